@@ -51,8 +51,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Put the suites' temporary files in memory if there is room. Campaigns use the disk, for which every commit waits.
-    """
+    """Put the suites' temporary files in memory if there is room. Campaigns use the disk, on which commits wait."""
     wanted = config.option.markexpr in (WHOLE_SUITE, SLOW_SUITE) and "TMPDIR" not in os.environ
     if wanted and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ROOM:
         os.environ["TMPDIR"] = str(MEMORY)
@@ -72,14 +71,14 @@ def _signals_arrive() -> Iterator[None]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Return use one process per core for a whole suite, and no further process for a selection from it."""
+    """Return one worker process per core for a whole suite, and none for a selection from it."""
     cores = len(os.sched_getaffinity(0))
     return min(cores, MAX_WORKERS) if cores > 1 and _is_suite(config, WHOLE_SUITE, SLOW_SUITE) else 0
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a worker process if this is the quick suite, which only the main process can detect."""
+    """Pass to a worker process whether this is the quick suite, which only the main process can detect."""
     node.workerinput["quick"] = _is_suite(node.config, WHOLE_SUITE)
 
 
@@ -114,12 +113,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection() -> None:
-    """Collect no garbage while modules are imported and tests are made: nearly all of them are kept."""
+    """Disable garbage collection while tests are collected: nearly all new objects are kept."""
     gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """Keep modules and tests out of garbage collections, which are as rare as in the command line's processes."""
+    """Exclude modules and tests from garbage collection, and make it as rare as in commands."""
     gc.freeze()
     relax_gc()
     gc.enable()
@@ -218,7 +217,7 @@ def migrated_once() -> Iterator[None]:
 
 
 class StatementCache(dict[tuple[Any, ...], Any]):
-    """Compiled statements by database, for all engines of a process. By default each engine compiles all of its own."""
+    """Compiled statements by database, for all engines of a process. By default each engine compiles its own."""
 
     def get(self, key: tuple[Any, ...], default: Any = None) -> Any:
         dialect, *rest = key

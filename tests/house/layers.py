@@ -22,7 +22,7 @@ def rows(layers: str) -> dict[str, tuple[str, ...]]:
 
 
 def allowed(declared: dict[str, tuple[str, ...]]) -> dict[str, set[str]]:
-    """For each folder, all folders it may import: the ones it names above itself, and their subfolders."""
+    """Return the folders that each folder may import: the ones it names above itself, and their subfolders."""
     above: list[str] = []
     found = {}
     for folder, names in declared.items():

@@ -105,7 +105,7 @@ def test_names_resolve_to_their_modules() -> None:
     assert named(imported(path))[:2] == ["storage/aligner/aligner.py", "storage/aligner/human_links.py"]
 
 
-def test_cycles_are_found() -> None:
+def test_cycles_of_imports_are_found() -> None:
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"e"}}) == [["b", "c"], ["e"]]
 
 

@@ -57,7 +57,7 @@ def findings(texts: Iterator[tuple[int, str]], where: str) -> list[str]:
 @pytest.mark.parametrize(
     "text", ["Return what divides text.", "5 has to be at least 6", "`x` is no regular file", "the favour of a client"]
 )
-def test_wordings_are_found(text: str) -> None:
+def test_discouraged_wordings_are_found(text: str) -> None:
     assert findings(iter([(1, text)]), "a.py")
 
 

@@ -65,7 +65,7 @@ def test_every_author_is_listed() -> None:
     assert not {named([path])[0]: authors for path, authors in missing.items() if authors}
 
 
-def test_cited_places_are_in_the_model() -> None:
+def test_cited_sections_and_equations_are_in_the_model_document() -> None:
     covered = cited_places(text_of(ROOT / "docs" / "model.md"))
     missing = [
         f"{path.relative_to(ROOT)}: {key} {sorted(places - covered[key])}"

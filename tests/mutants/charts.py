@@ -8,7 +8,7 @@ _PRUNING = "tests/samplers/charts/test_pruning.py"
 _AVERAGES = "tests/samplers/charts/test_averages.py"
 _DOUBTS = ("tests/samplers/charts/test_doubts.py",)
 _START = "tests/samplers/charts/test_start.py"
-_SELECTIONS = ("tests/samplers/charts/test_pruning.py", "-k", "keep_their_size")
+_SELECTIONS = ("tests/samplers/charts/test_pruning.py", "-k", "keeps_its_size")
 _LEARNING = "tests/tools/lab/papers/pruning/test_learning.py"
 _MISFITS = "tests/tools/scores/test_misfits.py"
 _LEXICON = ("tests/samplers/scores/test_lexicon.py",)
@@ -131,7 +131,7 @@ CHART_FAULTS = (
         "charts/pruning/chain.py",
         "for start in (positive, other):",
         "for start in (other,):",
-        (_START, "-k", "in_doubt"),
+        (_START, "-k", "in_doubt or no_doubts"),
     ),
     Fault(
         "a remembered mask always gives the same derivation",
@@ -152,7 +152,7 @@ CHART_FAULTS = (
         "charts/bitexts.py",
         "        number, random = draw(bitext.graph, inside, random, stack, edges)",
         "        number, _ = draw(bitext.graph, inside, random, stack, edges)",
-        (_PRUNING, "-k", "drawn_derivations_have"),
+        (_PRUNING, "-k", "drawn_derivations_follow"),
     ),
     Fault(
         "both chains draw from one stream",
@@ -194,7 +194,7 @@ CHART_FAULTS = (
         "charts/pruning/chain.py",
         "if total > most:",
         "if total > 0:",
-        (_START, "-k", "best_exchange or both_cases"),
+        (_START, "-k", "best_exchange or may_be_equal"),
     ),
     Fault(
         "only charts of starts are counted",
@@ -215,7 +215,7 @@ CHART_FAULTS = (
         "charts/pruning/chain.py",
         "np.exp(mask.log_total - log_total) * mask.features",
         "mask.features / len(self.masks)",
-        (_PRUNING, "-k", "of_one_selection"),
+        (_PRUNING, "-k", "all_masks_of_a"),
     ),
     Fault(
         "selections are weighted by frequency, not by coverage",

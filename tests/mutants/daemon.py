@@ -62,14 +62,14 @@ DAEMON_FAULTS = (
         "daemon/learning/stored_links.py",
         '_WORD, _STEM = "", " "',
         '_WORD, _STEM = "", ""',
-        (_STEMS, "-k", "of_words"),
+        (_STEMS, "-k", "by_words"),
     ),
     Fault(
         "a word is its own stem",
         "alignment/bitext.py",
         "numbers[word[:STEM]]",
         "numbers[word]",
-        (_STEMS, "-k", "of_words"),
+        (_STEMS, "-k", "by_words"),
     ),
     Fault(
         "a word without counts has the counts of another",
@@ -83,7 +83,7 @@ DAEMON_FAULTS = (
         "daemon/learning/stored_links.py",
         "linked = pairs[1 - k], pairs[2 + k]",
         "linked = pairs[1 - k], pairs[3 - k]",
-        (_STEMS, "-k", "of_words"),
+        (_STEMS, "-k", "by_words"),
     ),
     Fault(
         "a text is aligned with the counts of other texts of the request",
@@ -112,21 +112,21 @@ DAEMON_FAULTS = (
         "tools/translation/text_translator.py",
         "if not all(map(_with_source_numbers, pieces)):",
         "if not pieces:",
-        (_TEXT, "-k", "thousand or text_is_translated"),
+        (_TEXT, "-k", "lost_or_doubled or text_is_translated"),
     ),
     Fault(
         "tags of siblings may cross",
         "tools/translation/tag_placement.py",
         "run = [*run, target] if owner[target] == number else []",
         "run = [*run, target] if owner[target] == number else run",
-        (_TEXT, "-k", "nested or thousand"),
+        (_TEXT, "-k", "nested or lost_or_doubled"),
     ),
     Fault(
         "a placeholder is translated",
         "tools/translation/text_translator.py",
         "yield _Unit(word.token, word.token, text_span, written[text_span[0]], ((word.token,),))",
         "yield _Unit(word.token, word.token, text_span)",
-        (_TEXT, "-k", "kept or thousand"),
+        (_TEXT, "-k", "kept or lost_or_doubled"),
     ),
     Fault(
         "a glossary is matched against the words of the grammar",
@@ -310,7 +310,7 @@ DAEMON_FAULTS = (
         "daemon/exports/filters.py",
         "ORDER BY uses DESC, target)",
         "ORDER BY uses DESC, target DESC)",
-        (_FILTERS, "-k", "equally_often"),
+        (_FILTERS, "-k", "equally_frequent"),
     ),
     Fault(
         "one of two exports has no error",
@@ -338,7 +338,7 @@ DAEMON_FAULTS = (
         "daemon/exports/exporting.py",
         "all_seen = max(min_seen, *scratch",
         "all_seen = max(*scratch",
-        (_FORMATS, "-k", "discounts_of_some"),
+        (_FORMATS, "-k", "like_the_whole_grammar"),
     ),
     Fault(
         "the baseline of log-probabilities is computed from evidence",
@@ -394,7 +394,7 @@ DAEMON_FAULTS = (
         "daemon/exports/publication.py",
         "if path.name != latest and (",
         "if (",
-        (_PUBLICATION, "-k", "retire"),
+        (_PUBLICATION, "-k", "versions_expire"),
     ),
     Fault(
         "the folder of a running export is deleted",
@@ -600,7 +600,7 @@ DAEMON_FAULTS = (
         "daemon/web/protocol/bodies.py",
         "            if size > max_bytes:\n",
         "            if declared and size > max_bytes:\n",
-        ("tests/daemon/web/test_intake.py", "-k", "sqlite and sizes_are_bounded"),
+        ("tests/daemon/web/test_intake.py", "-k", "sqlite and oversized_bodies"),
     ),
     Fault(
         "an older correction is used",

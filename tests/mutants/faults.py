@@ -52,7 +52,7 @@ COMPOSITIONS = "tests/samplers/forests/test_compositions.py"
 
 _DECODING = ("tests/samplers/decoding/test_decoding.py", "-k", "all_derivations and (True-3 or True-4)")
 _PRUNING = ("tests/samplers/decoding/test_cube_pruning.py", "-k", "twin")
-_DISTINCT = ("tests/samplers/decoding/test_decoding.py", "-k", "distinct_translations_are")
+_DISTINCT = ("tests/samplers/decoding/test_decoding.py", "-k", "distinct_translation_has")
 _TRANSLATING = "tests/tools/translation/test_translating.py"
 _CONSENSUS = "tests/samplers/decoding/test_consensus.py"
 _SEGMENTS = "tests/daemon/text/test_segments.py"
@@ -321,7 +321,7 @@ FAULTS = (
 """,
         """ of every rule by `uses`.\"\"\"
 """,
-        (AVERAGES, "-k", "unknown_rules"),
+        (AVERAGES, "-k", "missed_uses_may"),
     ),
     Fault(
         "a rule that is larger than all slots had no uses",
@@ -809,14 +809,14 @@ FAULTS = (
         "alignment/models/fertility.py",
         "(0, sides, chain, scratch) < len(sides.emitted_offset) - 1:\n            return number\n",
         "(0, sides, chain, scratch) < len(sides.emitted_offset) - 1:\n            return number + 1\n",
-        (ALIGNMENT, "-k", "in_a_row"),
+        (ALIGNMENT, "-k", "consecutive_chains"),
     ),
     Fault(
         "sweeps in a row add every distribution to the samples",
         "alignment/models/fertility.py",
         "plan = AlignmentPlan(plans[number, 0], plans[number, 1], plans[number, 2] != 0)",
         "plan = AlignmentPlan(plans[number, 0], plans[number, 1], plans[number, 2] >= 0)",
-        (ALIGNMENT, "-k", "in_a_row"),
+        (ALIGNMENT, "-k", "consecutive_chains"),
     ),
     Fault(
         "posteriors are averaged before one direction is transposed",
@@ -1182,7 +1182,7 @@ FAULTS = (
         "daemon/exports/exporting.py",
         "nonempty_sides = LINKS not in notation.capabilities and format.needs == TRANSLATION",
         "nonempty_sides = LINKS in notation.capabilities and format.needs == TRANSLATION",
-        ("tests/daemon/learning/test_itg_learning.py", "-k", "commands_and_exports and sqlite"),
+        ("tests/daemon/learning/test_itg_learning.py", "-k", "commands_learn_verify and sqlite"),
     ),
     # Known links.
     Fault(
@@ -1523,14 +1523,14 @@ FAULTS = (
         "tools/translation/translating.py",
         "range(cut, cut - cut // _LOOK_BACK, -1)",
         "range(cut, cut - cut // _LOOK_BACK - 1, -1)",
-        (_TRANSLATING, "-k", "division"),
+        (_TRANSLATING, "-k", "divided_at_a_comma"),
     ),
     Fault(
         "a division looks back half as far",
         "tools/translation/translating.py",
         "_LOOK_BACK = 3\n",
         "_LOOK_BACK = 6\n",
-        (_TRANSLATING, "-k", "division"),
+        (_TRANSLATING, "-k", "divided_at_a_comma"),
     ),
     Fault(
         "a subword mark in a word is mistaken for a segmentation",
@@ -1607,7 +1607,7 @@ FAULTS = (
         "tools/translation/tuning/tuning.py",
         "                best, max_changed = 0, _MAX_CHANGED_SHARE\n",
         "                max_changed = _MAX_CHANGED_SHARE\n",
-        ("tests/tools/translation/tuning/test_tuning.py", "-k", "starts_again"),
+        ("tests/tools/translation/tuning/test_tuning.py", "-k", "tuning_restarts"),
     ),
     Fault(
         "a tuning step changes any number of sentences",

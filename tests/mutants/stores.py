@@ -132,7 +132,7 @@ STORE_FAULTS = (
         "storage/grammar/rules.py",
         "((uses == last_uses) &",
         "((uses < last_uses) &",
-        (_QUERIES, "-k", "sqlite and follow_one_another"),
+        (_QUERIES, "-k", "sqlite and consecutive_pages"),
     ),
     Fault(
         "pairs sampled in the last transaction are not indexed",
@@ -219,7 +219,7 @@ STORE_FAULTS = (
         "storage/pairs/withdrawals.py",
         "if sweeps.get(row.id) != row.sweep:",
         "if row.id not in sweeps:",
-        (_WITHDRAWALS, "-k", "sqlite and something_is_wrong"),
+        (_WITHDRAWALS, "-k", "sqlite and failed_withdrawal"),
     ),
     # Events.
     Fault(

@@ -311,7 +311,7 @@ def _fertility_factor(corpus: Corpus, state: State, p: int, g: int, link: int | 
 
 @lru_cache(KEPT)
 def lexical_probability(corpus: Corpus, state: State, p: int, g: int, link: int | None, settings: Settings) -> float:
-    """P(word | conditioning word, all other links) [SA16 eq. 3]."""
+    """Return P(word | conditioning word, all other links) [SA16 eq. 3]."""
     pair, word = corpus.pairs[p], state[p][g]
     f = pair.emitted[g]
     e = None if link is None else pair.conditioning[link]
@@ -325,7 +325,7 @@ def lexical_probability(corpus: Corpus, state: State, p: int, g: int, link: int 
 
 
 def collocation_share(corpus: Corpus, state: State, p: int, g: int, settings: Settings) -> float:
-    """P(Z = 1 | all else) [SA16 eqs. 3, 4]."""
+    """Return P(Z = 1 | all else) [SA16 eqs. 3, 4]."""
     pair, word = corpus.pairs[p], state[p][g]
     f, previous = pair.emitted[g], pair.emitted[g - 1] if g else None
     counts = count(corpus, state, settings)
@@ -378,7 +378,7 @@ Site = tuple[int, int]
 
 
 class Move(NamedTuple):
-    """A move of an emitted word between two conditioning words; a factor favors the first."""
+    """A move of an emitted word between two conditioning words; `tilt` is a factor that favors `one`."""
 
     one: str | None
     other: str | None
@@ -396,7 +396,7 @@ def _linked_word(corpus: Corpus, state: State, site: Site) -> str | None:
 
 
 def _share(corpus: Corpus, site: Site, word: str | None) -> float:
-    """Return the probability of a conditioning word, or none, among the options of a site; no word has one half."""
+    """Return the share of a conditioning word among a site's options. No word has one half."""
     conditioning = corpus.pairs[site[0]].conditioning
     if not conditioning:
         return 0.0
@@ -404,7 +404,7 @@ def _share(corpus: Corpus, site: Site, word: str | None) -> float:
 
 
 def _movable(corpus: Corpus, state: State, f: str, move: Move) -> dict[Site, str | None]:
-    """Return the sites that a move links again, each with the other of the two words."""
+    """Return the sites that a move may relink, each with the other of the two words."""
     found = {}
     for site in sites_of(corpus, f):
         here = _linked_word(corpus, state, site)
@@ -534,7 +534,7 @@ def _push_one(before: Mapping[State, float], draws: Callable[[State], Iterator[D
 
 
 def sweep(corpus: Corpus, state: State, seed: int, number: int, settings: Settings) -> State:
-    """Return one sweep, drawn from the keyed streams as the kernels draw."""
+    """Return the state after one sweep, with the same random numbers as the kernels."""
     known = settings.known
     for p, pair in enumerate(corpus.pairs):
         stream = Stream(seed, p, number)
@@ -613,7 +613,7 @@ def links_of_means(
 
 
 def expected_threshold(means: Iterable[float], least: int, steps: int) -> float:
-    """The threshold k/`steps`, k from `least`, whose links have the largest expected F-score [Lewis 1995].
+    """Return the threshold k/`steps`, k from `least`, whose links have the largest expected F-score [Lewis 1995].
 
     Each mean is the probability of its link. The F-score is twice the expected correct links above the threshold,
     divided by the number of links above it plus the expected number of correct links.

@@ -20,22 +20,22 @@ BYTES_PER_SLOT = 10
 
 
 def draw_of_rule(pair: int, source_hash: int, target_hash: int) -> int:
-    """Number from 0 to 127 that decides which way the uses of a rule are rounded in a pair."""
+    """Return a number from 0 to 127 that decides which way the uses of a rule are rounded in a pair."""
     return mix(mix(mix(pair) + source_hash & MASK) + target_hash & MASK) % DRAWS
 
 
 def threshold(draw: int, sweeps: int, *, shared: bool = False) -> Fraction:
-    """Uses from which a mean is rounded to its step: the middle of one of 128 equal parts from 0 to the step."""
+    """Return the uses from which a mean is rounded up to its step: the middle of one of 128 parts of the step."""
     return Fraction(2 * draw + 1, 2 * DRAWS) * (SHARED_STEP if shared else STEP) * sweeps
 
 
 def error_variance(mean: int, sweeps: int) -> int:
-    """0.28 m (1 - m/2) / √T, m at most 1 in the bracket; in squared units."""
+    """Return the error variance 0.28 m (1 - m/2) / √T in squared units; m is at most 1 in the bracket."""
     return int(0.28 * mean * (ONE_USE - min(mean, ONE_USE) / 2) / math.sqrt(sweeps) + 0.5)
 
 
 def round_uses(uses: int, missed: int, sweeps: int, draw: int, *, shared: bool) -> tuple[int, int]:
-    """Expected uses and their variance. A mean below the step is rounded to it, or to 0 below the threshold."""
+    """Return expected uses and their variance. A mean below the step is rounded to it, or to 0 below the threshold."""
     if uses + missed // 3 < math.floor(threshold(draw, sweeps, shared=shared)):
         return 0, 0
     mean = math.floor(Fraction(uses, sweeps) + Fraction(1, 2))
@@ -93,7 +93,7 @@ class Average:
             self._prune()
 
     def lose(self, rule: Hashable, uses: int) -> None:
-        """Uses whose rule is not known to the averages: any rule may have had them."""
+        """Add uses of a rule that the averages do not know: any rule may have had them."""
         self.floor += uses
         for entry in self.entries.values():
             entry.missed += uses

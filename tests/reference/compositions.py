@@ -23,7 +23,7 @@ def times(ngram: Sequence[str], sentences: Iterable[Sequence[str]]) -> int:
 
 
 def probability(words: Sequence[str], sentences: Sequence[Sequence[str]]) -> float:
-    """Return the probability of the last of up to three words given earlier words, minus one occurrence of each."""
+    """Return P(last word | words before it), smoothed; each n-gram counts once less than it occurs."""
     if len(words) == 1:
         return (max(times(words, sentences) - 1, 0) + 0.5) / sum(map(len, sentences))
     shorter = probability(words[1:], sentences)

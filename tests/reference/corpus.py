@@ -25,12 +25,12 @@ def gibbs(
     temperature: float = 1.0,
     avoid_current: bool = False,
 ) -> Mover:
-    """Top-down Gibbs sampling."""
+    """Return the mover of top-down Gibbs sampling."""
     return lambda forest, others: Sweep(forest, model, others, stage, span_limit, mutant, temperature, avoid_current)
 
 
 def metropolis(model: Model, *, span_limit: int = NO_LIMIT, mutant: str | None = None) -> Mover:
-    """Metropolis-Hastings on whole derivations."""
+    """Return the mover of Metropolis-Hastings on whole derivations."""
     return lambda forest, others: Metropolis(forest, model, others, span_limit, mutant)
 
 
@@ -73,8 +73,7 @@ class Corpus:
     def sweep_in_blocks(
         self, joint: Joint, mover: Mover, seed: int, number: int, *, pairs_per_block: int, blocks_per_round: int
     ) -> Joint:
-        """Return the state after a sweep in blocks: each sees the counts at the start of its round and its own changes.
-        """
+        """Return the state after a sweep in blocks: each sees the counts before its round and its own changes."""
         after = joint
         pairs = list(range(len(self.forests)))
         blocks = [pairs[i : i + pairs_per_block] for i in pairs[::pairs_per_block]]

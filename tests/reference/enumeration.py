@@ -101,7 +101,7 @@ def sequential(forest: Forest, model: Model, span_limit: int) -> dict[Tree, floa
 
 
 def spread(forest: Forest, trees: dict[Tree, float], span_limit: int) -> dict[Variables, float]:
-    """P_z from P_t: variables of unused nodes are uniform [CFGŠ14 §2]."""
+    """Return P_z, the distribution of variables, from P_t: variables of unused nodes are uniform [CFGŠ14 §2]."""
     found = {}
     for variables in all_variables(forest, span_limit):
         tree = tree_of(forest, variables)
@@ -113,7 +113,7 @@ def spread(forest: Forest, trees: dict[Tree, float], span_limit: int) -> dict[Va
 
 
 def gather(forest: Forest, distribution: dict[Variables, float]) -> dict[Tree, float]:
-    """P_t from P_z."""
+    """Return P_t, the distribution of derivations, from P_z, the distribution of all variables."""
     found: dict[Tree, float] = {}
     for variables, p in distribution.items():
         tree = tree_of(forest, variables)
@@ -124,7 +124,7 @@ def gather(forest: Forest, distribution: dict[Variables, float]) -> dict[Tree, f
 def gather_all(
     forests: Sequence[Forest], distribution: dict[tuple[Variables, ...], float]
 ) -> dict[tuple[Tree, ...], float]:
-    """P_t from P_z, for several pairs jointly."""
+    """Return the joint P_t of several pairs from their joint P_z."""
     found: dict[tuple[Tree, ...], float] = {}
     for joint, p in distribution.items():
         trees = tuple(tree_of(f, variables) for f, variables in zip(forests, joint, strict=True))

@@ -38,7 +38,7 @@ REPEAT_IGNORED = "repeat_ignored"
 SPAN_LIMIT_IGNORED = "span_limit_ignored_in_factor"
 """Mutant: the density factor treats every cut as free."""
 OWN_ARC = "own_arc"
-"""Mutant: an avoiding draw moves on by its own arc instead of the largest one."""
+"""Mutant: an avoiding draw moves on by the present option's arc instead of the largest arc."""
 INDEPENDENT_SHARE = 0.1
 """Share of the avoiding draws that are independent of the present value."""
 MUTANTS = (NO_DENSITY, STALE_COUNTS, REPEAT_IGNORED, SPAN_LIMIT_IGNORED)
@@ -80,7 +80,7 @@ class Options:
         return len(weights) - 1
 
     def moved(self, present: int, mutant: str | None = None) -> list[list[tuple[float, float]]]:
-        """For each option, the parts [low, high) of u that lead to it.
+        """Return, for each option, the parts [low, high) of u that lead to it.
 
         A point u of the way through the present option's arc is moved on by the largest arc around a circle of arcs
         [Suwa & Todo 2010]; the option is the arc where it lands.
@@ -106,7 +106,7 @@ class Options:
         return next(i for i, parts in enumerate(self.moved(present)) if any(low <= u < high for low, high in parts))
 
     def leaving_probabilities(self, present: int, mutant: str | None = None) -> list[float]:
-        """Return the probability of each option under `leave`."""
+        """Return the probability that `leave` draws each option."""
         return [
             INDEPENDENT_SHARE * p + (1 - INDEPENDENT_SHARE) * sum(high - low for low, high in parts)
             for p, parts in zip(self.probabilities(), self.moved(present, mutant), strict=True)
@@ -156,7 +156,7 @@ class Sweep:
         return self.edge_options(task.node, variables)
 
     def edge_options(self, node: int, variables: Variables) -> Options:
-        """SampleEdge: score the rule that contains the node and the rules below, times the density factor."""
+        """Score each edge (SampleEdge): the rule that contains the node, the rules below, and the density factor."""
         holder = rule_holder(self.forest, variables, node)
         outcomes = tuple(with_edge(variables, node, j) for j in range(self.forest.nodes[node].degree))
         weights = []
@@ -167,7 +167,7 @@ class Sweep:
         return Options(outcomes, tuple(weights))
 
     def cut_options(self, node: int, variables: Variables) -> Options:
-        """SampleCut: score one rule that holds the node, against two that meet at it."""
+        """Score both cuts (SampleCut): one rule that holds the node, and two that meet at it."""
         joined = with_cut(variables, node, 0)
         split = with_cut(variables, node, 1)
         above = rule_holder(self.forest, joined, node)
@@ -194,7 +194,7 @@ class Sweep:
         self.others.remove(rules)
 
     def log_score(self, rules: Sequence[Rule], rest: RuleCounts) -> float:
-        """ln P of the rules in sequence, at the temperature."""
+        """Return ln P of the rules in sequence, at the temperature."""
         return log_score(self.model, rules, rest, see_repeats=self.mutant != REPEAT_IGNORED) / self.temperature
 
     def log_density(self, node: int, variables: Variables) -> float:

@@ -31,13 +31,13 @@ class Metropolis:
     proposed: dict[Variables, float] = field(default_factory=dict, compare=False)
 
     def log_target(self, variables: Variables) -> float:
-        """ln P(derivation | other pairs), its rules scored in preorder."""
+        """Return ln P(derivation | other pairs), its rules scored in preorder."""
         if variables not in self.known:
             self.known[variables] = log_score(self.model, rules_of(self.forest, variables), self.others)
         return self.known[variables]
 
     def log_proposal(self, variables: Variables) -> float:
-        """ln Q(derivation): each edge is uniform, each free cut a fair coin."""
+        """Return ln Q(derivation): each edge is uniform, each free cut a fair coin."""
         if variables not in self.proposed:
             self.proposed[variables] = -sum(
                 log(self.forest.nodes[v].degree) + (log(2) if cut_is_free(self.forest, v, self.span_limit) else 0.0)
@@ -46,7 +46,7 @@ class Metropolis:
         return self.proposed[variables]
 
     def acceptance(self, old: Variables, new: Variables) -> float:
-        """min(1, P(t') Q(t) / (P(t) Q(t')))."""
+        """Return min(1, P(t') Q(t) / (P(t) Q(t')))."""
         log_ratio = self.log_target(new) - self.log_target(old)
         if self.mutant != NO_PROPOSAL_DENSITY:
             log_ratio += self.log_proposal(old) - self.log_proposal(new)

@@ -31,7 +31,7 @@ class RuleCounts:
         old = self.counts[rule]
         new = old + by
         if new < 0:
-            raise ValueError(f"no {rule} is left to remove")
+            raise ValueError(f"rule {rule} has no count to remove")
         length = rule.length
         if old:
             self.rules_of_count[length][old] -= 1
@@ -44,7 +44,7 @@ class RuleCounts:
         self.tokens_of_length[length] += by
 
     def tables(self, length: int, discount: float) -> float:
-        """T_l: the sum over rules of this length of count ** discount."""
+        """Return T_l: the sum over rules of this length of count ** discount."""
         return sum(rules * float(count**discount) for count, rules in sorted(self.rules_of_count[length].items()))
 
 
@@ -52,13 +52,13 @@ class Model(Protocol):
     """A probability of rules given counts."""
 
     def log_probability(self, rule: Rule, known: RuleCounts) -> float:
-        """ln P(rule | counts)."""
+        """Return ln P(rule | counts)."""
 
     def log_joint(self, known: RuleCounts) -> float:
-        """ln P of all counted rules together, in closed form."""
+        """Return ln P of all counted rules together, in closed form."""
 
     def log_likelihood(self, known: RuleCounts) -> float:
-        """ln P of all counted rules in a fixed order; the closed form if there is one."""
+        """Return ln P of all counted rules in a fixed order; the closed form if there is one."""
 
 
 @dataclass(frozen=True)
@@ -70,17 +70,17 @@ class Dirichlet:
     target_words: int
 
     def base(self, rule: Rule) -> float:
-        """P0(rule)."""
+        """Return P0(rule)."""
         source = float(self.source_words) ** -rule.source_terminals
         return float(source * float(self.target_words) ** -rule.target_terminals)
 
     def log_probability(self, rule: Rule, known: RuleCounts) -> float:
-        """ln P(rule | counts)."""
+        """Return ln P(rule | counts)."""
         mass = known.counts[rule] + self.strength * self.base(rule)
         return log(mass) - log(known.tokens + self.strength)
 
     def log_joint(self, known: RuleCounts) -> float:
-        """ln of the product over r of (a P0(r))^(n_r rising) over a^(n rising)."""
+        """Return ln of the product over r of (a P0(r))^(n_r rising) over a^(n rising)."""
         total = lgamma(self.strength) - lgamma(known.tokens + self.strength)
         for rule, count in known.counts.items():
             base = self.strength * self.base(rule)
@@ -101,15 +101,15 @@ class PitmanYor:
     rate: float
 
     def log_poisson(self, length: int) -> float:
-        """ln of the Poisson probability of a length."""
+        """Return ln of the Poisson probability of a length."""
         return length * log(self.rate) - self.rate - lgamma(length + 1)
 
     def base(self, rule: Rule) -> float:
-        """P0(rule)."""
+        """Return P0(rule)."""
         return exp(self.log_poisson(rule.length))
 
     def log_probability(self, rule: Rule, known: RuleCounts) -> float:
-        """ln P(rule | counts)."""
+        """Return ln P(rule | counts)."""
         length = rule.length
         count = known.counts[rule]
         tables = count**self.discount if count else 0.0
@@ -133,13 +133,13 @@ class PitmanYor:
         return total
 
     def log_likelihood(self, known: RuleCounts) -> float:
-        """ln P of all rules in sequence: by length, frequent rules first, each rule's tokens together."""
+        """Return ln P of all rules in sequence: by length, frequent rules first, each rule's tokens together."""
         rules = sorted(known.counts.items(), key=lambda item: (item[0].length, -item[1]))
         return log_score(self, [rule for rule, count in rules for _ in range(count)], RuleCounts())
 
 
 def log_score(model: Model, rules: Sequence[Rule], known: RuleCounts, *, see_repeats: bool = True) -> float:
-    """ln P of the rules in sequence, each given the counts and the rules before it.
+    """Return ln P of the rules in sequence, each given the counts and the rules before it.
 
     `known` is left unchanged. Without `see_repeats` no rule sees those before it, which is a mutant.
     """

@@ -72,7 +72,7 @@ def write(fragment: Fragment) -> str:
 
 
 def base_of_treebank(base: str, parses: Iterable[Parse]) -> dict[tuple[str, ...], float]:
-    """ln P of each production: P_M is uniform in number and labels of children, P_C is the relative frequency."""
+    """Return ln P of each production: P_M is uniform in number and labels of children, P_C a relative frequency."""
     counts: defaultdict[tuple[str, ...], float] = defaultdict(float)
     for parse in parses:
         for v, node in enumerate(parse.nodes):
@@ -102,7 +102,7 @@ class Grammar:
     bases: dict[Fragment, float] = field(default_factory=dict)
 
     def log_base(self, fragment: Fragment) -> float:
-        """ln P0(fragment | its root's label)."""
+        """Return ln P0(fragment | its root's label)."""
         if fragment not in self.bases:
             total = self.expansion[production_of(fragment)]
             for child in fragment[1:]:
@@ -116,7 +116,7 @@ class Grammar:
         return self.bases[fragment]
 
     def log_score(self, fragments: Iterable[Fragment], rest: Counter[Fragment]) -> float:
-        """ln P of the fragments in sequence, given the rest and the earlier fragments."""
+        """Return ln P of the fragments in sequence, given the rest and the earlier fragments."""
         counts = rest.copy()
         tokens: Counter[object] = Counter()
         for fragment, n in counts.items():
@@ -136,7 +136,7 @@ class Grammar:
         return None if self.mutant == ONE_PROCESS else fragment[0]
 
     def log_joint(self, counts: Counter[Fragment]) -> float:
-        """ln of Γ(α)/Γ(n + α) ∏ Γ(n_e + α P0)/Γ(α P0), for every label."""
+        """Return ln of Γ(α)/Γ(n + α) ∏ Γ(n_e + α P0)/Γ(α P0), for every label."""
         total = 0.0
         tokens: Counter[str] = Counter()
         for fragment, n in counts.items():

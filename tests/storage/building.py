@@ -172,11 +172,9 @@ def ingest(store: Store, pairs: Iterable[NewPair], corpus: str = "corpus") -> in
 
 
 def counts_of(store: Store) -> dict[tuple[str, str], tuple[int, float]]:
-    """(count, expected uses) of every stored rule."""
+    """Return (count, expected uses) of every stored rule."""
     with store.snapshot() as snapshot:
-        return {
-            (rule.source, rule.target): (rule.count, rule.expected_uses) for rule in rule_rows(snapshot)
-        }
+        return {(rule.source, rule.target): (rule.count, rule.expected_uses) for rule in rule_rows(snapshot)}
 
 
 def export_rows(store: Store, job: str | None = None) -> list[Row[tuple[object, ...]]]:

@@ -42,7 +42,7 @@ def wait_until_ended(process: int) -> None:
         time.sleep(0.02)
 
 
-def test_results_arrive_and_one_process_does_several_works(child: WorkerProcess) -> None:
+def test_one_process_returns_the_results_of_several_tasks(child: WorkerProcess) -> None:
     first = list(child.run(nothing, child_work.count, 3))
     assert [k for k, _ in first] == [0, 1, 2]
     assert {process for _, process in first} == {child.pid} != {os.getpid()}
@@ -50,7 +50,7 @@ def test_results_arrive_and_one_process_does_several_works(child: WorkerProcess)
     assert [len(text) for text in child.run(nothing, child_work.large, 30_000_000)] == [30_000_000]
 
 
-def test_it_starts_without_imports_that_reading_does_not_need() -> None:
+def test_the_process_starts_without_imports_that_reading_does_not_need() -> None:
     """The compiler, the database and the web take longer to load than most files take to read."""
     code = (
         "import hierogram.daemon.text.reading, hierogram.daemon.text.translation_memories, sys;"
@@ -118,7 +118,7 @@ def test_exceptions_while_waiting_and_early_exits_end_the_process(child: WorkerP
     wait_until_ended(process)
 
 
-def test_it_ends_with_its_parent_even_if_that_is_killed(tmp_path: Path) -> None:
+def test_the_process_ends_with_its_parent_even_if_the_parent_is_killed(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     code = (
         "from hierogram.storage.worker_process import WorkerProcess; from tests.storage import child_work;"

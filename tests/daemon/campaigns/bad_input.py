@@ -117,7 +117,7 @@ class LineFeeder:
     def feed(self, daemon: Daemon, number: int) -> None:
         lines = [line.encode() for line in self.speech.lines(20)]
         reasons = self.speech.random.sample(sorted(BAD_LINES), self.speech.random.randint(1, len(BAD_LINES)))
-        # The first line decides about the format.
+        # The first line determines the format.
         content = [*lines[:1], *(BAD_LINES[reason] for reason in reasons), *lines[1:]]
         name = f"{self.speech.name}-{number}.pipes"
         part = daemon.spool / f"{name}.part"
@@ -158,9 +158,7 @@ class RequestFeeder:
         assert refusal.json()["detail"] or refusal.json()["title"], path
         self.statuses[refusal.status_code] += 1
 
-    def _answered(
-        self, daemon: Daemon, request: tuple[str, str, dict[str, Any], tuple[int, ...]]
-    ) -> httpx2.Response:
+    def _answered(self, daemon: Daemon, request: tuple[str, str, dict[str, Any], tuple[int, ...]]) -> httpx2.Response:
         """Return the response; retry if an attack has taken the connections."""
         method, path, keywords, expected = request
         return daemon.request(method, path, retried={409, 429, 503} - {*expected}, **keywords)

@@ -154,7 +154,7 @@ class Daemon:
         wait_until(lambda: not any(map(is_running, readers)), "its readers are gone")
 
     def kill_reader(self) -> bool:
-        """Kill its reader process if there is one, and return whether there was."""
+        """Kill the daemon's reader processes. Returns False if there were none."""
         assert self.process is not None
         readers = readers_of(self.process.pid)
         for reader in readers:

@@ -22,7 +22,7 @@ _ROUNDS_PER_SWEEP = 8
 
 
 def run(kind: str, mutations: int, seed: int) -> tuple[Outcome, float]:
-    """Damage `mutations` derivations of a kind; returns the outcome and the seconds."""
+    """Damage `mutations` derivations of a kind. Returns the outcome and the seconds."""
     with tempfile.TemporaryDirectory() as folder:
         rows, settings = learned(kind, f"sqlite:///{Path(folder) / 'some.db'}")
     fuzz = Fuzz(rows, settings, seed)

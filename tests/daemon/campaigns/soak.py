@@ -208,7 +208,7 @@ def growth(samples: Samples, column: str) -> float:
 
 
 def quiet(samples: Samples) -> Samples:
-    """Return the samples without outages and readers, nor soon after a reader."""
+    """Return the samples without outages, and not during or soon after the reader's transactions."""
     held_at = np.maximum.accumulate(np.where(samples["held"] > 0, samples["seconds"], -np.inf))
     return samples[(samples["outage"] == 0) & (samples["seconds"] - held_at > SETTLING)]
 

@@ -78,7 +78,7 @@ def test_a_daemon_recovers_if_killed_a_hundred_times(store_url: str, tmp_path: P
 @pytest.mark.campaign
 @pytest.mark.timeout(14_400)
 @pytest.mark.parametrize("aligner", [FERTILITIES, ITG_ALIGNER])
-def test_killed_while_raw_pairs_are_aligned(store_url: str, tmp_path: Path, aligner: str) -> None:
+def test_a_daemon_recovers_if_killed_while_it_aligns_raw_pairs(store_url: str, tmp_path: Path, aligner: str) -> None:
     """Pairs without links, with each aligner; afterwards all are sent again. HIEROGRAM_TEST_KILLS overrides the 20
     kills.
     """

@@ -29,7 +29,7 @@ def assert_alive(daemon: Daemon) -> None:
 
 
 @pytest.mark.slow
-def test_a_restarted_server_only_delays_work(own_server: Any, tmp_path: Path) -> None:
+def test_a_restart_of_the_database_server_only_delays_work(own_server: Any, tmp_path: Path) -> None:
     url = own_server.get_uri()
     with open_store(url, create=True, settings=QUICK):
         pass
@@ -49,7 +49,7 @@ def test_a_restarted_server_only_delays_work(own_server: Any, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_a_full_disk_is_reported_and_overcome(tmp_path: Path) -> None:
+def test_a_daemon_reports_a_full_disk_and_recovers(tmp_path: Path) -> None:
     file = tmp_path / "store.db"
     url = f"sqlite:///{file}"
     with open_store(url, create=True, settings=QUICK):

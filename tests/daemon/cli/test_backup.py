@@ -80,7 +80,7 @@ def test_a_backup_during_writes_is_consistent(file: Path, tmp_path: Path) -> Non
         assert (contents(copy), verify(copy).problems) == (before, [])
 
 
-def test_backups_while_learning_continues(file: Path, tmp_path: Path) -> None:
+def test_backups_succeed_while_a_store_learns(file: Path, tmp_path: Path) -> None:
     with open_store(f"sqlite:///{file}") as store:
         learning = threading.Thread(target=learn, args=(store,), kwargs={"sweeps": 30})
         learning.start()
@@ -95,7 +95,7 @@ def test_backups_while_learning_continues(file: Path, tmp_path: Path) -> None:
             assert verify(copy).problems == []
 
 
-def test_a_failed_backup_leaves_nothing(file: Path, tmp_path: Path) -> None:
+def test_a_failed_backup_leaves_no_file(file: Path, tmp_path: Path) -> None:
     (tmp_path / "copy.db").write_text("the last one")
 
     def fail(_done: int, _total: int) -> None:
@@ -126,7 +126,7 @@ def test_a_damaged_store_is_not_backed_up(hierogram: Run, file: Path, tmp_path: 
         assert "restore a backup" in ran.err
 
 
-def test_postgres_stores_are_referred_to_pg_dump(hierogram: Run, learned: Store, learned_url: str) -> None:
+def test_backing_up_a_postgres_store_recommends_pg_dump(hierogram: Run, learned: Store, learned_url: str) -> None:
     if learned_url.startswith("sqlite"):
         with pytest.raises(StoreError, match="the backup cannot be written"):
             learned.back_up(Path("/nowhere/x.db"))

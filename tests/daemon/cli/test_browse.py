@@ -20,7 +20,7 @@ def environment() -> dict[str, str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("store_url", "how"), [("sqlite", "named"), ("postgres", "option")], indirect=["store_url"])
-def test_it_serves_until_a_signal(learned_url: str, how: str) -> None:
+def test_browse_serves_pages_until_a_signal(learned_url: str, how: str) -> None:
     store = [learned_url] if how == "named" else ["--store", learned_url]
     command = [sys.executable, "-m", "hierogram.daemon.cli.main", "browse", *store, "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as process:

@@ -150,7 +150,7 @@ def test_status_names_the_writer(hierogram: Run, corpus: Path) -> None:
         assert f"writer          hierogram serve, process {os.getpid()} on " in hierogram("status").out
 
 
-def test_terminal_output_is_words_and_tables(hierogram: Run, corpus: Path) -> None:
+def test_commands_print_summaries_and_tables(hierogram: Run, corpus: Path) -> None:
     make_store(**SHORT)
     assert (
         "9 pairs stored, 0 duplicates in the corpus default, 0 lines rejected" in hierogram("ingest", str(corpus)).out
@@ -274,7 +274,7 @@ def test_the_same_commands_work_on_postgres(hierogram: Run, learned_url: str) ->
     assert rules[0]["expected_uses"] > 0
 
 
-def test_a_wrong_count_is_found(hierogram: Run, learned_url: str) -> None:
+def test_verify_reports_a_wrong_count(hierogram: Run, learned_url: str) -> None:
     engine = make_engine(parse_url(learned_url))
     with engine.begin() as connection:
         number = connection.execute(text("SELECT min(id) FROM rules WHERE count > 0")).scalar_one()

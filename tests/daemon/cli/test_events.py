@@ -94,6 +94,6 @@ def test_the_documented_commands_run(
     assert load_configuration(tmp_path / "daemon.toml").webhooks.events == ("export-done", "export-failed")
 
 
-def test_the_document_names_every_kind() -> None:
+def test_the_document_names_every_kind_of_event() -> None:
     table = DOCUMENT.split("| kind |")[1].split("\n\n")[0]
     assert set(re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE)) == EVENT_KINDS.keys()

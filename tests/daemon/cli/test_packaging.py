@@ -67,7 +67,7 @@ def test_the_container_installs_and_starts_existing_files() -> None:
     [base] = instructions("ARG")
     version = re.fullmatch(r"BASE=\S+/python:(\d+)\.(\d+)-slim-bookworm@sha256:[0-9a-f]{64}", base)
     assert version
-    # The version of the constraints.
+    # constraints.txt was made for this version.
     assert (int(version[1]), int(version[2])) == (3, 11)
     assert [image.split()[0] for image in instructions("FROM")] == ["$BASE", "$BASE"]
     [program] = json.loads(instructions("ENTRYPOINT")[0])
@@ -189,7 +189,7 @@ def test_compose_connects_the_daemon_to_postgres(monkeypatch: pytest.MonkeyPatch
     assert int(daemon["stop_grace_period"].rstrip("s")) > configuration.daemon.grace_seconds
 
 
-def test_the_containers_environment_is_a_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_of_the_container_is_a_valid_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
     environment = container_environment()
     for name, value in environment.items():
         if name.startswith("HIEROGRAM_"):

@@ -15,7 +15,7 @@ from hierogram.daemon.cli.sql import split_statements
 QUERY = "SELECT source, target, count, NULL AS empty FROM current_sample_grammar ORDER BY count DESC, source, target"
 
 
-def test_results_are_tab_separated_or_json(learned_url: str, hierogram: Run) -> None:
+def test_results_are_printed_tab_separated_or_as_json(learned_url: str, hierogram: Run) -> None:
     ran = hierogram("--store", learned_url, "sql", QUERY, "--limit", "2")
     assert ran.code == 0, ran.err
     head, first, *rest = ran.out.splitlines()

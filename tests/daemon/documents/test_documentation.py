@@ -52,7 +52,7 @@ def test_every_documented_query_returns_rows(
 ) -> None:
     # No rule of such a small corpus is frequent enough to have a recorded history.
     monkeypatch.setattr("hierogram.storage.grammar.changes.MIN_HISTORY_USES", 1)
-    # A rule can only grow on its first day.
+    # A rule's history starts at 0, so its count can fall only on a later day.
     tomorrow = datetime.now(UTC) + timedelta(days=1)
     monkeypatch.setattr("hierogram.storage.grammar.changes.now", lambda: tomorrow)
     assert hierogram("--store", learned_url, "learn", "--sweeps", "6").code == 0

@@ -18,7 +18,7 @@ COMMANDS = [shlex.split(line) for block in BLOCKS for line in block.splitlines()
 ADDRESS = "http://127.0.0.1:8470"
 
 
-def test_the_commands_run(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
+def test_the_documented_commands_run(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
     teach(f"sqlite:///{tmp_path}/hierogram-demo.db", corpus)
     assert [arguments[:2] for arguments in COMMANDS] == [
         ["hierogram", "browse"], ["curl", "-s"], ["hierogram", "export"],

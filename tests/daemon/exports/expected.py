@@ -23,7 +23,7 @@ def _seen(given: Given, samples: int) -> Fraction:
 
 
 def smoothed(given: Given, side: str, other: str, samples: int, discount: Fraction) -> Fraction:
-    """p(other | side) among `ODD`, smoothed by [Foster, Kuhn & Johnson 2006]."""
+    """Return p(other | side) among `ODD`, smoothed by [Foster, Kuhn & Johnson 2006]."""
     own = [rule for rule in ODD if getattr(rule, side) == getattr(given, side)]
     backing = [rule for rule in ODD if getattr(rule, other) == getattr(given, other)]
     back_off = sum(_seen(rule, samples) for rule in backing) / sum(_seen(rule, samples) for rule in ODD)

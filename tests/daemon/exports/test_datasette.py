@@ -60,7 +60,7 @@ def test_datasette_runs_the_canned_queries(hierogram: Run, corpus: Path, tmp_pat
     assert "Standard error of" in get("/grammar/rule_changes")
 
 
-def test_only_files_are_supported(hierogram: Run) -> None:
+def test_only_stores_in_files_are_supported(hierogram: Run) -> None:
     ran = hierogram("--store", "postgresql://nobody@localhost/nowhere", "export", "--format", "datasette")
     assert ran.code == 2
     assert "hierogram browse" in ran.err

@@ -117,7 +117,7 @@ def test_the_commands_compare_versions(hierogram: Run, corpus: Path) -> None:
 @pytest.mark.parametrize(
     ("errors", "significant"), [((0.16, 0.0), 1), ((0.0, 0.16), 1), ((0.16, 0.16), 0), ((0.0, 0.0), 1)]
 )
-def test_both_exports_have_errors(
+def test_the_error_of_a_difference_includes_the_errors_of_both_exports(
     store: Store, store_url: str, tmp_path: Path, errors: tuple[float, float], significant: int
 ) -> None:
     """The difference is 5, twice its error is 4.9 with the variance of the larger count alone, and 5.7 with both."""
@@ -129,7 +129,7 @@ def test_both_exports_have_errors(
     assert diff(tmp_path / "before", tmp_path / "after", 10).significant == significant
 
 
-def test_a_rule_that_is_not_exported_may_have_had_a_quarter(store: Store, store_url: str, tmp_path: Path) -> None:
+def test_a_rule_that_is_not_exported_may_have_a_quarter_of_a_use(store: Store, store_url: str, tmp_path: Path) -> None:
     options = ExportOptions(format="tsv")
     commit(store, [], [delta("a", "x", 1, 2)])
     query(store_url, "UPDATE rules SET expected_uses_variance = 0.01 * expected_uses")

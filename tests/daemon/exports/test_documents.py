@@ -25,7 +25,7 @@ def first_cells(title: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_the_commands_run(hierogram: Run, corpus: Path, make_bucket: Callable[[str], object]) -> None:
+def test_the_documented_commands_run(hierogram: Run, corpus: Path, make_bucket: Callable[[str], object]) -> None:
     make_bucket("bucket")
     make_store(schedule="paper", sweeps_per_level=2, levels=3, round_sweeps=2)
     hierogram("ingest", str(corpus))
@@ -38,7 +38,7 @@ def test_the_commands_run(hierogram: Run, corpus: Path, make_bucket: Callable[[s
         assert ran.code == 0, ran.err
 
 
-def test_the_tables_are_complete() -> None:
+def test_the_documented_tables_are_complete() -> None:
     assert first_cells("Formats") == [name for name, format in FORMATS.items() if not format.lexicon]
     assert first_cells("Features") == [feature.name for feature in FEATURES]
     for name, cdec in CDEC_NAMES.items():
@@ -46,7 +46,7 @@ def test_the_tables_are_complete() -> None:
     assert set(re.findall(r"`(\w+)`", section("The manifest"))) >= set(Manifest.__dataclass_fields__)
 
 
-def test_the_configuration_is_valid(tmp_path: Path) -> None:
+def test_the_documented_configuration_is_valid(tmp_path: Path) -> None:
     [block] = re.findall(r"```toml\n(.*?)```", DOCUMENT, re.DOTALL)
     (tmp_path / "hierogram.toml").write_text(block)
     [job] = load_configuration(tmp_path / "hierogram.toml").exports

@@ -367,7 +367,7 @@ def test_a_store_that_has_not_learned_is_not_exported(store: Store, corpus: Path
 
 
 @pytest.mark.database("sqlite")
-def test_an_export_in_another_kind_s_format_is_recorded(learned: Store, tmp_path: Path) -> None:
+def test_an_export_in_a_format_of_another_kind_of_grammar_is_recorded_as_failed(learned: Store, tmp_path: Path) -> None:
     with pytest.raises(ExportError, match=r"cannot be exported as fragments: use cdec, .*, shortlist, .*, ttable$"):
         publish(learned, Versions(tmp_path / "versions", "news"), ExportOptions(format="fragments"), job="news")
     [row] = export_rows(learned, "news")

@@ -102,7 +102,7 @@ def test_the_best_rules_of_a_source_side_are_kept(tmp_path: Path) -> None:
     assert counts[-1] == ("best 2 per source side", counts[0][2], len(wanted))
 
 
-def test_of_rules_used_equally_often_the_first_in_order_is_kept(tmp_path: Path) -> None:
+def test_the_first_of_equally_frequent_rules_is_kept(tmp_path: Path) -> None:
     rules = [Given("a", target, 3) for target in ("y", "x", "z")] + [Given("b", "y", 1), Given("b", "x", 2)]
     path, _, _ = write(tmp_path, rules, ExportOptions(format="tsv", features=("count",), per_source=1))
     assert [line.split("\t")[:2] for line in parsers.lines(path)[1:]] == [["a", "x"], ["b", "x"]]
@@ -151,7 +151,7 @@ sentences = st.lists(st.lists(st.sampled_from(["a", "b", "[X,1]", "\\"]), max_si
 @pytest.mark.slow
 @given(symbols, sentences)
 @settings(max_examples=400)
-def test_rules_that_can_match_a_sentence(side: list[str | None], test_set: list[list[str]]) -> None:
+def test_rules_that_can_match_a_sentence_are_found(side: list[str | None], test_set: list[list[str]]) -> None:
     number = iter(range(1, 10))
     parsed: Side = tuple(next(number) if symbol is None else symbol for symbol in side)
     found = SentenceIndex(" ".join(words) for words in test_set).matches(render_side(parsed))

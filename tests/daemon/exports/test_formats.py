@@ -22,7 +22,7 @@ from hierogram.samplers.grammar.rules import Rule, parse_side
 
 
 @pytest.mark.parametrize("seen", [0.0, 3.0, 40.0])
-def test_discounts_of_some_rules_go_where_all_rules_are_seen(tmp_path: Path, seen: float) -> None:
+def test_part_of_a_grammar_is_smoothed_like_the_whole_grammar(tmp_path: Path, seen: float) -> None:
     """A part of a grammar is scored like the whole grammar, given only how often all rules are seen."""
     rules = [Given("a", "x", 6), Given("a", "y", 2), Given("b", "x", 1)]
     options = ExportOptions(format="tsv", features=("p_target_given_source",), smoothing=0.5)

@@ -37,7 +37,9 @@ GZIP, ZSTD, NONE = Compression.GZIP, Compression.ZSTD, Compression.NONE
         ("-", ExportOptions(), ("cdec", NONE, ".cdec")),
     ],
 )
-def test_names_follow_formats(path: str | None, options: ExportOptions, wanted: tuple[str, Compression, str]) -> None:
+def test_names_and_options_determine_format_and_compression(
+    path: str | None, options: ExportOptions, wanted: tuple[str, Compression, str]
+) -> None:
     how = resolve_plan(options, PHRASES, None if path is None else Path(path))
     assert (how.format.name, how.compression, how.suffix) == wanted
     assert how.options.format == wanted[0]
@@ -58,7 +60,7 @@ def test_names_follow_formats(path: str | None, options: ExportOptions, wanted: 
         ("g.vmap.zst", ExportOptions(), "readers of vmap do not support zstd"),
     ],
 )
-def test_contradictions_are_refused(path: str, options: ExportOptions, message: str) -> None:
+def test_contradictory_names_and_options_are_refused(path: str, options: ExportOptions, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         resolve_plan(options, PHRASES, Path(path))
 
@@ -69,7 +71,7 @@ def test_the_default_format_depends_on_the_kind_of_grammar() -> None:
         resolve_plan(ExportOptions(format="moses"), FRAGMENTS)
 
 
-def test_decoders_can_read_their_formats() -> None:
+def test_moses_and_cdec_formats_are_compressed_with_gzip_only() -> None:
     """Moses and cdec read gzip, and no other compression."""
     assert {FORMATS[name].compression for name in ("cdec", "moses")} == {GZIP}
 

@@ -55,7 +55,7 @@ def test_nothing_in_the_table_is_executed(
     assert query(store_url, "SELECT name FROM scheduled_jobs") == [("nightly",)]
 
 
-def test_a_stored_job_is_plain(store: Store, store_url: str) -> None:
+def test_a_stored_job_contains_only_plain_values(store: Store, store_url: str) -> None:
     add_job(store, HOURLY)
     [(content, next_run)] = query(store_url, "SELECT job, next_run FROM scheduled_jobs")
     assert json.loads(content) == as_plain(HOURLY)

@@ -231,7 +231,7 @@ def test_only_leftovers_of_dead_processes_are_removed(tmp_path: Path) -> None:
     assert not living.exists()
 
 
-def test_each_name_has_one_writer(tmp_path: Path) -> None:
+def test_each_export_name_has_one_writer_at_a_time(tmp_path: Path) -> None:
     with lock_name(tmp_path, "a"), lock_name(tmp_path, "b"), pytest.raises(ExportError, match="another export"):
         lock_name(tmp_path, "a").__enter__()
     with lock_name(tmp_path, "a"):
@@ -246,7 +246,7 @@ def make_version(folder: Path, name: str) -> Path:
     return folder / name
 
 
-def test_versions_retire_by_number_and_age(tmp_path: Path) -> None:
+def test_versions_expire_by_number_and_age(tmp_path: Path) -> None:
     names = ["news-20260101T000000Z", "news-20260102T000000Z", "news-20260102T000000Z-2", "news-20260103T000000Z"]
     made = [make_version(tmp_path, name) for name in names]
     other = make_version(tmp_path, "news-old-20260101T000000Z")

@@ -104,7 +104,7 @@ def test_missed_runs_happen_once(store: Store, store_url: str, tmp_path: Path, r
 
 
 @pytest.mark.database("sqlite")
-def test_two_jobs_in_two_time_zones_across_a_clock_change(store: Store, tmp_path: Path, runs: Runs) -> None:
+def test_jobs_in_two_time_zones_run_once_a_day_across_a_clock_change(store: Store, tmp_path: Path, runs: Runs) -> None:
     start = datetime(2026, 3, 28, 12, tzinfo=UTC)
     jobs = [
         job(tmp_path, "berlin", every=None, cron="30 2 * * *", timezone="Europe/Berlin"),
@@ -491,7 +491,7 @@ def test_invalid_jobs_are_reported(tmp_path: Path, wrong: dict[str, object], mes
         job(tmp_path, **wrong)
 
 
-def test_jobs_survive_storage(store: Store, tmp_path: Path) -> None:
+def test_stored_jobs_survive_a_round_trip(store: Store, tmp_path: Path) -> None:
     given = job(tmp_path, features=("count",), min_count=0.5, max_scope=None)
     add_job(store, given)
     assert find_job(store, "news") == given

@@ -75,7 +75,9 @@ def test_errors_while_writing_are_raised(tmp_path: Path, wrong: str) -> None:
     "format",
     [name for name, format in FORMATS.items() if format.supports(NOTATIONS[SYNCHRONOUS]) and not format.lexicon],
 )
-def test_without_room_it_works_in_steps(tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_with_little_memory_has_the_same_bytes(
+    tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Tables replace the views between the steps, lexical weights are added in parts, and the bytes are the same."""
     written = []
     for name, room, at_once in (("roomy", 0, 1_000), ("tight", 1 << 60, 2)):

@@ -78,7 +78,7 @@ def test_counts_equal_a_recount_after_every_run(filled: Store, case: Case, burn_
 
 
 @pytest.mark.database("sqlite")
-def test_new_pairs_are_sampled_against_the_others(filled: Store, case: Case, burn_in: int) -> None:
+def test_new_pairs_are_sampled_given_the_other_pairs(filled: Store, case: Case, burn_in: int) -> None:
     learn(filled, sweeps=2)
     before = derivations(filled)
     case.add(filled)
@@ -92,7 +92,7 @@ def test_new_pairs_are_sampled_against_the_others(filled: Store, case: Case, bur
 
 
 @pytest.mark.slow
-def test_counts_equal_counts_of_the_remaining_pairs(filled: Store, case: Case) -> None:
+def test_withdrawal_leaves_the_counts_of_the_remaining_pairs(filled: Store, case: Case) -> None:
     learn(filled, sweeps=3)
     case.add(filled)
     pairs, new = filled.count_pairs(), filled.count_pairs(["waiting"])
@@ -111,7 +111,7 @@ def test_counts_equal_counts_of_the_remaining_pairs(filled: Store, case: Case) -
     assert filled.status().rules_in_use > 0
 
 
-def test_the_learner_s_table_follows_withdrawals(filled: Store, case: Case) -> None:
+def test_withdrawals_update_the_table_of_the_learner(filled: Store, case: Case) -> None:
     learn(filled, sweeps=3)
     case.add(filled)
     new = filled.pairs(states=["waiting"])

@@ -198,7 +198,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[o
     ],
     indirect=["store_url"],
 )
-def test_signals_change_nothing(
+def test_signals_do_not_change_the_result(
     store_url: str,
     uninterrupted: dict[str, tuple[object, ...]],
     kind: str,

@@ -53,7 +53,7 @@ def test_stored_rules_are_the_derivations_rules(raw: Store) -> None:
     assert all(row.strength > 0 for row in raw.labels())
 
 
-def test_it_is_a_dictionary_with_probabilities(raw: Store, store_url: str) -> None:
+def test_a_learned_itg_is_a_dictionary_with_probabilities(raw: Store, store_url: str) -> None:
     learn(raw, sweeps=40)
     of_house = raw.find_rules("maison", limit=100)
     assert of_house[0].target == "house"
@@ -74,7 +74,7 @@ def test_it_is_a_dictionary_with_probabilities(raw: Store, store_url: str) -> No
 
 
 @pytest.mark.slow
-def test_the_commands_and_exports(hierogram: Run, tmp_path: Path, store_url: str) -> None:
+def test_the_commands_learn_verify_and_export_an_itg(hierogram: Run, tmp_path: Path, store_url: str) -> None:
     (tmp_path / "a.fr").write_text("".join(source + "\n" for source, _ in RAW))
     (tmp_path / "a.en").write_text("".join(target + "\n" for _, target in RAW))
     at = ("--store", store_url)
@@ -171,7 +171,7 @@ def test_a_store_samples_with_the_slices_of_its_settings(tmp_path: Path) -> None
     assert found[0] != found[1]
 
 
-def test_links_are_rejected(store_url: str, tmp_path: Path) -> None:
+def test_given_links_do_not_change_the_grammar(store_url: str, tmp_path: Path) -> None:
     found = []
     for number, links in enumerate((None, "0-0")):
         with open_store(f"sqlite:///{tmp_path}/{number}.db", create=True, settings=QUICK) as store:

@@ -122,7 +122,7 @@ def rules(store: Store) -> dict[tuple[str, str], tuple[int, float]]:
 
 
 @pytest.mark.database("sqlite")
-def test_it_is_learned_and_verified(url: str, hierogram: Run) -> None:
+def test_a_registered_kind_is_learned_and_verified(url: str, hierogram: Run) -> None:
     texts = [tuple(line.split(" ||| ")[:2]) for line in LINES]
     with open_store(url) as store:
         assert rules(store) == {(s, t): (texts.count((s, t)), texts.count((s, t))) for s, t in texts}
@@ -134,7 +134,9 @@ def test_it_is_learned_and_verified(url: str, hierogram: Run) -> None:
 
 
 @pytest.mark.database("sqlite")
-def test_it_is_exported_in_formats_without_requirements(url: str, hierogram: Run, tmp_path: Path) -> None:
+def test_a_registered_kind_is_exported_in_formats_without_requirements(
+    url: str, hierogram: Run, tmp_path: Path
+) -> None:
     assert hierogram("--store", url, "export", "-o", "g.jsonl", "--format", "jsonl", "--posterior-mean").code == 0
     exported = [json.loads(line) for line in (tmp_path / "g.jsonl").read_text().splitlines()]
     with open_store(url) as store:
@@ -149,7 +151,7 @@ def test_it_is_exported_in_formats_without_requirements(url: str, hierogram: Run
 
 
 @pytest.mark.database("sqlite")
-def test_it_is_withdrawn_and_served(url: str, hierogram: Run) -> None:
+def test_pairs_of_a_registered_kind_are_withdrawn_and_served(url: str, hierogram: Run) -> None:
     assert hierogram("--store", url, "withdraw", "1", "2").code == 0
     with open_store(url) as store:
         warm_up(store.settings())

@@ -35,7 +35,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_it_draws_the_same_values_as_a_store(case: str, store_url: str) -> None:
+def test_a_chain_without_a_store_draws_the_same_values(case: str, store_url: str) -> None:
     settings, own = CASES[case]
     make_store(store_url, seed=7, span_limit=5, **settings)
     with hg.open(store_url) as store:
@@ -86,7 +86,7 @@ def test_a_custom_schedule_is_followed() -> None:
         assert {done.stage for done in own.trace} == {1}
 
 
-def test_steps_run_on_demand() -> None:
+def test_steps_of_a_chain_run_on_demand() -> None:
     with hg.sample(PAIRS) as chain:
         before = chain.state
         steps = chain.steps(3)
@@ -109,7 +109,7 @@ def test_steps_run_on_demand() -> None:
         (["ab"], "pair 1: a pair must be"),
     ],
 )
-def test_pairs_that_cannot_be_sampled(pairs: Any, message: str) -> None:
+def test_pairs_that_cannot_be_sampled_are_rejected(pairs: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         hg.sample(pairs)
 

@@ -87,7 +87,7 @@ store.add("news.fr", "news.en", "news.align")
         assert store.status().pairs["waiting"] == len(LINES)
 
 
-def test_pairs_in_any_form_are_the_same_pairs(new: hg.GrammarStore, files: Path) -> None:
+def test_every_form_of_the_same_pairs_is_accepted(new: hg.GrammarStore, files: Path) -> None:
     first = new.add("news.fr", Path("news.en"), "news.align")
     assert first.totals.accepted == len(LINES)
     names = ("source", "target", "alignment")
@@ -279,7 +279,7 @@ def test_several_threads_read_while_one_learns(new: hg.GrammarStore) -> None:
 
 
 @pytest.mark.slow
-def test_exports_and_versions(opened: hg.GrammarStore, tmp_path: Path) -> None:
+def test_grammars_are_exported_published_and_packed(opened: hg.GrammarStore, tmp_path: Path) -> None:
     manifest = opened.export(tmp_path / "grammar.moses.gz", max_scope=1)
     assert (manifest.format, manifest.compression) == ("moses", "gzip")
     for _ in range(3):
@@ -309,7 +309,7 @@ def test_queries_find_evidence_and_scores(opened: hg.GrammarStore) -> None:
     assert opened.events(limit=1).last >= 0
 
 
-def test_a_copy_of_a_store_replaces_a_file_only_by_force(tmp_path: Path) -> None:
+def test_a_copy_of_a_store_replaces_a_file_only_with_force(tmp_path: Path) -> None:
     with hg.open(tmp_path / "one.db", create=True) as store:
         store.add(PAIRS)
         size = store.back_up(tmp_path / "two.db")
@@ -325,7 +325,7 @@ def test_a_copy_of_a_store_replaces_a_file_only_by_force(tmp_path: Path) -> None
         assert "waiting" in copy._repr_html_()
 
 
-def test_links_of_sentences_and_of_files(opened: hg.GrammarStore, files: Path) -> None:
+def test_sentences_and_files_get_the_same_links(opened: hg.GrammarStore, files: Path) -> None:
     from_files = hg.align("news.fr", "news.en", seed=3)
     sources, targets, _ = zip(*PAIRS, strict=True)
     links = list(hg.align(sources, targets, seed=3))
@@ -448,7 +448,7 @@ CALLS: list[tuple[str, Callable[[Any], object]]] = [
 
 
 @pytest.mark.parametrize(("message", "call"), CALLS, ids=[message for message, _ in CALLS])
-def test_invalid_arguments_are_named(
+def test_errors_name_the_invalid_argument(
     opened: hg.GrammarStore, message: str, call: Callable[[hg.GrammarStore], object]
 ) -> None:
     with pytest.raises(UsageError, match=message):
@@ -496,7 +496,7 @@ def test_a_store_of_itg_rules_uses_no_links(tmp_path: Path) -> None:
             store.set_links({1: hg.KnownLinks(frozenset({(0, 1)}))})
 
 
-def test_human_links(new: hg.GrammarStore) -> None:
+def test_human_links_are_set_checked_and_removed(new: hg.GrammarStore) -> None:
     new.add([(source, target) for source, target, _ in PAIRS])
     new.learn(sweeps=1).run()
     fixed = frozenset({(0, 1)})

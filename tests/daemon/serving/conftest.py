@@ -48,7 +48,7 @@ class Daemon:
                 entry: dict[str, object] = json.loads(line)
                 if entry["event"] == event:
                     return entry
-        raise AssertionError(f"no {event!r}, but: {''.join(self.log)}")
+        raise AssertionError(f"event {event!r} not found in: {''.join(self.log)}")
 
     def until_port(self) -> int:
         """Read the log until the daemon listens, and return the port."""

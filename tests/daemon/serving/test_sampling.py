@@ -46,7 +46,7 @@ def test_a_turn_ends_on_request_and_the_next_one_continues(store: Store) -> None
     assert verify(store).problems == []
 
 
-def test_interruptions_change_nothing(tmp_path: Path) -> None:
+def test_interruptions_do_not_change_the_result(tmp_path: Path) -> None:
     results = []
     for interrupted in (False, True):
         with open_store(f"sqlite:///{tmp_path}/{interrupted}.db", create=True, settings=QUICK) as store:
@@ -103,7 +103,7 @@ def test_withdrawn_pairs_are_removed_from_memory(store: Store) -> None:
     assert verify(store).problems == []
 
 
-def test_vocabulary_changes_are_followed(store: Store) -> None:
+def test_the_model_follows_changes_of_the_vocabulary(store: Store) -> None:
     with ManualTurns(store) as turns:
         turns.settle()
         batch = store.begin_ingest("more", "more", "pipes")
@@ -165,7 +165,7 @@ def test_a_failed_commit_leaves_nothing_in_memory(store: Store, monkeypatch: pyt
     assert verify(store).problems == []
 
 
-def test_a_settled_pair_that_is_sampled_again_has_waited_only_since_then() -> None:
+def test_the_waiting_time_restarts_when_a_settled_pair_is_sampled_again() -> None:
     health = HealthRegistry()
     health.record_lag(LagRow(1, 1_000.0))
     assert (health.lag().oldest_seconds or 0.0) >= 1_000

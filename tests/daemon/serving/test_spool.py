@@ -196,7 +196,7 @@ def test_source_and_target_are_taken_without_an_alignment_after_a_timeout(spool:
     assert len(offer.paths) == 3
 
 
-def test_files_that_a_clock_which_was_ahead_has_dated_are_not_kept_waiting(spool: Path) -> None:
+def test_files_dated_far_in_the_future_do_not_wait(spool: Path) -> None:
     put(spool / "x.source", changed=int(time.time()) + 100_000_000)
     put(spool / "x.target")
     assert find_inputs(spool, unaligned_after=3600)[0] != []

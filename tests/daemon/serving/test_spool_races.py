@@ -67,7 +67,7 @@ def swap_for_a_hidden_link(spool: Path, outside: Path) -> None:
 
 
 @pytest.mark.parametrize("swapped", [swap_file, swap_folder, swap_for_a_pipe, swap_for_a_hidden_link])
-def test_a_file_that_is_replaced_between_look_and_reading_is_not_read(
+def test_a_file_that_is_replaced_between_scan_and_reading_is_not_read(
     spool: Path, outside: Path, store: Store, monkeypatch: pytest.MonkeyPatch, swapped: Callable[[Path, Path], None]
 ) -> None:
     (spool / "news").mkdir()
@@ -195,7 +195,7 @@ def test_paths_outside_a_folder_are_not_opened(spool: Path, outside: Path) -> No
 
 
 @pytest.mark.slow
-def test_a_file_is_swapped_all_the_time(spool: Path, outside: Path) -> None:
+def test_a_constantly_swapped_file_is_never_read_outside_the_spool(spool: Path, outside: Path) -> None:
     """Each opening gives the file of the spool or fails; never the other."""
     path, done = spool / "x.bars", threading.Event()
 
@@ -221,5 +221,5 @@ def test_a_file_is_swapped_all_the_time(spool: Path, outside: Path) -> None:
         swapping.join()
 
 
-def test_options_of_a_store_name_no_folder() -> None:
+def test_the_default_options_restrict_files_to_no_folder() -> None:
     assert STORE_DEFAULTS.within is None

@@ -163,7 +163,7 @@ def test_only_loops_affected_by_a_change_restart() -> None:
     assert [health.restarts for health in supervisor.health()] == [0, 0], "another configuration is no failure"
 
 
-def test_a_loop_that_does_not_end_in_time_is_named() -> None:
+def test_a_loop_that_does_not_end_in_time_is_reported() -> None:
     held = threading.Event()
     loop = ScriptedLoop("resample", lambda _stop, _beat: held.wait() and None)
     supervisor = Supervisor([loop], SOON, LoopLog())

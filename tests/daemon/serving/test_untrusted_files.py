@@ -240,7 +240,7 @@ def documents() -> Iterator[tuple[str, Callable[[], Iterator[bytes]], str]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("content", "reason"), [pytest.param(*more, id=name) for name, *more in documents()])
-def test_translation_memories_are_bounded(
+def test_translation_memories_beyond_the_limits_are_refused(
     store: Store, tmp_path: Path, content: Callable[[], Iterator[bytes]], reason: str
 ) -> None:
     path = tmp_path / "x.tmx"
@@ -264,7 +264,7 @@ def test_only_an_oversized_unit_is_rejected(tmp_path: Path) -> None:
     assert (rejected.line, rejected.lines, rejected.reason) == (2, 2, "line-too-long")
 
 
-def test_lines_are_bounded(tmp_path: Path) -> None:
+def test_a_line_longer_than_the_limit_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.bars"
     with path.open("wb") as file:
         file.write(GOOD)

@@ -310,7 +310,7 @@ def test_a_url_is_kept_out_of_messages(tmp_path: Path, monkeypatch: pytest.Monke
     assert "swordfish" not in str(told.value)
 
 
-def test_a_name_replaces_the_whole_url() -> None:
+def test_a_webhook_is_identified_by_its_origin_and_an_scrypt_hash() -> None:
     url = "https://who:swordfish@Example.org/hooks/T0/B0/token?key=1"
     hook = identify_webhook(url)
     assert hook.origin == "https://example.org:443"
@@ -368,7 +368,7 @@ def test_nothing_in_a_store_or_log_has_the_credentials_of_a_webhook(
 
 
 @pytest.mark.database("sqlite", "postgres")
-def test_a_clock_that_was_ahead_keeps_no_delivery(
+def test_a_clock_that_was_ahead_delays_no_delivery(
     store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ahead = 2 * 365 * 86_400.0

@@ -71,7 +71,9 @@ def test_records_with_a_common_word_are_merged(tmp_path: Path) -> None:
         ("SRC.tsv", "id\ttext\nx\ty\n", "line 2"),
     ],
 )
-def test_damage_is_reported(files: tuple[str, str, str], tmp_path: Path, name: str, text: str, message: str) -> None:
+def test_damaged_files_are_reported(
+    files: tuple[str, str, str], tmp_path: Path, name: str, text: str, message: str
+) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(hg.InputError, match=message):
         list(burrito_pairs(*files))

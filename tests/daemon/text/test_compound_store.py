@@ -70,7 +70,7 @@ def test_rare_words_are_not_parts() -> None:
     assert known_parts(count_words(["Haus haus Garten hat Hat 1234 1234"])) == {"haus": 2}
 
 
-def test_known_words_are_a_setting() -> None:
+def test_a_segmenter_is_made_from_the_stored_known_words() -> None:
     text = format_known_words({"haus": 3, "garten": 2})
     assert _shown(make_segmenter(text).tokens("Hausgarten")) == "haus+ Garten"
     assert make_segmenter(text).counts("ein Hausgarten") == [1, 2]
@@ -120,7 +120,7 @@ def _splits_compounds(sources: list[str], targets: list[str]) -> bool:
 def test_compounds_of_the_source_are_split_if_they_are_frequent(language: str) -> None:
     sources, targets = map(list, zip(*PAIRS[language], strict=True))
     assert _splits_compounds(sources, targets)
-    # Target words, and a source whose compounds correspond to compounds, remain whole.
+    # Compounds of the target are not split, nor compounds that are translated by compounds.
     assert not _splits_compounds(targets, sources)
     assert not _splits_compounds(sources, sources)
     # 15 compounds are 1.5 percent of the words.

@@ -39,17 +39,17 @@ def test_a_frequent_word_is_not_split() -> None:
     assert _split("unternehmen") == ""
 
 
-def test_the_fewest_parts_win() -> None:
+def test_the_split_with_the_fewest_parts_is_chosen() -> None:
     # The three frequencies 50, 30 and 9 have a higher geometric mean than 60 and 9.
     assert _split("unternehmenberater") == "unternehmen:unternehmen+berater:berater"
 
 
-def test_the_most_frequent_parts_win() -> None:
+def test_the_split_with_the_most_frequent_parts_is_chosen() -> None:
     assert _split("arbeitenbuch") == "arbeiten:arbeit+buch:buch"
     assert _split("arbeitendenbuch") == ""
 
 
-def test_letters_of_the_parts_are_the_word() -> None:
+def test_the_parts_of_a_word_have_its_letters() -> None:
     splitter = CompoundSplitter(COUNTS)
     for word in ("haushaltsbehörde", "schulbuch", "unternehmenberater"):
         assert "".join(part.letters for part in splitter.split(word)) == word

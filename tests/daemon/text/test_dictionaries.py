@@ -111,7 +111,7 @@ def test_terms_marked_as_not_to_be_used_are_rejected(tmp_path: Path, category: s
         '<termNote type="usageNote">not deprecated any more</termNote>',
     ],
 )
-def test_other_terms_are_stored(tmp_path: Path, category: str) -> None:
+def test_terms_of_other_statuses_are_stored(tmp_path: Path, category: str) -> None:
     assert entries(tmp_path / "a.tbx", concept(tig("cancellare", category)), ("en", "it")) == (
         [("cancel", "cancellare")],
         [],
@@ -180,7 +180,7 @@ def test_columns_are_found_by_their_names(tmp_path: Path) -> None:
         ("a.csv", '"' + "a" * 200_000 + '",b', InputError, "line 1: cannot be read"),
     ],
 )
-def test_errors_name_their_reason(tmp_path: Path, name: str, content: str, error: type[Exception], reason: str) -> None:
+def test_errors_state_the_reason(tmp_path: Path, name: str, content: str, error: type[Exception], reason: str) -> None:
     with pytest.raises(error, match=reason):
         entries(tmp_path / name, content, None)
 

@@ -158,7 +158,7 @@ def test_protected_text_is_one_token(kept: str) -> None:
 @pytest.mark.parametrize(
     "text", ["50 % d'eau", "100% sure", "a < b > c", "R&D; x", "3 < 4", "c:\\new", "a@b", "{a\nb}", "L# 3"]
 )
-def test_other_text_is_not_protected(text: str) -> None:
+def test_ordinary_text_is_not_protected(text: str) -> None:
     assert find_protected(text) == []
 
 

@@ -38,7 +38,7 @@ def test_a_translation_memory_is_matched_by_the_store_s_languages(store_url: str
                 ingest(store, source, options=handling)
 
 
-def test_a_store_without_languages_accepts_any_order(store: Store, tmp_path: Path) -> None:
+def test_a_store_without_languages_accepts_languages_in_any_order(store: Store, tmp_path: Path) -> None:
     (tmp_path / "m.tmx").write_text(ENGLISH_FIRST)
     with Input([str(tmp_path / "m.tmx")]) as source:
         ingest(store, source)
@@ -55,7 +55,7 @@ def test_text_is_tokenized_in_the_store_s_case_from_every_source(store_url: str,
         for paths in (["m.tmx"], ["a.fr", "a.en"]):
             with Input([str(tmp_path / path) for path in paths]) as source:
                 ingest(store, source)
-        # Like a body of pairs over HTTP.
+        # Store pairs in the same way as a request body.
         checks, batch = (
             InputValidator(store.settings(), STORE_DEFAULTS),
             IngestBatch(store, "c", "http:1", JSONL, DEFAULT_LIMITS),

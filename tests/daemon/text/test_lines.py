@@ -70,7 +70,7 @@ def test_a_file_without_line_feeds_is_not_one_line(content: bytes, tmp_path: Pat
 
 
 @pytest.mark.parametrize("content", [b"", b"a", b"a\r", b"a\r\n", b"\r\nb", b"a\rb\nc"])
-def test_carriage_returns_elsewhere_are_accepted(content: bytes, tmp_path: Path) -> None:
+def test_carriage_returns_are_accepted_within_lines_and_before_line_ends(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "text").write_bytes(content)
     with open_lines(str(tmp_path / "text")) as file:
         assert [line for chunk in file.chunks() for line in chunk] == expected_lines(content)

@@ -78,7 +78,7 @@ def test_links_that_count_the_store_s_words_are_unchanged(space: str) -> None:
 
 
 @pytest.mark.parametrize("divided", [True, False])
-def test_few_lines_with_unicode_spaces_are_compared_with_the_others(divided: bool) -> None:
+def test_few_lines_with_unicode_spaces_are_compared_with_other_lines(divided: bool) -> None:
     fields = columns(corpus(60, divided=divided, spaced=[30, 50]))
     detector = UnicodeSpaceDetector()
     detector.inspect([fields])
@@ -86,7 +86,7 @@ def test_few_lines_with_unicode_spaces_are_compared_with_the_others(divided: boo
     assert (detector.note() is None) != divided
 
 
-def test_links_out_of_range_that_fit_split_words_decide_if_nothing_else_does() -> None:
+def test_links_out_of_range_decide_if_they_fit_split_words() -> None:
     fields = columns([(f"10{NO_BREAK}000 chats", "10,000 cats", "0-0 1-0 2-1")])
     detector = UnicodeSpaceDetector()
     detector.inspect([fields])
@@ -103,7 +103,7 @@ def test_few_links_that_fit_both_tokenizations_are_noted() -> None:
     assert detector.divide(fields) is fields
 
 
-def test_lines_before_the_decision_are_counted_in_the_note() -> None:
+def test_the_note_counts_lines_read_before_the_decision() -> None:
     detector = UnicodeSpaceDetector()
     detector.inspect([columns([(f"10{NO_BREAK}000 chats", "10,000 cats", "0-0 1-1")])])
     detector.inspect([columns(corpus(30, divided=True))])

@@ -36,7 +36,7 @@ def test_lines_called_canonical_are_their_own_canonical_form(rows: list[tuple[by
 
 
 @given(st.lists(LINK))
-def test_a_canonical_line_has_the_same_links(links: list[tuple[int, int]]) -> None:
+def test_the_canonical_form_of_a_line_has_the_same_links(links: list[tuple[int, int]]) -> None:
     line = "\t".join(f"0{i}-{j} " for i, j in links).encode()
     canonical = canonical_alignment(line, 16, 16)
     assert [tuple(map(int, link.split("-"))) for link in canonical.split()] == sorted(set(links))

@@ -100,7 +100,7 @@ def test_sentences_with_similar_punctuation_are_sentences(hierogram: Run, tmp_pa
     assert "5 pairs stored" in hierogram("ingest", "a", "b").out
 
 
-def test_tabs_between_source_target_and_links(hierogram: Run, tmp_path: Path) -> None:
+def test_tabs_may_separate_source_target_and_links(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("".join(line.replace(" ||| ", "\t") + "\n" for line in LINES))
     (tmp_path / "b").write_text("la\tthe\nla maison\n\tthe\nla\tthe\t0-0\tmore\n")
     (tmp_path / "c").write_text("".join(line + "\n" for line in LINES))

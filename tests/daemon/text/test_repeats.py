@@ -1,11 +1,11 @@
-"""Repeat numbers are the same in memory and in a file."""
+"""Repeat numbers are the same whether lines are counted in memory or in a file."""
 
 from random import Random
 
 from hierogram.daemon.text.validation import DuplicateCounter
 
 
-def test_repeat_numbers_do_not_depend_on_memory() -> None:
+def test_repeat_numbers_do_not_depend_on_the_memory_limit() -> None:
     random = Random(3)
     # Distinct lines first, so that some chunks have no repeat.
     contents: list[tuple[str, str, str | None]] = [(f"s{k}", "t", "0-0") for k in range(40)]

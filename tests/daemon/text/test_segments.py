@@ -86,7 +86,7 @@ def plain_joins(words: list[str], most: int) -> list[tuple[str, str]]:
 
 
 @given(st.lists(st.text("ab", min_size=1, max_size=12), min_size=1), st.integers(1, 12))
-def test_merges_equal_a_recount(words: list[str], most: int) -> None:
+def test_learned_merges_equal_merges_from_recounts(words: list[str], most: int) -> None:
     assert learn_merges([" ".join(words)], most) == plain_joins(words, most)
 
 
@@ -103,7 +103,7 @@ def test_joins_are_applied_in_order() -> None:
     assert SubwordSegmenter([("b", "c"), ("a", "b")]).tokens("abc") == f"a {PART_MARK}bc"
 
 
-def test_joins_are_a_setting() -> None:
+def test_a_segmenter_is_made_from_the_stored_joins() -> None:
     merges = learn_merges(VERSES.values(), 40)
     assert make_segmenter(format_merges(merges)).merges == tuple(merges)
 
@@ -139,7 +139,7 @@ def in_parts(tmp_path: Path) -> hg.GrammarStore:
     return store
 
 
-def test_a_segmented_store_has_the_same_words(in_parts: hg.GrammarStore) -> None:
+def test_a_segmented_store_keeps_the_words_of_its_pairs(in_parts: hg.GrammarStore) -> None:
     with in_parts as store:
         found = [(join_parts(row.source), join_parts(row.target)) for row in store.store.pairs()]
         assert sorted(found) == sorted(PAIRS)

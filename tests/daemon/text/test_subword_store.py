@@ -69,7 +69,7 @@ def test_pairs_of_a_rule_are_shown_in_words(parts: hg.GrammarStore, hierogram: R
     assert any(target in ran.out for _, target in VERSES)
 
 
-def test_evidence_is_in_words(parts: hg.GrammarStore) -> None:
+def test_evidence_consists_of_whole_words(parts: hg.GrammarStore) -> None:
     word = segmented_word(parts)
     found = hg.evidence(parts, f"{word} mkate nyeusi")
     assert found.words == [word, "mkate", "nyeusi"]
@@ -96,7 +96,7 @@ def test_terms_are_whole_words(parts: hg.GrammarStore) -> None:
     assert by_source["chai"].source_pairs == 16
 
 
-def test_links_are_between_words(parts: hg.GrammarStore) -> None:
+def test_new_links_are_between_whole_words(parts: hg.GrammarStore) -> None:
     word = segmented_word(parts)
     [links] = hg.align([f"{word} chai"], ["she wants tea"], priors=parts, seed=1)
     assert links
@@ -127,7 +127,7 @@ def test_human_links_of_words_apply_to_their_subwords() -> None:
 
 
 @pytest.mark.slow
-def test_human_links_withdrawal_and_verify(tmp_path: Path) -> None:
+def test_human_links_of_words_survive_learning_withdrawal_and_verify(tmp_path: Path) -> None:
     with open_parts(tmp_path / "parts.db", learn_parts(VERSES[:40], 24, 24)) as store:
         store.add(VERSES[:40])
         store.learn(2, threads=1).run()

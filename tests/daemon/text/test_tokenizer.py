@@ -40,7 +40,7 @@ WORDS = {
 
 
 @pytest.mark.parametrize("kind", WORDS)
-def test_a_word_is_one_token(kind: str) -> None:
+def test_words_of_every_script_are_single_tokens(kind: str) -> None:
     language, words = WORDS[kind]
     rules = find_language(language)
     for word in map(unicodedata.normalize, ["NFC"] * 3, words):
@@ -194,7 +194,7 @@ def test_a_package_that_changes_text_is_not_used() -> None:
     assert rules.tokens("กข") == ["กข"]
 
 
-def test_languages_without_word_segmentation_are_named() -> None:
+def test_languages_without_word_segmentation_are_reported() -> None:
     assert "each syllable" in str(missing_segmenter_note("bo"))
     assert "each character" in str(missing_segmenter_note("hak"))
     assert "between spaces" in str(missing_segmenter_note("shn"))

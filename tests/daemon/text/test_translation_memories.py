@@ -20,7 +20,7 @@ def read(document: str, languages: tuple[str, str] | None = None, size: int = 7)
     ]
 
 
-def test_units_become_pairs() -> None:
+def test_translation_units_become_pairs() -> None:
     text = HEAD + unit(("fr-FR", "la  <bpt i='1'>&lt;b&gt;</bpt>maison<ept i='1'>x</ept>\n"), ("en", "the &amp; house"))
     text += unit(("en", "cat"), ("de", "Katze"), ("FR", "<hi>chat</hi>")) + TAIL
     for size in (1, 7, 10_000):
@@ -99,7 +99,7 @@ def test_entities_are_refused(declaration: str) -> None:
 
 
 @pytest.mark.parametrize("document", ["<tmx><body>", "no XML", "<tmx><body></tmx>"])
-def test_damage_is_reported(document: str) -> None:
+def test_invalid_xml_is_reported(document: str) -> None:
     with pytest.raises(InputError, match="invalid XML"):
         read(document)
 

@@ -205,7 +205,7 @@ def readers(daemon: Daemon) -> list[int]:
     return readers_of(daemon.process.pid)
 
 
-def test_files_that_change_during_reading(store_url: str, tmp_path: Path) -> None:
+def test_files_that_change_during_reading_do_not_stop_the_daemon(store_url: str, tmp_path: Path) -> None:
     """Some vanish, some are truncated, some grow, some become a FIFO or a folder; good files arrive in between."""
     many = GOOD * 20_000
     with attacked(store_url, tmp_path) as (daemon, _):
@@ -277,7 +277,7 @@ class Loop:
         return bool(found)
 
 
-def test_killed_while_files_are_read(store_url: str, tmp_path: Path) -> None:
+def test_no_pair_is_lost_if_the_loop_is_killed_while_it_reads_files(store_url: str, tmp_path: Path) -> None:
     """The loop or its reader is killed a hundred times, or HIEROGRAM_TEST_KILLS: no pair is lost or stored twice."""
     kills = int(os.environ.get("HIEROGRAM_TEST_KILLS", "100"))
     random = Random(8)

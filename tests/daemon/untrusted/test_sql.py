@@ -33,7 +33,7 @@ ON_SQLITE = [
     f"{_ALL} sum(instr(zeroblob(8000000), zeroblob(4000000) || x'01')) FROM a",
     f"SELECT {_COLUMNS}",
     f"SELECT {_COLUMNS} FROM rules, rules AS b",
-    # Queries of our own from here on.
+    # The following queries were written for this test.
     f"{_ALL} count(*) FROM a",
     f"{_ALL} hex(zeroblob(4000000)) FROM a",
     f"{_ALL} n FROM a",
@@ -65,7 +65,7 @@ ON_SQLITE = [
 ON_POSTGRES = [
     "SELECT count(pg_advisory_lock(g)) FROM generate_series(1, 1000000) g",
     "SELECT repeat('a', 45000) FROM generate_series(1, 20000)",
-    # Queries of our own from here on.
+    # The following queries were written for this test.
     "SELECT count(pg_advisory_xact_lock(g)) FROM generate_series(1, 1000000) g",
     "SELECT count(pg_try_advisory_lock_shared(1, g::int)) FROM generate_series(1, 1000000) g",
     "SELECT query_to_xml('SELECT count(pg_advisory_lock(g)) FROM generate_series(1, 1000000) g', true, true, '')",
@@ -227,7 +227,7 @@ def test_arbitrary_queries_do_no_harm(learned_url: str, tmp_path: Path) -> None:
     assert_consistent(learned_url)
 
 
-def test_answers_that_are_not_read(learned_url: str, tmp_path: Path) -> None:
+def test_unread_answers_are_buffered_in_files(learned_url: str, tmp_path: Path) -> None:
     """Forty clients request the maximum and do not read it: the answers are buffered in files."""
     much = (
         f"{_ALL} n, hex(zeroblob(2000)) FROM a"
@@ -261,7 +261,7 @@ def test_answers_that_are_not_read(learned_url: str, tmp_path: Path) -> None:
         daemon.end()
 
 
-def test_killed_while_questions_run(learned_url: str, tmp_path: Path) -> None:
+def test_the_query_process_ends_if_the_daemon_is_killed(learned_url: str, tmp_path: Path) -> None:
     """The answering process dies with the daemon. HIEROGRAM_TEST_KILLS overrides the number of kills."""
     slow = ON_SQLITE[0] if learned_url.startswith("sqlite") else "SELECT pg_sleep(1000)"
     for _ in range(int(os.environ.get("HIEROGRAM_TEST_KILLS", "100"))):

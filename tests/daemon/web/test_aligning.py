@@ -107,7 +107,7 @@ def test_directions_and_likely_links_are_returned(client: TestClient) -> None:
     assert len(links(min_probability=0.99)) < len(likely)
 
 
-def test_empty_sides_unknown_words_and_nul_are_accepted(client: TestClient) -> None:
+def test_empty_sides_unknown_words_and_nul_characters_are_accepted(client: TestClient) -> None:
     pairs = [
         {"source": "", "target": "t1"},
         {"source": "s1", "target": ""},

@@ -57,7 +57,7 @@ def assert_accounted_for(store: Store, url: str, totals: IngestTotals) -> None:
 
 
 @pytest.mark.slow
-def test_mutated_bodies_are_answered(quick: Store, store_url: str, connect: Connect) -> None:
+def test_mutated_bodies_are_answered_and_counted(quick: Store, store_url: str, connect: Connect) -> None:
     random = Random(1)
     limits = InputLimits(max_rejected_share=1.0)
     client = connect(FakeService(quick), limits=limits, max_rate=1e6, max_burst=1_000_000, max_lag=10**9)

@@ -136,7 +136,9 @@ def test_forwarding_headers_of_clients_are_ignored(service: FakeService, connect
     assert [client.get("/v1/status", headers=some).status_code for some in headers] == [200, 200, 429]
 
 
-def test_a_request_refused_for_its_host_does_not_count(service: FakeService, connect: Connect) -> None:
+def test_requests_refused_for_their_host_do_not_count_toward_the_rate_limit(
+    service: FakeService, connect: Connect
+) -> None:
     client = connect(service, max_rate=0.001, max_burst=2)
     wrong_host = {"Host": "evil.example.org"}
     assert {client.get("/v1/status", headers=wrong_host).status_code for _ in range(10)} == {421}

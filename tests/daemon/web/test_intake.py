@@ -32,7 +32,7 @@ def texts(store: Store) -> list[str]:
     return [f"{row.source} ||| {row.target} ||| {row.alignment}" for row in store.pairs()]
 
 
-def test_pairs_are_stored(client: TestClient, store: Store, store_url: str) -> None:
+def test_posted_pairs_are_stored(client: TestClient, store: Store, store_url: str) -> None:
     bad = b'{"source": "a"}\nno json\n\n' + as_json("a ||| b ||| 0-7")
     answer = post(client, BODY + bad, path="/v1/pairs?corpus=news")
     assert answer.status_code == 200
@@ -157,7 +157,7 @@ def test_a_compressed_body_is_refused(
 
 
 @pytest.mark.database("sqlite")
-def test_unused_members_are_named(
+def test_unused_members_are_reported(
     service: FakeService, connect: Connect, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bodies, "_LINES_PER_CHUNK", 2)
@@ -174,7 +174,7 @@ def test_unused_members_are_named(
 
 
 @pytest.mark.database("sqlite")
-def test_few_unused_members_are_named_and_all_are_counted(client: TestClient) -> None:
+def test_few_unused_members_are_listed_and_all_are_counted(client: TestClient) -> None:
     names = {"x" * 200: 1, "\ud800": 1} | {f"n{n:02}": 1 for n in range(30)}
     found = post(client, as_json("a ||| b ||| 0-0", **names) + as_json("c ||| d ||| 0-0", n00=1)).json()
     assert found["accepted"] == 2
@@ -211,12 +211,12 @@ def test_requests_that_any_web_page_could_send_are_refused(client: TestClient, s
 
 @pytest.mark.database("sqlite")
 @pytest.mark.parametrize(("corpus", "key"), [("%00", "k"), ("", "k"), ("a" * 201, "k"), ("a", "k k"), ("a", "k" * 256)])
-def test_names_are_checked(empty_client: TestClient, corpus: str, key: str) -> None:
+def test_invalid_corpus_names_and_keys_are_refused(empty_client: TestClient, corpus: str, key: str) -> None:
     assert post(empty_client, BODY, key, f"/v1/pairs?corpus={corpus}").status_code == 422
 
 
 @pytest.mark.database("sqlite")
-def test_sizes_are_bounded(
+def test_oversized_bodies_and_lines_are_refused(
     service: FakeService, connect: Connect, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hierogram.daemon.text.formats.MAX_LINE_BYTES", 100)
@@ -425,7 +425,7 @@ def test_a_body_continues_when_fewer_pairs_wait(
 
 
 @pytest.mark.database("sqlite")
-def test_a_request_while_the_daemon_ends(service: FakeService, connect: Connect, store: Store) -> None:
+def test_a_request_while_the_daemon_ends_gets_503(service: FakeService, connect: Connect, store: Store) -> None:
     service.ends = True
     answer = post(connect(service), BODY)
     assert answer.status_code == 503

@@ -72,7 +72,7 @@ def application(store: Store, **values: object) -> ASGIApp:
 
 
 def described(app: ASGIApp, examples: int, seed: int, token: str | None = None) -> Any:
-    """Schemathesis for the app's document, with a number of requests of each kind; deterministic for a seed."""
+    """Return Schemathesis for the app's document, with a number of requests of each kind, fixed by the seed."""
     headers = {"Host": "localhost"}
     configuration = schemathesis.Config.from_dict(
         {

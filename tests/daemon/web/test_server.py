@@ -64,7 +64,7 @@ def start(quick_store: Store) -> Iterator[Start]:
         yield run
 
 
-def test_it_answers_and_stops(start: Start, quick_store: Store) -> None:
+def test_the_server_answers_and_stops(start: Start, quick_store: Store) -> None:
     running = start()
     with running.connected() as connection:
         connection.sendall(head(len(BODY)) + BODY)
@@ -254,7 +254,7 @@ def test_a_body_that_arrives_during_shutdown_is_refused(start: Start) -> None:
 ASKED = b"GET /v1/status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 
-def test_an_idle_connection_makes_room(start: Start) -> None:
+def test_an_idle_connection_is_closed_for_a_new_one(start: Start) -> None:
     running = start(max_connections=3)
     with ExitStack() as stack:
         held = [stack.enter_context(running.connected()) for _ in range(6)]
@@ -263,7 +263,7 @@ def test_an_idle_connection_makes_room(start: Start) -> None:
         assert receive_all(held[0]) == b""
 
 
-def test_a_request_without_data_makes_room(start: Start) -> None:
+def test_a_request_without_data_is_ended_for_a_new_connection(start: Start) -> None:
     running = start(max_connections=3)
     with ExitStack() as stack:
         held = [stack.enter_context(running.connected()) for _ in range(3)]
@@ -449,7 +449,7 @@ def test_a_stream_with_a_missing_body_ends(start: Start) -> None:
 
 
 @pytest.mark.slow
-def test_few_of_many_silent_connections_are_kept(start: Start) -> None:
+def test_silent_connections_beyond_the_limit_are_closed(start: Start) -> None:
     running = start(max_connections=5)
     with ExitStack() as stack:
         for _ in range(100):
@@ -472,7 +472,7 @@ def test_invalid_http_within_a_body_ends_the_request(start: Start, quick_store: 
     assert quick_store.count_pairs() == 0
 
 
-def test_an_address_in_use_is_named(start: Start, quick_store: Store) -> None:
+def test_an_address_in_use_is_reported(start: Start, quick_store: Store) -> None:
     taken = start()
     assert taken.loop.address
     port = taken.loop.address[1]
@@ -485,7 +485,7 @@ def test_an_address_in_use_is_named(start: Start, quick_store: Store) -> None:
         loop.run(threading.Event(), Heartbeat())
 
 
-def test_before_it_runs_connections_are_refused_and_the_address_is_reserved(quick_store: Store) -> None:
+def test_before_the_loop_runs_connections_are_refused_and_the_address_is_reserved(quick_store: Store) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     service = FakeService(quick_store)

@@ -74,7 +74,7 @@ def at_random(seed: int, share: float) -> Callable[[int, str], int]:
 @pytest.mark.parametrize(
     "seed", [pytest.param(0, marks=pytest.mark.campaign), 1, 2, pytest.param(3, marks=pytest.mark.campaign)]
 )
-def test_lost_workers_change_nothing(
+def test_lost_workers_do_not_change_the_result(
     seed: int, by_threads: object, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Committed after each sweep, so that shards are collected in between.
@@ -107,7 +107,7 @@ def test_consecutive_batches_reuse_the_tables_of_workers(
 
 
 @pytest.mark.database("sqlite")
-def test_remaining_workers_take_over(by_threads: object, store_url: str) -> None:
+def test_remaining_workers_take_over_the_shards_of_lost_ones(by_threads: object, store_url: str) -> None:
     cluster = FakeCluster(3, room=3)
     works: list[int] = []
 

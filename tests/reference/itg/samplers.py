@@ -74,7 +74,7 @@ def lexical_of(
     end: float,
     longest: int,
 ) -> float:
-    """[P(|f|) P_M1(e | f) P(|e|) P_M1(f | e)]^(1/2); `model1` gives P(e | f) and P(f | e) of two words f and e."""
+    """Return [P(|f|) P_M1(e | f) P(|e|) P_M1(f | e)]^(1/2); `model1` gives P(e | f) and P(f | e) of two words."""
 
     def length(size: int) -> float:
         return end * (1 - end) ** (size - 1) / sum(end * (1 - end) ** k for k in range(longest))
@@ -184,7 +184,7 @@ def dish_of(corpus: Corpus, pair: int, use: Use) -> Dish:
 
 
 def predictive(corpus: Corpus, counts: Counts, dish: Dish) -> float:
-    """P(rule | counts)."""
+    """Return P(rule | counts)."""
     rule, f, e = type_of(dish[0]), *dish[1:]
     p = (counts.rules[rule] + 1.0) / (sum(counts.rules.values()) + 5.0)
     if rule < PAIR:
@@ -204,7 +204,7 @@ def count(corpus: Corpus, counts: Counts, pair: int, tree: Tree, change: int) ->
 
 
 def add_sequentially(corpus: Corpus, counts: Counts, pair: int, tree: Tree) -> float:
-    """ln P of a derivation's rules, each counted before the next."""
+    """Return ln P of a derivation's rules, each counted before the next."""
     total = 0.0
     for use in uses_of(tree):
         dish = dish_of(corpus, pair, use)
@@ -214,7 +214,7 @@ def add_sequentially(corpus: Corpus, counts: Counts, pair: int, tree: Tree) -> f
 
 
 def joint(corpus: Corpus, trees: tuple[Tree, ...]) -> float:
-    """ln P of the derivations of all pairs."""
+    """Return ln P of the derivations of all pairs."""
     counts = Counts()
     return sum(add_sequentially(corpus, counts, pair, tree) for pair, tree in enumerate(trees))
 
@@ -393,7 +393,7 @@ def accept(
 
 
 def slice_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, shape: float, key: tuple[int, int]) -> Tree:
-    """Return one visit of the slice sampler. `counts` are the counts of all other pairs; `key` is seed and sweep."""
+    """Resample a pair's tree by the slice sampler. `counts` are those of all other pairs; `key` is seed and sweep."""
     n, m = map(len, corpus.pairs[pair])
     visit = Stream(key[0], pair, key[1]).state
     weight = weights_of(corpus, counts, pair)
@@ -403,7 +403,10 @@ def slice_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, shape: fl
 
 
 def flat_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, shape: float, key: tuple[int, int]) -> Tree:
-    """Return one visit with flat slice variables, for emissions only: uniform below p with probability p^a."""
+    """Resample a pair's tree with flat slice variables, which only emissions have.
+
+    An emission of probability p that is not in the present derivation enters the chart with probability p^a.
+    """
     n, m = map(len, corpus.pairs[pair])
     visit = Stream(key[0], pair, key[1]).state
     weight = weights_of(corpus, counts, pair)
@@ -591,8 +594,8 @@ def _alike(source: tuple[Piece, int] | None, target: tuple[Piece, int] | None) -
 
 
 def local_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, key: tuple[int, int]) -> tuple[Tree, int]:
-    """Return one pass of the local sampler; `counts` include the pair's own rules. Returns the derivation and
-    accepted moves.
+    """Run one pass of the local sampler; `counts` include the pair's own rules. Returns the derivation and the number
+    of accepted moves.
     """
     draws = Draws(Stream(key[0], pair, key[1]).state)
     moves = 2 * sum(map(len, corpus.pairs[pair])) - 1

@@ -55,7 +55,7 @@ class KneserNey:
         return sum(self.discount(n, self.counts[gram]) for gram in self.after[context]) / self.total(context)
 
     def _probability(self, context: NGram, word: str) -> float:
-        """P(word | context), linear."""
+        """Return P(word | context), linear."""
         context = context[max(0, len(context) - self.order + 1) :]
         lower = self.probability(context[1:], word) if context else 1 / len(self.words)
         if context not in self.after:

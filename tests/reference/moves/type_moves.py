@@ -103,7 +103,7 @@ class TypeMoves:
         return [r for f, variables in zip(self.forests, joint, strict=True) for r in rules_of(f, variables)]
 
     def weights(self, sites: Sequence[Site], joint: Joint) -> list[float]:
-        """For each number of split sites, the summed probability of all such choices, up to a constant."""
+        """Return, for each number of split sites, the summed probability of all such choices, up to a constant."""
         rules = self.type_of(sites[0], joint)
         assert rules is not None
         split = [joint[s.pair].cuts[s.node] for s in sites]

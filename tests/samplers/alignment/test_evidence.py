@@ -72,7 +72,7 @@ def test_evidence_applies_to_both_directions() -> None:
 
 
 @pytest.mark.parametrize(("model", "candidates"), [(BHMM, 0), (BHMM_F, 2)])
-def test_other_models_refuse_evidence(model: str, candidates: int) -> None:
+def test_models_without_evidence_refuse_known_links(model: str, candidates: int) -> None:
     direction = to_direction(CORPUS)
     evidence = make_evidence(direction.sides, KNOWN, emitted_is_target=True)
     with pytest.raises(AlignmentInputError, match="known links"):

@@ -43,14 +43,14 @@ def test_the_widths_of_an_event_share_its_probability() -> None:
         assert jump_event(jumps, 0, width) - MAX_EVENTS == event == corpus.event_of(width)
 
 
-def test_jumps_to_and_from_the_empty_word_are_no_bin() -> None:
+def test_jumps_to_and_from_the_empty_word_are_not_binned() -> None:
     jumps = np.zeros(2 * (SINGLE_WIDTHS + 1) + 4)
     assert [jump_share(jumps, len(jumps) - k) for k in (3, 2)] == [1, 1]
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_a_word_of_a_sentence_longer_than_the_table_has_the_exact_posterior(model: str) -> None:
-    """All states are enumerated; one word's conditional given the rest of a corpus of one word is its posterior."""
+    """In a corpus of one emitted word, the word's conditional probability is its posterior, which is enumerated."""
     random = Random(1)
     corpus = Corpus([Pair(("a",), tuple(random.choice("wxyz") for _ in range(430)))])
     settings = Settings(model)

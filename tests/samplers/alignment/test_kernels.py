@@ -219,7 +219,7 @@ def test_chains_differ_only_by_seed(model: str) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_chains_in_a_row_equal_single_steps(model: str) -> None:
+def test_consecutive_chains_in_one_run_equal_separate_runs(model: str) -> None:
     random = Random(3)
     # More word pairs are linked than the initial table holds.
     sides = [[" ".join(str(random.randrange(most)) for _ in range(12)) for _ in range(150)] for most in (40, 2_000)]

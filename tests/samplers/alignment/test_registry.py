@@ -61,7 +61,7 @@ def test_bhmm_f_is_the_default() -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_options_are_the_model_s_except_the_given_ones(model: str) -> None:
+def test_given_options_replace_the_defaults_of_a_model(model: str) -> None:
     usual = options_for(model, 100)
     assert usual.model == model
     chosen = options_for(model, 100, 40, chains=3, candidates=None, similarity=0.5)

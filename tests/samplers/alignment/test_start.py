@@ -124,7 +124,7 @@ def test_pairs_beyond_a_full_start_are_found_and_removed() -> None:
     assert pairs.registers[TAKEN] == 350
 
 
-def test_a_table_with_few_pairs_shrinks_once() -> None:
+def test_a_sparse_table_shrinks_once() -> None:
     pairs = empty_pairs(10_000)
     conditioning_words = np.zeros(1, CONDITIONING)
     for f in range(1000):

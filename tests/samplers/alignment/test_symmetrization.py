@@ -26,7 +26,7 @@ NEIGHBORS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1
 
 
 def by_sets(method: str, forward: Links, backward: Links, height: int, width: int) -> Links:
-    """Return the links by Koehn et al. (2003) and its pseudocode."""
+    """Return the symmetrized links, by the pseudocode of Koehn et al. (2003)."""
     kept = forward & backward
     union = forward | backward
     if method == "intersect":
@@ -88,7 +88,7 @@ def pairs_of(links: LinkList) -> list[list[tuple[int, int]]]:
 
 @settings(deadline=None)
 @given(both_directions(), st.sampled_from(sorted(METHODS)))
-def test_arrays_match_sets(directions: tuple[list[list[int]], list[list[int]]], method: str) -> None:
+def test_array_code_matches_set_based_code(directions: tuple[list[list[int]], list[list[int]]], method: str) -> None:
     forward, backward = directions
     found = symmetrize(method, flat(forward), flat(backward), offsets(backward), offsets(forward))
     for links, to_source, to_target in zip(pairs_of(found), forward, backward, strict=True):

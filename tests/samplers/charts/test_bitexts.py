@@ -110,7 +110,7 @@ def test_a_chart_with_too_many_edges_is_not_built() -> None:
         PairBuilder(edges - 1).build(task)
 
 
-def test_draws_have_their_probabilities() -> None:
+def test_draws_follow_their_probabilities() -> None:
     pair = random_pair(MIXED, (3, 3), 32, empty_sides=False)
     rules, words = compiled(pair)
     graph = PairBuilder().build(unmasked(rules, words, False)).graph

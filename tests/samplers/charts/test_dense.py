@@ -87,7 +87,7 @@ class PairSums(NamedTuple):
 
 
 def sum_pair(sides: RuleSides, weights: np.ndarray, words: PairWords, base: BaseWeights) -> PairSums:
-    """Sum over all derivations of a pair by the given rules and the base."""
+    """Return the sums over all derivations of a pair by the given rules and the base."""
     n, m = words.pairs.shape
     longest = int(max(np.diff(sides.source_first).max(initial=1), np.diff(sides.target_first).max(initial=1)))
     chosen = ChosenRules(np.arange(len(weights)), np.asarray(weights, np.float64))
@@ -120,7 +120,7 @@ def test_sums_equal_the_enumeration(rules: list, size: tuple[int, int]) -> None:
         assert found.emitted == pytest.approx(float((EMITTED * uses).sum()), abs=1e-9)
 
 
-def test_sums_equal_sums_of_charts_with_edges() -> None:
+def test_sums_without_edges_equal_sums_of_charts_with_edges() -> None:
     """Pairs too large to enumerate: more than one block of columns, and negligible bispans."""
     rules = OTHERS + FRAMES
     for size, sharp in (((9, 11), 0.0), ((8, 17), 6.0)):

@@ -61,7 +61,7 @@ def moves(known: Known, selection: tuple[int, ...]) -> dict[tuple[int, ...], flo
 
 
 @pytest.mark.parametrize("variables", range(2, 12))
-def test_selections_keep_their_size_and_reach_all_others(variables: int) -> None:
+def test_a_selection_keeps_its_size_and_contains_all_variables_omitted_before(variables: int) -> None:
     selected = first_selection(variables, 2, Key(1, 0, 0))
     size = selected_size(variables, 2)
     assert 0 < size < variables
@@ -163,7 +163,7 @@ def _drawn_by(doubts: np.ndarray, step: int) -> tuple[int, ...]:
     return tuple(np.flatnonzero(doubtful_selection(doubts, 2, Key(3, 1, step))).tolist())
 
 
-def test_drawn_derivations_have_their_probabilities() -> None:
+def test_drawn_derivations_follow_their_probabilities() -> None:
     """Derivations of the whole chart, so that every assignment is possible."""
     known = charts()[0]
     nothing = np.zeros(known.system.variables, bool)
@@ -233,7 +233,7 @@ def test_no_two_draws_have_the_same_stream(number: int, monkeypatch: pytest.Monk
 
 
 @pytest.mark.slow
-def test_draws_from_a_remembered_mask_have_their_probabilities() -> None:
+def test_draws_from_a_remembered_mask_follow_their_probabilities() -> None:
     """Each drawn derivation is used once: the next state of a mask is independent of the previous one."""
     known = charts()[0]
     doubts = known.system.doubts()
@@ -319,7 +319,7 @@ def test_without_variables_one_mask_is_exact() -> None:
 
 
 @pytest.mark.parametrize("number", range(3), ids=LARGER[:3])
-def test_masks_of_one_selection_cover_everything(number: int) -> None:
+def test_all_masks_of_a_selection_give_the_exact_expectations(number: int) -> None:
     """After all masks of a selection, the estimates equal the expectations."""
     known = charts()[number]
     rng = np.random.default_rng(number)

@@ -27,7 +27,7 @@ def weight(known: Known, positive: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_every_variable_that_can_be_positive_is_included(number: int) -> None:
+def test_a_start_includes_every_variable_that_can_be_positive(number: int) -> None:
     known = charts()[number]
     [positive] = one_start(known.system).positive
     assert weight(known, positive) > 0
@@ -71,7 +71,7 @@ def test_the_second_start_is_the_best_exchange(seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_both_cases_occur() -> None:
+def test_the_two_starts_may_be_equal_or_different() -> None:
     """Some of these pairs have two equal starts."""
     same = [
         bool((first == second).all()) for first, second in (two_starts(inside_out(s).system).positive for s in range(3))
@@ -98,7 +98,7 @@ def test_variables_that_may_be_excluded_are_in_doubt(seed: int) -> None:
     assert (found.doubts > before).sum() >= 2
 
 
-def test_nothing_is_in_doubt_if_all_can_be_positive() -> None:
+def test_starts_add_no_doubts_if_all_variables_can_be_positive() -> None:
     pair = random_pair(ITG, (3, 3), 5)
     pair.pairs[np.diag_indices(3)] += 1
     known = known_pair(pair, np.array([(0, 0), (1, 1), (2, 2)]))

@@ -35,7 +35,7 @@ def test_equal_trees_of_a_pair_are_merged_and_opposite_ones_cancel() -> None:
     }
 
 
-def test_weights_add_up_in_any_order() -> None:
+def test_weights_of_equal_trees_add_up_over_changes() -> None:
     random = np.random.default_rng(3)
     expected: Counter[tuple[int, bytes]] = Counter()
     changes = []

@@ -70,7 +70,7 @@ def test_the_log_likelihood_of_a_table_follows_from_its_counts(name: str, counts
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
-def test_large_counts_beside_small_ones(name: str) -> None:
+def test_the_log_likelihood_is_exact_for_large_counts_beside_small_ones(name: str) -> None:
     rules = rules_with([*LARGE, *[1, 2, 1, 3] * 20])
     model = MODELS[name]
     if isinstance(model, PitmanYor):

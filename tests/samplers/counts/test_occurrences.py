@@ -15,7 +15,7 @@ from hierogram.samplers.grammar.keys import rule_key
 from hierogram.samplers.grammar.rules import Rule
 
 
-def test_rules_of_each_pair_with_their_uses() -> None:
+def test_rules_of_each_pair_have_the_uses_of_the_twin() -> None:
     pairs = examples.random_pairs(seed=51, count=40, longest=9, words="ab")
     chain = KernelChain([examples.direct_forest(*pair) for pair in pairs], PitmanYor(0.5, 5.0, 2.0), seed=4)
     for _ in range(3):

@@ -23,7 +23,7 @@ def test_texts_are_ordered_as_in_python_then_by_key(rules: list[tuple[str, int, 
     assert take_texts(texts, order).strings() == sorted(text for text, _, _ in rules)
 
 
-def test_texts_that_differ_after_their_first_bytes() -> None:
+def test_texts_that_differ_after_their_first_bytes_are_ordered() -> None:
     words = [f"[X,1] the same beginning {number % 7} {number % 5}" for number in range(500)]
     keys = np.zeros((500, 2), np.uint64)
     keys[:, 1] = np.random.default_rng(1).permutation(500)

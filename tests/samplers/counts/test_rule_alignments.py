@@ -32,7 +32,7 @@ def _written_out(forest: Forest, variables: Variables, v: int, side: int) -> lis
 
 
 def _links_of_rules(forest: Forest, variables: Variables, links: set[tuple[int, int]]) -> list[tuple[str, Links]]:
-    """For each rule, its sides as text and the links between its symbols."""
+    """Return the sides of each rule as text, with the links between its symbols."""
     rules = []
     waiting = [len(forest.nodes) - 1]
     while waiting:

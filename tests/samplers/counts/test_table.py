@@ -66,7 +66,7 @@ def test_the_table_equals_a_dictionary(seed: int) -> None:
         assert table.by_length[length]["tables"] == sum(estimate_tables(MODEL, n) for n in of_length)
 
 
-def test_removed_rules_free_their_room() -> None:
+def test_removed_rules_free_their_slots() -> None:
     table = empty_table(LONGEST)
     for high in range(1, CAPACITY):
         for change in (1, -1):

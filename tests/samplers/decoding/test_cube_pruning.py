@@ -1,4 +1,4 @@
-"""Cube pruning pops the same items as its twin, and is as good as cdec's order with the same number of pops."""
+"""Cube pruning finds the best score of its twin, and is as good as cdec's order with the same number of pops."""
 
 import random
 from itertools import product
@@ -23,7 +23,7 @@ def best_of(decoder: SentenceDecoder, task: DecodingTask) -> float:
 
 
 @pytest.mark.parametrize("pops", [1, 2, 3, 5, 8, 0])
-def test_the_kernel_finds_the_same_as_its_twin(pops: int) -> None:
+def test_the_kernel_finds_the_best_score_of_its_twin(pops: int) -> None:
     pruned = 0
     for seed in range(1_000, 1_060):
         example = random_example(random.Random(seed), with_model=seed % 5 > 0)
@@ -70,7 +70,7 @@ def test_the_kernel_matches_its_twin_when_many_places_are_close(pops: int) -> No
 
 
 @pytest.mark.slow
-def test_it_is_seldom_worse_than_cdec_order() -> None:
+def test_the_kernel_is_seldom_worse_than_cdec_order() -> None:
     worse = better = 0
     for seed in range(60):
         example = dense_example(random.Random(seed))

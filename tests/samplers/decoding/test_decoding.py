@@ -128,7 +128,7 @@ def test_results_with_few_pops_are_valid_but_may_not_be_best() -> None:
 
 
 @pytest.mark.slow
-def test_distinct_translations_are_the_best_derivations_of_each() -> None:
+def test_each_distinct_translation_has_its_best_derivation() -> None:
     fewer = 0
     for seed in range(600, 680):
         example = random_example(random.Random(seed))

@@ -15,7 +15,7 @@ def sides(rng: random.Random, number: int) -> list[tuple]:
     return [random_side(rng, ["a", "b", "c"], rng.randint(0, 4)) for _ in range(number)]
 
 
-def test_scopes_match_the_rules() -> None:
+def test_computed_scopes_match_the_definition() -> None:
     found = sides(random.Random(1), 500)
     columns = columns_of([(side, ()) for side in found], ["a", "b", "c"], [])
     assert scopes(columns).tolist() == [side_scope(side) for side in found]

@@ -1,4 +1,4 @@
-"""Averages as records: they survive a round trip, damage is detected, and changes leave no remainder."""
+"""Averages stored as records: round trips, detection of damage, and changes between sweeps."""
 
 import math
 from collections import Counter
@@ -298,7 +298,7 @@ def test_averages_are_within_their_errors_with_little_room(slots: int, largest: 
     assert (twin.floor > 0) == (slots < 40)
 
 
-def test_uses_of_unknown_rules_may_belong_to_any_rule() -> None:
+def test_missed_uses_may_belong_to_any_rule() -> None:
     one, twin = OnePair(40), Average(40, draw_of)
     for number in range(90):
         credits = {rule: (500 + 100 * rule, 7) for rule in range(6) if (number + rule) % 3}
@@ -314,7 +314,7 @@ def test_uses_of_unknown_rules_may_belong_to_any_rule() -> None:
         assert entry.uses < truth <= entry.most
 
 
-def test_a_rule_that_is_larger_than_all_slots_may_have_had_its_uses() -> None:
+def test_uses_of_a_rule_larger_than_all_slots_count_as_missed() -> None:
     one = OnePair(2)
     one.sweep({1: (700, 2 * BYTES_PER_SLOT + 1)})
     assert one.kept() == {}

@@ -62,7 +62,7 @@ def test_the_start_of_model1_follows_it_within_the_beam() -> None:
 
 
 @given(st.permutations(range(7)), st.integers(0, 127))
-def test_the_start_from_links_keeps_all_that_an_itg_allows(permutation: list[int], kept: int) -> None:
+def test_the_start_from_links_keeps_all_links_that_an_itg_allows(permutation: list[int], kept: int) -> None:
     links = np.array([target if kept >> k & 1 else -1 for k, target in enumerate(permutation)], np.int32)
     kernel = _seven()
     [tree] = trees_of(kernel.init(1, LINKS, links))
@@ -136,7 +136,7 @@ def test_model1_follows_the_equations() -> None:
             assert nulls[word] == pytest.approx((1 - SMOOTHING) * p.get((-1, word), 0.0) + SMOOTHING / words)
 
 
-def test_derivations_survive_as_bytes() -> None:
+def test_derivations_survive_a_round_trip_through_bytes() -> None:
     batch = batch_of(PAIRS)
     random = Random(1)
     trees = [random.choice(derivations(len(f), len(e))) for f, e in PAIRS[:-1] if len(f) < 4]

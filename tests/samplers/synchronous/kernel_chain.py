@@ -196,5 +196,5 @@ class KernelChain:
         return tuple(tree_of(f, variables) for f, variables in zip(self.forests, self.variables(), strict=True))
 
     def log_likelihood(self) -> float:
-        """ln P of all rules, computed by the kernels."""
+        """Return ln P of all rules, computed by the kernels."""
         return log_likelihood(self.table, self.model)

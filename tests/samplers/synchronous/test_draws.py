@@ -26,7 +26,7 @@ def logarithm(product: Scaled) -> float:
 
 @pytest.mark.parametrize("first", [Scaled(3.0, 2), Scaled(1e60, -1), Scaled(1e-40, 0)])
 @pytest.mark.parametrize("second", [Scaled(5.0, -3), Scaled(1e70, 4)])
-def test_products_multiply(first: Scaled, second: Scaled) -> None:
+def test_products_of_scaled_values_are_correct(first: Scaled, second: Scaled) -> None:
     product = Scaled(*scaled_down(times(first, second)))
     assert logarithm(product) == pytest.approx(logarithm(first) + logarithm(second), rel=1e-12)
     assert log_product(product) == pytest.approx(logarithm(product), rel=1e-12)

@@ -65,7 +65,7 @@ Setting = tuple[Forest, RuleCounts, dict[Tree, float]]
 
 
 def settings(forests: list[Forest], model: Model, span_limit: int) -> Iterator[Setting]:
-    """For each pair and all derivations of the other pairs: its forest, their rules, its exact posterior."""
+    """Yield, for each pair and all derivations of the other pairs: its forest, their rules, its exact posterior."""
     exact = posterior(forests, model, span_limit)
     for p, forest in enumerate(forests):
         others = [*forests[:p], *forests[p + 1 :]]
@@ -109,7 +109,7 @@ def test_gibbs_on_one_pair_is_invariant(name: str, model: str) -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", ALONE)
-def test_avoiding_draws_on_one_pair(name: str, model: str) -> None:
+def test_avoiding_draws_on_one_pair_are_invariant(name: str, model: str) -> None:
     forest, limit = ALONE[name]
     assert (
         moved([forest], MODELS[model], corpus.gibbs(MODELS[model], span_limit=limit, avoid_current=True), limit) < EXACT
@@ -132,7 +132,7 @@ def test_gibbs_on_pairs_that_share_rules_is_invariant(name: str, model: str) -> 
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", TOGETHER)
-def test_avoiding_draws_on_pairs_that_share_rules(name: str, model: str) -> None:
+def test_avoiding_draws_on_pairs_that_share_rules_are_invariant(name: str, model: str) -> None:
     assert moved(TOGETHER[name], MODELS[model], corpus.gibbs(MODELS[model], avoid_current=True)) < EXACT
 
 

@@ -68,7 +68,7 @@ def test_credits_are_expected_uses(name: str, model: str) -> None:
 
 
 @pytest.mark.parametrize("mutant", gibbs.CREDIT_MUTANTS)
-def test_mutants_are_wrong(mutant: str) -> None:
+def test_mutants_have_wrong_expectations(mutant: str) -> None:
     assert any(wrong_by(forests, DP, limit, mutant) > CLEAR for forests, limit in CASES.values())
 
 
@@ -154,7 +154,7 @@ def test_rules_without_room_for_their_fragments_count_as_possibly_missed() -> No
     assert lost > of_entries > 0
 
 
-def test_all_uses_are_counted_except_for_chance() -> None:
+def test_averages_count_all_uses_except_for_chance() -> None:
     forests = [direct_forest(*pair) for pair in examples.random_pairs(62, 60, 7, "abcdefgh")]
     kernel, every = (AveragedChain(forests, DP, seed=2) for _ in range(2))
     total = 0

@@ -115,7 +115,7 @@ def test_gibbs_samples_the_exact_posterior(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_avoiding_draws_against_the_exact_posterior() -> None:
+def test_avoiding_draws_sample_the_exact_posterior() -> None:
     case = EXACT["three pairs"]
     samples = kernel_samples(case, SAMPLES // 2, thinning=LEAVING_THINNING, avoid_current=True)
     assert p_value(samples, exact(case)) > ALPHA
@@ -227,6 +227,6 @@ def test_metropolis_samples_the_exact_posterior_at_length(name: str) -> None:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("name", ["bushy, limit 1", "three pairs"])
-def test_avoiding_draws_at_length(name: str) -> None:
+def test_avoiding_draws_sample_the_exact_posterior_at_length(name: str) -> None:
     samples = kernel_samples(EXACT[name], MANY_SAMPLES // 5, thinning=LEAVING_THINNING, avoid_current=True)
     assert p_value(samples, exact(EXACT[name])) > ALPHA

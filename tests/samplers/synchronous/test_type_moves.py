@@ -31,7 +31,7 @@ CORPORA: dict[str, Sequence[Forest]] = {
 @pytest.mark.parametrize("span_limit", [0, 3])
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", CORPORA)
-def test_type_moves_and_sweeps_in_turn(name: str, model: str, span_limit: int) -> None:
+def test_type_moves_and_sweeps_in_turn_equal_the_twin(name: str, model: str, span_limit: int) -> None:
     forests = CORPORA[name]
     kernel = KernelChain(forests, MODELS[model], seed=3, span_limit=span_limit)
     sampler = TypeSampler(kernel.model, kernel.batch)

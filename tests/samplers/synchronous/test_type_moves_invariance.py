@@ -76,7 +76,7 @@ def test_mutants_of_type_moves_change_the_posterior(mutant: str) -> None:
 
 def test_sites_that_share_rules_cannot_move_together() -> None:
     forests, limit = CORPORA["two ladders, sites share rules"]
-    with pytest.raises(ValueError, match="is left to remove"):
+    with pytest.raises(ValueError, match="has no count to remove"):
         moved(forests, limit, MODELS["balanced DP"], NO_CONFLICTS)
 
 

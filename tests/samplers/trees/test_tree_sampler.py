@@ -127,7 +127,7 @@ CHAINS = ["(A (A (A (A a))))"] * 4
 
 
 @pytest.mark.parametrize("base", BASES)
-def test_two_parts_that_are_the_same_fragment(base: str) -> None:
+def test_kernels_and_twin_agree_if_two_parts_are_the_same_fragment(base: str) -> None:
     kernels = chain(CHAINS, base, "random", seed=8)
     twin = treebank(CHAINS, base)
     joint = state_of(kernels)
@@ -141,7 +141,7 @@ def test_two_parts_that_are_the_same_fragment(base: str) -> None:
     assert alike > 10
 
 
-def test_starts() -> None:
+def test_each_start_cuts_its_share_of_the_nodes() -> None:
     joined, cut, by_coin = (chain(TREES[:2], "pcfg", start, seed=1) for start in ("joined", "cut", "random"))
     assert [f.fragment for f in count_fragments(joined)] == sorted(TREES[:2], key=lambda text: text)
     assert all(f.fragment.count("(") == 1 + f.fragment.count(" (") for f in count_fragments(cut))

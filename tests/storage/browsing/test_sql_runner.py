@@ -136,7 +136,7 @@ def test_a_query_that_needs_too_much_memory_is_refused(runner: SqlRunner, store_
 
 
 @pytest.mark.slow
-def test_an_answer(runner: SqlRunner) -> None:
+def test_an_answer_has_columns_rows_and_a_truncation_flag(runner: SqlRunner) -> None:
     question = " SELECT source, count, count * 0.5 AS half, NULL AS no FROM rules ORDER BY id -- so ;"
     assert plain(runner.query(question, 5, 10)) == (
         ["source", "count", "half", "no"],
@@ -251,7 +251,7 @@ def test_a_killed_idle_process_is_replaced(runner: SqlRunner) -> None:
                 os.kill(child, signal.SIGKILL)
 
 
-def test_the_process_has_no_secrets_and_limits(runner: SqlRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_process_has_limits_and_no_secrets(runner: SqlRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     runner.close()
     monkeypatch.setenv("HIEROGRAM_HTTP__TOKEN", "what-nobody-may-see")
     child = runner._child()

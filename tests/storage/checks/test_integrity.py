@@ -67,7 +67,7 @@ def test_a_consistent_store_has_no_problems(filled: Store) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("statement", "message"), TAMPERING, ids=[statement for statement, _ in TAMPERING])
-def test_tampering_is_found(filled: Store, store_url: str, statement: str, message: str) -> None:
+def test_inconsistencies_between_tables_are_found(filled: Store, store_url: str, statement: str, message: str) -> None:
     query(store_url, statement)
     assert any(message in problem for problem in filled.integrity()), filled.integrity()
 
@@ -85,14 +85,14 @@ def test_identities_with_any_possible_occurrence_are_recognized(store: Store, st
     assert store.integrity() == ["3 pairs whose identity does not match their content or external id: 60, 61, 62"]
 
 
-def test_all_offending_rows_are_counted_and_some_named(store: Store, store_url: str) -> None:
+def test_all_inconsistent_rows_are_counted_and_some_are_listed(store: Store, store_url: str) -> None:
     batch = store.begin_ingest("c", "f", "bars")
     store.add_pairs(batch, pairs_of([pair(f"s{n}", "t") for n in range(9)]))
     query(store_url, "UPDATE sentence_pairs SET corpus_id = 5")
     assert any("9 pairs without a corpus: 1, 2, 3, 4, 5, …" in problem for problem in store.integrity())
 
 
-def test_a_damaged_file_is_found(tmp_path: Path) -> None:
+def test_a_damaged_file_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "x.db"
     with open_store(str(file), create=True) as store:
         commit(store, [], [delta(f"s{n} [X,1]", f"[X,1] t{n}", 1) for n in range(3_000)])

@@ -10,7 +10,7 @@ KIND = np.dtype([("number", np.int64), ("flag", np.bool_)])
 
 
 def row_batches(random: np.random.Generator) -> list[tuple[np.ndarray, np.ndarray, list[bytes], list[bytes]]]:
-    """Rows with ascending slices, including the first and the last slice, and two texts each, some of them empty."""
+    """Return rows with ascending slices, among them the first and the last one, and two possibly empty texts each."""
     made = []
     for size in (0, 500, 1, 2_000):
         slices = np.sort(random.integers(0, SLICES, size))

@@ -80,7 +80,7 @@ def delete_log_and_index(path: Path) -> None:
 
 
 def delete_log_and_look(path: Path) -> None:
-    """Another program opens the database, which makes an empty log."""
+    """Delete the log and open the database as another program, which makes an empty log."""
     delete_log(path)
     with closing(sqlite3.connect(path)) as connection, closing(connection.execute("PRAGMA schema_version")) as found:
         found.fetchall()

@@ -47,7 +47,7 @@ def test_migrations_create_the_tables_and_views_of_the_code(store: Store, store_
     ] == []
 
 
-def test_schema_details_that_the_table_definitions_do_not_state(store: Store, store_url: str) -> None:
+def test_migrations_set_details_that_the_table_definitions_omit(store: Store, store_url: str) -> None:
     assert query(store_url, "SELECT id, last_event_id, max_events FROM event_state") == [(1, 0, 100_000)]
     if store_url.startswith("sqlite"):
         statistics = query(store_url, "SELECT idx, stat FROM sqlite_stat1 WHERE tbl = 'rules' ORDER BY idx")

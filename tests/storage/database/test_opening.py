@@ -63,7 +63,7 @@ def test_integers_are_accepted_for_real_numbers(store_url: str) -> None:
         ("UPDATE settings SET value = '{' WHERE name = 'levels'", "levels is not JSON"),
     ],
 )
-def test_tampered_settings_are_named(store: Store, store_url: str, statement: str, message: str) -> None:
+def test_tampered_settings_are_reported(store: Store, store_url: str, statement: str, message: str) -> None:
     query(store_url, statement)
     with pytest.raises(StoreError, match=message):
         store.settings()

@@ -28,7 +28,7 @@ def event_rows(events: Sequence[Event]) -> list[tuple[object, ...]]:
     return [(event.kind, event.source, event.expected_uses_before, event.expected_uses_now) for event in events]
 
 
-def test_events_of_rules_that_appear_change_and_disappear(store: Store) -> None:
+def test_rules_that_appear_change_or_disappear_cause_events(store: Store) -> None:
     commit(store, [], [moved("a", 20, 4), moved("b", 7.9), moved("c", 8), moved("d", 1000)])
     first = store.events()
     assert event_rows(first.events) == [
@@ -263,7 +263,7 @@ def test_a_delivery_stored_by_a_fast_clock_is_due_after_its_correction(store: St
     assert [one.event_id for one in store.due_deliveries(HOOK, 1_030.0, 60.0)] == [second.event_id, first.event_id]
 
 
-def test_webhooks_are_apart(store: Store, store_url: str) -> None:
+def test_webhooks_have_separate_queues(store: Store, store_url: str) -> None:
     other = HOOK._replace(name="0ddba11")
     for hook in (HOOK, other):
         store.queue_deliveries(hook, ["rule-added"])

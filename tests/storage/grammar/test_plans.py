@@ -238,7 +238,7 @@ def test_changed_rules_are_found_by_id(big_url: str) -> None:
         "rule_changes WHERE day = '2026-03-01'",
     ],
 )
-def test_views_of_one_side_pair_or_day_read_only_that(big_url: str, question: str) -> None:
+def test_views_of_one_side_pair_or_day_read_only_its_rows(big_url: str, question: str) -> None:
     sqlite = big_url.startswith("sqlite")
     engine = make_engine(parse_url(big_url))
     with engine.connect() as connection:
@@ -269,7 +269,7 @@ def test_views_of_one_side_pair_or_day_read_only_that(big_url: str, question: st
         assert "Index Cond" in plan, plan
 
 
-def test_pairs_that_are_not_indexed(big_copy: Store) -> None:
+def test_unindexed_pairs_are_found_through_indexes(big_copy: Store) -> None:
     with plans() as seen:
         assert len(big_copy.unindexed_pairs(after_id=10, limit=20)[1]) == 20
     plan = plan_of(seen, "indexed_pairs")

@@ -78,7 +78,7 @@ def test_rules_are_found_by_words(store: Store, rules: dict[tuple[str, str], int
     assert store.find_rules(words=["la", "unheard-of"]) == []
 
 
-def test_conditions_combine(store: Store, rules: dict[tuple[str, str], int]) -> None:
+def test_conditions_of_a_lookup_are_combined(store: Store, rules: dict[tuple[str, str], int]) -> None:
     expected = {
         rule: n
         for rule, n in rules.items()
@@ -88,7 +88,7 @@ def test_conditions_combine(store: Store, rules: dict[tuple[str, str], int]) -> 
     assert sides(store.find_rules("[X,1] de [X,2]", words=["de", "of"])) == best_first(expected)
 
 
-def test_pages_follow_one_another(store: Store, rules: dict[tuple[str, str], int]) -> None:
+def test_consecutive_pages_contain_all_rules(store: Store, rules: dict[tuple[str, str], int]) -> None:
     found: list[RuleRow] = []
     after = None
     while page := store.find_rules(limit=7, after=after):

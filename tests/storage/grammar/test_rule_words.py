@@ -88,7 +88,7 @@ def test_a_matching_side_is_found_by_its_anchor(side: list[str], sentence: list[
 
 
 @pytest.mark.parametrize("words", [9, 12])
-def test_distant_words_are_found(words: int) -> None:
+def test_anchors_find_distant_words(words: int) -> None:
     phrase = ["a", *"c" * (words - 2), "b"]
     # The two newest words are the last two of the alphabet.
     side = [{"a": "c", "b": "d", "c": "a"}[word] for word in phrase]

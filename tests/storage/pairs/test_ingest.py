@@ -126,7 +126,7 @@ def runs_of(url: str) -> list[tuple[object, ...]]:
     return query(url, "SELECT batch_id, line, last_line, message FROM rejected_lines ORDER BY line")
 
 
-def test_consecutive_lines_with_one_reason_are_one_row(store: Store, store_url: str) -> None:
+def test_consecutive_lines_rejected_for_one_reason_share_a_row(store: Store, store_url: str) -> None:
     first = [RejectedLine(number, "empty-line", f"line {number}", b"") for number in (4, 3, 5, 7)]
     first.append(RejectedLine(6, "field-count", "2 fields", b"a"))
     batch = store.begin_ingest("c", "file.txt", "bars")

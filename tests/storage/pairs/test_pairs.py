@@ -62,7 +62,7 @@ def test_the_stalest_pairs_come_first(store: Store) -> None:
     assert [row.id for row in store.stalest_pairs(3)] == [3, 6, 4]
 
 
-def test_the_lag_is_that_of_unsettled_pairs(store: Store, store_url: str) -> None:
+def test_the_lag_has_the_number_and_age_of_unsettled_pairs(store: Store, store_url: str) -> None:
     assert store.lag() == LagRow(0, None, {"unaligned": 0, "waiting": 0, "sampling": 0})
     fill(store)
     lag = store.lag()

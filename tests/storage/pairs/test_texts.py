@@ -50,7 +50,7 @@ def test_rules_survive_a_round_trip(store: Store, rules: set[tuple[str, str]]) -
     assert store.rule_counts().counts.tolist() == []
 
 
-def test_derivations_are_bytes(store: Store, store_url: str) -> None:
+def test_derivations_may_be_any_bytes(store: Store, store_url: str) -> None:
     batch = store.begin_ingest("c", "f", "bars")
     store.add_pairs(batch, pairs_of([pair("a", "b")]))
     everything = bytes(range(256))

@@ -46,7 +46,7 @@ def test_a_request_stays_pending_until_it_is_carried_out(store: Store) -> None:
     assert store.integrity() == []
 
 
-def test_nothing_is_deleted_if_something_is_wrong(store: Store) -> None:
+def test_a_failed_withdrawal_deletes_nothing(store: Store) -> None:
     ingest(store, [pair("a", "x"), pair("b", "x")])
     rows = store.pairs_by_id([1, 2])
     commit(store, [update(1)], [delta("a", "x", 1)])

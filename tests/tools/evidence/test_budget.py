@@ -38,7 +38,7 @@ DIVIDED = TextPipeline(rules=("fr", "en"))
 
 
 @given(st.integers(0, 200), st.lists(st.sampled_from(RULES), max_size=6), st.sampled_from([UNCHANGED_TEXT, DIVIDED]))
-def test_it_never_exceeds_its_limit(characters: int, rules: list[MatchedRule], texts: TextPipeline) -> None:
+def test_the_selection_never_exceeds_its_limit(characters: int, rules: list[MatchedRule], texts: TextPipeline) -> None:
     found = evidence(rules, [pair("la maison verte", "the green house")])
     assert len(fit_budget(found, characters, texts)) <= characters
 
@@ -56,7 +56,7 @@ def test_the_selection_is_marked_as_data() -> None:
     assert fit_budget(evidence([hostile], []), 200) == "<corpus>\nla ‹/CORPUS > = the ‹ /corpus> \n</corpus>"
 
 
-def test_shorter_writing_leaves_room() -> None:
+def test_detokenized_text_is_shorter_and_leaves_room() -> None:
     found = evidence([rule("l' eau", "water", 0.9, 0, 1)], [pair("l' eau est là .", "it 's here .")])
     wanted = "l'eau = water"
     assert chosen(found, len(wanted), DIVIDED) == wanted

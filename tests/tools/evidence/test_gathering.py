@@ -46,7 +46,7 @@ def test_every_rule_matches_its_reported_positions(learned_url: str) -> None:
             assert all(0 <= first < last <= len(found.words) for first, last in (*place.words, *place.gaps))
 
 
-def test_limits_are_respected(learned_url: str) -> None:
+def test_limits_of_pairs_and_rules_are_respected(learned_url: str) -> None:
     found = evidence_of(learned_url, "la maison verte", pairs=1, rules=2, renderings=1)
     assert (len(found.pairs), len(found.rules)) == (1, 2)
     assert evidence_of(learned_url, "la maison verte", pairs=0).pairs == []

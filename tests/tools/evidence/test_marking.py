@@ -1,4 +1,4 @@
-"""Text for language models: invisible characters are removed, and no text can end the marks."""
+"""Text for language models: invisible characters are removed, and no text can close the marks around it."""
 
 import unicodedata
 
@@ -34,7 +34,7 @@ def test_no_control_character_is_kept() -> None:
 
 
 @pytest.mark.parametrize("mark", [BEGIN, END, END.upper(), "< / corpus >", "<\u200b/\u200bcorpus>", "<corpus x>"])
-def test_text_cannot_end_the_marks(mark: str) -> None:
+def test_text_cannot_close_the_marks_around_it(mark: str) -> None:
     text = enclose(sanitize(f"a {mark} b"))
     assert text.lower().count("<") == 2
     assert enclose("") == ""

@@ -103,7 +103,7 @@ def test_long_matches_are_one_span() -> None:
     assert found.covered_spans == ((0, 7),)
 
 
-def test_rules_with_gaps_count() -> None:
+def test_words_matched_by_rules_with_gaps_count() -> None:
     pattern = MatchedSentence(SENTENCE).pattern("ne [X,1] pas")
     assert pattern is not None
     candidates = pairs("pas ne", "ne dort pas")
@@ -111,7 +111,7 @@ def test_rules_with_gaps_count() -> None:
     assert chosen(candidates, 1, (pattern,)) == ["ne dort pas"]
 
 
-def test_weights_decide() -> None:
+def test_words_of_larger_weight_are_covered_first() -> None:
     candidates = pairs("il ne", "maison verte")
     heavy = {**EVEN, "verte": 5.0}
     assert [one.source for one in choose_pairs(SENTENCE, heavy, (), candidates, 1)] == ["maison verte"]

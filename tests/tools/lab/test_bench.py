@@ -115,7 +115,7 @@ def test_exports_are_measured_by_format(measured: Measured, bitext: list[str]) -
     for case in ("cdec", "cdec with lexical weights", "moses", "parquet"):
         assert figures[case]["rules"] == figures["rules"] > 0
         assert figures[case]["peak_memory_mb"] > 0
-    # The rules are all from the sentences that they are filtered for.
+    # All rules come from the sentences for which the grammar is filtered.
     assert figures["parquet for a test set"]["rules"] == figures["rules"]
     assert figures["parquet for two sentences"]["rules"] < figures["rules"]
 
@@ -155,7 +155,7 @@ def test_pages_are_measured(measured: Measured, bitext: list[str]) -> None:
 
 
 @pytest.mark.slow
-def test_services_are_measured(measured: Measured, bitext: list[str]) -> None:
+def test_evidence_and_alignment_services_are_measured(measured: Measured, bitext: list[str]) -> None:
     options = ["--only", "services", "--rules", "100"]
     report = measured(*bitext, *options)
     evidence = report["sections"]["services"]["evidence"]["sqlite"]

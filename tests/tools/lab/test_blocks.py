@@ -12,7 +12,7 @@ from hierogram.tools.lab.measures.blocks import BlockDifference, ChainMeans, dis
 
 
 @pytest.mark.slow
-def test_it_draws_and_writes_a_table(tmp_path: Path) -> None:
+def test_the_comparison_draws_a_figure_and_writes_a_table(tmp_path: Path) -> None:
     for name, lines in {
         "f": [f"le chat {k % 7} dort ici" for k in range(12)],
         "e": [f"the cat {k % 7} sleeps here" for k in range(12)],

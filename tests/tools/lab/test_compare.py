@@ -55,7 +55,7 @@ def shares(rules: Iterable[notation.Rule], sentences: list[str]) -> list[float]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("max_scope", [1, 2])
-def test_figures_equal_slow_counting(store_url: str, tmp_path: Path, max_scope: int) -> None:
+def test_the_comparison_equals_slow_counting(store_url: str, tmp_path: Path, max_scope: int) -> None:
     corpus = tmp_path / "corpus.bars"
     corpus.write_text("".join(line + "\n" for line in LINES))
     teach(store_url, corpus)
@@ -145,7 +145,7 @@ def test_the_command_learns_a_bitext_with_held_out_pairs(run: Compare, tmp_path:
     corpus, kept = tmp_path / "corpus.bars", tmp_path / "kept.db"
     corpus.write_text("".join(line + "\n" for line in LINES * 3))
     table = json.loads(run(str(corpus), "--sweeps", "1", "--keep", str(kept), "--json")[0])
-    # At most every tenth line.
+    # At most every tenth line is held out.
     assert (table["pairs"], table["held_out"]) == (len(LINES) * 3 - len(LINES) * 3 // 13, len(LINES) * 3 // 13)
     assert table["grammars"][0]["covered"][0] > 0
     lines = [line.split("\t") for line in run("--store", str(kept))[0].splitlines()]

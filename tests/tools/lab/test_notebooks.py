@@ -33,7 +33,7 @@ def test_a_notebook_reproduces_its_stored_output(path: Path) -> None:
     assert path.stat().st_size < MAX_BYTES
 
 
-def test_there_are_three() -> None:
+def test_there_are_three_notebooks() -> None:
     assert [path.stem for path in NOTEBOOKS] == ["first_grammar", "priors", "terminology"]
 
 

@@ -39,7 +39,7 @@ def rows_of(module: str, *arguments: str, figure: Path) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_a_figure_is_drawn(name: str, bitext: list[str], tmp_path: Path) -> None:
+def test_every_figure_is_drawn(name: str, bitext: list[str], tmp_path: Path) -> None:
     rows = rows_of("sampling", name, *bitext, "--sweeps", "12", "--runs", "2", figure=tmp_path / "f.png")
     assert {row["label"] for row in rows} == set(FIGURES[name])
     assert len(rows) == len(FIGURES[name]) * 2 * 13
@@ -51,7 +51,7 @@ def test_a_figure_is_drawn(name: str, bitext: list[str], tmp_path: Path) -> None
     assert values[first, "1", "12"] != values[second, "1", "12"]
 
 
-def test_schedules_are_compared(bitext: list[str], tmp_path: Path) -> None:
+def test_two_schedules_are_compared(bitext: list[str], tmp_path: Path) -> None:
     arguments = ["--sweeps", "20", "--other-sweeps", "9", "--seeds", "2", "--only", "quick"]
     rows = rows_of("schedules", *bitext, *arguments, figure=tmp_path / "s.png")
     labels = [row["label"] for row in rows]
@@ -112,7 +112,7 @@ def test_the_itg_samplers_are_compared(bitext: list[str], tmp_path: Path) -> Non
     values = {(row["sampler"], row["seed"], row["sweep"]): float(row["log_likelihood"]) for row in rows}
     one, other = ([values["gibbs M1", seed, str(sweep)] for sweep in range(1, 7)] for seed in "12")
     assert one != other
-    # All runs from a start begin alike: ln P is the same function of the derivations.
+    # All runs with the same start have the same ln P before their first sweep.
     for name in ("gibbs LB", "slice a=0.15 LB", "exhaustive LB"):
         assert values[name, "1", "0"] == values["start LB", "1", "0"]
     again = rows_of("slice_sampling", *bitext[:2], *arguments, figure=tmp_path / "again.png")
@@ -157,7 +157,7 @@ def test_grammars_of_raw_pairs_translate_with_phrases(tmp_path: Path) -> None:
 
 
 @pytest.mark.campaign
-def test_links_of_the_itg_samplers_translate(bitext: list[str], tmp_path: Path) -> None:
+def test_grammars_from_links_of_the_itg_samplers_translate(bitext: list[str], tmp_path: Path) -> None:
     """BLEU of Table 1, with held-out pairs."""
     varied = []
     for path, pattern in zip(bitext, ("la {a} {n} dort", "the {n} {a} sleeps"), strict=False):

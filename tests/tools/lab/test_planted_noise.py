@@ -25,7 +25,7 @@ from hierogram.tools.lab.papers.planted_noise import (
 )
 
 
-def test_an_area_is_the_share_of_correctly_ordered_pairs() -> None:
+def test_the_area_under_the_curve_is_the_share_of_correctly_ordered_pairs() -> None:
     random = np.random.default_rng(1)
     doubt = random.integers(0, 6, 40).astype(float)
     corrupted = random.random(40) < 0.3
@@ -61,7 +61,7 @@ def test_pairs_are_corrupted_in_each_way() -> None:
         assert different == max(1, round(len(target[k]) / 5))
 
 
-def test_the_command_prints_areas(tmp_path: Path) -> None:
+def test_the_command_prints_areas_under_the_curve(tmp_path: Path) -> None:
     random = np.random.default_rng(3)
     lines = [[str(word) for word in random.integers(20, size=5)] for _ in range(160)]
     for name, mark in (("source", "f"), ("target", "e")):

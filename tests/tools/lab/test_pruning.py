@@ -15,7 +15,7 @@ LIMITS = ExtractionLimits(5, 4)
 
 
 def numbered(source: Side, target: Side) -> Rule | None:
-    """Return a rule of parts, nonterminals in source order; None if one is on one side only, or if there are three."""
+    """Return the rule, nonterminals numbered in source order; None if they differ between sides or exceed two."""
     order = [symbol for symbol in source if isinstance(symbol, int)]
     if sorted(order) != sorted(symbol for symbol in target if isinstance(symbol, int)) or len(order) > 2:
         return None
@@ -25,7 +25,7 @@ def numbered(source: Side, target: Side) -> Rule | None:
 
 
 def best_of_two(rule: Rule, logs: dict[Rule, float]) -> float:
-    """ln p of the best two rules that compose the rule, by brute force."""
+    """Return ln p of the best two rules that compose the rule, by brute force."""
     source, target = rule.source, rule.target
     found = [MIN_LOG_PROBABILITY]
     for i in range(len(source)):

@@ -1,4 +1,4 @@
-"""The table of rivals is made by one command; chains are resampled like sentences."""
+"""One command makes the table of rivals, and its significance test resamples both chains and sentences."""
 
 import json
 from functools import partial
@@ -14,7 +14,7 @@ from hierogram.tools.lab.papers.rivals import bootstrap_p_value
 
 
 @pytest.mark.slow
-def test_one_command_makes_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_command_makes_the_table_of_rivals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rivals, "bootstrap_p_value", partial(bootstrap_p_value, resamples=100))
     bitext = write_bitext(tmp_path)
     arguments = [*bitext, "--work", tmp_path / "work"]
@@ -38,7 +38,7 @@ def test_one_command_makes_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_differences_between_chains_are_not_significant() -> None:
     def statistics(matches: list[float]) -> np.ndarray:
-        """For each chain, sentences of ten words with a share of correct ones."""
+        """Return statistics of ten-word sentences of each chain, with a share of correct words."""
         rows = [[[own * n for n in (10, 9, 8, 7)] + [10, 9, 8, 7, 10, 10]] * 30 for own in matches]
         return np.array(rows, np.float64).reshape(len(matches), 30, 10)
 

@@ -48,7 +48,7 @@ def test_the_test_book_is_not_learned(folder: Path) -> None:
     assert not {*verses.train} & {*verses.test}
 
 
-def test_a_smaller_cell_learns_from_verses_of_the_larger(folder: Path) -> None:
+def test_a_smaller_cell_learns_the_first_verses_of_a_larger_one(folder: Path) -> None:
     small, large = (split_verses(folder, Cell("sw", "en", size, WORDS), _wanted(folder)) for size in (10, 40))
     assert large.train[:10] == small.train
     assert large.test == small.test
@@ -60,7 +60,7 @@ def test_too_few_verses_are_reported(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_cell_has_its_figures(folder: Path) -> None:
+def test_a_cell_reports_its_figures(folder: Path) -> None:
     found = {way: measure(folder, Cell("sw", "en", 48, way), _wanted(folder)) for way in (WORDS, PARTS)}
     assert json.loads(json.dumps(found)) == found
     for figures in found.values():
@@ -82,7 +82,7 @@ def test_overlap_counts_every_ngram_of_the_test() -> None:
     assert overlap(["a b c"], ["a b", "b c d"], 2) == pytest.approx(2 / 3)
 
 
-def test_savings_are_everything_except_the_edits() -> None:
+def test_the_saved_share_excludes_the_edits() -> None:
     assert saved_share(["kitten"], ["sitting"]) == pytest.approx(4 / 7)
     assert saved_share(["abc"], ["abc"]) == 1
     # A translator who starts from scratch types at most everything.

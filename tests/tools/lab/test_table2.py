@@ -28,7 +28,7 @@ def bitext(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 @pytest.mark.slow
-def test_one_command_makes_the_table(bitext: list[str], tmp_path: Path) -> None:
+def test_one_command_makes_the_table_of_grammars(bitext: list[str], tmp_path: Path) -> None:
     options = ["--work", str(tmp_path / "work"), "--tuning", "12", "--test", "12", "--iterations", "2"]
     output = printed("papers.table2", *bitext, *options)
     table = json.loads((tmp_path / "work" / "table2.json").read_text())

@@ -9,7 +9,7 @@ from hierogram.tools.scores.scoring import ScoreBaseline, doubt, make_baseline
 USUAL = ScoreBaseline((1.0, 0.5), (-3.0, 0.25))
 
 
-def test_deviations_are_those_of_a_normal_distribution() -> None:
+def test_deviations_follow_a_normal_distribution() -> None:
     normal = NormalDist(2.0, 0.3)
     values = [normal.inv_cdf((k + 0.5) / 999) for k in range(999)]
     twice = [2.0 + 2 * (value - 2.0) for value in values]
@@ -21,7 +21,7 @@ def test_deviations_are_those_of_a_normal_distribution() -> None:
     assert spoiled.evidence == pytest.approx(usual.evidence, rel=0.05)
 
 
-def test_values_that_are_nearly_all_the_same_have_a_deviation() -> None:
+def test_nearly_equal_values_have_a_minimum_deviation() -> None:
     usual = make_baseline([1.0] * 9 + [4.0], [1.0, 1.01, 0.99])
     assert usual == ((1.0, 0.05), (1.0, 0.05))
 

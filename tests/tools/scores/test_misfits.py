@@ -17,7 +17,7 @@ def test_a_classifier_predicts_its_training_data() -> None:
 
     assert (odds(random.normal(1, 1, (500, 9))) < 0).mean() > 0.95
     assert (odds(random.normal(-1, 1, (500, 9))) > 0).mean() > 0.95
-    # As if one in two were replaced, with no training data in between.
+    # Features between both kinds of training data give even odds.
     assert abs(np.median(odds(random.normal(0, 0.1, (500, 9))))) < 1
     assert np.isnan(odds(kept[:1], side=1)).all()
 

@@ -98,7 +98,7 @@ def test_nothing_is_scored_if_disabled(learned: Store, options: ScoringOptions) 
     assert learned.scores() == []
 
 
-def test_other_stores_have_no_scores(store_url: str) -> None:
+def test_tree_stores_have_no_scores(store_url: str) -> None:
     with open_store(store_url, create=True, settings=Settings(grammar="trees")) as store:
         assert Loop(store, QUICK).run(0.2) == []
 

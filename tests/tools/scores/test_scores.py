@@ -129,7 +129,7 @@ def test_a_pair_with_an_unreadable_derivation_has_a_score(learned: Store, known:
     assert scorer.derivation_log_probabilities(rows) == [one.derivation_log_probability for one in sound]
 
 
-def test_the_baseline_is_from_stored_pairs(known: LearnedCounts) -> None:
+def test_the_baseline_is_computed_from_stored_pairs(known: LearnedCounts) -> None:
     scorer = Scorer(known)
     scores = [one.score for one in scorer.score_stored(known.examples)]
     assert len(scores) < 200
@@ -154,7 +154,7 @@ def test_a_derivation_has_the_mean_weight_of_its_rules_under_the_other_pairs(
 
 
 def mean_weight(known: LearnedCounts, row: PairRow) -> float:
-    """The mean of ln p(r | other pairs) over the uses of a pair's derivation, from the definition."""
+    """Return the mean of ln p(r | other pairs) over the uses of a pair's derivation, from the definition."""
     rules, pairs = known.rules, known.load_pairs([row])
     own = Counter(dict(zip(pairs.rule.tolist(), pairs.rule_uses.tolist(), strict=True)))
     discount = 0.0 if rules.pooled else rules.discount

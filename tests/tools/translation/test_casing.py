@@ -25,7 +25,7 @@ def test_casing_is_learned_within_sentences() -> None:
     assert often.mid_sentence("The") == "the"
 
 
-def test_a_word_seen_only_at_line_starts_is_lowercase_if_any_line_has_it_so() -> None:
+def test_a_word_seen_only_at_line_starts_is_lowercase_if_it_starts_any_line_in_lowercase() -> None:
     casing = learn_casing(["Peace is here .", "Peace is here .", "peace", "Tom is here ."])
     assert casing.mid_sentence("Peace") == "peace"
     assert casing.mid_sentence("Tom") == "Tom"

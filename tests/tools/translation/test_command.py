@@ -32,7 +32,7 @@ def test_translations_are_printed_line_for_line(hierogram: Run, tmp_path: Path, 
     assert (tmp_path / "out.al").read_text() == "0-0 1-1 2-3 3-2\n\n0-1 1-2 2-0 3-3\n"
 
 
-def test_n_best_lists_and_json(hierogram: Run, tmp_path: Path, sentences: Path) -> None:
+def test_n_best_lists_are_printed_as_text_or_json(hierogram: Run, tmp_path: Path, sentences: Path) -> None:
     grammar = str(grammar_file(tmp_path))
     ran = hierogram("translate", grammar, str(sentences), "--best", "2")
     fields = [line.split(" ||| ") for line in ran.out.splitlines()]
@@ -166,7 +166,7 @@ def test_bytes_on_standard_input_that_are_not_utf_8_are_noted_once(
     assert "<stdin>, line 3: not UTF-8" in ran.err
 
 
-def test_a_byte_order_mark_on_standard_input_is_no_word(
+def test_a_byte_order_mark_on_standard_input_is_not_a_word(
     hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for options in ((), ("--html",)):

@@ -8,14 +8,14 @@ from hierogram.daemon.exports.format import DEFAULT_WEIGHTS, WORDS
 from hierogram.samplers.decoding.consensus import CANDIDATES, choose_consensus
 
 
-def test_words_have_less_weight_without_a_model(parts: hg.GrammarStore) -> None:
+def test_the_word_weight_is_lower_without_a_language_model(parts: hg.GrammarStore) -> None:
     [candidate] = hg.Decoder(parts, lm="none").translator().translate("ninakula samaki tunapenda chai").candidates
     weights = DEFAULT_WEIGHTS | {WORDS: 0.3}
     score = sum(weights.get(name, 0) * value for name, value in candidate.features.items())
     assert candidate.score == pytest.approx(score)
 
 
-def test_without_a_language_model_the_likeliest_is_the_first(parts: hg.GrammarStore) -> None:
+def test_without_a_language_model_the_likeliest_translation_is_first(parts: hg.GrammarStore) -> None:
     translator = hg.Decoder(parts, lm="none").translator()
     scores = [one.score for one in translator.translate("ninakula samaki tunapenda chai", CANDIDATES).candidates]
     assert scores == sorted(scores, reverse=True)
@@ -32,5 +32,3 @@ def test_the_consensus_is_the_first_of_any_number_of_translations(parts: hg.Gram
     assert one.candidates[0].score == pytest.approx(chosen.score)
     assert one.alignment() == several.alignment()
     assert one.derivation() == several.derivation()
-
-

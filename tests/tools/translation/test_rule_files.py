@@ -118,7 +118,7 @@ def test_a_grammar_with_nonterminals_other_than_x_is_refused(tmp_path: Path, nam
         ("[X] ||| la ||| [X,1] ||| Own=1", "do not match"),
     ],
 )
-def test_errors_are_named_by_file_and_line(tmp_path: Path, line: str, reason: str) -> None:
+def test_errors_are_reported_with_file_and_line(tmp_path: Path, line: str, reason: str) -> None:
     path = tmp_path / "g.cdec"
     path.write_text("[X] ||| a ||| b ||| Own=1\n\n" + line + "\n[X] ||| c ||| d ||| Own=1\n")
     with pytest.raises(InputError, match=f"g.cdec, line 3: .*{reason}"):
@@ -150,7 +150,7 @@ def test_a_file_of_unknown_format_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["g.cdec", "g.jsonl", "g.tsv", "g.parquet"])
-def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match=rf"/{name}: cannot be opened: No such file or directory$"):
         read(tmp_path / name)
 

@@ -406,7 +406,7 @@ def made_up(random: random.Random, is_html: bool) -> str:
 
 
 @pytest.mark.slow
-def test_nothing_is_lost_or_doubled_in_a_thousand_segments(texts: TextTranslator) -> None:
+def test_no_tag_or_placeholder_is_lost_or_doubled(texts: TextTranslator) -> None:
     source = random.Random(5)
     for number in range(1000):
         is_html = number % 2 == 1
@@ -431,7 +431,7 @@ STRANGE = [
 ]  # fmt: skip
 
 
-def test_unusual_characters_are_translated(translator: Translator) -> None:
+def test_text_of_unusual_characters_is_translated(translator: Translator) -> None:
     source = random.Random(9)
     general = TextTranslator(replace_texts(translator, TextPipeline()))
     for number in range(240):
@@ -443,7 +443,7 @@ def test_unusual_characters_are_translated(translator: Translator) -> None:
             assert found.text.count("\n") == text.count("\n"), repr(text)
 
 
-def test_kept_words_are_in_the_order_of_their_links(texts: TextTranslator) -> None:
+def test_kept_marks_are_linked_to_themselves(texts: TextTranslator) -> None:
     source = random.Random(6)
     for _ in range(100):
         marks = [f"{{{k}}}" for k in range(source.randint(1, 5))]
@@ -479,7 +479,7 @@ def test_a_mark_follows_all_words_of_the_translation_of_its_word() -> None:
     assert "".join(map(str, place_tags(marks, [(0, 3), (4, 7)], [(0, 0), (0, 1), (1, 2)], 3))) == "01<sup>1</sup>2"
 
 
-def test_alternatives_are_different_texts(texts: TextTranslator) -> None:
+def test_alternative_translations_are_different_texts(texts: TextTranslator) -> None:
     found = texts.translate("La maison. Maison!", alternatives=3)
     assert found.texts[0] == "The house. House!"
     assert len(set(found.texts)) == len(found.texts) == 4
@@ -512,7 +512,7 @@ def test_given_translations_are_used_in_text(translator: Translator) -> None:
     assert "translation=" in texts.translate(marked).text
 
 
-def test_tokens_stay_tokens(texts: TextTranslator, tmp_path: Path) -> None:
+def test_translations_in_tokens_are_not_detokenized(texts: TextTranslator, tmp_path: Path) -> None:
     found = texts.translate("La maison, elle.", format="tokens")
     assert found.text == "the house , she ."
     assert found.paragraphs == []

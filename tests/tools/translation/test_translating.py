@@ -88,7 +88,7 @@ def test_an_empty_line_stays_empty(translator: Translator) -> None:
         assert (found.text, found.candidates, found.parts, found.derivation()) == ("", [], 0, [])
 
 
-def test_markup_fixes_spans(translator: Translator) -> None:
+def test_markup_fixes_the_translation_of_spans(translator: Translator) -> None:
     line = 'elle ne <x translation="arrive &amp; go">vient pas</x> la <np translation="flat||home">maison</np>'
     found = translator.translate(line, markup=True)
     assert found.source == ("elle", "ne", "vient", "pas", "la", "maison")
@@ -154,7 +154,7 @@ def test_a_given_translation_is_not_passed_through(translator: Translator) -> No
 
 
 @pytest.mark.parametrize("mark", [9, 8, 7, 6, 3])
-def test_a_division_looks_back_over_a_third_of_a_part(
+def test_a_long_sentence_is_divided_at_a_comma_in_the_last_third_of_a_part(
     tmp_path: Path, mark: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(translating, "MAX_WORDS", 9)

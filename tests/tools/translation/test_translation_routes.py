@@ -82,7 +82,7 @@ def test_invalid_requests_are_refused(reading_client: TestClient, body: object, 
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
 
 
-def test_other_bodies_are_refused(reading_client: TestClient) -> None:
+def test_malformed_and_oversized_bodies_are_refused(reading_client: TestClient) -> None:
     assert reading_client.post("/v1/translate", content=b"{", headers=JSON).status_code == 422
     assert reading_client.post("/v1/translate", content=b"{}").status_code == 415
     assert reading_client.post("/v1/translate", content=b" " * (1 << 23), headers=JSON).status_code == 413
@@ -94,7 +94,7 @@ def test_a_store_that_has_not_learned_is_reported(empty_client: TestClient) -> N
     assert (answer.status_code, "nothing learned yet" in answer.json()["detail"]) == (409, True)
 
 
-def test_a_changed_store_is_followed(learned: Store, connect: Connect) -> None:
+def test_translations_follow_changes_of_the_store(learned: Store, connect: Connect) -> None:
     client = connect(FakeService(learned))
 
     def translated() -> tuple[str, int]:

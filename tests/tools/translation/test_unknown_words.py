@@ -55,7 +55,7 @@ def test_words_of_similar_spelling_are_substitutes(word: str, known: str | None)
         ("Wonder", "the", "wonder"),
     ],
 )
-def test_names_are_unchanged(word: str, before: str, known: str | None) -> None:
+def test_unknown_names_are_not_replaced(word: str, before: str, known: str | None) -> None:
     assert _stand_in(word, before=before) == known
 
 
@@ -97,7 +97,7 @@ def test_a_capitalized_compound_is_a_name_if_nouns_are_not_capitalized() -> None
     assert found.find("Greenwood", "in") == ()
 
 
-def test_the_share_of_letters_decides() -> None:
+def test_a_substitute_must_share_enough_letters() -> None:
     assert _stand_in("wonderful", 0.6) == "wonder"
     assert _stand_in("wonderful", 0.7) is None
 

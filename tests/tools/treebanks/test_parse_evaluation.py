@@ -14,7 +14,7 @@ def score(gold: str, found: str):
     return evaluate([read_tree(gold)], [read_tree(found)])["all"]
 
 
-def test_the_same_tree_is_exact() -> None:
+def test_equal_trees_have_perfect_scores() -> None:
     result = score(GOLD, GOLD)
     assert (result.precision, result.recall, result.f1, result.exact, result.tagging) == (1, 1, 1, 1, 1)
     assert (result.matched_brackets, result.gold_brackets, result.predicted_brackets) == (7, 7, 7)

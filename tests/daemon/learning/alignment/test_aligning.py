@@ -82,7 +82,7 @@ def test_scores_follow_the_links(hierogram: Run, files: Files) -> None:
             assert all(0 < float(score) <= 1 for score in scores.split())
 
 
-def test_every_format_has_the_probabilities(hierogram: Run, files: Files, tmp_path: Path) -> None:
+def test_every_format_contains_the_link_probabilities(hierogram: Run, files: Files, tmp_path: Path) -> None:
     short = ("--sweeps", "6", "--chains", "3")
     scored = [line.split(" ||| ") for line in hierogram("align", "s", "t", *short, "--score").out.splitlines()]
     for name in ("a.jsonl", "a.naacl", "a.naacl.gz"):

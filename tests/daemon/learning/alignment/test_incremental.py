@@ -278,7 +278,7 @@ def test_a_growing_store_is_realigned_as_a_whole(quick_store: Store) -> None:
     for first in range(0, PAIRS, 60):
         put(quick_store, first, first + 60)
         done.append(align_pending(quick_store))
-    # 60 of 120, 60 of 180, not 60 of 240, then 120 of 300.
+    # New pairs since the last realignment: 60 of 120, 60 of 180, 60 of 240 (too few), 120 of 300.
     assert [report.realigned for report in done] == [0, 120, 180, 0, 300]
     assert error_rate(quick_store, 0, PAIRS) < 0.05
     assert verify(quick_store).problems == []

@@ -82,7 +82,7 @@ def test_human_links_are_respected(store: Store) -> None:
     for row, known in zip(store.pairs_by_id([one.id, new.id]), (human_links, said_of_new), strict=True):
         now = {(int(i), int(j)) for i, _, j in (link.partition("-") for link in row.alignment.split())}
         [fixed] = known.fixed
-        # The words of the fixed link have no other.
+        # The words of the fixed link have no other link.
         assert {link for link in now if link[0] == fixed[0] or link[1] == fixed[1]} == {fixed}
         assert not now & known.forbidden
     assert verify(store).problems == []
@@ -93,7 +93,7 @@ def test_human_links_are_respected(store: Store) -> None:
 
 
 @pytest.mark.database("sqlite")
-def test_a_single_pair_is_answered_by_the_other_aligner_with_the_same_counts(store: Store) -> None:
+def test_the_default_aligner_links_a_single_pair_with_the_counts_of_the_itg(store: Store) -> None:
     put(store, 0, 100)
     align_pending(store)
     row = store.pairs()[3]
@@ -120,7 +120,7 @@ def test_links_of_other_pairs_are_counted_by_type() -> None:
     assert not count_link_uses(batch, ()).any()
 
 
-def test_the_command_accepts_the_model_name(hierogram: Run, tmp_path: Path) -> None:
+def test_init_accepts_the_itg_as_aligner(hierogram: Run, tmp_path: Path) -> None:
     at = ("--store", f"sqlite:///{tmp_path}/s.db")
     refused = hierogram(*at, "init", "--aligner", "itg", "--max-tokens", "300")
     assert (refused.code, "250" in refused.err) == (2, True)

@@ -40,7 +40,7 @@ def test_chains_start_from_links_of_the_default_model() -> None:
     assert shared / sum(map(len, wanted)) > 0.9
 
 
-def test_threads_and_reports_change_nothing() -> None:
+def test_threads_and_progress_reports_do_not_change_the_links() -> None:
     source, target, _ = invented(100, seed=5)
     heard: list[tuple[int, int]] = []
     one = align(source, target, AlignOptions(model="itg", sweeps=6, chains=3, threads=1), lambda *at: heard.append(at))
@@ -53,7 +53,7 @@ def test_threads_and_reports_change_nothing() -> None:
     assert list(one.lines(True)) != list(other.lines(True))
 
 
-def test_masks_are_counted_and_draws_keyed() -> None:
+def test_progress_counts_every_sweep_and_results_are_reproducible() -> None:
     """A pair without a chart of bounded size keeps the links of the default model."""
     source, target, _ = invented(40, seed=5)
     source[7], target[7], source[8] = " ".join("ab" * 20), " ".join("xy" * 20), ""
@@ -108,6 +108,6 @@ def test_counts_of_a_store_are_refused() -> None:
         align(["a"], ["x"], ITG, read_prior=lambda source, target: [])
 
 
-def test_an_oversized_line_is_named() -> None:
+def test_an_oversized_line_is_reported() -> None:
     with pytest.raises(AlignmentInputError, match="sentence pair 2: 251 words on the source side"):
         align(["a", " ".join("a" * 251)], ["x", "y"], ITG)

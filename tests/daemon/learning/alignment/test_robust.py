@@ -53,7 +53,7 @@ def test_copies_of_a_pair_count_less_than_linearly() -> None:
     assert {k: 0 for k in range(42) if k not in counted} == {k: p for k, p in enumerate(same_as) if p != k}
 
 
-def test_some_pairs_have_only_their_words() -> None:
+def test_selected_pairs_have_only_their_own_words() -> None:
     side = read_side(["a b", "", "c", "d a"])
     some = select_pairs(side, np.array([0, 3]))
     assert [side.vocabulary[word] for word in some.words] == ["a", "b", "d", "a"]
@@ -89,7 +89,7 @@ def test_pairs_set_apart_change_no_link_of_the_others_and_are_aligned(corpus: Co
     found = list(align([*source, *(s for s, _ in apart)], [*target, *(t for _, t in apart)], request).lines())
     assert found[:300] == plain
     assert found[-1]
-    # Their places do not matter.
+    # Their position among the other pairs does not matter.
     mixed = (
         [source[:150], [s for s, _ in apart], source[150:]],
         [target[:150], [t for _, t in apart], target[150:]],
@@ -109,7 +109,7 @@ def test_copies_of_a_pair_have_its_links_and_cause_few_errors(corpus: Corpus) ->
     assert sum(line == lines[300] for line in lines[300:]) > 2_980
 
 
-def test_a_line_too_long_to_align_is_skipped_and_named(hierogram: Run, tmp_path: Path) -> None:
+def test_a_line_too_long_to_align_is_skipped_and_reported(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "s").write_text("a b\n" + "a " * 40_000 + "\nb\n")
     (tmp_path / "t").write_text("x y\nx\ny\n")
     ran = hierogram("align", "s", "t", "--sweeps", "5")

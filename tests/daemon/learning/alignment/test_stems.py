@@ -87,7 +87,7 @@ def links_of(counts: PriorCounts) -> dict[tuple[int, int], int]:
     return dict(zip(pairs, counts.counts.tolist(), strict=True))
 
 
-def test_counts_are_of_words_and_of_stems() -> None:
+def test_links_are_counted_by_words_and_by_stems() -> None:
     texts = LinkedTexts.from_rows(rows_of(SOURCES, TARGETS))
     random = np.random.default_rng(3)
     lengths = [(len(s.split()), len(t.split())) for s, t in zip(SOURCES, TARGETS, strict=True)]

@@ -90,7 +90,7 @@ def test_forest_notation_is_distinguished_from_words_and_labels() -> None:
     assert not any(is_forest(text) for text in (b"(S (A |) (B #1))", b"(NP|ADVP #1= (A a))", b"(S (# #) (||| a))"))
 
 
-def test_forests_that_cannot_be_transformed_are_faults() -> None:
+def test_forests_that_cannot_be_transformed_are_rejected() -> None:
     for text, transformations, reason in (
         ("(S (| (-NONE- *) (V b)) (| (N *) (V b)))", Transformations(), "malformed-tree: word 1, '*', is an empty"),
         ("(S (| (-NONE- *)) (| (X (-NONE- *))))", Transformations(), "empty-side"),
@@ -104,7 +104,9 @@ def test_forests_that_cannot_be_transformed_are_faults() -> None:
 
 
 @pytest.mark.slow
-def test_from_lists_and_forests_to_rules_on_the_command_line(store_url: str, hierogram: Run, tmp_path: Path) -> None:
+def test_the_documented_commands_learn_rules_from_lists_and_forests(
+    store_url: str, hierogram: Run, tmp_path: Path
+) -> None:
     (tmp_path / "lists.txt").write_text(LISTS)
     (tmp_path / "forests.txt").write_text(FORESTS)
     [block] = [block for block in re.findall(r"```sh\n(.*?)```", DOCUMENT, re.DOTALL) if "forests.db" in block]
@@ -208,7 +210,7 @@ def test_invalid_lists_are_recorded_with_line_and_reason(store_url: str, tmp_pat
         assert store.pairs()[0].source == "UNK-LC"
 
 
-def test_lists_and_forests_in_a_store_that_collapses_chains(hierogram: Run, tmp_path: Path) -> None:
+def test_a_store_that_collapses_chains_rejects_forests(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "forests.txt").write_text(FORESTS)
     ran = hierogram("--store", "sqlite:///x.db", "ingest", "--trees", "--unary", "collapse", "forests.txt", "--json")
     assert json.loads(ran.out)["reasons"] == {"malformed-tree": 2, "forest-option": 1}

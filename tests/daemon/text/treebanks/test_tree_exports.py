@@ -46,7 +46,7 @@ def test_the_default_export_has_fragments(url: str, hierogram: Run) -> None:
 
 
 @pytest.mark.database("sqlite")
-def test_fragments_with_counts_and_probabilities(url: str, hierogram: Run) -> None:
+def test_fragments_are_exported_with_counts_and_probabilities(url: str, hierogram: Run) -> None:
     counts = uses(hierogram, url)
     assert hierogram("--store", url, "export", "-f", "fragments", "-o", "g.txt").code == 0
     of_label: dict[str, float] = {}
@@ -60,7 +60,7 @@ def test_fragments_with_counts_and_probabilities(url: str, hierogram: Run) -> No
 
 
 @pytest.mark.database("sqlite")
-def test_rules_of_a_context_free_grammar(url: str, hierogram: Run) -> None:
+def test_a_context_free_grammar_is_exported_as_rules(url: str, hierogram: Run) -> None:
     assert hierogram("--store", url, "export", "-f", "pcfg", "-o", "g.txt").code == 0
     lines = Path("g.txt").read_text().splitlines()
     assert lines

@@ -93,7 +93,7 @@ def test_odd_tokens_are_inert(odd_client: TestClient) -> None:
         assert seen is None or (seen.tags <= ALLOWED and seen.scripts == SCRIPTS)
 
 
-def test_rules_and_answers_with_odd_tokens(odd_client: TestClient) -> None:
+def test_rules_and_answers_with_odd_tokens_are_escaped(odd_client: TestClient) -> None:
     rules = odd_client.get("/sql.json", params={"sql": "SELECT source, target FROM rules WHERE count > 0"}).json()
     for source, target in rules["rows"][::7]:
         for path in ("/rule", "/rule/pairs"):

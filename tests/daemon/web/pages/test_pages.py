@@ -241,7 +241,7 @@ def test_any_typed_text_is_answered(reading_client: TestClient, path: str) -> No
 
 
 @pytest.mark.parametrize("number", ["9" * 19, str((1 << 63) - 1), "9" * 5_000, "0" * 5_000 + "7", "٣", "1.0.0.nan"])
-def test_no_number_is_too_large(reading_client: TestClient, number: str) -> None:
+def test_numbers_of_any_size_are_answered(reading_client: TestClient, number: str) -> None:
     for path in ("/search?q=maison&min_count=", "/search?q=maison&max_scope=", "/search?q=maison&limit=",
                  "/search?q=maison&order=probability&after=", f"/rule/pairs?{RULE}&after="):  # fmt: skip
         answer = reading_client.get(path + number)
@@ -397,7 +397,7 @@ def test_labels_of_trees_are_searched(tree_client: TestClient) -> None:
 
 
 @pytest.mark.database("sqlite")
-def test_trees_are_called_trees(tree_client: TestClient) -> None:
+def test_pages_of_a_tree_store_mention_trees_and_not_pairs(tree_client: TestClient) -> None:
     rule = tree_client.get("/search.json?q=NP").json()["rules"][0]
     sides = f"source={quote(rule['source'])}&target={quote(rule['target'])}"
     paths = ["/", "/search?q=NP", "/search?q=nowhere", f"/rule?{sides}", f"/rule/pairs?{sides}", "/word?token=dog",

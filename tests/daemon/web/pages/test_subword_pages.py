@@ -35,7 +35,7 @@ def test_links_over_http_are_between_words(client: TestClient, parts: hg.Grammar
         assert pair["backward"][1] == {"position": 2, "probability": pytest.approx(likely[1, 2], abs=0.5)}
 
 
-def test_pages_show_words(client: TestClient, parts: hg.GrammarStore) -> None:
+def test_pages_show_whole_words(client: TestClient, parts: hg.GrammarStore) -> None:
     word = segmented_word(parts)
     found = client.get("/search.json", params={"q": word}).json()
     assert found["query"]["side"] == "source"

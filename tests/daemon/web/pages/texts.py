@@ -16,7 +16,7 @@ SCRIPTS = [
     pair(LONG, LONG.replace("word", "wort"), " ".join(f"{n}-{n}" for n in range(200))),
     pair("λόγος", "word", "0-0"),
 ]
-"""Right to left, without spaces, and as long as pairs may be."""
+"""Pairs in scripts written from right to left or without spaces, and a pair of the maximum length."""
 
 PIECES = [
     "<script>alert(1)</script>", "</script>", "<img/src=x/onerror=alert(1)>", "<svg/onload=alert(1)>", "</style>",

@@ -11,7 +11,7 @@ from hierogram.tools.lab.papers.aligners import BOTH, ONE
 
 
 @pytest.mark.slow
-def test_one_command_makes_the_figure(tmp_path: Path) -> None:
+def test_one_command_makes_the_figure_of_aligners(tmp_path: Path) -> None:
     source, target, _ = write_bitext(tmp_path)
     work = tmp_path / "work"
     arguments = [source, target, "--work", work, "--tuning", "8", "--test", "8", "--iterations", "1"]

@@ -20,7 +20,7 @@ LINES = [
 ]
 
 
-def test_sizes_match_the_fragment() -> None:
+def test_sizes_count_the_parts_of_a_fragment() -> None:
     sizes = [fragment_size(read_tree(line.split(" ||| ")[0], frontiers=True)) for line in LINES]
     assert sizes[0] == Size(2, 3, 1, 1)
     assert sizes[2] == Size(1, 3, 0, 2)
@@ -28,7 +28,7 @@ def test_sizes_match_the_fragment() -> None:
     assert sizes[8] == Size(5, 9, 1, 4)
 
 
-def test_the_command_lists_and_counts(tmp_path: Path) -> None:
+def test_the_command_lists_fragments_and_counts_their_sizes(tmp_path: Path) -> None:
     (tmp_path / "fragments").write_text("".join(f"{line}\n" for line in LINES))
     figure = tmp_path / "f.png"
     output = printed("papers.fragments", tmp_path / "fragments", "--number", "2", "--figure", figure)
@@ -48,7 +48,7 @@ def test_the_command_lists_and_counts(tmp_path: Path) -> None:
     assert heights[1:] == ["0", "0", "5", "0", "0", "1", *["0"] * 4]
 
 
-def test_equal_counts_are_sorted_by_name_and_sizes_end_at_nine() -> None:
+def test_equally_frequent_fragments_are_sorted_by_name_and_sizes_end_at_nine() -> None:
     fragments = [(read_tree(line.split(" ||| ")[0], frontiers=True), 1.0) for line in LINES]
     [own] = most_frequent(fragments, ["VP"], 2).values()
     assert [str(one) for one, _ in own] == ["(VP (VBZ is) (NP))", "(VP (VBZ sees) (NP (DT) (NN)))"]

@@ -89,7 +89,7 @@ def test_measurements_are_consistent(files: list[str], tmp_path: Path) -> None:
         assert 0 < some.mask_edges <= some.exact_edges
 
 
-def test_the_paper_s_selections_take_plain_means(files: list[str]) -> None:
+def test_uniform_selections_have_no_doubts_and_take_plain_means(files: list[str]) -> None:
     corpus = read_corpus(*files)
     pair = max(chosen_pairs(corpus, 3, seed=1), key=lambda one: len(corpus.links[one]))
     assert corpus.system("itg", pair, uniform=True).doubts() is None
@@ -125,7 +125,7 @@ def test_the_slope_and_its_error_are_unbiased() -> None:
 
 
 @pytest.mark.slow
-def test_the_commands_print_tables(files: list[str], tmp_path: Path) -> None:
+def test_the_commands_print_results_and_draw_a_figure(files: list[str], tmp_path: Path) -> None:
     figure = tmp_path / "f.png"
     arguments = [*files, "--pairs", "2", "--near", "12", "-o", str(figure)]
     result = CliRunner().invoke(_app(randomized_pruning.main), arguments)

@@ -35,7 +35,7 @@ def compare(theirs: kenlm.Model, ours: NamedModel, words: list[str], begin: bool
 
 
 @pytest.mark.parametrize("text", [KENLM, SRILM, IRSTLM])
-def test_files_of_three_programs_have_the_scores_of_kenlm(tmp_path: Path, text: str) -> None:
+def test_files_of_three_programs_are_scored_like_kenlm(tmp_path: Path, text: str) -> None:
     path = tmp_path / "model.arpa"
     path.write_text(text)
     theirs, ours = opened(path)
@@ -47,7 +47,7 @@ def test_files_of_three_programs_have_the_scores_of_kenlm(tmp_path: Path, text: 
 
 
 @pytest.mark.parametrize(("order", "children"), [(2, 12), (3, 8), (4, 4), (5, 3)])
-def test_random_models_have_the_scores_of_kenlm(tmp_path: Path, order: int, children: float) -> None:
+def test_random_models_score_words_like_kenlm(tmp_path: Path, order: int, children: float) -> None:
     random = Random(order)
     model = random_model(random, order, len(NAMES), children=children)
     path = tmp_path / "model.arpa"

@@ -28,7 +28,7 @@ def listed(named: NamedModel) -> dict[tuple[str, ...], tuple[float, float]]:
     }
 
 
-def test_files_of_three_programs_are_one_model(tmp_path: Path) -> None:
+def test_files_of_three_programs_give_the_same_model(tmp_path: Path) -> None:
     kenlm, srilm, irstlm = (read_text(tmp_path, text) for text in (KENLM, SRILM, IRSTLM))
     expected = listed(kenlm)
     assert len(expected) == 11
@@ -94,7 +94,7 @@ def test_compressed_files_are_read(tmp_path: Path, pack) -> None:
         ("ngram 1=5\nngram 2=4\nngram 3=2", "ngrams", 2, "number of orders must be from 1"),
     ],
 )
-def test_errors_are_named_with_their_line(tmp_path: Path, old: str, new: str, line: int, reason: str) -> None:
+def test_errors_are_reported_with_their_line(tmp_path: Path, old: str, new: str, line: int, reason: str) -> None:
     assert old in KENLM
     with pytest.raises(InputError) as raised:
         read_text(tmp_path, KENLM.replace(old, new))
@@ -112,7 +112,7 @@ def test_a_header_with_huge_counts_takes_no_memory(tmp_path: Path) -> None:
         read_text(tmp_path, KENLM.replace("ngram 2=4", "ngram 2=99999999999"))
 
 
-def test_a_model_without_sentence_ends(tmp_path: Path) -> None:
+def test_a_model_without_sentence_ends_is_read(tmp_path: Path) -> None:
     text = "\\data\\\nngram 1=2\n\n\\1-grams:\n-0.5\t<unk>\n-0.2\tla\n\\end\\\n"
     model, vocabulary = read_text(tmp_path, text)
     assert score(model, model.begin, END)[0] == np.float32(-0.5)

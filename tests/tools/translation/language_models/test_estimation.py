@@ -47,7 +47,7 @@ def estimated(folder: Path, text: list[list[str]], **options) -> tuple[NamedMode
 
 
 def probability(named: NamedModel, context: tuple[str, ...], word: str) -> float:
-    """Log10 probability, from the state of the context."""
+    """Return the log10 probability, from the state of the context."""
     state = 0
     for number in named.vocabulary.numbers([*context]):
         _, state = score(named.model, state, number)
@@ -83,7 +83,7 @@ def test_probabilities_follow_the_definition(tmp_path: Path, order: int) -> None
         assert total == pytest.approx(1, abs=1e-5)
 
 
-def test_small_memory_and_small_batches_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_little_memory_and_small_batches_give_the_same_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = random_text(Random(7), 400, 30)
     named, _ = estimated(tmp_path, text, order=3)
     monkeypatch.setattr(estimation, "_WORDS_PER_READ", 17)
@@ -131,7 +131,7 @@ def test_files_in_both_formats_contain_the_same_model(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.arpa.gz", "model.lm", "one", "text", "two"]
 
 
-def test_discounts_of_a_text_that_is_too_small() -> None:
+def test_a_text_that_is_too_small_gets_fallback_discounts() -> None:
     assert estimate_discounts([10, 5, 0, 1]) == (FALLBACK, False)
     # 2 - 3 · 0.9 · 30 / 5 is below 0.
     assert estimate_discounts([90, 5, 30, 1]) == (FALLBACK, False)
@@ -151,7 +151,7 @@ def test_discounts_of_a_text_that_is_too_small() -> None:
         (b"la\n" * 100_000 + b"ma\xc3", "line 100001: not UTF-8"),
     ],
 )
-def test_invalid_texts_are_named(tmp_path: Path, text: bytes, reason: str) -> None:
+def test_invalid_texts_are_refused_with_the_reason(tmp_path: Path, text: bytes, reason: str) -> None:
     path = tmp_path / "text"
     path.write_bytes(text)
     with pytest.raises(InputError, match=reason):

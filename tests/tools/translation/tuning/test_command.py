@@ -90,7 +90,7 @@ def test_tuning_continues_from_weights_and_does_not_depend_on_threads(hierogram:
     assert (first["Good"], first["Bad"], first["words"]) == (0.125, 0.5, 0)
 
 
-def test_it_is_reported_if_the_starting_weights_win(hierogram: Run, inputs: Path) -> None:
+def test_tune_reports_that_the_starting_weights_are_best(hierogram: Run, inputs: Path) -> None:
     (inputs / "best.toml").write_text("[weights]\nGood = 1.0\nBad = -1.0\n")
     arguments = ("tune", "grammar.cdec", "dev.fr", "-r", "dev.en", "-o", "w.toml", "--weights", "best.toml")
     made = json.loads(hierogram(*arguments, "--json").out)

@@ -274,7 +274,7 @@ def test_no_round_is_far_below_a_start_that_is_already_good(seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("starts", [1, 2, 3])
-def test_it_starts_again_if_rounds_find_little(starts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tuning_restarts_if_rounds_find_little(starts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     decode = ListDecoder(PLANTED, sentences=20, candidates=40, seed=2, noise=0.3)
     begun = []
 
@@ -295,7 +295,7 @@ def test_it_starts_again_if_rounds_find_little(starts: int, monkeypatch: pytest.
     assert np.array_equal(tuned.weights, tuned.scale * tuned.history[tuned.best].weights)
 
 
-def test_it_is_reported_if_the_start_wins() -> None:
+def test_tuning_reports_that_the_starting_weights_are_best() -> None:
     texts = iter(["a b c d e f", "a b c d e x", "a b c d e y", "a b c d e z"])
 
     def decode(weights):

@@ -22,7 +22,7 @@ def tab_to(page: Any, selector: str) -> None:
         page.keyboard.press("Tab")
         if page.evaluate("selector => document.activeElement.matches(selector)", selector):
             return
-    raise AssertionError(f"Tab does not lead to {selector}")
+    raise AssertionError(f"{selector} does not get the focus")
 
 
 def lit(page: Any) -> set[str]:
@@ -123,7 +123,7 @@ DRAWN = "[...document.querySelectorAll('.plot')].map(plot => Number(plot.dataset
 
 
 @pytest.mark.slow
-def test_curves_follow_learning(learned: Store, serve: Serve, visit: Visit) -> None:
+def test_curves_are_updated_during_learning(learned: Store, serve: Serve, visit: Visit) -> None:
     address = serve(learned)
     sides = f"source={quote('ne [X,1] pas')}&target={quote('not [X,1]')}"
     rule = visit(f"{address}/rule?{sides}")
