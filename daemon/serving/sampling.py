@@ -237,8 +237,8 @@ class SamplingTurns:
         if aligned:
             self._log.info("pairs aligned", pairs=aligned)
         new = self._residency.open_new()
-        # Sample new pairs immediately and in addition to the next batch: uncommitted pairs could not be withdrawn, and
-        # a stream of new pairs must not keep earlier pairs from burning in.
+        # Sample and commit new pairs in this turn, because uncommitted pairs cannot be withdrawn. Also sample the next
+        # batch, so that a stream of new pairs does not keep earlier pairs from burning in.
         seconds = self._burn_in(new) if new is not None else 0.0
         worked = self._sample_next(new, seconds)
         self._health.record_lag(self._learner.store.lag())

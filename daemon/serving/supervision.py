@@ -156,7 +156,7 @@ FailureCallback = Callable[[str, BaseException, float | None], None]
 
 
 class Supervisor:
-    """Runs loops in threads. The caller must call `check` regularly."""
+    """Runner of loops in threads. The caller must call `check` regularly."""
 
     def __init__(
         self,

@@ -229,7 +229,7 @@ def mean_posterior(links: LinkList, source: Side, target: Side, marginals: Seque
 
 
 class Thresholds(NamedTuple):
-    """Thresholds of mean posteriors for any link (`likely`) and for a link next to a decoded link."""
+    """Thresholds of mean posteriors: `likely` for any link, `beside` for a link next to a decoded link."""
 
     likely: float
     beside: float

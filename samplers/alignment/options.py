@@ -22,7 +22,7 @@ SYMMETRIZATIONS = {
 
 
 class AlignmentPlan(NamedTuple):
-    """Number of a sweep from 1, stage of the warm-up (3 after the warm-up), and True for a sampled sweep."""
+    """Plan of a sweep: its number from 1, the stage of the warm-up (3 after it), and True if its links are sampled."""
 
     sweep: int
     stage: int

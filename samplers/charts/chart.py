@@ -44,29 +44,30 @@ class SentenceGrammar(NamedTuple):
     labels: int
     # int32[S]: number of each remaining symbol in the grammar. Labels keep their number.
     symbol: NDArray[np.int32]
-    # Rules by left symbol: starts int64[S+1] of pairs int32[P], and starts int64[P+1] of rules int32[R], float64[R].
+    # Rules by left and right symbol: first pair of each left symbol int64[S+1], right symbol int32[P] and first rule
+    # int64[P+1] of each pair, parent int32[R] and weight float64[R] of each rule.
     left_start: NDArray[np.int64]
     pair_right: NDArray[np.int32]
     pair_start: NDArray[np.int64]
     pair_parent: NDArray[np.int32]
     pair_weight: NDArray[np.float64]
-    # Rules by parent: starts int64[S+1] of rules int32[R], float64[R].
+    # Rules by parent: first rule of each symbol int64[S+1], then the rules, int32[R] and float64[R].
     parent_start: NDArray[np.int64]
     left: NDArray[np.int32]
     right: NDArray[np.int32]
     rule: NDArray[np.int32]
     weight: NDArray[np.float64]
-    # Lexical rules by position: starts int64[n+1] of rules int32, float64.
+    # Lexical rules by position: first rule of each position int64[n+1], then the rules, int32 and float64.
     word_start: NDArray[np.int64]
     word_parent: NDArray[np.int32]
     word_rule: NDArray[np.int32]
     word_weight: NDArray[np.float64]
-    # Unary rules by parent: starts int64[L+1] of rules int32, float64.
+    # Unary rules by parent: first rule of each label int64[L+1], then the rules, int32 and float64.
     unary_start: NDArray[np.int64]
     unary_rule: NDArray[np.int32]
     unary_child: NDArray[np.int32]
     unary_weight: NDArray[np.float64]
-    # Closure by child: starts int64[L+1] of parents int32 and weights float64.
+    # Closure by child: first parent of each label int64[L+1], then parents int32 and weights float64.
     closure_start: NDArray[np.int64]
     closure_parent: NDArray[np.int32]
     closure_weight: NDArray[np.float64]

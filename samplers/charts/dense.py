@@ -98,7 +98,7 @@ class DenseScratch(NamedTuple):
     transposed: NDArray[np.float64]
     # float64: a section for spans, and one matrix for each other section.
     outside: NDArray[np.float64]
-    # Of match s: index of the chosen rule, weight including source words, and source span of nonterminal k at index
+    # Chosen rule and weight (including source words) of match s. The source span of its nonterminal k is at index
     # s * arity + k - 1.
     match_rule: NDArray[np.int32]
     match_weight: NDArray[np.float64]
@@ -278,7 +278,7 @@ def _shape(rule, sides):
 
 
 @njit
-def _is_join(rule, sides):
+def _join_direction(rule, sides):
     """Return 1 for a rule of two straight nonterminals, -1 for two inverted ones, or 0 for other rules."""
     arity, source, target = _shape(rule, sides)
     if arity != 2 or source != 2 or target != 2:
@@ -291,10 +291,10 @@ def add_joins(chosen, number, sides, base):
     """Return the base, with added weights of chosen rules that join two nonterminals."""
     straight, inverted = base.straight, base.inverted
     for c in range(number):
-        join = _is_join(chosen.rule[c], sides)
-        if join > 0:
+        direction = _join_direction(chosen.rule[c], sides)
+        if direction > 0:
             straight += chosen.weight[c]
-        elif join < 0:
+        elif direction < 0:
             inverted += chosen.weight[c]
     return BaseWeights(base.pair, base.null, straight, inverted)
 
@@ -384,7 +384,7 @@ def _match_rule(c, kind, weight, sides, words, piece, work):
     length = work.part[c, 1] - first
     n = piece.j - piece.i
     heads = kind * _span(0, n + 1)
-    # Leave at least one word before a straight rest, and after an inverted rest.
+    # Leave at least one word for the omitted nonterminal: before a straight rest, or after an inverted rest.
     if kind == _REAR_INVERTED:
         n -= 1
     for i in range(1 if kind == _REAR else 0, n - length + 1):
@@ -463,7 +463,7 @@ def _match_all(chosen, number, sides, words, piece, work):
     for c in range(number):
         rule = chosen.rule[c]
         _, source, target = _shape(rule, sides)
-        if _is_join(rule, sides) != 0 or source > n or target > piece.y - piece.x:
+        if _join_direction(rule, sides) != 0 or source > n or target > piece.y - piece.x:
             continue
         first, last = sides.source_first[rule], sides.source_first[rule + 1]
         if not _has_words(sides.source, first, last, words.source, piece.i, piece.j):
@@ -729,8 +729,8 @@ _CONTRIBUTIONS = (
 )
 """Kinds of contributions of larger spans to the outside sums of a span.
 
-A kind has five items: the section of the outside sums, the part of the larger span that the span must be, the section
-of a right sibling, the section of a left sibling, and the shapes of the factors.
+A kind has five items: the section of the outside sums, the part of the larger span that the span forms, the section of
+a right sibling, the section of a left sibling, and the shapes of the factors.
 """
 
 

@@ -443,7 +443,7 @@ def add_trees(deltas: CountDeltas, batch: Batch, weighted: WeightedTrees) -> Cou
 
 
 def add_minimal(deltas: CountDeltas, batch: Batch, pairs: NDArray[np.int64], weight: int) -> CountDeltas:
-    """Return the deltas with `weight` added per rule use in the derivation with all nodes cut and first edges."""
+    """Return the deltas with `weight` added per rule use of minimal derivations: all nodes cut, each with edge 0."""
     all_cut = State(np.zeros(batch.forests.nodes, np.uint16), np.ones(batch.forests.nodes, np.uint8))
     return add_state(deltas, batch, all_cut, (0, 0, 0, weight), pairs)
 

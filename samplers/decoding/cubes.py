@@ -173,10 +173,11 @@ def _pop(chart):
 
 @njit_inline
 def _push(task, chart, cube, coordinates, axis, gain):
-    """Push a candidate of a cube, with coordinates from index `coordinates`, onto the heap.
+    """Push a candidate of a cube onto the heap. Its coordinates begin at index `coordinates` of their pool.
 
-    `gain` is the gain of its predecessor from joining. `axis` is 0 if all items are the best of their cells. The
-    candidate and its successors are pruned if the estimate is worse than all kept candidates at the pop limit.
+    `axis` is the axis of its last step, 0 if all items are the best of their cells. `gain` is the rank of its
+    predecessor minus the estimate before joining. At the pop limit, the candidate and its successors are pruned if the
+    estimate is not better than the worst kept candidate.
     """
     used = chart.taken
     number = used[CANDIDATES]

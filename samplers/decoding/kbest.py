@@ -70,7 +70,7 @@ _ONE = np.uint64(1)
 class Lists(NamedTuple):
     """K-best lists of all items of a chart."""
 
-    # ENTRY[c], and int32: tail entries.
+    # ENTRY[c]: entries and candidates. int32: their tail entries.
     entries: NDArray[np.void]
     tails: NDArray[np.int32]
     # ITEM_LIST[items]

@@ -27,7 +27,7 @@ class Overlap(NamedTuple):
     # Jaccard index of all rules, and of rules that a grammar uses at least twice.
     rules: float
     used_twice: float
-    # Sum over rules of the smaller share of uses.
+    # Sum over rules of the smaller of both grammars' shares of uses.
     uses: float
 
 

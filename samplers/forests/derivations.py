@@ -60,7 +60,7 @@ class Batch(NamedTuple):
 
 @njit
 def _bound_rules(forests, bounds, rules):
-    """Bound the rules of each pair in a sweep, and cumulate bounds of its derivation's rules. Returns `max_listed`."""
+    """Fill bounds on the rules of each pair in a sweep, and `Batch.derivation_rules`. Returns `Batch.max_listed`."""
     max_listed = 1
     for pair in range(len(bounds)):
         listed, bound = 0, 16

@@ -353,7 +353,7 @@ def _move(batch, pair, base, counts, local, at, side, random):
 
 @njit
 def resample_locally(batch, pair, state, local, random):
-    """Try as many moves at random nodes as a derivation can have rules. Returns the number accepted."""
+    """Try one move per rule of the longest derivation, each at a random node. Returns the number accepted."""
     derivations, counts, base = state
     rules = derivations.rules[derivations.offset[pair] : derivations.offset[pair + 1]]
     length = np.int64(derivations.length[pair])

@@ -87,7 +87,7 @@ class ItgState(NamedTuple):
 
 
 class ItgPlan(NamedTuple):
-    """Number of a sweep in the chain, and in the chain of each pair int64[P] (0 to skip the pair)."""
+    """Number of a sweep in the chain, and sweep number of each pair, int64[P] (0 to skip the pair)."""
 
     number: int
     sweeps: NDArray[np.int64]
@@ -160,7 +160,7 @@ def _start_visit(batch, pair, state, scratch):
 
 @njit
 def _visit_by_slices(batch, pair, state, scratch, slices, visit):
-    """Resample a pair by `slices` (a, and True if flat). Returns False if the chart is too small."""
+    """Resample a pair by slices: `slices` is (a, True if flat). Returns False if the chart is too small."""
     shape, flat = slices
     length = _start_visit(batch, pair, state, scratch)
     if flat:
@@ -203,7 +203,8 @@ def _products(n, m):
 def sweep_pairs(pairs, batch, state, scratch, plan, methods, key):
     """Resample a range of pairs. Returns the pair that needs a larger chart, or the end of the range.
 
-    `methods` is an index into `METHODS`, a for short and for long pairs, and maximum number of products of short pairs.
+    `methods` are an index into `METHODS`, the shape a for short and for long pairs, and the maximum number of products
+    in the full chart of a short pair.
     """
     method, short_shape, long_shape, max_cells = methods
     first, last = pairs

@@ -38,7 +38,7 @@ class LinkSums(NamedTuple):
 
     # float32[C]: words emitted as a word pair or within a phrase pair.
     pairs: NDArray[np.float32]
-    # float32[C]: links of the unlinked words of a chunk to the only word on its other side.
+    # float32[C]: implied links, from each unlinked word of a chunk to the single word on the other side.
     chunks: NDArray[np.float32]
     # int64[1]: number of all samples.
     samples: NDArray[np.int64]
@@ -65,7 +65,7 @@ def _add_emitted(node, cell, width, sums):
 
 @njit
 def _add_chunk(nodes, top, cell, width, sums):
-    """Count links of the unlinked words of a chunk to the only word on the other side."""
+    """Count the implied links, from each unlinked word of a chunk to the single word on the other side."""
     node = nodes[top]
     tall = node["y"] - node["x"] == 1
     pair_node = top

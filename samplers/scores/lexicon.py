@@ -100,7 +100,7 @@ class PairFacts(NamedTuple):
 
 
 def make_facts(longest: int, links: int) -> PairFacts:
-    """Allocate statistics for pairs of up to `longest` words per side and `links` own links."""
+    """Allocate statistics for pairs of up to `longest` words per side and `links` links."""
     return PairFacts(
         np.zeros((2, longest)),
         np.zeros((2, longest)),
@@ -205,7 +205,7 @@ def mark_own_links(lexicon, own, facts):
 def _fill_side(side, words, own, lexicon, facts):
     """Fill `unigram`, `nulls` and `links` of one side. An unknown word is -1."""
     counts, own_words, own_ends = lexicon.sides[side], own.words[side], own.links[side]
-    # Exclude words that no other pair contains from the vocabulary.
+    # Subtract words that no other pair contains from the size of the vocabulary.
     vocabulary, bound = len(counts.words), 0
     for k in range(len(own_words)):
         bound += facts.is_linked[side, k]

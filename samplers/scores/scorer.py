@@ -36,7 +36,9 @@ from hierogram.samplers.scores.lexicon import (
 )
 
 _PAIR, _NULL, _STRAIGHT, _INVERTED = 0.5, 0.05, 0.25, 0.05
-"""Shares of the base distribution's rules in the probability of any new rule. Four of its rules have one word."""
+"""Probabilities of the rules of the base distribution: a word pair, each of four rules with a nonterminal and one word,
+and two nonterminals in straight and in inverted order. They add up to 1.
+"""
 _MIN_NEW = 1e-6
 _MAX_SEATS = 1 << 22
 """Maximum number of seats, the matches of source sides of rules, in a chart. Pieces with more seats are cut."""
@@ -58,8 +60,8 @@ class KnownRules(NamedTuple):
     lengths: NDArray[np.int32]
     # bool[R]: False for rules of a large scope.
     usable: NDArray[np.bool_]
-    # int32, int64: usable rules by their rarest word: source word f from `word_start[f]`,
-    # target word e from `word_start[V + e]`, V source words; rules without words at the end.
+    # int32, int64: usable rules by their rarest word. Rules of source word f begin at `word_start[f]`, of target word e
+    # at `word_start[V + e]`, given V source words. Rules without words are last.
     by_rarest_word: NDArray[np.int32]
     word_start: NDArray[np.int64]
     # int64[L], float64[L], float64[L], by length: uses of all rules, discounted uses of usable rules, and probability
@@ -146,7 +148,7 @@ class ScorerScratch(NamedTuple):
 
 
 class ScorerCapacities(NamedTuple):
-    """Capacities of a thread: words per side, own links per pair, usable rules per pair, and seats of these rules."""
+    """Capacities of a thread: words per side, links and usable rules per pair, and seats of these rules."""
 
     longest: int
     links: int

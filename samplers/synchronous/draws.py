@@ -44,7 +44,7 @@ def scaled_down(product):
 
 @njit_inline
 def value_at_scale(product, second):
-    """Return the value of a product if it had the exponent of `second`."""
+    """Return the value of a product after rescaling to the exponent of `second`."""
     difference = product.exponent - second.exponent
     return product.value if difference == 0 else product.value * SCALE**difference
 

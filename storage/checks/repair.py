@@ -27,7 +27,7 @@ from hierogram.storage.schema.tables import rules, store_state, vocabulary
 
 _RULES_AT_ONCE = 10_000
 
-# Correct states: an unaligned pair has no derivation, and an aligned pair without a derivation is waiting.
+# An unaligned pair must have no derivation, and an aligned pair without a derivation must be waiting.
 _INCONSISTENT_PAIRS = """
     SELECT p.id FROM sentence_pairs AS p LEFT JOIN derivations AS d ON d.pair_id = p.id
      WHERE (p.aligned_by = 'none' AND (p.state <> 'unaligned' OR d.pair_id IS NOT NULL))

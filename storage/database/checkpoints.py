@@ -21,7 +21,7 @@ _FIRST_ROWS = 1_000
 
 _SOON_SECONDS = 1.0
 _SOON_BYTES = 4 << 20
-"""Growth of the log in bytes up to which the log is copied `_SOON_SECONDS` after a commit."""
+"""If the log grew by up to this many bytes, it is copied `_SOON_SECONDS` after the commit, else `_MAX_SECONDS`."""
 
 _MAX_SECONDS = 30.0
 """Maximum number of seconds between a commit and its copy."""

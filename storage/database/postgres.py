@@ -62,8 +62,8 @@ def check_parameters(url: URL) -> None:
     prepare = str(url.query.get(PREPARE, "0"))
     if prepare.lower() not in _OFF and not prepare.isdecimal():
         raise StoreUrlError(
-            f"{PREPARE} in the URL of the store must be a number of executions, or 0 for no prepared statements, got "
-            f"{prepare!r}"
+            f"{PREPARE} in the URL of the store must be the number of executions before a statement is prepared, or 0 "
+            f"to prepare no statements, got {prepare!r}"
         )
     _given_settings(url)
 

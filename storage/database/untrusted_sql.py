@@ -89,7 +89,7 @@ IMMUTABLE = "immutable=1"
 
 
 def sqlite_address(file: str) -> str:
-    """Return the URI that opens a file read-only, and as immutable if it is in a read-only folder without a writer."""
+    """Return the URI that opens a file read-only, with `IMMUTABLE` if its folder is read-only and no writer exists."""
     address = f"file:{quote(os.path.abspath(file))}?mode=ro"
     folder = os.path.dirname(os.path.abspath(file))
     # The log and its index exist while a process that may write has the store open.

@@ -50,8 +50,8 @@ class SupportingPair(NamedTuple):
 class SweepRecord(NamedTuple):
     """One sweep over a batch of pairs: its stage, the numbers of sampled and changed variables, and the likelihood.
 
-    Log-likelihoods are natural logarithms of all rule counts after and before the sweep, None if not computed. At the
-    start of a run, the counts before the sweep include new pairs in their initial state.
+    Log-likelihoods are natural logarithms of the probability of all derivations after and before the sweep, None if not
+    computed. At the start of a run, the value before the sweep includes new pairs in their initial state.
     """
 
     stage: int

@@ -169,7 +169,7 @@ def _multiply_jumps(before, after, length, chain, settings, scratch):
 
 @njit_inline
 def _find_pairs(word, length, pairs, scratch):
-    """List positions whose word pair may have a row in `scratch.seen`, and prefetch the rows. Returns their number."""
+    """Fill `scratch.seen` with positions whose word pairs may have rows, and prefetch these rows. Returns the count."""
     shift = pairs.registers[SHIFT]
     own = np.uint64(word) * GOLDEN
     found = 0

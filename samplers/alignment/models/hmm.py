@@ -177,7 +177,7 @@ def _moves_along(sides, chain, g, old_word, new_word):
 
 @njit
 def _selection_weight(sides, chain, f, old_word, new_word):
-    """Return the unnormalized probability that a move of word f selects these two words, linear."""
+    """Return the probability that a joint move of word f draws these two words, unnormalized, linear."""
     tokens, total = chain.tokens, 0.0
     for k in range(tokens.offset[f], tokens.offset[f + 1]):
         g = tokens.position[k]
@@ -300,7 +300,7 @@ def move_words(first, sides, chain, key, plan):
 
 
 def strengths_at(sweep: int, options: AlignerOptions, emitted_tokens: int) -> tuple[float, float]:
-    """Return β and α of a sweep from 1. They fall geometrically to the options' values in the warm-up."""
+    """Return β and α of a sweep, numbered from 1. They fall geometrically to their final values in the warm-up."""
     falling = options.warming * (1.0 - _HELD_SHARE)
     part = min(1.0, (options.warming + 1 - sweep) / falling) if sweep <= options.warming else 0.0
     lexical, jump = options.lexical, options.jump

@@ -42,7 +42,7 @@ def words_of_pair(batch: ItgBatch, pair: int) -> tuple[NDArray[np.int32], NDArra
 
 
 class LinkedPairs(NamedTuple):
-    """Pairs with Model 1, one-to-one links, and link counts by word pair, source word and target word."""
+    """Sentence pairs, their Model 1 and one-to-one links, and link counts by word pair and by word of each side."""
 
     batch: ItgBatch
     model1: Model1

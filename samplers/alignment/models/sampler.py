@@ -190,7 +190,7 @@ class AlignmentKernel:
             chain = self._enlarge(chain)
 
     def _empty_chain(self, links: NDArray[np.int16], collocated: NDArray[np.uint8] | None = None) -> AlignmentChain:
-        """Return a chain that has counts of other pairs, but no counts of these links."""
+        """Return a chain with these links, which are not counted yet. Counts of other pairs are included."""
         sides, emitted, conditioning_side = self.direction
         options, prior = self.options, self._prior
         emitted_words = len(emitted.vocabulary) if prior is None else prior.emitted_words

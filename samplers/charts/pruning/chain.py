@@ -88,10 +88,10 @@ def selections(steps: Sequence[Pruned]) -> dict[bytes, Selection]:
 
 
 def cover(steps: Sequence[Pruned]) -> Cover:
-    """Return the weight that the masks of one selection keep, for the selection that keeps most.
+    """Return the cover of the selection whose masks keep the most weight.
 
-    The share is estimated as the fraction kept among derivations sampled under other selections, with 1/2 added to the
-    kept derivations and 1/2 to the rest. Without other selections, each step counts as one kept derivation.
+    The share is the fraction of derivations sampled under other selections that these masks keep, with 1/2 added to the
+    number of kept derivations and 1/2 to the rest. Without other selections, each step counts as one kept derivation.
     """
     distinct = selections(steps)
     best = max(distinct, key=lambda selection: distinct[selection].log_total)
@@ -152,7 +152,7 @@ class _Trials:
 
 
 def one_start(system: PairSystem) -> ChainStart:
-    """Return the start of one chain, with as many preferred variables positive as possible.
+    """Return the start of one chain, with preferred variables positive as far as possible.
 
     Variables are excluded by number of conflicts times doubt, the highest first, until the rest has a derivation. Then
     each excluded variable is added back if possible, the least doubtful first.
