@@ -15,7 +15,10 @@ MAX_WORDS = 2**15 - 1
 
 
 class Side(NamedTuple):
-    """Sentences of one language: word numbers int32[N], start of each sentence int64[P + 1], vocabulary."""
+    """Sentences of one language.
+
+    `words` int32[N] are numbers of words in `vocabulary`. Sentence k is `words[offset[k] : offset[k + 1]]`.
+    """
 
     words: NDArray[np.int32]
     offset: NDArray[np.int64]
@@ -23,13 +26,15 @@ class Side(NamedTuple):
 
 
 class Sides(NamedTuple):
-    """Word numbers of sentence pairs in one direction."""
+    """Word numbers of P sentence pairs in one direction, with N emitted and M conditioning words."""
 
-    # int32[N], int64[P + 1]: emitted words, and the index of the first word of each pair.
+    # int32[N]: emitted words of all pairs.
     emitted: NDArray[np.int32]
+    # int64[P + 1]: index of the first emitted word of each pair.
     emitted_offset: NDArray[np.int64]
-    # int32[M], int64[P + 1]: conditioning words, and the index of the first word of each pair.
+    # int32[M]: conditioning words of all pairs.
     conditioning: NDArray[np.int32]
+    # int64[P + 1]: index of the first conditioning word of each pair.
     conditioning_offset: NDArray[np.int64]
 
     @property
@@ -49,7 +54,7 @@ class Sides(NamedTuple):
 
 
 _MAX_FOLDED_LENGTH = 1024
-"""Maximum size of a word in bytes, as in stores. A word with a longer lower case keeps its case."""
+"""Maximum size of a word in bytes. Stores have the same limit. A word keeps its case if its lower case is longer."""
 
 
 def split_tokens(sentence: str) -> list[str]:

@@ -14,10 +14,10 @@ from hierogram.samplers.compiled.probing import close_gap, probe
 from hierogram.samplers.compiled.streams import GOLDEN
 
 ROW = np.dtype([("key", np.uint64), ("count", np.int32), ("prior", np.float32)])
-"""Row of a word pair: key (0 if free), number of links, and prior beyond the symmetric prior."""
+"""Row of a word pair. `key`: 0 if the row is free. `count`: number of links. `prior`: added to the symmetric prior."""
 
 CONDITIONING = np.dtype([("links", np.int64), ("prior", np.float64)])
-"""Conditioning word: number of links, and sum of the prior over all emitted words."""
+"""Counts of a conditioning word. `links`: number of links. `prior`: sum of `ROW.prior` over all emitted words."""
 
 TAKEN, SHIFT = 0, 1
 """Indices into `registers`: number of used rows, and 64 - log2 of the capacity."""
@@ -36,7 +36,7 @@ class WordPairs(NamedTuple):
     rows: NDArray[np.void]
     # int64[2]: see `TAKEN`.
     registers: NDArray[np.int64]
-    # uint8[capacity]: Bloom filter. A byte has the bit `_filter_bit` of every pair whose search starts at the row.
+    # uint8[capacity]: Bloom filter. Byte r has the `_filter_bit` of each pair whose search starts at row r.
     filter_bytes: NDArray[np.uint8]
 
 

@@ -20,15 +20,15 @@ WHOLE = 65520
 """Integer that stands for probability 1: divisible by 1 to 10, so shares of few samples are exact."""
 _MAX_ENTRIES = 8_000_000
 _MIN_SLOTS, _MAX_SLOTS = 2, 8
-"""Limits of entries per emitted word. Larger corpora need fewer, since their posteriors are sharper."""
+"""Limits of entries per emitted word. Larger corpora need fewer entries, since their posteriors are sharper."""
 _NEGLIGIBLE = 0.001
-"""Probabilities below this are dropped first if a pair has more than fit."""
+"""If a pair has too many entries, probabilities below this are dropped first."""
 LIKELY = 0.5
 """Decoding threshold of one-to-one links: links above it share no word."""
 LIKELY_IN_MEAN = 0.35
 """Decoding threshold of mean posteriors: half of an F-score of 0.7 [Lewis 1995]."""
 LIKELY_BESIDE = 0.2
-"""Decoding threshold of links of unlinked words next to a decoded link."""
+"""Decoding threshold of a link that is next to a decoded link and has an unlinked word."""
 BESIDE = 0.8
 """Ratio of the threshold next to a decoded link to the threshold that maximizes the F-score."""
 _STEPS = 1000
@@ -43,8 +43,8 @@ class Marginals(NamedTuple):
     collocated, then the probability of each conditioning position.
     """
 
-    # uint32[slots * N]: the entries of a pair begin at slots * the first emitted position and end at the first 0. The
-    # high half of an entry is the distance from the cell of the previous entry, the low half the probability * WHOLE.
+    # uint32[slots * N]: the entries of a pair begin at `slots` times its first emitted position, and end at the first
+    # 0. The high half of an entry is the distance from the previous cell. The low half is the probability * WHOLE.
     entries: NDArray[np.uint32]
     # int64[1]: number of samples.
     samples: NDArray[np.int64]
@@ -55,7 +55,7 @@ class Marginals(NamedTuple):
 
 
 class DirectionLinks(NamedTuple):
-    """Links of one direction: conditioning positions or -1, int16[N], and posteriors float32[N]."""
+    """Links of one direction. `links` int16[N] are conditioning positions or -1, `posterior` float32[N]."""
 
     links: NDArray[np.int16]
     posterior: NDArray[np.float32]
@@ -142,7 +142,7 @@ def add_marginals(sides: Sides, total: Marginals, added: Marginals) -> None:
 
 @njit_inline
 def add_sample(marginals, row, i):
-    """Count the current link i (position or UNLINKED) of the emitted word with cells from `row`."""
+    """Count the current link i (position or UNLINKED) of an emitted word. Its cells begin at `row`."""
     marginals.cells[row + 1 + i] += CELL(1.0)
 
 
@@ -189,7 +189,7 @@ def _decode(sides, marginals, by_half, links, posterior):
 
 
 def decode(sides: Sides, marginals: Marginals, by_half: bool = False) -> DirectionLinks:
-    """Return the most probable link of each word. With `by_half`, -1 requires a posterior above 1/2."""
+    """Return the most probable link of each word. With `by_half`, a word is only unlinked by a posterior above 1/2."""
     links = np.zeros(len(sides.emitted), np.int16)
     posterior = np.zeros(len(links), np.float32)
     _decode(sides, marginals, by_half, links, posterior)
@@ -333,7 +333,7 @@ def join_directions(
 
 
 class LinkSamples(NamedTuple):
-    """Numbers of samples with a link, by (source, target) cell of each pair, in row-major order."""
+    """Numbers of samples with a link, for each cell (source, target) of each pair, in row-major order."""
 
     # float32[C]: sampled links.
     links: NDArray[np.float32]
@@ -349,7 +349,7 @@ class LinkSamples(NamedTuple):
 def decode_links(
     samples: LinkSamples, source: Side, target: Side, *, implied: bool
 ) -> tuple[LinkList, NDArray[np.float32]]:
-    """Return likely links and their posteriors, float32[L]. `implied` adds links in `samples.implied`."""
+    """Return likely links and their posteriors, float32[L]. With `implied`, include `samples.implied`."""
     posterior = samples.links + samples.implied if implied else samples.links
     posterior = posterior / np.float32(max(samples.samples, 1))
     heights, widths = np.diff(source.offset), np.diff(target.offset)

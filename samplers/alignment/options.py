@@ -22,7 +22,10 @@ SYMMETRIZATIONS = {
 
 
 class AlignmentPlan(NamedTuple):
-    """Plan of a sweep: its number from 1, the stage of the warm-up (3 after it), and True if its links are sampled."""
+    """Plan of a sweep.
+
+    `sweep`: number from 1. `stage`: stage of the warm-up, 3 after the warm-up. `sampled`: True if links are sampled.
+    """
 
     sweep: int
     stage: int
@@ -35,10 +38,11 @@ class AlignerOptions:
 
     - `burn_in`, `thinning`: every `thinning`-th sweep after `burn_in` is sampled.
     - `candidates`: number of positions that a link is drawn from, 0 for all.
-    - `lexical`, `jump`, `collocation`, `fertility`: strengths β, α, γ of Dirichlet priors, and of fertility priors.
-    - `similarity`: prior count of two words with the same spelling, and proportionally of similar words.
-    - `warming`: for bhmm-f, number of sweeps with words only, then again with words and jumps. For bhmm, number of
-      sweeps in which β and α fall to their values.
+    - `lexical`, `jump`, `collocation`: strengths β, α, γ of Dirichlet priors.
+    - `fertility`: strength of the fertility priors.
+    - `similarity`: prior count of two words with the same spelling. Similar words get a part of it.
+    - `warming`: for bhmm-f, number of sweeps in each of two stages: words only, then words and jumps. For bhmm, number
+      of sweeps in which β and α fall to their final values.
     - `unlinked`: prior probability of an unlinked word (bhmm-f).
     - `stems`: two of three chains use stems instead of words.
     """

@@ -31,7 +31,7 @@ MIN_COMMON_LETTERS = 3
 
 
 class Letters(NamedTuple):
-    """Letters of a vocabulary: concatenated code points int32, and `offset` of each word, int64[V + 1]."""
+    """Letters of a vocabulary. Word k has the code points `code[offset[k] : offset[k + 1]]`."""
 
     code: NDArray[np.int32]
     offset: NDArray[np.int64]
@@ -92,7 +92,7 @@ def _add_similar(first, sides, emitted, others, strength, pairs, conditioning):
         j_start, j_stop = sides.emitted_offset[pair], sides.emitted_offset[pair + 1]
         i_start, i_stop = sides.conditioning_offset[pair], sides.conditioning_offset[pair + 1]
         for j in range(j_start, j_stop):
-            # After the table has grown, this pair starts again. Word pairs that it added before are left unchanged.
+            # After the table has grown, this pair is repeated. Word pairs that it has added before remain unchanged.
             if not has_room(pairs, i_stop - i_start):
                 return pair
             f = np.int64(sides.emitted[j])

@@ -24,22 +24,23 @@ _WORDS_AT_ONCE = 1_000_000
 class PriorCounts(NamedTuple):
     """Counts of links, fertilities and jumps of one direction."""
 
-    # int32[K], int32[K], int64[K]: distinct linked word pairs and their counts.
+    # int32[K]: words of each distinct linked word pair.
     conditioning: NDArray[np.int32]
     emitted: NDArray[np.int32]
+    # int64[K]: number of links of each word pair.
     counts: NDArray[np.int64]
     # int64[V + 1]: all links of each conditioning word, including links to words outside the direction.
     links: NDArray[np.int64]
-    # int64[V, 8]: tokens of each conditioning word by number of links.
+    # int64[V, 8]: number of tokens of each conditioning word with 0, 1, … links.
     fertility: NDArray[np.int64]
-    # int64[2 * MAX_EVENTS + 1]: jumps by event, from -MAX_EVENTS.
+    # int64[2 * MAX_EVENTS + 1]: number of jumps of each event, from -MAX_EVENTS to MAX_EVENTS.
     jumps: NDArray[np.int64]
     # Number of distinct emitted words, including words outside the direction.
     emitted_words: int
 
 
 LearnedCounts = Sequence[Sequence[PriorCounts]]
-"""Counts of words, then of stems, each for the forward and the backward direction."""
+"""Prior counts by kind (0: words, 1: stems), then by direction (0: forward, 1: backward)."""
 
 
 @njit
@@ -55,7 +56,7 @@ def enter_pairs(conditioning, emitted, count, pairs):
 def count_direction_links(
     sides: Sides, links: NDArray[np.int16], weight: NDArray[np.int64], conditioning_words: int
 ) -> PriorCounts:
-    """Return the counts of links int16[N] of pairs with `weight` int64[P], without word pairs of count 0."""
+    """Count links int16[N], each times the `weight` int64[P] of its pair. Omits word pairs of count 0."""
     middle = sides.pairs // 2
     if middle and len(links) > _WORDS_AT_ONCE:
         # Count both halves separately to save memory, since counting needs about 100 bytes per word.

@@ -20,7 +20,7 @@ _NEIGHBORS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 
 
 
 class LinkList(NamedTuple):
-    """Sorted links of pairs: positions `source` and `target` int16[L], `offset` of pairs int64[P + 1]."""
+    """Sorted links of P pairs: positions int16[L]. The links of pair k are `offset[k]` to `offset[k + 1]` - 1."""
 
     source: NDArray[np.int16]
     target: NDArray[np.int16]
@@ -28,7 +28,7 @@ class LinkList(NamedTuple):
 
 
 class LinkGrid(NamedTuple):
-    """Cells of a pair (source by target positions), and flags of unlinked words on each side, uint8."""
+    """Cells (source, target) of a pair in row-major order. `source_free`, `target_free`: 1 for unlinked words."""
 
     cells: NDArray[Any]
     source_free: NDArray[np.uint8]
@@ -74,7 +74,7 @@ def _grow(height, width, work):
 
 @njit_inline
 def _add_final_links(direction, both_free, height, width, work):
-    """Add links of a direction if one of their words (with `both_free`, both words) is unlinked."""
+    """Add links of a direction that have an unlinked word, or with `both_free` two unlinked words."""
     for s in range(height):
         for t in range(width):
             cell = work.cells[s * width + t]
@@ -128,7 +128,7 @@ def symmetrize(
     source_offset: NDArray[np.int64],
     target_offset: NDArray[np.int64],
 ) -> LinkList:
-    """Combine the links of target words and of source words, int16. Raises `AlignmentInputError`."""
+    """Combine links int16 of target words (`forward`) and source words (`backward`). Raises `AlignmentInputError`."""
     if method not in METHODS:
         raise AlignmentInputError(f"unknown symmetrization {method!r}: expected {', '.join(METHODS)}")
     max_links = len(forward) + len(backward)

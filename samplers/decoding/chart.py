@@ -14,7 +14,7 @@ from hierogram.samplers.decoding.grammar import PackedGrammar, WeightedGrammar
 from hierogram.samplers.language_models.model import LanguageModel
 
 GLUE_START, GLUE_NEXT, GOAL = -1, -2, -3
-"""Rule numbers outside the grammar: S → X, S → S X, and the whole sentence with its end symbol."""
+"""Rule numbers outside the grammar: S → X, S → S X, and the goal rule, which adds the end symbol."""
 NONE = -1
 
 ITEM = np.dtype(
@@ -36,8 +36,8 @@ ITEM = np.dtype(
 The *open words* of an item are its first words, whose n-grams depend on the words to the left.
 
 `score`: score of the best derivation. `open_log10`: log10 probability of the open words without left context. `rank`:
-`score` plus the weighted `open_log10`. `edges`, `best`: last and best edge. `state`: language-model state at the right
-end. `open`: number of open words. `closed`: 1 if words to the right cannot become open words.
+`score` plus the weighted `open_log10`. `edges`: last edge. `best`: best edge. `state`: language-model state after the
+last word. `open`: number of open words. `closed`: 1 if words to the right cannot become open words.
 """
 
 EDGE = np.dtype(
@@ -55,8 +55,9 @@ EDGE = np.dtype(
 """Hyperedge.
 
 `score`: score with the best derivations of the tails. `own`: score without the tails. `lm`: natural log probability of
-the words that become closed by this edge. `rule`: rule number, R + e for extra rule e of the sentence, or one of the
-numbers above. `tails`, `arity`: range of the `tails` pool. `next`: next edge of the item.
+the words that become closed by this edge. `rule`: rule number, R + e for extra rule e of the sentence, or `GLUE_START`,
+`GLUE_NEXT` or `GOAL`. `tails`: index of the first tail in the `tails` pool. `arity`: number of tails. `next`: next edge
+of the item.
 """
 
 CUBE = np.dtype(
@@ -101,7 +102,7 @@ JOINED = np.dtype(
     ],
     align=True,
 )
-"""Candidate with joined items, with fields as in EDGE, ITEM and CANDIDATE."""
+"""Candidate with joined items. EDGE, ITEM and CANDIDATE describe the fields."""
 
 MEMO = np.dtype(
     [
@@ -122,7 +123,7 @@ the next state.
 _MEMORIES = 1 << 14
 
 MATCH = np.dtype([("node", np.int32), ("cells", np.int32), ("arity", np.int32), ("next", np.int32)], align=True)
-"""Match of a source side from the current start. `next` is a match with the same end."""
+"""Match of a source side from the current start. `next` is another match with the same end."""
 
 FRAME = np.dtype(
     [("node", np.int32), ("position", np.int32), ("arity", np.int32), ("gap", np.int32)],
@@ -135,14 +136,15 @@ HEAP, KEPT, MATCHES, MATCH_CELLS, STAMP, SPARE, SLOTS = range(7, _POOLS)
 
 
 class InputSentence(NamedTuple):
-    """Sentence of n words to translate, with X extra rules that translate single positions."""
+    """Sentence of n words to translate. Each of X extra rules translates one word."""
 
     # int32[n]: word numbers, or UNKNOWN_SYMBOL for words outside the grammar.
     words: NDArray[np.int32]
     # int32[n+1]: position p has the extra rules `extra_first[p]` to `extra_first[p + 1] - 1`.
     extra_first: NDArray[np.int32]
-    # int32, int32[X+1]: target words of extra rules. Numbers from the size of the vocabulary are words of the sentence.
+    # int32: target words of all extra rules. Numbers from the size of the vocabulary are words of the sentence.
     target: NDArray[np.int32]
+    # int32[X+1]: index of the first target word of each extra rule.
     target_start: NDArray[np.int32]
     # int32[X]: 1 if the rule passes a source word through.
     passes: NDArray[np.int32]
@@ -151,7 +153,7 @@ class InputSentence(NamedTuple):
 
 
 class SearchLimits(NamedTuple):
-    """Maximum number of words that a grammar rule may span, and maximum pops per cell (0 for no limit)."""
+    """`span`: maximum words that a grammar rule may span. `pops`: maximum pops per cell (0 for no limit)."""
 
     span: int
     pops: int
@@ -170,39 +172,47 @@ class DecodingTask(NamedTuple):
 class DecodingChart(NamedTuple):
     """Pools of records of a chart. The maximum number of open words is w."""
 
-    # ITEM, and int32[items, w]: open words of items.
+    # ITEM[items].
     items: NDArray[np.void]
+    # int32[items, w]: open words of each item.
     item_words: NDArray[np.int32]
-    # int32[items], float64[items]: items of each cell, best first, and their ranks.
+    # int32[items]: items of each cell, best first.
     ranked: NDArray[np.int32]
+    # float64[items]: `rank` of each item of `ranked`.
     ranks: NDArray[np.float64]
-    # EDGE, and int32: tail items of the edges.
+    # EDGE[edges].
     edges: NDArray[np.void]
+    # int32: tails of all edges, which are items.
     tails: NDArray[np.int32]
-    # int32[C, 2]: half-open range of `ranked`. X over [i, j) is cell i (n + 1) + j, S over [0, j) is cell (n + 1)² + j.
-    # The goal is the next cell.
+    # int32[C, 2]: half-open range of `ranked` for each cell. X over [i, j) is cell i (n + 1) + j. S over [0, j) is
+    # cell (n + 1)² + j. The goal is the next cell.
     cells: NDArray[np.int32]
-    # int32[h, 2]: hash table of the items of the current cell by state, and stamp of the cell.
+    # int32[h, 2]: hash table of the items of the current cell. A slot has an item, and the stamp of its cell.
     slots: NDArray[np.int32]
-    # CUBE, and int32: cells of nonterminals.
+    # CUBE[cubes].
     cubes: NDArray[np.void]
+    # int32: cells of the nonterminals of all cubes.
     cube_cells: NDArray[np.int32]
-    # CANDIDATE, and int32: index of a rule in `WeightedGrammar.order`, then for each nonterminal an index into
-    # `ranked`.
+    # CANDIDATE[candidates].
     candidates: NDArray[np.void]
+    # int32: coordinates of all candidates. A candidate has the index of a rule in `WeightedGrammar.order`, then for
+    # each nonterminal an index into `ranked`.
     coordinates: NDArray[np.int32]
-    # int32, float64: heap of candidates to join, the best first, and their estimates.
+    # int32: heap of candidates to join, the best first.
     heap: NDArray[np.int32]
+    # float64: estimate of each candidate of `heap`.
     estimates: NDArray[np.float64]
-    # JOINED, and int32[joined, w]: open words of joined candidates.
+    # JOINED[joined].
     joined: NDArray[np.void]
+    # int32[joined, w]: open words of each joined candidate.
     joined_words: NDArray[np.int32]
-    # int32, float64: kept joined candidates and their ranks. With a pop limit it is a heap, the worst first.
+    # int32: joined candidates that are kept. With a pop limit they are a heap, the worst first.
     kept: NDArray[np.int32]
+    # float64: rank of each candidate of `kept`.
     kept_ranks: NDArray[np.float64]
     # MEMO[m]: cache of language-model scores.
     memo: NDArray[np.void]
-    # Scratch memory of the current start.
+    # Scratch memory for matches that begin at the current position.
     matches: NDArray[np.void]
     match_cells: NDArray[np.int32]
     heads: NDArray[np.int32]
@@ -210,7 +220,8 @@ class DecodingChart(NamedTuple):
     path: NDArray[np.int32]
     # int32[w + 1]: open words of the current join.
     open_words: NDArray[np.int32]
-    # int64: number of used records of each pool, stamp of the cell, unused record of `joined`, and number of slots.
+    # int64[14]: number of used records of each pool, `STAMP` of the current cell, unused record of `joined` (`SPARE`),
+    # and number of `SLOTS`.
     taken: NDArray[np.int64]
 
 
@@ -218,7 +229,7 @@ def make_chart(words: int, order: int, size: int) -> DecodingChart:
     """Allocate a chart for up to `words` words, a language model of `order`, and about `size` items."""
     width = max(order - 1, 1)
     cells = (words + 1) ** 2 + words + 3
-    # Pools of the current cell or start can be smaller than pools of the sentence.
+    # Pools for one cell or one start position can be smaller than pools for the whole sentence.
     current = size // 4
     memo = np.zeros(_MEMORIES, MEMO)
     memo["state"] = NONE

@@ -134,7 +134,7 @@ def _compute_state(task, chart, rule, tails):
 
 
 MARGIN, NEAR_MARGIN = 3.0, 0.75
-"""Margins per nonterminal that are added to the estimate of a candidate (natural log, times the model's weight).
+"""Margins that are added to a candidate's estimate for each nonterminal (natural log, times the model's weight).
 
 The score with all language-model probabilities may be better than the estimate. A candidate is pruned only if its
 estimate with the margin is too low. MARGIN is for a rule with the best items of its cells. Other candidates have
@@ -340,7 +340,7 @@ def _is_state(chart, item, joined):
 
 @njit_inline
 def _find_slot(chart, joined):
-    """Return the slot of the item with the state of a joined candidate, a free slot, or -1 if too full."""
+    """Return the slot of the item with a joined candidate's state, or a free slot. -1 if slots are too full."""
     made = chart.joined[joined]
     key = mix(np.uint64(made.state) * GOLDEN + np.uint64(2 * made.open + made.closed))
     for k in range(made.open):
@@ -446,7 +446,7 @@ def _sort(chart, first, last):
 
 @njit
 def begin_chart(task, chart):
-    """Reset the chart for a sentence. Use few slots, as the pop limit allows, so that they stay cached."""
+    """Reset the chart for a sentence. A low pop limit needs fewer slots, which then stay in the processor's cache."""
     chart.taken[:] = 0
     chart.cells[: s_cell(task, len(task.sentence.words) + 2), :] = 0
     slots = len(chart.slots)

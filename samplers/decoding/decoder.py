@@ -12,7 +12,7 @@ from hierogram.samplers.decoding.kbest import Outputs, best_entries, write_out
 from hierogram.samplers.language_models.model import LanguageModel
 
 _SMALLEST, _WORDS = 1 << 12, 30
-"""Number of items and words of the smallest chart."""
+"""Smallest chart: number of items, and number of words."""
 SPAN = 20
 """Default maximum number of words that a grammar rule may span."""
 POPS = 200
@@ -38,7 +38,7 @@ class SentenceDecoder:
         limits: SearchLimits | None = None,
         charts: list[DecodingChart] | None = None,
     ) -> None:
-        """Weigh the grammar with `weights` float64[F + 6] of grammar features, then of `COUNTED`.
+        """Weigh the grammar. `weights` float64[F + 6] are for grammar features, then for `COUNTED`.
 
         `lm_words` int32[V] are language-model numbers of target words. `charts` are unused charts, which decoders with
         the same language model can share.

@@ -37,7 +37,7 @@ def _push(chart, depth, node, position, arity):
 
 @njit_inline
 def _record(chart, node, end, arity):
-    """Record a match of the source side of a node up to `end`. Returns False if a pool is full."""
+    """Record that the source side of a node matches the words up to `end`. Returns False if a pool is full."""
     used = chart.taken
     if used[MATCHES] == len(chart.matches) or used[MATCH_CELLS] + arity > len(chart.match_cells):
         return False

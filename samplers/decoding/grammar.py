@@ -27,15 +27,17 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 class RuleColumns(NamedTuple):
     """Columns of R rules, before packing."""
 
-    # int32[s]: symbols of all source sides, a word number or -k for nonterminal k, numbered from 1 in source order.
-    # int64[R+1]: start of each side.
+    # int32[s]: symbols of all source sides. A symbol is a word number, or -k for nonterminal k. Nonterminals are
+    # numbered from 1 in source order.
     source: NDArray[np.int32]
+    # int64[R+1]: start of each source side in `source`.
     source_start: NDArray[np.int64]
-    # Likewise for target sides.
+    # Same arrays for target sides.
     target: NDArray[np.int32]
     target_start: NDArray[np.int64]
-    # uint16[l, 2], int64[R+1]: linked source and target positions within the sides.
+    # uint16[l, 2]: source and target position of each link, within the sides of its rule.
     links: NDArray[np.uint16]
+    # int64[R+1]: first link of each rule.
     link_start: NDArray[np.int64]
     # float64[R, F]
     features: NDArray[np.float64]
@@ -50,10 +52,10 @@ class PackedGrammar(NamedTuple):
     symbol: NDArray[np.int32]
     # int32[N+1]: the source sides of rules `rule_first[v]` to `rule_first[v + 1] - 1` end at node v.
     rule_first: NDArray[np.int32]
-    # int32, int64[R+1], as in `RuleColumns`.
+    # Target sides, as in `RuleColumns`.
     target: NDArray[np.int32]
     target_start: NDArray[np.int64]
-    # uint16[l, 2], int64[R+1]
+    # Links, as in `RuleColumns`.
     links: NDArray[np.uint16]
     link_start: NDArray[np.int64]
     # float64[R, F]
@@ -104,7 +106,7 @@ def scopes(columns: RuleColumns) -> NDArray[np.int32]:
 
 
 def is_usable(columns: RuleColumns) -> NDArray[np.bool_]:
-    """Return True for rules with a source side other than empty or a single nonterminal, bool[R]."""
+    """Return False for rules whose source side is empty or a single nonterminal, bool[R]."""
     sizes = np.diff(columns.source_start)
     usable = sizes > 0
     single = sizes == 1
@@ -210,7 +212,7 @@ class WeightedGrammar(NamedTuple):
     score: NDArray[np.float64]
     # float64[R]: `score` plus weighted n-grams within each run of target words.
     estimate: NDArray[np.float64]
-    # int32[R]: rules of each source side, highest `estimate` first.
+    # int32[R]: all rules, grouped by source side. In a group, the highest `estimate` is first.
     order: NDArray[np.int32]
     # float64[6]: weights of `COUNTED`.
     weights: NDArray[np.float64]
@@ -220,7 +222,7 @@ class WeightedGrammar(NamedTuple):
 
 @njit_inline
 def run_score(model, lm_words, target, first, last):
-    """Return the natural log probability of runs of words without context, and number of unknown words."""
+    """Score each run of words without context. Returns the natural log probability, and number of unknown words."""
     state = np.int32(EMPTY)
     total = 0.0
     unknown = 0
@@ -256,7 +258,7 @@ def _add_words(grammar, model, weighed):
 def weigh(
     grammar: PackedGrammar, weights: NDArray[np.float64], model: LanguageModel, lm_words: NDArray[np.int32]
 ) -> WeightedGrammar:
-    """Score and rank the rules under weights float64[F + 6] of grammar features, then of `COUNTED`."""
+    """Score and rank the rules. `weights` float64[F + 6] are for grammar features, then for `COUNTED`."""
     own_features = grammar.features.shape[1]
     rules = grammar.rules
     weighed = WeightedGrammar(

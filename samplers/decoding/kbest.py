@@ -2,7 +2,7 @@
 
 An entry is a derivation of an item: an edge, and an entry for each tail. The first entry of an item is its best
 derivation, and has the number of the item. Further entries are created on demand. Candidates are the other edges of the
-item with first entries, and variants of each taken entry with the next entry for one tail.
+item, with the first entry of each tail. Each taken entry adds candidates in which one tail has its next entry.
 """
 
 from typing import NamedTuple
@@ -36,7 +36,7 @@ ENTRY = np.dtype(
 """Derivation or candidate.
 
 `tails`: start of its tail entries. `first_tail`: first tail that may advance. `next`: next entry of the item. `child`,
-`sibling`: links of the pairing heap of candidates of the item. For distinct translations, `word_hash` is the hash
+`sibling`: links in the pairing heap of the item's candidates. For distinct translations, `word_hash` is the hash
 Σ_j h(w_j) Bⁿ⁻ʲ of n target words, and `shift` is Bⁿ, modulo 2⁶⁴.
 """
 
@@ -70,15 +70,16 @@ _ONE = np.uint64(1)
 class Lists(NamedTuple):
     """K-best lists of all items of a chart."""
 
-    # ENTRY[c]: entries and candidates. int32: their tail entries.
+    # ENTRY[c]: entries and candidates.
     entries: NDArray[np.void]
+    # int32: tail entries of all entries and candidates.
     tails: NDArray[np.int32]
     # ITEM_LIST[items]
     items: NDArray[np.void]
     # int32: stack of items.
     stack: NDArray[np.int32]
-    # uint64[h]: hash table of items and target words of all entries, with 0 for free slots. uint64[1] if translations
-    # may repeat.
+    # uint64[h]: hash table of entries, by item and target words. A free slot is 0. The length is 1 if translations may
+    # repeat.
     seen: NDArray[np.uint64]
     # int64[2]: number of used entries and tails.
     taken: NDArray[np.int64]
@@ -351,13 +352,15 @@ USE = np.dtype(
 
 
 class Outputs(NamedTuple):
-    """Concatenated outputs of k derivations: words, uses, features float64[k, F + 6], scores float64[k]."""
+    """Outputs of k derivations, concatenated. `features` are float64[k, F + 6], `scores` float64[k]."""
 
-    # int32: target words. int64[k+1]: start of each derivation.
+    # int32: target words.
     words: NDArray[np.int32]
+    # int64[k+1]: first word of each derivation.
     word_start: NDArray[np.int64]
-    # USE: rule uses in preorder. int64[k+1]: start of each derivation.
+    # USE: rule uses in preorder.
     uses: NDArray[np.void]
+    # int64[k+1]: first use of each derivation.
     use_start: NDArray[np.int64]
     features: NDArray[np.float64]
     scores: NDArray[np.float64]

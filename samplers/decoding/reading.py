@@ -16,14 +16,13 @@ from hierogram.samplers.language_models.model import FREE
 from hierogram.samplers.language_models.vocabulary import Vocabulary, add
 
 MORE, NO_ROOM, NO_VOCABULARY, NO_FIELDS, NO_NUMBER, NO_NAME, NO_LINK = range(7)
-"""Outcomes of reading, of which the last four are errors.
+"""Outcomes of reading: end of the last complete line, full columns, full vocabulary, and four errors.
 
-They are: end of the last complete line, full columns, full vocabulary, too few fields, a value that is not a number, a
-value without a name, and an invalid link.
+The errors are too few fields, a value that is not a number, a value without a name, and an invalid link.
 """
 
 AT, LINE = 0, 1
-"""Indices into a cursor int64[2]: byte offset, and line number."""
+"""Indices into a cursor int64[2]. `AT` is the byte offset, `LINE` the line number."""
 
 _RULES, _SOURCE, _TARGET, _LINKS, _VALUES = range(5)
 _TAB, _LINE_FEED, _RETURN, _SPACE, _BAR, _MINUS, _ZERO, _NINE, _EQUALS = 9, 10, 13, 32, 124, 45, 48, 57, 61
@@ -32,7 +31,7 @@ _MAX_POSITION = 1 << 16
 
 
 class Layout(NamedTuple):
-    """Field numbers of a rule table, from 0, or -1 for a missing field."""
+    """Number of each field in a rule table, from 0, or -1 if the field is missing."""
 
     # True if fields are separated by tabs instead of bars.
     tabs: bool
@@ -58,11 +57,11 @@ class Vocabularies(NamedTuple):
 
 
 class RuleLines(NamedTuple):
-    """Rules as read: sides and links as in `RuleColumns`, with symbols numbered by the vocabularies.
+    """Rules as read. Sides and links are as in `RuleColumns`, but symbols are vocabulary numbers.
 
-    A value has a rule `value_rule` and a name `value_name`, which is the position in the line if values have no names.
-    `line` int64[R] are line numbers. `fields` int64[8, 2] is scratch memory. `taken` int64[5] is the number of rules,
-    source symbols, target symbols, links and values in use.
+    Value k belongs to rule `value_rule[k]`. `value_name[k]` is the number of its name, or its position in the line if
+    values have no names. `line` int64[R] are line numbers. `fields` int64[8, 2] is scratch memory. `taken` int64[5] is
+    the number of used rules, source symbols, target symbols, links and values.
     """
 
     source: NDArray[np.int32]
@@ -165,7 +164,7 @@ def _split_fields(text, start, end, rules, tabs):
 
 @njit_inline
 def _next_token(text, position, end):
-    """Return start and end of the next token from `position`. Both are `end` after the last token."""
+    """Return start and end of the next token from `position`. Both are `end` if no token is left."""
     while position < end and text[position] == _SPACE:
         position += 1
     start = position

@@ -21,30 +21,32 @@ class Phrases(NamedTuple):
     """Phrase pairs of up to `longest` words per side that can be emitted besides word pairs."""
 
     longest: int
-    # int32[C (longest² - 1)]: type of each phrase pair, by first cell and `phrase_offset`, or -1 across the end of a
-    # sentence. Types of phrase pairs follow the types of word pairs.
+    # int32[C (longest² - 1)]: type of each phrase pair, by first cell and `phrase_offset`. -1 if the phrase pair would
+    # cross the end of a sentence. Types of phrase pairs follow the types of word pairs.
     types: NDArray[np.int32]
     # int8[Q, 2]: source and target length of each type.
     sizes: NDArray[np.int8]
-    # int64[Q, 4]: one occurrence of each type: index in the batch of the first source and the first target word, cell,
-    # and distance between the cells of adjacent source words.
+    # int64[Q, 4]: an occurrence of each type. Columns: index of the first source word, index of the first target word,
+    # first cell, and distance between the cells of adjacent source words.
     first: NDArray[np.int64]
 
 
 class ItgBatch(NamedTuple):
-    """Sentence pairs: P pairs, N source tokens, M target tokens, C cells, T types of word pairs."""
+    """Batch of P sentence pairs, with N source tokens, M target tokens, C cells and T types of word pairs."""
 
-    # int32[N], int64[P + 1]: source word numbers, and index of the first word of each pair.
+    # int32[N]: source word numbers.
     source: NDArray[np.int32]
+    # int64[P + 1]: index of the first source word of each pair.
     source_offset: NDArray[np.int64]
-    # int32[M], int64[P + 1]: likewise for target words.
+    # int32[M]: target word numbers.
     target: NDArray[np.int32]
+    # int64[P + 1]: index of the first target word of each pair.
     target_offset: NDArray[np.int64]
     # int64[P + 1]: index of the first cell of each pair.
     cell_offset: NDArray[np.int64]
     # int32[C]: type of the word pair at each (source, target) position, row by row.
     types: NDArray[np.int32]
-    # int32[T]: source and target word of each type.
+    # int32[T]: source word and target word of each type.
     type_source: NDArray[np.int32]
     type_target: NDArray[np.int32]
     # int64[P]: key of the random stream of each pair.
@@ -133,7 +135,7 @@ def phrase_type(batch, pair, i, x, height, width):
 
 
 def _number_phrases(words: NDArray[np.int32], offset: NDArray[np.int64], longest: int) -> NDArray[np.int64]:
-    """Return the phrase number of each first word and length, int64[N, longest]; -1 past the end of a sentence."""
+    """Return phrase numbers by first word and length, int64[N, longest]. -1 past the end of a sentence."""
     numbers = np.full((len(words), longest), -1, np.int64)
     numbers[:, 0] = words
     words_left = np.repeat(offset[1:], np.diff(offset)) - np.arange(len(words))
@@ -146,7 +148,7 @@ def _number_phrases(words: NDArray[np.int32], offset: NDArray[np.int64], longest
 
 @njit
 def _write_keys(offsets, numbers, longest, keys):
-    """Write a key for each phrase pair at each position: lengths and phrase numbers, 0 for no phrase."""
+    """Write the key of each phrase pair at each position: its lengths and phrase numbers, or 0 if none exists."""
     source_offset, target_offset = offsets
     position = 0
     for pair in range(len(source_offset) - 1):

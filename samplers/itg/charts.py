@@ -27,22 +27,24 @@ class Weights(NamedTuple):
 
     # float64[n, m]: emissions of word pairs, including the weight of their rule type.
     pairs: NDArray[np.float64]
-    # float64[n, m, L² - 1]: phrase pairs that begin at each position.
+    # float64[n, m, L² - 1]: emissions of the phrase pairs that begin at each cell, by `phrase_offset`.
     phrases: NDArray[np.float64]
-    # float64[n], float64[m]: null emissions, including the weight of their rule type.
+    # float64[n]: null emissions of source words, including the weight of their rule type.
     source_nulls: NDArray[np.float64]
+    # float64[m]: null emissions of target words, including the weight of their rule type.
     target_nulls: NDArray[np.float64]
-    # float64[5]: rule types.
+    # float64[5]: weight of each rule type.
     rules: NDArray[np.float64]
-    # int64[3]: n and m of the current chart, and maximum phrase length L.
+    # int64[3]: n, m, and the maximum phrase length L.
     size: NDArray[np.int64]
 
 
 class SampledDerivation(NamedTuple):
     """Sampled derivation in preorder, and scratch memory."""
 
-    # uint8, int32: rules, and the first source and target word of each.
+    # uint8: rules in preorder.
     rules: NDArray[np.uint8]
+    # int32: first source word and first target word of each rule.
     source: NDArray[np.int32]
     target: NDArray[np.int32]
     stack: NDArray[np.int32]
@@ -163,7 +165,7 @@ def _inside(chart, weights, i, j, x, y):
 
 @njit
 def _split(chart, weights, i, j, x, y, left):
-    """Return the rule and split (rule, k, z) of a cell. `left` is a uniform number times its inside sum.
+    """Return the rule and split (rule, k, z) of a cell. `left` is a uniform number times the inside sum of the cell.
 
     Candidates are the emission, straight splits, then inverted splits, sorted by source and target position.
     """

@@ -30,9 +30,9 @@ NODE = np.dtype(
         ("size", np.int16), ("right", np.int16),
     ]
 )  # fmt: skip
-"""Node in preorder: rule, spans [i, j) and [x, y), size of the subtree, and right child.
+"""Node in preorder, with source span [i, j) and target span [x, y).
 
-The left child is the next node.
+`size`: number of nodes of the subtree. `right`: right child. The left child is the next node.
 """
 
 
@@ -65,7 +65,7 @@ def rule_type(rule):
 
 
 class Derivations(NamedTuple):
-    """Derivations of pairs. Each one is the first `length` int32[P] of its `rules` uint8[N]."""
+    """Derivations of P pairs. Pair k has the rules `rules[offset[k] : offset[k] + length[k]]`."""
 
     rules: NDArray[np.uint8]
     offset: NDArray[np.int64]

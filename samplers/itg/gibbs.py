@@ -63,15 +63,17 @@ class LocalMove(NamedTuple):
     drawn: SampledDerivation
     # int32[3]: root nodes of the subtrees, in source order.
     pieces: NDArray[np.int32]
-    # int32[3 L, 2]: root node of each item or `_WORD`, and its first word.
+    # int32[3 L, 2]: items of each side, for phrases of up to L words. Column 0 is the root node, or `_WORD` for a
+    # single word. Column 1 is the first word.
     source: NDArray[np.int32]
     target: NDArray[np.int32]
-    # int32[8, 3]: rules that the move removes, and the first words of their spans.
+    # int32[8, 3]: rules that the move removes. Columns: rule, first source word, first target word.
     old: NDArray[np.int32]
     # int64[3]: number of pieces, source items and target items.
     numbers: NDArray[np.int64]
-    # NODE and uint8: nodes of the current derivation, and rules of the new subtree.
+    # NODE: nodes of the current derivation.
     nodes: NDArray[np.void]
+    # uint8: rules of the new subtree.
     rules: NDArray[np.uint8]
 
 
@@ -242,7 +244,7 @@ def _old_weight(local, k):
 
 @njit
 def _add_old(batch, pair, base, counts, local, number):
-    """Count the removed rules one by one. Returns their probability divided by their frozen weights."""
+    """Count the removed rules one by one. Returns the product of probability / frozen weight of each rule."""
     ratio = 1.0
     for k in range(number):
         p = add_rule(batch, pair, base, counts, local.old[k, 0], local.old[k, 1], local.old[k, 2])
@@ -252,7 +254,7 @@ def _add_old(batch, pair, base, counts, local, number):
 
 @njit
 def _add_new(batch, pair, base, counts, local, length, change):
-    """Count (change 1) or remove (-1) the sampled rules one by one. Returns their ratio as in `_add_old`."""
+    """Count (change 1) or remove (-1) the sampled rules one by one. Returns the same ratio as `_add_old`."""
     drawn = local.drawn
     ratio = 1.0
     for k in range(length):

@@ -43,8 +43,8 @@ class ItgSettings:
     slice_shape
         Parameter a of the Beta(a, 1) distribution of slice variables outside the derivation. Smaller values prune less.
     long_shape
-        Parameter a for pairs that need more than `short_chart` products for a full chart (41 words per side), or None
-        for `slice_shape`.
+        Parameter a for pairs whose full chart needs more than `short_chart` products (about 41 words per side). None
+        for the value of `slice_shape`.
     strengths, sampled_strengths
         Initial strengths, and True if they are resampled after each sweep.
     sampled_words
@@ -65,13 +65,15 @@ class ItgSettings:
 class Base(NamedTuple):
     """Factors of the base distributions, linear."""
 
-    # float64[T]: [P_M1(e|f) P_M1(f|e)]^(1/2) of each type, times the root of the probability of its lengths. Fixed.
+    # float64[T]: [P_M1(e|f) P_M1(f|e) P(lengths)]^(1/2) of each type. Fixed.
     lexical: NDArray[np.float64]
-    # float64[Vf], float64[Ve]: P_M1(f|ε)^(1/2) and P_M1(e|ε)^(1/2). Fixed.
+    # float64[Vf]: P_M1(f|ε)^(1/2) of each source word. Fixed.
     null_source: NDArray[np.float64]
+    # float64[Ve]: P_M1(e|ε)^(1/2) of each target word. Fixed.
     null_target: NDArray[np.float64]
-    # float64[Vf], float64[Ve]: square roots of P_f and P_e, resampled after each sweep.
+    # float64[Vf]: square root of P_f, resampled after each sweep.
     source: NDArray[np.float64]
+    # float64[Ve]: square root of P_e, resampled after each sweep.
     target: NDArray[np.float64]
     # float64[5]: strengths, resampled after each sweep.
     strengths: NDArray[np.float64]
@@ -80,16 +82,19 @@ class Base(NamedTuple):
 class ItgCounts(NamedTuple):
     """Counts of emissions and of rule types."""
 
-    # int32[T]: emissions by type, including phrase pairs. int32[Vf], int32[Ve]: null emissions. int64[5]: rule types.
+    # int32[T]: emissions of each type, including types of phrase pairs.
     pairs: NDArray[np.int32]
+    # int32[Vf]: null emissions of each source word.
     source_nulls: NDArray[np.int32]
+    # int32[Ve]: null emissions of each target word.
     target_nulls: NDArray[np.int32]
+    # int64[5]: uses of each rule type.
     rules: NDArray[np.int64]
 
 
 @njit
 def _weigh_phrases(batch, model1, lengths, lexical):
-    """Write the lexical factor of each phrase pair, given roots of length probabilities float64[L]."""
+    """Write the lexical factor of each phrase pair. `lengths` float64[L] are roots of length probabilities."""
     sizes, first = batch.phrases.sizes, batch.phrases.first
     for q in range(len(sizes)):
         height, width, cell, step = np.int64(sizes[q, 0]), np.int64(sizes[q, 1]), first[q, 2], first[q, 3]
@@ -196,7 +201,7 @@ def count_derivation(batch, pair, nodes, length, counts, change):
 
 @njit
 def _weigh_pair_phrases(batch, pair, base, counts, scale, weights):
-    """Set the weights of phrase pairs, 0 past the end of a sentence. `scale` normalizes the process."""
+    """Set the weights of phrase pairs, 0 past the end of a sentence. `scale` is a normalizing factor."""
     longest = batch.phrases.longest
     shapes = longest * longest - 1
     height = batch.source_offset[pair + 1] - batch.source_offset[pair]
@@ -352,15 +357,17 @@ _TABLES, _STRENGTHS, _WORDS = -1, -2, -3
 
 
 class Tables(NamedTuple):
-    """Numbers of tables of each dish, and of draws from the word distributions."""
+    """Numbers of tables that serve each dish, and numbers of draws from P_f and P_e."""
 
     # int32[T]: tables of each type.
     pairs: NDArray[np.int32]
-    # int32[Vf], int32[Ve]: tables of null emissions.
+    # int32[Vf]: tables of the null emission of each source word.
     source_nulls: NDArray[np.int32]
+    # int32[Ve]: tables of the null emission of each target word.
     target_nulls: NDArray[np.int32]
-    # float64[Vf], float64[Ve]: draws from P_f and P_e, multiples of 1/2.
+    # float64[Vf]: draws of each word from P_f, multiples of 1/2.
     source: NDArray[np.float64]
+    # float64[Ve]: draws of each word from P_e, multiples of 1/2.
     target: NDArray[np.float64]
 
 
@@ -418,7 +425,7 @@ def draw_tables(batch, base, counts, key, sweep, tables):
 
 @njit
 def _log_process(log_strength, parameters):
-    """Return log p(ln α | tables) up to a constant. `parameters` are numbers of tables and customers."""
+    """Return log p(ln α | tables) up to a constant. `parameters` are the numbers of tables and of customers."""
     tables, customers = parameters
     strength = math.exp(log_strength)
     density = (STRENGTH_SHAPE + tables) * log_strength - STRENGTH_RATE * strength
@@ -427,7 +434,7 @@ def _log_process(log_strength, parameters):
 
 @njit
 def _log_words(log_strength, draws):
-    """Return log p(ln γ | draws) up to a constant, given the number of draws of each word float64[V]."""
+    """Return log p(ln γ | draws) up to a constant. `draws` float64[V] counts the draws of each word."""
     strength = math.exp(log_strength)
     share = strength / len(draws)
     density = STRENGTH_SHAPE * log_strength - STRENGTH_RATE * strength + math.lgamma(strength)

@@ -19,11 +19,13 @@ SMOOTHING = 0.01
 class Model1(NamedTuple):
     """Translation probabilities in both directions, linear."""
 
-    # float64[T]: P(e | f) and P(f | e) of each type.
+    # float64[T]: P(e | f) of each type.
     target: NDArray[np.float64]
+    # float64[T]: P(f | e) of each type.
     source: NDArray[np.float64]
-    # float64[Ve], float64[Vf]: probabilities given the empty word.
+    # float64[Ve]: P(e | empty word) of each target word.
     null_target: NDArray[np.float64]
+    # float64[Vf]: P(f | empty word) of each source word.
     null_source: NDArray[np.float64]
 
 

@@ -70,7 +70,7 @@ from hierogram.samplers.kernel import Report
 
 SLICE, GIBBS, EXHAUSTIVE, FLAT = "slice", "gibbs", "exhaustive", "flat"
 METHODS = (SLICE, GIBBS, EXHAUSTIVE, FLAT)
-"""Slice sampling with Beta slices, local moves, full charts, and slice sampling with flat slices."""
+"""`SLICE`: Beta slices. `GIBBS`: local moves. `EXHAUSTIVE`: full charts. `FLAT`: flat slices."""
 SLICE_METHODS = {named.FLAT: FLAT, named.BETA: SLICE}
 """Method for each slice distribution."""
 
@@ -87,7 +87,7 @@ class ItgState(NamedTuple):
 
 
 class ItgPlan(NamedTuple):
-    """Number of a sweep in the chain, and sweep number of each pair, int64[P] (0 to skip the pair)."""
+    """`number` of a sweep in the chain. `sweeps` int64[P]: sweep number of each pair (0 to skip the pair)."""
 
     number: int
     sweeps: NDArray[np.int64]
@@ -160,7 +160,7 @@ def _start_visit(batch, pair, state, scratch):
 
 @njit
 def _visit_by_slices(batch, pair, state, scratch, slices, visit):
-    """Resample a pair by slices: `slices` is (a, True if flat). Returns False if the chart is too small."""
+    """Resample a pair by slices. `slices` is (a, is flat). Returns False if the chart is too small."""
     shape, flat = slices
     length = _start_visit(batch, pair, state, scratch)
     if flat:
@@ -203,8 +203,8 @@ def _products(n, m):
 def sweep_pairs(pairs, batch, state, scratch, plan, methods, key):
     """Resample a range of pairs. Returns the pair that needs a larger chart, or the end of the range.
 
-    `methods` are an index into `METHODS`, the shape a for short and for long pairs, and the maximum number of products
-    in the full chart of a short pair.
+    `methods` has four values: index into `METHODS`, shape a for short pairs, shape a for long pairs, and maximum number
+    of products in the full chart of a short pair.
     """
     method, short_shape, long_shape, max_cells = methods
     first, last = pairs
@@ -241,12 +241,13 @@ class ItgInfo(NamedTuple):
 
     # Number of resampled pairs.
     resampled: int
-    # Number of proposals that differ from the current derivation, and of accepted ones. The local sampler counts moves.
+    # Number of proposals that differ from the current derivation. For the local sampler, number of moves.
     proposed: int
+    # Number of accepted proposals or moves.
     accepted: int
     # Number of charts that were given up.
     given_up: int
-    # Number of cells and combinations of all charts.
+    # Number of cells, and of combinations of cells, in all charts.
     cells: int
     combinations: int
 

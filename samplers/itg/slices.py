@@ -66,9 +66,10 @@ class Slices(NamedTuple):
     # Lengths of the pair.
     height: int
     width: int
-    # Probabilities p of straight and inverted rules, and p^a.
+    # Probabilities p of a straight and an inverted rule.
     straight: float
     inverted: float
+    # p^a of both rules.
     straight_survives: float
     inverted_survives: float
     # Cells of the current derivation.
@@ -229,8 +230,8 @@ def _flat_weight(shape, unit, p):
 def weigh_flat_emissions(to, weights, shape, nodes, length, key):
     """Draw the flat slice variables of all emissions, and weigh them.
 
-    An emission of the current derivation survives, other emissions survive with probability p^a. The weight is
-    p^(1 - a) in both cases.
+    An emission of the current derivation always survives. Other emissions survive with probability p^a. Survivors have
+    the weight p^(1 - a).
     """
     _weigh_emissions(to, weights, np.int64(nodes[0]["j"]), np.int64(nodes[0]["y"]), key, _flat_weight, shape)
     for node in range(length):
@@ -249,12 +250,13 @@ def weigh_flat_emissions(to, weights, shape, nodes, length, key):
 class Viability(NamedTuple):
     """Constraints from words that cannot be null."""
 
-    # int16[n, 2], int16[m, 2]: first and last word to which each of these words can be linked.
+    # int16[n, 2]: first and last target word to which each source word can be linked.
     source: NDArray[np.int16]
+    # int16[m, 2]: first and last source word to which each target word can be linked.
     target: NDArray[np.int16]
     # int16[m+1, m+1, 2]: first and last source word that must be linked within a target span (n and -1 for no word).
     in_target: NDArray[np.int16]
-    # int16[n+1, n+1, 2]: likewise for target words and source spans.
+    # int16[n+1, n+1, 2]: first and last target word that must be linked within a source span (m and -1 for no word).
     in_source: NDArray[np.int16]
 
 
@@ -338,23 +340,26 @@ SMALLEST = 1 << 13
 class SparseChart(NamedTuple):
     """Scratch memory of a visit to a pair of n source and m target words."""
 
-    # int16[capacity], float64[capacity]: target end and inside sum of each cell. Cells are in the order of creation.
+    # int16[capacity]: target end of each cell, in the order of creation.
     column: NDArray[np.int16]
+    # float64[capacity]: inside sum of each cell.
     inside: NDArray[np.float64]
     # int32[spans, m + 1, 2]: range of cells with a source span and target start x, sorted by target end.
     rows: NDArray[np.int32]
     # uint64[spans, words]: bit x is set if cells with the source span and target start x exist.
     has_row: NDArray[np.uint64]
-    # int16[capacity, 2]: source and target start of each cell.
+    # int16[capacity, 2]: source start and target start of each cell.
     begin: NDArray[np.int16]
-    # int32[n + 1, m + 2, 2]: start of each list of cells with a source end, by target end for straight rules and by
-    # target start for inverted rules, newest first. A list ends at the start of the next list.
+    # int32[n + 1, m + 2, 2]: start of each list of cells. List [j, y, STRAIGHT] has source end j and target end y, list
+    # [j, x, INVERTED] source end j and target start x. The newest cell is first. A list ends where the next one starts.
     lists: NDArray[np.int32]
-    # float64[capacity], int32[capacity]: inside sum and corner i (m + 1) + x of cells in the lists by target end.
+    # float64[capacity]: inside sums of the cells in the STRAIGHT lists.
     ending_sums: NDArray[np.float64]
+    # int32[capacity]: corner i (m + 1) + x of these cells.
     ending_corners: NDArray[np.int32]
-    # float64[capacity], int16[capacity, 2]: inside sum, source start, target end of cells in the lists by target start.
+    # float64[capacity]: inside sums of the cells in the INVERTED lists.
     starting_sums: NDArray[np.float64]
+    # int16[capacity, 2]: source start and target end of these cells.
     starting_ends: NDArray[np.int16]
     # float64[2, n (m + 1)²]: sums over splits of source spans with the current source end. Straight splits are at
     # y n (m + 1) + corner, inverted splits at x n (m + 1) + i (m + 1) + y. A new cell adds to entries of larger cells.
@@ -363,16 +368,18 @@ class SparseChart(NamedTuple):
     columns: NDArray[np.uint64]
     # float64[m + 1, m + 1]: sums of target spans without source words.
     nulls: NDArray[np.float64]
-    # Surviving emissions, and their scale factors float64[n + m].
+    # Weights of surviving emissions.
     emissions: Weights
+    # float64[n + m]: scale factor of each word.
     scale: NDArray[np.float64]
     viability: Viability
     # Cells of the current derivation.
     own: CurrentCells
     # Powers for the weights of cells.
     powers: Powers
-    # uint8: rules of the new derivation. int32[…, 4]: stack of its cells that have no rule yet.
+    # uint8: rules of the new derivation.
     rules: NDArray[np.uint8]
+    # int32[…, 4]: stack of its cells that have no rule yet.
     stack: NDArray[np.int32]
     # int64[3]: see `CELLS`.
     registers: NDArray[np.int64]
@@ -451,10 +458,10 @@ def cell_range(chart, span, x):
 MAX_CELLS = 1 << 22
 """Number of cells after which a chart is given up, to limit the memory per pair."""
 GIVEN_UP, NO_ROOM = -1, -2
-"""Results of a draw without a derivation: the chart is given up, or a larger chart may suffice."""
+"""Results of a draw without a derivation. `NO_ROOM`: a larger chart may suffice."""
 
 CELLS, COMBINATIONS, LIMIT = 0, 1, 2
-"""Indices of `registers`: number of cells, number of combinations, maximum number of combinations."""
+"""Indices of `registers`. They count cells and combinations, and `LIMIT` is the maximum number of combinations."""
 
 
 @njit_inline
@@ -755,7 +762,7 @@ def _draw(chart, slices):
 
 @njit
 def _parse(chart, slices):
-    """Draw a derivation of surviving emissions. Returns as `draw_by_slices` does, or 0 if there is no derivation."""
+    """Draw a derivation of surviving emissions. Returns its length, 0 if none exists, `NO_ROOM` or `GIVEN_UP`."""
     n, m = slices.height, slices.width
     find_required(chart.viability, chart.emissions, n, m)
     _center_emissions(chart.emissions, n, m, chart.scale)
@@ -803,6 +810,6 @@ def _parse_whole(chart, weights, n, m, key):
 
 @njit
 def draw_from_emissions(chart, weights, n, m, key):
-    """Draw a derivation of emissions with weight > 0. Returns as `_parse` does."""
+    """Draw a derivation of emissions with weight > 0. Returns the same values as `_parse`."""
     copy_emissions(weights, chart.emissions, n, m)
     return _parse_whole(chart, weights, n, m, key)

@@ -1,9 +1,10 @@
 """Links and rules of ITG derivations, and posterior averages of the rules of each pair.
 
-Each rule that a pair of n and m words can use has a *position*: straight, inverted, null emissions of n source words
-and m target words, n · m word pairs in row-major order, then the phrase pairs that begin at each word pair. The rules
-of a batch have numbers: straight, inverted, null emissions of distinct source and target words, then types of word
-pairs and phrase pairs.
+Each rule that a pair of n and m words can use has a *position*. The order is straight, inverted, null emissions of n
+source words and m target words, n · m word pairs in row-major order, phrase pairs that begin at each word pair.
+
+Each rule of a batch has a number. The order is straight, inverted, null emissions of distinct source words and target
+words, types of word pairs, then types of phrase pairs.
 """
 
 from typing import NamedTuple
@@ -132,7 +133,7 @@ _BYTES_PER_NUMBER = 5
 
 
 class ItgAverages(NamedTuple):
-    """Uses of each position of each pair over all sweeps, uint32[S], and sweeps of each pair, int64[P]."""
+    """`uses` uint32[S]: uses of each position of each pair, over all sweeps. `sweeps` int64[P]: sweeps of each pair."""
 
     uses: NDArray[np.uint32]
     sweeps: NDArray[np.int64]
@@ -198,7 +199,7 @@ def add_derivations(batch: ItgBatch, derivations: Derivations, due: NDArray[np.b
 def write_averages(batch: ItgBatch, averages: ItgAverages) -> Blobs:
     """Encode the averages of each pair as a record of LEB128 varints, empty without averages.
 
-    A record is the number of sweeps, then for each used position its distance from the previous one and its uses.
+    A record is the number of sweeps, then two numbers for each used position: distance from the previous one, and uses.
     """
     bound = 2 * np.count_nonzero(averages.uses) + np.count_nonzero(averages.sweeps)
     content = np.empty(_BYTES_PER_NUMBER * bound, np.uint8)
@@ -310,10 +311,11 @@ class RuleUses(NamedTuple):
     rules: NDArray[np.int64]
     # int64[m]: index of the pair in the batch.
     pairs: NDArray[np.int64]
-    # int64[m]: changes of the count, of the expected uses in units of 1/`ONE_USE`, and of the variance of their error
-    # in units of 1/`ONE_SQUARE`.
+    # int64[m]: changes of the counts.
     counts: NDArray[np.int64]
+    # int64[m]: changes of the expected uses, in units of 1/`ONE_USE`.
     sampled: NDArray[np.int64]
+    # int64[m]: changes of the variance of the error of expected uses, in units of 1/`ONE_SQUARE`.
     variances: NDArray[np.int64]
 
 
@@ -419,7 +421,7 @@ def list_record_uses(batch: ItgBatch, records: Blobs, first: int = 0) -> RuleUse
 
 
 def sum_uses(parts: list[RuleUses]) -> RuleUses:
-    """Sum the uses of each rule, with a pair of the first part. Drops rules without changes."""
+    """Sum the changes of each rule, and keep the pair of its first entry. Drops rules without changes."""
     columns = zip(_allocate_uses(0), *parts, strict=True)
     every = RuleUses(*(np.concatenate(column) for column in columns))
     order = np.argsort(every.rules, kind="stable")

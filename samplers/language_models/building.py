@@ -35,8 +35,9 @@ NODE = np.dtype(
     ],
     align=True,
 )
-"""N-gram below the highest order: log10 probability, log10 backoff weight, suffix node, and length.
+"""N-gram below the highest order.
 
+`log10`: log10 probability. `backoff`: log10 backoff weight. `suffix`: node of the suffix. `length`: number of words.
 `extended`: 1 if a longer n-gram starts with the node. `number`: state that represents the node, set at the end.
 """
 
@@ -48,7 +49,7 @@ _MIN_CAPACITY = 1 << 10
 
 
 class _Parts(NamedTuple):
-    """Model under construction: NODE[n], hash table NGRAM[capacity], and used entries of each, int64[2]."""
+    """Model under construction. `ngrams` is a hash table. `used` int64[2] counts used entries: `NODES`, `NGRAMS`."""
 
     nodes: NDArray[np.void]
     ngrams: NDArray[np.void]
@@ -124,7 +125,7 @@ def _find_context(parts, words):
 
 @njit
 def _add(parts, words, log10, backoff, is_highest, row):
-    """Add n-grams from `row` on. Returns (`DONE`, `FULL` or the duplicate row, row at which it stopped)."""
+    """Add n-grams from `row` on. Returns `DONE`, `FULL` or a duplicate row, and the row at which it stopped."""
     length = words.shape[1]
     needed = length * length
     while row < len(words):
@@ -209,12 +210,12 @@ def _capacity(ngrams: int) -> int:
 
 
 class ModelBuilder:
-    """Builder of a model of an order from its n-grams: unigrams first, then order by order."""
+    """Builder of a model of one order. Unigrams are added first, then each higher order."""
 
     def __init__(
         self, order: int, log10: NDArray[np.float32], backoff: NDArray[np.float32], expected: Sequence[int] = ()
     ) -> None:
-        """Add the unigrams: log10 probabilities and log10 backoff weights float32[V], by word.
+        """Add the unigrams. `log10`, `backoff` float32[V] are the log10 probability and backoff weight of each word.
 
         Tables are allocated for `expected` numbers of bigrams, trigrams, ….
         """

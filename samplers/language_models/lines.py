@@ -10,14 +10,13 @@ from hierogram.samplers.language_models.model import BEGIN, END, FREE, UNKNOWN
 from hierogram.samplers.language_models.vocabulary import Vocabulary, add, find
 
 AT, LINE, ROWS = 0, 1, 2
-"""Indices into a cursor int64[3]: byte, line number, and number of filled rows."""
+"""Indices into a cursor int64[3]. `AT` is the byte offset, `LINE` the line number, `ROWS` the number of filled rows."""
 
 MORE, ENOUGH, SECTION, NO_ROOM, NO_FIELDS, NO_NUMBER, POSITIVE, NO_WORD, NO_BACKOFF, BACKOFF_TOO_MANY = range(10)
-"""Outcomes of reading, of which the last six are errors.
+"""Outcomes of reading: end of the last complete line, no free row, section line, full vocabulary, and six errors.
 
-They are: end of the last complete line, no free row, line that begins with a backslash, full vocabulary, wrong number
-of fields, invalid first number, probability above 1, word that is not a unigram, invalid last number, and backoff
-weight in the highest order.
+A section line begins with a backslash. The errors are wrong number of fields, invalid first number, probability above
+1, word that is not a unigram, invalid last number, and backoff weight in the highest order.
 """
 
 NEVER = -99.0
@@ -33,7 +32,7 @@ _NUMBER_BYTES = 20
 
 
 class NgramLines(NamedTuple):
-    """N-grams of one order k: `words` int32[n, k], `log10`, `backoff` float32[n], line numbers int64[n]."""
+    """N-grams of one order k: `words` int32[n, k], `log10` and `backoff` float32[n], line numbers `lines` int64[n]."""
 
     words: NDArray[np.int32]
     log10: NDArray[np.float32]

@@ -28,13 +28,13 @@ FREE = -1
 """Mark of an empty slot in a hash table."""
 
 UNIGRAM = np.dtype([("log10", np.float32), ("next", np.int32)], align=True)
-"""Unigram: log10 probability of a word after a context without a longer match, and next state."""
+"""Probability `log10` of a word after a context without a longer match, and `next` state."""
 
 NGRAM = np.dtype([("context", np.int32), ("word", np.int32), ("log10", np.float32), ("next", np.int32)], align=True)
-"""Word after a state (`FREE` for an empty slot): log10 probability, and next state."""
+"""Probability `log10` of a word after the state `context` (`FREE` for an empty slot), and `next` state."""
 
 STATE = np.dtype([("backoff", np.float32), ("suffix", np.int32), ("length", np.int16), ("open", np.int16)], align=True)
-"""Context: log10 backoff weight, state of its suffix, length, and 1 if a longer state ends with it."""
+"""Context. `backoff`: log10. `suffix`: state of its suffix. `length`: words. `open`: 1 if longer states end with it."""
 
 _FIRST = np.uint64(0x9E3779B97F4A7C15)
 _SECOND = np.uint64(0xBF58476D1CE4E5B9)

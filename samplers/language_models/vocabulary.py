@@ -30,7 +30,8 @@ class Vocabulary(NamedTuple):
     letters: NDArray[np.uint8]
     # int64[V+1]: start of each word.
     starts: NDArray[np.int64]
-    # int32[capacity], a power of two: hash table of word numbers with open addressing, `FREE` for an empty slot.
+    # int32[capacity]: hash table of word numbers with open addressing, `FREE` for an empty slot. The capacity is a
+    # power of two.
     slots: NDArray[np.int32]
 
     def __len__(self) -> int:

@@ -22,7 +22,11 @@ FEATURES = 9
 
 
 class SideCounts(NamedTuple):
-    """Counts of the words of one side, int64[V]: tokens, linked tokens, links, distinct link partners; and totals."""
+    """Counts of the words of one side, int64[V].
+
+    `words`: tokens. `linked`: linked tokens. `links`: links. `partners`: distinct words that the word is linked to.
+    `total`, `linked_total`: all tokens, and all linked tokens.
+    """
 
     words: NDArray[np.int64]
     linked: NDArray[np.int64]
@@ -35,7 +39,7 @@ class SideCounts(NamedTuple):
 class LinkCounts(NamedTuple):
     """Link counts of word pairs in sparse rows.
 
-    Source word f has the entries `first[f]` to `first[f + 1]` - 1: target words `target` and counts `counts`.
+    Source word f has the entries `first[f]` to `first[f + 1]` - 1. An entry is a target word and its link count.
     """
 
     first: NDArray[np.int64]
@@ -46,19 +50,20 @@ class LinkCounts(NamedTuple):
 class NeighborCounts(NamedTuple):
     """Counts of neighboring words of one side. Sentence boundaries count as words."""
 
-    # uint64 ascending, int32: codes of bigrams, and their counts.
+    # Codes of bigrams in ascending order, and their counts.
     bigrams: NDArray[np.uint64]
     bigram_counts: NDArray[np.int32]
-    # uint64 ascending, int32: codes of trigrams, and their counts.
+    # Codes of trigrams in ascending order, and their counts.
     trigrams: NDArray[np.uint64]
     trigram_counts: NDArray[np.int32]
-    # uint64 ascending, int32: codes of trigrams without the middle word, and their counts.
+    # Codes of trigrams without their middle word, in ascending order, and their counts.
     skip_bigrams: NDArray[np.uint64]
     skip_bigram_counts: NDArray[np.int32]
-    # int32[base]: number of words of which each word is the left or right neighbor.
+    # int32[base]: number of tokens whose left neighbor is this word.
     left_counts: NDArray[np.int32]
+    # int32[base]: number of tokens whose right neighbor is this word.
     right_counts: NDArray[np.int32]
-    # Base of the codes.
+    # Base of the codes: n-grams are numbers with one digit per word.
     base: int
 
 
@@ -71,7 +76,7 @@ class Lexicon(NamedTuple):
 
 
 class PairContribution(NamedTuple):
-    """Words int32 and link positions int32 of a stored pair, which are part of the statistics. Empty for new pairs."""
+    """Words and link positions of a stored pair, by side. The statistics include them. Empty for a new pair."""
 
     words: tuple[NDArray[np.int32], NDArray[np.int32]]
     links: tuple[NDArray[np.int32], NDArray[np.int32]]
@@ -82,18 +87,19 @@ class PairFacts(NamedTuple):
 
     # float64[2, n]: unigram probability of each word.
     unigram: NDArray[np.float64]
-    # float64[2, n]: probability of each word without a link.
+    # float64[2, n]: probability of each word among unlinked words.
     nulls: NDArray[np.float64]
-    # float64[2, n, 2]: numbers of links and of distinct link partners in other pairs.
+    # float64[2, n, 2]: in other pairs, number of links of each word, and number of distinct words that it is linked to.
     links: NDArray[np.float64]
-    # float64[n, m]: link count of each word pair, and its base probability.
+    # float64[n, m]: link count of each word pair in other pairs.
     link_counts: NDArray[np.float64]
+    # float64[n, m]: base probability of each word pair.
     joint: NDArray[np.float64]
-    # float64[2, n, 3]: log ratios given the neighbors.
+    # float64[2, n, 3]: ln P(word | context) / P(word), for three contexts: previous word, next word, and both.
     neighbors: NDArray[np.float64]
-    # int8[2, n]: 1 for linked words of the pair itself.
+    # int8[2, n]: 1 for words that the stored pair links.
     is_linked: NDArray[np.int8]
-    # int8[links]: 1 for links of the pair itself between words that no other pair links.
+    # int8[links]: 1 for links of the stored pair between words that no other pair links.
     only_own: NDArray[np.int8]
     # float64[n]
     scratch: NDArray[np.float64]
@@ -187,7 +193,7 @@ def _own_links(own, source, target):
 
 @njit
 def mark_own_links(lexicon, own, facts):
-    """Mark the pair's linked words, and its links between words that no other pair links (equal links once)."""
+    """Mark the pair's linked words, and its links of words that no other pair links. Of equal links, mark the first."""
     facts.is_linked[0, : len(own.words[0])] = 0
     facts.is_linked[1, : len(own.words[1])] = 0
     for k in range(len(own.links[0])):

@@ -36,12 +36,14 @@ from hierogram.samplers.scores.lexicon import (
 )
 
 _PAIR, _NULL, _STRAIGHT, _INVERTED = 0.5, 0.05, 0.25, 0.05
-"""Probabilities of the rules of the base distribution: a word pair, each of four rules with a nonterminal and one word,
-and two nonterminals in straight and in inverted order. They add up to 1.
+"""Probabilities of the rules of the base distribution, which add up to 1.
+
+`_PAIR` is for a word pair. `_NULL` is for each of the four rules with a nonterminal and one word. `_STRAIGHT` and
+`_INVERTED` are for two nonterminals in straight or inverted order.
 """
 _MIN_NEW = 1e-6
 _MAX_SEATS = 1 << 22
-"""Maximum number of seats, the matches of source sides of rules, in a chart. Pieces with more seats are cut."""
+"""Maximum number of seats in a chart. A seat is a match of a rule's source side. Pieces with more seats are cut."""
 EXPANDED = 2 * FEATURES + FEATURES * (FEATURES + 1) // 2 + 1
 """Number of weights of a classifier."""
 MAX_FEATURE = 4.0
@@ -55,19 +57,21 @@ class KnownRules(NamedTuple):
     """R rules with a positive count."""
 
     sides: RuleSides
-    # int64[R], int32[R]
+    # int64[R]: uses of each rule.
     uses: NDArray[np.int64]
+    # int32[R]: length of each rule.
     lengths: NDArray[np.int32]
     # bool[R]: False for rules of a large scope.
     usable: NDArray[np.bool_]
-    # int32, int64: usable rules by their rarest word. Rules of source word f begin at `word_start[f]`, of target word e
-    # at `word_start[V + e]`, given V source words. Rules without words are last.
+    # int32: usable rules, grouped by their rarest word. Rules without words are last.
     by_rarest_word: NDArray[np.int32]
+    # int64: start of each group. Source word f is group f. Target word e is group V + e, given V source words.
     word_start: NDArray[np.int64]
-    # int64[L], float64[L], float64[L], by length: uses of all rules, discounted uses of usable rules, and probability
-    # of the length.
+    # int64[L]: uses of all rules of each length.
     tokens: NDArray[np.int64]
+    # float64[L]: discounted uses of usable rules of each length.
     discounted: NDArray[np.float64]
+    # float64[L]: probability of each length.
     length_prior: NDArray[np.float64]
     # d and α of the process.
     discount: float
@@ -79,7 +83,7 @@ class KnownRules(NamedTuple):
 class Classifiers(NamedTuple):
     """Classifiers of words that do not fit their pair, one per side. NaN if training data are insufficient."""
 
-    # float64[2, 9]: mean and deviation of the features.
+    # float64[2, 9]: mean and standard deviation of each feature.
     mean: NDArray[np.float64]
     deviation: NDArray[np.float64]
     # float64[2, 64], in the order of `misfit_odds`.
@@ -91,7 +95,7 @@ class Classifiers(NamedTuple):
 class PairsToScore(NamedTuple):
     """P pairs, and the contributions of stored pairs. Starts of pairs (`…_first`) are int64[P + 1]."""
 
-    # int32: words of both sides, -1 for unknown words.
+    # int32: words of each side, -1 for unknown words.
     source: NDArray[np.int32]
     source_first: NDArray[np.int64]
     target: NDArray[np.int32]
@@ -105,7 +109,7 @@ class PairsToScore(NamedTuple):
     link_source: NDArray[np.int32]
     link_target: NDArray[np.int32]
     link_first: NDArray[np.int64]
-    # int32: rules that a stored pair contributes (-1 for deleted rules), and their uses.
+    # int32: rules that a stored pair contributes (-1 for a deleted rule), and number of uses of each.
     rule: NDArray[np.int32]
     rule_uses: NDArray[np.int32]
     rule_first: NDArray[np.int64]
@@ -114,22 +118,24 @@ class PairsToScore(NamedTuple):
 class ScoreResults(NamedTuple):
     """Results for P pairs."""
 
-    # float64[P, 6]: natural log of the pair's probability, natural log of its words' unigram probabilities, expected
-    # words emitted by the base, number of pieces, mean log probability of the derivation's rules (NaN without a
-    # derivation), number of links.
+    # float64[P, 6]. `LOG_PROBABILITY`: natural log of the pair's probability. `INDEPENDENT`: natural log of its words'
+    # unigram probabilities. `UNSEEN`: expected number of words that the base emits. `PIECES`: number of pieces.
+    # `DERIVATION`: mean log probability of the derivation's rules, NaN without a derivation. `LINKS`: number of links.
     numbers: NDArray[np.float64]
-    # float64[P, 2, 2]: position and log-odds of the word of each side that fits least.
+    # float64[P, 2, 2]: on each side, the word that fits least: its position and log-odds.
     misfits: NDArray[np.float64]
-    # int32[…, 2], float64: links of all pairs in order, and their probabilities.
+    # int32[…, 2]: source and target positions of the links of all pairs, in order.
     links: NDArray[np.int32]
+    # float64: probability of each link.
     probabilities: NDArray[np.float64]
 
 
 class ScorerScratch(NamedTuple):
     """Scratch memory of one thread.
 
-    `in_source`, `in_target` bool[V + 1]: words of the current pair; `own_uses` int32[R]; `factors` float64[L];
-    `expected` float64[n, m]; `likely` int32[n, 2]; `pieces` int64[…, 4].
+    `in_source`, `in_target` bool[V + 1]: True for words of the current pair. `own_uses` int32[R]: uses of each rule
+    by the current pair. `factors` float64[L]: see `_fill_factors`. `expected` float64[n, m]: expected links.
+    `likely` int32[n, 2]: see `_find_likely`. `pieces` int64[…, 4]: stack of pieces (i, j, x, y).
     """
 
     dense: DenseScratch
@@ -148,7 +154,7 @@ class ScorerScratch(NamedTuple):
 
 
 class ScorerCapacities(NamedTuple):
-    """Capacities of a thread: words per side, links and usable rules per pair, and seats of these rules."""
+    """Capacities of a thread: words per side, links per pair, usable rules per pair, and seats of these rules."""
 
     longest: int
     links: int
@@ -200,10 +206,10 @@ def _discounted(rules, count):
 
 @njit
 def _fill_factors(rules, pairs, pair, scratch):
-    """Compute `factors`: by length, the probability of a rule divided by its discounted uses in other pairs.
+    """Compute `factors` of each length: the probability of a rule divided by its discounted uses in other pairs.
 
-    Returns the probability of any new rule, and the uses of all rules by other pairs. Writes the pair's own uses to
-    `own_uses` for `_select_rules`.
+    Returns the total probability of new and unusable rules, and the number of rule uses in other pairs. Writes
+    the pair's own uses to `own_uses` for `_select_rules`.
     """
     own_uses, factors = scratch.own_uses, scratch.factors
     first, last = pairs.rule_first[pair], pairs.rule_first[pair + 1]
@@ -235,7 +241,7 @@ def _fill_factors(rules, pairs, pair, scratch):
 
 @njit
 def _mean_weight(rules, pairs, pair, new_mass, total_uses, scratch):
-    """Return the mean log probability of a derivation's rules. Rules that no other pair uses count as rarest rules."""
+    """Return the mean log probability of a derivation's rules. A rule that no other pair uses counts as rarest."""
     first, last = pairs.rule_first[pair], pairs.rule_first[pair + 1]
     rarest = new_mass / max(total_uses, 1.0)
     summed, uses = 0.0, 0.0
@@ -368,7 +374,7 @@ def _ratio(i, x, facts):
 
 @njit
 def choose_cut(piece, likely, number):
-    """Return source and target position of a cut near the middle of a piece that severs the fewest likely links."""
+    """Cut a piece near its middle, severing the fewest likely links. Returns the source and target position."""
     best, source_cut, target_cut = np.inf, piece.i + 1, piece.x + 1
     for i in range(piece.i + 1, piece.j):
         for x in range(piece.x + 1, piece.y):
@@ -407,7 +413,7 @@ def _scale_piece(piece, factor, words):
 
 @njit
 def _sum_pieces(rules, base, chosen, likely, max_cells, n, m, scratch):
-    """Return ln of a pair's scaled sum, words emitted by the base, and number of pieces (0 if seats lack room)."""
+    """Return ln of the scaled sum, number of words emitted by the base, and number of pieces (0 if seats lack room)."""
     log_total, emitted = 0.0, 0.0
     number = 0
     _put_piece(scratch.pieces, 0, 0, n, 0, m)
@@ -450,7 +456,7 @@ def _sum_pieces(rules, base, chosen, likely, max_cells, n, m, scratch):
 
 @njit
 def _list_links(pair, n, m, min_probability, first, scratch, scored):
-    """Write the links of at least this probability by source word, most probable first. Returns the new link index."""
+    """Write links with at least `min_probability`, for each source word the best first. Returns the new link index."""
     number = first
     for i in range(n):
         begin = number
@@ -473,7 +479,7 @@ def _list_links(pair, n, m, min_probability, first, scratch, scored):
 
 @njit
 def misfit_odds(side, row, classifiers):
-    """Return the log-odds that a word was replaced, linear in features, their negative parts, pair products, and 1."""
+    """Return the log-odds that a word was replaced. They are linear in features, negative parts and products of two."""
     for k in range(FEATURES):
         scaled = (row[k] - classifiers.mean[side, k]) / classifiers.deviation[side, k]
         row[k] = min(max(scaled, -MAX_FEATURE), MAX_FEATURE)

@@ -66,7 +66,7 @@ _END = -2
 
 @njit_inline
 def _weigh_jumps(i, before, after, jumps, symmetric):
-    """Return the weight of link i by its jumps, linear [SA16 eq. 6]."""
+    """Return the factor of the jumps to and from link i in its weight, linear [SA16 eq. 6]."""
     inward = jump_event(jumps, before, i)
     weight = (jumps[inward] + symmetric) * jump_share(jumps, inward)
     if after != _END:
@@ -90,7 +90,7 @@ def _collocation_share(g, previous, word, key, chain, settings):
 
 @njit
 def sweep_collocations(first, sides, chain, key, plan, scratch, marginals):
-    """Resample the link of each word, then its collocation indicator Z. Returns as `Steps.sweep` does."""
+    """Resample the link of each word, then its collocation indicator Z. Implements `Steps.sweep`."""
     settings = chain.settings[0]
     links, jumps = chain.links, chain.jumps
     for pair in range(first, len(sides.emitted_offset) - 1):
@@ -167,7 +167,7 @@ def sweep_collocations(first, sides, chain, key, plan, scratch, marginals):
 
 @njit
 def count_collocations(first, sides, chain):
-    """Count links and collocations from pair `first` on. Returns as `Steps.count` does."""
+    """Count links and collocations from pair `first` on. Implements `Steps.count`."""
     jumps = chain.jumps
     for pair in range(first, len(sides.emitted_offset) - 1):
         start, stop = sides.emitted_offset[pair], sides.emitted_offset[pair + 1]

@@ -103,7 +103,7 @@ def _weigh_jumps(i, before, after, jumps, symmetric):
 
 @njit_inline
 def _conditioning_factor(word, i, stage, chain, settings, scratch):
-    """Return the part of a link's weight that does not depend on the emitted word or jumps, linear."""
+    """Return the factor of a link's weight that depends neither on the emitted word nor on jumps, linear."""
     factor = 1.0 / conditioning_mass(chain.conditioning, word)
     fertility = scratch.fertility[i]
     if stage < FERTILITIES or fertility >= MAX_FERTILITY:
@@ -228,7 +228,7 @@ def _weigh_some(place, number, stage, sides, chain, settings, scratch):
 
 @njit_inline
 def _find_next_links(start, stop, length, links, scratch):
-    """Set `after` (`length` if there is no next link) and `fertility` of the scratch memory."""
+    """Fill `scratch.fertility` and `scratch.after`, which is `length` if no link follows."""
     for i in range(length):
         scratch.fertility[i] = 0
     after = length
@@ -241,7 +241,7 @@ def _find_next_links(start, stop, length, links, scratch):
 
 @njit
 def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
-    """Resample all links from pair `first` on. Returns as `Steps.sweep` does."""
+    """Resample all links from pair `first` on. Implements `Steps.sweep`."""
     settings = chain.settings[0]
     links, jumps = chain.links, chain.jumps
     empty_word = np.int64(len(chain.conditioning) - 1)
@@ -335,7 +335,7 @@ def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
 
 @njit
 def count_fertility(first, sides, chain, scratch):
-    """Count all links from pair `first` on. Returns as `Steps.count` does."""
+    """Count all links from pair `first` on. Implements `Steps.count`."""
     jumps = chain.jumps
     empty_word = np.int64(len(chain.conditioning) - 1)
     for pair in range(first, len(sides.emitted_offset) - 1):
@@ -391,7 +391,7 @@ def _sweeps(sides, chain, key, plans, scratch, marginals):
 
 @njit
 def run_fertility_chains(number, sides, runs, blank, chain, scratch, own, total):
-    """Run the chains from `number` on, one after the other. Returns as `Steps.run_chains` does."""
+    """Run the chains from `number` on, one after the other. Implements `Steps.run_chains`."""
     while number < len(runs.keys):
         _reset(blank, runs.links[number], chain)
         own.samples[0] = 0

@@ -38,7 +38,7 @@ _START = -2
 MOVES = 3
 """Number of joint moves per emitted word after a sweep."""
 TILTS = np.exp(np.array([-4.0, -2.0, 0.0, 2.0, 4.0]))
-"""Factors that favor one of the two words in proposals. For each factor the set has its inverse."""
+"""Factors that favor one of the two words in proposals. The inverse of each factor is also a factor."""
 FLAT_LEXICAL, WORDS_PER_FLAT_JUMP = 0.003, 8
 """Start of the warm-up: β is `FLAT_LEXICAL`, α is the number of emitted words / `WORDS_PER_FLAT_JUMP`."""
 _HELD_SHARE = 1 / 16
@@ -61,7 +61,7 @@ def _conditioning_word(sides, e_start, i, conditioning):
 
 @njit_inline
 def _weigh_jumps(i, before, after, jumps, symmetric):
-    """Return the weight of link i by the jumps to and from it, linear [SA16 eq. 5]."""
+    """Return the factor of the jumps to and from link i in its weight, linear [SA16 eq. 5]."""
     inward = _event(jumps, before, i)
     weight = (jumps[inward] + symmetric) * jump_share(jumps, inward)
     if after != _START:
@@ -73,7 +73,7 @@ def _weigh_jumps(i, before, after, jumps, symmetric):
 
 @njit
 def sweep_hmm(first, sides, chain, key, plan, scratch, marginals):
-    """Resample all links from pair `first` on. Returns as `Steps.sweep` does."""
+    """Resample all links from pair `first` on. Implements `Steps.sweep`."""
     settings = chain.settings[0]
     links, jumps = chain.links, chain.jumps
     for pair in range(first, len(sides.emitted_offset) - 1):
@@ -130,7 +130,7 @@ def sweep_hmm(first, sides, chain, key, plan, scratch, marginals):
 
 @njit
 def count_hmm(first, sides, chain):
-    """Count all links from pair `first` on. Returns as `Steps.count` does."""
+    """Count all links from pair `first` on. Implements `Steps.count`."""
     jumps = chain.jumps
     for pair in range(first, len(sides.emitted_offset) - 1):
         start, stop = sides.emitted_offset[pair], sides.emitted_offset[pair + 1]
@@ -148,7 +148,7 @@ def count_hmm(first, sides, chain):
 
 @njit
 def _count_options(sides, chain, g, word):
-    """Count the options of an emitted position that are `word`: of 2 l options, l are the empty word."""
+    """Count how many of the 2 l options of an emitted position are `word`. The empty word is l options."""
     pair = chain.tokens.pair[g]
     start, stop = sides.conditioning_offset[pair], sides.conditioning_offset[pair + 1]
     if word == len(chain.conditioning) - 1:
@@ -286,7 +286,7 @@ def _move_word(sides, chain, f, state):
 
 @njit
 def move_words(first, sides, chain, key, plan):
-    """Move the links of repeated words from word `first` on. Returns as `Steps.move` does."""
+    """Move the links of repeated words from word `first` on. Implements `Steps.move`."""
     tokens = chain.tokens
     words = len(tokens.offset) - 1
     for f in range(first, words):

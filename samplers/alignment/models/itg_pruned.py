@@ -42,7 +42,10 @@ def words_of_pair(batch: ItgBatch, pair: int) -> tuple[NDArray[np.int32], NDArra
 
 
 class LinkedPairs(NamedTuple):
-    """Sentence pairs, their Model 1 and one-to-one links, and link counts by word pair and by word of each side."""
+    """Sentence pairs, their Model 1, and their one-to-one `links`.
+
+    `type_links` counts the links of each type of word pair, `source_links` and `target_links` those of each word.
+    """
 
     batch: ItgBatch
     model1: Model1
@@ -53,7 +56,7 @@ class LinkedPairs(NamedTuple):
 
     @classmethod
     def from_links(cls, batch: ItgBatch, model1: Model1, links: list[NDArray[np.int32]]) -> Self:
-        """Count the links of each pair, int32[V, 2] source and target positions."""
+        """Count the links. `links` has the source and target positions of each pair, int32[L, 2]."""
         counts = np.zeros(batch.emitted_types), np.zeros(batch.source_words), np.zeros(batch.target_words)
         for pair, (i, x) in enumerate(pair_links.T for pair_links in links):
             source, target, types = words_of_pair(batch, pair)
@@ -72,8 +75,8 @@ class LinkedPairs(NamedTuple):
     def words(self, pair: int) -> PairWords:
         """Return a pair with emissions [P(e|f) P(f|e)]^½, and scaling factors of its words.
 
-        P is the relative frequency of links, plus one link of each word distributed by Model 1. Unlinked words have
-        probabilities from the empty word of Model 1.
+        P is the relative frequency of links. It includes one more link of each word, which Model 1 distributes.
+        Unlinked words have probabilities from the empty word of Model 1.
         """
         target, source = self.model1_probabilities(pair)
         sources, targets, types = words_of_pair(self.batch, pair)

@@ -13,13 +13,13 @@ from hierogram.samplers.exceptions import AlignmentInputError
 
 _PAPER_SWEEPS, _PAPER_THINNING = 1000, 25
 _HMM_SWEEPS, _WARMING = 2000, 0.8
-"""Number of sweeps of bhmm, and the share of them that is warm-up."""
+"""Number of sweeps of bhmm, and share of warm-up sweeps."""
 _SMALL_CORPUS = 1000
 """Maximum number of pairs for `_MAX_CHAINS` chains of `_MAX_SWEEPS` sweeps of bhmm-f."""
 _MAX_CHAINS, _MIN_CHAINS, _CHAINS_EXPONENT = 9, 3, 0.4
 _MAX_SWEEPS, _MIN_SWEEPS = 40, 16
 _EFFORT_EXPONENT = 0.6
-"""Beyond `_SMALL_CORPUS` pairs N, chains * sweeps falls as N ** -0.6, and chains as N ** -0.4."""
+"""For N > `_SMALL_CORPUS` pairs, chains * sweeps is proportional to N ** -0.6, and chains to N ** -0.4."""
 _MAX_ITG_SWEEPS, _MIN_ITG_SWEEPS, _ITG_SWEEPS_SCALE = 60, 20, 1300
 """ITG chains have `_ITG_SWEEPS_SCALE` / sqrt(pairs) sweeps within these limits."""
 _MASKS = 16
@@ -67,7 +67,7 @@ def _paper_options(
 
 
 def _fertility_options(pairs: int, sweeps: int | None) -> AlignerOptions:
-    """Return defaults of bhmm-f: several chains, since averaging improves links more than longer chains."""
+    """Return defaults of bhmm-f: several chains, since averaging improves links more than more sweeps do."""
     part = min(1.0, _SMALL_CORPUS / max(pairs, 1))
     chains = max(_MIN_CHAINS, round(_MAX_CHAINS * part**_CHAINS_EXPONENT))
     effort = max(_MAX_CHAINS * _MAX_SWEEPS * part**_EFFORT_EXPONENT, _MIN_CHAINS * _MIN_SWEEPS)
@@ -157,7 +157,7 @@ def find_model(name: str) -> AlignerModel:
 
 
 def options_for(name: str, pairs: int, sweeps: int | None = None, **chosen: float | str | None) -> AlignerOptions:
-    """Return default options, changed by `chosen` values except None. Raises `AlignmentInputError`."""
+    """Return default options. Values of `chosen` other than None replace them. Raises `AlignmentInputError`."""
     if name not in ALL_MODELS:
         raise AlignmentInputError(f"unknown model {name!r}: expected {', '.join(ALL_MODELS)}")
     defaults = ALL_MODELS[name].options(pairs, sweeps)

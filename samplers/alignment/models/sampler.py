@@ -39,7 +39,7 @@ _MASK_64 = (1 << 64) - 1
 
 
 class Runs(NamedTuple):
-    """Chains to run: `keys` uint64[C], initial `links` int16[C, N], and `AlignmentPlan` int64[sweeps, 3]."""
+    """Chains to run: `keys` uint64[C], initial `links` int16[C, N], and the plan of each sweep, int64[sweeps, 3]."""
 
     keys: NDArray[np.uint64]
     links: NDArray[np.int16]
@@ -56,16 +56,16 @@ class Steps:
 
     - `start` returns the initial links of a chain, int16[N].
     - `prepare` adds arrays to a chain that only this model uses.
-    - `count` counts the links of pair `first` and all later pairs, `sweep` resamples them. Both stop before a pair if
-      the table of word pairs is too full, and return this pair, otherwise the number of pairs.
+    - `count` counts the links of pair `first` and all later pairs. `sweep` resamples them. If the table of word pairs
+      is too full for a pair, both stop and return this pair. Otherwise they return the number of pairs.
     - `move` moves the links of emitted word `first` and all later words jointly after a sweep. It also stops if the
       table is too full. It returns the next word, or the number of words.
     - `warm_up` sets the strengths of the priors for a sweep, in place.
     - `finish` draws the remaining variables after a sweep.
     - `decode` returns the most probable links.
     - `run_chains` runs all sweeps of chain `number` and all later chains in compiled code. Each chain starts as a copy
-      of `blank`, which has no links. `chain` and `own` are memory for one chain and its marginals, which are added to
-      `total`. If the table is full, it returns the chain that must run again, otherwise the number of chains.
+      of `blank`, which has no links. `chain` and `own` are memory for one chain and its marginals. The marginals are
+      added to `total`. If the table is full, it returns the chain that must run again, otherwise the number of chains.
     """
 
     start: Callable[[Direction, AlignerOptions, np.uint64], NDArray[np.int16]]
@@ -123,14 +123,14 @@ class AlignmentKernel:
     def init(
         self, key: int, links: NDArray[np.int16] | None = None, marginals: Marginals | None = None
     ) -> AlignmentState:
-        """Return the initial state, with `links` int16[N] or the model's. `marginals` receive the samples."""
+        """Return the initial state, with `links` int16[N] if given. `marginals` receive the samples."""
         chain = self.make_chain(
             self._steps.start(self.direction, self.options, np.uint64(key)) if links is None else links.copy()
         )
         return AlignmentState(chain, marginals or empty_marginals(self.direction.sides))
 
     def make_chain(self, links: NDArray[np.int16], collocated: NDArray[np.uint8] | None = None) -> AlignmentChain:
-        """Return a chain with these links and collocations uint8[N], which are not copied, and their counts."""
+        """Return a chain with these links and collocations uint8[N], and count them. The arrays are not copied."""
         chain = self._empty_chain(links, collocated)
         sides = self.direction.sides
         return self._repeat_until(
@@ -157,7 +157,7 @@ class AlignmentKernel:
         return AlignmentState(chain, state.marginals), AlignmentInfo(int(state.marginals.samples[0]))
 
     def run(self, keys: Sequence[int]) -> Marginals:
-        """Run all sweeps of one chain per key from initial links of the model. Returns the sum of all samples."""
+        """Run one chain per key, from initial links of the model. Returns the sum of all samples."""
         total = empty_marginals(self.direction.sides)
         run_chains = self._steps.run_chains
         if run_chains is None:
