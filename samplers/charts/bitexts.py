@@ -33,20 +33,22 @@ class Segments(NamedTuple):
 
     # int32[S]: rule of each segmentation.
     rule: NDArray[np.int32]
-    # int32[S, W]: source span of each nonterminal.
+    # int32[S, W]: index of the source span of each nonterminal (see `span_of`).
     spans: NDArray[np.int32]
-    # int32[S]: number of nonterminals.
+    # int32[S]: number of nonterminals of the rule.
     arity: NDArray[np.int32]
-    # int32[S, W], int32[S]: source positions of emitted words, and their number.
+    # int32[S, W]: source positions of the words that the rule emits.
     words: NDArray[np.int32]
+    # int32[S]: number of these words.
     emitted: NDArray[np.int32]
     # int32[S]: source position matched by `ANY`, or -1.
     wild: NDArray[np.int32]
-    # int64[W]: scratch memory, start and end of each symbol.
+    # int64[W]: scratch memory for the start and end position of each symbol.
     start: NDArray[np.int64]
     end: NDArray[np.int64]
-    # int32[W]: scratch memory, items of nonterminals and positions of target words.
+    # int32[W]: scratch memory for the item of each nonterminal.
     tails: NDArray[np.int32]
+    # int32[W]: scratch memory for the positions of target words.
     positions: NDArray[np.int32]
 
 
@@ -143,13 +145,13 @@ def _segment_rule(rule, i, j, task, filled, segments, number):
 
 
 _NOTHING, _SEGMENTS, _EDGES = range(3)
-"""Reasons for a restart: the array that is too small."""
+"""Array that is too small, so that building must restart."""
 _EDGES_AT_FIRST = 1 << 18
 """Initial number of edges without a limit: large, because unused memory costs less than a restart."""
 
 
 class PairGraph(NamedTuple):
-    """Hypergraph of a pair, and bispan (i, j, x, y) of each item, int32[I, 4]."""
+    """Hypergraph of a pair. Row k of `bispan` int32[I, 4] is the bispan (i, j, x, y) of item k."""
 
     graph: Hypergraph
     bispan: NDArray[np.int32]
@@ -158,10 +160,11 @@ class PairGraph(NamedTuple):
 class Emissions(NamedTuple):
     """Expected emissions of word pairs and null words."""
 
-    # float64[n, m]: a rule emits each of its source words with each of its target words.
+    # float64[n, m]: expected emissions of each word pair. A rule pairs each of its source and target words.
     links: NDArray[np.float64]
-    # float64[n], float64[m]: words of rules with words on one side only.
+    # float64[n]: expected emissions of each source word by rules without target words.
     source_nulls: NDArray[np.float64]
+    # float64[m]: expected emissions of each target word by rules without source words.
     target_nulls: NDArray[np.float64]
 
 
@@ -229,7 +232,7 @@ def _add_emissions(bitext, edges, amount, emissions):
 def drawn_links(
     bitext: PairGraph, inside: NDArray[np.float64], key: Key, links: NDArray[np.int32], task: PairTask, draws: int
 ) -> NDArray[np.bool_]:
-    """Sample derivations. Returns which `links` int32[V, 2] one rule emits, bool[draws, V]."""
+    """Sample derivations. Returns bool[draws, V]: True if one rule emits both words of a link, `links` int32[V, 2]."""
     n, m = task.fixed.shape
     found = Emissions(np.zeros((n, m)), np.zeros(n), np.zeros(m))
     room = np.empty(n, np.int32), np.empty(m, np.int32)
@@ -249,7 +252,7 @@ def drawn_links(
 
 @njit
 def _add_edge_emissions(bitext, e, amount, emissions, room):
-    """Add the emissions of an edge, which are the words of its head outside its tails."""
+    """Add the emissions of an edge: all words that are in its head and not in its tails."""
     graph, bispan = bitext.graph, bitext.bispan
     source, target = room
     i, j, x, y = bispan[graph.head[e]]
@@ -275,7 +278,7 @@ def _add_edge_emissions(bitext, e, amount, emissions, room):
 
 @njit
 def _uncovered(graph, bispan, e, side, positions):
-    """Write the positions of words of an edge on a side (0 source, 2 target). Returns their number."""
+    """Write the positions of the words that an edge emits on a side (0 source, 2 target). Returns their number."""
     head = bispan[graph.head[e]]
     number = 0
     position = np.int64(head[side])
@@ -377,7 +380,7 @@ def _next_item(span, start, end, room, last, cells, graph):
 
 @njit
 def _write_allowed(item, number, emits, task, cells, segments, graph):
-    """Write an edge if the mask allows it. `emits` is the number of target words and position of `ANY`."""
+    """Write an edge if the mask allows it. `emits` is (number of target words, target position of `ANY` or -1)."""
     targets, wild = emits
     if not _agrees(task.fixed, cells, segments, number, targets):
         return True

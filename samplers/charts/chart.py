@@ -23,52 +23,67 @@ _SMALLEST_CLOSURE = 1e-12
 class ChartGrammar(NamedTuple):
     """Grammar for charts, with linear weights."""
 
-    # Number of labels, and of all symbols. An internal symbol has a higher number than the right side of its rule.
+    # Number of labels.
     labels: int
+    # Number of all symbols. An internal symbol has a higher number than the symbols on the right side of its rule.
     symbols: int
-    # BINARY[B], LEXICAL[W], UNARY[U] rules. Both symbols of a unary rule are labels.
+    # BINARY[B]: rules with two symbols.
     binary: NDArray[np.void]
+    # LEXICAL[W]: rules with a word.
     lexical: NDArray[np.void]
+    # UNARY[U]: rules with one symbol. Both symbols of a unary rule are labels.
     unary: NDArray[np.void]
-    # float64[L, L]: total weight of all unary chains from row to column, and weight of the best chain. The empty chain
-    # has weight 1.
+    # float64[L, L]: total weight of all unary chains from the row's label to the column's label. The empty chain has
+    # weight 1.
     closure: NDArray[np.float64]
+    # float64[L, L]: weight of the best of these chains.
     best_closure: NDArray[np.float64]
 
 
 class SentenceGrammar(NamedTuple):
     """Rules that a sentence of n words can use, sorted as kernels read them."""
 
-    # Number of words, and of labels.
+    # Number of words of the sentence, and number of labels.
     words: int
     labels: int
-    # int32[S]: number of each remaining symbol in the grammar. Labels keep their number.
+    # int32[S]: the number that each remaining symbol has in the whole grammar. Labels keep their number.
     symbol: NDArray[np.int32]
-    # Rules by left and right symbol: first pair of each left symbol int64[S+1], right symbol int32[P] and first rule
-    # int64[P+1] of each pair, parent int32[R] and weight float64[R] of each rule.
+    # Binary rules, grouped by pairs of a left and a right symbol.
+    # int64[S+1]: first pair of each left symbol.
     left_start: NDArray[np.int64]
+    # int32[P]: right symbol of each pair.
     pair_right: NDArray[np.int32]
+    # int64[P+1]: first rule of each pair.
     pair_start: NDArray[np.int64]
+    # int32[R], float64[R]: parent and weight of each rule.
     pair_parent: NDArray[np.int32]
     pair_weight: NDArray[np.float64]
-    # Rules by parent: first rule of each symbol int64[S+1], then the rules, int32[R] and float64[R].
+    # The same rules, sorted by parent.
+    # int64[S+1]: first rule of each parent.
     parent_start: NDArray[np.int64]
+    # int32[R], float64[R]: symbols, number in the grammar, and weight of each rule.
     left: NDArray[np.int32]
     right: NDArray[np.int32]
     rule: NDArray[np.int32]
     weight: NDArray[np.float64]
-    # Lexical rules by position: first rule of each position int64[n+1], then the rules, int32 and float64.
+    # Lexical rules, grouped by the position of their word.
+    # int64[n+1]: first rule of each position.
     word_start: NDArray[np.int64]
+    # int32, float64: parent, number in the grammar, and weight of each rule.
     word_parent: NDArray[np.int32]
     word_rule: NDArray[np.int32]
     word_weight: NDArray[np.float64]
-    # Unary rules by parent: first rule of each label int64[L+1], then the rules, int32 and float64.
+    # Unary rules, sorted by parent.
+    # int64[L+1]: first rule of each parent.
     unary_start: NDArray[np.int64]
+    # int32, float64: number in the grammar, child, and weight of each rule.
     unary_rule: NDArray[np.int32]
     unary_child: NDArray[np.int32]
     unary_weight: NDArray[np.float64]
-    # Closure by child: first parent of each label int64[L+1], then parents int32 and weights float64.
+    # Unary chains, sorted by child.
+    # int64[L+1]: first chain of each child.
     closure_start: NDArray[np.int64]
+    # int32, float64: parent and total (or best) weight of each chain.
     closure_parent: NDArray[np.int32]
     closure_weight: NDArray[np.float64]
     # True if a chart has the weight of the best derivation instead of the sum.
@@ -82,8 +97,9 @@ class Chart(NamedTuple):
     value: NDArray[np.float64]
     # float64[cells]: natural log of the maximum before scaling, -inf for a cell without symbols.
     scale: NDArray[np.float64]
-    # int32[cells, S], int64[cells]: symbols of weight > 0, and their number.
+    # int32[cells, S]: symbols of weight > 0 in each cell.
     active: NDArray[np.int32]
+    # int64[cells]: number of these symbols.
     number: NDArray[np.int64]
 
     def log_weight(self, symbol: int, start: int, end: int) -> float:
@@ -117,7 +133,11 @@ def make_grammar(
 
 
 class SortedRules(NamedTuple):
-    """Grammar, and rule indices sorted by (left, right), by parent, and by word."""
+    """Grammar and sorted rule numbers.
+
+    `by_left` sorts binary rules by (left, right) symbol, `by_parent` by parent. `by_word` sorts lexical rules by word.
+    `word_start` is the first rule of each word in `by_word`.
+    """
 
     grammar: ChartGrammar
     by_left: NDArray[np.int64]
@@ -140,7 +160,7 @@ def sort_rules(grammar: ChartGrammar, words: int) -> SortedRules:
 
 
 def restricted(rules: SortedRules, words: NDArray[np.int32], best: bool = False) -> SentenceGrammar:
-    """Return the rules whose words all occur in a sentence of word numbers int32[n]."""
+    """Return the rules that a sentence can use, given its word numbers int32[n]."""
     grammar = rules.grammar
     live = np.zeros(grammar.symbols, np.bool_)
     live[: grammar.labels] = True
@@ -200,7 +220,7 @@ def _starts(sorted_keys: NDArray[np.generic], size: int) -> NDArray[np.int64]:
 
 @njit
 def mark_live(labels, binary, by_parent, live):
-    """Mark internal symbols if the right side of their rule is marked. `by_parent` sorts the rules."""
+    """Mark internal symbols if both symbols of their rule are marked. `by_parent` are rule numbers sorted by parent."""
     for r in by_parent:
         parent = binary[r]["parent"]
         if parent >= labels and live[binary[r]["left"]] and live[binary[r]["right"]]:
@@ -271,7 +291,7 @@ def _close(grammar, value, active, number, before):
 
 @njit
 def fill(grammar, chart, before):
-    """Fill the spans of an empty chart by increasing length. `before` float64[L] is zero before and after."""
+    """Fill the spans of an empty chart by increasing length. `before` float64[L] is scratch memory, all zero."""
     for width in range(1, grammar.words + 1):
         for i in range(grammar.words - width + 1):
             j = i + width

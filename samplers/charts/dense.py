@@ -6,7 +6,7 @@ stored:
 
 - A *join* of two nonterminals is a product of triangular matrices.
 - A *match* is a match of a learned rule's source side. For each match, vectors over positions match the target side.
-- A *frame* is a rule without source words that puts target words around or between its nonterminals. It changes one
+- A *frame* is a rule without source words, with target words around or between its nonterminals. It changes one
   factor of a product and needs no matches.
 - A *rest* remains of a rule whose target side begins with the nonterminal at the start or end of its source side. Only
   the rest is matched. It is a factor of the joins, which combine it with all adjacent spans at once.
@@ -55,8 +55,8 @@ _SECTIONS = 5
 class RuleSides(NamedTuple):
     """Symbols of rules: word numbers, and -k for nonterminal k, numbered from 1.
 
-    Rule r has the source side `source[source_first[r] : source_first[r + 1]]`, int32 and int64[R + 1]. Target sides are
-    stored likewise.
+    Rule r has the source side `source[source_first[r] : source_first[r + 1]]`, and the target side
+    `target[target_first[r] : target_first[r + 1]]`.
     """
 
     source: NDArray[np.int32]
@@ -73,7 +73,10 @@ class ChosenRules(NamedTuple):
 
 
 class BaseWeights(NamedTuple):
-    """Linear weights of the base: a word pair, a word beside a nonterminal, and two nonterminals."""
+    """Linear weights of the base.
+
+    `pair` is for a word pair, `null` for a word beside a nonterminal, `straight` and `inverted` for two nonterminals.
+    """
 
     pair: float
     null: float
@@ -93,46 +96,55 @@ class PairPiece(NamedTuple):
 class DenseScratch(NamedTuple):
     """Scratch memory of one thread."""
 
-    # float64: five sections with one matrix per source span. The matrices of `transposed` are transposed.
+    # float64: inside sums, in five sections with one matrix per source span. `transposed` has the transposed matrices.
     inside: NDArray[np.float64]
     transposed: NDArray[np.float64]
-    # float64: a section for spans, and one matrix for each other section.
+    # float64: outside sums. A section with one matrix per source span, then one matrix for each other section.
     outside: NDArray[np.float64]
-    # Chosen rule and weight (including source words) of match s. The source span of its nonterminal k is at index
-    # s * arity + k - 1.
+    # Index of the chosen rule of each match.
     match_rule: NDArray[np.int32]
+    # Weight of each match, which includes its source words.
     match_weight: NDArray[np.float64]
+    # Source span of each nonterminal: nonterminal k of match s is at index s * arity + k - 1.
     match_span: NDArray[np.int32]
-    # Head of each match: section and source span. `order` sorts matches by head, from `first[p]` for head p.
+    # Head of each match: the index of a matrix, for a section and a source span.
     head: NDArray[np.int32]
+    # Matches sorted by head. Head p has the matches `order[first[p] : first[p + 1]]`.
     order: NDArray[np.int32]
     first: NDArray[np.int32]
-    # int64[C, 4]: part of a chosen rule that is matched, as start and end on the source and the target side.
+    # int64[C, 4]: part of each chosen rule to match: source start, source end, target start, target end.
     part: NDArray[np.int64]
-    # int16: earliest end of the target side of a chosen rule that begins at each position.
+    # int16: for each chosen rule and start position, the earliest end of the rule's target side.
     earliest_end: NDArray[np.int16]
-    # A row per symbol of a target side: inside and outside sums by position (float64), and range of positions (int64).
+    # float64: inside sums by target position. Row t is for the first t symbols of a target side.
     values: NDArray[np.float64]
+    # float64: outside sums, in the same rows.
     back: NDArray[np.float64]
+    # int64: first and last position of each row.
     low: NDArray[np.int64]
     high: NDArray[np.int64]
-    # Offsets of matrices to multiply (int64), and first and last row and summand of each product (int64[…, 4]).
+    # int64: offsets of the left and right factors of products of matrices.
     lefts: NDArray[np.int64]
     rights: NDArray[np.int64]
+    # int64[…, 4]: first row, last row, first summand and last summand of each product.
     limits: NDArray[np.int64]
-    # int64[F, 4]: kind of a frame, number of words before and after. The last column lists the frames of the current
-    # row. float64: weights of the words of a frame at each position. bool[size]: rows at which front frames begin.
+    # int64[F, 4]: kind of each frame, number of words before and after its nonterminal. The last column is a list of
+    # frames that can begin in the current row.
     frame: NDArray[np.int64]
+    # float64: weight of the rule and of the words before the nonterminal, by frame and start position.
     begins: NDArray[np.float64]
+    # float64: weight of the words after the nonterminal, by frame and end position.
     ends: NDArray[np.float64]
+    # bool[size]: rows at which front frames begin.
     front: NDArray[np.bool_]
-    # int64[spans, 4]: first and last row and column of a span that are not negligible. bool[size]: rows that are not.
+    # int64[spans, 4]: first row, last row, first column and last column of a span's bispans that are not negligible.
     bounds: NDArray[np.int64]
+    # bool[size]: True for rows with such bispans.
     live: NDArray[np.bool_]
-    # int64: start and end of each symbol of a rule.
+    # int64: start and end position of each symbol of a rule.
     start: NDArray[np.int64]
     end: NDArray[np.int64]
-    # int64[5]: see the constants below.
+    # int64[5]: sizes, indexed by the constants below.
     sizes: NDArray[np.int64]
 
 
@@ -192,7 +204,7 @@ def _span(i, j):
 
 @njit
 def _add_products(left, right, work, number, out, offset, size, kind, front):
-    """Add the products of `number` pairs of matrices to the matrix at `offset`, above the diagonal."""
+    """Add the products of `number` pairs of matrices to the matrix at `offset`, only above its diagonal."""
     stride = _padded(size)
     lefts, rights, limits = work.lefts, work.rights, work.limits
     for p in range(0, size - 1, 4):
@@ -268,7 +280,7 @@ def _find_earliest_ends(c, sides, target, piece, work):
 
 @njit
 def _shape(rule, sides):
-    """Return the number of nonterminals of a rule, and the lengths of both sides."""
+    """Return (number of nonterminals, source length, target length) of a rule."""
     first, last = sides.source_first[rule], sides.source_first[rule + 1]
     arity = 0
     for k in range(first, last):
@@ -301,7 +313,7 @@ def add_joins(chosen, number, sides, base):
 
 @njit
 def _frame_kind(rule, sides):
-    """Return the kind of a frame (-1 for other rules), and its first and last target nonterminal."""
+    """Return (kind, index of the first target nonterminal, index of the last) of a frame. The kind is -1 if none."""
     arity, source, _ = _shape(rule, sides)
     first, last = sides.target_first[rule], sides.target_first[rule + 1]
     if arity != source or arity > 2:
@@ -637,7 +649,7 @@ def _add_frames(head, section, base, sides, words, piece, work):
 
 @njit
 def _reverse_frames(offset, section, size, base, work):
-    """Reverse `_add_frames`: add outside sums of the factors, stored from `section` on, to the span."""
+    """Reverse `_add_frames`: add the outside sums of the factors to the span. They are stored from `section` on."""
     stride = _padded(size)
     matrix = size * stride
     outside = work.outside
@@ -727,10 +739,10 @@ _CONTRIBUTIONS = (
     (_FRONT, _LEFT_PART, _PLAIN, _PLAIN, _UPPER_LOWER),
     (_FRONT_INVERTED, _RIGHT_PART, _PLAIN, _PLAIN, _UPPER_LOWER),
 )
-"""Kinds of contributions of larger spans to the outside sums of a span.
+"""Contributions of a larger span to the outside sums of a span inside it.
 
-A kind has five items: the section of the outside sums, the part of the larger span that the span forms, the section of
-a right sibling, the section of a left sibling, and the shapes of the factors.
+Each row is a kind of contribution: section of the outside sums, part of the larger span that the smaller span covers,
+section of a right sibling, section of a left sibling, and shapes of the factors.
 """
 
 
@@ -811,7 +823,7 @@ def _find_live(above, offset, size, work):
 
 @njit
 def _reverse_target_only(offset, size, null, work):
-    """Reverse `_add_target_only` by decreasing span. Returns the expected null target words of the base."""
+    """Reverse `_add_target_only` by decreasing span. Returns the base's expected number of null target words."""
     stride = _padded(size)
     inside, outside = work.inside, work.outside
     emitted = 0.0
@@ -942,7 +954,7 @@ def _find_tail_ends(match, i, c, sides, work):
 
 @njit
 def _reverse_matches(head, i, above, begin, last, sides, words, piece, joint, work):
-    """Reverse `_add_matches` for rows marked in `live`. The source span begins at i, its sums at `above`."""
+    """Reverse `_add_matches` for rows marked in `live`. The source span begins at i, its outside sums at `above`."""
     m = piece.y - piece.x
     size = m + 1
     stride = _padded(size)
@@ -961,7 +973,10 @@ def _reverse_matches(head, i, above, begin, last, sides, words, piece, joint, wo
 
 @njit
 def _fill_outside(sides, words, piece, base, null, joint, work):
-    """Compute outside sums relative to the total, and add to `joint`. Returns expected base words."""
+    """Compute outside sums relative to the total, and add expected word pairs to `joint`.
+
+    Returns the expected number of words that the base emits.
+    """
     n, m = piece.j - piece.i, piece.y - piece.x
     size = m + 1
     stride = _padded(size)

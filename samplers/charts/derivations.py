@@ -1,8 +1,8 @@
 """Derivations of a sentence from its chart: samples, the best derivation, and expectations.
 
 The rules of a derivation are independent under the grammar of the chart. Under the Dirichlet processes that the grammar
-approximates, a fragment is more probable at its second use. A sample therefore has the ratio of both probabilities, for
-a Metropolis–Hastings chain over samples [CGB09 §5; Johnson et al. 2007].
+approximates, a fragment is more probable at its second use. A sample therefore stores the ratio of its two
+probabilities, for a Metropolis–Hastings chain over samples [CGB09 §5; Johnson et al. 2007].
 
 An *item* is a symbol over a span. Its *incoming edges* are the rules that derive it, with a split if the rule has two
 symbols. Their weights sum to the weight of the item in the chart. They are computed once per item and cached.
@@ -36,10 +36,10 @@ EDGE = np.dtype(
     ],
     align=True,
 )
-"""Incoming edge of an item: probability given the item, and cumulative probability up to this edge.
+"""Incoming edge of an item.
 
-`rule` is numbered within `kind`. `left` and `right` are the symbols beside the split. A rule with one symbol has only
-`left`.
+`probability` is given the item. `cumulated` sums the probabilities up to this edge. `rule` is numbered within `kind`.
+`left` and `right` are the symbols beside the split. A rule with one symbol has only `left`.
 """
 
 _NEGLIGIBLE = 1e-12
@@ -51,9 +51,10 @@ class Items(NamedTuple):
 
     # int32[cells, S]: 1 + index of the item, or 0.
     number: NDArray[np.int32]
-    # ITEM and EDGE records, and the number of used records of each.
+    # ITEM and EDGE records.
     item: NDArray[np.void]
     edge: NDArray[np.void]
+    # int64[2]: number of used `item` records, number of used `edge` records.
     used: NDArray[np.int64]
     # Scratch memory for the edges of one item.
     weights: NDArray[np.void]
@@ -92,7 +93,7 @@ def _add(row, weight, kind, rule, left, right, split):
 
 @njit
 def weigh_edges(symbol, i, j, grammar, chart, rows):
-    """Write the incoming edges of an item, with linear weights over the scale. Returns their number."""
+    """Write the incoming edges of an item, with linear weights relative to the cell's maximum. Returns their number."""
     cell = cell_of(i, j)
     number = 0
     if j == i + 1:
@@ -186,22 +187,24 @@ _MIN_VISITS = 1e-7
 
 
 class Productions(NamedTuple):
-    """Context-free productions of each rule, and the fragment whose root it derives."""
+    """Context-free productions of each rule. Row k of an array is for rules of kind k: lexical, binary, unary."""
 
-    # int64[3, R+1], int32, int8: productions of a rule of each kind (lexical, binary, unary). A production covers the
-    # whole span of the rule (0), or the part left (1) or right (2) of the split.
+    # int64[3, R+1]: rule r of kind k has the productions from `start[k, r]` up to `start[k, r + 1]`.
     start: NDArray[np.int64]
+    # int32: production numbers.
     production: NDArray[np.int32]
+    # int8: 0 if the production covers the whole span of the rule, 1 if the part left of the split, 2 if the right.
     part: NDArray[np.int8]
-    # int32[3, R]: fragment whose root the rule derives, or -1.
+    # int32[3, R]: the fragment that begins with this rule, or -1.
     fragment: NDArray[np.int32]
 
 
 class FragmentMasses(NamedTuple):
     """Masses of fragments and labels under one Dirichlet process per label."""
 
-    # float64[F], int32[F]: n_e + α P0(e) and root label of each fragment.
+    # float64[F]: n_e + α P0(e) of each fragment.
     fragment_mass: NDArray[np.float64]
+    # int32[F]: root label of each fragment.
     label: NDArray[np.int32]
     # float64[L]: n_c + α of each label.
     label_mass: NDArray[np.float64]
@@ -212,8 +215,8 @@ class Draws(NamedTuple):
 
     # uint64[D]: hash of the tree.
     tree: NDArray[np.uint64]
-    # float64[D]: natural log of the ratio of probabilities under the processes and under the grammar of the chart, up
-    # to a constant.
+    # float64[D]: natural log of the probability under the processes divided by the probability under the grammar of
+    # the chart, up to a constant.
     log_ratio: NDArray[np.float64]
 
 
@@ -235,7 +238,7 @@ class LazyHypergraph(NamedTuple):
 
 @njit_allocating
 def count_repeats(key: SentenceKey, drawn: Draws) -> NDArray[np.int64]:
-    """Run a Metropolis–Hastings chain that proposes the samples in order. Returns visits int64[D].
+    """Run a Metropolis–Hastings chain that proposes the samples in order. Returns the visits of each, int64[D].
 
     The chain starts at the first sample. Its random stream is numbered after the streams of the samples.
     """
@@ -288,7 +291,7 @@ class Forest:
         return draws_made
 
     def count(self, key: SentenceKey, times: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the uses of each edge, if sample k of a previous `draw` counts `times[k]` times."""
+        """Return the uses of each edge in the samples of a previous `draw`. Sample k counts `times[k]` times."""
         counts, stack = np.zeros(self.edges), self._stack()
         count_edges(key, self.graph, times, counts, np.zeros(len(stack), np.int64), stack)
         return counts
@@ -349,7 +352,7 @@ def _push_parts(stack, top, edge, item):
 
 @njit
 def _tree_hash(edge, item, productions):
-    """Return the term of an edge in the hash of a tree: a sum over its productions and their spans."""
+    """Return the hash of an edge's productions and their spans. The hash of a tree is the sum over its edges."""
     total = np.uint64(0)
     kind, rule, split = edge["kind"], edge["rule"], edge["split"]
     for p in range(productions.start[kind, rule], productions.start[kind, rule + 1]):
@@ -369,7 +372,7 @@ def _find_stack_item(graph, row):
 
 @njit
 def draw_derivations(first, key, graph, productions, processes, drawn, scratch):
-    """Draw the samples from index `first` on. Returns the sample that needs more memory, or the number of samples."""
+    """Draw the samples from index `first` on. Returns the number of samples that are done; fewer if memory is full."""
     items = graph.items
     stack, fragment_uses, label_uses, sample_fragments = scratch
     for draw in range(first, len(drawn.tree)):
@@ -445,7 +448,7 @@ def walk(key, draw, best, graph, edges, stack):
 
 @njit
 def count_edges(key, graph, times, counts, edges, stack):
-    """Redraw samples, and add the number of times that each counts to the edges that it uses."""
+    """Redraw the samples. For each, add its number in `times` to the counts of the edges that it uses."""
     for draw in range(len(times)):
         if times[draw] > 0:
             for k in range(walk(key, draw, False, graph, edges, stack)):

@@ -22,11 +22,13 @@ class Hypergraph(NamedTuple):
 
     # int64[I+1]: item k has the edges `first[k]` to `first[k + 1] - 1`.
     first: NDArray[np.int64]
-    # int32[E], float64[E], int32[E]: derived item, linear weight, and rule number of each edge.
+    # int32[E]: item that each edge derives.
     head: NDArray[np.int32]
+    # float64[E]: linear weight of each edge.
     weight: NDArray[np.float64]
+    # int32[E]: rule number of each edge.
     rule: NDArray[np.int32]
-    # int64[E+1], int32[T]: tails of each edge, which precede its head.
+    # int64[E+1], int32[T]: edge e has the tails `tails[tail_first[e] : tail_first[e + 1]]`, which precede its head.
     tail_first: NDArray[np.int64]
     tails: NDArray[np.int32]
     # int64[3]: numbers of items, edges and tails in use.
@@ -60,7 +62,7 @@ class Key(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """Inside sums of items float64[I], linear, and expected uses of edges float64[E]."""
+    """Linear `inside` sums of items, float64[I], and `expected` uses of edges, float64[E]."""
 
     inside: NDArray[np.float64]
     expected: NDArray[np.float64]

@@ -20,15 +20,16 @@ class Rules(NamedTuple):
     """Synchronous rules for one pair. A side has at most one `ANY`."""
 
     # int32: source symbols, which are word numbers, `ANY`, or -1-k for nonterminal k, numbered from 0 in source order.
-    # int32[R+1]: start of each rule. int32[… + 1]: minimum number of words from each symbol to the end of its side.
     source: NDArray[np.int32]
+    # int32[R+1]: index in `source` of the first symbol of each rule.
     source_first: NDArray[np.int32]
+    # int32[symbols + 1]: minimum number of words from each symbol to the end of its side.
     source_rest: NDArray[np.int32]
-    # Likewise for target sides.
+    # The same arrays for target sides.
     target: NDArray[np.int32]
     target_first: NDArray[np.int32]
     target_rest: NDArray[np.int32]
-    # float64[R], linear.
+    # float64[R]: linear weight of each rule.
     weight: NDArray[np.float64]
 
     @property
@@ -43,12 +44,13 @@ class PairWords(NamedTuple):
     # int32[n], int32[m]: word numbers.
     source: NDArray[np.int32]
     target: NDArray[np.int32]
-    # float64[n, m], float64[n], float64[m]: linear weights of words that `ANY` matches on both sides or on one side.
+    # float64[n, m]: linear weight of each word pair that `ANY` matches on both sides.
     pairs: NDArray[np.float64]
+    # float64[n], float64[m]: linear weight of each word that `ANY` matches on only one side.
     source_nulls: NDArray[np.float64]
     target_nulls: NDArray[np.float64]
-    # float64[n], float64[m]: factors of rules that emit the word, which keep sums in range. They scale all derivations
-    # alike, because each derivation emits each word once.
+    # float64[n], float64[m]: factor of each word in the weight of the rule that emits it. It keeps sums in range. All
+    # derivations have the same product of factors, because each emits each word once.
     source_scale: NDArray[np.float64]
     target_scale: NDArray[np.float64]
 
@@ -67,7 +69,7 @@ class PairTask(NamedTuple):
     empty_sides: bool
     # int8[n, m]: 1 if one rule must emit both words, -1 if no rule may, 0 without restriction.
     fixed: NDArray[np.int8]
-    # bool[spans, (m+1)²]: bispans that are kept, or an empty array for all. Source span [i, j) is row j(j+1)/2 + i,
+    # bool[spans, (m+1)²]: bispans that are kept. An empty array keeps all. Source span [i, j) is row j(j+1)/2 + i,
     # target span [x, y) is column x(m+1) + y.
     kept: NDArray[np.bool_]
 
@@ -75,8 +77,8 @@ class PairTask(NamedTuple):
 class Cells(NamedTuple):
     """Items of a pair."""
 
-    # int32[spans, m+1]: source span s and first target word x have the items from `base[s, x]`, one per target end from
-    # `low[s, x]` to `high[s, x]`.
+    # int32[spans, m+1]: source span s and target start x have one item per target end from `low[s, x]` to `high[s, x]`.
+    # The first of these items has the number `base[s, x]`.
     base: NDArray[np.int32]
     low: NDArray[np.int32]
     high: NDArray[np.int32]
@@ -86,7 +88,7 @@ class Cells(NamedTuple):
     filled: NDArray[np.bool_]
     # int32[n+1, m]: number of source words before i that are in a positive pair with target word x.
     covered: NDArray[np.int32]
-    # bool[n], bool[m]: words in positive or negative pairs.
+    # bool[n], bool[m]: True for words in positive or negative pairs.
     bound_source: NDArray[np.bool_]
     bound_target: NDArray[np.bool_]
 
@@ -190,7 +192,7 @@ def _read_mask(fixed, cells):
 
 @njit
 def _number_span_items(i, j, solid, item, cells):
-    """Add the items of a source span, without empty target spans if `solid`. Returns the next number."""
+    """Add the items of a source span. Empty target spans are omitted if `solid`. Returns the next item number."""
     n, m = len(cells.bound_source), len(cells.bound_target)
     covered = cells.covered
     span = span_of(i, j)

@@ -39,7 +39,7 @@ class UnsafeFolderError(OSError):
 
 
 def source_digest(root: Path) -> str:
-    """Return a digest of all sources below a folder and of the versions that compile them."""
+    """Return a digest of all sources below a folder, and of the versions of numba and Python."""
     digest = hashlib.blake2b(digest_size=10)
     digest.update(f"numba {numba.__version__} python {sys.version_info[:3]}".encode())
     for source in sorted(root.rglob("*.py")):

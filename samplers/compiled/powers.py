@@ -22,7 +22,7 @@ class Powers(NamedTuple):
     exponent: float
     # float64[64]: powers of 2^-k.
     halves: NDArray[np.float64]
-    # float64[256, 2]: inverse and power of the midpoint of each of 256 cells of [1, 2).
+    # float64[256, 2]: [1, 2) has 256 cells. A row is the inverse and the power of a cell's midpoint.
     cells: NDArray[np.float64]
     # float64[6]: coefficients of the binomial series.
     terms: NDArray[np.float64]

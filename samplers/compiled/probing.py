@@ -1,6 +1,6 @@
 """Open addressing with linear probing [Knuth 6.4], for hash tables of any layout.
 
-The number of slots is a power of two, and `mask` uint64 is this number minus 1. Callers pass functions that access
+The number of slots is a power of two. `mask` uint64 is the number of slots minus 1. Callers pass functions that access
 their table. These functions must be compiled with `njit_inline`.
 """
 

@@ -29,7 +29,7 @@ class CountsError(SamplerError, RuntimeError):
 
 
 class SweepInfo(NamedTuple):
-    """Statistics of one sweep: variables sampled and changed, rules scored, rules read from the table."""
+    """Statistics of one sweep. `evaluations` are scored rules, `reads` are rules read from the table."""
 
     edges_sampled: int
     edges_changed: int
@@ -122,7 +122,7 @@ def _groups(
 
 
 def _starts(differs: NDArray[np.bool_], size: int) -> NDArray[np.int64]:
-    """Return the starts of runs of equal items. `differs` bool[size - 1] marks items that differ from the next."""
+    """Return the start of each run of equal items. `differs` bool[size - 1] marks items unequal to the next item."""
     return np.append(np.zeros(min(size, 1), np.int64), np.flatnonzero(differs) + 1)
 
 

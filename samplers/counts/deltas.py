@@ -37,7 +37,10 @@ from hierogram.samplers.grammar.numbers import LABEL_STEP, OPEN_LABEL
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Trees, and the changes per rule use: count, expected uses (`sampled`), error variance of expected uses."""
+    """Trees, and the changes that each rule use in them makes.
+
+    `count` is added to the rule's count, `sampled` to its expected uses, `variance` to their error variance.
+    """
 
     trees: Trees
     count: int
@@ -46,7 +49,7 @@ class Change:
 
 
 class WeightedTrees(NamedTuple):
-    """m trees, and the changes per rule use of each tree, int64[m], as in `Change`."""
+    """m trees. Each array int64[m] has the change that a rule use in each tree makes; see `Change`."""
 
     trees: Trees
     counts: NDArray[np.int64]
@@ -67,7 +70,7 @@ def same_slices(first, a, a_end, second, b, b_end):
 
 @njit
 def _merge_equal(weighted, kept):
-    """Add the weights of a pair's equal trees to the first of them, and mark trees with nonzero weights in `kept`."""
+    """Add the weights of equal trees of a pair to the first of them. Marks trees with nonzero weights in `kept`."""
     trees = weighted.trees
     first = 0
     for k in range(len(trees.pairs)):
@@ -88,7 +91,7 @@ def _merge_equal(weighted, kept):
 
 
 def weigh_trees(changes: Sequence[Change]) -> WeightedTrees:
-    """Return the trees of all changes, sorted by pair. Merges a pair's equal trees and drops them if weights cancel."""
+    """Return the trees of all changes, sorted by pair. Merges equal trees of a pair. Drops trees of weight 0."""
     shifts = np.cumsum([0, *(len(change.trees.content) for change in changes)], dtype=np.int64)[:-1]
     sizes = [len(change.trees.pairs) for change in changes]
     pairs = np.concatenate([np.zeros(0, np.int64), *(change.trees.pairs for change in changes)])
@@ -164,7 +167,7 @@ def source_symbols(v, view, words, symbols, position, space):
 
 @njit
 def target_symbols(v, view, words, symbols, position, space):
-    """Write the target side of the rule at v after `source_symbols`, by target start. Returns the position after it."""
+    """Write the target side of the rule at v. Call `source_symbols` before. Returns the position after it."""
     numbers, stack, stack_position, stack_last = space.numbers, space.stacks[0], space.stacks[1], space.stacks[2]
     depth = 1
     stack[0] = v
@@ -209,7 +212,7 @@ _PAIRS_PER_CALL = 4096
 _COLLISION = "two different rules have the same key: assign new keys with another salt"
 
 Weights = tuple[int, int, int, int]
-"""Changes per rule use: count, expected uses, error variance of expected uses, and minimal uses."""
+"""Changes that a rule use makes: (count, expected uses, error variance of expected uses, minimal uses)."""
 
 
 class CountDeltas(NamedTuple):
@@ -219,19 +222,22 @@ class CountDeltas(NamedTuple):
     rows: NDArray[np.uint64]
     # uint64[e, 2]
     keys: NDArray[np.uint64]
-    # uint64[e], as in `hierogram.samplers.grammar.keys`.
+    # uint64[e]: packed sizes of rules; see `hierogram.samplers.grammar.keys`.
     rule_sizes: NDArray[np.uint64]
-    # int32[e]: scope, nonterminals, and adjacent nonterminal pairs on the source side.
+    # int32[e]: scope of each rule, and number of its nonterminals.
     scopes: NDArray[np.int32]
     nonterminals: NDArray[np.int32]
+    # int32[e]: number of adjacent pairs of source nonterminals.
     adjacent: NDArray[np.int32]
-    # int64[e]: changes of counts, expected uses, error variances of expected uses, and uses in minimal derivations.
+    # int64[e]: change of each rule's count, expected uses, and error variance of expected uses.
     counts: NDArray[np.int64]
     sampled: NDArray[np.int64]
     variances: NDArray[np.int64]
+    # int64[e]: change of the uses in minimal derivations.
     minimal: NDArray[np.int64]
-    # int64[e], int32[e], int32[e]: position and sizes of a rule's symbols, source side first, in `symbols` int32.
+    # int64[e]: index in `symbols` of each rule's first symbol. The source side precedes the target side.
     starts: NDArray[np.int64]
+    # int32[e]: number of symbols of each side.
     source_sizes: NDArray[np.int32]
     target_sizes: NDArray[np.int32]
     symbols: NDArray[np.int32]
@@ -272,7 +278,7 @@ _BY_ENTRY = tuple(name for name in CountDeltas._fields if name not in ("rows", "
 
 
 class CountingSpace(NamedTuple):
-    """Scratch memory for counting: walk, nonterminal `numbers` int64[n] by node, and `stacks` int64[3, n + 1]."""
+    """Scratch memory for counting. `numbers` int64[n] are nonterminal numbers by node, `stacks` is int64[3, n + 1]."""
 
     walk: WalkSpace
     numbers: NDArray[np.int64]
@@ -468,7 +474,7 @@ def _bound_symbols(batch, fragments, first, last):
 
 @njit
 def _add_fragments(deltas, batch, state, fragments, first, last, stack, space):
-    """Add the rules of fragments first..last. Returns as `_add_trees` does."""
+    """Add the rules of fragments first..last. Returns (FITS, -1), or the failure and its pair."""
     for k in range(first, last):
         pair, root = fragments.pairs[k], fragments.roots[k]
         view = view_pair(batch, state, pair)
@@ -483,7 +489,10 @@ def _add_fragments(deltas, batch, state, fragments, first, last, stack, space):
 
 
 def add_fragments(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> CountDeltas:
-    """Return the deltas with each fragment's weight and variance added. Raises the same errors as `add_trees`."""
+    """Return the deltas with each fragment's weight and variance added.
+
+    Raises `KeyCollisionError` and `DerivationError`.
+    """
     space = _counting_space(batch)
     state = empty_state(batch.forests)
     stack = np.empty(batch.max_nodes + 1, np.int64)

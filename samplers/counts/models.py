@@ -30,10 +30,13 @@ BY_LENGTH = np.dtype(
         ("power_target", np.float64),
     ]
 )
-"""By rule length l: Poisson probability, linear and natural log; by terminal count l: V_f^-l and V_e^-l, linear."""
+"""Row l of a table: Poisson probability of length l, its natural log, and linear V_f^-l and V_e^-l."""
 
 BY_COUNT = np.dtype([("tables", np.int64), ("more_tables", np.int64), ("cached", np.float64)])
-"""By count n: n^d (0 for n = 0) and (n+1)^d - n^d in units of 2^-32, and n - d n^d."""
+"""Row n of a table, for count n and discount d.
+
+`tables` is n^d (0 for n = 0) and `more_tables` is (n+1)^d - n^d, in units of 2^-32. `cached` is n - d n^d.
+"""
 
 
 class Model(NamedTuple):
@@ -41,16 +44,16 @@ class Model(NamedTuple):
 
     # True for the Pitman-Yor process, False for the Dirichlet process.
     pitman_yor: bool
-    # α and d.
+    # Strength α and discount d.
     strength: float
     discount: float
     # BY_LENGTH[L], BY_COUNT[C]
     by_length: NDArray[np.void]
     by_count: NDArray[np.void]
-    # Natural logs of 1 / vocabulary size.
+    # Natural log of 1 / vocabulary size, for each side.
     log_source: float
     log_target: float
-    # Minimum length of rules that are scored in log space; for the Dirichlet process, minimum number of terminals.
+    # Rules of at least this length are scored in log space. For the Dirichlet process, it is a number of terminals.
     long: int
 
 
@@ -150,10 +153,10 @@ def new_table_mass(model, tables):
 
 @njit_inline
 def probability(model, count, length, source_terminals, target_terminals, tokens, tables, total):
-    """Return numerator and denominator of P(r | rest), linear, for a rule that is not long.
+    """Return (numerator, denominator) of P(r | rest), linear, for a rule that is not long.
 
-    `count` is the number of customers of r, `total` of all rules. `tokens` and `tables` (units of 2^-32) are the
-    customers and tables of all rules of the length of r.
+    `count` is the number of customers of rule r, `total` the number of customers of all rules. `tokens` and `tables`
+    (in units of 2^-32) are the customers and tables of all rules that are as long as r.
     """
     if model.pitman_yor:
         poisson = model.by_length[length]["poisson"]

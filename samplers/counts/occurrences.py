@@ -26,7 +26,10 @@ from hierogram.samplers.forests.records import Fragments
 
 
 class Occurrences(NamedTuple):
-    """Distinct rules of each pair: `pairs` int64[n] indices in the batch, `keys` uint64[n, 2], and `uses` int64[n]."""
+    """Distinct rules of each pair.
+
+    Pair `pairs[k]` of the batch, int64[n], uses the rule with key `keys[k]`, uint64[n, 2], `uses[k]` times, int64[n].
+    """
 
     pairs: NDArray[np.int64]
     keys: NDArray[np.uint64]
@@ -73,9 +76,9 @@ class RuleLinks(NamedTuple):
 
     # int64[n]: the rule's entry in the deltas.
     entries: NDArray[np.int64]
-    # int64[n + 1], uint32: use k has the links `links[offset[k] : offset[k + 1]]`, ascending. A link is
-    # (source position << `SIDE_BITS`) + target position, where positions count words and nonterminals of the rule.
+    # int64[n + 1]: use k has the links `links[offset[k] : offset[k + 1]]`, ascending.
     offset: NDArray[np.int64]
+    # uint32: a link is (source position << `SIDE_BITS`) + target position. Positions count symbols of the rule's side.
     links: NDArray[np.uint32]
 
 
@@ -97,7 +100,7 @@ def _number_symbols(start, end, nonterminal_end, symbol_position):
 
 @njit
 def _mark_nonterminals(v, view, stack, source_end, target_end):
-    """Write the span end of each nonterminal of the rule at v, indexed by span start, on both sides."""
+    """Write the span ends of the nonterminals of the rule at v. Both outputs are indexed by span start."""
     stack[0] = v
     depth = 1
     while depth > 0:
@@ -231,9 +234,10 @@ def fragment_links(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> R
 
 @njit
 def _merge_uses(links, kinds, weights, latest, before, uses):
-    """Add the weight of each use to its rule's first use with the same links, in the column of its kind.
+    """Add the weight of each use to the first use of its rule with the same links, in the column of its kind.
 
-    The first uses of each entry form a linked list: `latest` is the last, `before` the one before or -1.
+    The first uses of an entry form a linked list. `latest[entry]` is its last use. `before[k]` is the use before use k,
+    or -1.
     """
     for k in range(len(links.entries)):
         entry = links.entries[k]
@@ -255,8 +259,8 @@ def uses_by_links(
 ) -> tuple[RuleLinks, NDArray[np.int64]]:
     """Merge a rule's uses with the same links. Returns the distinct uses and their summed weights, int64[n, kinds].
 
-    Each item of `links` is a kind with a column in the sums; `weights` has the weights int64[m] of its uses. Uses whose
-    sums are all 0 are dropped.
+    Each item of `links` is one kind of uses, and its item of `weights` int64[m] has their weights. Each kind has a
+    column in the sums. Uses whose sums are all 0 are dropped.
     """
     sizes = [len(part.entries) for part in links]
     together = RuleLinks(

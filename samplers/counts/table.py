@@ -27,13 +27,13 @@ _SMALLEST = 1 << 12
 
 
 LENGTH = np.dtype([("tokens", np.int64), ("tables", np.int64)])
-"""Customers and estimated tables (units of 2^-32) of all rules of one length."""
+"""`tokens` (customers) and estimated `tables` (in units of 2^-32) of all rules of one length."""
 
 
 class CountTable(NamedTuple):
     """Counts of all rules."""
 
-    # uint64[capacity, 4]; the capacity is a power of two.
+    # uint64[capacity, 4]: key (two words), count and packed size. The capacity is a power of two.
     rows: NDArray[np.uint64]
     # uint8[capacity]: 0 for free rows, else a nonzero byte of the key.
     tags: NDArray[np.uint8]
@@ -82,7 +82,7 @@ def _ends_tagged_search(table, row, key):
 
 @njit_inline
 def look_up(table, key_high, key_low):
-    """Return the row of the key, and the rule's count, which is 0 if the rule is not in the table."""
+    """Return (row of the key, count of the rule). The count is 0 if the rule is not in the table."""
     key = key_tag(key_high), key_high, key_low
     row = probe(key_low & table_mask(table.rows), table_mask(table.rows), _ends_tagged_search, table, key)
     count = np.int64(0) if table.tags[row] == _NO_TAG else np.int64(table.rows[row, COUNT])
@@ -119,7 +119,7 @@ def _vacate(table, row):
 
 @njit_inline
 def add_row(rows, key_high, key_low, size):
-    """Return the row of the key, inserted with count 0 if missing, and whether it is new."""
+    """Return (row of the key, True if it is new). A new key is inserted with count 0."""
     row = find(rows, key_high, key_low)
     is_new = rows[row, KEY_LOW] == np.uint64(0) and rows[row, KEY_HIGH] == np.uint64(0)
     if is_new:

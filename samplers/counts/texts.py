@@ -166,7 +166,7 @@ def _read_prefixes(texts, prefixes):
 
 @njit
 def _precedes(texts, keys, a, b):
-    """Check if text a precedes text b by bytes, then by key. Both texts have the same prefix."""
+    """Check if text a precedes text b: by bytes, or by key if the texts are equal. Both have the same prefix."""
     place, end = texts.offsets[a], texts.offsets[a + 1] - 1
     other, other_end = texts.offsets[b], texts.offsets[b + 1] - 1
     while place < end and other < other_end:
@@ -220,7 +220,7 @@ def _sort_runs(texts, keys, prefixes, rows, scratch):
 
 
 def text_order(texts: Texts, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return row numbers int64[n] sorted by text (bytes), then by key uint64[n, 2], compared as signed integers."""
+    """Return row numbers int64[n], sorted by the bytes of the text, then by key. Key words are compared as signed."""
     prefixes = np.empty(texts.size, np.uint64)
     _read_prefixes(texts, prefixes)
     rows = np.argsort(prefixes)
@@ -244,7 +244,7 @@ def take_texts(texts: Texts, rows: NDArray[np.int64]) -> Texts:
 def render_fragments(
     deltas: CountDeltas, chosen: NDArray[np.int64], labels: Sequence[str], words: Sequence[str]
 ) -> tuple[list[str], list[str], list[int]]:
-    """Return the root label, text such as `(NP (DT the) (NN))`, and number of expansions of each chosen entry."""
+    """Return lists for the chosen entries: root labels, texts such as `(NP (DT the) (NN))`, numbers of expansions."""
     roots: list[str] = []
     texts: list[str] = []
     expansions: list[int] = []

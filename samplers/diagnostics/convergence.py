@@ -87,7 +87,7 @@ def split(draws: Draws) -> Draws:
 
 
 def plain_r_hat(draws: Draws) -> Values:
-    """Return R-hat of unsplit chains: the square root of the pooled variance over the variance within chains."""
+    """Return R-hat of unsplit chains: the square root of (pooled variance / variance within chains)."""
     size = draws.shape[2]
     between = size * draws.mean(axis=2).var(axis=1, ddof=1)
     within = draws.var(axis=2, ddof=1).mean(axis=1)
@@ -140,7 +140,7 @@ def effective_size(draws: Draws) -> Values:
 
 
 def _initial_positive(correlation: Draws) -> tuple[Draws, NDArray[np.int64]]:
-    """Set correlations to 0 after the first adjacent pair with sum <= 0. Also returns the last lags used, int64[S]."""
+    """Set correlations to 0 after the first adjacent pair with sum <= 0. Returns them and the last lags int64[S]."""
     series, size = correlation.shape
     kept = np.zeros_like(correlation)
     kept[:, :2] = correlation[:, :2]
@@ -166,7 +166,7 @@ def _initial_positive(correlation: Draws) -> tuple[Draws, NDArray[np.int64]]:
 
 
 def _make_monotone(kept: Draws, last: NDArray[np.int64]) -> None:
-    """Replace each adjacent pair by the mean of the previous pair if its sum is larger."""
+    """Set both values of an adjacent pair to the mean of the previous pair if the sum of the pair is larger."""
     for lag in range(1, int(last.max(initial=0)) - 1, 2):
         before = kept[:, lag - 1] + kept[:, lag]
         above = (lag <= last - 2) & (kept[:, lag + 1] + kept[:, lag + 2] > before)
@@ -216,7 +216,7 @@ FLAGS = (STUCK, DRIFTING, APART)
 R_HAT_LIMIT = 1.05
 MIN_EFFECTIVE = 100.0
 _STUCK_SHARE = 0.02
-"""A chain is stuck if its standard deviation is below this share of the median over chains."""
+"""A chain is stuck if its standard deviation is below this share of the chains' median standard deviation."""
 
 
 def verdicts(draws: Draws, summary: Summary) -> list[str]:
@@ -232,7 +232,7 @@ def verdicts(draws: Draws, summary: Summary) -> list[str]:
 
 
 def _drift_and_spread(draws: Draws) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the squared drift that all chains share between their halves, and the variance of the chains' means."""
+    """Return (squared drift from the first to the second half that all chains share, variance of the chains' means)."""
     chains = draws.shape[1]
     means = split(draws).mean(axis=2)
     first, last = means[:, :chains], means[:, chains:]

@@ -1,4 +1,4 @@
-"""Grammars of running chains: totals and counts of selected rules at each draw, and the overlap of grammars."""
+"""Traces of running chains (totals and counts of selected rules at each draw), and the overlap of grammars."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,10 +24,11 @@ class GrammarCounts(NamedTuple):
 class Overlap(NamedTuple):
     """Agreement of two grammars, as numbers from 0 to 1."""
 
-    # Jaccard index of all rules, and of rules that a grammar uses at least twice.
+    # Jaccard index of both sets of rules.
     rules: float
+    # Jaccard index of both sets of rules with at least two uses.
     used_twice: float
-    # Sum over rules of the smaller of both grammars' shares of uses.
+    # Sum over rules of the smaller share: a rule has a share of the uses in each grammar.
     uses: float
 
 

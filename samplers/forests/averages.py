@@ -1,9 +1,10 @@
 """Averages: expected rule uses of each pair, with the fragments of these rules.
 
-A fragment is encoded as bytes: the variables of its nodes, as in `hierogram.samplers.forests.derivations`, top-down in
-source order, with 1 for each node at which another rule begins. Uses are in units of 1/`ONE_USE`. Small uses are
-rounded at random [Duffield, Lund & Thorup 2005]. Entries of rules that would be rounded to 0 are removed [Manku &
-Motwani 2002; Metwally, Agrawal & El Abbadi 2005]; docs/model.md, section 4.
+A fragment is encoded as bytes: the variables of its nodes, top-down in source order, in the encoding of
+`hierogram.samplers.forests.derivations`. A node at which another rule begins is encoded as 1.
+
+Uses are in units of 1/`ONE_USE`. Small uses are rounded at random [Duffield, Lund & Thorup 2005]. Entries of rules that
+would be rounded to 0 are removed [Manku & Motwani 2002; Metwally, Agrawal & El Abbadi 2005]; docs/model.md, section 4.
 """
 
 from typing import NamedTuple
@@ -41,30 +42,35 @@ ENTRY = np.dtype(
 )
 """Rule with expected uses in a pair.
 
-Hashes of both sides; uses since the entry was added, and an upper bound on earlier uses (`missed`); start and size of
-the fragment in the pair's bytes, and its root node. Bit 0 of `shared` is set if the rule's total count was at least 2
-in a sweep of the current period of `SHARED_SWEEPS`, bit 1 for the previous period. `draw` is a random number below
-`DRAWS` that decides which way the uses are rounded.
+`uses` counts uses since the entry was added; `missed` is an upper bound on earlier uses. `start` and `size` locate the
+fragment in the pair's bytes; `root` is its root node. Bit 0 of `shared` is set if the rule's total count was at least 2
+in a sweep of the current period of `SHARED_SWEEPS` sweeps; bit 1 is the same for the previous period. `draw` is a
+random number below `DRAWS` that decides whether `uses` are rounded up or down.
 """
 
 _CHAIN_ERROR = 0.28
-"""Measured factor of the squared error 0.28 m (1 - m/2) / √T of a pair's expected uses m after T sweeps."""
+"""Measured factor c: expected uses m of a rule in a pair have the squared error c m (1 - m/2) / √T after T sweeps."""
 SWEEPS_PER_PRUNING = 16
 BYTES_PER_SLOT = 10
 _SLOTS, _SLOTS_PER_RULE = 16, 4
-"""Slots per pair, and per rule of its derivation. An entry takes a slot per `BYTES_PER_SLOT` bytes of its fragment."""
+"""A pair has `_SLOTS` slots, plus `_SLOTS_PER_RULE` for each rule of its derivation.
+
+An entry takes a slot per `BYTES_PER_SLOT` bytes of its fragment.
+"""
 
 
 class Averages(NamedTuple):
     """Expected uses of a batch of P pairs, in arrays of fixed size. Uses are sums over sweeps."""
 
-    # ENTRY, int64[P + 1], int64[P]: pair p has the entries `entry[first[p] : first[p] + entry_counts[p]]`.
+    # ENTRY: pair p has the entries `entry[first[p] : first[p] + entry_counts[p]]`.
     entry: NDArray[np.void]
+    # int64[P + 1]: first slot of each pair, and index of its first entry.
     first: NDArray[np.int64]
+    # int64[P]: number of entries of each pair.
     entry_counts: NDArray[np.int64]
-    # uint8, int64[P]: fragments of pair p, in the first `slots_used[p]` of its slots `first[p]` to `first[p + 1]` - 1.
-    # Slot k starts at byte `BYTES_PER_SLOT` * k.
+    # uint8: fragments. Slot k starts at byte `BYTES_PER_SLOT` * k.
     content: NDArray[np.uint8]
+    # int64[P]: pair p uses the first `slots_used[p]` of its slots `first[p]` to `first[p + 1]` - 1.
     slots_used: NDArray[np.int64]
     # int64[P]: number of averaged sweeps.
     sweeps: NDArray[np.int64]
@@ -157,7 +163,7 @@ def draw_of_rule(pair, source_hash, target_hash):
 
 @njit_inline
 def threshold(step, draw, sweeps):
-    """Return the minimum number of uses in `sweeps` sweeps that is not rounded down to 0."""
+    """Return the minimum sum of uses over `sweeps` sweeps that is not rounded down to 0."""
     # The threshold of the mean is uniform between 0 and the step, so that rounding preserves the expectation.
     return (2 * np.int64(draw) + 1) * step * np.int64(sweeps) // (2 * DRAWS)
 
@@ -166,8 +172,8 @@ def threshold(step, draw, sweeps):
 def round_uses(uses, missed, sweeps, step, draw):
     """Return the expected uses of a rule and their error variance, in units of 1/`ONE_USE` and 1/`ONE_SQUARE`.
 
-    A mean below the step is rounded to 0 or to the step, which adds variance. The decision includes a third of the
-    uses that were possibly missed.
+    A mean below the step is rounded to 0 or to the step, which adds variance. The choice counts a third of the
+    possibly missed uses as uses.
     """
     if uses + missed // 3 < threshold(step, draw, sweeps):
         return np.int64(0), np.int64(0)
@@ -209,7 +215,7 @@ def _has_room(averages, pair, slots):
 
 @njit
 def put_entry(averages, pair, hashes, root, sums, marks, fragment):
-    """Append an entry with `sums` (uses, missed) and `marks` (shared, draw). Returns False if out of room."""
+    """Append an entry with `sums` = (uses, missed) and `marks` = (shared, draw). Returns False if out of room."""
     slots = slots_of(len(fragment))
     if not _has_room(averages, pair, slots):
         return False
@@ -318,7 +324,7 @@ def add_missed_uses(averages, pair, uses):
 
 @njit
 def _halve(averages, pair):
-    """Halve the weight of all past sweeps. Rounds lower bounds on uses down, upper bounds up."""
+    """Halve the weight of all past sweeps. Rounds `uses` down, and upper bounds on uses up."""
     averages.sweeps[pair] //= 2
     averages.floor[pair] = (averages.floor[pair] + 1) // 2
     for k in range(averages.first[pair], averages.first[pair] + averages.entry_counts[pair]):

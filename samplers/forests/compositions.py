@@ -1,14 +1,14 @@
 """Compositions: short rules of every granularity, from one tree of each pair's forest.
 
-Each phrase of the tree yields a rule without nonterminals. It also yields a rule for each phrase inside it, with the
-inner phrase as the nonterminal. Compositions therefore include rules that a derivation joined or split. New text needs
-phrases of all granularities [Neubig et al. 2011]. Each node of the tree has its first edge, so compositions depend only
-on the links.
+Each phrase of the tree yields a rule without nonterminals. For each phrase inside it, it also yields a rule in which a
+nonterminal replaces the inner phrase. Compositions therefore include rules that a derivation joined or split. New text
+needs phrases of all granularities [Neubig et al. 2011]. Each node of the tree has its first edge, so compositions
+depend only on the links.
 
-An n-gram model of the training text predicts how often the source side of a rule occurs in new text. Each n-gram count
-excludes the occurrence that produced the rule. The model backs off to the shorter n-gram with a Dirichlet prior of
-strength one [MacKay & Peto 1995]. Among phrases seen once, it favors common words in a common order, which are more
-likely to recur.
+An n-gram model of the training text predicts how often the source side of a rule occurs in new text. The count of
+each n-gram excludes the occurrence that produced the rule. The model backs off to the shorter n-gram with a Dirichlet
+prior of strength one [MacKay & Peto 1995]. Among phrases seen once, it favors common words in a common order, because
+they are more likely to recur.
 """
 
 from collections.abc import Iterable
@@ -34,7 +34,7 @@ _UNSEEN = 0.5
 _MIN_WORDS = 100_000
 """Minimum text size in words for expected occurrences, so that small stores do not omit too many rules."""
 _MIN_SLOTS, _MAX_SLOTS = 1 << 12, 1 << 24
-"""Initial size of the table, and the size at which a full table drops n-grams seen once."""
+"""Initial and maximum number of slots. A full table of maximum size drops n-grams seen once."""
 _SLOTS_PER_NGRAM = 1.5
 _HALF_BITS = np.uint64(32)
 _POWERS = base_powers(ORDER)
@@ -87,7 +87,7 @@ def _count(offset, running, keys, counts):
 
 @njit
 def _move(keys, counts, least, new_keys, new_counts):
-    """Insert the n-grams with counts of at least `least` into an empty table. Returns their number."""
+    """Copy the n-grams with counts of at least `least` to an empty table. Returns their number."""
     moved = 0
     for k in range(len(keys)):
         if keys[k] != np.uint64(0) and counts[k] >= least:
@@ -115,7 +115,7 @@ def log_probability(running, start, end, ngrams):
 
 @njit
 def _expect(running, runs, ngrams, expected):
-    """Multiply the expected occurrences of each side by the linear probability of each of its word runs."""
+    """Multiply the expected occurrences of each side by the linear probabilities of its word runs."""
     for run in runs:
         side = run[0]
         expected[side] *= np.exp(log_probability(running, run[1], run[2], ngrams))
@@ -224,7 +224,7 @@ def _bound_sizes(batch, state, work):
 
 @njit_inline
 def _expected(v, x, view, ngrams):
-    """Return the expected occurrences in a text of v's source words outside x (all words if x is v)."""
+    """Return the expected occurrences of v's source words outside x (all of v's source words if x is v)."""
     node, inner = view.node[v], view.node[x]
     end = np.int64(node["source_end"])
     first, last = (end, end) if x == v else (np.int64(inner["source_start"]), np.int64(inner["source_end"]))
@@ -276,9 +276,10 @@ def _compose(batch, state, nodes, below, work, ngrams, output):
 
 
 class Compositions(NamedTuple):
-    """m compositions: fragments, low word of each rule's key uint64[m], and expected occurrences float64[m].
+    """m compositions.
 
-    The n-gram model predicts the occurrences of the source side, or 0 if it has up to `MAX_SHORT_SOURCE` symbols.
+    `keys` uint64[m] is the low word of each rule's key. `expected` float64[m] is the expected number of occurrences of
+    each source side by the n-gram model, and 0 for source sides of up to `MAX_SHORT_SOURCE` symbols.
     """
 
     fragments: Fragments

@@ -22,7 +22,7 @@ _COIN = 0.5
 
 
 class State(NamedTuple):
-    """Variables of each node: `edge` uint16[N], the chosen incoming edge; `cut` uint8[N], 1 at a rule boundary."""
+    """Variables of N nodes: `edge` uint16[N] is the chosen incoming edge, `cut` uint8[N] is 1 at a rule boundary."""
 
     edge: NDArray[np.uint16]
     cut: NDArray[np.uint8]
@@ -42,12 +42,15 @@ class Batch(NamedTuple):
     pairs: NDArray[np.int64]
     # uint64[P]: capacity of each pair's hash map of rules, minus 1.
     slot_masks: NDArray[np.uint64]
-    # int64[P+1]: cumulative maximum number of rules in each pair's derivation.
+    # int64[P+1]: cumulative sum over pairs of the maximum number of rules in a derivation.
     derivation_rules: NDArray[np.int64]
-    # Maxima over pairs: nodes, distinct rules in a sweep, edges of a node, and rules in all nodes' lists.
+    # Maximum number of nodes of a pair.
     max_nodes: int
+    # Maximum number of distinct rules of a pair in a sweep.
     max_rules: int
+    # Maximum number of edges of a node.
     max_options: int
+    # Maximum over pairs of the total size of all nodes' rule lists.
     max_listed: int
     # Upper bound on the rule length.
     longest_rule: int
@@ -60,7 +63,10 @@ class Batch(NamedTuple):
 
 @njit
 def _bound_rules(forests, bounds, rules):
-    """Fill bounds on the rules of each pair in a sweep, and `Batch.derivation_rules`. Returns `Batch.max_listed`."""
+    """Fill `bounds` on the distinct rules of each pair in a sweep, and `rules`, which becomes `Batch.derivation_rules`.
+
+    Returns `Batch.max_listed`.
+    """
     max_listed = 1
     for pair in range(len(bounds)):
         listed, bound = 0, 16
@@ -129,7 +135,7 @@ def initial_state(key: int, batch: Batch, start: str = CUT) -> State:
 
 
 REGISTERS = np.dtype([("epoch", np.int64)])
-"""Number of the current walk. Summaries from other walks are invalid."""
+"""`epoch` is the number of the current walk. Summaries from other walks are invalid."""
 
 
 class WalkSpace(NamedTuple):
@@ -216,7 +222,7 @@ _MAX_BITS = 56
 
 
 class Trees(NamedTuple):
-    """m encoded trees, sorted by pair: `content[starts[k] : ends[k]]` is a tree of pair `pairs[k]`, int64[m]."""
+    """m encoded trees, sorted by pair. Tree k is `content[starts[k] : ends[k]]` and belongs to pair `pairs[k]`."""
 
     content: NDArray[np.uint8]
     pairs: NDArray[np.int64]
@@ -258,7 +264,7 @@ def get_number(buffer, position, end):
 
 @njit_inline
 def is_valid_value(value, node):
-    """Check if 2·edge + cut is valid for a node."""
+    """Check if `value`, 2·edge + cut, is valid for a node."""
     # Nodes that are not free, such as the root, must be cut, because samplers search upward for the next cut node.
     return 0 <= value < 2 * np.int64(node["degree"]) and (value & 1 == 1 or node["free"] == 1)
 

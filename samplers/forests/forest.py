@@ -22,16 +22,17 @@ NO_TAIL = 0xFFFF
 class Bitext(NamedTuple):
     """Concatenated words and alignment links of P sentence pairs."""
 
-    # int32, int64[P+1]: source word numbers, and pair boundaries.
+    # int32: source word numbers of all pairs.
     source: NDArray[np.int32]
+    # int64[P+1]: pair p has the source words `source[source_offset[p] : source_offset[p + 1]]`.
     source_offset: NDArray[np.int64]
-    # int32, int64[P+1]: target word numbers, and pair boundaries.
+    # The same arrays for target words.
     target: NDArray[np.int32]
     target_offset: NDArray[np.int64]
-    # int16: source and target position of each link, from 0 in each pair.
+    # int16: source and target position of each link, numbered from 0 within the pair.
     link_source: NDArray[np.int16]
     link_target: NDArray[np.int16]
-    # int64[P+1]: pair boundaries of links.
+    # int64[P+1]: pair p has the links from `link_offset[p]` up to `link_offset[p + 1]`.
     link_offset: NDArray[np.int64]
 
 
@@ -52,10 +53,10 @@ NODE = np.dtype(
 )
 """Node of a forest.
 
-Half-open word spans on both sides; label, 0 for phrases. Level: number of edges in any derivation of the node (Lemma 3
-of [CFGŠ14]), or the maximum in parse forests. Degree: number of incoming edges. Arity: number of tails per edge,
-padded. `tail_offset`: first tail of the node among the pair's tails. Free: 1 if the cut is variable, 0 at the root and
-if a span exceeds the limit.
+Word spans are half-open. `label` is 0 for phrases. `level` is the number of edges in any derivation of the node (Lemma
+3 of [CFGŠ14]), or the maximum number in parse forests. `degree` is the number of incoming edges. `arity` is the number
+of tails per edge, including padding. `tail_offset` is the first tail of the node among the pair's tails. `free` is 1 if
+the cut is variable. It is 0 at the root and if a span exceeds the limit.
 """
 
 
@@ -66,10 +67,10 @@ class Forests(NamedTuple):
     node_offset: NDArray[np.int64]
     # NODE[N]
     node: NDArray[np.void]
-    # int64[P+1]
+    # int64[P+1]: first tail of each pair.
     pair_tail_offset: NDArray[np.int64]
-    # uint16[T]. Edge j of node v of pair p has the tails `tails[t + j*arity : t + (j+1)*arity]`, t =
-    # `pair_tail_offset[p]` + `tail_offset` of v, in source order, padded with NO_TAIL.
+    # uint16[T]: edge j of node v has the tails `tails[t + j*arity : t + (j+1)*arity]`, in source order and padded with
+    # NO_TAIL. t is the pair's first tail plus `tail_offset` of v.
     tails: NDArray[np.uint16]
 
     @property

@@ -57,11 +57,14 @@ SUMMARY = np.dtype(
 )
 """Cached data of a node.
 
-Summary of its fragment, up to `epoch`: hashes of both sides; sum of base^position over the target nonterminals; numbers
-of symbols and terminals; number of nonterminals, and of adjacent pairs of them on the source side; 1 if the source side
-begins or ends with a nonterminal. An epoch is the number of the walk for which data are valid. Then: local number of
-the rule at the node; parent in the current tree; start and size of the list of rules in the node's derivation; number
-of joint values of this derivation's variables, scaled as in `hierogram.samplers.synchronous.draws`.
+The fields up to `ends` summarize the fragment at the node. They are valid in walk number `epoch`. `numbering` is the
+sum of base^position over the target nonterminals. Sizes are numbers of symbols. `adjacent` is the number of adjacent
+pairs of source nonterminals. `begins` and `ends` are 1 if the source side begins or ends with a nonterminal.
+
+`rule` is the local number of the rule at the node, valid in walk `rule_epoch`. `parent` is the parent in the current
+tree. `list_start` and `list_size` locate the list of rules in the node's derivation, valid in walk `list_epoch`.
+`options` * SCALE^`options_exponent` is the number of joint values of the variables in this derivation; for SCALE, see
+`hierogram.samplers.synchronous.draws`.
 """
 
 _ONE = np.uint64(1)
@@ -69,7 +72,7 @@ _ZERO = np.uint64(0)
 
 
 class Words(NamedTuple):
-    """Cumulative word hashes of a batch: `source`, `target` uint64, one item more than the bitext has words.
+    """Cumulative word hashes of a batch. `source` and `target`, uint64, have one item more than the side has words.
 
     Item k is the polynomial hash of all words before word k. The hash of a run of words is a difference of two items.
     `key_mask` is all ones, except in tests that make keys collide.
@@ -98,7 +101,7 @@ def cumulate_hashes(source: NDArray[np.uint64], target: NDArray[np.uint64], key_
 
 
 def make_summaries(nodes: int) -> NDArray[np.void]:
-    """Return SUMMARY[nodes + 1] for `compose`. The last row is the summary of a nonterminal, used for all cut nodes."""
+    """Return SUMMARY[nodes + 1] for `compose`. The last row is the summary of a nonterminal. All cut nodes share it."""
     summary = np.zeros(nodes + 1, SUMMARY)
     nonterminal = summary[nodes]
     nonterminal["source_hash"] = SOURCE_NONTERMINAL

@@ -38,7 +38,7 @@ from hierogram.samplers.grammar.numbers import DRAWS, MAX_SWEEPS, ONE_USE
 
 _NUMBER_BYTES = 9
 _MAX_STORED, _MAX_BYTES = 0xFFFFFFFF, 0xFFFF
-"""Maximum of `uses` and `missed`, and of the size of a fragment in bytes, in an entry."""
+"""Maximum of `uses` and of `missed` in an entry, and maximum size of its fragment in bytes."""
 _MIN_ENTRY_BYTES = 6
 """Bytes of the smallest entry: five numbers and a fragment."""
 _ENTRY_BYTES = 18
@@ -50,20 +50,21 @@ class Fragments(NamedTuple):
 
     # uint8
     content: NDArray[np.uint8]
-    # int64[m]: pair and root node of each fragment.
+    # int64[m]: pair of each fragment, and its root node.
     pairs: NDArray[np.int64]
     roots: NDArray[np.int64]
     # int64[m]
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
-    # int64[m]: expected uses in units of 1/`ONE_USE`, and their error variances in units of 1/`ONE_SQUARE`.
+    # int64[m]: expected uses in units of 1/`ONE_USE`.
     weights: NDArray[np.int64]
+    # int64[m]: error variances of the expected uses, in units of 1/`ONE_SQUARE`.
     variances: NDArray[np.int64]
 
 
 @njit
 def _read_header(content, first, last):
-    """Return sweeps, floor and the position of the entries. The position is -1 if the bytes are not a record."""
+    """Return (sweeps, floor, position of the entries). The position is -1 if the bytes are not a record."""
     sweeps, position = get_number(content, first, last)
     floor, position = get_number(content, position, last)
     return sweeps, floor, position if sweeps > 0 and floor >= 0 else -1
@@ -71,7 +72,7 @@ def _read_header(content, first, last):
 
 @njit
 def _read_entry(content, position, last):
-    """Return root, (uses, missed), (shared, draw), and fragment start and end. The end is -1 if truncated."""
+    """Return (root, (uses, missed), (shared, draw), fragment start, fragment end). The end is -1 if truncated."""
     root, position = get_number(content, position, last)
     uses, position = get_number(content, position, last)
     missed, position = get_number(content, position, last)
@@ -85,7 +86,7 @@ def _read_entry(content, position, last):
 
 @njit
 def _list_fragments(records, found):
-    """List the fragments with nonzero weights. Returns their number, and the first truncated pair or -1."""
+    """List the fragments with nonzero weights. Returns (their number, first pair with a truncated record or -1)."""
     listed = 0
     for pair in range(len(records.offsets) - 1):
         first, last = records.offsets[pair], records.offsets[pair + 1]

@@ -41,7 +41,7 @@ class Parse(NamedTuple):
 
 @dataclass(slots=True)
 class _Open:
-    """Open bracket. `edges` are the expansions written as `(| …)`."""
+    """Bracket that is not closed yet. `edges` are the expansions written as `(| …)`."""
 
     label: str
     start: int
@@ -179,7 +179,7 @@ def write_parse(parse: Parse) -> str:
                 uses[tail] += 1
     names: dict[int, int] = {}
     pieces: list[str] = []
-    # Pending output: strings, nodes, and ~number of open nodes, which are named when they are closed.
+    # Pending output: a string, the number of a node to write, or ~number of an open node that is to be closed.
     waiting: list[str | int] = [len(parse.nodes) - 1]
     opened: list[int] = []
     while waiting:

@@ -17,7 +17,7 @@ from hierogram.samplers.grammar.rules import Rule, Side
 BASE = np.uint64(0xD1342543DE82EF95)
 """Base of the hash of a side, a polynomial modulo 2^64 with the symbols' hashes as coefficients."""
 SOURCE_NONTERMINAL = np.uint64(0x8EBC6AF09C88C6E3)
-"""Hash of any nonterminal on the source side."""
+"""Hash of a source nonterminal, the same for all nonterminals."""
 TARGET_NONTERMINAL = np.uint64(0x589965CC75374CC3)
 TARGET_STEP = np.uint64(0xA0761D6478BD642F)
 """Step between target nonterminals: the hash of nonterminal k is TARGET_NONTERMINAL + (k - 1) * TARGET_STEP."""
@@ -110,7 +110,10 @@ def signed(word: int) -> int:
 
 
 class Matches(NamedTuple):
-    """Row numbers of matching keys (`ours[k]`, `theirs[k]`), and of keys that occur in only one list."""
+    """Matches of two lists of keys. Row `ours[k]` of one list has the same key as row `theirs[k]` of the other list.
+
+    The other two fields are the rows of keys that occur in only one list.
+    """
 
     ours: NDArray[np.int64]
     theirs: NDArray[np.int64]
@@ -119,7 +122,7 @@ class Matches(NamedTuple):
 
 
 def first_rows_by_key(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return the first row with the same key for each row of `keys` uint64[n, 2], int64[n]."""
+    """Return int64[n]: for each row of `keys` uint64[n, 2], the first row with the same key."""
     high, low = np.ascontiguousarray(keys.T)
     order = np.argsort(high)
     begins = _begins(high[order])

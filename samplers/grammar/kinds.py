@@ -27,7 +27,7 @@ PAIRS, PARSES = "sentence pairs", "trees"
 
 @dataclass(frozen=True, slots=True)
 class WordSide:
-    """Side of a rule that contains words from the vocabulary of the side `vocabulary`.
+    """Side of a rule. Its words are in the vocabulary of the pair's side `vocabulary`.
 
     `word` returns the word of a space-separated symbol, or None if the symbol is not a word.
     """
@@ -46,7 +46,7 @@ class Notation:
     content: str
     # Input of a store: PAIRS or PARSES.
     input_kind: str
-    # Sides of a pair, and of a rule, that contain words.
+    # Sides that contain words: of a pair, and of a rule.
     pair_words: tuple[str, ...]
     rule_words: tuple[WordSide, ...]
     # Capabilities that exports and commands check.

@@ -18,7 +18,7 @@ class KnownLinks(NamedTuple):
         return sorted((set(links) | self.fixed) - self.forbidden)
 
     def without_fixed_words(self, links: Iterable[Link]) -> list[Link]:
-        """Return the links that share no word with a fixed link."""
+        """Return the items of `links` that share no word with a fixed link."""
         source, target = {i for i, _ in self.fixed}, {j for _, j in self.fixed}
         return [(i, j) for i, j in links if i not in source and j not in target]
 

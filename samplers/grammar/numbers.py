@@ -16,7 +16,7 @@ MAX_TREE = 0x7FFF
 MAX_TYPE_MOVES = 1 << 20
 """Maximum number of type-based moves after a sweep. Each has its own random stream."""
 MAX_SIDE_LENGTH = 361
-"""Maximum number of words of a side: the n(n+1)/2 phrases of a monotone pair must fit 16-bit node numbers."""
+"""Maximum number n of words of a side: node numbers have 16 bits, and a monotone pair has n(n+1)/2 phrases."""
 MAX_ITG_SIDE_LENGTH = 250
 """Maximum number of words of a side of an ITG: charts and word-pair types grow with the product of both sides."""
 MAX_ITG_PHRASE_LENGTH = 5
@@ -32,9 +32,9 @@ ONE_USE = 4096
 ONE_SQUARE = ONE_USE * ONE_USE
 """Fixed-point unit of variances of expected uses: integer that represents one squared use."""
 ONE_MINIMAL_USE = ONE_USE // 8
-"""Amount in units of 1/`ONE_USE` that a use in a minimal derivation adds to expected uses for translation."""
+"""Each use in a minimal derivation adds this amount, in units of 1/`ONE_USE`, to expected uses for translation."""
 ONE_COMPOSITION = ONE_USE // 4
-"""Amount in units of 1/`ONE_USE` that a use in a composition adds to expected uses for translation."""
+"""Each use in a composition adds this amount, in units of 1/`ONE_USE`, to expected uses for translation."""
 STEP = ONE_USE // 4
 """Expected uses below this step are rounded at random to 0 or to the step if no other pair uses the rule."""
 SHARED_STEP = ONE_USE // 32
@@ -42,7 +42,7 @@ SHARED_STEP = ONE_USE // 32
 DRAWS = 128
 """Number of equally likely draws that decide which way expected uses are rounded."""
 MAX_SWEEPS = 2048
-"""Maximum number of sweeps of an average. Then sums and sweeps are halved, so that old sweeps lose weight."""
+"""Number of sweeps of an average at which sums and sweeps are halved, so that old sweeps lose weight."""
 SHARED_SWEEPS = 128
 """Period in sweeps. A rule counts as shared until one to two periods after the last use by another pair."""
 VARIANCE_PER_DRAW = 1

@@ -69,7 +69,7 @@ def parse_side(text: str) -> Side:
 
 
 def side_scope(source: Side) -> int:
-    """Return the scope: adjacent nonterminal pairs, plus one each for a nonterminal at the beginning and the end.
+    """Return the scope: the number of adjacent nonterminal pairs, plus 1 for each end of the side with a nonterminal.
 
     A rule of scope k parses in O(n^k) [Hopkins & Langmead 2010; CFGŠ14 §5.2].
     """
@@ -82,9 +82,9 @@ def side_scope(source: Side) -> int:
 
 @dataclass(frozen=True, slots=True)
 class RuleUse:
-    """Use of a rule in a derivation: sides in the store's notation and half-open spans of words.
+    """Use of a rule in a derivation. Sides are in the store's notation. Spans of words are half-open.
 
-    `children` are the indices in the derivation of the uses at nonterminals 1, 2, ….
+    `children` are the uses at nonterminals 1, 2, …, as indices in the derivation.
     """
 
     source: str
@@ -142,5 +142,5 @@ class Rule:
 
     @property
     def length(self) -> int:
-        """Terminals on both sides plus scope [CFGŠ14 §5.2]."""
+        """Number of terminals on both sides plus scope [CFGŠ14 §5.2]."""
         return self.source_terminals + self.target_terminals + self.scope

@@ -1,4 +1,4 @@
-"""Schedules: the node levels that a sweep may change [CFGŠ14 §5.3] and its temperature T [CGB09 §6]."""
+"""Schedules: the node levels that a sweep may change [CFGŠ14 §5.3], and the temperature T of a sweep [CGB09 §6]."""
 
 from dataclasses import dataclass, replace
 
@@ -15,8 +15,9 @@ NO_POWERS = np.zeros(0)
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Schedule of K = `sweeps_per_level` sweeps over level 1, K over levels 1 and 2, … up to `levels`, then every node.
+    """Schedule with K = `sweeps_per_level` sweeps per stage.
 
+    The first stage samples level 1, the second levels 1 and 2, and so on up to `levels`. Then every node is sampled.
     K = 0 samples every node from the first sweep.
     """
 
@@ -45,15 +46,16 @@ class Schedule:
         return np.where(stage > self.levels, EVERY_LEVEL, stage).astype(np.int16)
 
     def reached(self, sweeps: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the stage of each pair's last sweep, int64[P], from 1; stage `levels` + 1 samples every level."""
+        """Return the stage of each pair's last sweep, int64[P], from 1. Stage `levels` + 1 samples every level."""
         return np.minimum(self.stages(np.maximum(sweeps, 1)), self.levels + 1).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class Annealing:
-    """Annealing: sweeps sample from P^(1/T), with T linear from `start` to 1 in the first `sweeps` sweeps, then T = 1.
+    """Annealing: sweeps sample from P^(1/T).
 
-    A `start` below 1 favors likely values.
+    T changes linearly from `start` to 1 over the first `sweeps` sweeps, then stays at 1. A `start` below 1 favors
+    likely values.
     """
 
     sweeps: int = 100
@@ -62,8 +64,8 @@ class Annealing:
     burn_in_sweeps: int = 0
     # True if draws avoid the current values of variables.
     avoid_current: bool = False
-    # Each sweep adds two levels up to this level (one more word adds two levels to a phrase), then all other levels. If
-    # 0, the first sweep samples all levels.
+    # Each sweep samples two more levels than the sweep before, up to this level. (One more word adds two levels to a
+    # phrase.) Then sweeps sample all levels. If 0, the first sweep samples all levels.
     levels: int = 0
 
     @property

@@ -44,7 +44,7 @@ PCFG = "pcfg"
 BASES = (UNIFORM, PCFG)
 
 JOINED = "joined"
-"""Initial cuts: only forced cuts."""
+"""Initial cuts: only at nodes where a cut is forced."""
 CUT = "cut"
 """Initial cuts: at every node."""
 RANDOM = "random"

@@ -1,4 +1,4 @@
-"""Products of many factors with a separate exponent, and draws of options with such weights.
+"""Products of many factors, stored with a separate exponent, and random draws with such products as weights.
 
 A product that could leave the range of a 64-bit float is stored as value * SCALE^exponent. A draw from a conditional
 distribution is either independent of the current value or avoids it [Suwa & Todo 2010; Liu 1996]; docs/model.md,
@@ -65,7 +65,7 @@ def raise_product(product, power):
 
 @njit_inline
 def cumulate(weights, size):
-    """Replace the first `size` SCALED weights by their cumulative sums at one scale and return the total."""
+    """Replace the first `size` SCALED weights by their cumulative sums with one exponent. Returns the total."""
     max_exponent = np.int64(-1 << 62)
     for k in range(size):
         weight = weights[k]
@@ -125,7 +125,7 @@ def _draw_avoiding(weights, size, current, u):
 
 @njit_inline
 def draw_option(weights, size, current, u, avoid_current):
-    """Draw a new value among `size` options with the uniform number u. Overwrites `weights` SCALED."""
+    """Draw one of `size` options as the new value, given the uniform number u. Overwrites `weights` SCALED."""
     if not avoid_current:
         return draw(weights, size, u)
     if u < INDEPENDENT_SHARE:
@@ -140,7 +140,7 @@ def _draw_either(first, total, u):
 
 @njit_inline
 def draw_binary(first, total, current, u, avoid_current):
-    """Draw 0 (weight `first`) or 1 (weight `total` - `first`) with the uniform number u."""
+    """Draw 0 (with weight `first`) or 1 (with weight `total` - `first`), given the uniform number u."""
     if not avoid_current:
         return _draw_either(first, total, u)
     if u < INDEPENDENT_SHARE:

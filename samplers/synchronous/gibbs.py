@@ -124,7 +124,7 @@ def _compose_below(head, v, context):
 
 @njit_inline
 def _summarize_options(v, head, context):
-    """Summarize v's derivation under each edge and prefetch table rows. Returns the edge that is summarized last."""
+    """Summarize v's derivation under each edge of v, and prefetch table rows. Returns the last edge summarized."""
     pair, work = context.pair, context.work
     present = np.int64(pair.edge[v])
     last_summarized = present
@@ -150,7 +150,7 @@ def tempered(probability, context):
 
 @njit_inline
 def _list_edge_rules(v, j, context):
-    """Select edge j of v and write its rules to `work.used`. Returns their number and the density factor."""
+    """Select edge j of v, and write its rules to `work.used`. Returns (number of rules, density factor)."""
     context.pair.edge[v] = j
     return write_rules(v, context.work.top[j], context.work.used, context)
 
@@ -194,7 +194,7 @@ def _summarize(v, context):
 
 @njit_inline
 def _flip_cut(v, head, present, context):
-    """Flip the cut of v. Returns the local numbers of the joined, upper and lower rules."""
+    """Flip the cut of v. Returns the local numbers of the (joined, upper, lower) rule."""
     current_rule = rule_at(head, context)
     _summarize(v, context)
     lower = assign_number(v, context)
@@ -210,7 +210,7 @@ def _flip_cut(v, head, present, context):
 
 @njit_inline
 def _list_cut(joined, upper, lower, cut, work):
-    """Write the rules of a cut value to `work.used`. Returns their number."""
+    """Write the rules to `work.used`: upper and lower if `cut`, else joined. Returns their number."""
     work.used[0] = upper if cut else joined
     work.used[1] = lower
     return 1 + np.int64(cut)

@@ -47,11 +47,18 @@ REGISTERS = np.dtype(
 )
 """Registers of a worker.
 
-`stamp`, `epoch`: number of the current pair, and of its summaries. `found`, `counted`: rules found in the pair, and
-rules with counts read. `listed`: size of `lists`. `customers`: customers of all rules. `overlaid`, `logged`: used rows
-of `overlay` and `log`. `averaged`: 1 if this sweep averages the pair. `credited`, `encoded`, `lost`: credited rules,
-bytes of their fragments, and uses lost because `fragments` was full. `below_zero`: 1 if a rule without customers should
-have lost a customer.
+- `stamp`: number of the current pair.
+- `epoch`: number that valid summaries have.
+- `found`: number of rules found in the pair.
+- `counted`: number of these rules with counts read from the table.
+- `listed`: size of `lists`.
+- `customers`: number of customers of all rules.
+- `overlaid`, `logged`: number of used rows of `overlay` and of `log`.
+- `averaged`: 1 if this sweep averages the pair.
+- `credited`: number of credited rules.
+- `encoded`: number of bytes of their fragments.
+- `lost`: uses that were lost because `fragments` was full.
+- `below_zero`: 1 if a customer was removed from a rule without customers.
 """
 
 STATISTICS = np.dtype(
@@ -64,7 +71,7 @@ STATISTICS = np.dtype(
         ("reads", np.int64),
     ]
 )
-"""Variables sampled and changed, rules scored, rules read from the table."""
+"""Statistics of a worker. `evaluations` are scored rules, `reads` are rules read from the table."""
 
 RULE = np.dtype(
     [
@@ -82,8 +89,8 @@ RULE = np.dtype(
 )
 """A rule of the current pair.
 
-Hashes of both sides, key, packed size, current count, count when first read, row in the rule table, length, and 1 if
-the rule is scored in log space.
+`size` is the packed size, `initial_count` the count when it was read, and `row` the row in the rule table. `long` is 1
+if the rule is scored in log space.
 """
 
 
@@ -92,7 +99,8 @@ CREDIT = np.dtype(
 )
 """Credit of a rule in the current sweep.
 
-Stamp of the pair, uses in units of 1/`ONE_USE`, start and size of the fragment in `fragments`, and its root node.
+`stamp` is the stamp of the pair. `uses` are in units of 1/`ONE_USE`. `start` and `size` locate the fragment in
+`fragments`; `root` is its root node.
 """
 
 
@@ -101,8 +109,9 @@ class Workspace(NamedTuple):
 
     # SUMMARY[n+1]: summaries by node.
     summary: NDArray[np.void]
-    # RULE[r]: rules by local number, and uint64[m]: their hash map.
+    # RULE[r]: rules by local number.
     rule: NDArray[np.void]
+    # uint64[m]: hash map of these rules.
     slots: NDArray[np.uint64]
     # LENGTH[L]: current counts by length.
     by_length: NDArray[np.void]
@@ -113,35 +122,39 @@ class Workspace(NamedTuple):
     stack: NDArray[np.int32]
     walk: NDArray[np.int32]
     pending: NDArray[np.int32]
-    # int32: rules below each node.
+    # int32: lists of the rules of nodes' derivations.
     lists: NDArray[np.int32]
     # int64[n]: tables that each rule of an option adds to its length.
     change: NDArray[np.int64]
     # int64[2, n]
     scratch: NDArray[np.int64]
-    # SCALED and int32: weight and uppermost rule of each option.
+    # SCALED: weight of each option.
     weight: NDArray[np.void]
+    # int32: uppermost rule of each option.
     top: NDArray[np.int32]
     # uint64: powers of the hash base.
     powers: NDArray[np.uint64]
-    # uint64[o, 4], int64: count changes of a block relative to the frozen table, and used rows of `overlay`.
+    # uint64[o, 4]: hash table of the count changes of a block relative to the frozen table.
     overlay: NDArray[np.uint64]
+    # int64: used rows of `overlay`.
     overlay_list: NDArray[np.int64]
-    # uint64[c, 4]: changes of all the worker's blocks in a round (key, change, size).
+    # uint64[c, 4]: changes of all the worker's blocks in a round. A row is the key (two words), change and packed size.
     log: NDArray[np.uint64]
     # REGISTERS[1], STATISTICS[1]
     registers: NDArray[np.void]
     statistics: NDArray[np.void]
     # uint32[N], shared by all workers: table rows that each pair read last, one slot per node.
     rows_read: NDArray[np.uint32]
-    # CREDIT[r] by local number, int32: the credited rules, uint8: their fragments.
+    # CREDIT[r]: credits of rules, by local number.
     credits: NDArray[np.void]
+    # int32: local numbers of the credited rules.
     credited: NDArray[np.int32]
+    # uint8: encoded fragments of the credited rules.
     fragments: NDArray[np.uint8]
 
 
 def make_workspace(batch: Batch, overlay_rules: int, logged_rules: int, rows_read: NDArray[np.uint32]) -> Workspace:
-    """Return a workspace for `overlay_rules` count changes per block and `logged_rules` per round."""
+    """Return a workspace. It has room for `overlay_rules` count changes per block and `logged_rules` per round."""
     overlay = capacity_for(overlay_rules + 1, 1)
     nodes, options = batch.max_nodes, max(2, batch.max_options)
     return Workspace(
@@ -387,14 +400,14 @@ def rule_at(v, context):
 
 @njit_inline
 def _options_below(t, work):
-    """Return the number of joint values of the variables in the listed derivation below t."""
+    """Return the number of joint values of the variables in t's derivation, which must be listed."""
     below = work.summary[t]
     return Scaled(below["options"], np.int64(below["options_exponent"]))
 
 
 @njit_inline
 def _copy_list(t, rules, size, work):
-    """Append the listed rules of the derivation below t to `rules`. Returns the new size."""
+    """Append the listed rules of t's derivation to `rules`. Returns the new size."""
     below = work.summary[t]
     start = np.int64(below["list_start"])
     for k in range(np.int64(below["list_size"])):
@@ -434,7 +447,7 @@ def _list_node(x, first, last, context):
 
 @njit
 def list_rules(v, context):
-    """List the rules of v's derivation in `work.lists`, unless they are listed. If v is cut, its rule is the first.
+    """List the rules of v's derivation in `work.lists`, unless they are already listed. If v is cut, its rule is first.
 
     A sweep changes nothing below the sampled node, so each node is listed once, from the lists of its tails.
     """
@@ -488,7 +501,7 @@ def write_rules(v, top, rules, context):
 
 @njit_inline
 def remember_rows(first, room, work):
-    """Store the table rows that the pair read in `work.rows_read[first : first + room]`. 0 ends a shorter list."""
+    """Write the table rows that the pair read to `work.rows_read[first : first + room]`. 0 ends a shorter list."""
     size = min(room, work.registers[0]["found"])
     for number in range(size):
         work.rows_read[first + number] = work.rule[number]["row"]

@@ -98,7 +98,7 @@ class Round(NamedTuple):
 
     # Seed of the chain.
     key: int
-    # First pair, end (exclusive), and pairs per block.
+    # First pair, end of the pairs (exclusive), and number of pairs per block.
     start: int
     end: int
     pairs_per_block: int
@@ -186,7 +186,7 @@ def sweep_pairs(round_, batch, state, averages, plan, table, model, work):
 def merge(changes, table, model):
     """Add the count changes of a round to the table. Returns False if a count fell below 0.
 
-    `changes` uint64[n, 4] has the columns of the table's rows, with the change instead of the count.
+    `changes` uint64[n, 4] has the same columns as the table, but with the change instead of the count.
     """
     sound = True
     for k in range(len(changes)):
@@ -211,7 +211,7 @@ class Blocks:
 
     @classmethod
     def suited_to(cls, pairs: int) -> "Blocks | None":
-        """Return blocks whose rounds cover about 1/16 of the pairs; None (sequential) for small batches."""
+        """Return blocks with about 1/16 of the pairs per round, or None (sequential) for small batches."""
         if pairs < _MIN_PAIRS:
             return None
         return cls(min(32, pairs // 1024), 64)
@@ -302,7 +302,7 @@ class PhraseKernel:
             raise CountsError(_BELOW_ZERO)
 
     def changes(self) -> list[NDArray[np.uint64]]:
-        """Return each worker's count changes in the last round for `merge`. They are valid until the next round."""
+        """Return each worker's count changes in the last round, for `merge`. They are valid until the next round."""
         if self.blocks is None:
             return []
         return [work.log[: int(work.registers[0]["logged"])] for work in self.workers]

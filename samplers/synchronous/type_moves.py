@@ -23,7 +23,7 @@ from hierogram.samplers.forests.fragments import (
 from hierogram.samplers.grammar.numbers import MAX_TYPE_MOVES
 
 PIVOTS = 1 << 62
-"""Offset of pair numbers in the random streams of moves: `PIVOTS` + number of the batch's first pair."""
+"""Random streams of moves have the pair number `PIVOTS` + number of the batch's first pair."""
 JOINED, UPPER, LOWER = 0, 1, 2
 
 
@@ -36,12 +36,13 @@ class Sites(NamedTuple):
 
     # uint64[N]: site type of a node, 0 if the node is not a site.
     types: NDArray[np.uint64]
-    # int64[N]: root node of the rule above a node, -1 for roots and nodes outside the derivation.
+    # int64[N]: nearest cut ancestor of each node, the root of its upper rule. -1 for roots and nodes outside the
+    # derivation.
     heads: NDArray[np.int64]
 
 
 class SiteSpace(NamedTuple):
-    """Scratch memory of a walk, and `keys` uint64[3, 2] and packed `sizes` uint64[3] of the three rules of a site."""
+    """Scratch memory. `keys` uint64[3, 2] and packed `sizes` uint64[3] are for the three rules of a site."""
 
     walk: WalkSpace
     keys: NDArray[np.uint64]
@@ -93,7 +94,7 @@ def _site_type(space):
 
 @njit
 def _find_sites(pair, last_node, batch, state, sites, space):
-    """Store the sites of a pair, or only up to `last_node` if it is not -1. The last site's rules remain in `space`."""
+    """Store the sites of a pair. Stops at `last_node` unless it is -1. The rules of the last site remain in `space`."""
     view = view_pair(batch, state, pair)
     work = space.walk
     first = batch.forests.node_offset[pair]
@@ -147,8 +148,8 @@ class SiteRules:
 def log_weights(model: Model, rules: SiteRules, rest: NDArray[np.int64], total: int, sites: int) -> NDArray[np.float64]:
     """Return log weights float64[n + 1] of m = 0..n split sites, with maximum 0.
 
-    A weight is the number C(n, m) of choices times the probability of one choice. `rest` int64[3] are the counts of the
-    three rules, and `total` is the count of all rules, both without the sites.
+    The weight of m is the number C(n, m) of choices of m sites, times the probability of one choice. `rest` int64[3]
+    has the counts of the three rules, and `total` is the count of all rules. Both exclude the sites.
     """
     split = np.arange(sites + 1)
     logs = np.concatenate(([0.0], np.cumsum(np.log(np.arange(1, sites + 1)))))
@@ -164,7 +165,7 @@ def log_weights(model: Model, rules: SiteRules, rest: NDArray[np.int64], total: 
 
 
 def _rising(model: Model, rules: SiteRules, rest: NDArray[np.int64], which: int, limit: int) -> NDArray[np.float64]:
-    """Return the natural logs of the rising factorials, with 0..`limit` factors, of a rule's count plus base mass."""
+    """Return ln x (x + 1) … (x + k - 1) for k = 0..`limit` factors. x is a rule's count plus base mass."""
     size = rules.sizes[which]
     log_mass = np.log(model.strength) + float(source_terminals_of(size)) * model.log_source
     log_mass += float(target_terminals_of(size)) * model.log_target
@@ -242,7 +243,7 @@ class TypeSampler:
         return rules
 
     def _move(self, pivot: int, draws: _Draws, derivations: State, table: CountTable) -> int:
-        """Run one move. Returns the number of changed cuts. Rejects a draw that would change the sites of the move."""
+        """Run one move. Returns the number of changed cuts. Rejects a draw that would change the selected sites."""
         if self._sites.types[pivot] == 0:
             return 0
         sites = self._select_sites(pivot, derivations)

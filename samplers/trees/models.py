@@ -1,7 +1,8 @@
 """Tree-substitution grammar: one Dirichlet process over elementary trees for each root label [CGB09 eq. 2].
 
-See docs/model.md, section 6. The base distributions P_M and P_C differ in the probability of an expansion: under P_M
-the number of children and each child's symbol are uniform; under P_C it is the relative frequency in the treebank.
+See docs/model.md, section 6. The base distributions P_M and P_C differ in the probability of an expansion. Under
+P_M, the number of children and each child's symbol are uniform. Under P_C, the probability is the relative frequency in
+the treebank.
 """
 
 import math
@@ -23,7 +24,7 @@ _KNOWN_COUNTS = 1 << 10
 
 
 class LabelProcesses(NamedTuple):
-    """Dirichlet processes of L root labels, all float64[L]; index 0 is unused."""
+    """Dirichlet processes of L root labels. All arrays are float64[L]; index 0 is unused."""
 
     # α_c.
     strength: NDArray[np.float64]
@@ -37,13 +38,14 @@ class LabelProcesses(NamedTuple):
 
 
 class TreeModel(NamedTuple):
-    """Constants for the kernels: log probabilities of the E edges of a batch, and of a Dirichlet process."""
+    """Constants for the kernels: log probabilities of the E edges of a batch, and constants of a Dirichlet process."""
 
-    # int64[N+1], float64[E]: edge j of node v has natural log probability `log_expansion[edge_offset[v] + j]`.
+    # int64[N+1]: index of each node's first edge.
     edge_offset: NDArray[np.int64]
+    # float64[E]: natural log probability of each edge; for edge j of node v, at index `edge_offset[v] + j`.
     log_expansion: NDArray[np.float64]
-    # The fields of `hierogram.samplers.counts.models.Model` that kernels read, for a Dirichlet process. The tables of a
-    # label are its distinct fragments.
+    # Kernels read these fields of `hierogram.samplers.counts.models.Model`. Here they are for a Dirichlet process. The
+    # tables of a label are its distinct fragments.
     by_count: NDArray[np.void]
     discount: float
 
@@ -73,7 +75,7 @@ def log_expansions(base: str, expansions: Expansions) -> NDArray[np.float64]:
     """Return the natural log probability of each production under the base distribution, float64.
 
     P_M draws the number of children uniformly up to the maximum, and each child uniformly from all labels and words of
-    the treebank. P_C uses relative frequencies, with 1/d for each edge of a node with d edges. Raises `ValueError` if
+    the treebank. P_C uses relative frequencies. An edge of a node with d edges counts 1/d. Raises `ValueError` if
     the base is unknown.
     """
     if base == UNIFORM:

@@ -34,7 +34,7 @@ STATISTICS = np.dtype(
 """Counters of sampled and changed variables."""
 
 FRAGMENT = np.dtype([("high", np.uint64), ("low", np.uint64), ("label", np.uint64), ("log_base", np.float64)])
-"""Fragment of an option: key, root label, ln P0."""
+"""Fragment of an option: its key (`high`, `low`), its root label, and ln P0 (`log_base`)."""
 
 
 class TreeSpace(NamedTuple):
@@ -42,7 +42,7 @@ class TreeSpace(NamedTuple):
 
     # SUMMARY[n] by node.
     summary: NDArray[np.void]
-    # float64[n]: ln P0 of the fragment below each node.
+    # float64[n]: ln P0 of the fragment at each node.
     log_bases: NDArray[np.float64]
     # int32[n]: parent of each node.
     parent: NDArray[np.int32]
@@ -52,7 +52,7 @@ class TreeSpace(NamedTuple):
     order: NDArray[np.int32]
     # int32[n]: nodes in sampling order.
     sampling_order: NDArray[np.int32]
-    # SUMMARY[n], float64[n]: saved summaries of a path.
+    # SUMMARY[n], float64[n]: saved summaries and ln P0 of the nodes on a path.
     saved: NDArray[np.void]
     saved_log_bases: NDArray[np.float64]
     # FRAGMENT[n+1]: fragments of an option.
@@ -257,7 +257,7 @@ _JOINED, _UPPER, _LOWER = range(3)
 
 @njit_inline
 def _log_odds(present, context):
-    """Return ln(P(upper) P(lower) / P(joined)) given counts without the current fragments."""
+    """Return ln(P(upper) P(lower) / P(joined)). Counts must exclude the current fragments."""
     labels, table, option = context.labels, context.table, context.space.option
     joined, upper, lower = option[_JOINED], option[_UPPER], option[_LOWER]
     # The joined and the upper fragment have the same root.
@@ -325,7 +325,10 @@ def _draw(log_weights, size, u):
 
 @njit
 def sample_edge(v, u, temperature, context):
-    """Sample the edge of v by P times density factor [CFGŠ14 eq. 6]. Returns False if a count fell below 0."""
+    """Sample the edge of v. The weight of an edge is P times the density factor [CFGŠ14 eq. 6].
+
+    Returns False if a count fell below 0.
+    """
     view, space = context.tree, context.space
     present = np.int64(view.edge[v])
     edges = np.int64(view.node[v]["degree"])
@@ -391,7 +394,7 @@ _STRENGTHS, _EXPANSIONS = 1, 2
 
 
 class FragmentUses(NamedTuple):
-    """Distinct fragments in use: root label int32, use count int64, and ln P0 float64."""
+    """Distinct fragments in use. Each has a root label (int32), a use count (int64) and ln P0 (float64)."""
 
     label: NDArray[np.int32]
     uses: NDArray[np.int64]
@@ -399,9 +402,10 @@ class FragmentUses(NamedTuple):
 
 
 class BaseDraws(NamedTuple):
-    """Numbers of expansions and stops in all base draws, by label: `expanded`, `stopped` int64[L].
+    """Numbers of expansions and stops in all base draws.
 
-    If `drawn` is False, both stay 0. `random` is the stream for sampling numbers of tables.
+    `expanded` and `stopped` int64[L] are by label. They stay 0 if `drawn` is False. `random` is the stream for sampling
+    numbers of tables.
     """
 
     expanded: NDArray[np.int64]
@@ -412,7 +416,7 @@ class BaseDraws(NamedTuple):
 
 @njit
 def _add_decisions(v, context, tables, draws):
-    """Count the expansions and stops below the root of v's fragment `tables` times, by label."""
+    """Add `tables` to the count of each expansion and stop below the root of v's fragment, by label."""
     view, stack = context.tree, context.space.stack
     stack[0] = v
     depth = 1
@@ -477,7 +481,7 @@ def _list_fragments(batch, state, model, space, seen, draws, fragments):
 def _collect_fragments(
     batch: Batch, state: TreeState, model: TreeModel, space: TreeSpace, random: np.uint64 | None
 ) -> tuple[FragmentUses, BaseDraws]:
-    """Return the distinct fragments, and the expansions and stops by label (0 if `random` is None)."""
+    """Return the distinct fragments, and the numbers of expansions and stops by label (0 if `random` is None)."""
     rules, labels = state.table.rule_types, len(state.labels.strength)
     fragments = FragmentUses(np.empty(rules, np.int32), np.empty(rules, np.int64), np.empty(rules))
     stream_ = np.uint64(0) if random is None else random

@@ -5,9 +5,9 @@ that agree. It adds their expectations (soft counts), and samples a derivation f
 counts over many steps converges to the exact expectations. The results of a mask are cached, with several derivations
 sampled from its chart. When the mask recurs, the next unused derivation is taken.
 
-*Start.* The variables that the cheap model prefers may not all be positive together. If some are excluded, they are in
-doubt. Variables that the cheap model doubts given the excluded variables are also in doubt. The start depends on the
-grammar and the cheap model, never on a sampled derivation.
+*Start.* If no derivation has all variables positive that the cheap model prefers, some of them are excluded. With two
+chains, the excluded variables are then in doubt. So are variables that the cheap model doubts given the exclusions. The
+start depends on the grammar and the cheap model, never on a sampled derivation.
 
 *Means.* Each mask yields the total weight of the derivations that it keeps. Masks of one selection keep disjoint sets,
 so their weights add up. The share of all derivations that they keep is estimated from derivations sampled under other
@@ -41,19 +41,20 @@ class Pruned(NamedTuple):
 
     # float64[K]: expected features.
     features: NDArray[np.float64]
-    # Natural log of the total weight of kept derivations.
+    # Natural log of the total weight of the derivations that the mask keeps.
     log_total: float
     # Number of edges of the chart, 0 for cached results.
     edges: int
-    # bool[V] as bytes: the selected variables, and the positive ones among them.
+    # bool[V] as bytes: True for selected variables.
     selection: bytes
+    # bool[V] as bytes: True for selected variables that are positive.
     positive: bytes
     # bool[N, V]: values of all variables in derivations sampled from the chart.
     drawn: NDArray[np.bool_]
 
 
 class Selection(NamedTuple):
-    """Masks of one selection by their positive variables, and number of steps with the selection."""
+    """Masks of one selection, with `Pruned.positive` as keys. `times` is the number of steps with the selection."""
 
     masks: dict[bytes, Pruned]
     times: int
@@ -72,7 +73,10 @@ class Selection(NamedTuple):
 
 
 class Cover(NamedTuple):
-    """Weight of derivations under the masks of a selection: natural log, and estimated share of the total weight."""
+    """Weight of all derivations under the masks of a selection.
+
+    `log_total` is its natural log, `share` the estimated share of the total weight of all derivations.
+    """
 
     log_total: float
     share: float
@@ -90,8 +94,9 @@ def selections(steps: Sequence[Pruned]) -> dict[bytes, Selection]:
 def cover(steps: Sequence[Pruned]) -> Cover:
     """Return the cover of the selection whose masks keep the most weight.
 
-    The share is the fraction of derivations sampled under other selections that these masks keep, with 1/2 added to the
-    number of kept derivations and 1/2 to the rest. Without other selections, each step counts as one kept derivation.
+    The share is estimated from derivations sampled under other selections: the fraction that these masks keep. 1/2 is
+    added to the number of kept derivations and 1/2 to the rest. If all steps have this selection, each step counts as
+    one kept derivation.
     """
     distinct = selections(steps)
     best = max(distinct, key=lambda selection: distinct[selection].log_total)
@@ -107,7 +112,7 @@ def cover(steps: Sequence[Pruned]) -> Cover:
 
 
 def weighted_mean(steps: Sequence[Pruned]) -> NDArray[np.float64]:
-    """Return expected features, float64[K], from all masks.
+    """Return the weighted mean of the expected features of all masks, float64[K].
 
     Each mask of a selection counts once, with the weight that it keeps, even if the chain visited it several times.
     Selections are weighted by their number of steps, and by the inverse square of the share that they do not keep,
@@ -122,7 +127,11 @@ def weighted_mean(steps: Sequence[Pruned]) -> NDArray[np.float64]:
 
 
 class ChainStart(NamedTuple):
-    """Positive variables bool[V] at the start of each chain, doubts float64[V] or None, and number of edges built."""
+    """Start of the chains.
+
+    `positive` has the positive variables bool[V] of each chain, `doubts` is float64[V] or None, and `edges` is the
+    number of edges built.
+    """
 
     positive: list[NDArray[np.bool_]]
     doubts: NDArray[np.float64] | None
@@ -130,7 +139,7 @@ class ChainStart(NamedTuple):
 
 
 class _Trials:
-    """Charts with some variables forced to be positive, with total weights and numbers of edges."""
+    """Total weights and numbers of edges of charts in which some variables are forced to be positive."""
 
     def __init__(self, system: PairSystem) -> None:
         self._system = system
@@ -167,8 +176,8 @@ def two_starts(system: PairSystem) -> ChainStart:
     """Return the starts of two chains: the start of `one_start`, and the best start with one variable exchanged.
 
     The second start has the largest total weight. It equals the first start if no exchange increases the weight.
-    Doubts are the maximum of three: with all variables, without the variables excluded from the first start, and
-    without the variables excluded from the second start.
+    The doubt of a variable is the maximum of three: without conditions, given the negative variables of the first
+    start, and given the negative variables of the second start.
     """
     trials = _Trials(system)
     doubts = system.doubts()
@@ -198,7 +207,7 @@ def _find_start(system: PairSystem, trials: _Trials, doubts: NDArray[np.float64]
         left = np.flatnonzero(positive)
         excluded.append(int(left[np.argmax(conflict[left])]))
         positive[excluded[-1]] = False
-    # Skip the variable that was excluded last, which cannot be added back.
+    # Skip the variable that was excluded last, because it cannot be added back.
     for variable in sorted(excluded[:-1], key=lambda one: doubt[one]):
         positive[variable] = True
         positive[variable] = trials.total(positive) > 0
@@ -210,7 +219,7 @@ _MAX_CACHE_BYTES = 1 << 26
 
 
 class PruningState(NamedTuple):
-    """State of C chains: selected variables bool[V], and values in the last derivations bool[C, V]."""
+    """State of C chains: `selected` variables bool[V], and values `assigned` bool[C, V] in the last derivations."""
 
     selected: NDArray[np.bool_]
     assigned: NDArray[np.bool_]
@@ -219,10 +228,10 @@ class PruningState(NamedTuple):
 class PruningKernel:
     """Randomized pruning of one chart with 1 or 2 chains. Random streams have the key (seed, `number`).
 
-    Use one chain for few masks and two chains for many. Two chains share selections, so that the weights that their
+    Use one chain for a few masks, and two chains for many. Two chains share selections, so that the weights that their
     masks keep can be compared. They start from different masks if `two_starts` finds two. They free more variables at
-    some steps, and if more variables are in doubt. Each sampled derivation is used once, so the chain has
-    the same distribution as without a cache.
+    some steps, and if more variables are in doubt. Each sampled derivation is used only once, so the cache does not
+    change the distribution of the chain.
     """
 
     def __init__(self, system: PairSystem, number: int = 0, chains: int = 1) -> None:
@@ -272,13 +281,13 @@ class PruningKernel:
         return PruningState(selected, np.array([values for values, _ in found])), [pruned for _, pruned in found]
 
     def _key(self, key: int, plan: int, use: int) -> Key:
-        """Return the key of a random stream. `use` is a chain, or the number of chains for the selection."""
+        """Return the key of the stream of chain `use`, or of the selection if `use` is the number of chains."""
         return Key(key, self._number, (self._chains + 1) * plan + use)
 
     def _masked(
         self, selected: NDArray[np.bool_], assigned: NDArray[np.bool_], key: Key
     ) -> tuple[NDArray[np.bool_], Pruned]:
-        """Return values of all variables in a derivation sampled under the mask, and results of the mask."""
+        """Sample a derivation under the mask. Returns the values of all its variables, and the results of the mask."""
         mask = selected.tobytes(), (selected & assigned).tobytes()
         cached, unused = self._cache.get(mask, (None, []))
         if cached is not None and unused:

@@ -1,10 +1,10 @@
 """Selection chain: the variables that the next mask fixes [BPK09 §3.2].
 
 With rules of up to b nonterminals, about b / (b + 1) of the variables are selected: two thirds with binary rules, as in
-the paper. Without a cheap model, each step selects all free variables and enough of the selected ones. With a cheap
+the paper. Without a cheap model, each step selects all free variables and some of the selected ones. With a cheap
 model, each step frees random variables, doubtful ones more often. A long chain frees as many variables as are in doubt,
-and more at some steps. A step depends on its number, the selection and the cheap model. It never depends on the
-assignment, since the chain would then not converge to the right distribution.
+and more at some steps. A step depends on its number, the selection and the cheap model. If it depended on the
+assignment, the chain would not converge to the right distribution.
 """
 
 from math import ceil
@@ -17,7 +17,7 @@ from hierogram.samplers.compiled.jit import njit, njit_allocating
 from hierogram.samplers.compiled.streams import advance, stream, uniform
 
 _WIDE = 4
-"""Period of wide steps of a long chain, which reach derivations that differ in more variables."""
+"""Every fourth step of a long chain is wide: it can reach derivations that differ in more variables."""
 _WIDEST = 8
 """First step that frees most variables. It is repeated at doubled step numbers."""
 
@@ -25,8 +25,8 @@ _WIDEST = 8
 def selected_size(variables: int, branching: int) -> int:
     """Return the number of selected variables for rules of up to `branching` nonterminals.
 
-    The share is branching / (branching + 1), rounded, at least half. At least two of four or more variables are free,
-    because a free variable cannot change if it must change together with another one.
+    It is the share branching / (branching + 1) of all variables, rounded, but at least half of them. If there are four
+    or more variables, at least two are free, because some variables can only change together with another one.
     """
     if variables < 2:
         return 0
@@ -37,10 +37,13 @@ def selected_size(variables: int, branching: int) -> int:
 def free_size(doubts: NDArray[np.float64], branching: int, plan: int) -> int:
     """Return the number of variables that step `plan` of a long chain frees, given `doubts` float64[V].
 
-    It is the expected number of errors of the cheap model, the sum of doubts rounded up. It is at most half of all
-    variables, and at least the number that `selected_size` frees. Wide steps free one more, at least 1.5 times the
-    minimum and at most two thirds. Steps 8, 16, 32 and so on free at least seven tenths. At least one of two or more
-    variables is selected.
+    - Most steps free the expected number of errors of the cheap model: the sum of doubts, rounded up. They free at most
+      half of all variables, but no fewer than `selected_size` leaves free.
+    - Wide steps free one more than this number. They free at most two thirds of all variables, but no fewer than 1.5
+      times the minimum of other steps.
+    - Steps 8, 16, 32 and so on free at least seven tenths.
+
+    If there are two or more variables, at least one remains selected.
     """
     variables = len(doubts)
     if variables < 2:
@@ -95,7 +98,7 @@ def doubtful_selection(doubts: NDArray[np.float64], free: int, key: Key) -> NDAr
 
 
 def long_selection(doubts: NDArray[np.float64], branching: int, plan: int, key: Key) -> NDArray[np.bool_]:
-    """Return the selection of step `plan`, bool[V]. The first wide step frees the most doubtful."""
+    """Return the selection of step `plan`, bool[V]. The first wide step frees the most doubtful variables."""
     free = free_size(doubts, branching, plan)
     if plan != _WIDE:
         return doubtful_selection(doubts, free, key)

@@ -3,8 +3,8 @@
 A variable is positive if one rule emits two given words. A selection and an assignment make a mask [BPK09 Algorithm 2].
 
 The doubt of a variable is the probability, under a cheap model, that the words are not linked. In this model, each word
-has at most one link, links may cross, and a set of links has the product of its emission weights and the null weights
-of unlinked words as weight. Probabilities are computed by sum-product message passing between words [Pearl 1988;
+has at most one link, and links may cross. The weight of a set of links is the product of their emission weights and of
+the null weights of unlinked words. Probabilities are computed by sum-product message passing between words [Pearl 1988;
 Huang & Jebara 2009]. They are exact if words and emissions form a tree, and approximate otherwise.
 """
 
@@ -19,14 +19,14 @@ from hierogram.samplers.compiled.jit import njit, njit_allocating
 _ROUNDS = 20
 """Number of rounds of messages in both directions."""
 _SMALLEST = 1e-100
-"""Lower bound of sums, since a word may have no other emission."""
+"""Lower bound of sums, because a sum is 0 if a word has no other emission."""
 
 
 @njit_allocating
 def unlinked_probabilities(pairs, source_nulls, target_nulls):
     """Return the probability that two words are not linked, float64[n, m], given linear weights."""
     n, m = pairs.shape
-    # The message from a word to another one is the inverse weight of all alternatives to their link.
+    # The message from one word to another is 1 / (total weight of all alternatives to their link).
     from_source, from_target = np.empty((n, m)), np.empty((n, m))
     for x in range(m):
         total = target_nulls[x]
@@ -46,7 +46,7 @@ def unlinked_probabilities(pairs, source_nulls, target_nulls):
 
 @njit
 def _send(pairs, alone, received, sent):
-    """Fill `sent` float64[n, m]: the inverse weight of no link or a link to any other word."""
+    """Fill `sent[i, x]` with 1 / (weight of word i without a link + weights of its links to words other than x)."""
     n, m = pairs.shape
     for i in range(n):
         before = alone[i]
@@ -70,7 +70,7 @@ _DRAWS = 16
 class PairSystem:
     """Chart to be pruned. Each graph overwrites the previous graph.
 
-    `links` int32[V, 2] are the source and target positions of the variables, and `max_edges` is as in `PairBuilder`.
+    `links` int32[V, 2] has the source and target position of each variable. A graph has up to `max_edges` edges.
     `branching` is the maximum number of nonterminals of a rule without words, at least 2. Features are the expected
     emissions of word pairs (row by row) and null words, and uses of rules. `log_scale` is the natural log of the common
     factor of all weights of derivations.
@@ -112,7 +112,7 @@ class PairSystem:
         return np.concatenate([emissions.links.ravel(), emissions.source_nulls, emissions.target_nulls, uses])
 
     def preferred(self) -> NDArray[np.bool_]:
-        """Return True for links about as probable as the best emission of each word, bool[V]."""
+        """Return True for links with a weight of at least `_MIN_PREFERRED` times the best of both words, bool[V]."""
         if not self.variables:
             return np.ones(0, np.bool_)
         pairs = self.words.pairs
@@ -121,7 +121,7 @@ class PairSystem:
         return np.asarray(pairs[i, x] >= _MIN_PREFERRED * best, np.bool_)
 
     def doubts(self, without: NDArray[np.bool_] | None = None) -> NDArray[np.float64] | None:
-        """Return the probability under the cheap model that each variable is negative, float64[V] > 0.
+        """Return the doubt of each variable plus `_MIN_DOUBT`, float64[V].
 
         The variables in `without`, bool[V], are known to be negative.
         """
