@@ -21,7 +21,7 @@ class TextColumn(NamedTuple):
 
 
 def column_from_lines(lines: NDArray[np.uint8]) -> TextColumn:
-    """Convert UTF-8 lines, each of which ends with a line feed, to a column of texts."""
+    """Convert UTF-8 lines to a column of texts. Every line must end with a line feed."""
     is_end = lines == _LINE_FEED
     ends = np.flatnonzero(is_end)
     return TextColumn(lines[~is_end], np.append(0, ends - np.arange(len(ends))))

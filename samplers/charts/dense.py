@@ -1029,8 +1029,8 @@ def sum_piece(chosen, number, sides, words, piece, base, null, joint, work):
     """Sum over all derivations of a piece by the first `number` chosen rules and the base.
 
     Returns the sum (-1 if memory for matches is too small) and the expected number of words that the base emits. Adds
-    the expected number of times that one rule emits each word pair to `joint`. There are no expectations if the sum
-    is outside `MIN_TOTAL` to `MAX_TOTAL`. `base` comes from `add_joins`, `null` float64[m] is scratch memory.
+    the expected number of times that one rule emits each word pair to `joint`. Expectations are only computed if the
+    sum is between `MIN_TOTAL` and `MAX_TOTAL`. `base` comes from `add_joins`, `null` float64[m] is scratch memory.
     """
     if not _match_all(chosen, number, sides, words, piece, work):
         return -1.0, 0.0

@@ -72,7 +72,7 @@ def _append_word(task, chart, word, joined):
 
 @njit_inline
 def _append_item(task, chart, item, joined):
-    """Append the words of an item, of which only the open words are scored again."""
+    """Append the words of an item. Only its open words are scored again."""
     stored = chart.items[item]
     size, state, closed, closed_log10, open_log10 = joined
     if size == 0 and not closed:

@@ -1,6 +1,6 @@
 """Local Gibbs sampler of ITG derivations [BC10 §3; Blunsom et al. 2009] (docs/model.md, section 7).
 
-A move selects up to three subtrees (pieces) below a node: its children, one of which is replaced by its own children.
+A move selects up to three subtrees (pieces) below a node: one of its children, and both children of the other child.
 The rules above the pieces are resampled among all derivations of the pieces. The words of pieces that are leaves may be
 emitted differently, singly or in phrases.
 """

@@ -1,6 +1,6 @@
 """Events about frequent rules, appended at the end of the transaction that changes the rules.
 
-A rule is reported when it becomes frequent, when it is no longer frequent, and when its expected uses have changed
+A rule is reported when it becomes frequent, when it becomes rare again, and when its expected uses have changed
 since the last report by more than twice the error (as in the view `rule_changes`) and by more than a tenth. A slow
 change is therefore reported step by step, and noise is not reported.
 """
@@ -20,7 +20,7 @@ from hierogram.storage.schema.tables import reported_rules
 ADDED_USES = 8
 """Minimum expected uses of a frequent rule."""
 REMOVED_USES = 4
-"""Expected uses below which a rule is no longer frequent: less than `ADDED_USES`, so that rules do not oscillate."""
+"""A frequent rule becomes rare below this number of expected uses. Less than `ADDED_USES`, to avoid oscillation."""
 MIN_STANDARD_ERRORS = 2.0
 MIN_RELATIVE_CHANGE = 0.1
 MAX_EVENTS = 500

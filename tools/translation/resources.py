@@ -233,7 +233,7 @@ class GrammarFollower:
         self._short_pause_until = ended + _SHORT_PAUSE_FACTOR * (ended - started)
 
     def _show(self, read: StoreGrammar, derived: int, instead_of: StoreGrammar | None = None) -> None:
-        """Switch to a newly read grammar, unless `instead_of` is no longer the current grammar."""
+        """Switch to a newly read grammar. If `instead_of` is given, it must still be the current grammar."""
         translator = self.resources.translator(read.grammar)
         with self._showing:
             if instead_of in (None, self._read):

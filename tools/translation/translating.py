@@ -55,7 +55,7 @@ class DecodedPart:
     """Decoded part of a sentence. `own` contains target words that are not in the grammar.
 
     `starts` contains the first source word of each position, and the end of the last position. A compound has several
-    positions, of which only the first contains the word. If the grammar has parts of words, positions and `tokens` are
+    positions, and its first position contains the word. If the grammar has parts of words, positions and `tokens` are
     parts, but `texts` and `source_words` are whole words.
     """
 
@@ -379,7 +379,7 @@ class Translator:
         if UNKNOWN_SYMBOL not in numbers or isinstance(segmenter, SubwordSegmenter):
             return parts, numbers
         if isinstance(segmenter, CompoundSegmenter) and len(parts) > 1:
-            # Translate an unknown part of a compound like the known word of which it is a form.
+            # Use the known form of each unknown part of a compound.
             numbers = [
                 self._substitutes.known.get(segmenter.known_word(part), UNKNOWN_SYMBOL)
                 if number == UNKNOWN_SYMBOL

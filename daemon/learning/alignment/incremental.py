@@ -303,7 +303,7 @@ def align_pending(store: Store, threads: int | None = None, report: Steps | None
 
 
 def is_material_change(old: str, new: str) -> bool:
-    """Check if two alignments differ so much that the derivation must restart."""
+    """Check if the difference between two alignments requires a new derivation."""
     before, after = set(old.split(" ")), set(new.split(" "))
     return len(before ^ after) > MIN_MATERIAL_CHANGE * len(before | after)
 

@@ -101,7 +101,7 @@ def make_problem(request: Request, error: Exception) -> ProblemError:
             if status == HTTPStatus.NOT_FOUND and not path.startswith(API_PREFIXES):
                 detail = f"page {path} not found"
             elif status == HTTPStatus.METHOD_NOT_ALLOWED and path.startswith(API_PREFIXES):
-                # Take all methods of the path from the document, because the error contains those of one route only.
+                # List the methods from the OpenAPI document, because the error contains the methods of only one route.
                 headers["Allow"] = ", ".join(methods_at(request.app.openapi(), path)) or headers.get("Allow", "GET")
             return ProblemError(status, detail, headers)
     detail = f"internal error ({type(error).__name__}); see the log of the daemon"

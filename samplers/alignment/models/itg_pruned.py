@@ -44,7 +44,8 @@ def words_of_pair(batch: ItgBatch, pair: int) -> tuple[NDArray[np.int32], NDArra
 class LinkedPairs(NamedTuple):
     """Sentence pairs, their Model 1, and their one-to-one `links`.
 
-    `type_links` counts the links of each type of word pair, `source_links` and `target_links` those of each word.
+    `type_links` has the number of links of each type of word pair. `source_links` and `target_links` have the number of
+    links of each word.
     """
 
     batch: ItgBatch

@@ -393,7 +393,7 @@ def accept(
 
 
 def slice_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, shape: float, key: tuple[int, int]) -> Tree:
-    """Resample a pair's tree by the slice sampler. `counts` are those of all other pairs; `key` is seed and sweep."""
+    """Resample a pair's tree by the slice sampler. `counts` has all other pairs; `key` is seed and sweep."""
     n, m = map(len, corpus.pairs[pair])
     visit = Stream(key[0], pair, key[1]).state
     weight = weights_of(corpus, counts, pair)

@@ -114,7 +114,7 @@ def test_rules_of_new_pairs_are_added_at_once_with_their_features(
     assert {rule: grown[rule] for rule in before} == before
     new = {rule: values for rule, values in grown.items() if rule not in before}
     assert new.keys() >= {("zut", "darn"), ("zut", "shucks"), ("zap", "house")}
-    # Features equal those of a full reload, except for compositions, which wait for it.
+    # A full reload without compositions gives the same features.
     whole = features_of(reload_grammar(learned, min_expected=None))
     for rule, values in new.items():
         for name, value in values.items():

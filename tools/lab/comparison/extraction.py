@@ -33,7 +33,7 @@ PHRASE_WORDS = 10
 MASS_UNIT = 1 << 32
 """Mass of one initial phrase. It is an integer, so that sums do not depend on the order of additions."""
 FIRST_NONTERMINAL, SECOND_NONTERMINAL, FIRST_WORD = 1, 2, 3
-"""Symbols of a row: 0 is no symbol, FIRST_WORD + w is word number w."""
+"""Symbols of a row: 0 is padding, FIRST_WORD + w is word number w."""
 
 _HASH_BITS = np.uint64(0xFFFFFFFF00000000)
 _ENTRY_BITS = np.uint64(0xFFFFFFFF)
