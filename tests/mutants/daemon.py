@@ -281,8 +281,15 @@ DAEMON_FAULTS = (
         "compositions have no links",
         "daemon/exports/loading.py",
         "SELECT source, target, alignment, composed AS uses",
-        "SELECT source, target, alignment, 0 AS uses",
+        "SELECT source, target, '' AS alignment, composed AS uses",
         (_EXPORTING, "-k", "translation_weights"),
+    ),
+    Fault(
+        "uses in compositions do not count for the links",
+        "daemon/exports/loading.py",
+        "SELECT source, target, alignment, composed AS uses",
+        "SELECT source, target, alignment, 0 AS uses",
+        ("tests/daemon/exports/test_scratch.py", "-k", "uses_in_compositions"),
     ),
     Fault(
         "a rule has the links of its rarest form",

@@ -116,3 +116,15 @@ def test_a_rule_has_the_links_of_its_most_frequent_form(tmp_path: Path) -> None:
         link_rules(database)
         [rows] = list(database.row_blocks("SELECT source, alignment, uses FROM rules ORDER BY source"))
     assert rows == [("a b", "0-0 1-1", 7), ("c", "", 7), ("d", "", 7), ("d e", "0-0", 7), ("f", "", 7)]
+
+
+def test_uses_in_compositions_count_for_the_links(tmp_path: Path) -> None:
+    with scratch(tmp_path) as database:
+        database.run("CREATE TABLE loaded AS SELECT 'a b' AS source, 'x y' AS target, 7 AS uses")
+        database.run("CREATE VIEW rules AS SELECT rowid AS id, *, '' AS alignment FROM loaded")
+        database.run("CREATE TABLE composed AS SELECT 'a b' AS source, 'x y' AS target")
+        block = ["a b\na b", "x y\nx y", "0-0 1-1\n0-1 1-0", "0\n0", "1\n5"]
+        database.load("inner_uses", LINKED_COLUMNS, iter([(2, block)]))
+        link_rules(database, composed=True)
+        [[(alignment,)]] = list(database.row_blocks("SELECT alignment FROM rules"))
+    assert alignment == "0-1 1-0"
