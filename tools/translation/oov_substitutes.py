@@ -1,12 +1,14 @@
 """Substitutes for unknown words: the parts of a compound, or a known word with similar spelling.
 
-A compound of known words is standalone by its parts, see `compounds`. Most other unknown words are inflected forms of
-known words, or are capitalized because they begin a sentence. They are replaced by the known word with the most similar
-spelling. Names are not replaced, since a similar name is another name. If the language capitalizes nouns, a capitalized
-word may be a noun or a name. It is replaced by another capitalized word if only their endings differ and the other word
-is not a name. A word is a name if the target language has the same word.
+An unknown word that differs from a known word only in capital letters or accents is replaced by it (*καὶ* by *καί*). A
+compound of known words is replaced by its parts, see `compounds`. Most other unknown words are inflected forms of known
+words. They are replaced by the known word with the most similar spelling. Names are not replaced, since a similar name
+is another name. If the language capitalizes nouns, a capitalized word may be a noun or a name. It is replaced by
+another capitalized word if only their endings differ and the other word is not a name. A word is a name if the target
+language has the same word.
 """
 
+import unicodedata
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
@@ -33,6 +35,18 @@ def shared_letters(first: str, second: str) -> int:
     return before + _shared_beginning(first[: -longest - 1 : -1], second[: -longest - 1 : -1])
 
 
+def remove_accents(word: str) -> str:
+    """Remove accents, Hebrew points and Arabic vowel marks. Marks that are letters of a script, such as ु, are kept."""
+    marked = unicodedata.normalize("NFD", word)
+    bare = "".join(letter for letter in marked if not _is_accent(unicodedata.combining(letter)))
+    return unicodedata.normalize("NFC", bare)
+
+
+def _is_accent(combining_class: int) -> bool:
+    """Check for a class of points and vowel marks (10 to 36), or of marks beside letters (200 and above)."""
+    return 10 <= combining_class <= 36 or combining_class >= 200
+
+
 class SubstituteFinder:
     """Index of known words that replace unknown words. Thread-safe."""
 
@@ -50,6 +64,7 @@ class SubstituteFinder:
         self._target_words = target_words
         self._min_similarity = oov_similarity
         self._folded: dict[str, str] = {}
+        self._accented: dict[str, str] = {}
         self._alike: dict[str, list[str]] = defaultdict(list)
         for word, number in numbers.items():
             is_word = any(map(str.isalpha, word)) and not any(map(str.isdigit, word)) and not is_part(word)
@@ -58,8 +73,12 @@ class SubstituteFinder:
                 # Prefer the lowercase form, which is usually more frequent.
                 if folded not in self._folded or word == folded:
                     self._folded[folded] = word
-        self._compounds = CompoundSplitter({small: frequencies[numbers[word]] for small, word in self._folded.items()})
-        for folded in self._folded if oov_similarity else ():
+        counts = {folded: frequencies[numbers[word]] for folded, word in self._folded.items()}
+        self._compounds = CompoundSplitter(counts)
+        # In order of frequency, so that the most frequent of several words replaces words with other accents.
+        for folded in sorted(counts, key=counts.__getitem__) if oov_similarity else ():
+            if not folded.isascii():
+                self._accented[remove_accents(folded)] = folded
             if len(folded) >= _MIN_SHARED_LETTERS:
                 for key in {f"{folded[:_AFFIX]}-", f"-{folded[-_AFFIX:]}"}:
                     self._alike[key].append(folded)
@@ -70,8 +89,11 @@ class SubstituteFinder:
     def find(self, word: str, before: str = "") -> tuple[int, ...]:
         """Return the numbers of the known words that replace an unknown word after the word `before`, or ()."""
         folded = self._casing.lower(word)
-        if self._min_similarity and folded in self._folded:
-            return (self.known[folded],)
+        if self._min_similarity:
+            bare = remove_accents(folded)
+            for same in (folded, bare, self._accented.get(bare, bare)):
+                if same in self.known:
+                    return (self.known[same],)
         # A capital marks a noun or a name only within a sentence, that is, after a word or a comma.
         noun = first_cased(word).isupper() and (before == "," or any(map(str.isalnum, before)))
         if noun and (not self._casing.nouns or word in self._target_words):

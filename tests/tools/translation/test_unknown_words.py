@@ -75,6 +75,29 @@ def test_a_german_noun_replaces_a_noun_with_another_ending(word: str, known: str
     assert SubstituteFinder(numbers, {0}, [1], 0.75).find("Häusern", "der") == ()
 
 
+@pytest.mark.parametrize(
+    ("word", "known"),
+    [
+        ("καὶ", "καί"),
+        ("ΚΑῚ", "καί"),
+        ("ο", "ὁ"),
+        ("nino", "niño"),
+        ("señor", "senor"),
+        ("כָּתַב", "כתב"),
+        ("كَتَبَ", "كتب"),
+        ("eleve", "élève"),
+        ("सुन", None),
+        ("ขา", None),
+    ],
+)
+def test_a_known_word_replaces_a_word_with_other_accents(word: str, known: str | None) -> None:
+    by_frequency = ["सन", "ข่า", "كتب", "כתב", "senor", "niño", "ὅ", "ὁ", "καί", "élevé", "élève"]
+    numbers = {word: number for number, word in enumerate(by_frequency)}
+    for similarity, expected in ((0.75, known), (0.0, None)):
+        finder = SubstituteFinder(numbers, {*numbers.values()}, range(len(numbers)), similarity)
+        assert [by_frequency[number] for number in finder.find(word)] == ([expected] if expected else [])
+
+
 @pytest.mark.parametrize("oov_similarity", [0.0, 0.75])
 @pytest.mark.parametrize(
     ("word", "known"),
