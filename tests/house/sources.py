@@ -17,7 +17,7 @@ class Import(NamedTuple):
     name: str
     """Full name, such as `hierogram.storage.store.Store` or `numpy`."""
     typing_only: bool
-    """Whether it is under `if TYPE_CHECKING:`."""
+    """True if it is under `if TYPE_CHECKING:`."""
 
 
 @cache
@@ -37,7 +37,7 @@ def part(path: Path) -> str:
 
 
 def dotted(path: Path) -> str:
-    """Return the dotted name of a module, such as `hierogram.storage.store`; for an `__init__`, the package's name."""
+    """Return the dotted name of a module, such as `hierogram.storage.store`, or of the package of an `__init__`."""
     name = ".".join(("hierogram", *path.relative_to(ROOT).with_suffix("").parts))
     return name.removesuffix(".__init__")
 
@@ -99,7 +99,7 @@ def module_at(steps: list[str]) -> Path | None:
     return None
 
 
-def circles(edges: dict[str, set[str]]) -> list[list[str]]:
+def cycles(edges: dict[str, set[str]]) -> list[list[str]]:
     """Return groups of two or more nodes that reach each other, and nodes that reach themselves."""
     reached = {node: reach(node, edges) for node in edges}
     groups = {

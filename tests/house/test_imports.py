@@ -1,4 +1,4 @@
-"""Allowed third-party imports; read-only commands load no compiler."""
+"""Only allowed packages are imported, and common commands load no compiler."""
 
 import subprocess
 import sys
@@ -18,10 +18,10 @@ def misplaced(path: Path) -> Iterator[str]:
     for name, *_ in imports(tree(path)):
         top = name.partition(".")[0]
         if top in PARTS:
-            yield f"imports {name}: say hierogram.{name}"
+            yield f"imports {name}: import hierogram.{name} instead"
         # `compiled` wraps numba and is not a sampler: it keeps compiled code in a folder.
         if part(path) == "samplers" and path.parent.name != "compiled" and top in SAMPLERS_DO_WITHOUT:
-            yield f"samplers do without {name}"
+            yield f"samplers must not import {name}"
         if top == "numba" and path.parent.name != "compiled":
             yield "only samplers/compiled imports numba"
 
@@ -44,12 +44,12 @@ def loaded_by(*commands: list[str]) -> set[str]:
     return set(ran.stdout.splitlines()[-1].removeprefix("loaded: ").split())
 
 
-def test_help_loads_almost_nothing() -> None:
+def test_help_loads_no_compiler_or_database() -> None:
     loaded = loaded_by(["--help"], ["learn", "--help"], ["demo", "--help"])
     assert not loaded & {"numba", "numpy", "sqlalchemy", "alembic", "zstandard", "psycopg"}
 
 
-def test_read_only_commands_need_no_compiler(tmp_path: Path) -> None:
+def test_ingest_and_export_load_no_compiler(tmp_path: Path) -> None:
     corpus, learned = tmp_path / "corpus", tmp_path / "learned.db"
     corpus.write_text("a ||| b ||| 0-0\n")
     with open_store(str(learned), create=True) as opened:

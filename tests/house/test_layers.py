@@ -4,11 +4,11 @@ import ast
 import re
 from pathlib import Path
 
-from tests.house.layers import LAYERS, allowed, floor, rows
-from tests.house.sources import ROOT, circles, dotted, imported, imports, modules, named, tree
+from tests.house.layers import LAYERS, allowed, row_of, rows
+from tests.house.sources import ROOT, cycles, dotted, imported, imports, modules, named, tree
 
 
-def placed() -> list[Path]:
+def layered_modules() -> list[Path]:
     """Return the modules that contain code. An empty `__init__` of a part belongs to no layer."""
     return [path for path in modules() if path.name != "__init__.py" or path.parent.parent != ROOT]
 
@@ -18,7 +18,7 @@ GUIDE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
 def test_every_folder_has_a_row() -> None:
-    found = {floor(path) for path in placed()}
+    found = {row_of(path) for path in layered_modules()}
     declared = set(rows(LAYERS))
     assert not found - declared, "add a row to layers.toml for this folder"
     assert not declared - found, "this folder has no modules: delete its row from layers.toml"
@@ -32,20 +32,20 @@ def test_every_row_names_folders_above_it() -> None:
             assert any(f"{other}/".startswith(f"{name}/") for other in reached), f"{folder}: {name} is not above it"
 
 
-def test_imports_go_down() -> None:
+def test_imports_follow_the_layers() -> None:
     may = allowed(rows(LAYERS))
     upward = [
         f"{path.relative_to(ROOT)} imports {other.relative_to(ROOT)}"
-        for path in placed()
+        for path in layered_modules()
         for other in imported(path)
         if other.parent.parent != ROOT or other.name != "__init__.py"
-        if floor(path) != floor(other) and floor(other) not in may[floor(path)]
+        if row_of(path) != row_of(other) and row_of(other) not in may[row_of(path)]
     ]
     assert not upward, "\n".join(["layers.toml does not allow:", *upward])
 
 
-def test_the_table_has_no_cycle() -> None:
-    assert not circles(allowed(rows(LAYERS)))
+def test_layers_have_no_cycle() -> None:
+    assert not cycles(allowed(rows(LAYERS)))
 
 
 def test_files_named_in_the_documents_exist() -> None:
@@ -55,19 +55,19 @@ def test_files_named_in_the_documents_exist() -> None:
     assert not [name for name in sorted(named_files) if not (ROOT / name).exists()]
 
 
-def test_the_picture_shows_every_room() -> None:
-    [picture] = re.findall(r"```text\n(.*?)```", DOCUMENT, re.DOTALL)
+def test_the_diagram_shows_every_folder() -> None:
+    [diagram] = re.findall(r"```text\n(.*?)```", DOCUMENT, re.DOTALL)
     shown: dict[str, set[str]] = {}
-    # A row begins with the name of the part, or is empty up to its rooms.
-    for part, rooms in re.findall(r"^(?:(\w+)/)? {3,}((?:\w+ {0,2})+)", picture, re.MULTILINE):
+    # A row begins with the name of the part, or with spaces where the part of the row above continues.
+    for part, folders in re.findall(r"^(?:(\w+)/)? {3,}((?:\w+ {0,2})+)", diagram, re.MULTILINE):
         if part or shown:
-            shown.setdefault(part or list(shown)[-1], set()).update(rooms.split())
+            shown.setdefault(part or list(shown)[-1], set()).update(folders.split())
     assert list(shown) == ["tools", "daemon", "storage", "samplers"]
-    for part, rooms in shown.items():
-        assert rooms == {path.parent.name for path in (ROOT / part).glob("*/__init__.py")}
+    for part, folders in shown.items():
+        assert folders == {path.parent.name for path in (ROOT / part).glob("*/__init__.py")}
 
 
-def test_names_in_the_tour_of_a_pair_exist() -> None:
+def test_names_in_the_architecture_document_exist() -> None:
     named_there = re.findall(r"`([\w/]+\.py)`((?:[:,] `[\w.]+`)*)", DOCUMENT)
     assert len(named_there) > 12
     for file, names in named_there:
@@ -79,9 +79,9 @@ def test_names_in_the_tour_of_a_pair_exist() -> None:
             assert not method or method in methods, f"{file}: {first} has no {method}"
 
 
-def test_no_import_cycles() -> None:
+def test_modules_have_no_import_cycle() -> None:
     edges = {dotted(path): {dotted(other) for other in imported(path)} for path in modules()}
-    assert not circles(edges), f"import cycles: {circles(edges)}"
+    assert not cycles(edges), f"import cycles: {cycles(edges)}"
 
 
 def test_all_forms_of_import_are_found() -> None:
@@ -106,7 +106,7 @@ def test_names_resolve_to_their_modules() -> None:
 
 
 def test_cycles_of_imports_are_found() -> None:
-    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"e"}}) == [["b", "c"], ["e"]]
+    assert cycles({"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"e"}}) == [["b", "c"], ["e"]]
 
 
 def test_tests_import_helpers_not_other_tests() -> None:

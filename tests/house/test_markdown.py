@@ -11,7 +11,7 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 
 def cells(row: str) -> int:
-    """Return the number of cells in a row; escaped bars are not separators."""
+    """Return the number of cells in a row. Escaped bars are not separators."""
     return len(re.findall(r"(?<!\\)\|", row)) - 1
 
 

@@ -2,8 +2,8 @@
 
 from tests.mutants.fault import Change, Fault
 
-_BITEXTS = ("tests/samplers/charts/test_bitexts.py", "-k", "enumeration")
-_STEP = ("tests/samplers/charts/test_pruning.py", "-k", "model_page")
+_BITEXTS = ("tests/samplers/charts/test_bitexts.py", "-k", "masked_sums")
+_STEP = ("tests/samplers/charts/test_pruning.py", "-k", "documented_algorithm")
 _PRUNING = "tests/samplers/charts/test_pruning.py"
 _AVERAGES = "tests/samplers/charts/test_averages.py"
 _DOUBTS = ("tests/samplers/charts/test_doubts.py",)
@@ -92,7 +92,7 @@ CHART_FAULTS = (
         (_PRUNING, "-k", "wide_steps"),
     ),
     Fault(
-        "every eighth step frees most variables instead of fewer and fewer",
+        "every eighth step frees most variables, instead of steps 8, 16, 32 and so on",
         "charts/pruning/selection.py",
         "plan >= _WIDEST and plan.bit_count() == 1",
         "plan % _WIDEST == 0",
@@ -117,21 +117,21 @@ CHART_FAULTS = (
         "charts/pruning/systems.py",
         "pairs[i[without], x[without]] = 0",
         "pairs[i[without], x[without]] *= 1",
-        (*_DOUBTS, "-k", "to_others"),
+        (*_DOUBTS, "-k", "absent_links"),
     ),
     Fault(
         "variables that are never preferred are not in doubt",
         "charts/pruning/chain.py",
         "system.doubts(~start)",
         "system.doubts(system.preferred() & ~start)",
-        (_START, "-k", "no_start_are"),
+        (_START, "-k", "negative_in_both_starts"),
     ),
     Fault(
         "the model of doubts ignores what the first start omits",
         "charts/pruning/chain.py",
         "for start in (positive, other):",
         "for start in (other,):",
-        (_START, "-k", "in_doubt or no_doubts"),
+        (_START, "-k", "in_doubt or no_doubts or largest_doubt"),
     ),
     Fault(
         "a remembered mask always gives the same derivation",
@@ -159,7 +159,7 @@ CHART_FAULTS = (
         "charts/pruning/chain.py",
         "(self._chains + 1) * plan + use",
         "(self._chains + 1) * plan + use * (use == self._chains)",
-        (_PRUNING, "-k", "same_stream"),
+        (_PRUNING, "-k", "random_stream"),
     ),
     Fault(
         "a word receives its own message from its partner",
@@ -183,7 +183,7 @@ CHART_FAULTS = (
         (*_DOUBTS, "-k", "without_another_choice"),
     ),
     Fault(
-        "a variable left out too early is not taken in again",
+        "a variable excluded too early is not added back",
         "charts/pruning/chain.py",
         "positive[variable] = trials.total(positive) > 0",
         "positive[variable] = False",
@@ -194,7 +194,7 @@ CHART_FAULTS = (
         "charts/pruning/chain.py",
         "if total > most:",
         "if total > 0:",
-        (_START, "-k", "best_exchange or may_be_equal"),
+        (_START, "-k", "best_variable or may_be_equal"),
     ),
     Fault(
         "only charts of starts are counted",
@@ -229,21 +229,21 @@ CHART_FAULTS = (
         "charts/pruning/chain.py",
         "if step.selection != best]",
         "if step.selection]",
-        (_AVERAGES, "-k", "drawn_elsewhere"),
+        (_AVERAGES, "-k", "other_selections"),
     ),
     Fault(
         "coverage estimates include the first steps",
         "charts/pruning/chain.py",
         "steps[len(steps) // _UNUSED_PART :]",
         "steps",
-        (_AVERAGES, "-k", "drawn_elsewhere"),
+        (_AVERAGES, "-k", "other_selections"),
     ),
     Fault(
-        "derivations are compared in all values instead of fixed ones",
+        "derivations are compared in all values instead of only fixed values",
         "charts/pruning/chain.py",
         "(values & fixed).tobytes() in masks",
         "values.tobytes() in masks",
-        (_AVERAGES, "-k", "drawn_elsewhere"),
+        (_AVERAGES, "-k", "other_selections"),
     ),
     Fault(
         "the number of selected variables ignores the size of rules",
@@ -260,11 +260,11 @@ CHART_FAULTS = (
         (_PRUNING, "-k", "larger_rules"),
     ),
     Fault(
-        "rules with words determine how charts grow",
+        "rules with given words increase the branching",
         "charts/pairs.py",
         "    arity[source_rules[rules.source >= 0]] = 0\n",
         "",
-        (_PRUNING, "-k", "determine_how_charts_grow"),
+        (_PRUNING, "-k", "branching"),
     ),
     Fault(
         "half of the selected variables remain, for any number",
@@ -282,7 +282,7 @@ CHART_FAULTS = (
         (_ALL_BISPANS,),
     ),
     Fault(
-        "soft counts are those of the previous mask",
+        "soft counts come from the previous mask",
         "charts/pruning/chain.py",
         "self._masked(selected, assigned, ",
         "self._masked(state.selected, assigned, ",
@@ -293,7 +293,7 @@ CHART_FAULTS = (
         "charts/pairs.py",
         "divided = divided or inside < covered[n, x]",
         "divided = divided or inside < 0",
-        ("tests/samplers/charts/test_bitexts.py", "-k", "items_of_a_mask"),
+        ("tests/samplers/charts/test_bitexts.py", "-k", "whole_positive_pairs"),
     ),
     Fault(
         "outside sums omit the rules above",
@@ -326,14 +326,14 @@ CHART_FAULTS = (
     ),
     # Misfit words.
     Fault(
-        "links of a source word are treated as those of a target word",
+        "links of a source word are counted as links of a target word",
         "scores/lexicon.py",
         "return facts.link_counts[other, word] if side == 1 else facts.link_counts[word, other]",
         "return facts.link_counts[other, word] if side == 1 else facts.link_counts[0, other]",
         _LEXICON,
     ),
     Fault(
-        "reverse links are those of the other side's words",
+        "reverse probabilities are divided by the links of the other side's words",
         "scores/lexicon.py",
         "            backward = (linked + opposite_unigram[k]) / (facts.links[side, j, 0] + 1)",
         "            backward = (linked + opposite_unigram[k]) / (facts.links[1 - side, k, 0] + 1)",
@@ -347,7 +347,7 @@ CHART_FAULTS = (
         _LEXICON,
     ),
     Fault(
-        "odds are those of the training words",
+        "misfit odds are not corrected for the share of replaced training words",
         "scores/scorer.py",
         "weights[EXPANDED - 1] - classifiers.prior[side]",
         "weights[EXPANDED - 1]",

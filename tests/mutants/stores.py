@@ -76,7 +76,7 @@ STORE_FAULTS = (
         "storage/grammar/commits.py",
         "totals.count_pairs(state, -number)",
         "totals.count_pairs(state, 0)",
-        (_COMMITS, "-k", "sqlite and replaces_the_one_before"),
+        (_COMMITS, "-k", "sqlite and replaces_the_previous_one"),
     ),
     Fault(
         "committed changes are committed again",
@@ -121,7 +121,7 @@ STORE_FAULTS = (
         (_VERIFYING, "-k", "sqlite and words"),
     ),
     Fault(
-        "for a rule of several parts, the first part's counts are used as the total",
+        "the counts of a rule's first part are used as its total",
         "daemon/learning/verifying.py",
         "counted.added_up(firsts)",
         "counted",
@@ -147,14 +147,14 @@ STORE_FAULTS = (
         "storage/database/leases.py",
         "                if lease is None or lease.token != self._lease:\n",
         "                if lease is None:\n",
-        (_LEASES, "-k", "sqlite and (learns_who_holds or not_renewed)"),
+        (_LEASES, "-k", "sqlite and (learns_who_holds or an_expired_lease)"),
     ),
     Fault(
         "a lease never expires",
         "storage/database/leases.py",
         "lease.expires_at > database_time(connection) and ",
         "",
-        (_LEASES, "-k", "sqlite and not_renewed"),
+        (_LEASES, "-k", "sqlite and an_expired_lease"),
     ),
     Fault(
         "the lease of a dead process holds until it expires",

@@ -84,7 +84,7 @@ def test_a_fault_is_detected(fault: Fault, tmp_path: Path) -> None:
     sorted({(fault.tests, fault.extremes) for fault in FAULTS}),
     ids=lambda value: " ".join(value) if all(isinstance(part, str) for part in value) else f"{len(value)} extremes",
 )
-def test_without_a_fault_the_same_tests_pass(
+def test_the_same_tests_pass_without_the_fault(
     tests: tuple[str, ...], extremes: tuple[Change, ...], tmp_path: Path
 ) -> None:
     imports = linked(tmp_path)
@@ -94,7 +94,7 @@ def test_without_a_fault_the_same_tests_pass(
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-def test_the_copies_are_imported(tmp_path: Path) -> None:
+def test_the_copied_packages_are_imported(tmp_path: Path) -> None:
     script = "import hierogram.samplers as samplers; print(samplers.__file__)"
     environment = {**os.environ, "PYTHONPATH": str(linked(tmp_path))}
     where = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
@@ -111,7 +111,7 @@ def test_every_fault_matches_its_module() -> None:
             assert path_of(ROOT, extreme.module).read_text().count(extreme.before) == 1, fault.name
 
 
-def test_every_selection_of_tests_occurs_in_their_files() -> None:
+def test_every_selected_test_exists() -> None:
     """If a selected test was renamed, pytest would run no test, which does not detect the fault."""
     for fault in FAULTS:
         paths = [ROOT / name.partition("::")[0] for name in fault.tests if name.startswith("tests/")]

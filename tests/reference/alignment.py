@@ -73,7 +73,7 @@ class Settings:
 class Corpus:
     """Sentence pairs, their vocabularies, and the prior counts of word pairs.
 
-    Jumps of up to `single` positions are counted by width; wider ones in bins, each twice as wide as the one before.
+    Jumps of up to `single` positions are counted by width, wider jumps in bins, each twice as wide as the previous one.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Corpus:
         return max(-self.widest, min(self.widest, self.event_of(width)))
 
     def jump_share(self, jump: Hashable) -> float:
-        """Return the share of one width in its event's probability; all widths of an event have the same share."""
+        """Return the share of one width in its event's probability, which all widths of the event share equally."""
         if not isinstance(jump, int) or abs(jump) <= self.single:
             return 1.0
         return 1 / (self.single << (abs(jump) - self.single - 1))
@@ -378,7 +378,7 @@ Site = tuple[int, int]
 
 
 class Move(NamedTuple):
-    """A move of an emitted word between two conditioning words; `tilt` is a factor that favors `one`."""
+    """A move of an emitted word between two conditioning words. The factor `tilt` favors `one`."""
 
     one: str | None
     other: str | None
@@ -396,7 +396,7 @@ def _linked_word(corpus: Corpus, state: State, site: Site) -> str | None:
 
 
 def _share(corpus: Corpus, site: Site, word: str | None) -> float:
-    """Return the share of a conditioning word among a site's options. No word has one half."""
+    """Return the share of a conditioning word among a site's options. The empty word has one half."""
     conditioning = corpus.pairs[site[0]].conditioning
     if not conditioning:
         return 0.0
@@ -465,7 +465,7 @@ def relinked(
 def acceptance(
     corpus: Corpus, state: State, after: State, there: float, f: str, move: Move, settings: Settings
 ) -> float:
-    """Return the acceptance probability of a proposed state; `there` is the log probability of proposing it."""
+    """Return the acceptance probability of a state that is proposed with the log probability `there`."""
     back_move = move._replace(tilt=1 / move.tilt)
     sites = list(_movable(corpus, after, f, move))
     [back] = [found for end, found in relinked(corpus, after, sites, back_move, settings) if end == state]

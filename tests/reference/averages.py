@@ -30,7 +30,7 @@ def threshold(draw: int, sweeps: int, *, shared: bool = False) -> Fraction:
 
 
 def error_variance(mean: int, sweeps: int) -> int:
-    """Return the error variance 0.28 m (1 - m/2) / √T in squared units; m is at most 1 in the bracket."""
+    """Return the error variance 0.28 m (1 - m/2) / √T in squared units, with m of at most 1 in the bracket."""
     return int(0.28 * mean * (ONE_USE - min(mean, ONE_USE) / 2) / math.sqrt(sweeps) + 0.5)
 
 
@@ -60,7 +60,7 @@ class Entry:
 
 @dataclass
 class Average:
-    """Averages of one pair in a fixed number of slots; `truth` has exact uses, `weight` is the weight of all sweeps.
+    """Averages of one pair in a fixed number of slots. The field `truth` has the exact uses.
 
     `draw` returns the draw of a rule.
     """
@@ -93,7 +93,7 @@ class Average:
             self._prune()
 
     def lose(self, rule: Hashable, uses: int) -> None:
-        """Add uses of a rule that the averages do not know: any rule may have had them."""
+        """Add missed uses of a rule. The averages do not know which rule had them."""
         self.floor += uses
         for entry in self.entries.values():
             entry.missed += uses
@@ -135,7 +135,7 @@ class Average:
         self.truth = {rule: uses / 2 for rule, uses in self.truth.items()}
 
     def bound(self) -> Fraction:
-        """Return an upper bound on the floor, as proved in docs/model.md; two units allow for rounding."""
+        """Return an upper bound on the floor, as proved in docs/model.md. Two units allow for rounding."""
         room = self.slots - self.largest + 1
         return Fraction(self.largest * self.total + 2 * self.slots, room) + 2
 

@@ -1,4 +1,4 @@
-"""Frequency of each composition in linked pairs, as text, and which compositions new text is likely to need."""
+"""Frequencies of compositions in linked pairs, and the compositions that new text is likely to need."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ def times(ngram: Sequence[str], sentences: Iterable[Sequence[str]]) -> int:
 
 
 def probability(words: Sequence[str], sentences: Sequence[Sequence[str]]) -> float:
-    """Return P(last word | words before it), smoothed; each n-gram counts once less than it occurs."""
+    """Return P(last word | words before it), smoothed by counting each n-gram once less than it occurs."""
     if len(words) == 1:
         return (max(times(words, sentences) - 1, 0) + 0.5) / sum(map(len, sentences))
     shorter = probability(words[1:], sentences)
@@ -40,7 +40,7 @@ def expected_occurrences(source: Side, sentences: Sequence[Sequence[str]]) -> fl
     return expected
 
 
-def asked_for(lines: Sequence[str], least: float) -> dict[tuple[str, str], int]:
+def exported_compositions(lines: Sequence[str], least: float) -> dict[tuple[str, str], int]:
     """Return the count of each exported composition of the lines `source ||| target ||| links`."""
     pairs = [line.split(" ||| ") for line in lines]
     sentences = [source.split() for source, *_ in pairs]

@@ -37,8 +37,7 @@ UNLINKED = pair("a b", "A", "")
 
 
 def ladder(rungs: int) -> Forest:
-    """Return a forest with one node for each suffix of a pair of equal sentences: each holds a word and the next node.
-    """
+    """Return a forest with one node for each suffix of two equal sentences: each has a word and the next node."""
     spans = [(rungs - 1 - k, rungs) for k in range(rungs)]
     nodes = [Node(span, span, (((k - 1,) if k else ()),), k + 1) for k, span in enumerate(spans)]
     return Forest(("a",) * rungs, ("A",) * rungs, tuple(nodes))
@@ -64,7 +63,7 @@ def random_pair(random: Random, longest: int, words: str = "abcdefg") -> RandomP
 
 
 def random_text(random: Random, length: int, words: str) -> tuple[str, ...]:
-    """Return words drawn uniformly from the vocabulary; a short one gives repeats."""
+    """Return words drawn uniformly from the vocabulary. A small vocabulary gives repeats."""
     return tuple(random.choice(words) for _ in range(length))
 
 

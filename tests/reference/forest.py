@@ -38,7 +38,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Forest:
-    """The words of a pair and all its derivations; tails precede their heads, the root is last."""
+    """The words of a pair and all its derivations. Tails precede their heads, and the root is last."""
 
     source: tuple[str, ...]
     target: tuple[str, ...]
@@ -119,7 +119,7 @@ def minimal_edges(head: Phrase, phrases: list[Phrase]) -> list[frozenset[Phrase]
 
 
 def derivation_lengths(head: Phrase, edges: dict[Phrase, list[frozenset[Phrase]]]) -> set[int]:
-    """Return the possible edge counts of the derivations below a phrase; by Lemma 3 there is only one."""
+    """Return the possible edge counts of the derivations below a phrase. By Lemma 3 there is only one."""
     lengths: set[int] = set()
     for tails in edges[head]:
         sums = {1}
@@ -154,7 +154,7 @@ def forest_by_definition(source: tuple[str, ...], target: tuple[str, ...], links
 
 
 def unlinked_forest(source: tuple[str, ...], target: tuple[str, ...]) -> Forest:
-    """Return a pair without links: one derivation, one rule that holds the whole pair."""
+    """Return the forest of a pair without links: its only derivation is one rule that contains the whole pair."""
     return Forest(source, target, (Node((0, len(source)), (0, len(target)), ((),), 1),))
 
 

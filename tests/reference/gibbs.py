@@ -38,9 +38,9 @@ REPEAT_IGNORED = "repeat_ignored"
 SPAN_LIMIT_IGNORED = "span_limit_ignored_in_factor"
 """Mutant: the density factor treats every cut as free."""
 OWN_ARC = "own_arc"
-"""Mutant: an avoiding draw moves on by the present option's arc instead of the largest arc."""
+"""Mutant: an avoiding draw moves on by the current option's arc instead of the largest arc."""
 INDEPENDENT_SHARE = 0.1
-"""Share of the avoiding draws that are independent of the present value."""
+"""Share of the avoiding draws that are independent of the current value."""
 MUTANTS = (NO_DENSITY, STALE_COUNTS, REPEAT_IGNORED, SPAN_LIMIT_IGNORED)
 
 
@@ -82,7 +82,7 @@ class Options:
     def moved(self, present: int, mutant: str | None = None) -> list[list[tuple[float, float]]]:
         """Return, for each option, the parts [low, high) of u that lead to it.
 
-        A point u of the way through the present option's arc is moved on by the largest arc around a circle of arcs
+        A point u of the way through the current option's arc is moved on by the largest arc around a circle of arcs
         [Suwa & Todo 2010]; the option is the arc where it lands.
         """
         shares = self.probabilities()
@@ -99,7 +99,7 @@ class Options:
         return found
 
     def leave(self, present: int, u: float) -> int:
-        """Return the option drawn after the present one, which it avoids; one draw in ten is independent of it."""
+        """Return an option drawn so as to avoid the current one, except that one draw in ten is independent of it."""
         if u < INDEPENDENT_SHARE:
             return self.choose(u / INDEPENDENT_SHARE)
         u = (u - INDEPENDENT_SHARE) / (1 - INDEPENDENT_SHARE)
@@ -143,7 +143,7 @@ class Sweep:
         return (*(task for t in tails for task in self.tasks(t)), *rest)
 
     def options(self, task: Task, variables: Variables) -> Options:
-        """Return the options of a task; a single one if there is nothing to sample."""
+        """Return the options of a task, a single one if there is nothing to sample."""
         v = self.forest.nodes[task.node]
         if v.level > self.stage:
             return Options((variables,), (0.0,))
@@ -207,7 +207,7 @@ class Sweep:
         return edges + log(2) * sum(cut_is_free(self.forest, v, limit) for v in below)
 
     def choose(self, options: Options, variables: Variables, stream: Stream) -> Variables:
-        """Return the variables after a task; makes one draw if there is more than one option."""
+        """Return the variables after a task. Makes one draw if there is more than one option."""
         if len(options.outcomes) == 1:
             return options.outcomes[0]
         u = stream.uniform()
@@ -251,7 +251,7 @@ class Sweep:
 
 
 def initial_variables(forest: Forest, stream: Stream) -> Variables:
-    """Return every node cut, a uniformly random edge at each node."""
+    """Return variables with every node cut and a uniformly random edge at each node."""
     edges = [int(stream.uniform() * v.degree) if v.degree > 1 else 0 for v in forest.nodes]
     return Variables(tuple(edges), (1,) * len(forest.nodes))
 

@@ -13,7 +13,7 @@ MIN_EXPECTED = 10.0
 
 
 def p_value(samples: Iterable[Key], expected: dict[Key, float]) -> float:
-    """Return the probability of a chi-square as large as the samples'; 0 if one of them is impossible."""
+    """Return the probability of a chi-square at least as large as observed, or 0 if a sample is impossible."""
     observed = Counter(samples)
     if observed.keys() - {key for key, p in expected.items() if p > 0}:
         return 0.0

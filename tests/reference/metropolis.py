@@ -53,7 +53,7 @@ class Metropolis:
         return exp(min(0.0, log_ratio))
 
     def sample(self, variables: Variables, stream: Stream) -> Variables:
-        """Return the variables after one step; variables outside the proposed derivation keep their values."""
+        """Return the variables after one step. Variables outside the proposed derivation keep their values."""
         proposed = variables
         agenda = [self.forest.root]
         while agenda:
@@ -67,7 +67,7 @@ class Metropolis:
         return proposed if stream.uniform() < self.acceptance(variables, proposed) else variables
 
     def proposals(self, variables: Variables, agenda: tuple[int, ...]) -> Iterator[Variables]:
-        """Yield every outcome of the proposal; `agenda` has the nodes not drawn yet."""
+        """Yield every outcome of the proposal. The `agenda` has the nodes not drawn yet."""
         if not agenda:
             yield variables
             return

@@ -58,7 +58,7 @@ class Model(Protocol):
         """Return ln P of all counted rules together, in closed form."""
 
     def log_likelihood(self, known: RuleCounts) -> float:
-        """Return ln P of all counted rules in a fixed order; the closed form if there is one."""
+        """Return ln P of all counted rules in a fixed order, or the closed form if there is one."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from tests.reference.forest import Forest, terminals
 
 
 class Nonterminal(NamedTuple):
-    """A labeled nonterminal, numbered from 1 in source order; unlabeled ones are plain ints."""
+    """A labeled nonterminal, numbered from 1 in source order. Unlabeled nonterminals are plain ints."""
 
     number: int
     label: int
@@ -27,7 +27,7 @@ Side = tuple[Symbol, ...]
 
 
 class Rule(NamedTuple):
-    """A synchronous rule; equal iff both sides are equal."""
+    """A synchronous rule. Two rules are equal if both sides are equal."""
 
     source: Side
     target: Side
@@ -73,7 +73,7 @@ class Variables(NamedTuple):
 
 
 def minimal_derivation(forest: Forest) -> Variables:
-    """Return every node cut, with its first edge: the derivation with a pair's smallest rules."""
+    """Return variables with every node cut and its first edge: the derivation with a pair's smallest rules."""
     return Variables((0,) * len(forest.nodes), (1,) * len(forest.nodes))
 
 
@@ -88,7 +88,7 @@ def rule_at(forest: Forest, variables: Variables, head: int) -> Rule:
 
 
 def fragment_at(forest: Forest, variables: Variables, head: int) -> list[tuple[int, int]]:
-    """Return the nodes of a node's rule, itself first, with their edges; without the cut nodes below."""
+    """Return the nodes of a node's rule, itself first, with their edges. The cut nodes below are not included."""
     edge = variables.edges[head]
     nodes = [(head, edge)]
     for tail in forest.nodes[head].edges[edge]:
@@ -106,7 +106,7 @@ def frontier(forest: Forest, variables: Variables, head: int) -> list[int]:
 
 
 def write(forest: Forest, variables: Variables, head: int, numbers: dict[int, int], side: int) -> list[Symbol]:
-    """Return one side of the expansion of a node, down to the numbered cut nodes; empty for an empty target."""
+    """Return a side of the expansion of a node, down to the numbered cut nodes. An empty target gives an empty side."""
     node = forest.nodes[head]
     if side == 1 and node.target[0] == node.target[1]:
         return []
@@ -141,7 +141,7 @@ def preorder(forest: Forest, variables: Variables, head: int | None = None) -> l
 
 
 def rule_heads(forest: Forest, variables: Variables, head: int | None = None) -> list[int]:
-    """Return the cut nodes of the derivation below a node, in preorder; the root counts as cut."""
+    """Return the cut nodes of the derivation below a node, in preorder. The root counts as cut."""
     return [v for v in preorder(forest, variables, head) if variables.cuts[v]]
 
 

@@ -1,4 +1,4 @@
-"""The random streams in Python integers; all arithmetic is modulo 2**64."""
+"""The random streams in Python integers, with all arithmetic modulo 2**64."""
 
 MASK = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15
@@ -15,7 +15,7 @@ def mix(x: int) -> int:
 
 
 class Stream:
-    """Uniform draws of one pair in one sweep; sweep 0 draws the initial state."""
+    """Uniform draws of one pair in one sweep. Sweep 0 draws the initial state."""
 
     def __init__(self, seed: int, pair: int, sweep: int) -> None:
         key = mix(seed + GOLDEN)

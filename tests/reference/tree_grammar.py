@@ -29,7 +29,7 @@ MUTANTS = (NO_DENSITY, REPEAT_IGNORED, STALE_COUNTS, ONE_PROCESS, NO_STOPS)
 
 
 def tails_of(parse: Parse, edges: Sequence[int], v: int) -> list[int]:
-    """Return the tails of v's present edge."""
+    """Return the tails of v's current edge."""
     return parse.nodes[v].edges[edges[v]]
 
 
@@ -48,7 +48,7 @@ def fragment_at(parse: Parse, variables: Variables, v: int) -> Fragment:
 
 
 def on_tree(parse: Parse, variables: Variables) -> list[int]:
-    """Return the nodes of the present tree."""
+    """Return the nodes of the current tree."""
     found = [len(parse.nodes) - 1]
     for v in found:
         found += tails_of(parse, variables[0], v)

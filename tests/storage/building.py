@@ -178,7 +178,7 @@ def counts_of(store: Store) -> dict[tuple[str, str], tuple[int, float]]:
 
 
 def export_rows(store: Store, job: str | None = None) -> list[Row[tuple[object, ...]]]:
-    """Return the recorded exports, newest first; only exports of `job` if given."""
+    """Return the recorded exports, newest first. If `job` is given, only its exports are returned."""
     statement = select(exports).order_by(exports.c.id.desc())
     with store.engine.connect() as connection:
         return list(connection.execute(statement if job is None else statement.where(exports.c.job == job)))

@@ -45,7 +45,7 @@ def sleep(alive: KeepAlive, seconds: float, breathing: bool, pid_file: str = "")
 
 
 def compute(_alive: KeepAlive, processor: int) -> Iterator[int]:
-    """Use a second of a processor that others use with a higher priority, without a sign of progress."""
+    """Compute for one second of processor time at low priority, without reporting progress."""
     os.sched_setaffinity(0, {processor})
     os.nice(5)
     end = time.process_time() + 1.0

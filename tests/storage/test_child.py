@@ -50,7 +50,7 @@ def test_one_process_returns_the_results_of_several_tasks(child: WorkerProcess) 
     assert [len(text) for text in child.run(nothing, child_work.large, 30_000_000)] == [30_000_000]
 
 
-def test_the_process_starts_without_imports_that_reading_does_not_need() -> None:
+def test_reading_imports_no_compiler_database_or_web_framework() -> None:
     """The compiler, the database and the web take longer to load than most files take to read."""
     code = (
         "import hierogram.daemon.text.reading, hierogram.daemon.text.translation_memories, sys;"
@@ -118,7 +118,7 @@ def test_exceptions_while_waiting_and_early_exits_end_the_process(child: WorkerP
     wait_until_ended(process)
 
 
-def test_the_process_ends_with_its_parent_even_if_the_parent_is_killed(tmp_path: Path) -> None:
+def test_the_process_ends_if_its_parent_is_killed(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     code = (
         "from hierogram.storage.worker_process import WorkerProcess; from tests.storage import child_work;"
@@ -138,7 +138,7 @@ def test_the_process_ends_with_its_parent_even_if_the_parent_is_killed(tmp_path:
     wait_until_ended(process)
 
 
-def test_missing_descriptors_are_reported_clearly(child: WorkerProcess) -> None:
+def test_a_shortage_of_file_descriptors_is_reported(child: WorkerProcess) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 import eflomal
 import pytest
 from tests.daemon.conftest import LINES
-from tests.reference.compositions import asked_for
+from tests.reference.compositions import exported_compositions
 from tests.storage.rows import rule_rows
 
 from hierogram.daemon.exports.exporting import export
@@ -87,7 +87,7 @@ def test_a_vocabulary_map_contains_all_words_of_translations(learned: Store, tmp
         for rule in rule_rows(snapshot):
             if not rule.nonterminals and (rule.expected_uses or rule.minimal_uses):
                 expected[rule.source].update(rule.target.split())
-    for source, target in asked_for(LINES, MIN_EXPECTED):
+    for source, target in exported_compositions(LINES, MIN_EXPECTED):
         if "[X," not in source:
             expected[source].update(target.split())
     found = {}

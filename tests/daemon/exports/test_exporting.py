@@ -12,7 +12,7 @@ import pytest
 from tests.daemon.conftest import LINES, QUICK
 from tests.daemon.exports import parsers
 from tests.daemon.exports.lexical import link_counts, weights
-from tests.reference.compositions import asked_for, expected_occurrences
+from tests.reference.compositions import expected_occurrences, exported_compositions
 from tests.storage.building import export_rows
 from tests.storage.rows import rule_rows
 
@@ -114,7 +114,7 @@ def test_counts_are_translation_weights_unless_means_or_draws_are_requested(
     rows = {(row["source"], row["target"]): row for row in map(json.loads, parsers.lines(path))}
     with learned.snapshot() as snapshot:
         stored = {(rule.source, rule.target): rule for rule in rule_rows(snapshot)}
-    composed = asked_for(LINES, least)
+    composed = exported_compositions(LINES, least)
     sentences = [line.split(" ||| ")[0].split() for line in LINES]
     usual = {
         sides for sides in stored if expected_occurrences(Rule.parse(" ||| ".join(sides)).source, sentences) >= least

@@ -39,7 +39,7 @@ class Cube(NamedTuple):
 
 
 def added(*values: float) -> float:
-    """Return the sum rounded at each step like the kernel; otherwise derivations that differ only in order would tie.
+    """Return the sum rounded at each step as in the kernel. Otherwise derivations that differ only in order would tie.
 
     Python's `sum` compensates for rounding.
     """
@@ -47,7 +47,7 @@ def added(*values: float) -> float:
 
 
 class Search:
-    """A partially filled chart; `cells` holds X over (start, end), and S over the first words as (None, end)."""
+    """A partially filled chart. Its `cells` hold X over (start, end), and S over the first words as (None, end)."""
 
     def __init__(self, task: DecodingTask, *, combine_on_push: bool) -> None:
         self.task = task
@@ -149,7 +149,7 @@ class Search:
         return [item for _, _, item in kept]
 
     def popped_as_cdec(self, cubes: list[Cube]) -> list[Item]:
-        """Return one cube for each rule; pushed places are joined at once and popped by score."""
+        """Pop places as cdec does: each rule has its own cube, and places are joined when they are pushed."""
         heap: list = []
         number = iter(range(10**9))
         seen = set()

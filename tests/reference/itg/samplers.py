@@ -317,7 +317,7 @@ def unit(visit: int, cell: Cell) -> float:
 
 
 def site_of(cell: Cell) -> Cell | None:
-    """Return the cell whose slice variable decides on a cell; None for rules with children over an empty span."""
+    """Return the cell whose slice variable decides on a cell, or None for rules with children over an empty span."""
     i, j, x, y = cell
     if i < j and x < y:
         return cell
@@ -383,7 +383,7 @@ def sliced_chart(
 def accept(
     corpus: Corpus, counts: Counts, pair: int, weight: Callable[[int, Cell], float], trees: tuple[Tree, Tree], u: float
 ) -> Tree:
-    """Choose by Metropolis-Hastings between the present and a proposed derivation, both drawn with frozen weights."""
+    """Choose by Metropolis-Hastings between the current and a proposed derivation, both drawn with frozen weights."""
     ratios = []
     for tree in trees:
         now = Counts(counts.rules.copy(), counts.dishes.copy())
@@ -393,7 +393,7 @@ def accept(
 
 
 def slice_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, shape: float, key: tuple[int, int]) -> Tree:
-    """Resample a pair's tree by the slice sampler. `counts` has all other pairs; `key` is seed and sweep."""
+    """Resample a pair's tree by the slice sampler. `counts` has all other pairs, and `key` is seed and sweep."""
     n, m = map(len, corpus.pairs[pair])
     visit = Stream(key[0], pair, key[1]).state
     weight = weights_of(corpus, counts, pair)
@@ -405,7 +405,7 @@ def slice_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, shape: fl
 def flat_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, shape: float, key: tuple[int, int]) -> Tree:
     """Resample a pair's tree with flat slice variables, which only emissions have.
 
-    An emission of probability p that is not in the present derivation enters the chart with probability p^a.
+    An emission of probability p that is not in the current derivation enters the chart with probability p^a.
     """
     n, m = map(len, corpus.pairs[pair])
     visit = Stream(key[0], pair, key[1]).state
@@ -464,7 +464,7 @@ def pieces_of(tree: Tree, cell: Cell, side: int) -> list[Piece]:
 
 
 def choices(pieces: int, whole: bool) -> float:
-    """Return the probability that a local move selects these pieces again: one time in two it opens the right child."""
+    """Return the probability that a local move selects these pieces again, if it opens each child equally often."""
     return 0.0 if pieces > 3 else 1.0 if pieces < 3 and not whole else 0.5
 
 
@@ -594,7 +594,7 @@ def _alike(source: tuple[Piece, int] | None, target: tuple[Piece, int] | None) -
 
 
 def local_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, key: tuple[int, int]) -> tuple[Tree, int]:
-    """Run one pass of the local sampler; `counts` include the pair's own rules. Returns the derivation and the number
+    """Run one pass of the local sampler. `counts` include the pair's own rules. Returns the derivation and the number
     of accepted moves.
     """
     draws = Draws(Stream(key[0], pair, key[1]).state)

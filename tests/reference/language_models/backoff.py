@@ -9,7 +9,7 @@ NGram = tuple[int, ...]
 
 @dataclass
 class Model:
-    """Log10 probabilities and backoff weights (0 if missing) of n-grams; words are numbers."""
+    """Log10 probabilities and backoff weights (0 if missing) of n-grams whose words are numbers."""
 
     log10: Mapping[NGram, float]
     backoff: Mapping[NGram, float]

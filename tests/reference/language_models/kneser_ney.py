@@ -9,7 +9,7 @@ FALLBACK = (0.5, 1.0, 1.5)
 
 
 class KneserNey:
-    """A model of tokenized sentences; <s> and </s> are put around each sentence."""
+    """A model of tokenized sentences, each with <s> and </s> around it."""
 
     def __init__(self, sentences: Sequence[Sequence[str]], order: int) -> None:
         self.order = order

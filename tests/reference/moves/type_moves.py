@@ -129,7 +129,7 @@ class TypeMoves:
         return joint
 
     def settled(self, pivot: Site, sites: Sequence[Site], before: Joint, after: Joint) -> Joint:
-        """Return the state after a draw, or the one before if other sites would then move with the pivot."""
+        """Return the state after a draw, or the previous state if other sites would then move with the pivot."""
         taken_back = self.sites(pivot, after) != list(sites) and self.mutant != NEVER_BACK
         return before if taken_back else after
 

@@ -1,4 +1,4 @@
-"""Word features of a pair, counted from the other pairs alone; words may be any values."""
+"""Word features of a pair, counted in the other pairs. Words may be any values."""
 
 from collections import Counter
 from typing import NamedTuple

@@ -63,7 +63,7 @@ def from_chain(corpus: Corpus, chain: AlignmentChain) -> State:
 
 
 class KernelChain:
-    """A chain that sweeps a corpus with the kernels; s and r stay fixed."""
+    """A chain that sweeps a corpus with the kernels and keeps s and r fixed."""
 
     def __init__(self, corpus: Corpus, state: State, settings: Settings, seed: int, similarity: float = 0.0) -> None:
         self.corpus = corpus

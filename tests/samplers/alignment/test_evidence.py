@@ -1,4 +1,4 @@
-"""Known links: chains respect them, and are otherwise distributed as before."""
+"""Chains sample the posterior given known links."""
 
 from dataclasses import replace
 from random import Random
@@ -17,7 +17,7 @@ from hierogram.samplers.grammar.known_links import KnownLinks
 ALPHA = 1e-5
 CORPUS = Corpus([Pair(("a", "b"), ("x", "y", "x")), Pair(("a", "a"), ("x", "x"))])
 KNOWN = {0: KnownLinks(frozenset([(0, 1), (2, 1)]), frozenset([(1, 0)])), 1: KnownLinks(forbidden=frozenset([(0, 0)]))}
-"""Links (conditioning, emitted): the second word of the first pair has one of two, the first words are not linked."""
+"""Links (conditioning, emitted): `b` is linked to one of the two `x`, and two links of `a` are forbidden."""
 
 
 @pytest.mark.slow
@@ -79,7 +79,7 @@ def test_models_without_evidence_refuse_known_links(model: str, candidates: int)
         build(to_options(Settings(model, candidates=candidates)), direction, None, evidence)
 
 
-def test_impossible_known_links_are_rejected() -> None:
+def test_known_links_are_checked_and_imposed() -> None:
     assert KnownLinks(frozenset([(0, 0)]), frozenset([(0, 0)])).problem(1, 1) == (
         "the link 0-0 is both fixed and forbidden"
     )

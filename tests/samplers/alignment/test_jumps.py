@@ -24,7 +24,7 @@ from hierogram.samplers.alignment.prior_counts import MAX_EVENTS
 MODELS = (BHMM, BHMM_Z, BHMM_F)
 
 
-def test_the_widths_of_an_event_share_its_probability() -> None:
+def test_jump_widths_in_one_bin_share_its_probability() -> None:
     widths = np.arange(-MAX_WORDS - 1, MAX_WORDS + 2)
     events = jump_events(widths)
     assert events.min() == -MAX_EVENTS
@@ -49,7 +49,7 @@ def test_jumps_to_and_from_the_empty_word_are_not_binned() -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_a_word_of_a_sentence_longer_than_the_table_has_the_exact_posterior(model: str) -> None:
+def test_marginals_of_a_long_sentence_equal_the_posterior(model: str) -> None:
     """In a corpus of one emitted word, the word's conditional probability is its posterior, which is enumerated."""
     random = Random(1)
     corpus = Corpus([Pair(("a",), tuple(random.choice("wxyz") for _ in range(430)))])
@@ -93,7 +93,7 @@ def test_the_kernel_draws_as_the_twin_does_in_long_sentences(model: str) -> None
 
 
 def test_long_sentences_beside_normal_ones_are_aligned() -> None:
-    """A sentence is translated word by word, with neighbors that change places; words are as frequent as in text."""
+    """Sentences are translated word by word with local reordering. Word frequencies are similar to real text."""
     random = Random(3)
     words = random.choices(range(400), [1 / (k + 5) for k in range(400)], k=5_000)
     order = list(range(len(words)))

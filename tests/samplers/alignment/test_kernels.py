@@ -61,7 +61,7 @@ def test_the_kernel_draws_as_the_twin_does(model: str, candidates: int) -> None:
 
 
 @pytest.mark.slow
-def test_the_kernel_draws_as_the_twin_does_during_warmup_with_flatter_priors() -> None:
+def test_the_kernel_draws_as_the_twin_does_during_warmup() -> None:
     random = Random(2)
     corpus, settings = random_corpus(random), Settings(BHMM, lexical=0.0002, jump=0.05)
     state = random_state(corpus, BHMM, random)
@@ -83,7 +83,7 @@ def test_the_kernel_draws_as_the_twin_does_during_warmup_with_flatter_priors() -
 
 @pytest.mark.slow
 @pytest.mark.parametrize("candidates", [0, 2])
-def test_words_with_more_links_than_fertilities_share_the_last_one(candidates: int) -> None:
+def test_fertilities_of_seven_or_more_are_counted_together(candidates: int) -> None:
     """Seven or more links are one fertility: the next link of such a word has no fertility factor."""
     corpus = Corpus([Pair(tuple("abababababab"), ("x", "y", "z")), Pair(tuple("ababababa"), ("x", "z"))])
     settings = Settings(BHMM_F, candidates=candidates, fertility=0.2, unlinked=0.05)
@@ -98,7 +98,7 @@ def test_words_with_more_links_than_fertilities_share_the_last_one(candidates: i
         assert many > 3
 
 
-def test_a_word_beside_an_equal_word_sees_the_pair_just_counted() -> None:
+def test_a_repeated_word_uses_counts_that_include_the_previous_word() -> None:
     corpus = Corpus([Pair(("a",) * 5, tuple("uvwxyz"))])
     settings = Settings(BHMM_F, unlinked=0.05)
     for trial in range(4):
@@ -127,7 +127,7 @@ def test_the_kernel_differs_from_every_mutant(model: str) -> None:
 
 @pytest.mark.parametrize("candidates", [0, 2])
 @pytest.mark.parametrize("model", MODELS)
-def test_counts_equal_a_recount_after_any_number_of_sweeps(model: str, candidates: int) -> None:
+def test_counts_equal_a_recount_after_each_sweep(model: str, candidates: int) -> None:
     random = Random(5)
     settings = Settings(model, candidates=candidates, lexical=50.0, jump=1000.0, fertility=1000.0)
     pairs = [
@@ -202,7 +202,7 @@ def test_empty_sides_are_skipped(model: str) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_chains_differ_only_by_seed(model: str) -> None:
+def test_only_chains_with_the_same_seed_are_equal(model: str) -> None:
     random = Random(1)
     corpus = [random_corpus(random).pairs for _ in range(5)]
     pairs = [pair for some in corpus for pair in some]

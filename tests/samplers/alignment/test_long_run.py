@@ -1,4 +1,4 @@
-"""Long-run frequencies of the kernels equal the exact posterior, for both link samplers; a mutant's do not."""
+"""Long-run frequencies of both link samplers equal the exact posterior, unlike frequencies of a mutant."""
 
 from dataclasses import replace
 
@@ -61,7 +61,9 @@ def test_frequencies_match_the_posterior(corpus: Corpus, model: str, candidates:
 
 @pytest.mark.campaign
 @every_chain
-def test_frequencies_match_the_posterior_at_length(corpus: Corpus, model: str, candidates: int, thinning: int) -> None:
+def test_frequencies_match_the_posterior_in_long_chains(
+    corpus: Corpus, model: str, candidates: int, thinning: int
+) -> None:
     settings = Settings(model, candidates=candidates)
     samples = sampled(corpus, settings, thinning, seed=12, samples=MANY_SAMPLES)
     assert p_value(samples, posterior(corpus, settings)) > ALPHA
@@ -69,7 +71,7 @@ def test_frequencies_match_the_posterior_at_length(corpus: Corpus, model: str, c
 
 @pytest.mark.slow
 @pytest.mark.parametrize("candidates", [0, 2])
-def test_frequencies_without_the_outgoing_jump_do_not_match(candidates: int) -> None:
+def test_frequencies_without_the_outgoing_jump_differ_from_the_posterior(candidates: int) -> None:
     settings = Settings(BHMM, jump=0.2, candidates=candidates, mutant=NO_OUTGOING)
     expected = posterior(CORPUS, replace(settings, mutant=""))
     [state] = draws(expected, 1, seed=1)
@@ -80,7 +82,7 @@ def test_frequencies_without_the_outgoing_jump_do_not_match(candidates: int) -> 
     assert p_value(states[::2], expected) < ALPHA
 
 
-def test_strengths_follow_their_posterior() -> None:
+def test_sampled_strengths_follow_their_posterior() -> None:
     followers = np.zeros(4, FOLLOWERS)
     followers["collocated"], followers["plain"] = [3, 0, 1, 0], [1, 4, 2, 0]
     grid = np.exp((np.arange(400) + 0.5) / 400 * 14 - 9)

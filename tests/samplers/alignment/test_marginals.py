@@ -1,4 +1,4 @@
-"""Stored posteriors: the largest of each pair, rounded."""
+"""Stored posteriors: the largest probabilities of each pair, rounded."""
 
 import numpy as np
 import pytest
@@ -42,7 +42,7 @@ def test_the_largest_probabilities_of_a_pair_are_stored(concentration: float, sa
     assert all(map(np.array_equal, from_marginals(sides, total), from_marginals(sides, marginals)))
 
 
-def test_cells_far_apart_are_stored() -> None:
+def test_cells_far_apart_in_a_long_pair_are_stored() -> None:
     sides = make_direction(read_side([" ".join("a" * 300)]), read_side([" ".join("b" * 700)])).sides
     mean = np.zeros((300, 701), np.float32)
     mean[0, 3], mean[299, 0], mean[299, 700] = 0.25, 0.5, 1

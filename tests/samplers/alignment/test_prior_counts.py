@@ -50,7 +50,7 @@ def words_of(prior: PriorCounts) -> dict[tuple[int, int], int]:
 
 
 @pytest.mark.parametrize("words", [1, 7, 12])
-def test_links_of_many_pairs_are_counted_in_parts(words: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counting_in_parts_gives_the_same_counts(words: int, monkeypatch: pytest.MonkeyPatch) -> None:
     direction, links = random_direction(Random(3))
     weight = [2, 1, -1, 0, 3, 1]
     whole = counts_for(direction, links, weight)
@@ -67,7 +67,7 @@ def counts_for(direction: Direction, links: np.ndarray, weight: list[int] | None
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_chain_with_prior_counts_has_the_counts_of_one_over_all_pairs(seed: int) -> None:
+def test_prior_counts_replace_the_other_pairs_in_a_chain(seed: int) -> None:
     direction, links = random_direction(Random(seed))
     emitted, conditioning = direction.emitted, direction.conditioning
     cut = 4
@@ -105,7 +105,7 @@ def test_prior_counts_are_rejected_for_another_model() -> None:
         build(options("bhmm"), direction, counts_for(direction, links))
 
 
-def test_an_alignment_gives_each_word_the_partner_nearest_to_the_diagonal() -> None:
+def test_each_word_keeps_its_link_nearest_to_the_diagonal() -> None:
     links = LinkList(
         np.array([0, 0, 1, 3, 3, 0, 1], np.int16), np.array([0, 3, 3, 0, 2, 1, 0], np.int16), np.array([0, 5, 7])
     )

@@ -71,7 +71,7 @@ def test_given_options_replace_the_defaults_of_a_model(model: str) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_models_have_the_three_functions_of_every_sampler(model: str) -> None:
+def test_each_step_reports_the_number_of_samples(model: str) -> None:
     from hierogram.samplers.alignment.bitext import make_direction, read_side
 
     direction = make_direction(read_side(["a b", "b"]), read_side(["x y", "y"]))
@@ -89,7 +89,7 @@ def test_models_have_the_three_functions_of_every_sampler(model: str) -> None:
     assert samples > 0
 
 
-def test_names_and_defaults_need_neither_numpy_nor_numba() -> None:
+def test_options_load_neither_numpy_nor_numba() -> None:
     script = (
         "import sys\nfrom hierogram.daemon.learning.alignment import requests\n"
         "from hierogram.samplers.alignment.models import registry\n"
@@ -99,7 +99,7 @@ def test_names_and_defaults_need_neither_numpy_nor_numba() -> None:
     assert ran.stdout == "9 False False\n"
 
 
-def test_effort_falls_without_steps_as_a_corpus_grows() -> None:
+def test_sweeps_decrease_gradually_with_corpus_size() -> None:
     def effort(pairs: int) -> int:
         chosen = options_for(DEFAULT_MODEL, pairs)
         return chosen.chains * chosen.sweeps

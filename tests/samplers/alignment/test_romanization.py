@@ -57,11 +57,11 @@ def test_latin_text_marks_and_symbols_are_unchanged() -> None:
         (["дом"] * 1000 + ["house"] * 1000, "CYRILLIC"),
     ],
 )
-def test_the_script_is_the_one_of_most_letters(words: list[str], script: str) -> None:
+def test_the_script_of_most_letters_is_found(words: list[str], script: str) -> None:
     assert find_script(words) == script
 
 
-def test_words_are_romanized_beside_another_script_only() -> None:
+def test_words_are_romanized_only_if_the_other_side_has_another_script() -> None:
     words = ("Москва", "шаг", "щуку", "Maria", "ъ")
     for other, shown in ((("Moscow",), "MoskvashagshchukuMariaъ"), (("річка",), "МосквашагщукуMariaъ")):
         found = letters(words, other)

@@ -76,7 +76,7 @@ def test_model_1_finds_more_word_pairs_than_its_initial_table_holds() -> None:
     assert found.tolist() == positions
 
 
-def test_random_links_are_uniform_with_the_requested_share_of_none() -> None:
+def test_random_links_are_uniform_and_leave_the_requested_share_unlinked() -> None:
     side = read_side(["a b c d"] * 5_000)
     links = random_links(make_direction(side, side).sides, np.uint64(1), 0.2)
     shares = np.bincount(links + 1, minlength=5) / len(links)
@@ -112,7 +112,7 @@ def test_the_table_behaves_like_a_dictionary(steps: list[tuple[int, int, bool]])
     assert probability == (linked.get((1, 7), 0) + 0.5) / (conditioning_words[1]["links"] + 2.0)
 
 
-def test_pairs_beyond_a_full_start_are_found_and_removed() -> None:
+def test_half_of_the_pairs_in_a_table_are_removed() -> None:
     pairs = empty_pairs()
     conditioning_words = np.zeros(1, CONDITIONING)
     numbers = range(700)
@@ -135,7 +135,7 @@ def test_a_sparse_table_shrinks_once() -> None:
     assert [pair_weight(small, key_of(0, f)) for f in range(1001)] == [1] * 1000 + [0]
 
 
-def test_pairs_with_one_home_row_are_removed_one_by_one() -> None:
+def test_pairs_with_the_same_home_row_are_removed_one_by_one() -> None:
     pairs = empty_pairs()
     conditioning_words = np.zeros(1, CONDITIONING)
     numbers = np.random.default_rng(1).choice(1 << 30, 700, replace=False).tolist()

@@ -116,7 +116,7 @@ def test_a_known_example_is_symmetrized_correctly() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_likely_links_are_decoded_from_the_mean(seed: int) -> None:
+def test_likely_links_are_decoded_from_the_mean_of_both_directions(seed: int) -> None:
     random = np.random.default_rng(seed)
     lengths = [(int(random.integers(0, 6)), int(random.integers(0, 6))) for _ in range(5)]
     source = read_side(" ".join("a" * height) for height, _ in lengths)
@@ -167,13 +167,13 @@ def test_pairs_without_words_have_a_threshold() -> None:
 
 
 def of_one_pair(mean: np.ndarray) -> list[Marginals]:
-    """Return both directions' marginals of one sample with these means; `mean` has a row for each source word."""
+    """Return both directions' marginals of one sample with these means. `mean` has a row for each source word."""
     source, target = (read_side([" ".join("a" * words)]) for words in mean.shape)
     sides = make_direction(target, source).sides, make_direction(source, target).sides
     return [to_marginals(sides[k], [np.pad(own, ((0, 0), (1, 0)))]) for k, own in enumerate((mean.T, mean))]
 
 
-def test_a_link_grows_next_to_a_likely_one_to_a_free_word() -> None:
+def test_a_free_word_gets_a_link_next_to_a_likely_link() -> None:
     def decoded(*rows: list[float]) -> list[tuple[int, int]]:
         mean = np.array(rows)
         source, target = read_side(["a b c"[: 2 * len(rows) - 1]]), read_side(["x y z"[: 2 * len(rows[0]) - 1]])
@@ -190,7 +190,7 @@ def test_a_link_grows_next_to_a_likely_one_to_a_free_word() -> None:
     assert decoded([0.6, 0.3], [0.1, 0.6]) == [(0, 0), (1, 1)]
 
 
-def test_the_maximum_number_of_likely_links_fits() -> None:
+def test_a_pair_with_the_maximum_number_of_links_is_decoded() -> None:
     # Each word has two links just above half of the decoding probability.
     source, target = read_side(["a b"]), read_side(["x y"])
     even = of_one_pair(np.full((2, 2), 0.45))

@@ -13,7 +13,7 @@ from hierogram.samplers.charts.pruning.systems import PairSystem
 
 @dataclass(frozen=True)
 class Known:
-    """A chart with its enumeration, which takes up to a second and is made when first used."""
+    """Chart of a pair, with all derivations enumerated on first use, which takes up to a second."""
 
     system: PairSystem
     pair: bitexts.Pair
@@ -41,7 +41,7 @@ class Known:
 
 @cache
 def _enumerated(pickled: bytes) -> list[tuple[bitexts.Links, bitexts.Class]]:
-    """Return the classes of derivations of a whole pair, which many tests need."""
+    """Return the classes of all derivations of a pair, which many tests need."""
     pair = pickle.loads(pickled)
     return list(bitexts.classes(pair)[pair.whole].items())
 
@@ -53,10 +53,8 @@ class UniformSystem(PairSystem):
         """Return None: no variable is more doubtful than another."""
 
 
-def known_pair(
-    pair: bitexts.Pair, links: np.ndarray | None = None, system: type[PairSystem] = PairSystem
-) -> Known:
-    """Return a pair with these variables; by default all word pairs."""
+def known_pair(pair: bitexts.Pair, links: np.ndarray | None = None, system: type[PairSystem] = PairSystem) -> Known:
+    """Return a chart with the given variables, by default all word pairs."""
     links = all_links(pair) if links is None else links
     rules, words = compiled(pair)
     return Known(system(rules, words, links.astype(np.int32), pair.empty_sides), pair, links)

@@ -1,4 +1,4 @@
-"""Statistics of masks: the mean, and the share covered by the masks of one selection."""
+"""Weighted means over masks, and the share of derivations covered by the masks of one selection."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def some_steps() -> list[Pruned]:
     ]
 
 
-def test_the_share_of_a_selection_is_estimated_from_derivations_drawn_elsewhere() -> None:
+def test_covered_share_is_estimated_from_draws_of_other_selections() -> None:
     found = cover(some_steps())
     assert found.log_total == pytest.approx(np.log(4))
     assert found.share == pytest.approx(5.5 / 8)
@@ -49,7 +49,7 @@ def test_without_another_selection_each_step_counts_once() -> None:
 
 
 def test_selections_are_weighted_by_the_share_they_omit() -> None:
-    """B covers 3 for every 4 that A covers, C covers 1."""
+    """The shares covered by A, B and C are in the ratio 4 : 3 : 1."""
     steps = some_steps()
     share = 5.5 / 8 * np.array([1, 3 / 4, 1 / 4])
     weight = np.array([4, 2, 1]) / (1 - share) ** 2

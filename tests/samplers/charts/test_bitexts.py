@@ -70,7 +70,7 @@ def test_masked_sums_equal_the_enumeration(pair: Pair, number: int | None) -> No
     assert with_derivations > 5
 
 
-def test_the_items_of_a_mask_contain_positive_pairs_wholly_or_not_at_all() -> None:
+def test_items_contain_or_exclude_whole_positive_pairs() -> None:
     pair = random_pair(ITG, (5, 4), 9)
     rules, words = compiled(pair)
     for fixed in masks(pair, 12):
@@ -86,7 +86,7 @@ def test_the_items_of_a_mask_contain_positive_pairs_wholly_or_not_at_all() -> No
 
 
 @pytest.mark.parametrize("pair", [random_pair(ITG, (2, 2), 11), random_pair(MIXED, (3, 3), 12, empty_sides=False)])
-def test_outside_sums_cover_everything_around_an_item(pair: Pair) -> None:
+def test_outside_sums_equal_the_enumeration(pair: Pair) -> None:
     rules, words = compiled(pair, scaled=False)
     task = unmasked(rules, words, pair.empty_sides)
     bitext = PairBuilder().build(task)

@@ -121,7 +121,7 @@ def test_sums_equal_the_enumeration(rules: list, size: tuple[int, int]) -> None:
 
 
 def test_sums_without_edges_equal_sums_of_charts_with_edges() -> None:
-    """Pairs too large to enumerate: more than one block of columns, and negligible bispans."""
+    """The pairs are too large to enumerate. They have more than one block of columns, and negligible bispans."""
     rules = OTHERS + FRAMES
     for size, sharp in (((9, 11), 0.0), ((8, 17), 6.0)):
         pair: Pair = random_pair(OF_THE_BASE + rules, size, 7, empty_sides=False)

@@ -31,12 +31,12 @@ def test_messages_are_exact_if_emissions_form_a_tree(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_messages_are_close_otherwise(seed: int) -> None:
+def test_messages_are_approximate_if_emissions_form_cycles(seed: int) -> None:
     given = weights((4, 5), seed)
     assert np.abs(unlinked_probabilities(*given) - enumerated(*given)).max() < 0.15
 
 
-def test_a_word_is_doubted_if_its_partner_is_preferred_by_another() -> None:
+def test_a_link_is_doubtful_if_another_word_needs_its_partner() -> None:
     """Both words prefer each other in isolation, but then a third word has no partner."""
     pairs = np.array([[0.5, 0.01], [0.1, 0.0]])
     nulls = np.full(2, 1e-5)
@@ -57,7 +57,7 @@ def test_doubts_of_links_slightly_exceed_doubts_of_their_words() -> None:
         np.testing.assert_allclose(known.system.doubts(), expected + 0.005)
 
 
-def test_links_known_to_be_absent_leave_their_words_to_others() -> None:
+def test_absent_links_change_the_doubts_of_other_links() -> None:
     changed = 0
     for known in charts()[:3]:
         assert isinstance(known.system, PairSystem)

@@ -61,7 +61,7 @@ def moves(known: Known, selection: tuple[int, ...]) -> dict[tuple[int, ...], flo
 
 
 @pytest.mark.parametrize("variables", range(2, 12))
-def test_a_selection_keeps_its_size_and_contains_all_variables_omitted_before(variables: int) -> None:
+def test_the_next_selection_keeps_its_size_and_contains_omitted_variables(variables: int) -> None:
     selected = first_selection(variables, 2, Key(1, 0, 0))
     size = selected_size(variables, 2)
     assert 0 < size < variables
@@ -73,7 +73,7 @@ def test_a_selection_keeps_its_size_and_contains_all_variables_omitted_before(va
 
 
 def test_larger_rules_leave_fewer_variables_free() -> None:
-    """Of four or more variables at least two are free: a third with binary rules, a quarter with ternary ones."""
+    """Of four or more variables at least two are free: a third with binary rules, a quarter with ternary rules."""
     free = {most: [v - selected_size(v, most) for v in range(13)] for most in (2, 3)}
     assert free[2] == [0, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 4, 4]
     assert free[3] == [0, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 3, 3]
@@ -81,8 +81,8 @@ def test_larger_rules_leave_fewer_variables_free() -> None:
         assert selected_size(600, most) == 600 * most // (most + 1)
 
 
-def test_a_long_chain_frees_more_at_wide_steps() -> None:
-    """Half as many more at every fourth step, 70 % at steps 8, 16 and so on; at least one variable is selected."""
+def test_wide_steps_free_more_variables() -> None:
+    """Every fourth step frees half as many more. Steps 8, 16, 32, 64 and so on free 70 % of all variables."""
     free = {
         (most, step): [free_size(np.full(v, 0.001), most, step) for v in range(13)]
         for most in (2, 3)
@@ -103,7 +103,7 @@ def test_a_long_chain_frees_more_at_wide_steps() -> None:
 
 
 def test_the_number_of_free_variables_follows_the_doubts() -> None:
-    """The sum of doubts, rounded up, and one more at wide steps; up to a half or two thirds of all variables."""
+    """It is the rounded-up sum of doubts (plus 1 at wide steps), at most about half or two thirds of all variables."""
     for number in range(1, 21):
         doubts = np.full(20, (number - 0.5) / 20)
         assert free_size(doubts, 2, 1) == min(max(number, 7), 10)
@@ -115,7 +115,7 @@ def test_the_number_of_free_variables_follows_the_doubts() -> None:
     assert free_size(np.full(21, 0.9), 2, 4) == 14
 
 
-def test_the_largest_rules_without_words_determine_how_charts_grow() -> None:
+def test_rules_with_given_words_do_not_increase_the_branching() -> None:
     def most(*sides: tuple[list[int], list[int]]) -> int:
         return branching(make_rules(list(sides), np.ones(len(sides)), empty_sides=True))
 
@@ -151,7 +151,7 @@ def test_doubtful_variables_are_freed_one_after_the_other() -> None:
     assert p_value(drawn, chances) > 1e-5
 
 
-def test_the_first_wide_step_frees_the_most_doubtful() -> None:
+def test_the_first_wide_step_frees_the_most_doubtful_variables() -> None:
     doubts = np.array([0.02, 1.0, 0.3, 0.05, 0.3, 0.02, 0.3, 0.02])
     found = {step: long_selection(doubts, 2, step, Key(1, 0, step)) for step in range(1, 9)}
     assert np.flatnonzero(~found.pop(4)).tolist() == [1, 2, 4, 6]
@@ -164,7 +164,7 @@ def _drawn_by(doubts: np.ndarray, step: int) -> tuple[int, ...]:
 
 
 def test_drawn_derivations_follow_their_probabilities() -> None:
-    """Derivations of the whole chart, so that every assignment is possible."""
+    """The derivations are drawn from the whole chart, so that every assignment is possible."""
     known = charts()[0]
     nothing = np.zeros(known.system.variables, bool)
     scores = score(known.system.build(nothing, nothing))
@@ -179,7 +179,7 @@ def test_drawn_derivations_follow_their_probabilities() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("chains", [1, 2])
 @pytest.mark.parametrize("number", range(4), ids=LARGER)
-def test_a_step_follows_the_model_page(number: int, chains: int) -> None:
+def test_a_step_equals_the_documented_algorithm(number: int, chains: int) -> None:
     """Soft counts use the new selection with the old values. All values are then read from the drawn derivation."""
     known = charts()[number]
     kernel = PruningKernel(known.system, number, chains)
@@ -216,7 +216,7 @@ def test_a_step_follows_the_model_page(number: int, chains: int) -> None:
 
 
 @pytest.mark.parametrize("number", range(4), ids=LARGER)
-def test_no_two_draws_have_the_same_stream(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_two_draws_share_a_random_stream(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     known = charts()[number]
     keys: list[Key] = []
     draws = known.system.draws
@@ -320,7 +320,6 @@ def test_without_variables_one_mask_is_exact() -> None:
 
 @pytest.mark.parametrize("number", range(3), ids=LARGER[:3])
 def test_all_masks_of_a_selection_give_the_exact_expectations(number: int) -> None:
-    """After all masks of a selection, the estimates equal the expectations."""
     known = charts()[number]
     rng = np.random.default_rng(number)
     variables = known.system.variables

@@ -1,4 +1,4 @@
-"""Initial states of chains: variables that can be positive together, and two readings if they cannot all be."""
+"""Initial states of chains: variables that can be positive together, and two alternatives if not all can."""
 
 from functools import cache
 from itertools import combinations
@@ -49,7 +49,7 @@ def test_a_variable_excluded_too_early_is_added_back(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-def test_the_second_start_is_the_best_exchange(seed: int) -> None:
+def test_the_second_start_exchanges_the_best_variable(seed: int) -> None:
     known = inside_out(seed)
     found = two_starts(known.system)
     first, second = found.positive
@@ -72,7 +72,7 @@ def test_the_second_start_is_the_best_exchange(seed: int) -> None:
 
 @pytest.mark.slow
 def test_the_two_starts_may_be_equal_or_different() -> None:
-    """Some of these pairs have two equal starts."""
+    """The test of the second start covers both cases."""
     same = [
         bool((first == second).all()) for first, second in (two_starts(inside_out(s).system).positive for s in range(3))
     ]
@@ -107,7 +107,7 @@ def test_starts_add_no_doubts_if_all_variables_can_be_positive() -> None:
     np.testing.assert_allclose(found.doubts, known.system.doubts())
 
 
-def test_variables_positive_in_no_start_are_in_doubt() -> None:
+def test_variables_negative_in_both_starts_have_the_largest_doubt() -> None:
     """The last two words prefer other words, which are linked already, so they have no better choice."""
     pair = random_pair(ITG, (3, 3), 5)
     pair.pairs[:] = [[1, 0, 0.5], [0, 1, 0], [0.5, 0, 0.1]]

@@ -110,7 +110,7 @@ def twice():
 
 
 @pytest.mark.slow
-def test_a_kernel_in_another_part_notices_an_edit_in_its_folder(tmp_path: Path) -> None:
+def test_a_kernel_is_recompiled_after_an_edit_in_its_folder(tmp_path: Path) -> None:
     sources = tmp_path / "sources"
     sources.mkdir()
     (sources / "caller.py").write_text(CALLER)
@@ -167,7 +167,7 @@ def test_a_folder_of_another_user_is_not_read(tmp_path: Path, monkeypatch: pytes
         check_folder(cache_folder())
 
 
-def test_the_installed_numba_version_is_a_tested_one() -> None:
+def test_the_numba_requirement_matches_the_tested_versions() -> None:
     tested = re.search(r"Tested with numba (\S+) and (\d+)\.(\d+)", internals.__doc__ or "")
     assert tested
     oldest, major, minor = tested.groups()

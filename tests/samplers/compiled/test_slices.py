@@ -12,7 +12,7 @@ from hierogram.samplers.compiled.variates import slice_sample
 
 @njit
 def log_normal_density(x, parameters):
-    """Return the log of a normal density, up to a constant; `parameters` are mean and standard deviation."""
+    """Return the log of a normal density, up to a constant. `parameters` are mean and standard deviation."""
     distance = (x - parameters[0]) / parameters[1]
     return -0.5 * distance * distance
 

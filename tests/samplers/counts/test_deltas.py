@@ -49,7 +49,7 @@ NODES = [
 ]
 
 
-def test_tails_without_target_words_are_written_in_their_place() -> None:
+def test_cut_tails_without_target_words_keep_their_nonterminals() -> None:
     batch = batch_of(assemble([NODES]), 3, 2)
     cut = State(np.zeros(4, np.uint16), np.ones(4, np.uint8))
     assert rules_of(add_state(empty_deltas(), batch, cut)) == {

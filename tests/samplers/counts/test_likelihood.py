@@ -23,12 +23,12 @@ LARGE = (65_534, 65_535, 65_536, 65_536, 70_001)
 
 
 def rules_with(counts: list[int]) -> dict[Rule, int]:
-    """Return distinct rules of one to seven words, one for each count; some have equal sizes."""
+    """Return distinct rules of one to seven words, one for each count. Some have equal sizes."""
     return {Rule(("a",) * (n % 5) + (f"s{n}",), ("x",) * (n % 3)): count for n, count in enumerate(counts)}
 
 
 def customer_by_customer(model: PitmanYor, rules: dict[Rule, int]) -> float:
-    """Return the twin's `log_likelihood` with a running sum of tables; its own takes quadratic time."""
+    """Return the twin's `log_likelihood` with a running sum of tables. The twin itself takes quadratic time."""
     total = 0.0
     tables: Counter[int] = Counter()
     customers: Counter[int] = Counter()
@@ -60,7 +60,7 @@ def kernel_value(rules: dict[Rule, int], model: Model) -> float:
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("counts", [[], [1], [1, 1, 2, 1, 7, 2, 30]], ids=len)
-def test_the_log_likelihood_of_a_table_follows_from_its_counts(name: str, counts: list[int]) -> None:
+def test_the_log_likelihood_of_a_table_equals_the_definition(name: str, counts: list[int]) -> None:
     rules = rules_with(counts)
     expected = MODELS[name].log_likelihood(RuleCounts(rule for rule, count in rules.items() for _ in range(count)))
     assert kernel_value(rules, MODELS[name]) == pytest.approx(expected, rel=1e-9)

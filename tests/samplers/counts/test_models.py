@@ -39,7 +39,7 @@ def test_the_table_of_precomputed_counts_has_the_declared_length() -> None:
 
 
 @pytest.mark.parametrize("count", range(1, 3 * SMALL))
-def test_tables_are_a_power_of_the_count_inside_and_beyond_the_table(model: Model, count: int) -> None:
+def test_table_estimates_are_a_power_of_small_and_large_counts(model: Model, count: int) -> None:
     assert estimate_tables(model, count) == pytest.approx(units(count**0.5), abs=2)
     assert more_tables(model, count) == estimate_tables(model, count + 1) - estimate_tables(model, count)
     assert cached_mass(model, count) == pytest.approx(count - 0.5 * count**0.5, rel=1e-12)
@@ -74,7 +74,7 @@ def test_log_probabilities_of_a_dirichlet_process_match_its_probabilities(count:
     assert exp(log_probability(*arguments)) == pytest.approx(expected, rel=1e-12)
 
 
-def test_rules_are_long_once_their_probability_may_underflow() -> None:
+def test_rules_count_as_long_if_their_probability_may_underflow() -> None:
     model = build_model(ModelSettings(), 30, 40, 400)
     lengths = np.arange(401)
     long = [bool(is_long(model, int(length), 0, 0)) for length in lengths]

@@ -71,7 +71,7 @@ def compare(forests: list[Forest], states: list[Variables]) -> Counter[Rule]:
 
 
 @pytest.mark.parametrize("words", ["a", "ab", "abcdefg"])
-def test_random_states_of_random_pairs_have_the_same_rules(words: str) -> None:
+def test_random_states_have_the_rules_of_the_twin(words: str) -> None:
     random = Random(41)
     forests = [direct_forest(*pair) for pair in examples.random_pairs(42, 800, 9, words)]
     rules = compare(forests, [random_variables(random, f) for f in forests])
@@ -79,7 +79,7 @@ def test_random_states_of_random_pairs_have_the_same_rules(words: str) -> None:
     assert len(rules) > 400
 
 
-def test_every_derivation_of_small_pairs_has_the_same_rules() -> None:
+def test_every_derivation_of_small_pairs_has_the_rules_of_the_twin() -> None:
     for forest in (examples.FOUR, examples.TWICE_APART, examples.UNALIGNED, examples.TANGLED, examples.BLOCKS):
         trees = list(all_trees(forest, span_limit=0))
         compare([forest] * len(trees), [variables_of(forest, tree) for tree in trees])

@@ -101,7 +101,7 @@ def flat(sides: list[tuple], words: list[str]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def columns_of(rules: list[tuple], source_words: list[str], target_words: list[str]) -> RuleColumns:
-    """Return rules (source side, target side[, features]) as columns; rule k links k % 7 and 1."""
+    """Return rules (source side, target side[, features]) as columns. Rule k links k % 7 and 1."""
     features = [rule[2] if len(rule) > 2 else (float(k), -1.0) for k, rule in enumerate(rules)]
     return RuleColumns(
         *flat([rule[0] for rule in rules], source_words),
@@ -147,8 +147,7 @@ def decoder_of(example: Example, pops: int = 0) -> SentenceDecoder:
 
 
 def sentence_of(example: Example) -> tuple[InputSentence, list[str]]:
-    """Return the sentence, with a pass-through rule for each word that no rule translates alone, and all target words.
-    """
+    """Return the sentence and all target words. Words that no rule translates alone have a pass-through rule."""
     numbers = {} if example.model.ngrams is None else ngram_model(example)[1]
     alone = {rule.source[0] for rule in example.model.rules if len(rule.source) == 1}
     own = sorted({word for word in example.sentence if word not in alone})

@@ -1,5 +1,4 @@
-"""Consensus decoding: the translation most similar to the other likely ones."""
-
+"""Consensus decoding selects the translation that is most similar to other likely translations."""
 
 import hypothesis.strategies as st
 import numpy as np
@@ -34,13 +33,13 @@ def test_empty_translations_are_similar_to_nothing() -> None:
     assert pairwise_chrf([[], ["a"]]).tolist() == [[0, 0], [0, 1]]
 
 
-def test_the_likeliest_is_not_selected_if_others_agree() -> None:
+def test_the_likeliest_translation_is_not_selected_if_others_agree() -> None:
     texts = [["we", "eat", "bread"], ["she", "has", "bread"], ["she", "has", "sweet", "bread"], ["she", "had", "bread"]]
     assert choose_consensus(texts, np.array([0.5, 0.3, 0.0, 0.0])) == 1
     # The most probable translation has nearly all of the probability.
     assert choose_consensus(texts, np.array([3.0, 0.3, 0.0, 0.0])) == 0
 
 
-def test_only_the_likeliest_are_compared() -> None:
+def test_only_the_likeliest_candidates_are_compared() -> None:
     texts = [["she", "has", "bread"]] * CANDIDATES + [["we", "eat", "tea"]] * 2 * CANDIDATES
     assert choose_consensus(texts, np.zeros(len(texts))) == 0

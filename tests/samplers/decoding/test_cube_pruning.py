@@ -61,7 +61,7 @@ def dense_example(rng: random.Random) -> Example:
 
 
 @pytest.mark.parametrize("pops", [4, 20])
-def test_the_kernel_matches_its_twin_when_many_places_are_close(pops: int) -> None:
+def test_the_kernel_matches_its_twin_with_many_rules_per_source_side(pops: int) -> None:
     for seed in range(12):
         example = dense_example(random.Random(seed))
         decoder = decoder_of(example, pops)

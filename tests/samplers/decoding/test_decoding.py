@@ -89,8 +89,8 @@ def test_all_derivations_match_the_definition(with_model: bool, block: int) -> N
         np.testing.assert_allclose([f[2] for f in few], [e.score for e in expected[:7]], atol=1e-9, rtol=0)
 
 
-def test_examples_cover_all_kinds() -> None:
-    """Only the examples of the quick suite are checked."""
+def test_examples_contain_every_special_case() -> None:
+    """Only the examples outside campaigns are checked."""
     seen = dict.fromkeys(("arity 3", "adjacent", "unknown", "empty", "glue", "long"), 0)
     for seed in range(150, 250):
         example = random_example(random.Random(seed))
@@ -146,7 +146,7 @@ def test_each_distinct_translation_has_its_best_derivation() -> None:
     assert fewer > 10
 
 
-def test_a_search_for_distinct_translations_terminates(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_for_distinct_translations_stops_at_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     example = random_example(random.Random(19))
     whole = found_by(example, MANY, distinct=True)
     monkeypatch.setattr("hierogram.samplers.decoding.kbest.MAX_ENTRIES", 1)

@@ -84,7 +84,7 @@ def test_results_equal_arviz_stats_for_any_counts(counts: Draws) -> None:
         compare(counts.astype(np.float64))
 
 
-def test_independent_draws_count_in_full_and_correlated_ones_less() -> None:
+def test_correlated_draws_have_a_smaller_effective_sample_size() -> None:
     assert summarize(CASES["independent"]).ess_bulk == pytest.approx(np.full(5, 400.0), rel=0.3)
     # The effective sample size is (1 - ρ) / (1 + ρ) of the draws.
     slow = autoregressive(0.9, 20, 4, 2000)
@@ -107,7 +107,7 @@ def verdict_on(draws: Draws) -> str:
     return found
 
 
-def test_chains_that_agree_are_sound() -> None:
+def test_agreeing_chains_are_sound_or_too_short() -> None:
     assert verdict_on(autoregressive(0.3, 1, 4, 400)[0]) == SOUND
     assert verdict_on(autoregressive(0.6, 1, 4, 80, seed=18)[0]) == SHORT
 

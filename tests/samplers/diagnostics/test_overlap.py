@@ -48,7 +48,7 @@ def test_overlaps_equal_values_computed_by_hand() -> None:
     assert overlap(one, one) == (1.0, 1.0, pytest.approx(1.0))
 
 
-def test_means_without_rare_rules_overlap() -> None:
+def test_overlap_of_means_can_omit_rare_rules() -> None:
     mean = mean_counts([grammar({1: 3, 2: 1}), grammar({1: 1}), grammar({1: 2, 9: 4})])
     assert mean.uses == pytest.approx([2, 1 / 3, 4 / 3])
     assert overlap(mean, grammar({1: 2, 9: 1}), 0.5).rules == 1.0

@@ -127,7 +127,7 @@ def test_damaged_records_are_refused_or_read(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), [(0, 5), (5, 6), (30, 34), (5, 0), (20, 20)])
-def test_changes_are_differences_of_records(first: int, second: int) -> None:
+def test_fragment_changes_turn_one_record_into_another(first: int, second: int) -> None:
     one, other = after(first), after(second)
     before, now = write_averages(one.chain.averages), write_averages(other.chain.averages)
     change = fragment_changes(list_fragments(before), list_fragments(now))
@@ -204,7 +204,7 @@ def test_a_rule_is_rounded_up_from_its_threshold_on() -> None:
     assert (STEP / ONE_USE, SHARED_STEP / ONE_USE) == (1 / 4, 1 / 32)
 
 
-def test_draws_are_uniform_and_differ_between_pairs() -> None:
+def test_draws_of_rules_are_uniform_and_uncorrelated_between_pairs() -> None:
     random = Random(3)
     hashes = [(random.getrandbits(64), random.getrandbits(64)) for _ in range(4_000)]
     draws = np.array([[int(draw_of_rule(pair, *map(np.uint64, one))) for one in hashes] for pair in (1, 2)])
@@ -223,7 +223,7 @@ def test_errors_of_a_chain_fall_with_its_sweeps() -> None:
             assert int(error_variance(mean, sweeps)) / ONE_SQUARE == pytest.approx(exact, abs=1 / ONE_SQUARE)
 
 
-def test_errors_are_not_rounded_away() -> None:
+def test_small_errors_are_not_rounded_to_zero() -> None:
     """A hundred pairs use a rule in one of twenty sweeps."""
     sweeps, pairs, m = 1900, 100, 0.05
     mean = mean_uses(round(m * ONE_USE * sweeps), sweeps)
@@ -233,14 +233,14 @@ def test_errors_are_not_rounded_away() -> None:
 
 
 @pytest.mark.parametrize("m", [1 / 32, 0.05, 0.3, 1.0, 2.5])
-def test_rounding_does_not_favor_a_side(m: float) -> None:
+def test_mean_uses_are_rounded_without_bias(m: float) -> None:
     sums = range(round(m * 997 * ONE_USE), round(m * 997 * ONE_USE) + 997)
     means = [int(mean_uses(uses, 997)) for uses in sums]
     assert np.mean(means) - np.mean(sums) / 997 == pytest.approx(0, abs=1e-2)
 
 
 class OnePair:
-    """Averages of one pair in a fixed number of slots; rules are numbers and fragments arbitrary bytes."""
+    """Averages of one pair in a fixed number of slots. Rules are numbers, and fragments are arbitrary bytes."""
 
     def __init__(self, slots: int) -> None:
         self.averages = empty_averages(to_batch([LONG], 0), np.array([slots]))
@@ -279,7 +279,7 @@ def draw_of(rule: Hashable) -> int:
 
 
 @pytest.mark.parametrize(("slots", "largest"), [(3, 1), (8, 1), (12, 3), (40, 3)])
-def test_averages_are_within_their_errors_with_little_room(slots: int, largest: int) -> None:
+def test_averages_with_few_slots_stay_within_their_errors(slots: int, largest: int) -> None:
     random = Random(slots + largest)
     one, twin = OnePair(slots), Average(slots, draw_of)
     sizes = {rule: random.randint(1, BYTES_PER_SLOT * largest) for rule in range(200)}
@@ -298,7 +298,7 @@ def test_averages_are_within_their_errors_with_little_room(slots: int, largest: 
     assert (twin.floor > 0) == (slots < 40)
 
 
-def test_missed_uses_may_belong_to_any_rule() -> None:
+def test_missed_uses_raise_the_upper_bounds_of_all_rules() -> None:
     one, twin = OnePair(40), Average(40, draw_of)
     for number in range(90):
         credits = {rule: (500 + 100 * rule, 7) for rule in range(6) if (number + rule) % 3}
@@ -332,10 +332,7 @@ SWITCHES = [(0, 40), (31, 600), (512, 512), (1_000, 20_000), (2_048, 1_500), (5_
 
 @pytest.mark.parametrize(("before", "since"), SWITCHES)
 def test_averages_follow_a_chain_that_changes_its_derivation(before: int, since: int) -> None:
-    """Weights of a derivation that is replaced by another.
-
-    Each has the weight of its sweeps. Past sweeps count half as much each time the averages are halved.
-    """
+    """Each derivation weighs as much as its sweeps. Past sweeps count half as much each time averages are halved."""
     batch = to_batch([LONG], 0)
     states = [initial_state(3, batch, JOINED), initial_state(3, batch, CUT)]
     space, scratch = walk_space(batch), np.empty(3 * batch.max_nodes + 3, np.uint8)
@@ -369,7 +366,7 @@ def test_averages_follow_a_chain_that_changes_its_derivation(before: int, since:
 
 
 def one_view(batch: Batch, state: State) -> Any:
-    """Return the slices of the first pair, made in Python because kernels do not count references to arrays."""
+    """Return a view of the first pair, made in Python because kernels do not count references to arrays."""
     view: Any = view_pair
     return view.py_func(batch, state, 0)
 

@@ -126,7 +126,7 @@ def test_a_table_at_its_limit_drops_ngrams_with_one_occurrence(
     assert ngrams.words == whole.words
 
 
-def test_expected_text_is_at_least_as_long_as_the_corpus() -> None:
+def test_the_expected_text_is_as_long_as_the_corpus_or_100000_words() -> None:
     def words_of(ngrams: Ngrams) -> float:
         """Return the length of the text: a side without words occurs once at each position."""
         return float(expected_occurrences(ngrams, ["[X,1]"], 0)[0])

@@ -56,7 +56,7 @@ def test_dense_discontinuous_and_unlinked_pairs_have_the_forests_of_the_referenc
 
 
 @pytest.mark.parametrize("span_limit", [0, 1, 3, 7])
-def test_arrays_and_free_cuts_equal_hand_written_forests(span_limit: int) -> None:
+def test_arrays_and_free_cuts_equal_the_direct_construction(span_limit: int) -> None:
     pairs = examples.random_pairs(seed=13, count=200, longest=10)
     built = build_forests(to_bitext(pairs), span_limit)
     written = to_arrays([direct_forest(*pair) for pair in pairs], span_limit)

@@ -33,7 +33,7 @@ def test_the_kernel_counts_match_the_twin(span_limit: int) -> None:
     assert (int(deltas.counts.sum()), int(deltas.sampled.sum())) == (rules, 5 * rules)
 
 
-def test_choice_of_edges_below_the_root_does_not_matter() -> None:
+def test_edges_below_the_root_do_not_change_minimal_rules() -> None:
     """All fully cut derivations with the same root edge have the same rules, equally often."""
     several = differing = 0
     for pair in random_pairs(32, 400, 7):

@@ -23,7 +23,7 @@ def test_a_key_from_word_hashes_equals_the_rule_s_key(sides: list[tuple[str | No
     assert [tuple(key) for key in found.tolist()] == expected
 
 
-def test_keys_of_few_bits_also_equal_the_rule_s_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_masked_to_two_bits_equal_the_rule_s_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keys, "ALL_BITS", np.uint64(0x3))
     words = [f"w{number}" for number in range(40)]
     found = lexical_keys(hash_words(words, 1), np.zeros(40, np.uint64))

@@ -9,7 +9,7 @@ def keys(*pairs: tuple[int, int]) -> np.ndarray:
     return np.array(pairs, np.uint64).reshape(-1, 2)
 
 
-def test_the_first_row_with_a_key_represents_all() -> None:
+def test_rows_with_equal_keys_are_represented_by_the_first() -> None:
     high = (1 << 64) - 1
     rows = keys((high, 1), (2, 2), (high, 1), (high, 2), (2, 2), (1, high))
     assert first_rows_by_key(rows).tolist() == [0, 1, 0, 3, 1, 5]
@@ -19,7 +19,7 @@ def test_the_first_row_with_a_key_represents_all() -> None:
     assert first_rows_by_key(many).tolist() == [expected.setdefault(tuple(key), row) for row, key in enumerate(many)]
 
 
-def test_rows_of_two_lists_are_matched_once() -> None:
+def test_each_row_is_matched_once() -> None:
     ours, theirs = keys((1, 1), (2, 2), (3, 3)), keys((9, 9), (3, 3), (1, 1), (3, 3))
     found = match_keys(ours, theirs)
     assert list(zip(found.ours.tolist(), found.theirs.tolist(), strict=True)) == [(2, 1), (0, 2)]

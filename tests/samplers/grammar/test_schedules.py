@@ -39,7 +39,7 @@ def test_without_sweeps_by_level_every_node_is_sampled_from_the_start() -> None:
     assert len(schedule.powers(SWEEPS)) == 0
 
 
-def test_the_quick_schedule_warms_up_to_one_and_settles() -> None:
+def test_the_quick_schedule_raises_the_temperature_to_one() -> None:
     schedule = quick_schedule(burn_in_sweeps=9)
     temperatures = schedule.temperatures(np.arange(1, 23))
     assert temperatures[[0, 15, 21]].tolist() == pytest.approx([0.85, 1.0, 1.0])
@@ -47,7 +47,7 @@ def test_the_quick_schedule_warms_up_to_one_and_settles() -> None:
     assert schedule.burn_in == 25
 
 
-def test_levels_enter_two_a_sweep_while_the_temperature_rises() -> None:
+def test_the_stratified_schedule_adds_two_levels_per_sweep() -> None:
     schedule = stratified_schedule(burn_in_sweeps=9)
     stages = schedule.stages(SWEEPS).tolist()
     assert stages[:8] == [1, 3, 5, 7, 9, 11, 13, EVERY_LEVEL]
@@ -58,14 +58,14 @@ def test_levels_enter_two_a_sweep_while_the_temperature_rises() -> None:
     assert set(quick_schedule().stages(SWEEPS).tolist()) == {EVERY_LEVEL}
 
 
-def test_draws_avoid_present_values_while_the_temperature_rises() -> None:
+def test_schedules_with_rising_temperature_avoid_current_values() -> None:
     assert quick_schedule().avoid_current
     assert stratified_schedule().avoid_current
     assert not Schedule().avoid_current
     assert not Annealing().avoid_current
 
 
-def test_annealed_pairs_settle_before_they_have_burned_in() -> None:
+def test_annealing_is_followed_by_burn_in_sweeps() -> None:
     annealing = Annealing(sweeps=5, start=3.0, burn_in_sweeps=4)
     assert annealing.burn_in == 9
     assert annealing.powers(np.array([1, 3, 5, 6])).tolist() == pytest.approx([1 / 3, 1 / 2, 1, 1])
@@ -85,11 +85,11 @@ def test_temperature_falls_in_even_steps_to_one() -> None:
     assert annealing.reached(np.arange(4, 8)).tolist() == [1, 1, 2, 2]
 
 
-def test_annealing_in_one_sweep_starts_hot() -> None:
+def test_annealing_in_one_sweep_uses_the_start_temperature() -> None:
     assert Annealing(sweeps=1, start=4.0).temperatures(np.arange(1, 4)).tolist() == [4.0, 1.0, 1.0]
 
 
-def test_warmup_has_two_stages_of_equal_length() -> None:
+def test_aligner_warmup_has_two_stages_of_equal_length() -> None:
     options = replace(options_for(BHMM_F, 1000), warming=3)
     assert [options.plan(sweep).stage for sweep in range(1, 10)] == [1, 1, 1, 2, 2, 2, 3, 3, 3]
     assert [replace(options, warming=0).plan(sweep).stage for sweep in (1, 2)] == [3, 3]

@@ -49,8 +49,7 @@ def kernel_of(
     of_long: float | None = None,
     longest: int = 1,
 ) -> ItgKernel:
-    """Return a kernel whose strengths stay at `strength` times `STRENGTHS`; `of_long` is a for two words on each side.
-    """
+    """Return a kernel with strengths fixed at `strength * STRENGTHS`. `of_long` is the shape for two words a side."""
     batch = batch_of(pairs, longest)
     strengths = tuple(strength * one for one in STRENGTHS)
     settings = ItgSettings(

@@ -24,7 +24,7 @@ from hierogram.samplers.itg.sampler import EXHAUSTIVE, FLAT, GIBBS, METHODS, SLI
 
 
 def random_pairs(random: Random, pairs: int = 3, longest: int = 3) -> Pairs:
-    """Return short pairs of few words; some sides are empty."""
+    """Return short pairs of few words. Some sides are empty."""
 
     def side() -> tuple[int, ...]:
         return tuple(random.randrange(3) for _ in range(random.choice(range(longest + 1))))

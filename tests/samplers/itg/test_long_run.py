@@ -88,8 +88,7 @@ def frequencies(kernel: ItgKernel, state: ItgState, samples: int, thinning: int,
 
 
 def after_sweeps(kernel: ItgKernel, starts: list[tuple[Tree, ...]], seed: int) -> list[tuple[Tree, ...]]:
-    """Return the derivations after one sweep from each start, each with its own stream; base distributions stay fixed.
-    """
+    """Return the derivations after one sweep from each start, with fixed base distributions and a stream per start."""
     found = []
     for number, trees in enumerate(starts, 1):
         state = kernel.resume(put(kernel.batch, trees))
@@ -288,7 +287,7 @@ def test_derivations_with_phrases_and_tables_have_their_posterior(method: str) -
 @pytest.mark.campaign
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("corpus", CORPORA)
-def test_derivations_and_tables_have_the_posterior_at_length(corpus: str, method: str) -> None:
+def test_derivations_and_tables_have_their_posterior_in_long_chains(corpus: str, method: str) -> None:
     assert chain_has_the_posterior_of_tables(CORPORA[corpus], method, 40_000, seed=22)
 
 
@@ -347,7 +346,7 @@ def density_of(which: int, alpha: NDArray[np.float64], state: ItgState, tables: 
 
 @pytest.mark.slow
 def test_strengths_match_quadrature() -> None:
-    """Each strength is drawn given its own tables; no two processes have equal numbers of tables or customers here.
+    """Each strength is drawn given its own tables. No two processes have equal numbers of tables or customers here.
 
     A single draw from each of many exact draws must again follow the exact density.
     """

@@ -27,7 +27,7 @@ def depth_of_right_children(tree: Tree) -> int:
     return 0 if tree[0] >= PAIR else max(depth_of_right_children(tree[1]), 1 + depth_of_right_children(tree[2]))
 
 
-def nonempty(kernel_trees: list[Tree], pairs: Pairs) -> None:
+def assert_sizes(kernel_trees: list[Tree], pairs: Pairs) -> None:
     for tree, (source, target) in zip(kernel_trees, pairs, strict=True):
         assert size_of(tree) == (len(source), len(target))
 
@@ -38,7 +38,7 @@ def test_the_left_branching_start_has_nulls_on_the_longer_side() -> None:
     where = set()
     for seed in range(20):
         trees = trees_of(kernel.init(seed, LEFT_BRANCHING))
-        nonempty(list(trees), pairs)
+        assert_sizes(list(trees), pairs)
         for tree, (source, target) in zip(trees, pairs, strict=True):
             rules = string_of(tree)
             assert depth_of_right_children(tree) <= 1
@@ -48,14 +48,14 @@ def test_the_left_branching_start_has_nulls_on_the_longer_side() -> None:
     assert len(where) == 6, "two nulls among four words have six orders"
 
 
-def test_the_start_of_model1_follows_it_within_the_beam() -> None:
+def test_the_model1_start_finds_most_inverted_links() -> None:
     pairs: Pairs = (*(((k, (k + 1) % 5), ((k + 1) % 5, k)) for k in range(5)), ((0, 1, 2), (0, 1)))
     batch = batch_of(pairs)
     kernel = build(batch)
     inverted = 0
     for seed in range(10):
         trees = trees_of(kernel.init(seed, MODEL1))
-        nonempty(list(trees), pairs)
+        assert_sizes(list(trees), pairs)
         assert string_of(trees[-1]).count(TARGET_NULL) == 0
         inverted += sum(links_of(tree) == {(0, 1), (1, 0)} for tree in trees[:-1])
     assert inverted > 40
@@ -97,7 +97,7 @@ def is_binarizable(order: list[int]) -> bool:
 
 
 def test_the_best_links_are_one_to_one() -> None:
-    """Three pairs of 3, 1 and 2 source words; the second has no links."""
+    """The three pairs have 3, 1 and 2 source words. The second pair has no links."""
     source, target = np.array([0, 0, 1, 2, 0, 1], np.int16), np.array([0, 1, 1, 1, 2, 0], np.int16)
     score = np.array([0.5, 0.9, 0.8, 0.95, 0.6, 0.7])
     chosen = one_to_one(source, target, score, np.array([0, 4, 4, 6]), np.array([0, 3, 4, 6]))

@@ -193,8 +193,8 @@ def drawn_corpus(random: Random) -> Pairs:
     )
 
 
-def test_results_do_not_depend_on_when_a_chain_is_committed() -> None:
-    """The sums of a chain's draws are exact by the twin; the rounded uses have the same sum, except for chance."""
+def test_averages_do_not_depend_on_when_a_chain_is_committed() -> None:
+    """The sum of rounded uses equals the twin's exact sum up to chance."""
     pairs = drawn_corpus(Random(11))
     kernel = kernel_of(pairs)
     state = kernel.init(1, MODEL1)
@@ -224,7 +224,7 @@ def test_results_do_not_depend_on_when_a_chain_is_committed() -> None:
     assert int(kept.sampled.sum()) / ONE_USE == pytest.approx(total, rel=0.005)
 
 
-def test_records_that_do_not_fit_are_refused() -> None:
+def test_malformed_records_are_refused() -> None:
     batch = batch_of(PAIRS)
     averages = empty_averages(batch)
     add_derivations(batch, put(batch, random_trees(Random(1))), np.ones(len(PAIRS), np.bool_), averages)
@@ -242,7 +242,7 @@ def test_records_that_do_not_fit_are_refused() -> None:
 
 
 def test_phrases_that_are_too_long_or_cross_the_end_are_refused() -> None:
-    """Covers a derivation, and a record whose places have room for phrases beyond a pair's last word."""
+    """Covers derivations and records of averages."""
     pairs: Pairs = (((0, 1, 2), (0, 1)), ((0,), (1,)))
     long = encode(put(batch_of(pairs, 3), [(phrase(3, 2),), (PAIR,)]))
     for longest, fitting in ((3, True), (2, False), (1, False)):

@@ -93,7 +93,7 @@ def test_features_come_from_the_other_pairs_only(seed: int) -> None:
             np.testing.assert_allclose(features, twin.features(others, pair, side), rtol=1e-10, atol=1e-12)
 
 
-def test_words_absent_from_all_stored_pairs_are_weighed_like_in_the_twin() -> None:
+def test_words_absent_from_stored_pairs_have_the_features_of_the_twin() -> None:
     pairs = random_pairs(9)
     facts = make_facts(4, 4)
     source, target = np.array([-1, 0], np.int32), np.array([-1], np.int32)

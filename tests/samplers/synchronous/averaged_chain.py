@@ -19,7 +19,7 @@ from hierogram.samplers.synchronous.sweeps import SweepPlan, sweep_pairs
 
 
 def all_fragments(averages: Averages, name: str = "uses") -> Fragments:
-    """Return every entry with a number as its weight, even if not counted; its variance is its possible missed uses."""
+    """Return all entries as fragments, with the field `name` as weight and possible missed uses as variance."""
     columns: list[list[int]] = [[], [], [], [], [], []]
     for pair in range(len(averages.sweeps)):
         for k in range(averages.first[pair], averages.first[pair] + averages.entry_counts[pair]):
@@ -65,7 +65,7 @@ class AveragedChain(KernelChain):
         return {rule: (uses[rule], missed[rule]) for rule in uses}
 
     def marks(self, pair: int, name: str) -> Counter[Rule]:
-        """Return a number of each entry of a pair, such as its draw."""
+        """Return a field of each entry of a pair, such as `draw`."""
         deltas = self._entries(pair, name)
         return rules_of_deltas(deltas._replace(counts=deltas.sampled), self.forests)
 

@@ -98,7 +98,7 @@ def to_model(model: Model, longest_rule: int) -> KernelModel:
 
 
 def to_batch(forests: Sequence[Forest], span_limit: int) -> Batch:
-    """Return the twin's corpus in the kernels' format, pair p named p."""
+    """Return the twin's corpus in the kernels' format, with pairs numbered from 0."""
     bitext = to_bitext([(f.source, f.target, set()) for f in forests])
     source = hash_words(numbered([f.source for f in forests]), SALT)
     target = hash_words(numbered([f.target for f in forests]), SALT)
@@ -162,13 +162,13 @@ class KernelChain:
         self.bounds = [int(b) for b in self.batch.forests.node_offset]
 
     def sweep(self, stage: int = EVERY_LEVEL) -> SweepInfo:
-        """Sweep all pairs once; nodes up to a level may change."""
+        """Sweep all pairs once. Only nodes up to a level may change."""
         return self.sweep_at(np.full(len(self.forests), stage, np.int16))
 
     def sweep_at(
         self, stages: NDArray[np.int16], powers: NDArray[np.float64] = NO_POWERS, density: bool = True
     ) -> SweepInfo:
-        """Sweep once with a separate stage and power 1/T for each pair; a pair at stage 0 is skipped."""
+        """Sweep once with a separate stage and power 1/T for each pair. A pair at stage 0 is skipped."""
         self.sweeps += stages > 0
         plan = SweepPlan(self.sweeps, stages, powers, density, avoid_current=self.avoid_current)
         self.chain, info = self.kernel.step(self.seed, self.chain, plan)

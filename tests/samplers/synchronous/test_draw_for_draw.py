@@ -194,7 +194,7 @@ def test_blocks_equal_the_twin(pairs_per_block: int, blocks_per_round: int, meth
 
 
 @pytest.mark.parametrize("blocks", [Blocks(pairs_per_block=10, blocks_per_round=1), Blocks(1, 1)])
-def test_blocks_of_one_pair_equal_the_sequential_scheme(blocks: Blocks) -> None:
+def test_rounds_of_one_block_equal_sequential_sweeps(blocks: Blocks) -> None:
     forests = random_forests(seed=31)
     sequential = KernelChain(forests, PAPER, seed=5)
     in_blocks = KernelChain(forests, PAPER, seed=5, blocks=blocks)

@@ -41,7 +41,7 @@ def test_powers_of_products_are_normalized(product: Scaled, power: float) -> Non
     assert 1.0 <= found.value <= SCALE
 
 
-def test_many_factors_stay_in_range() -> None:
+def test_products_of_many_factors_stay_in_range() -> None:
     product = Scaled(1.0, 0)
     for _ in range(1000):
         product = Scaled(*scaled_down(times(product, Scaled(1e9, 0))))
@@ -49,7 +49,7 @@ def test_many_factors_stay_in_range() -> None:
     assert product.exponent > 100
 
 
-def test_compared_values_share_one_exponent() -> None:
+def test_values_are_rescaled_for_comparison() -> None:
     assert value_at_scale(Scaled(3.0, 5), Scaled(1.0, 5)) == 3.0
     assert value_at_scale(Scaled(3.0, 4), Scaled(1.0, 5)) == 3.0 / SCALE
     assert value_at_scale(Scaled(3.0, 6), Scaled(1.0, 5)) == 3.0 * SCALE

@@ -1,4 +1,4 @@
-"""Deterministic proof: a sweep of any pair leaves the exact posterior invariant; a mutant's does not.
+"""Deterministic proof that a sweep of any pair leaves the exact posterior invariant, unlike a mutant's sweep.
 
 The twin computes the exact distribution after a sweep over all states of the variables, with the code of its sampler.
 Other tests compare the kernels to the twin draw for draw.
@@ -77,7 +77,7 @@ def settings(forests: list[Forest], model: Model, span_limit: int) -> Iterator[S
             )
 
 
-def moved(forests: list[Forest], model: Model, mover: Mover, span_limit: int = 0) -> float:
+def largest_change(forests: list[Forest], model: Model, mover: Mover, span_limit: int = 0) -> float:
     """Return the largest total variation by which a sweep changes the exact distribution of a pair's variables."""
     worst = 0.0
     for forest, others, trees in settings(forests, model, span_limit):
@@ -86,16 +86,19 @@ def moved(forests: list[Forest], model: Model, mover: Mover, span_limit: int = 0
     return worst
 
 
-def trees_moved(forest: Forest, trees: dict[Tree, float], step: Sweep | Metropolis) -> float:
-    """Return the same for the derivations of one pair; valid if a step does not read variables of unused nodes."""
+def tree_change(forest: Forest, trees: dict[Tree, float], step: Sweep | Metropolis) -> float:
+    """Return the total variation by which a step changes the exact distribution of one pair's derivations.
+
+    The step must not read variables of unused nodes.
+    """
     after = step.push({variables_of(forest, tree): p for tree, p in trees.items()})
     return total_variation(trees, gather(forest, after))
 
 
-def moved_trees(forests: list[Forest], model: Model, mover: Mover, span_limit: int = 0) -> float:
+def largest_tree_change(forests: list[Forest], model: Model, mover: Mover, span_limit: int = 0) -> float:
     """Return the largest total variation by which a sweep changes the exact distribution of a pair's derivations."""
     return max(
-        trees_moved(forest, trees, mover(forest, others))
+        tree_change(forest, trees, mover(forest, others))
         for forest, others, trees in settings(forests, model, span_limit)
     )
 
@@ -104,16 +107,15 @@ def moved_trees(forests: list[Forest], model: Model, mover: Mover, span_limit: i
 @pytest.mark.parametrize("name", ALONE)
 def test_gibbs_on_one_pair_is_invariant(name: str, model: str) -> None:
     forest, limit = ALONE[name]
-    assert moved([forest], MODELS[model], corpus.gibbs(MODELS[model], span_limit=limit), limit) < EXACT
+    assert largest_change([forest], MODELS[model], corpus.gibbs(MODELS[model], span_limit=limit), limit) < EXACT
 
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", ALONE)
 def test_avoiding_draws_on_one_pair_are_invariant(name: str, model: str) -> None:
     forest, limit = ALONE[name]
-    assert (
-        moved([forest], MODELS[model], corpus.gibbs(MODELS[model], span_limit=limit, avoid_current=True), limit) < EXACT
-    )
+    mover = corpus.gibbs(MODELS[model], span_limit=limit, avoid_current=True)
+    assert largest_change([forest], MODELS[model], mover, limit) < EXACT
 
 
 @pytest.mark.campaign
@@ -121,19 +123,19 @@ def test_avoiding_draws_on_one_pair_are_invariant(name: str, model: str) -> None
 @pytest.mark.parametrize(("forest", "limit"), [(examples.FOUR, 2), (examples.FOUR, 0), (examples.BLOCKS, 3)])
 def test_gibbs_on_a_bushy_pair_with_many_free_cuts_is_invariant(forest: Forest, limit: int, model: str) -> None:
     mover = corpus.gibbs(MODELS[model], span_limit=limit)
-    assert moved([forest], MODELS[model], mover, limit) < EXACT
+    assert largest_change([forest], MODELS[model], mover, limit) < EXACT
 
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", TOGETHER)
 def test_gibbs_on_pairs_that_share_rules_is_invariant(name: str, model: str) -> None:
-    assert moved(TOGETHER[name], MODELS[model], corpus.gibbs(MODELS[model])) < EXACT
+    assert largest_change(TOGETHER[name], MODELS[model], corpus.gibbs(MODELS[model])) < EXACT
 
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", TOGETHER)
 def test_avoiding_draws_on_pairs_that_share_rules_are_invariant(name: str, model: str) -> None:
-    assert moved(TOGETHER[name], MODELS[model], corpus.gibbs(MODELS[model], avoid_current=True)) < EXACT
+    assert largest_change(TOGETHER[name], MODELS[model], corpus.gibbs(MODELS[model], avoid_current=True)) < EXACT
 
 
 @pytest.mark.parametrize("avoid_current", [False, True])
@@ -142,9 +144,9 @@ def test_gibbs_at_each_stage_is_invariant(stage: int, avoid_current: bool) -> No
     assert examples.FOUR.nodes[-1].level == 7
     model = MODELS["DP"]
     limited = corpus.gibbs(model, stage=stage, span_limit=1, avoid_current=avoid_current)
-    assert moved([examples.FOUR], model, limited, span_limit=1) < EXACT
+    assert largest_change([examples.FOUR], model, limited, span_limit=1) < EXACT
     both = corpus.gibbs(model, stage=stage, avoid_current=avoid_current)
-    assert moved([examples.THREE, examples.COUPLE], model, both) < EXACT
+    assert largest_change([examples.THREE, examples.COUPLE], model, both) < EXACT
 
 
 def test_gibbs_keeps_the_joint_posterior_of_all_pairs() -> None:
@@ -176,14 +178,14 @@ MUTANTS: dict[str, tuple[str, list[Forest], str, int]] = {
 def test_mutants_of_gibbs_change_the_posterior(name: str) -> None:
     mutant, forests, model, limit = MUTANTS[name]
     broken = corpus.gibbs(MODELS[model], span_limit=limit, mutant=mutant)
-    assert moved(forests, MODELS[model], broken, limit) > CLEAR
-    assert moved(forests, MODELS[model], corpus.gibbs(MODELS[model], span_limit=limit), limit) < EXACT
+    assert largest_change(forests, MODELS[model], broken, limit) > CLEAR
+    assert largest_change(forests, MODELS[model], corpus.gibbs(MODELS[model], span_limit=limit), limit) < EXACT
 
 
-def test_moving_on_by_the_present_value_s_own_weight_changes_the_posterior() -> None:
+def test_avoiding_draws_moved_by_the_current_arc_change_the_posterior() -> None:
     broken = corpus.gibbs(MODELS["DP"], span_limit=1, mutant=OWN_ARC, avoid_current=True)
     # Only the edges of its root have more than two options.
-    assert moved([examples.FOUR], MODELS["DP"], broken, span_limit=1) > CLEAR / 4
+    assert largest_change([examples.FOUR], MODELS["DP"], broken, span_limit=1) > CLEAR / 4
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -191,31 +193,31 @@ def test_moving_on_by_the_present_value_s_own_weight_changes_the_posterior() -> 
 def test_metropolis_on_one_pair_is_invariant(name: str, model: str) -> None:
     forest, limit = ALONE[name]
     mover = corpus.metropolis(MODELS[model], span_limit=limit)
-    assert moved_trees([forest], MODELS[model], mover, limit) < EXACT
+    assert largest_tree_change([forest], MODELS[model], mover, limit) < EXACT
 
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", TOGETHER)
 def test_metropolis_on_pairs_that_share_rules_is_invariant(name: str, model: str) -> None:
-    assert moved_trees(TOGETHER[name], MODELS[model], corpus.metropolis(MODELS[model])) < EXACT
+    assert largest_tree_change(TOGETHER[name], MODELS[model], corpus.metropolis(MODELS[model])) < EXACT
 
 
 def test_metropolis_without_its_proposal_density_changes_the_posterior() -> None:
     broken = corpus.metropolis(MODELS["DP"], span_limit=1, mutant=NO_PROPOSAL_DENSITY)
-    assert moved_trees([examples.FOUR], MODELS["DP"], broken, span_limit=1) > CLEAR
+    assert largest_tree_change([examples.FOUR], MODELS["DP"], broken, span_limit=1) > CLEAR
 
 
 def test_metropolis_leaves_derivations_invariant_but_not_unused_variables() -> None:
     mover = corpus.metropolis(MODELS["DP"])
-    assert moved_trees([examples.THREE], MODELS["DP"], mover) < EXACT
-    assert moved([examples.THREE], MODELS["DP"], mover) > CLEAR
+    assert largest_tree_change([examples.THREE], MODELS["DP"], mover) < EXACT
+    assert largest_change([examples.THREE], MODELS["DP"], mover) > CLEAR
 
 
 def test_metropolis_with_discount_targets_the_sequential_product() -> None:
     model = PitmanYor(discount=0.5, strength=5.0, rate=2.0)
     for forest, limit in [(examples.TWICE_APART, 0), (examples.FOUR, 1), (examples.UNALIGNED, 2)]:
         trees = sequential(forest, model, limit)
-        assert trees_moved(forest, trees, corpus.metropolis(model, span_limit=limit)(forest, RuleCounts())) < EXACT
+        assert tree_change(forest, trees, corpus.metropolis(model, span_limit=limit)(forest, RuleCounts())) < EXACT
 
 
 @pytest.mark.parametrize("model", MODELS)

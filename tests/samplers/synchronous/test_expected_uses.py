@@ -1,4 +1,4 @@
-"""Expected uses: unbiased, equal to the twin's draw for draw, and with less variance than counts of draws."""
+"""Expected uses are unbiased, equal the twin's draw for draw, and vary less than counts of draws."""
 
 from collections import Counter
 from collections.abc import Hashable
@@ -154,7 +154,7 @@ def test_rules_without_room_for_their_fragments_count_as_possibly_missed() -> No
     assert lost > of_entries > 0
 
 
-def test_averages_count_all_uses_except_for_chance() -> None:
+def test_averages_count_all_uses_despite_random_rounding() -> None:
     forests = [direct_forest(*pair) for pair in examples.random_pairs(62, 60, 7, "abcdefgh")]
     kernel, every = (AveragedChain(forests, DP, seed=2) for _ in range(2))
     total = 0
@@ -206,14 +206,14 @@ def check_long_averages(name: str, avoid_current: bool, rounds: int, noise: floa
 @pytest.mark.slow
 @pytest.mark.parametrize("avoid_current", [False, True])
 @pytest.mark.parametrize("name", CASES)
-def test_long_averages_are_the_exact_expectations(name: str, avoid_current: bool) -> None:
+def test_long_averages_match_the_exact_expectations(name: str, avoid_current: bool) -> None:
     check_long_averages(name, avoid_current, rounds=4, noise=0.06)
 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("avoid_current", [False, True])
 @pytest.mark.parametrize("name", CASES)
-def test_longer_averages_are_the_exact_expectations(name: str, avoid_current: bool) -> None:
+def test_longer_averages_match_the_exact_expectations(name: str, avoid_current: bool) -> None:
     check_long_averages(name, avoid_current, rounds=36, noise=0.02)
 
 
@@ -248,7 +248,7 @@ def test_a_rule_without_other_users_is_no_longer_shared() -> None:
 
 
 def rules_in(kernel: AveragedChain) -> list[Rule]:
-    """Return all rules of the present derivations."""
+    """Return all rules of the current derivations."""
     return [r for f, v in zip(kernel.forests, kernel.variables(), strict=True) for r in rules_of(f, v)]
 
 
@@ -264,7 +264,7 @@ def test_metropolis_hastings_counts_its_derivations() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["bushy", "some cuts forced", "blocks"])
-def test_avoiding_draws_have_smaller_errors(name: str) -> None:
+def test_avoiding_draws_reduce_the_errors_of_averages(name: str) -> None:
     forests, limit = CASES[name]
     exact = exact_uses(forests, DP, limit)
     mean = {}

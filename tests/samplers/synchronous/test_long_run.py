@@ -146,7 +146,7 @@ def test_metropolis_with_discount_samples_the_sequential_product() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("stage", "avoid_current"), [(1, False), (3, False), (6, False), (3, True), (5, True)])
 def test_gibbs_at_each_stage_samples_the_conditional_posterior(stage: int, avoid_current: bool) -> None:
-    """Nodes above the stage keep their initial edges and cuts; the rest follows the distribution given them."""
+    """Nodes above the stage keep their initial edges and cuts. Other nodes follow their distribution given them."""
     forest = examples.FOUR
     start = KernelChain([forest], DP, seed=2).variables()[0]
     frozen = {v for v, node in enumerate(forest.nodes) if node.level > stage}
@@ -184,7 +184,7 @@ MUTANTS: dict[str, tuple[str, Case]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MUTANTS)
-def test_the_number_of_samples_detects_each_mutant(name: str) -> None:
+def test_the_samples_suffice_to_detect_each_mutant(name: str) -> None:
     mutant, case = MUTANTS[name]
     assert p_value(draws(stationary(case, mutant), SAMPLES, seed=3), exact(case)) < ALPHA
     assert p_value(draws(exact(case), SAMPLES, seed=3), exact(case)) > ALPHA
@@ -207,26 +207,26 @@ def test_samples_of_a_mutated_twin_fail() -> None:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("name", EXACT)
-def test_gibbs_samples_the_exact_posterior_at_length(name: str) -> None:
+def test_gibbs_samples_the_exact_posterior_in_long_chains(name: str) -> None:
     assert p_value(kernel_samples(EXACT[name], MANY_SAMPLES, thinning=GIBBS_THINNING), exact(EXACT[name])) > ALPHA
 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("name", DISCOUNTED)
-def test_gibbs_with_discount_samples_the_stationary_distribution_at_length(name: str) -> None:
+def test_gibbs_with_discount_samples_the_stationary_distribution_in_long_chains(name: str) -> None:
     case = DISCOUNTED[name]
     assert p_value(kernel_samples(case, MANY_SAMPLES, thinning=GIBBS_THINNING), stationary(case)) > ALPHA
 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("name", [name for name in EXACT if name != "two pairs"])  # eigenvalue 0.992: too slow
-def test_metropolis_samples_the_exact_posterior_at_length(name: str) -> None:
+def test_metropolis_samples_the_exact_posterior_in_long_chains(name: str) -> None:
     samples = kernel_samples(EXACT[name], MANY_SAMPLES // 5, thinning=METROPOLIS_THINNING, resample=propose_pairs)
     assert p_value(samples, exact(EXACT[name])) > ALPHA
 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("name", ["bushy, limit 1", "three pairs"])
-def test_avoiding_draws_sample_the_exact_posterior_at_length(name: str) -> None:
+def test_avoiding_draws_sample_the_exact_posterior_in_long_chains(name: str) -> None:
     samples = kernel_samples(EXACT[name], MANY_SAMPLES // 5, thinning=LEAVING_THINNING, avoid_current=True)
     assert p_value(samples, exact(EXACT[name])) > ALPHA

@@ -79,7 +79,7 @@ def most_are_split(kernel: KernelChain) -> bool:
 
 
 def weight_of_split() -> float:
-    """Return the exact posterior probability that more than half of the pairs are split; intermediate states are
+    """Return the exact posterior probability that more than half of the pairs are split. Intermediate states are
     unlikely.
     """
     joined, upper, lower = (PLANTED.strength * 2.0**-words for words in (4, 2, 2))
@@ -112,7 +112,7 @@ def test_planted_modes_switch_with_the_correct_weights() -> None:
     assert np.mean(modes) == pytest.approx(weight_of_split(), abs=0.1)
 
 
-def test_single_cuts_rarely_switch() -> None:
+def test_single_cuts_rarely_switch_between_modes() -> None:
     kernel = planted()
     modes = []
     for _ in range(400):

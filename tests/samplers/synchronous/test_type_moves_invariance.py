@@ -1,4 +1,4 @@
-"""Deterministic proof: a type-based move leaves the exact joint posterior invariant; a mutant's move does not."""
+"""Deterministic proof that a type-based move leaves the exact joint posterior invariant, unlike a mutant's move."""
 
 import pytest
 from tests.reference import examples
@@ -36,7 +36,7 @@ CORPORA: dict[str, tuple[list[Forest], int]] = {
 }
 
 
-def moved(forests: list[Forest], span_limit: int, model: Model, mutant: str | None = None) -> float:
+def largest_change(forests: list[Forest], span_limit: int, model: Model, mutant: str | None = None) -> float:
     """Return the total variation between the exact posterior and its image under a move, for the worst pivot.
 
     Unused variables keep their values, so one setting of them represents all.
@@ -56,7 +56,7 @@ def moved(forests: list[Forest], span_limit: int, model: Model, mutant: str | No
 )
 def test_type_moves_leave_the_posterior_invariant(name: str, model: str) -> None:
     forests, limit = CORPORA[name]
-    assert moved(forests, limit, MODELS[model]) < EXACT
+    assert largest_change(forests, limit, MODELS[model]) < EXACT
 
 
 MUTANTS = {
@@ -70,14 +70,14 @@ MUTANTS = {
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_mutants_of_type_moves_change_the_posterior(mutant: str) -> None:
     forests, limit = CORPORA[MUTANTS[mutant]]
-    assert moved(forests, limit, MODELS["balanced DP"], mutant) > CLEAR
-    assert moved(forests, limit, MODELS["balanced DP"]) < EXACT
+    assert largest_change(forests, limit, MODELS["balanced DP"], mutant) > CLEAR
+    assert largest_change(forests, limit, MODELS["balanced DP"]) < EXACT
 
 
 def test_sites_that_share_rules_cannot_move_together() -> None:
     forests, limit = CORPORA["two ladders, sites share rules"]
     with pytest.raises(ValueError, match="has no count to remove"):
-        moved(forests, limit, MODELS["balanced DP"], NO_CONFLICTS)
+        largest_change(forests, limit, MODELS["balanced DP"], NO_CONFLICTS)
 
 
 def test_a_move_spans_three_pairs() -> None:

@@ -1,4 +1,4 @@
-"""The synthetic problem of [CGB09 §6]: 50 trees of a grammar that no CFG can represent; its rules are recovered."""
+"""The synthetic problem of [CGB09 §6]: the rules of a grammar that no CFG can represent are recovered from 50 trees."""
 
 import pytest
 from tests.tools.lab.programs import printed

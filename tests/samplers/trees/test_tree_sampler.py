@@ -99,12 +99,12 @@ def test_a_mutant_changes_the_posterior(mutant: str) -> None:
 
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize("start", STARTS)
-def test_kernels_and_twin_walk_together(start: str, base: str) -> None:
+def test_kernels_and_twin_draw_the_same_states(start: str, base: str) -> None:
     walk_together(chain(TREES, base, start, seed=4), treebank(TREES, base), 40)
 
 
 def walk_together(kernels: TreeChain, twin: Treebank, sweeps: int) -> None:
-    """Sweep both from one state while cooling; their draws, and the final sums and fragments, must be equal."""
+    """Sweep both from one state while cooling. Their draws, and the final sums and fragments, must be equal."""
     joint = state_of(kernels)
     size = len(joint)
     names = list(range(1, size + 1))
@@ -239,7 +239,7 @@ def test_expansions_are_drawn_from_their_conditional(grown: TreeChain) -> None:
     assert ks_p_value(drawn, distribution(of_tokens, 1e-6, 1 - 1e-6)) < 1e-6
 
 
-def test_expansions_are_drawn_given_every_table_of_a_likely_fragment() -> None:
+def test_expansions_depend_on_the_number_of_tables_of_a_fragment() -> None:
     """Under P_C a fragment's α P0 is near 1, so many of its uses were drawn from the base."""
     kernels = grown_under("pcfg")
     twin, counts = counts_of(kernels, "pcfg")

@@ -74,7 +74,7 @@ def test_counts_add_up_and_are_deleted_at_zero(store: Store, monkeypatch: pytest
     assert store.stalest_links(5) == []
 
 
-def test_negative_counts_change_nothing(store: Store) -> None:
+def test_changes_with_negative_counts_are_refused(store: Store) -> None:
     ingest(store, [raw("a b", "x")])
     with pytest.raises(StoreError, match="run `hierogram verify`"):
         align(store, change(weight=-1))

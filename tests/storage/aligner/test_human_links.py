@@ -40,7 +40,7 @@ def test_links_ingested_with_pairs_are_recorded_as_pending(store: Store) -> None
 
 
 @pytest.mark.slow
-def test_no_table_is_scanned(store: Store) -> None:
+def test_lookups_of_human_links_scan_no_table(store: Store) -> None:
     store.align(AlignerChange(corrected=[(n, 1) for n in range(1, PAIRS - 1)]))
     with plans() as seen:
         assert store.human_links([17, 18])

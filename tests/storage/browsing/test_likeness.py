@@ -32,7 +32,7 @@ def make(url: str) -> None:
         commit(store, [], [delta(f"s{n} common", f"t{n % 1000} usual", 1, 1) for n in range(4_000)])
 
 
-def test_no_table_is_scanned(transaction: ReadTransaction) -> None:
+def test_similarity_searches_scan_no_table(transaction: ReadTransaction) -> None:
     with plans() as seen:
         known = known_words(transaction.connection, ["s17", "common", "never"])[SOURCE]
         words = [known.get(word) for word in ("s17", "common", "never")]
@@ -45,7 +45,7 @@ def test_no_table_is_scanned(transaction: ReadTransaction) -> None:
             assert_no_scan(entry["plan"], table)
 
 
-def test_all_sides_of_several_words_are_found(store: Store, store_url: str) -> None:
+def test_every_matching_side_of_several_words_is_found(store: Store, store_url: str) -> None:
     draw = Random(3)
     words = [f"w{n}" for n in range(12)]
     ingest(store, [pair(" ".join(draw.choices(words, k=6)), "x") for _ in range(40)])

@@ -95,9 +95,9 @@ QUESTIONS: dict[str, Callable[[ReadTransaction], object]] = {
     "the likely side": lambda transaction: [
         guess_side(transaction, dict.fromkeys(("source", "target"), read_phrase("Ś17 common")))
     ],
-    "on a side": lambda transaction: [phrase_occurs(transaction, "source", read_phrase("Ś17 common"))],
-    "words like it": lambda transaction: like_source(transaction, "s17x"),
-    "words that begin so": lambda transaction: like_source(transaction, "s17"),
+    "a phrase on a side": lambda transaction: [phrase_occurs(transaction, "source", read_phrase("Ś17 common"))],
+    "similar words": lambda transaction: like_source(transaction, "s17x"),
+    "words with a prefix": lambda transaction: like_source(transaction, "s17"),
     "by probability": lambda transaction: search(transaction, read_phrase("s17"), Query(order=PROBABILITY)).rules,
     "by surprise": lambda transaction: (
         search(transaction, read_phrase("s17 common"), Query(order=SURPRISE, match=WHOLE)).rules
@@ -105,13 +105,13 @@ QUESTIONS: dict[str, Callable[[ReadTransaction], object]] = {
     "the next page": lambda transaction: [
         search(transaction, read_phrase("s17"), Query(order=USE), PagePosition(0.0, 5, 7))
     ],
-    "of a corpus": lambda transaction: search(transaction, read_phrase("s17"), Query(corpus="corpus")).rules,
+    "rules of a corpus": lambda transaction: search(transaction, read_phrase("s17"), Query(corpus="corpus")).rules,
     "most used": lambda transaction: most_used_rules(transaction, read_phrase("t17"), "target", 20),
     "a rule": lambda transaction: details.find_rule(transaction, "s17 common", "t17 usual"),
-    "rivals": lambda transaction: details.find_competing_rules(transaction, "source", "s17 common", 20),
-    "the past": lambda transaction: [details.read_rule_history(transaction, 17)],
-    "users": lambda transaction: details.indexed_supporting_pairs(transaction, 17, 0, 20),
-    "likely users": lambda transaction: details.likely_supporting_pairs(
+    "competing rules": lambda transaction: details.find_competing_rules(transaction, "source", "s17 common", 20),
+    "history of a rule": lambda transaction: [details.read_rule_history(transaction, 17)],
+    "supporting pairs": lambda transaction: details.indexed_supporting_pairs(transaction, 17, 0, 20),
+    "likely supporting pairs": lambda transaction: details.likely_supporting_pairs(
         transaction, ("s17 common", "t17 usual"), 0, 20
     ),
     "pairs": lambda transaction: pairs_by_id(transaction.connection, [17, 18]),
@@ -123,7 +123,7 @@ QUESTIONS: dict[str, Callable[[ReadTransaction], object]] = {
     "pairs of a word": lambda transaction: words.pairs_containing(transaction, "source", "s17", 5),
     "pairs of a word of the target": lambda transaction: words.pairs_containing(transaction, "target", "t17", 5),
     "sweeps": lambda transaction: [progress.last_sweeps(transaction, 20)],
-    "latest": lambda transaction: [transaction.records(sql, most=5) for sql in progress.LATEST.values()],
+    "latest rows": lambda transaction: [transaction.records(sql, most=5) for sql in progress.LATEST.values()],
     "recent failures": progress.recent_failures,
 }
 

@@ -25,7 +25,7 @@ def test_pages_cannot_write(reader: Reader, store_url: str, statement: str) -> N
     assert query(store_url, "SELECT count(*) FROM rules") == [(2,)]
 
 
-def test_a_slow_statement_is_cancelled(reader: Reader) -> None:
+def test_a_slow_statement_is_canceled(reader: Reader) -> None:
     began = time.monotonic()
     with reader:
         with pytest.raises(SlowQueryError, match=r"canceled after 0\.3 s"), reader.read(0.3) as transaction:
@@ -36,7 +36,7 @@ def test_a_slow_statement_is_cancelled(reader: Reader) -> None:
             assert transaction.row("SELECT 1 AS one") == (1,)
 
 
-def test_the_store_must_exist(store_url: str) -> None:
+def test_a_reader_requires_an_existing_store(store_url: str) -> None:
     with pytest.raises(StoreMissingError):
         Reader(store_url)
 

@@ -46,7 +46,7 @@ def transaction(store_url: str, copy_store: CopyStore) -> Iterator[ReadTransacti
 
 
 def make(url: str) -> None:
-    """Create a store with the rules above; every word occurs in a pair."""
+    """Create a store with the rules above, whose words all occur in a pair."""
     words = {side: [] for side in ("source", "target")}
     for source, target, _ in RULES:
         for side, text in (("source", source), ("target", target)):
@@ -153,7 +153,7 @@ def test_the_more_probable_side_is_guessed(transaction: ReadTransaction) -> None
         assert guess_side(transaction, dict.fromkeys(("source", "target"), read_phrase(typed))) == side
 
 
-def test_probabilities_equal_the_view(transaction: ReadTransaction) -> None:
+def test_probabilities_equal_the_view_rule_table(transaction: ReadTransaction) -> None:
     for rule in search(transaction, read_phrase("maison"), Query()).rules:
         [shown] = transaction.rows(
             "SELECT p_target_given_source, p_source_given_target FROM rule_table WHERE id = :id", id=rule.id
@@ -172,7 +172,7 @@ def test_rules_without_indexed_words_still_count_in_probabilities(store: Store, 
             assert {rule.target: rule.p_target_given_source for rule in rules} == {"c": 1 / 2, "d": 7 / 16}
 
 
-def test_the_most_used_of_very_many_rules_are_ordered_by_probability(
+def test_only_the_most_used_rules_are_ordered_by_surprise(
     store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hierogram.storage.browsing.search.MAX_RANKED", 2)
@@ -191,7 +191,7 @@ def test_rules_with_few_expected_uses_are_not_surprising(store: Store, store_url
         assert found(transaction, "a") == [("a", "b"), ("a", "c")]
 
 
-def test_a_query_can_be_repeated(transaction: ReadTransaction) -> None:
+def test_recorded_statements_return_the_same_rules(transaction: ReadTransaction) -> None:
     for order in (USE, PROBABILITY):
         asked = len(transaction.statements)
         answer = search(transaction, read_phrase("la _ maison"), Query(order=order))
@@ -209,7 +209,7 @@ def test_phrases_are_parsed(pieces: list[str]) -> None:
     ]
 
 
-def test_a_typed_nonterminal_is_a_word(store: Store, store_url: str) -> None:
+def test_a_typed_nonterminal_matches_a_literal_word(store: Store, store_url: str) -> None:
     ingest(store, [pair("[X,1] b", "c")])
     commit(store, [], [delta("\\[X,1] b", "c", 1, 1), delta("[X,1] b", "[X,1]", 1, 1)])
     with Reader(store_url) as reader, reader.read() as transaction:
@@ -267,7 +267,7 @@ def test_exact_spellings_come_first(spelled: ReadTransaction) -> None:
     assert (together, page) == ([("e", "x"), ("é", "e"), ("e\u0301 b", "y")], 3)
 
 
-def test_words_without_any_spelling_are_reported(spelled: ReadTransaction) -> None:
+def test_words_missing_from_the_store_are_reported(spelled: ReadTransaction) -> None:
     answer = search(spelled, read_phrase("λογος nowhere"), Query())
     assert (answer.rules, answer.readings, answer.unknown) == ([], (), ("nowhere",))
 
@@ -280,7 +280,7 @@ def test_similar_words_and_prefixes_are_suggested(spelled: ReadTransaction) -> N
 
 
 @given(st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=400))
-def test_folded_forms_cover_every_normal_form(token: str) -> None:
+def test_normal_forms_of_a_word_have_the_same_folded_form(token: str) -> None:
     form = fold(token)
     assert 0 < len(form) <= MAX_FOLDED_LENGTH
     if len(token) <= MAX_FOLDED_LENGTH // 4:

@@ -86,7 +86,7 @@ def test_writes_are_refused_by_the_database(runner: SqlRunner, store_url: str, m
 
 
 @pytest.mark.slow
-def test_a_slow_query_is_cancelled(runner: SqlRunner) -> None:
+def test_a_slow_query_is_canceled(runner: SqlRunner) -> None:
     for statement in (f"{ENDLESS} SELECT count(*) FROM a", f"{ENDLESS} SELECT * FROM a WHERE n < 0"):
         began = time.monotonic()
         with pytest.raises(SlowQueryError, match=r"canceled after 0\.3 s"):
@@ -208,8 +208,7 @@ def open_descriptors() -> set[tuple[str, str]]:
 
 
 @pytest.mark.slow
-def test_queries_leak_nothing(runner: SqlRunner) -> None:
-    """No process or descriptor remains after a query, whether it is answered, refused, cut or killed."""
+def test_queries_leave_no_process_or_descriptor(runner: SqlRunner) -> None:
     runner.query("SELECT 1", 5, 1).close()
     before = open_descriptors()
     for statement, error in (

@@ -12,7 +12,7 @@ PAIRS = 130
 
 
 def make(url: str) -> None:
-    """Create a store of two corpora; every second pair contains `common` on both sides."""
+    """Create a store of two corpora. Every second pair contains `common` on both sides."""
     with open_store(url, create=True) as store:
         for corpus, number in (("one", 100), ("two", 30)):
             kinds = ("rare", "common") * number

@@ -72,7 +72,7 @@ def test_inconsistencies_between_tables_are_found(filled: Store, store_url: str,
     assert any(message in problem for problem in filled.integrity()), filled.integrity()
 
 
-def test_identities_with_any_possible_occurrence_are_recognized(store: Store, store_url: str) -> None:
+def test_identities_are_verified_for_any_occurrence_number(store: Store, store_url: str) -> None:
     batch = store.begin_ingest("c", "f", "bars")
     often = [pair("a", "b")._replace(occurrence=k) for k in range(60)]
     others = [pair("a", "b")._replace(external_id="1"), pair("a", "b")._replace(alignment=None)]

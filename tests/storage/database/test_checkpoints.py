@@ -172,7 +172,7 @@ def test_work_requested_while_the_thread_is_busy_is_done(tmp_path: Path, monkeyp
     assert done == ["sync", "copy"]
 
 
-def test_a_log_that_cannot_be_synced_is_ignored(tmp_path: Path) -> None:
+def test_a_failed_sync_is_ignored(tmp_path: Path) -> None:
     copies = Checkpoints(str(tmp_path / "missing" / "x.db"))
     with closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None)) as connection:
         for _ in range(2):

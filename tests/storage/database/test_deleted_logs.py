@@ -23,7 +23,7 @@ NEVER = 1_000.0
 
 
 def commit_on_request(path: str, soon: float, requests: Connection) -> None:
-    """Write into a store on command and send the results; runs in a process of its own."""
+    """Write into a store on command and send the results. Runs in a separate process."""
     checkpoints._SOON_SECONDS = soon
     store = open_store(path)
     number = 0
@@ -90,7 +90,9 @@ def delete_log_and_look(path: Path) -> None:
 
 @pytest.mark.parametrize("delete", [delete_log, delete_log_and_index, delete_log_and_look])
 @pytest.mark.parametrize("then", ["commit", "look"])
-def test_a_deleted_log_that_is_noticed_loses_nothing(tmp_path: Path, delete: Callable[[Path], None], then: str) -> None:
+def test_commits_survive_a_deleted_log_that_is_noticed(
+    tmp_path: Path, delete: Callable[[Path], None], then: str
+) -> None:
     path = tmp_path / "s.db"
     with committing(path, NEVER) as committer:
         assert [committer("commit"), committer("commit")] == ["done"] * 2
@@ -106,8 +108,8 @@ def test_a_deleted_log_that_is_noticed_loses_nothing(tmp_path: Path, delete: Cal
         assert store.count_pairs() == 41
 
 
-def test_a_log_that_is_deleted_a_moment_after_a_commit_loses_nothing(tmp_path: Path) -> None:
-    """Holds even if no process uses the store until its process is killed."""
+def test_commits_survive_a_log_deleted_soon_after_them(tmp_path: Path) -> None:
+    """No process uses the store between the deletion and the kill."""
     path = tmp_path / "s.db"
     with committing(path, 0.05) as committer:
         assert committer("commit") == "done"
@@ -117,7 +119,7 @@ def test_a_log_that_is_deleted_a_moment_after_a_commit_loses_nothing(tmp_path: P
     assert query(str(path), "SELECT count(*) FROM sentence_pairs") == [(20,)]
 
 
-def test_a_log_into_which_another_program_has_written_is_not_mixed_with_the_deleted_one(tmp_path: Path) -> None:
+def test_a_deleted_log_is_not_copied_over_writes_of_another_program(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     with committing(path, NEVER) as committer:
         assert committer("commit") == "done"
@@ -161,7 +163,7 @@ def test_small_commits_are_copied_soon_without_another_commit(tmp_path: Path, mo
         assert len(copies) == 2
 
 
-def test_a_log_that_has_grown_a_lot_is_copied_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_log_is_copied_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
     monkeypatch.setattr(Checkpoints, "_start_timer", lambda _, seconds: waits.append(seconds))
     path = tmp_path / "x.db"

@@ -38,7 +38,7 @@ def test_a_second_writer_learns_who_holds_the_store(store: Store, store_url: str
         commit(other, [], [delta("a", "x", 1)])
 
 
-def test_a_claim_that_is_not_renewed_expires_and_its_holder_cannot_write(store: Store, store_url: str) -> None:
+def test_an_expired_lease_can_be_taken_and_its_holder_cannot_write(store: Store, store_url: str) -> None:
     store.take_lease("hierogram serve", 60)
     expire(store_url)
     store.renew_lease(60)

@@ -99,7 +99,7 @@ def test_postgres_without_its_driver_names_the_extra(monkeypatch: pytest.MonkeyP
         open_store("postgresql://127.0.0.1:1/grammar")
 
 
-def test_passwords_are_not_shown() -> None:
+def test_errors_do_not_show_passwords() -> None:
     with pytest.raises(StoreUnavailableError) as raised:
         open_store("postgresql://me:secret@127.0.0.1:1/grammar?connect_timeout=2")
     assert "secret" not in str(raised.value)
@@ -171,7 +171,7 @@ def test_writes_to_a_moved_file_are_not_reported_as_stored(tmp_path: Path, endin
     assert query(str(path), "SELECT name FROM corpora ORDER BY name") == [("a",), ("b",)]
 
 
-def test_a_file_moved_within_a_transaction_is_not_written(tmp_path: Path) -> None:
+def test_a_transaction_fails_if_its_file_is_moved(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     with open_store(str(path), create=True) as store:
 
@@ -186,7 +186,7 @@ def test_a_file_moved_within_a_transaction_is_not_written(tmp_path: Path) -> Non
         assert store.status().rejected_lines == 0
 
 
-def test_a_deleted_log_is_in_the_file_once_the_store_is_closed(tmp_path: Path) -> None:
+def test_closing_a_store_copies_its_deleted_log_into_the_file(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     with open_store(str(path), create=True) as store:
         store.finish_ingest(store.begin_ingest("a", "o", "f"))

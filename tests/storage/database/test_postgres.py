@@ -1,4 +1,4 @@
-"""Parameters of a Postgres URL apply to libpq and every transaction; unknown ones are refused."""
+"""Parameters of a Postgres URL apply to libpq and every transaction, and unknown parameters are refused."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -94,7 +94,7 @@ def test_parameters_of_the_url_replace_the_defaults() -> None:
         (r"-c my.setting=a\\b=c", {"my.setting": r"a\b=c"}),
     ],
 )
-def test_options_are_parsed_like_the_server_does(options: str, found: dict[str, str]) -> None:
+def test_options_are_parsed_as_by_the_server(options: str, found: dict[str, str]) -> None:
     own = {"timezone": "UTC", "jit": "off", "lock_timeout": "300s"}
     assert transaction_settings(parse_url(f"{HOST}?options={quote(options)}")) == own | found
 
@@ -147,7 +147,7 @@ def test_settings_apply_to_every_transaction_and_not_beyond(
         engine.dispose()
 
 
-def test_a_store_behind_a_pooler_is_the_same_store(database: str, pooler: Callable[[str], str]) -> None:
+def test_a_store_can_be_used_through_a_pooler(database: str, pooler: Callable[[str], str]) -> None:
     url = pooler(database)
     with open_store(url, create=True) as store:
 

@@ -100,12 +100,14 @@ def test_replayed_events_give_the_current_uses(store: Store, store_url: str, mon
     assert dict(stored) == heard
 
 
-def test_parts_of_a_commit_are_one_event(store: Store) -> None:
+def test_events_follow_from_the_sum_of_a_commit(store: Store) -> None:
     store.commit([(None, deltas_of([moved("a", 30)])), (None, deltas_of([moved("a", -25), moved("b", 9)]))])
     assert event_rows(store.events().events) == [("rule-added", "b", None, 9.0)]
 
 
-def test_many_new_rules_are_counted(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_changes_are_summarized_in_one_event(
+    store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(rule_events, "MAX_EVENTS", 3)
     commit(store, [], [moved(name, 10) for name in "abc"])
     commit(store, [], [moved("a", 10), moved("b", -10), *(moved(name, 10) for name in "defg")])
@@ -162,7 +164,7 @@ def test_rolled_back_changes_are_not_reported(store: Store) -> None:
     assert store.events(1).events[0].id == 2
 
 
-def test_a_rule_removed_by_a_repair_may_reappear(store: Store, store_url: str) -> None:
+def test_a_repair_forgets_reported_rules_that_it_removes(store: Store, store_url: str) -> None:
     commit(store, [], [moved("a", 10), moved("b", 10)])
     none = np.zeros(0, np.int64)
     with store.repairing() as (repair, _):
@@ -249,7 +251,7 @@ def test_finished_deliveries_are_deleted(store: Store, monkeypatch: pytest.Monke
     assert count_deliveries(store)["done"] == 3
 
 
-def test_a_delivery_stored_by_a_fast_clock_is_due_after_its_correction(store: Store) -> None:
+def test_a_delivery_scheduled_by_a_fast_clock_still_becomes_due(store: Store) -> None:
     store.queue_deliveries(HOOK, ["rule-added"])
     commit(store, [], [moved("a", 10), moved("b", 10)])
     store.queue_deliveries(HOOK, ["rule-added"])

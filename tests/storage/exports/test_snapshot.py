@@ -65,7 +65,7 @@ def test_rules_sharing_a_side_are_found(store: Store) -> None:
     assert nothing == []
 
 
-def test_minimal_uses_are_added_in_eighths_on_request(store: Store, store_url: str) -> None:
+def test_translation_weights_add_an_eighth_of_minimal_uses(store: Store, store_url: str) -> None:
     rules = [delta("a", "x", 1, 1.5, 4), delta("b", "x", 0, 0, 2), delta("b", "y", 2), delta("c", "x", 0, 0.25)]
     commit(store, [], rules)
     uses = {

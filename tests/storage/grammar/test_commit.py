@@ -218,7 +218,7 @@ def test_a_collision_names_both_rules(store: Store) -> None:
 
 
 @pytest.mark.parametrize("updates", [[update(1), update(9)], [update(1), update(1, b"again")]])
-def test_a_derivation_needs_exactly_one_pair(store: Store, updates: list) -> None:
+def test_each_update_must_name_a_different_stored_pair(store: Store, updates: list) -> None:
     ingest(store, PAIRS)
     with pytest.raises(StoreError, match=r"pair [19] has"):
         commit(store, updates, [delta("a", "x", 1)])
@@ -226,7 +226,7 @@ def test_a_derivation_needs_exactly_one_pair(store: Store, updates: list) -> Non
     assert store.count_pairs(["waiting"]) == 3
 
 
-def test_a_derivation_replaces_the_one_before(store: Store) -> None:
+def test_a_derivation_replaces_the_previous_one(store: Store) -> None:
     ingest(store, PAIRS)
     commit(store, [update(1, b"first"), update(3, b"third")], [])
     commit(store, [update(1, b"second", state="settled", sweep=4)], [])
@@ -336,7 +336,7 @@ def test_rekeying_needs_one_new_key_for_each_rule(store: Store, keys: list[tuple
     assert counts_of(store) == {("a", "x"): (2, 0), ("b", "y"): (3, 0)}
 
 
-def test_sides_of_any_size_are_stored_and_found(store: Store) -> None:
+def test_long_sides_are_stored_and_found(store: Store) -> None:
     source = " ".join(f"longissimum{n}" for n in range(2_000))
     target = " ".join(f"tam{n}" for n in range(2_000))
     commit(store, [], [delta(source, target, 1), delta(source, "brief", 3)])
@@ -350,7 +350,7 @@ def test_sides_of_any_size_are_stored_and_found(store: Store) -> None:
 
 
 @pytest.mark.slow
-def test_any_sequence_of_commits_counts_like_a_counter(store: Store) -> None:
+def test_counts_after_any_commits_equal_a_counter(store: Store) -> None:
     random = Random(11)
     symbols = ["a", "b", "c", "[X,1]", "[X,2]"]
     rules = [(" ".join(random.sample(symbols, 3)), random.choice("xyz")) for _ in range(60)]

@@ -11,7 +11,7 @@ from hierogram.storage.store import Store
 
 @pytest.fixture
 def days(monkeypatch: pytest.MonkeyPatch) -> list[datetime]:
-    """Mutable current date; the last element is today."""
+    """List of dates whose last element is today. Tests change it."""
     known = [datetime(2026, 3, 1, 23, 59, tzinfo=UTC)]
     monkeypatch.setattr(changes, "now", lambda: known[-1])
     return known
@@ -57,7 +57,7 @@ def test_a_new_rule_starts_at_0_on_its_first_day(store: Store, store_url: str, d
     ]  # fmt: skip
 
 
-def test_a_rule_that_reappears_is_the_same_rule(store: Store, store_url: str, days: list[datetime]) -> None:
+def test_a_rule_that_reappears_keeps_its_history(store: Store, store_url: str, days: list[datetime]) -> None:
     commit(store, [], [used("a", "x", 20)])
     days.append(datetime(2026, 3, 2, tzinfo=UTC))
     commit(store, [], [used("a", "x", -20)])
@@ -85,7 +85,7 @@ def test_a_failed_commit_records_nothing(store: Store, store_url: str, days: lis
     assert remembered(store_url) == []
 
 
-def test_changes_beyond_the_error_are_reported(store: Store, store_url: str, days: list[datetime]) -> None:
+def test_large_changes_are_marked_as_significant(store: Store, store_url: str, days: list[datetime]) -> None:
     commit(store, [], [used("a", "x", 20), used("b", "y", 20)])
     query(store_url, "UPDATE rules SET expected_uses_variance = 2")
     days.append(datetime(2026, 3, 2, tzinfo=UTC))

@@ -86,7 +86,7 @@ ONE_DATABASE = pytest.mark.database("sqlite")
         (25, True),
     ],
 )
-def test_any_sequence_of_commits_is_found_by_key(
+def test_rules_are_found_by_key_after_any_commits(
     store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch, largest: int, crowded: bool
 ) -> None:
     monkeypatch.setattr(key_runs, "_MAX_RUN", largest)

@@ -20,19 +20,19 @@ QUESTIONS: dict[str, Callable[[Store], object]] = {
     "rules of words": lambda store: store.find_rules(words=["s17", "common", "usual"]),
     "the next rules": lambda store: [store.find_rules(words=["s17"], after=(9.0, "s17 common", "t17 usual"))],
     "respelled rules": lambda store: store.find_rules("Ś17 common", respelled=True),
-    "words like it": lambda store: store.similar_words("s17x"),
+    "similar words": lambda store: store.similar_words("s17x"),
     "pairs by id": lambda store: store.pairs_by_id([17, 18]),
     "a pair": lambda store: store.find_pair(17),
     "pairs of a state": lambda store: store.pairs(after_id=10, limit=20, states=["waiting"]),
     "the next pairs": lambda store: store.pairs(after_id=10, limit=20),
     "stale pairs": lambda store: store.stalest_pairs(20),
-    "pairs that wait": lambda store: store.lag().oldest_seconds is not None,
+    "waiting pairs": lambda store: store.lag().oldest_seconds is not None,
     "pairs to be indexed": lambda store: store.unindexed_pairs(10, 20),
     "pairs of a rule": lambda store: [store.supporting_pairs("s17 common", "t17 usual")],
     "scores": lambda store: [store.scores_by_id([17, 18]), store.scores(17, 20)],
     "links": lambda store: [store.links_by_id([17, 18]), store.stalest_links(20)],
     "counts of words": lambda store: [store.aligner_counts((["s17"], ["t17"]))],
-    "people's links": lambda store: [store.human_links([17]), store.corrections_by_pair([17]), store.is_corrected(17)],
+    "human links": lambda store: [store.human_links([17]), store.corrections_by_pair([17]), store.is_corrected(17)],
 }
 
 

@@ -68,13 +68,13 @@ def _anchors_of_side(side: list[str]) -> list[int]:
     return [word for word in words.word_ids(found).tolist() if word < 0]
 
 
-def _stands_in(side: list[str], sentence: list[str]) -> bool:
-    """Check if the side matches somewhere, by brute force; a gap matches one or more words."""
+def _matches_start(side: list[str], sentence: list[str]) -> bool:
+    """Check if the side matches at the beginning, by brute force. A gap matches one or more words."""
     if not side:
         return True
     if side[0] in WORDS:
-        return sentence[:1] == side[:1] and _stands_in(side[1:], sentence[1:])
-    return any(_stands_in(side[1:], sentence[size:]) for size in range(1, len(sentence) + 1))
+        return sentence[:1] == side[:1] and _matches_start(side[1:], sentence[1:])
+    return any(_matches_start(side[1:], sentence[size:]) for size in range(1, len(sentence) + 1))
 
 
 @pytest.mark.slow
@@ -83,7 +83,7 @@ def test_a_matching_side_is_found_by_its_anchor(side: list[str], sentence: list[
     keys = sentence_anchors(np.array([1 + WORDS.index(word) if word in WORDS else 0 for word in sentence], np.int64))
     found = _anchors_of_side(side)
     assert len(found) == (sum(symbol in WORDS for symbol in side) > 1)
-    if any(_stands_in(side, sentence[first:]) for first in range(len(sentence))):
+    if any(_matches_start(side, sentence[first:]) for first in range(len(sentence))):
         assert set(found) <= set(keys.tolist())
 
 

@@ -1,4 +1,4 @@
-"""Columns of new pairs; the identity of a pair is the same in every version."""
+"""Columns of new pairs, and identities of pairs, which are the same in every version."""
 
 from tests.storage.building import NewPair, pair, pairs_of, rows_of
 

@@ -192,7 +192,7 @@ def test_vocabulary_counts_the_tokens_of_stored_pairs(store: Store, store_url: s
     assert store.vocabulary_sizes() == (3, 3)
 
 
-def test_a_failing_chunk_leaves_nothing(store: Store) -> None:
+def test_a_failing_chunk_stores_nothing(store: Store) -> None:
     batch = store.begin_ingest("c", "f", "bars")
     before = store.position()
     unencodable = pair("a", "lone \ud800 surrogate")

@@ -61,7 +61,7 @@ def test_the_index_grows_by_single_pairs_and_blocks_and_shrinks(store: Store, st
     assert store.integrity() == []
 
 
-def test_errors_are_found_and_repaired(store: Store, store_url: str) -> None:
+def test_errors_in_the_index_are_found_and_repaired(store: Store, store_url: str) -> None:
     from hierogram.daemon.learning.repairing import repair
 
     ingest(store, [pair("a b", "x"), pair("b c", "x")])

@@ -78,7 +78,7 @@ def test_derivations_are_iterated_in_batches(store: Store) -> None:
     assert batches == [[2, 3, 5], [6]]
 
 
-def test_pairs_without_an_alignment_are_not_sampled_but_lag(store: Store) -> None:
+def test_unaligned_pairs_are_not_sampled_but_count_in_the_lag(store: Store) -> None:
     ingest(store, [pair("a", "b"), NewPair("c", "d", None, 1, 1, 2)])
     assert store.lag().pairs == 2
     commit(store, [update(1, state="settled")], [])

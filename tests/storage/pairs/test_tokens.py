@@ -12,7 +12,7 @@ TOKENS = st.text(st.sampled_from("aä名𝔸\u00a0\0\n"), max_size=10)
 
 
 @given(st.lists(st.lists(TOKENS, max_size=6).map(" ".join), max_size=5))
-def test_counts_equal_counting_one_by_one(texts: list[str]) -> None:
+def test_token_counts_equal_a_counter(texts: list[str]) -> None:
     counts = Counter(token for text in texts for token in text.split(" ") if token)
     assert count_tokens(texts) == counts
 

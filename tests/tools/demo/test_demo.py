@@ -1,4 +1,4 @@
-"""The demo: its data, and its command on a few verses."""
+"""The demo's data are valid, and its command runs on a few verses."""
 
 from pathlib import Path
 

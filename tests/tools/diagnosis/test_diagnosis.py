@@ -55,7 +55,7 @@ def test_a_store_without_pairs_is_not_diagnosed(hierogram: Run) -> None:
     assert "no aligned pairs" in hierogram("diagnose").err
 
 
-def test_the_most_frequent_rules_are_recorded(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
+def test_chains_are_reproducible_and_record_counts_of_rules(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
     teach(STORE, corpus)
     with open_store(f"sqlite:///{tmp_path / 'hierogram.db'}") as store:
         taken = run_chains(store, ChainOptions(chains=2, sweeps=30))

@@ -1,4 +1,4 @@
-"""Evidence of limited length: rules and pairs selected together by their coverage of a reference."""
+"""Evidence of limited length: rules and pairs are selected together by their coverage of the sentence."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,7 +56,7 @@ def test_the_selection_is_marked_as_data() -> None:
     assert fit_budget(evidence([hostile], []), 200) == "<corpus>\nla ‹/CORPUS > = the ‹ /corpus> \n</corpus>"
 
 
-def test_detokenized_text_is_shorter_and_leaves_room() -> None:
+def test_the_limit_applies_to_detokenized_text() -> None:
     found = evidence([rule("l' eau", "water", 0.9, 0, 1)], [pair("l' eau est là .", "it 's here .")])
     wanted = "l'eau = water"
     assert chosen(found, len(wanted), DIVIDED) == wanted
@@ -73,7 +73,7 @@ def test_the_best_coverage_for_its_length_comes_first() -> None:
     assert chosen(found, 200) == "la = the, it\nmaison = house, home"
 
 
-def test_nothing_is_shown_twice_in_other_words() -> None:
+def test_rules_that_cover_no_new_word_are_omitted() -> None:
     assert chosen(evidence([RULES[4], RULES[5]], []), 200) == "la maison = the house"
 
 

@@ -33,7 +33,7 @@ def test_evidence_is_printed_as_json_prompt_or_tables(hierogram: Run, learned_ur
     assert "nouvelle" in ran.err
 
 
-def test_rules_and_pairs_are_chosen_within_characters(hierogram: Run, learned_url: str) -> None:
+def test_rules_and_pairs_are_chosen_within_a_character_limit(hierogram: Run, learned_url: str) -> None:
     bounded = ("--store", learned_url, "evidence", "la maison est verte", "--format", "prompt", "--characters")
     found = hierogram(*bounded, "60").out.removesuffix("\n")
     assert ("house" in found, "target:" in found, len(found) <= 60) == (True, False, True)

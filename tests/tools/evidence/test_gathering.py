@@ -79,7 +79,7 @@ def test_evidence_consists_of_plain_values(learned_url: str) -> None:
     assert {"source", "target", "expected_uses", "p_target_given_source", "matches"} == set(plain["rules"][0])
 
 
-def test_texts_are_prepared_like_the_store(store_url: str) -> None:
+def test_sentences_are_tokenized_like_the_store(store_url: str) -> None:
     settings = Settings(languages=("fr", "en"), tokenize=True, case="lowered")
     open_store(store_url, create=True, settings=settings).close()
     assert evidence_of(store_url, "L'Église, là.").words == ["l'", "église", ",", "là", "."]

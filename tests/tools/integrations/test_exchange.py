@@ -49,7 +49,7 @@ def test_a_translation_memory_survives_a_round_trip(opened: hg.GrammarStore, tmp
     assert (again.added.totals.accepted, again.kept, again.withdrawn) == (0, 2, 0)
 
 
-def test_new_changed_or_gone_units_are_synchronized(opened: hg.GrammarStore, tmp_path: Path) -> None:
+def test_new_changed_or_removed_units_are_synchronized(opened: hg.GrammarStore, tmp_path: Path) -> None:
     opened.synchronize(memory(tmp_path / "m.tmx", FIRST), "memory")
     opened.add([("le chat", "the cat")], corpus="other")
     before = stored(opened)
@@ -147,7 +147,7 @@ def test_an_export_with_any_characters_is_well_formed(tmp_path: Path, odd: str) 
         assert (found[1].source, found[1].target) == ("un chien", "a dog")
 
 
-def test_the_command_synchronizes(hierogram: Run, opened: hg.GrammarStore, tmp_path: Path) -> None:
+def test_the_ingest_command_synchronizes_a_corpus(hierogram: Run, opened: hg.GrammarStore, tmp_path: Path) -> None:
     path = memory(tmp_path / "m.tmx", FIRST)
     for done in ("0 unchanged, 0 withdrawn", "2 unchanged, 0 withdrawn"):
         found = hierogram("--store", opened.url, "ingest", str(path), "--corpus", "memory", "--format", "memory")

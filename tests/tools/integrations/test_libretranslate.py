@@ -157,20 +157,20 @@ def test_invalid_json_is_reported(api_client: TestClient) -> None:
     assert (answer.status_code, list(answer.json())) == (400, ["error"])
 
 
-def test_a_store_that_has_not_learned_fails_like_libretranslate(store: Store, connect: Connect) -> None:
+def test_a_store_whose_languages_are_unknown_returns_an_error(store: Store, connect: Connect) -> None:
     client = connect(FakeService(store), libretranslate=True)
     answer = client.post("/translate", json={"q": "la", **FR_EN})
     assert (answer.status_code, "languages of the store are unknown" in answer.json()["error"]) == (500, True)
 
 
-def test_the_rate_limit_has_its_error_message(french: Store, connect: Connect) -> None:
+def test_the_rate_limit_returns_the_error_of_libretranslate(french: Store, connect: Connect) -> None:
     client = connect(FakeService(french), libretranslate=True, max_rate=0.01, max_burst=1)
     assert client.get("/health").json() == {"status": "ok"}
     answer = client.get("/health")
     assert (answer.status_code, answer.json()["error"][:9]) == (429, "Slowdown:")
 
 
-def test_settings_say_whether_a_key_is_required(french: Store, connect: Connect) -> None:
+def test_settings_report_whether_a_key_is_required(french: Store, connect: Connect) -> None:
     for token in (None, TOKEN):
         client = connect(FakeService(french), libretranslate=True, token=token)
         response = client.get("/frontend/settings").json()
@@ -209,7 +209,7 @@ def correct(api_client: TestClient) -> Callable[[str, str], str]:
     return put
 
 
-def test_a_correction_applies_immediately_and_the_last_holds(french: Store, correct: Callable[[str, str], str]) -> None:
+def test_the_last_correction_applies_immediately(french: Store, correct: Callable[[str, str], str]) -> None:
     assert correct("La maison verte.", "the greenhouse.").lower() == "the greenhouse."
     assert correct("La maison  verte.", "a greenhouse.").lower() == "a greenhouse."
     assert correct("La maison verte.", "the greenhouse.").lower() == "the greenhouse."
@@ -242,7 +242,7 @@ def test_a_correction_in_html_capitalizes_its_first_word_and_no_tag(api_client: 
 
 
 @pytest.mark.slow
-def test_every_interface_answers_with_the_correction(
+def test_every_interface_returns_the_correction(
     french: Store, api_client: TestClient, correct: Callable[[str, str], str], tmp_path: Path, hierogram: Run
 ) -> None:
     def answered(**body: object) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Expensive work: limited concurrency, with a deadline, and cancelled for clients that have disconnected."""
+"""Expensive work has limited concurrency and a deadline, and is canceled if its client disconnects."""
 
 import asyncio
 import gc
@@ -75,7 +75,7 @@ def test_a_deadline_can_be_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
     check_deadline()
 
 
-def test_the_data_of_failed_work_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_work_releases_its_data(monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[weakref.ref[set[int]]] = []
 
     def fail() -> None:
@@ -95,7 +95,7 @@ def test_the_data_of_failed_work_are_not_kept(monkeypatch: pytest.MonkeyPatch) -
         gc.enable()
 
 
-def test_work_is_cancelled_when_its_client_disconnects(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_is_canceled_when_its_client_disconnects(monkeypatch: pytest.MonkeyPatch) -> None:
     began, ended = threading.Event(), threading.Event()
 
     def work() -> None:
@@ -118,7 +118,7 @@ def test_work_is_cancelled_when_its_client_disconnects(monkeypatch: pytest.Monke
     in_pool(run, monkeypatch)
 
 
-def test_queued_work_is_cancelled_when_its_client_disconnects(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queued_work_is_canceled_when_its_client_disconnects(monkeypatch: pytest.MonkeyPatch) -> None:
     ending = threading.Event()
 
     async def run(pool: WorkPool) -> None:

@@ -21,7 +21,7 @@ def within(position: int, span: Span) -> bool:
 
 
 def initial_phrases(pair: RandomPair, longest: int) -> list[Phrase]:
-    """Return phrases of up to `longest` words on each side; of phrases with the same links, only the smallest."""
+    """Return phrases of up to `longest` words on each side. Larger phrases with the same links are omitted."""
     source, target, links = pair
     smallest: dict[frozenset[tuple[int, int]], Phrase] = {}
     for phrase in product(spans(len(source), longest), spans(len(target), longest)):
@@ -69,7 +69,7 @@ def rules_of_phrase(pair: RandomPair, phrase: Phrase, phrases: list[Phrase], max
 
 
 def extract(pairs: list[RandomPair], longest: int, max_symbols: int) -> tuple[Counter[Rule], dict[Rule, Fraction]]:
-    """Count and mass of each rule extracted from the pairs; each initial phrase has a mass of 1."""
+    """Return the count and the mass of each rule extracted from the pairs. Each initial phrase has a mass of 1."""
     occurrences: Counter[Rule] = Counter()
     masses: dict[Rule, Fraction] = defaultdict(Fraction)
     for pair in pairs:

@@ -32,7 +32,7 @@ PATTERNS = [
 
 
 def write_bitext(folder: Path) -> list[str]:
-    """Write 240 pairs, so regular that every grammar learns them; returns the files of sources, targets and links."""
+    """Write 240 regular pairs, which every grammar learns. Returns the files of sources, targets and links."""
     lines = [[part.format(a=f"w{k % 11}", n=f"v{k % 7}") for part in PATTERNS[k % len(PATTERNS)]] for k in range(240)]
     for name, column in zip(("s", "t", "a"), zip(*lines, strict=True), strict=True):
         (folder / name).write_text("".join(line + "\n" for line in column))

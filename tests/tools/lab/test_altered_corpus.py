@@ -36,7 +36,7 @@ def test_words_are_transcribed_to_other_scripts() -> None:
     assert transliterate("Château chez Génie", "cyrillic") == "Чатеау чез Жение"
 
 
-def test_a_copy_is_written(tmp_path: Path) -> None:
+def test_an_altered_copy_is_written(tmp_path: Path) -> None:
     folder = tmp_path / "gold-fr-en"
     folder.mkdir()
     for name, content in (("corpus.fr", "le chat\n\n"), ("corpus.en", "the cat\n\n"), ("gold.talp", "0-0 1-1\n\n")):

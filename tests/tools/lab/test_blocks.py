@@ -1,4 +1,4 @@
-"""The comparison of blocks with sequential sampling runs and measures correctly."""
+"""Sampling in blocks is compared with sequential sampling."""
 
 import csv
 from contextlib import chdir

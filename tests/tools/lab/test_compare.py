@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.daemon.conftest import LINES, Run, teach
-from tests.reference.compositions import asked_for
+from tests.reference.compositions import exported_compositions
 from tests.reference.examples import RandomPair, links_of
 from tests.storage.building import query
 from tests.tools.lab import definition as reference
@@ -39,7 +39,7 @@ def by_scope(rules: Iterable[notation.Rule], max_scope: int) -> list[int]:
 
 
 def shares(rules: Iterable[notation.Rule], sentences: list[str]) -> list[float]:
-    """Return shares of the sentences' n-grams that a run of words of some source side contains."""
+    """Return the share of the sentences' n-grams, for n from 1 to 4, that occur in a source side without gaps."""
     sides = [" ".join("\n" if isinstance(s, int) else s for s in rule.source) for rule in rules]
     runs = [f" {run.strip()} " for side in sides for run in side.split("\n")]
     found = []
@@ -71,7 +71,7 @@ def test_the_comparison_equals_slow_counting(store_url: str, tmp_path: Path, max
     ]
     translating = [rule for rule, _, *uses, _ in stored if any(uses)]
     admitted = [rule for rule, *_, hiero in stored if hiero]
-    composed = [notation.Rule.parse(" ||| ".join(sides)) for sides in asked_for(LINES, MIN_EXPECTED)]
+    composed = [notation.Rule.parse(" ||| ".join(sides)) for sides in exported_compositions(LINES, MIN_EXPECTED)]
     composed = [rule for rule in composed if rule not in translating]
     expected = {
         "Hiero": list(heuristic),

@@ -21,7 +21,9 @@ def test_joined_pairs_have_the_links_of_both() -> None:
 
 
 @pytest.mark.slow
-def test_the_measurement_prints_tables_and_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_measurement_prints_tables_and_reuses_stored_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(growth, "_POSTED", 2)
     for name, lines in {
         "f": [f"le chat {k % 7} dort {k}" for k in range(120)],

@@ -48,7 +48,7 @@ def test_uses_of_the_same_rule_are_added() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", CASES)
-def test_a_store_of_any_kind_shows_as_many_uses_as_its_chain_has(kind: str, tmp_path: Path) -> None:
+def test_total_expected_uses_match_the_chain_for_every_kind_of_store(kind: str, tmp_path: Path) -> None:
     with open_store(f"sqlite:///{tmp_path / 'some.db'}", create=True, settings=CASES[kind].settings) as store:
         CASES[kind].fill(store)
         [young, old], uses = measure(store, 2, (10, 40))

@@ -14,7 +14,7 @@ from hierogram.tools.lab.option_reference import (
     tables,
 )
 
-MAX_KNOBS = 200
+MAX_OPTIONS = 200
 
 
 def test_generated_files_are_current() -> None:
@@ -24,9 +24,9 @@ def test_generated_files_are_current() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), generate
 
 
-def test_knobs_are_bounded_and_all_of_them_are_documented() -> None:
+def test_options_are_bounded_and_documented() -> None:
     found = distinct_options()
-    assert sum(map(len, found.values())) <= MAX_KNOBS, found
+    assert sum(map(len, found.values())) <= MAX_OPTIONS, found
     listed = sum(map(len, tables().values()))
     assert listed >= sum(len(names) for group, names in found.items() if group != "every command")
     assert all(row.meaning and row.where for rows in tables().values() for row in rows)

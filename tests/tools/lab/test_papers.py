@@ -76,7 +76,7 @@ def test_the_time_to_reach_a_likelihood_is_measured() -> None:
     assert nobody.seeds == 0
 
 
-def test_the_table_uses_the_paper_s_schedule() -> None:
+def test_the_table_compares_with_the_paper_s_schedule() -> None:
     found = table(
         [
             *points(PAPER, 1, [-9, -8, -7, -4, -4, -4, -4, -4]),
@@ -99,7 +99,7 @@ SAMPLED = ["--sweeps", "6", "--exhaustive", "2", "--seeds", "2"]
 
 @pytest.mark.slow
 def test_the_itg_samplers_are_compared(bitext: list[str], tmp_path: Path) -> None:
-    """Table 1 and Figure 1 of the slice sampler; existing samples are reused."""
+    """Table 1 and Figure 1 of the slice sampler are made. Existing samples are reused."""
     arguments = [*SAMPLED, "--work", str(tmp_path / "work")]
     rows = rows_of("slice_sampling", *bitext[:2], *arguments, figure=tmp_path / "t.png")
     starts, sweeping = {"start LB", "start M1", "start M4"}, {

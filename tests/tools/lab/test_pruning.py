@@ -15,7 +15,7 @@ LIMITS = ExtractionLimits(5, 4)
 
 
 def numbered(source: Side, target: Side) -> Rule | None:
-    """Return the rule, nonterminals numbered in source order; None if they differ between sides or exceed two."""
+    """Return the rule with nonterminals in source order, or None if they differ between sides or exceed two."""
     order = [symbol for symbol in source if isinstance(symbol, int)]
     if sorted(order) != sorted(symbol for symbol in target if isinstance(symbol, int)) or len(order) > 2:
         return None
@@ -25,7 +25,7 @@ def numbered(source: Side, target: Side) -> Rule | None:
 
 
 def best_of_two(rule: Rule, logs: dict[Rule, float]) -> float:
-    """Return ln p of the best two rules that compose the rule, by brute force."""
+    """Return ln p of the best composition of the rule from two rules, by brute force."""
     source, target = rule.source, rule.target
     found = [MIN_LOG_PROBABILITY]
     for i in range(len(source)):
@@ -46,7 +46,7 @@ def best_of_two(rule: Rule, logs: dict[Rule, float]) -> float:
 
 
 @pytest.mark.slow
-def test_the_best_two_rules_follow_the_definition() -> None:
+def test_best_compositions_of_two_rules_equal_brute_force() -> None:
     made = 0
     for seed in range(20):
         pairs = examples.random_pairs(seed, 6, 6, "abc")

@@ -16,7 +16,7 @@ GOLD = [
 ]
 
 
-def test_only_decoded_links_of_pairs_with_manual_ones_are_judged() -> None:
+def test_only_decoded_links_of_pairs_with_manual_links_are_judged() -> None:
     aligned = [[(0, 0, 0.95), (1, 1, 0.65)], [(0, 1, 0.61)], [(0, 0, 0.99)]]
     found = judge(aligned, GOLD)
     assert found.probabilities.tolist() == [0.95, 0.65, 0.61]

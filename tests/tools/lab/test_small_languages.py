@@ -82,7 +82,7 @@ def test_overlap_counts_every_ngram_of_the_test() -> None:
     assert overlap(["a b c"], ["a b", "b c d"], 2) == pytest.approx(2 / 3)
 
 
-def test_the_saved_share_excludes_the_edits() -> None:
+def test_the_saved_share_is_one_minus_the_share_of_edits() -> None:
     assert saved_share(["kitten"], ["sitting"]) == pytest.approx(4 / 7)
     assert saved_share(["abc"], ["abc"]) == 1
     # A translator who starts from scratch types at most everything.

@@ -1,4 +1,4 @@
-"""Doubt of a pair: deviations follow a normal distribution, even if the sample has outliers."""
+"""Doubt of a pair: deviations from a baseline that outliers hardly change."""
 
 from statistics import NormalDist
 
@@ -9,7 +9,7 @@ from hierogram.tools.scores.scoring import ScoreBaseline, doubt, make_baseline
 USUAL = ScoreBaseline((1.0, 0.5), (-3.0, 0.25))
 
 
-def test_deviations_follow_a_normal_distribution() -> None:
+def test_the_baseline_estimates_mean_and_deviation_despite_outliers() -> None:
     normal = NormalDist(2.0, 0.3)
     values = [normal.inv_cdf((k + 0.5) / 999) for k in range(999)]
     twice = [2.0 + 2 * (value - 2.0) for value in values]
@@ -30,7 +30,7 @@ def test_nearly_equal_values_have_a_minimum_deviation() -> None:
     ("evidence", "log_probability", "expected"),
     [(1.0, -3.0, 0.0), (0.0, -3.0, 2.0), (1.0, -3.5, 2.0), (0.0, -4.0, 4.0), (2.0, -2.0, -2.0), (2.0, -3.0, 0.0)],
 )
-def test_the_lower_of_both_scores_is_doubted(evidence: float, log_probability: float, expected: float) -> None:
+def test_the_lower_score_determines_the_doubt(evidence: float, log_probability: float, expected: float) -> None:
     assert doubt(USUAL, evidence, log_probability, ["un", "mot"], ["a", "word"]) == pytest.approx(expected)
 
 

@@ -100,7 +100,7 @@ def test_opusfilter_keeps_accepted_pairs_and_streams_its_input(opus: Any) -> Non
 
 @pytest.mark.slow
 @pytest.mark.database("sqlite")
-def test_opuscleaner_gets_lines_without_doubts_and_reasons_for_removing_other_lines(learned: Store) -> None:
+def test_opuscleaner_gets_accepted_lines_and_reasons_for_other_lines(learned: Store) -> None:
     described = json.loads((OPUSCLEANER / "hierogram.json").read_text())
     given = {"PYTHON": sys.executable, "STORE": learned.url, "DOUBT": "500"}
     assert given.keys() == described["parameters"].keys()

@@ -104,7 +104,7 @@ def test_tree_stores_have_no_scores(store_url: str) -> None:
 
 
 def test_work_ends_on_request(learned: Store) -> None:
-    """With a small share of the time it sleeps long, but wakes immediately."""
+    """The loop may use only a small share of the time, so it sleeps long. It must still end immediately."""
     loop = Loop(learned, ScoringOptions(share=1e-4))
     thread = threading.Thread(target=loop.run)
     thread.start()

@@ -52,7 +52,7 @@ def test_a_pair_does_not_support_itself(learned: Store, known: LearnedCounts) ->
 
 @pytest.mark.database("sqlite")
 @pytest.mark.parametrize("model", [PITMAN_YOR, DIRICHLET])
-def test_a_store_without_the_pair_gives_the_same_numbers(
+def test_a_store_without_the_pair_gives_the_same_scores(
     learned: Store, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All contributions of a pair are excluded: uses and their totals by length, words, links, neighbors, rates."""
@@ -74,7 +74,7 @@ def test_each_of_sixty_pairs_is_scored_without_its_own_counts(model: str, tmp_pa
 
 
 def sixty(folder: Path) -> Path:
-    """Write sixty pairs of two to twelve words; some words occur in one pair only, and some have no link."""
+    """Write sixty pairs of two to twelve words. Some words occur in only one pair, and some have no link."""
     random = np.random.default_rng(1)
     lines = []
     for number in range(60):
@@ -249,7 +249,7 @@ def test_long_pairs_are_cut_where_no_likely_link_is_broken() -> None:
     assert choose_cut(PairPiece(0, 40, 0, 40), parted, len(parted)) != (20, 20)
 
 
-def test_a_cut_pair_has_a_lower_bound(known: LearnedCounts) -> None:
+def test_the_score_of_a_cut_pair_is_a_lower_bound(known: LearnedCounts) -> None:
     sides = ["il", "ne", "voit", "pas", "la", "maison", "verte"], ["he", "does", "not", "see", "the", "green", "house"]
     whole = score_of_text(Scorer(known), *sides)
     assert (whole.pieces, whole.exact) == (1, True)
@@ -338,7 +338,7 @@ def test_pairs_with_a_misfit_word_are_reported(hierogram: Run, learned_url: str)
 
 
 @pytest.mark.database("sqlite")
-def test_examples_are_drawn_from_all_pairs_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_are_drawn_uniformly_from_all_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learned_counts, "_EXAMPLES", 100)
     with open_store(f"sqlite:///{tmp_path / 's.db'}", create=True, settings=QUICK) as store:
         fill(store, some_pairs(400))

@@ -24,7 +24,7 @@ def spans(words: list[str], longest: int) -> list[tuple[int, int]]:
 
 
 def fits(words: list[str]) -> bool:
-    """Check if the words may be a term, if no word is common."""
+    """Check if the words may be a term, given that no word is common."""
     ends = any(map(str.isalpha, words[0])) and any(map(str.isalpha, words[-1]))
     return ends and all(any(map(str.isalnum, word)) for word in words)
 

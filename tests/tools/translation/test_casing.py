@@ -25,7 +25,7 @@ def test_casing_is_learned_within_sentences() -> None:
     assert often.mid_sentence("The") == "the"
 
 
-def test_a_word_seen_only_at_line_starts_is_lowercase_if_it_starts_any_line_in_lowercase() -> None:
+def test_one_lowercase_line_start_makes_a_word_lowercase() -> None:
     casing = learn_casing(["Peace is here .", "Peace is here .", "peace", "Tom is here ."])
     assert casing.mid_sentence("Peace") == "peace"
     assert casing.mid_sentence("Tom") == "Tom"
@@ -47,7 +47,7 @@ def test_headings_start_like_headings_of_the_corpus() -> None:
         (["3 houses ."] * 60, True),
     ],
 )
-def test_sentences_start_like_a_corpus_of_enough_sentences(lines: list[str], expected: bool) -> None:
+def test_sentences_start_in_the_case_of_a_large_enough_corpus(lines: list[str], expected: bool) -> None:
     assert learn_casing(lines).capital_sentences is expected
 
 
@@ -58,7 +58,7 @@ def test_a_language_that_capitalizes_nouns_is_recognized_by_its_text(word: str, 
     assert learn_casing([f"x is a {word}"] * 3, "de-AT").nouns is True
 
 
-def test_rules_show_the_case_of_words_after_another_symbol() -> None:
+def test_casing_is_learned_from_words_inside_rules() -> None:
     casing = learn_rule_casing(["The", "the", "May", "house"], [0, 3, 2, 4])
     assert [casing.mid_sentence(word) for word in ("The", "may", "house")] == ["the", "May", "house"]
 
@@ -99,7 +99,7 @@ def test_words_are_capitalized_by_the_rules_of_their_language(language: str, wor
         ("hy", "տուն", "ՏՈՒՆ", "տուն"),
     ],
 )
-def test_capitals_follow_the_rules_of_the_language(language: str, word: str, upper: str, lower: str) -> None:
+def test_case_mappings_follow_the_rules_of_the_language(language: str, word: str, upper: str, lower: str) -> None:
     casing = default_casing(language)
     assert casing.upper(word) == upper
     assert casing.lower(upper) == lower
@@ -133,7 +133,7 @@ def test_only_text_in_a_script_with_case_is_in_capitals(text: str, expected: boo
     ("text", "letter"),
     [("« La maison", "L"), ("3 Jungen", ""), ("...la", "l"), ("房子 A", ""), ("ª la", ""), ("", ""), ("ʻĀina", "Ā")],
 )
-def test_a_text_starts_with_a_cased_letter_or_none(text: str, letter: str) -> None:
+def test_the_cased_letter_at_the_start_of_a_text_is_found(text: str, letter: str) -> None:
     assert first_cased(text) == letter
 
 

@@ -21,7 +21,7 @@ def test_without_a_language_model_the_likeliest_translation_is_first(parts: hg.G
     assert scores == sorted(scores, reverse=True)
 
 
-def test_the_consensus_is_the_first_of_any_number_of_translations(parts: hg.GrammarStore) -> None:
+def test_the_consensus_comes_first_in_lists_of_any_length(parts: hg.GrammarStore) -> None:
     translator = hg.Decoder(parts).translator()
     one, several = (translator.translate("ninakula samaki tunapenda chai", best) for best in (1, CANDIDATES))
     by_score = sorted(several.candidates, key=lambda candidate: -candidate.score)

@@ -57,7 +57,7 @@ def features_of(grammar: TranslationGrammar) -> Features:
     return found
 
 
-def rest(monkeypatch: pytest.MonkeyPatch, times: float) -> None:
+def set_pause_factors(monkeypatch: pytest.MonkeyPatch, times: float) -> None:
     monkeypatch.setattr(resources, "POLL_SECONDS", 0.0)
     monkeypatch.setattr(resources, "_PAUSE_FACTOR", times)
     monkeypatch.setattr(resources, "_SHORT_PAUSE_FACTOR", times)
@@ -83,7 +83,7 @@ def wait_for_word(follower: GrammarFollower, word: str) -> tuple[Translator, int
 def test_a_followed_grammar_equals_a_reloaded_one(
     learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rest(monkeypatch, 0.0)
+    set_pause_factors(monkeypatch, 0.0)
     follower = GrammarFollower(learned, load_resources(TranslateOptions()))
     assert_same(follower.now()[0].grammar, reload_grammar(learned))
     add(learned, tmp_path, "zut ||| darn ||| 0-0")
@@ -101,7 +101,7 @@ def test_a_followed_grammar_equals_a_reloaded_one(
 def test_rules_of_new_pairs_are_added_at_once_with_their_features(
     learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rest(monkeypatch, 1e6)
+    set_pause_factors(monkeypatch, 1e6)
     follower = GrammarFollower(learned, load_resources(TranslateOptions()))
     translator, first = follower.now()
     before = features_of(translator.grammar)
@@ -109,7 +109,7 @@ def test_rules_of_new_pairs_are_added_at_once_with_their_features(
     add(learned, tmp_path, "la zut ||| the shucks ||| 0-0 1-1")
     add(learned, tmp_path, "zap la ||| house the ||| 0-0 1-1")
     now = wait_for_word(follower, "zap")
-    assert now[1] == first, "the position is that of the last full reload"
+    assert now[1] == first, "expected the position of the last full reload"
     grown = features_of(now[0].grammar)
     assert {rule: grown[rule] for rule in before} == before
     new = {rule: values for rule, values in grown.items() if rule not in before}
@@ -129,10 +129,10 @@ def test_rules_of_new_pairs_are_added_at_once_with_their_features(
 
 @pytest.mark.slow
 @pytest.mark.database("sqlite")
-def test_rules_of_new_pairs_outlive_a_reload_that_started_before_them(
+def test_an_older_reload_keeps_the_rules_of_newer_pairs(
     learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rest(monkeypatch, 0.0)
+    set_pause_factors(monkeypatch, 0.0)
     follower = GrammarFollower(learned, load_resources(TranslateOptions()))
     _, first = follower.now()
     begun, go_on = threading.Event(), threading.Event()
@@ -153,15 +153,17 @@ def test_rules_of_new_pairs_outlive_a_reload_that_started_before_them(
     position = learned.position()
     add(learned, tmp_path, "zut ||| darn ||| 0-0")
     assert wait_for_word(follower, "zut")[1] == first
-    rest(monkeypatch, 1e6)
+    set_pause_factors(monkeypatch, 1e6)
     go_on.set()
     assert "zut" in wait_for(follower, position).source_numbers
 
 
 @pytest.mark.slow
 @pytest.mark.database("sqlite")
-def test_resampled_pairs_wait_for_a_pause(learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rest(monkeypatch, 1e6)
+def test_resampled_pairs_are_loaded_only_after_a_pause(
+    learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_pause_factors(monkeypatch, 1e6)
     follower = GrammarFollower(learned, load_resources(TranslateOptions()))
     _, first = follower.now()
     learn(learned, sweeps=1)
@@ -180,7 +182,7 @@ def test_resampled_pairs_wait_for_a_pause(learned: Store, tmp_path: Path, monkey
 def test_changes_that_cannot_be_added_wait_for_the_next_reload(
     learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rest(monkeypatch, 0.0)
+    set_pause_factors(monkeypatch, 0.0)
     follower = GrammarFollower(learned, load_resources(TranslateOptions()))
     follower.now()
 

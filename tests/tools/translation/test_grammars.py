@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.daemon.conftest import LINES
-from tests.reference.compositions import asked_for
+from tests.reference.compositions import exported_compositions
 from tests.storage.rows import rule_rows
 
 from hierogram.daemon.exports.exporting import export
@@ -39,7 +39,7 @@ def counts(store: Store, options: ExportOptions) -> dict[tuple[str, str], float]
 
 
 @pytest.mark.slow
-def test_counts_are_means_or_one_draw(learned: Store, tmp_path: Path) -> None:
+def test_counts_are_translation_weights_means_or_one_draw(learned: Store, tmp_path: Path) -> None:
     path = tmp_path / "new.bars"
     path.write_text("zut ||| darn ||| 0-0\n")
     with Input([str(path)]) as source:
@@ -48,7 +48,7 @@ def test_counts_are_means_or_one_draw(learned: Store, tmp_path: Path) -> None:
     with learned.snapshot() as snapshot:
         rules = {(rule.source, rule.target): rule for rule in rule_rows(snapshot) if rule.scope <= 2}
     default = counts(learned, ExportOptions(max_scope=2))
-    composed = asked_for(LINES, MIN_EXPECTED)
+    composed = exported_compositions(LINES, MIN_EXPECTED)
     wanted = {
         sides: rule.expected_uses + rule.minimal_uses / 8 + composed.pop(sides, 0) / 4 for sides, rule in rules.items()
     }
@@ -56,7 +56,7 @@ def test_counts_are_means_or_one_draw(learned: Store, tmp_path: Path) -> None:
     assert default == pytest.approx({sides: weight for sides, weight in wanted.items() if weight}, rel=1e-4)
     means = counts(learned, ExportOptions(max_scope=2, posterior_mean=True))
     assert set(means) < set(default)
-    # A pair without means counts with its present derivation.
+    # A pair without means counts with its current derivation.
     assert means["zut", "darn"] == 1
     assert set(means) == {sides for sides, rule in rules.items() if rule.expected_uses}
     assert any(0 < count < 1 for count in means.values())
@@ -69,7 +69,7 @@ def test_counts_are_means_or_one_draw(learned: Store, tmp_path: Path) -> None:
     assert set(several) == {sides for sides, rule in rules.items() if rule.expected_uses >= 1}
 
 
-def test_a_store_gives_the_grammar_of_its_export(learned: Store, tmp_path: Path) -> None:
+def test_the_grammar_of_a_store_equals_its_export(learned: Store, tmp_path: Path) -> None:
     """Features read from columns equal features read from text, and give the same translations."""
     options = ExportOptions(max_scope=2, format="parquet")
     path = tmp_path / "grammar.parquet"

@@ -52,18 +52,18 @@ def monotone(source: str, target: str, casing: Casing, into: Casing = ENGLISH) -
         ("chr", "ᎠᎴ ᎤᏂᎲ ."),
     ],
 )
-def test_a_translation_from_a_script_without_case_is_a_sentence(language: str, source: str) -> None:
+def test_a_translation_from_a_script_without_case_starts_with_a_capital(language: str, source: str) -> None:
     assert monotone(source, "love is here .", default_casing(language)) == "Love is here ."
 
 
-def test_an_orthography_without_capitals_has_none_at_the_beginning_of_sentences() -> None:
+def test_sentences_of_an_orthography_without_capitals_start_in_lowercase() -> None:
     small = learn_casing(["x the love is here of Tom ."] * 60, "und")
     assert monotone("L' amour est ici .", "the love is here .", FRENCH, small) == "the love is here ."
     assert monotone("Tom aime .", "Tom loves .", FRENCH, small) == "Tom loves ."
     assert monotone("Dit : « L' amour »", "says : « the love »", FRENCH, small) == "says : « the love »"
 
 
-def test_a_heading_from_a_script_without_case_starts_like_headings_of_the_corpus() -> None:
+def test_headings_from_a_script_without_case_start_like_headings_of_the_corpus() -> None:
     casing = Casing(capital_fragments=False)
     assert (
         monotone("爱", "Love", default_casing("zh"), Casing({"love": ("love",)}, "en", capital_fragments=False))
@@ -126,11 +126,11 @@ def test_the_case_of_french_is_copied(source: str, target: str, expected: str) -
     assert monotone(source, target, FRENCH) == expected
 
 
-def test_an_unknown_german_noun_after_a_number_is_not_capitalized() -> None:
+def test_a_german_noun_after_a_number_does_not_capitalize_its_translation() -> None:
     assert recased("3 Unbekannte", "3 strangers", "0-0 1-1", GERMAN, known="3 Unbekannte") == "3 strangers"
 
 
-def test_the_first_word_of_a_quotation_is_capitalized_wherever_it_is_in_the_source() -> None:
+def test_the_first_word_of_a_quotation_is_capitalized_despite_reordering() -> None:
     source, target = "il dit : « Le chat noir . »", 'he said : " black cat . "'
     assert recased(source, target, "0-0 1-1 2-2 3-3 5-5 6-4 7-6 8-7", FRENCH) == 'he said : " Black cat . "'
 
@@ -148,7 +148,7 @@ def test_the_first_word_of_a_quotation_is_capitalized_wherever_it_is_in_the_sour
         ("猫 … 房子 。", "cat … house .", "Cat … house ."),
     ],
 )
-def test_punctuation_decides_for_a_script_without_case(source: str, target: str, expected: str) -> None:
+def test_punctuation_determines_capitals_for_scripts_without_case(source: str, target: str, expected: str) -> None:
     assert monotone(source, target, default_casing("zh")) == expected
 
 
@@ -182,7 +182,7 @@ def test_placeholders_and_tags_keep_their_case() -> None:
     assert recaser.recase(["<br>", "is", "."], line, [[0], [1], [2]]) == ["<br>", "Is", "."]
 
 
-def test_a_store_in_lowercase_gets_the_capitals_of_its_source() -> None:
+def test_lowercase_translations_get_the_capitals_of_the_source() -> None:
     assert (
         monotone("Elle voit Londres", "she sees london", default_casing("fr"), default_casing("en"))
         == "She sees London"

@@ -41,7 +41,7 @@ def sides(table: WordedRules, rule: int) -> tuple[tuple, tuple]:
 
 @pytest.mark.parametrize("format", ["cdec", "moses", "jsonl", "tsv", "parquet"])
 def test_all_formats_are_read(tmp_path: Path, format: str) -> None:
-    """Also from a folder with a name like a partition's in other systems."""
+    """The folder is named like a partition in other systems (`language=zh`)."""
     path, _, _ = write(tmp_path / "language=zh", ODD, ExportOptions(format=format, max_scope=None))
     table = read(path, format)
     found = {sides(table, rule): rule for rule in range(len(table.columns.features))}

@@ -21,7 +21,7 @@ NEW = [("zut la porte", "darn the door"), ("zut la maison", "darn the house"), (
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A temporary cache folder; compiled samplers keep theirs."""
+    """A temporary cache folder for models. Compiled samplers keep their own."""
     monkeypatch.setattr(store_models, "cache_folder", lambda: tmp_path / "cache")
     return tmp_path / "cache" / "language-models"
 
@@ -47,7 +47,7 @@ def model_of(store: Store, known: StoreModel | None = None) -> StoreModel:
     return found
 
 
-def test_a_model_covers_nearly_all_pairs_and_is_rebuilt_after_ten_percent_more() -> None:
+def test_a_model_covers_at_least_ninety_percent_of_the_pairs() -> None:
     assert [count_model_pairs(pairs) for pairs in (0, 1, 2, 10, 11)] == [0, 1, 2, 10, 11]
     assert len({count_model_pairs(pairs) for pairs in range(1_000, 2_000)}) < 10
     for pairs in range(1, 20_000, 97):
@@ -115,7 +115,7 @@ def test_a_store_translates_without_a_model_if_none_can_be_built(
 
 
 @pytest.mark.database("sqlite")
-def test_words_in_a_language_model_are_omitted(tmp_path: Path, built: list[str]) -> None:
+def test_sentences_that_contain_sentence_marks_are_omitted(tmp_path: Path, built: list[str]) -> None:
     with hg.open(tmp_path / "marks.db", create=True) as store:
         store.add([("a", "b"), ("a c", "b </s>"), ("c", "<s>")])
         assert model_of(store.store).sentences == 1

@@ -1,4 +1,4 @@
-"""Translation of text: case, spaces, line ends, numbers; placeholders and tags occur once, placed by the links."""
+"""Translation of text: case, spaces, line ends and numbers, and placeholders and tags placed by the links."""
 
 import random
 import re
@@ -161,9 +161,7 @@ def test_a_glossary_is_matched_with_the_case_of_the_text(tmp_path: Path, source:
         ("voilà", "Home"),
     ],
 )
-def test_given_words_keep_their_capitals_in_a_corpus_that_writes_them_otherwise(
-    tmp_path: Path, source: str, target: str
-) -> None:
+def test_words_of_a_glossary_keep_their_capitals(tmp_path: Path, source: str, target: str) -> None:
     path = tmp_path / "text.cdec"
     path.write_text(RULES)
     glossary = Glossary({("maison",): (("BIG", "House"),), ("voilà",): (("Home",),)})
@@ -210,7 +208,9 @@ def test_a_glossary_is_found_inside_text_without_spaces(tmp_path: Path, source: 
         (False, "中国 人", "中 国人"),
     ],
 )
-def test_entries_are_whole_words_if_a_package_segments_words(segmented: bool, words: str, divided: str) -> None:
+def test_glossary_entries_match_whole_words_if_a_package_segments_words(
+    segmented: bool, words: str, divided: str
+) -> None:
     glossary = Glossary({("国人",): (("compatriot",),)}, segmented=segmented)
     assert glossary.divide_words(tuple(words.split())) == tuple(divided.split())
 
@@ -253,7 +253,7 @@ def test_spaces_of_passed_through_text_are_kept(texts: TextTranslator, text: str
         ("a < b", "a < b"),
     ],
 )
-def test_text_that_is_kept_is_placed_by_the_links(texts: TextTranslator, source: str, target: str) -> None:
+def test_placeholders_and_tags_are_placed_by_the_links(texts: TextTranslator, source: str, target: str) -> None:
     assert texts.translate(source).text == target
 
 
@@ -443,7 +443,7 @@ def test_text_of_unusual_characters_is_translated(translator: Translator) -> Non
             assert found.text.count("\n") == text.count("\n"), repr(text)
 
 
-def test_kept_marks_are_linked_to_themselves(texts: TextTranslator) -> None:
+def test_placeholders_are_linked_to_themselves(texts: TextTranslator) -> None:
     source = random.Random(6)
     for _ in range(100):
         marks = [f"{{{k}}}" for k in range(source.randint(1, 5))]
@@ -474,7 +474,7 @@ def test_tags_that_are_crossed_by_links_stay_nested() -> None:
         Tags("".join(map(str, events)))
 
 
-def test_a_mark_follows_all_words_of_the_translation_of_its_word() -> None:
+def test_a_footnote_mark_follows_all_translations_of_its_word() -> None:
     marks = [TagPair("<sup>1</sup>", "", 3, 3)]
     assert "".join(map(str, place_tags(marks, [(0, 3), (4, 7)], [(0, 0), (0, 1), (1, 2)], 3))) == "01<sup>1</sup>2"
 
@@ -536,7 +536,7 @@ def test_a_lowercase_store_translates_with_the_capitals_of_the_text(translator: 
     assert texts.translate("LA MAISON BLANCHE").text == "WHITE THE HOUSE"
 
 
-def test_sentences_are_translated_in_the_groups_of_their_pairs(translator: Translator) -> None:
+def test_sentences_are_translated_in_groups_of_the_grammar_s_size(translator: Translator) -> None:
     source = "Elle ne vient pas. La maison! La maison."
     for sentences, parts in ((1, 3), (2, 2), (3, 1)):
         verses = replace(translator.grammar, group_size=sentences)
@@ -545,7 +545,7 @@ def test_sentences_are_translated_in_the_groups_of_their_pairs(translator: Trans
         assert found.text.startswith("She does not come. ")
 
 
-def test_pairs_report_their_number_of_sentences(tmp_path: Path) -> None:
+def test_the_group_size_is_the_usual_number_of_sentences_per_pair(tmp_path: Path) -> None:
     sources = ["Elle vient.", "Elle vient. Il vient.", "Elle vient... Qui vient? «Moi.»"]
     for more, usual in ((0, 3), (20, 2), (400, 1)):
         with hg.open(tmp_path / f"{more}.db", create=True, languages=("fr", "en"), tokenize=True) as store:
@@ -560,7 +560,7 @@ def _with_grammar(translator: Translator, grammar: TranslationGrammar) -> Transl
     return changed
 
 
-def test_pairwise_sentences_keep_the_text_between_them(texts: TextTranslator) -> None:
+def test_the_space_between_sentences_is_kept(texts: TextTranslator) -> None:
     for gap in (" ", "  ", "\t", "\n", "\u00a0"):
         found = texts.translate(f"Elle vient.{gap}Elle vient.")
         assert found.text == f"She come.{gap}She come.", repr(gap)

@@ -19,7 +19,7 @@ def translator(tmp_path: Path) -> Translator:
     return made.translator(made.grammar(str(grammar_file(tmp_path))))
 
 
-def test_words_are_reordered_and_unknown_ones_passed_through(translator: Translator) -> None:
+def test_words_are_reordered_and_unknown_words_are_passed_through(translator: Translator) -> None:
     assert translator.translate("elle ne vient pas").text == "she does not come"
     assert translator.translate("la maison Xyz").text == "the house Xyz"
     assert translator.translate("\tla  maison ").text == "the house"
@@ -130,7 +130,7 @@ def test_a_glossary_takes_the_longest_entry(tmp_path: Path) -> None:
         ("#1 is here", ["ONE"]),
     ],
 )
-def test_a_glossary_ignores_letter_forms_of_the_text(written: str, found: list[str], tmp_path: Path) -> None:
+def test_a_glossary_distinguishes_names_and_acronyms_from_words(written: str, found: list[str], tmp_path: Path) -> None:
     path = tmp_path / "glossary.tsv"
     path.write_text("#note\n# a\tnote\nHoly Spirit\tHS\nmother tongue\tMT\nus\tGIVEN\n#1\tONE\n")
     words = tuple(written.split())
@@ -140,12 +140,12 @@ def test_a_glossary_ignores_letter_forms_of_the_text(written: str, found: list[s
     assert tuple(word for part in parts for word in part.words) == known
 
 
-def test_markup_is_parsed() -> None:
+def test_incomplete_or_empty_markup_is_parsed() -> None:
     assert marked_parts("a <b c") == [SentencePart(("a", "<b", "c"))]
     assert marked_parts("<n translation='x'></n> a") == [SentencePart(("a",))]
 
 
-def test_a_given_translation_is_not_passed_through(translator: Translator) -> None:
+def test_a_given_translation_is_not_an_unknown_word(translator: Translator) -> None:
     found = translator.translate('<n translation="arrive">vient</n> zut', markup=True)
     assert found.text == "arrive zut"
     assert found.candidates[0].features["unknown"] == 1
@@ -154,7 +154,7 @@ def test_a_given_translation_is_not_passed_through(translator: Translator) -> No
 
 
 @pytest.mark.parametrize("mark", [9, 8, 7, 6, 3])
-def test_a_long_sentence_is_divided_at_a_comma_in_the_last_third_of_a_part(
+def test_a_long_sentence_is_divided_at_a_comma_near_the_limit(
     tmp_path: Path, mark: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(translating, "MAX_WORDS", 9)

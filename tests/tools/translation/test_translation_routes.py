@@ -56,7 +56,7 @@ def test_raw_text_is_tokenized_like_the_store(connect: Connect, corpus: Path, tm
         assert 'use "tokenized": true to keep the tokens' in again["advice"]
 
 
-def test_text_that_should_be_tokenized_is_answered_with_advice(reading_client: TestClient) -> None:
+def test_untokenized_text_is_answered_with_advice(reading_client: TestClient) -> None:
     body = {"sentences": ["La maison."]}
     assert reading_client.post("/v1/translate", json={"sentences": ["la maison"]}).json()["advice"] is None
     advice = reading_client.post("/v1/translate", json=body).json()["advice"]
@@ -110,4 +110,4 @@ def test_translations_follow_changes_of_the_store(learned: Store, connect: Conne
     while (now := translated())[0].split()[0] != "darn" and time.monotonic() < until:
         time.sleep(0.1)
     assert now[0].split()[0] == "darn"
-    assert now[1] in (position, learned.position()), "it is that of a full reload"
+    assert now[1] in (position, learned.position()), "expected the position of a full reload"

@@ -8,7 +8,7 @@ from hierogram.tools.translation.oov_substitutes import SubstituteFinder, shared
 KNOWN = ["walimwambia", "tura", "Tura", "wonder", "manner", "wrapped", "12", "never"]
 
 
-def _stand_in(word: str, oov_similarity: float = 0.7, before: str = "") -> str | None:
+def _substitute(word: str, oov_similarity: float = 0.7, before: str = "") -> str | None:
     numbers = {known: number for number, known in enumerate(KNOWN)}
     translated = set(numbers.values()) - {numbers["never"]}
     found = SubstituteFinder(numbers, translated, [1] * len(KNOWN), oov_similarity).find(word, before)
@@ -41,7 +41,7 @@ def _in_german(word: str, oov_similarity: float = 0.75) -> str | None:
     ],
 )
 def test_words_of_similar_spelling_are_substitutes(word: str, known: str | None) -> None:
-    assert _stand_in(word) == known
+    assert _substitute(word) == known
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_words_of_similar_spelling_are_substitutes(word: str, known: str | None)
     ],
 )
 def test_unknown_names_are_not_replaced(word: str, before: str, known: str | None) -> None:
-    assert _stand_in(word, before=before) == known
+    assert _substitute(word, before=before) == known
 
 
 @pytest.mark.parametrize(
@@ -121,13 +121,13 @@ def test_a_capitalized_compound_is_a_name_if_nouns_are_not_capitalized() -> None
 
 
 def test_a_substitute_must_share_enough_letters() -> None:
-    assert _stand_in("wonderful", 0.6) == "wonder"
-    assert _stand_in("wonderful", 0.7) is None
+    assert _substitute("wonderful", 0.6) == "wonder"
+    assert _substitute("wonderful", 0.7) is None
 
 
 @pytest.mark.parametrize(
     ("one", "other", "shared"),
     [("abc", "abc", 3), ("abab", "ab", 2), ("abxcd", "abcd", 4), ("a", "b", 0), ("", "a", 0)],
 )
-def test_letters_are_shared_at_both_ends_and_none_twice(one: str, other: str, shared: int) -> None:
+def test_shared_letters_are_counted_at_both_ends_without_overlap(one: str, other: str, shared: int) -> None:
     assert shared_letters(one, other) == shared_letters(other, one) == shared

@@ -38,7 +38,7 @@ def test_labels_count_but_tags_do_not() -> None:
 
 
 def test_punctuation_is_ignored() -> None:
-    """`(NP a ,)` and `(NP a) ,` have the same bracket; a bracket with only punctuation does not count."""
+    """`(NP a ,)` and `(NP a) ,` have the same bracket. A bracket with only punctuation does not count."""
     gold = "(TOP (S (NP (NN a) (, ,)) (PRN (, ,)) (VP (VB b)) (. .)))"
     found = "(TOP (S (NP (NN a)) (, ,) (, ,) (VP (VB b) (. .))))"
     result = score(gold, found)
@@ -81,7 +81,7 @@ def test_rates_cover_all_sentences_and_short_ones_separately() -> None:
     assert result["up_to_cutoff"].f1 == 1
 
 
-def test_a_tree_without_brackets_has_precision_1() -> None:
+def test_a_tree_without_brackets_has_f1_0() -> None:
     result = score(GOLD, "(TOP (DT the) (NN cat) (VBD saw) (DT a) (NN dog) (IN in) (NN rain) (. .))")
     assert (result.matched_brackets, result.predicted_brackets, result.f1, result.recall) == (0, 0, 0, 0)
 

@@ -3,7 +3,6 @@
 import asyncio
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -82,7 +81,7 @@ def test_every_tool_answers(opened: hg.GrammarStore) -> None:
     asyncio.run(run())
 
 
-def test_pairs_are_added_only_where_that_is_allowed(opened: hg.GrammarStore) -> None:
+def test_pairs_are_added_only_if_allowed(opened: hg.GrammarStore) -> None:
     async def run() -> None:
         async with Client(served(opened)) as client:
             assert [tool.name for tool in (await client.list_tools()).tools] == READING
@@ -136,9 +135,7 @@ def test_a_daemon_serves_http_clients_with_the_token(opened: hg.GrammarStore) ->
         running.end()
 
 
-def test_a_missing_package_is_reported(
-    opened: hg.GrammarStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_missing_package_is_reported(opened: hg.GrammarStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp.server.mcpserver", None)
     with pytest.raises(hg.UsageError, match=r"pip install '\.\[mcp\]'"):
         served(opened)

@@ -31,6 +31,6 @@ def test_one_command_makes_the_figure_of_aligners(tmp_path: Path) -> None:
     assert (work / "aligners.json").stat().st_mtime_ns == before
 
 
-def test_given_links_are_rejected(tmp_path: Path) -> None:
+def test_a_third_file_of_links_is_rejected(tmp_path: Path) -> None:
     refused = ran("papers.aligners", "a", "b", "c", "--work", str(tmp_path))
     assert "expected two files of a bitext" in str(refused.exception)

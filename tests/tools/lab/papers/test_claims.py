@@ -20,7 +20,7 @@ def findings_of(program: str, work: Path, said: str = "") -> dict[str, Finding]:
     return {found.claim: found for found in run.findings(Inputs("s", "t", "trees", work), said)}
 
 
-def test_every_row_has_a_command_that_is_run_on_small_data() -> None:
+def test_every_row_of_the_document_has_an_experiment() -> None:
     programs, before = set(), ""
     for row in ROWS:
         command = row.split(" | ")[1]

@@ -48,7 +48,7 @@ def test_the_command_lists_fragments_and_counts_their_sizes(tmp_path: Path) -> N
     assert heights[1:] == ["0", "0", "5", "0", "0", "1", *["0"] * 4]
 
 
-def test_equally_frequent_fragments_are_sorted_by_name_and_sizes_end_at_nine() -> None:
+def test_ties_are_sorted_by_name_and_sizes_are_capped_at_nine() -> None:
     fragments = [(read_tree(line.split(" ||| ")[0], frontiers=True), 1.0) for line in LINES]
     [own] = most_frequent(fragments, ["VP"], 2).values()
     assert [str(one) for one, _ in own] == ["(VP (VBZ is) (NP))", "(VP (VBZ sees) (NP (DT) (NN)))"]

@@ -27,7 +27,7 @@ def files(tmp_path: Path) -> list[str]:
     return names
 
 
-def test_mixed_rules_have_all_orders_with_words_anywhere() -> None:
+def test_mixed_rules_have_all_orders_and_all_positions_of_words() -> None:
     rules = mixed_rules()
     found = set()
     for rule in range(len(rules.weight)):
@@ -89,7 +89,7 @@ def test_measurements_are_consistent(files: list[str], tmp_path: Path) -> None:
         assert 0 < some.mask_edges <= some.exact_edges
 
 
-def test_uniform_selections_have_no_doubts_and_take_plain_means(files: list[str]) -> None:
+def test_uniform_selections_have_no_doubts_and_use_plain_means(files: list[str]) -> None:
     corpus = read_corpus(*files)
     pair = max(chosen_pairs(corpus, 3, seed=1), key=lambda one: len(corpus.links[one]))
     assert corpus.system("itg", pair, uniform=True).doubts() is None
@@ -100,8 +100,7 @@ def test_uniform_selections_have_no_doubts_and_take_plain_means(files: list[str]
     assert not np.array_equal(row.by_count, other.by_count)
 
 
-def test_work_and_errors_of_all_pairs_are_means(files: list[str]) -> None:
-    """A large pair contributes more to the work, but not to the error."""
+def test_larger_pairs_contribute_more_to_the_work_but_not_to_the_error(files: list[str]) -> None:
     corpus = read_corpus(*files)
     small = measure(corpus, "itg", next(chosen_pairs(corpus, 1, seed=1)), 1)
     large = small._replace(
@@ -143,7 +142,7 @@ def test_the_commands_print_results_and_draw_a_figure(files: list[str], tmp_path
     assert done.read_text() == before
 
 
-def test_the_command_of_ceilings_prints_the_savings_of_masks() -> None:
+def test_the_ceilings_command_prints_the_savings_of_masks() -> None:
     result = CliRunner().invoke(_app(ceilings.main), ["--itg", "4", "--mixed", "3"])
     assert result.exit_code == 0, result.output
     rows = [line.split("\t") for line in result.stdout.splitlines()[1:]]

@@ -20,7 +20,7 @@ def opened(path: Path) -> tuple[kenlm.Model, NamedModel]:
 
 
 def compare(theirs: kenlm.Model, ours: NamedModel, words: list[str], begin: bool) -> int:
-    """Score words in sequence with both models; return how many more distinct states KenLM has."""
+    """Score words in sequence with both models. Returns the number of additional states of KenLM."""
     numbers = ours.vocabulary.numbers(words)
     log10, states = walk(ours.model, numbers, ours.model.begin if begin else EMPTY)
     state, met = kenlm.State(), {}

@@ -42,7 +42,7 @@ def test_machine_readable_output_reports_counts(hierogram: Run, text: Path) -> N
     assert "too small to estimate the discounts of 2-grams" in ran.err
 
 
-def test_a_conversion_estimates_nothing(hierogram: Run, text: Path) -> None:
+def test_convert_rejects_estimation_options_and_files(hierogram: Run, text: Path) -> None:
     for arguments in (["--order", "2"], [str(text)]):
         ran = hierogram("lm", "--convert", str(text), "-o", "news.lm", *arguments)
         assert ran.code == 2

@@ -36,7 +36,7 @@ def test_an_arpa_file_is_recognized_by_its_content(tmp_path: Path) -> None:
     assert open_language_model(str(path), Quiet()).model.order == 3
 
 
-def test_any_damage_is_detected(tmp_path: Path) -> None:
+def test_truncation_and_changed_bytes_are_detected(tmp_path: Path) -> None:
     path = tmp_path / "model.lm"
     write_binary(path, read_text(tmp_path, KENLM))
     whole = path.read_bytes()

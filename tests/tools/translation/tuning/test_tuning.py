@@ -140,7 +140,7 @@ def test_pairs_with_the_largest_gaps_are_drawn(monkeypatch: pytest.MonkeyPatch) 
     assert len(draw_pairs(random, np.full(5, 0.3))[0]) == 0
 
 
-def test_a_feature_that_never_differs_keeps_its_weight() -> None:
+def test_trained_weights_are_rescaled_and_constant_features_keep_theirs() -> None:
     random = np.random.default_rng(2)
     differences = random.normal(size=(4_000, 3)) * [1, 100, 0]
     differences[differences @ [2, -0.01, 0] + random.logistic(size=4_000) < 0] *= -1
@@ -198,7 +198,7 @@ def test_a_step_changes_no_more_sentences_than_are_allowed() -> None:
     assert shares[-1] > 0.7
 
 
-def test_a_step_ignores_text_that_repeats_itself() -> None:
+def test_a_step_may_change_equal_sentences_together() -> None:
     # Four sentences with the same words: a change of one changes all.
     pools = []
     for k in range(4):
@@ -248,7 +248,7 @@ class TrapDecoder:
 @pytest.mark.parametrize("seed", [7, 8, 9])
 @pytest.mark.parametrize("start", [(1.0, 0.2, 0.0), (0.5, -0.1, 0.0), (3.0, 0.5, -0.5), (1.0, 0.0, -1.0)])
 def test_no_round_is_far_below_the_start(start: tuple[float, ...], seed: int) -> None:
-    """This includes a round that the lists support: it stops at the sentence that loses two points of BLEU."""
+    """A round stops at the sentence where it has lost two points of BLEU, even if the lists support its weights."""
     decode = TrapDecoder(seed)
     tuned = tune(decode, decode.references, np.array(start), TuningOptions(iterations=8, seed=seed))
     scores = [iteration.bleu.score for iteration in tuned.history]
@@ -264,7 +264,7 @@ def test_no_round_is_far_below_the_start(start: tuple[float, ...], seed: int) ->
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_no_round_is_far_below_a_start_that_is_already_good(seed: int) -> None:
+def test_no_round_is_far_below_a_good_start(seed: int) -> None:
     decode = ListDecoder(PLANTED, sentences=60, candidates=60, seed=seed, noise=1.0)
     tuned = tune(decode, decode.references, np.array(PLANTED), TuningOptions(iterations=6, seed=seed))
     scores = [iteration.bleu.score for iteration in tuned.history]
@@ -274,7 +274,7 @@ def test_no_round_is_far_below_a_start_that_is_already_good(seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("starts", [1, 2, 3])
-def test_tuning_restarts_if_rounds_find_little(starts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tuning_restarts_if_rounds_find_few_new_candidates(starts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     decode = ListDecoder(PLANTED, sentences=20, candidates=40, seed=2, noise=0.3)
     begun = []
 
@@ -309,7 +309,7 @@ def test_tuning_reports_that_the_starting_weights_are_best() -> None:
 
 @pytest.mark.parametrize(("reference", "scale"), [("she has some fresh bread", 1), ("we eat fresh bread here", 4)])
 def test_weights_are_scaled_for_the_consensus(reference: str, scale: int) -> None:
-    """The likeliest of several translations, whose probabilities are similar, is either wrong or right."""
+    """Several translations have similar probabilities, and the most probable one is either wrong or right."""
     texts = ["we eat fresh bread here", "she has some fresh bread", "she has fresh bread", "she has some bread"]
     candidates = KBest([tuple(text.split()) for text in texts], np.array([[0.5], [0.3], [0.0], [0.0]]))
     tuned = tune(lambda weights: [candidates], [[tuple(reference.split())]], np.ones(1), TuningOptions(iterations=1))
@@ -342,7 +342,7 @@ def test_the_weight_of_words_is_fitted_to_the_length_of_references() -> None:
 
 
 @pytest.mark.slow
-def test_lengths_settle_while_other_weights_are_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_length_reaches_its_target_while_other_weights_are_trained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hierogram.tools.translation.tuning.tuning._MAX_STARTS", 1)
     random = np.random.default_rng(4)
     texts = [tuple(f"w{k}{j}" for j in range(10)) for k in range(40)]

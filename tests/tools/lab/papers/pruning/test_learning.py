@@ -17,7 +17,7 @@ from hierogram.tools.lab.papers.pruning.learning import (
 
 
 def itg() -> LearnableItg:
-    """Return pairs that share words, each with one-to-one links."""
+    """Return an ITG over pairs that share words and have one-to-one links."""
     random = np.random.default_rng(5)
     source = [random.integers(0, 3, size).astype(np.int32) for size in (2, 3, 3, 4, 3)]
     target = [random.integers(0, 3, size).astype(np.int32) for size in (3, 3, 2, 4, 3)]
@@ -44,7 +44,7 @@ def test_each_exact_step_raises_the_likelihood() -> None:
 
 
 @pytest.mark.slow
-def test_soft_counts_equal_the_exact_ones_in_the_long_run() -> None:
+def test_soft_counts_equal_exact_counts_in_the_long_run() -> None:
     grammar = itg()
     exact, _ = count_exactly(grammar)
     soft = SoftCounts(grammar, 1500, key=2).count(grammar)
@@ -63,7 +63,7 @@ def test_learning_with_masks_converges_like_exact_learning() -> None:
     assert abs(best - many) < abs(best - few) + 0.05
 
 
-def test_the_command_learns_with_both_counts(tmp_path: Path) -> None:
+def test_the_command_learns_with_exact_and_soft_counts(tmp_path: Path) -> None:
     nouns, files = ("chat", "chien", "pain", "mur"), []
     for name, line in (("f", "le {0} a le {1}"), ("e", "the {0} has the {1}"), ("links", "0-0 1-1 2-2 3-3 4-4")):
         lines = [line.format(nouns[k % 4], nouns[(k + 1 + k // 4) % 4]) for k in range(24)]

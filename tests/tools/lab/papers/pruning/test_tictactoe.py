@@ -41,7 +41,7 @@ def test_figures_of_merit_equal_their_definition() -> None:
                         assert value == pytest.approx(merit(target, source, (i, j, x, y)), abs=1e-9)
 
 
-def test_a_threshold_keeps_the_best_of_each_source_span_and_the_whole() -> None:
+def test_a_threshold_keeps_a_bispan_of_each_source_span_and_the_whole_pair() -> None:
     random = np.random.default_rng(2)
     found = figures_of_merit(random.random((5, 3)), random.random((4, 4)))
     before = np.zeros_like(found, bool)
