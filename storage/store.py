@@ -100,7 +100,7 @@ class Store(StoredPairs, Ingest, Withdrawals, StoredGrammar, OccurrenceIndex, Al
             return read_settings(connection)
 
     def position(self) -> int:
-        """Return the store position: the number of write transactions so far."""
+        """Return the store position, which increases with each write transaction."""
         with self._reading() as connection:
             return read_state(connection).position
 

@@ -230,7 +230,7 @@ class WorkerProcess:
     def _unstarved_time(self) -> float:
         """Return the monotonic time minus the process's waiting time for a processor, as reported by Linux."""
         waited = 0
-        # On an overloaded machine, a process that is not stalled may wait for minutes in total.
+        # Subtract the waiting time, because a working process may wait for minutes on an overloaded machine.
         with suppress(OSError, ValueError, IndexError):
             waited = int(Path(f"/proc/{self.pid}/schedstat").read_text().split()[1])
         return time.monotonic() - waited / 1e9

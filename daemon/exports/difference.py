@@ -34,7 +34,6 @@ def find_export(path: Path) -> Exported:
 
 
 def _load(database: Scratch, table: str, exported: Exported) -> None:
-    """Load an export into a table. Raises `ExportError` if a line does not have the export's format."""
     path, manifest = exported
     try:
         format = find_format(manifest["format"])
@@ -79,10 +78,10 @@ class ChangedRule:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Number of rules of each kind, and the rules with the highest counts or the largest changes.
+    """Numbers of unchanged, changed, added and removed rules, and lists of the most frequent or most changed rules.
 
     `significant` is the number of rules whose counts changed by more than twice the Monte Carlo standard error of the
-    change. It is None if a manifest does not contain the error variance.
+    change. It is None if a manifest lacks `variance_a_use`.
     """
 
     same: int
@@ -97,7 +96,7 @@ class Difference:
 
 
 def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
-    """Compare two exports of the same format, and list up to `limit` added, removed and changed rules.
+    """Compare two exports of the same format. Each list of rules in the result has up to `limit` rules.
 
     A path is a file of rules or the folder of a version. Raises `ExportError`.
     """

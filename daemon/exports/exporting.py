@@ -68,7 +68,7 @@ class ExportPlan:
     """Id of the corpus whose pairs are counted, or None for all pairs."""
     units_per_use: int = 1
     seen: str | None = None
-    """SQL expression of the uses of a rule that smoothing discounts, or None for at most one use."""
+    """SQL expression for the part of a rule's uses that smoothing discounts. By default, at most one use."""
     nonempty_sides: bool = False
     """Omit rules with an empty side."""
 
@@ -142,11 +142,11 @@ class ReadState(NamedTuple):
     rule: int
     """Id of the newest rule."""
     seen: float
-    """Sum over all rules of the uses that smoothing discounts, at most one use per rule."""
+    """Sum over all rules of the column `seen` (see `hierogram.daemon.exports.format`)."""
 
 
 def score_new_rules(scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, since: ReadState) -> bool:
-    """Create the view `scored` of the rules of new pairs, and of rules that share a side with them.
+    """Create the view `scored`: the rules of new pairs, and the rules that share a side with one of them.
 
     Rules that do not pass the filters are omitted. The table `fresh` contains the new rules. Returns True if the store
     has new pairs.
@@ -187,8 +187,7 @@ def _filter_and_score(
 def score(scratch: Scratch, plan: ExportPlan, min_seen: float = 0) -> None:
     """Create the view `scored`: the rules that pass the filters, with counts, sums and features.
 
-    If the view `rules` lacks some rules of the store, `min_seen` is the sum of the column `seen` over all rules of the
-    store. It is used as the total if it exceeds the sum over the view.
+    `min_seen` is the minimum of the total `all_seen`, in case the view `rules` lacks some rules of the store.
     """
     scratch.run(NUMBER_MACRO)
     features, units, lexical = plan.features, plan.units_per_use, plan.lexical
@@ -320,7 +319,7 @@ def resolve_plan(options: ExportOptions, notation: Notation, path: Path | None =
         is_smoothed = has_rules and options.count_kind is CountKind.TRANSLATION
         smoothing = SMOOTHING if is_smoothed else 0.0
     resolved = replace(options, format=format.name, features=features, smoothing=smoothing)
-    # Decoders cannot use rules with an empty side, which an ITG has for words without a translation.
+    # Omit an ITG's rules for words without a translation, because decoders cannot use a rule with an empty side.
     nonempty_sides = LINKS not in notation.capabilities and format.needs == TRANSLATION
     return ExportPlan(
         resolved,
@@ -365,7 +364,7 @@ class Published:
     manifest: Manifest
     pruned: list[Path]
     unchanged: bool = False
-    """True if a new version would equal the last version of the job, which is returned instead."""
+    """True if the last version of the job is up to date, so that no new version was written."""
 
 
 def export(
@@ -429,16 +428,16 @@ def publish(
 ) -> Published:
     """Write the store's grammar as a new version into a folder, and point the link `latest` to it.
 
-    A version is a folder with the grammar, glue rules if the format has them, and `manifest.json`. Then expired
-    versions are deleted. A missing folder is created. A run of a `job` writes nothing if the new version would equal
-    its last version. Raises the errors of `export`. Earlier versions remain after an error.
+    A version is a folder with the grammar, glue rules if the format has them, and `manifest.json`. A missing folder is
+    created, and expired versions are deleted. A run of a `job` writes nothing if the new version would equal its last
+    version. Raises the errors of `export`. Earlier versions remain after an error.
     """
     options, notation = options or ExportOptions(), find_notation(store.settings().grammar)
     folder, name = versions.folder, versions.name
     if job is not None and (unchanged := _unchanged_version(store, versions, options, job)) is not None:
         now = datetime.now(UTC)
         store.record_unchanged(job, now.timestamp())
-        # If another process holds the lock, it is writing a version and deletes expired versions itself.
+        # Skip the deletion if another process holds the lock, because it is writing a version and deletes them itself.
         with suppress(ExportError), lock_name(folder, name):
             unchanged = replace(unchanged, pruned=prune_versions(versions, now))
         return unchanged
@@ -502,7 +501,7 @@ def _unchanged_version(store: Store, versions: Versions, options: ExportOptions,
 
 
 def _test_set_digest(options: ExportOptions) -> str | None:
-    """Return the SHA-256 of the test set's file, or None if no test set can be read."""
+    """Return the SHA-256 of the test set's file. Returns None without a test set, or if its file cannot be read."""
     if options.filter_for is None:
         return None
     try:
@@ -514,7 +513,7 @@ def _test_set_digest(options: ExportOptions) -> str | None:
 
 @contextmanager
 def _recorded(store: Store, name: str, path: Path, format: str, job: str | None = None) -> Iterator[Record]:
-    """Record an export, and its failure after an exception. The yielded callback records its success.
+    """Record the start of an export, and its failure if an exception is raised. The yielded callback records success.
 
     Exports of read-only stores are not recorded.
     """

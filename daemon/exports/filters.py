@@ -22,7 +22,7 @@ _MAX_INDEXED_WORDS = 3
 """Maximum length of indexed word runs. Longer runs are found by their first words, then compared with the sentence."""
 
 _MAX_NONTERMINAL = 99
-"""Highest nonterminal in the quick check of `has_match`. A longer side may have higher ones, so it skips the check."""
+"""Highest nonterminal that the quick check of `has_match` recognizes. Sides with more symbols skip the check."""
 
 _NONTERMINAL_PREFIX = "[X,"
 _GAPS = re.compile(rf"((?:(?:^| ){NONTERMINAL}(?= |$))+)")
@@ -60,10 +60,7 @@ class SentenceIndex:
         return next(self.matches(side), None) is not None
 
     def matches(self, side: str) -> Iterator[int]:
-        """Yield the numbers of the sentences that contain a match of a source side, in ascending order.
-
-        Only sentences that contain the rarest word run of the side are examined.
-        """
+        """Yield the ascending numbers of sentences that match `side`. Examines only sentences with its rarest run."""
         runs, gaps = _split_runs(side)
         if not runs:
             yield from (number for number, words in enumerate(self.sentences) if gaps[0] <= len(words))
@@ -141,7 +138,7 @@ def rule_filters(
 ) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """Yield the filters that test one rule at a time: name, SQL condition, and the shape columns in the condition.
 
-    `linked` is False if no rule has links. Then the filter of aligned words only requires words on both sides.
+    If no rule has links (`linked` is False), `--hiero` requires words on both sides instead of linked words.
     """
     if no_unicode_spaces:
         yield "no Unicode spaces in words", f"NOT regexp_matches(source || target, '{UNICODE_SPACES}')", ()

@@ -7,7 +7,7 @@ The expressions use these columns of a rule:
 - the shape columns of the format, such as `scope`, and the features `FEATURES`
 - `uses`: the count as an integer, in units of 1/`ExportPlan.units_per_use`
 - `source_uses`, `target_uses`: the sums of `uses` over the rules with the same source or target side
-- `seen`: the part of `uses` that smoothing discounts: at most one use
+- `seen`: the part of `uses` that smoothing discounts, by default at most one use
 - `source_seen`, `target_seen`, `all_seen`: the sums of `seen` over the rules with the same side, and over all rules
 """
 
@@ -92,7 +92,7 @@ ReadRule = tuple[str, str, float | None]
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """Format of a rule file. A format without `line` and `read` is a table, which DuckDB writes and reads."""
+    """Format of a rule file. A format without `line` and `read` is Parquet, which DuckDB writes and reads."""
 
     name: str
     suffix: str
@@ -120,7 +120,7 @@ class Format:
     word_pairs: bool = False
     """Write pairs of linked words instead of rules."""
     lexicon: bool = False
-    """Omit words with Unicode spaces, because readers of word lists split lines there."""
+    """List of words or phrases for other tools. Omit words with Unicode spaces, where these tools split lines."""
     rows: str | None = None
     """SQL query of the rows to write instead of the scored rules."""
     configure: Callable[[str, str, FeatureSet], Sequence[ConfigurationFile]] | None = None

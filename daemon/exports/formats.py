@@ -1,21 +1,11 @@
-"""Formats of exports, and their registry `FORMATS`.
+"""Formats of exports, and their registry `FORMATS`. docs/exports.md shows a line of each format.
 
-`cdec`: `[X] ||| source ||| target ||| Name=value … ||| 0-0 1-1`, logarithms to base 10. cdec reads any word in brackets
-as a nonterminal, and `|||` as the end of a field. Both are escaped with a backslash, as in the store's own notation.
-Features of value 0 are omitted, because cdec takes absent features as 0. Logarithms are always written.
+cdec reads any word in brackets as a nonterminal, and `|||` as the end of a field. Both are escaped with a backslash, as
+in the store's own notation. Features of value 0 are omitted, because cdec takes absent features as 0, except
+logarithms.
 
-`moses`: the hierarchical rule table, sorted as Moses' tools require, and a glue grammar. The first four scores are
-p(f|e) lex(f|e) p(e|f) lex(e|f). Moses takes the logarithm of every score, so values x other than probabilities and
-counts are written as e^x. The counts are of the target side, the source side and the rule. `|`, `[` and `]` in words
-are written as Moses' own tokenizer escapes them.
-
-Tree grammars: fragments in brackets, and the CFG that has the same probabilities.
-
-Tables for analysis: JSON lines, TSV, Parquet. Sides are in the store's notation, values are linear.
-
-Files for other tools of a translation pipeline: dictionaries (Bicleaner), shortlists (Marian), priors (eflomal), tables
-of probabilities (fast_align), vocabulary maps (CTranslate2). Word pairs are counted from the links of the store's
-pairs. Phrase pairs are the rules without nonterminals.
+Moses takes the logarithm of every score, so values x other than probabilities and counts are written as e^x. The rule
+table is sorted as Moses' tools require. `|`, `[` and `]` in words are written as Moses' own tokenizer escapes them.
 """
 
 import csv
@@ -72,7 +62,7 @@ CDEC_NAMES = {
     "two_words": "IsTwoWords",
     "minimal": "IsMinimal",
 }
-"""Feature names in cdec files."""
+
 
 _LN_10 = math.log(10)
 _UNKNOWN_VALUE = -100
@@ -101,7 +91,7 @@ def _cdec_line(features: FeatureSet) -> str:
 
 
 def _configure_cdec(grammar: str, _: str, features: FeatureSet) -> list[ConfigurationFile]:
-    """Return the configuration and the weights for cdec, without a language model."""
+
     # Convert the weights, because cdec takes logarithms to base 10 and counts a word as -1 / ln 10.
     weights = {
         CDEC_NAMES[feature.name]: DEFAULT_WEIGHTS.get(feature.name, 0.0) * (_LN_10 if feature.logarithmic else 1.0)

@@ -13,7 +13,7 @@ from hierogram.daemon.exports.scratch import Blocks, Scratch
 from hierogram.samplers.kernel import Report
 
 FLOOR = 1e-7
-"""Weight of a word pair that is not in the lexicon, if a rule is still stored after its last pair was removed."""
+"""Weight of a linked word pair or an unlinked word that is not in the lexicon."""
 
 _RULES_PER_QUERY = 250_000
 """Number of rules per query of lexical weights, which limits the memory."""

@@ -34,7 +34,9 @@ _PAIRS_PER_READ = 2_000
 _AGGREGATES = {"minimal_uses": "sum"}
 """SQL aggregates that merge the shape columns of equal rules. The default is `min`."""
 LINKED_COLUMNS = SIDE_COLUMNS | {"alignment": "VARCHAR"} | USES_COLUMN | {"composed": "BIGINT"}
-"""Columns of the table `inner_uses`: uses of a rule with an alignment in derivations (`uses`) and in compositions."""
+"""Columns of the table `inner_uses`: a rule, an alignment, and the rule's uses with this alignment in derivations
+(`uses`) and compositions (`composed`).
+"""
 
 
 def load_corpus_rules(
@@ -79,9 +81,9 @@ def load_pair_uses(
     """Add compositions to the view `rules` if `min_uses` is given, and links if `linked`.
 
     A composition is added if it occurs at least twice, or if it has more than `MAX_SHORT_SOURCE` source symbols and its
-    source side is expected at least `min_uses` times in new text. A rule used less than twice is removed if its source
-    side is expected less than `min_uses` times. Compositions and rules of minimal derivations are kept. `shape` must
-    contain `minimal_uses`.
+    source side is expected to occur at least `min_uses` times in new text. Any other rule is removed if it is used less
+    than twice, does not occur in minimal derivations, and its source side is expected to occur less often. With
+    `min_uses`, `shape` must contain `minimal_uses`.
     """
     text = None if min_uses is None else _TextStatistics(snapshot, corpus, min_uses)
     text_shape = () if text is None else shape
@@ -99,7 +101,7 @@ def load_pair_uses(
 def load_new_rules(
     scratch: Scratch, snapshot: Snapshot, last_pair: int, last_rule: int, count_kind: CountKind, shape: Collection[str]
 ) -> bool:
-    """Create the view `rules` of the rules of new pairs, and of rules that share a side with them.
+    """Create the view `rules`: the rules of new pairs, and the rules that share a side with one of them.
 
     Pairs and rules are new if their ids are above `last_pair` and `last_rule`. The table `fresh` (source, target)
     contains the new rules. Returns True if there are new pairs.

@@ -98,18 +98,17 @@ Timezone = Annotated[
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
 
 SMOOTHING = 0.7
-"""Default discount per seen use in translation probabilities."""
+"""Default discount D of smoothing in translation grammars (docs/model.md)."""
 
 MIN_EXPECTED = 0.1
-"""Default minimum of expected occurrences of the source side of a rule used less than twice."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExportOptions(Options):
     """Options of an export: format, counts and filters. Raises `OptionError`.
 
-    Filters apply in the order of the fields, except that `filter_for` precedes `min_count`. The default format depends
-    on the store's kind of grammar.
+    Filters are applied in the order of the fields, except that `filter_for` precedes `min_count`. The default format
+    depends on the store's kind of grammar.
     """
 
     format: Annotated[
@@ -131,7 +130,7 @@ class ExportOptions(Options):
     compression: Annotated[
         Compression,
         Option(
-            "Compression, where auto depends on the suffix (.zst, .gz) and the format",
+            "Compression (auto selects it by the suffix, .zst or .gz, and the format)",
             values=tuple(Compression),
             metavar="NAME",
         ),
@@ -141,7 +140,7 @@ class ExportOptions(Options):
     smoothing: Annotated[
         float | None,
         Option(
-            "Discount per use in probabilities. 0 writes relative frequencies.",
+            "Discount of smoothed probabilities. 0 writes relative frequencies.",
             min=0,
             max=1,
             shown=f"{SMOOTHING} for translation grammars, else 0",
@@ -150,8 +149,8 @@ class ExportOptions(Options):
     min_expected: Annotated[
         float,
         Option(
-            "In a translation grammar, omit rules used less than twice if the source side is expected to occur less "
-            "often than this in new text as long as the store's text.",
+            "In a translation grammar, omit rules used less than twice if their source side is expected to occur "
+            "fewer times than this in new text of the length of the store's text.",
             min=0,
             below=INFINITY,
         ),
@@ -235,7 +234,7 @@ _MAX_SPAN = 5_000 * _UNITS["w"]
 
 
 def parse_span(text: str) -> timedelta:
-    """Return an interval such as `90s`, `30m`, `6h`, `1d` or `2w`, from 1s to 5000w. Raises `ValueError`."""
+    """Parse an interval such as `90s`, `30m`, `6h`, `1d` or `2w`, from 1s to 5000w. Raises `ValueError`."""
     match = _SPAN.match(text)
     seconds = float(match.group(1)) * _UNITS[match.group(2)] if match else 0.0
     if not 1 <= seconds <= _MAX_SPAN:
@@ -283,7 +282,7 @@ class ExportJob(ExportOptions):
         return read_zone(self.timezone or DEFAULT_ZONE)
 
     def runs_after(self, now: datetime, due: datetime | None = None) -> Iterator[datetime]:
-        """Yield the times of the job after `now`, in its time zone. Intervals are counted from `due`."""
+        """Yield the job's run times after `now`, in its time zone. Intervals are counted from `due` (default `now`)."""
         if self.cron is not None:
             yield from cron_runs(self.cron, self.zone, now)
             return

@@ -106,7 +106,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Versions with the prefix `name` in a folder. All but the newest `keep` and those older than `max_age` expire."""
+    """Versions with the prefix `name` in a folder. All but the newest `keep` expire, and all older than `max_age`."""
 
     folder: Path
     name: str
@@ -171,7 +171,7 @@ def _is_abandoned(folder: Path) -> bool:
     except BlockingIOError:
         return False
     except OSError:
-        # The process may not have locked a new folder yet, so only an old folder counts as abandoned.
+        # Ignore a recent folder without a lock, because its process may not have locked it yet.
         with suppress(OSError):
             return time.time() - folder.stat().st_mtime > _MAX_UNLOCKED_SECONDS
         return False

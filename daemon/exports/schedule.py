@@ -107,10 +107,7 @@ def run_due(
     stopping: Callable[[], bool] = lambda: False,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> None:
-    """Run due jobs, earliest first, until no job is due or `stopping` returns True.
-
-    An interrupted job remains due.
-    """
+    """Run due jobs, earliest first, until none is due or `stopping` returns True. An interrupted job remains due."""
 
     def step(work: str, done: int, total: int | None) -> None:
         if stopping():
@@ -128,7 +125,7 @@ def run_due(
         due = _utc_time(row.next_run)
         later = _next_run(job, now, due)
         if not store.postpone_job(row, later):
-            # Skip the job, because another process has changed, removed or run it.
+            # Another process has changed, removed or run the job, so read the jobs again.
             continue
         row = row._replace(next_run=later)
         try:
@@ -157,7 +154,7 @@ def correct_next_runs(store: Store, now: datetime | None = None) -> list[str]:
 
 
 def check_job(job: ExportJob, others: Iterable[ExportJob]) -> None:
-    """Raise `OptionError` if a job conflicts with another job, or its folder or test set is missing."""
+    """Check a job. Raises `OptionError` for a conflict with another job, an unusable folder or a missing test set."""
     for other in others:
         if other.name == job.name:
             raise OptionError("name", f"job {job.name!r} already exists: `hierogram schedule` lists all jobs")
@@ -176,7 +173,7 @@ def check_job(job: ExportJob, others: Iterable[ExportJob]) -> None:
 
 
 def check_configured_jobs(store: Store, jobs: Sequence[ExportJob]) -> None:
-    """Raise `UsageError` that names the configuration key if a configured job is invalid."""
+    """Check the jobs of the configuration. Raises `UsageError` that names the key of an invalid job."""
     added = [job for row in store.jobs() if not row.configured and (job := _read_job(row))]
     for number, job in enumerate(jobs):
         try:

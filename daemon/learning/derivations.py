@@ -81,7 +81,7 @@ class ConcordancePage(NamedTuple):
 def concordance(
     transaction: ReadTransaction, rule: tuple[int | None, str, str], after: int, limit: int
 ) -> ConcordancePage:
-    """Return the first pairs with ids above `after` that use a rule, given by id (or None) and sides."""
+    """Return up to `limit` pairs with ids above `after` that use a rule. `rule` is its id (or None) and its sides."""
     settings = transaction.settings()
     rule_id, source, target = rule
     last = transaction.state().last_pair_id

@@ -99,7 +99,7 @@ class LearnOptions:
     """Number of threads, or None for one per core."""
     report: Callable[[LearnProgress], None] | None = None
     likelihood_every: int = LIKELIHOOD_EVERY
-    """Number of sweeps between computations of the log-likelihood. Their cost is proportional to the store."""
+    """Number of sweeps between computations of the log-likelihood. A computation reads all rules."""
     likelihood_seconds: float = 0.0
     """Minimum time in seconds between two computations of the log-likelihood."""
     stop: Callable[[], bool] = field(default=lambda: False)

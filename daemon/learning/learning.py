@@ -27,8 +27,8 @@ from hierogram.storage.store import Store
 class LearnReport:
     """Report of a learning run: pairs and sweeps, time, and the grammar before and after.
 
-    The *before* figures include the initial derivations of new pairs. `curve` contains the computed values (sweep,
-    log-likelihood). `finished` is False if the run was stopped. `burn_in` is the number of burn-in sweeps.
+    The *before* figures include the initial derivations of new pairs. `curve` lists the computed log-likelihoods, each
+    after its sweep number. `finished` is False if the run was stopped. `burn_in` is the number of burn-in sweeps.
     """
 
     pairs: int
@@ -66,7 +66,6 @@ def rekey(store: Store) -> None:
 
 
 ALIGNED_STATES = [WAITING, SAMPLING, SETTLED]
-"""States of pairs that have an alignment."""
 
 _MAX_SALTS = 8
 
@@ -76,8 +75,8 @@ def find_interrupted_run(store: Store, sweeps: int | None = None) -> LearningRun
     run = store.unfinished_run()
     if run is None or sweeps not in (None, run.sweeps):
         return None
-    # If pairs are pending although the run has done all its sweeps, they arrived later, so the run is over. A run of 0
-    # sweeps is different: its own pairs may still need their burn-in.
+    # Pairs that are pending after all sweeps of the run are new pairs, so the run is over. But in a run of 0 sweeps,
+    # its own pairs may still need their burn-in.
     is_over = run.sweeps and run.is_complete and store.count_pairs([UNALIGNED, WAITING, SAMPLING])
     return None if is_over else run
 
@@ -98,7 +97,7 @@ def learn(
     Commits every few minutes and after each batch. An interrupted run is continued if `sweeps` is the same or
     None, and gives the result of an uninterrupted run. The result depends on the store, its seed, the calls and
     `LearnOptions.blocks`. With `leave_unfinished`, the caller must call `Store.finish_run` after delivering the report.
-    Until then, an equal call reports the completed run.
+    Until then, a call with the same arguments returns the report of the completed run.
 
     If two rules share a key, all keys are recomputed with another salt and the run continues from its last commit.
     Pairs with a withdrawal request are removed before and after the run. A finished run indexes pairs by their rules.

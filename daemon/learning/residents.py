@@ -69,7 +69,7 @@ class ResidentBatch:
         self.committed_sweeps = self.sweeps.copy()
 
     def _parts(self, averages: Blobs) -> Iterator[tuple[PairUpdates, RuleDeltas]]:
-        """Yield the parts of a commit: pair updates and count deltas."""
+
         schedule = find_kind(self.settings).schedule(self.settings)
         stages = schedule.reached(self.sweeps)
         states = self.loaded.encode(self.state)
@@ -113,7 +113,7 @@ class ResidentBatch:
 def read_batches(
     store: Store, states: list[str] | None = None, after_id: int = 0, undamaged: bool = False
 ) -> Iterator[list[PairRow]]:
-    """Yield batches of stored pairs with ids above `after_id` in id order, with limited numbers of words.
+    """Yield batches of stored pairs with ids above `after_id`, in id order. The number of words per batch is limited.
 
     If the kind of grammar needs all pairs together, yields one batch of all pairs in any state. With `undamaged`, pairs
     that are set aside as damaged are excluded.
@@ -149,7 +149,7 @@ class RealignedPairs:
 
     @classmethod
     def from_rows(cls, rows: Sequence[PairRow], alignments: Mapping[int, str], settings: Settings) -> "RealignedPairs":
-        """Load pairs with derivations, their old alignments, and their new `alignments` by pair id."""
+        """Load pairs that have derivations, with their old alignments and with their new `alignments` (by pair id)."""
         restarted_rows = [
             row._replace(
                 alignment=alignments[row.id],
@@ -201,7 +201,7 @@ def withdraw(store: Store, rows: list[PairRow], settings: Settings) -> ResidentB
 
 
 def split_transactions(ids: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Split ids into the groups that are removed in one transaction."""
+    """Split the ids of pairs into one group per transaction."""
     for first in range(0, len(ids), PAIRS_PER_TRANSACTION):
         yield ids[first : first + PAIRS_PER_TRANSACTION]
 

@@ -27,7 +27,7 @@ from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.store import Store
 
 SIDES = ("source", "target")
-"""Side of the conditioning words, by direction. Forward links condition target on source words."""
+"""Side of the conditioning words, by direction. Forward links condition target words on source words."""
 DIRECTIONS = ("forward", "backward")
 
 _WORD, _STEM = "", " "
@@ -77,7 +77,7 @@ class NamedCounts:
             self._jumps[is_backward.astype(np.int64), jump_events(np.array(widths)) + MAX_EVENTS] = jumps
 
     def select(self, names: Iterable[Names], vocabulary: tuple[int, int]) -> LearnedCounts:
-        """Return the counts of the named words and stems by number. `vocabulary` has both sizes."""
+        """Return the counts of the named words and stems by number. `vocabulary` has the sizes of both sides."""
         return [self._select_unit(unit, vocabulary) for unit in names]
 
     def _select_unit(self, names: Names, vocabulary: tuple[int, int]) -> list[PriorCounts]:
@@ -115,7 +115,7 @@ def _is_plausible(counts: AlignerCounts) -> bool:
         all(forward >= 0 and backward >= 0 for _, _, forward, backward in counts.lexicon)
         and all(min(word_counts) >= 0 for _, _, *word_counts in counts.words)
         and all(
-            # An event is stored under its smallest jump width, so any other width is damage.
+            # The count of a jump event is stored with the smallest jump width of the event. Any other width is damage.
             direction in DIRECTIONS and abs(event) <= MAX_EVENTS and first_width(event) == width and count >= 0
             for event, (direction, width, count) in zip(events, counts.jumps, strict=True)
         )
@@ -132,7 +132,7 @@ def load_counts(store: Store, units: Units) -> LearnedCounts:
 
 
 def add_link_counts(change: AlignerChange, learned: LearnedCounts, units: Units) -> None:
-    """Add the counts of words and stems, in both directions, to a change of the store."""
+    """Add the counts of words and stems, in both directions, to a change of the aligner's tables."""
     for both, names in zip(learned, unit_names(units), strict=True):
         _add_unit_counts(change, both, names)
     # Add the jumps of words only, because stems have the same links.
@@ -273,7 +273,7 @@ def _alignments_fit(rows: Sequence[LinkRow | PairRow]) -> bool:
 
 
 def make_withdrawal(store: Store, ids: Sequence[int]) -> AlignerChange:
-    """Return the change of the aligner's counts to store in the transaction that deletes the pairs."""
+    """Return a change that removes the link counts of pairs, for the transaction that deletes the pairs."""
     rows = store.links_by_id(ids)
     change = count_links(rows, -1)
     change.withdrawn = [row.id for row in rows]

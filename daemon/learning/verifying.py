@@ -104,9 +104,9 @@ def _from_spilled(spill: Spill, first: int, last: int) -> StoredRules:
 class RulePart:
     """Stored and recounted rules within one slice of the keys.
 
-    `rows` int64[n] are the rows of `counted` with the total counts of a rule. `numbers` are the indices of the rows of
-    `counted` among all recounted rows. `collisions` describes the rules whose key is equal to the key of
-    an earlier rule, by number.
+    `counted` may have several rows of a rule. `rows` int64[n] are the first rows of the rules, which contain the total
+    counts. `numbers` are the indices of the rows of `counted` among all recounted rows. `collisions` describes, by
+    number, the rules whose key is equal to the key of an earlier rule.
     """
 
     stored: StoredRules

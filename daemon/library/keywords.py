@@ -50,7 +50,7 @@ class ExportKeywords(TypedDict, total=False):
     target_words, one_word, two_words, minimal (default: all)."""
 
     compression: str
-    """Compression, where auto depends on the suffix (.zst, .gz) and the format: auto, zstd, gzip, none (default:
+    """Compression (auto selects it by the suffix, .zst or .gz, and the format): auto, zstd, gzip, none (default:
     auto)."""
 
     posterior_mean: bool
@@ -61,12 +61,12 @@ class ExportKeywords(TypedDict, total=False):
     (default: no)."""
 
     smoothing: float | None
-    """Discount per use in probabilities. 0 writes relative frequencies (default: 0.7 for translation grammars, else
-    0)."""
+    """Discount of smoothed probabilities. 0 writes relative frequencies (default: 0.7 for translation grammars,
+    else 0)."""
 
     min_expected: float
-    """In a translation grammar, omit rules used less than twice if the source side is expected to occur less often
-    than this in new text as long as the store's text (default: 0.1)."""
+    """In a translation grammar, omit rules used less than twice if their source side is expected to occur fewer
+    times than this in new text of the length of the store's text (default: 0.1)."""
 
     corpus: str | None
     """Name of the corpus that contains the pairs (default: none)."""

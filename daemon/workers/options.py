@@ -36,7 +36,7 @@ class WorkerOptions(Options):
         self.parsed()
 
     def parsed(self) -> "tuple[Workers | None, tuple[int, int] | None]":
-        """Return the workers and (pairs per block, blocks per round), None if not given. Raises `OptionError`."""
+        """Parse both options. The blocks are (pairs per block, blocks per round). Raises `OptionError`."""
         return (
             None if self.workers is None else parse_workers(self.workers),
             None if self.blocks is None else parse_blocks(self.blocks),
@@ -45,7 +45,7 @@ class WorkerOptions(Options):
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Number of workers, None for all that fit, and address of the cluster, None if not given."""
+    """Number of workers (None for all that fit), and address of the cluster (None if not given)."""
 
     number: int | None = None
     address: str | None = None

@@ -57,7 +57,7 @@ _TOO_MANY_LOSSES = (
 _MAX_KEPT_BYTES = 256 << 20
 """Maximum size of kept changes in bytes. Above it, the pool collects the variables and drops the changes."""
 _MAX_PASSED_CHANGES = 16
-"""Maximum number of results that workers fetch from each other. More results are passed as one object."""
+"""Maximum number of results that are passed to workers by reference. More results are passed as one object."""
 
 
 class WorkerPool:

@@ -24,7 +24,7 @@ from hierogram.daemon.workers.options import Workers
 from hierogram.daemon.workers.worker import Worker, WorkerLostError
 
 _ray: Any = ray
-"""Ray's own annotations are incomplete for remote classes."""
+"""Ray without type annotations, because its annotations are incomplete for remote classes."""
 _OBJECT_BYTES = 512 << 20
 """Size of the shared object store, in bytes, of a cluster started here. Further objects spill to disk."""
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
@@ -150,7 +150,7 @@ def ray_cluster(workers: Workers, threads: int) -> Iterator[RayCluster]:
 
 @contextmanager
 def _keep_signal_handlers() -> Iterator[None]:
-    # Restore the handlers in C, because Ray replaces them there in any thread, and its handlers abort the process.
+    # Save and restore the handlers in C, because Ray replaces them there, and its handlers abort the process.
     library = ctypes.CDLL(None)
     handlers = {number: ctypes.create_string_buffer(_SIGACTION_BYTES) for number in (signal.SIGTERM, signal.SIGINT)}
     for number, action in handlers.items():

@@ -55,7 +55,7 @@ def entry_indices(offsets: NDArray[np.int64], pairs: NDArray[np.int64]) -> NDArr
 
 
 PairTexts = tuple[NDArray[np.int64], Bitext, NDArray[np.uint64], NDArray[np.uint64]]
-"""Texts of pairs: numbers of their random streams, words and links, hashes of source words and of target words."""
+"""Texts of pairs: names of their random streams, words and links, hashes of source words, hashes of target words."""
 
 
 def extract_texts(batch: Batch, pairs: NDArray[np.int64]) -> PairTexts:

@@ -49,10 +49,10 @@ JumpRows = list[tuple[str, int, int]]
 class Alignments(Leases):
     """Alignments and links of pairs, and the aligner's counts."""
 
-    def align(
+    def commit_alignments(
         self, change: AlignerChange, updates: PairUpdates | None = None, deltas: RuleDeltas | None = None
     ) -> None:
-        """Store alignments, links, changes of the counts, and new derivations with their rule deltas, atomically.
+        """Commit alignments, links, changes of the counts, and new derivations with their rule deltas, atomically.
 
         Pairs with new derivations restart their schedule with other random streams. Raises the errors of `commit`, and
         `StoreError` if another process has aligned a pair.

@@ -22,7 +22,7 @@ _PAIRS_PER_SCAN = 5_000
 
 @dataclass(frozen=True, slots=True)
 class CompetingRule:
-    """Rule that shares a side with another rule: its other side, and the probability of this other side."""
+    """Rule with a given side: its other side, its expected uses, and the probability of the other side."""
 
     id: int
     other: str
@@ -96,7 +96,7 @@ def indexed_supporting_pairs(transaction: ReadTransaction, rule_id: int, after_i
 def likely_supporting_pairs(
     transaction: ReadTransaction, rule: tuple[str, str], after_id: int, limit: int
 ) -> tuple[list[int], int]:
-    """Return pairs above an id whose texts contain the rule's words in order, and the last examined id."""
+    """Return ids above `after_id` of pairs whose texts contain the rule's words in order, and the last examined id."""
     conditions, values = [], {}
     for side, text in zip((SOURCE, TARGET), rule, strict=True):
         parts = tuple(symbol if isinstance(symbol, str) else None for symbol in parse_side(text))
@@ -128,7 +128,7 @@ _PAIRS_PER_PAGE = 10_000
 
 
 def find_pairs_by_id_prefix(transaction: ReadTransaction, corpus: str, prefix: str) -> list[PairRecord]:
-    """Return pairs of a corpus whose external ids are `prefix` plus digits and lower-case letters, newest first."""
+    """Return pairs of a corpus whose external ids are `prefix` plus letters, digits or nothing, newest first."""
     external_id = sentence_pairs.c.external_id
     # End the range at "{", the character after "z".
     in_range = (corpora.c.name == corpus) & (external_id >= prefix) & (external_id < prefix + "{")

@@ -35,13 +35,13 @@ class Phrase:
         """True if the phrase is a single word."""
         return len(self.parts) == 1 and self.parts[0] is not None
 
-    def read_as(self, words: Mapping[str, str]) -> "Phrase":
+    def replace_words(self, words: Mapping[str, str]) -> "Phrase":
         """Return the phrase with its words replaced by the mapping."""
         return Phrase(tuple(None if part is None else words[part] for part in self.parts))
 
     def with_word(self, word: str, replacement: str) -> "Phrase":
         """Return the phrase with one word replaced."""
-        return self.read_as({part: replacement if part == word else part for part in self.words})
+        return self.replace_words({part: replacement if part == word else part for part in self.words})
 
     def typed(self) -> str:
         """Return the phrase as a user types it. This is the inverse of `read_phrase`."""
@@ -243,7 +243,7 @@ class _Search:
         choices = {word: [spelling.token for spelling in candidates] for word, candidates in spellings.items()}
         for reading in readings(choices):
             phrase_reading = {word: reading.get(word, word) for word in phrase.words}
-            self.readings.append(phrase.read_as(phrase_reading))
+            self.readings.append(phrase.replace_words(phrase_reading))
         self.known |= {
             spelling_row.token: spelling_row for candidates in spellings.values() for spelling_row in candidates
         }
@@ -289,7 +289,7 @@ class _Search:
             # Look up the rules of the rarest word, and filter them by the other words.
             source, where = "rule_words AS w JOIN rules AS r ON r.id = w.rule_id", [f"w.word_id = :{prefix}word0_id"]
             if postgres:
-                # With an array, Postgres scans the index of ids once instead of descending from the root for each id.
+                # Use an array, because Postgres then scans the index of ids once instead of searching it for each id.
                 ids = f"SELECT w.rule_id FROM rule_words AS w WHERE w.word_id = :{prefix}word0_id"
                 source, where = "rules AS r", [f"r.id = ANY(ARRAY({ids}))"]
             for number, word in enumerate(sorted(words, key=lambda word: self.known[word].count)):

@@ -45,7 +45,7 @@ def find_source_sides(transaction: ReadTransaction, words: Sequence[KnownWord | 
     if not keys:
         return {}
     if transaction.postgres:
-        # With an array, Postgres reads the index for all values together.
+        # Use an array, because Postgres then reads the index for all values together.
         rule_ids = f"SELECT rule_id FROM rule_words WHERE word_id = ANY(CAST(ARRAY{keys} AS bigint[]))"
         rules = f"rules AS r WHERE r.id = ANY(ARRAY({rule_ids}))"
     else:
@@ -59,17 +59,13 @@ def find_renderings(transaction: ReadTransaction, sides: Sequence[str], limit: i
     if not sides:
         return {}
     names = {f"side{n}": side for n, side in enumerate(dict.fromkeys(sides))}
-    offered = ", ".join(f"(:{name})" for name in names)
-    # Join the sides, because with `source IN`, SQLite would search each block of the index for each side.
     rows = transaction.rows(
-        f"""WITH offered (side) AS (VALUES {offered}),
-     found AS (
+        f"""WITH found AS (
         SELECT r.source, r.id, r.target, r.expected_uses,
                sum(r.expected_uses) OVER (PARTITION BY r.source) AS total,
                row_number() OVER (PARTITION BY r.source ORDER BY r.expected_uses DESC, r.id) AS place
-          FROM offered AS o
-          {"JOIN" if transaction.postgres else "CROSS JOIN"} rules AS r ON r.source = o.side
-         WHERE r.expected_uses > 0)
+          FROM rules AS r
+         WHERE r.source IN ({", ".join(f":{name}" for name in names)}) AND r.expected_uses > 0)
 SELECT source, id, target, expected_uses, total FROM found WHERE place <= :most ORDER BY source, place""",
         False,
         most=limit,

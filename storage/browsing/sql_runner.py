@@ -140,7 +140,7 @@ class SqlRunner:
             output = opened.enter_context(tempfile.SpooledTemporaryFile(_IN_MEMORY))
             arguments = (self._file, self._connect, self._settings, statement, seconds, limit, cells, self._own_role)
             with closing(child.run(check_time, untrusted_sql.run_query, *arguments)) as pieces:
-                # The first item reports that the database is open. Only then does the time of the query start.
+                # Start the time of the query after the first item, which reports that the database is open.
                 next(pieces)
                 deadline = time.monotonic() + seconds
                 columns = next(pieces)

@@ -40,7 +40,7 @@ class CorpusMonth(NamedTuple):
 
 
 def count_word(transaction: ReadTransaction, side: str, token: str) -> int | None:
-    """Return the number of occurrences of a word, or None. A word split into parts counts once per pair."""
+    """Return the number of occurrences of a word, or None if unknown. A word split into parts counts once per pair."""
     if transaction.settings().word_parts:
         condition = _contains_word_sql(transaction, side)
         statement = f"SELECT count(*) FROM sentence_pairs AS p WHERE {condition}"

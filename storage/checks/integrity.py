@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -179,7 +179,7 @@ def _wrong_totals(connection: Connection) -> Iterator[str]:
 
 
 _WORD = np.dtype([("stored", np.bool_), ("number", np.int64), ("count", np.int64)])
-"""Word of the vocabulary (`stored`) or of the pairs: its id or its index by first occurrence, and its count."""
+"""Word of the vocabulary (`stored`) with its id, or of the pairs with its index by first occurrence, and its count."""
 _ENTRY = np.dtype([("run", np.int32), ("fingerprint", np.uint32), ("rule", np.int64)])
 """Entry of the index of rules by key, with the number of its run."""
 
@@ -285,7 +285,7 @@ def index_differences(connection: Connection, report: Callable[[StoredRules], No
         largest_word = _spill_word_entries(connection, word_entries, last_rule.bit_length(), width)
         for number, run in enumerate(stored_runs(connection)):
             _spill_run(key_entries, number, run, width)
-        # Words missing from the vocabulary get an id that has no entries.
+        # Give words missing from the vocabulary an id that has no entries.
         unknown = 1 + max(last_word, largest_word)
         for part in range(SLICES):
             first, end = part * width, (part + 1) * width
@@ -296,7 +296,9 @@ def index_differences(connection: Connection, report: Callable[[StoredRules], No
             words = RuleWords(read_notation(connection), partial(_look_up_words, connection, unknown), last_rule)
             of_words = _word_differences(words, stored, np.sort(word_entries.read(part, part + 1)[0]))
             rows, _ = key_entries.read(part, part + 1)
-            of_keys = compare_runs(_iterate_runs(rows), stored.ids, stored.rules.keys)
+            entries_by_run = ((number, rows[rows["run"] == number]) for number in np.unique(rows["run"]).tolist())
+            runs = ((number, make_run(entries["fingerprint"], entries["rule"])) for number, entries in entries_by_run)
+            of_keys = compare_runs(runs, stored.ids, stored.rules.keys)
             for rule_ids, found in zip(wrong_indexes, (*of_words, *of_keys), strict=True):
                 rule_ids += found
     return wrong_indexes
@@ -331,12 +333,6 @@ def _spill_run(entries: Spill, number: int, run: KeyRun, width: int) -> None:
         slices = np.minimum(np.abs(ids) // width, SLICES - 1)
         order = np.argsort(slices, kind="stable")
         entries.add(slices[order], rows[order])
-
-
-def _iterate_runs(entries: NDArray[Any]) -> Iterator[tuple[int, KeyRun]]:
-    for number in np.unique(entries["run"]).tolist():
-        of_run = entries[entries["run"] == number]
-        yield number, make_run(of_run["fingerprint"], of_run["rule"])
 
 
 def _word_differences(

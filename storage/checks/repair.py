@@ -49,7 +49,7 @@ _REFERENCED_IDS = (
     ("last_rule_id", "SELECT coalesce(max(rule_id), 0) FROM rule_history"),
     ("last_rule_id", "SELECT coalesce(max(rule_id), 0) FROM reported_rules"),
 )
-"""Largest ids in tables that may refer to deleted words and rules."""
+"""Queries of the largest ids in tables that may refer to deleted words and rules."""
 
 _RECOUNT_TOTALS = (
     """UPDATE corpora SET pairs = f.number
@@ -174,7 +174,7 @@ class Repair:
             self._execute("DELETE FROM reported_rules WHERE rule_id NOT IN (SELECT id FROM rules)")
 
     def repair_aligner(self, change: AlignerChange) -> None:
-        """Add missing counts of the aligner."""
+        """Correct the aligner's counts by the given changes."""
         add_aligner_counts(self._transaction, change)
 
     def repair_indexes(self) -> tuple[int, int, int, int]:

@@ -50,7 +50,7 @@ def _copy(source: sqlite3.Connection, file: Path, report: Callable[[int, int], N
             report(page * (total - remaining), page * total)
 
     with closing(sqlite3.connect(file, isolation_level=None)) as copy:
-        # The open transaction of `source` keeps the backup from restarting when another connection writes.
+        # Keep the transaction of `source` open, because the backup otherwise restarts when another connection writes.
         source.backup(copy, pages=_PAGES_PER_STEP, progress=report_pages)
         # Make the copy one file without a log. Delete the lease, because no process writes to the copy.
         copy.execute("PRAGMA journal_mode=DELETE").close()

@@ -21,7 +21,7 @@ _FIRST_ROWS = 1_000
 
 _SOON_SECONDS = 1.0
 _SOON_BYTES = 4 << 20
-"""If the log grew by up to this many bytes, it is copied `_SOON_SECONDS` after the commit, else `_MAX_SECONDS`."""
+"""A log that grew by up to `_SOON_BYTES` is copied `_SOON_SECONDS` after the commit, otherwise after `_MAX_SECONDS`."""
 
 _MAX_SECONDS = 30.0
 """Maximum number of seconds between a commit and its copy."""
@@ -47,7 +47,7 @@ class Checkpoints:
     def __init__(self, path: str, check: Callable[[], None] = lambda: None) -> None:
         self._path = path
         self._check = check
-        """Callback that raises `StoreUnavailableError` if the path is not the store's."""
+        """Callback that raises `StoreUnavailableError` if the file was deleted or replaced."""
         self._copies = 0
         self._copied_at = time.monotonic()
         self._copied_size = 0
@@ -63,7 +63,7 @@ class Checkpoints:
         changes = driver.total_changes
         with self._lock:
             if changes < self._changes:
-                # This is another connection, and each connection counts its changes from 0.
+                # Restart from 0, because a smaller number is from another connection, and each connection starts at 0.
                 self._changes = 0
             size, now = wal_bytes(self._path), time.monotonic()
             many_changes = changes - self._changes >= min(_FIRST_ROWS << min(self._copies, 16), _MAX_ROWS)
@@ -127,7 +127,7 @@ class Checkpoints:
                     return
             # Ignore errors, because they lose nothing, and the next commit that syncs or copies raises them.
             with suppress(sqlite3.Error, OSError, StoreUnavailableError):
-                # If the file was deleted or replaced, opening its path would create or change another file.
+                # Check first, because opening the path of a deleted or replaced file would create or change a file.
                 self._check()
                 if copy:
                     self._copy()
@@ -146,7 +146,7 @@ class Checkpoints:
                 before = pages
 
     def _sync(self) -> None:
-        # Closing a descriptor frees the process's locks on its file, but SQLite does not lock the log.
+        # Closing the descriptor would free this process's locks on the log, but SQLite does not lock the log.
         log = os.open(f"{self._path}-wal", os.O_RDWR)
         try:
             os.fsync(log)

@@ -51,7 +51,7 @@ _DURABLE = "hierogram_durable"
 _WRITER = "hierogram_writer"
 _CHECKPOINTS = "hierogram_checkpoints"
 _VALUE_ERROR_STATES = ("22", "23", "54")
-"""Classes of Postgres error codes about values: invalid, violating a constraint, exceeding a limit."""
+"""Classes of Postgres error codes for values that are invalid, violate a constraint or exceed a limit."""
 _OPEN_FILES = "hierogram_open_files"
 _READ_ONLY = "hierogram_read_only"
 _CANNOT_WRITE = (
@@ -170,7 +170,7 @@ class _OpenFiles:
             self._open -= 1
 
     def check(self, connection: Connection | None = None) -> None:
-        """Raise `StoreUnavailableError` if a file was deleted or replaced. `connection` copies a deleted log."""
+        """Raise `StoreUnavailableError` if a file was deleted or replaced. With `connection`, save a deleted log."""
         with self._lock:
             if self._open == 0:
                 return
@@ -194,7 +194,7 @@ class _OpenFiles:
 
     def _copy_deleted_log(self, connection: Connection, index: tuple[int, int] | None) -> bool:
         """Copy a deleted log into the file unless another process may have written since. Returns True if copied."""
-        # Commits in the deleted log, which is still open, would be lost with this process.
+        # Copy the deleted log while it is open, because its commits would be lost when this process ends.
         if wal_bytes(self._paths[1]) or _inode(self._index) not in (index, None):
             return False
         driver = connection.connection.driver_connection

@@ -22,7 +22,7 @@ def write_settings(connection: Connection, settings: Settings) -> None:
 
 
 def read_settings(connection: Connection) -> Settings:
-    """Return the settings. Raises `StoreError` if a row is missing, unknown or of the wrong type."""
+    """Return the settings. Raises `StoreError` if a row is missing, is not JSON or has the wrong type."""
     stored = dict(connection.execute(select(table.c.name, table.c.value)).all())
     return Settings(**{name: _value(stored, name, kind) for name, kind in _KINDS.items()})
 

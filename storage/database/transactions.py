@@ -240,7 +240,7 @@ def read_rows(
 
 @lru_cache(maxsize=_CACHED_STATEMENTS)
 def _compiled(statement: str, dialect: Dialect) -> tuple[str, tuple[str, ...] | None]:
-    """Return the driver's text of a statement and the order of its parameters, None if they are passed by name."""
+    """Return the driver's text of a statement, and the order of its parameters (None if they are passed by name)."""
     compiled = text(statement).compile(dialect=dialect)
     parameter_order = getattr(compiled, "positiontup", None)
     return str(compiled), None if parameter_order is None else tuple(parameter_order)

@@ -92,7 +92,7 @@ def sqlite_address(file: str) -> str:
     """Return the URI that opens a file read-only, with `IMMUTABLE` if its folder is read-only and no writer exists."""
     address = f"file:{quote(os.path.abspath(file))}?mode=ro"
     folder = os.path.dirname(os.path.abspath(file))
-    # The log and its index exist while a process that may write has the store open.
+    # Look for the log and its index, because they exist while a process that may write has the store open.
     has_writer = any(os.path.exists(f"{file}{suffix}") for suffix in ("-wal", "-shm"))
     return address if has_writer or os.access(folder, os.W_OK) else f"{address}&{IMMUTABLE}"
 
@@ -112,8 +112,8 @@ def run_query(
 
     Yields an empty list when the database is open, then the column names, then blocks of rows as lines of JSON, and
     last a tuple (True if rows were omitted, number of truncated values). `file` is an SQLite file, or None for
-    Postgres. Then `connect` has the arguments of `psycopg.connect`, and `settings` the statements that change settings.
-    With `own_role`, the role may execute all functions. Raises `QueryError` and `SlowQueryError`.
+    Postgres. For Postgres, `connect` has the arguments of `psycopg.connect`, `settings` the statements that change
+    settings, and with `own_role`, the role may execute all functions. Raises `QueryError` and `SlowQueryError`.
     """
     _limit_process(seconds)
     try:
@@ -186,7 +186,7 @@ def _query_postgres(
     connection.read_only = True
     statement = statement.replace("%", "%%")
     with connection.cursor() as cursor:
-        # The second setting ends the statement if this process has ended.
+        # The second setting ends the statement if this process ends first.
         timeouts = f"SET LOCAL statement_timeout TO {milliseconds}; SET LOCAL client_connection_check_interval TO 500"
         cursor.execute(f"{settings}; {timeouts}".encode(), prepare=False)
         superuser, functions = cursor.execute(_SELECT_ROLE, (FORBIDDEN_FUNCTIONS,)).fetchone() or (True, None)
@@ -196,7 +196,7 @@ def _query_postgres(
                 f"SQL queries are disabled: the role of sql_url {problem}: create a role as described in docs/pages.md"
             )
         yield ()
-        # Binary results make psycopg use the extended protocol, which accepts only one statement.
+        # Request binary results, because psycopg then uses the extended protocol, which accepts only one statement.
         cursor.execute(f"DECLARE result NO SCROLL CURSOR FOR {statement}", (), binary=True)
         cursor.execute("FETCH 0 FROM result")
         columns = [(str(column.name), int(column.type_code)) for column in cursor.description or ()]

@@ -46,10 +46,7 @@ class Events(StoreAccess):
             transaction.connection.execute(delete(events).where(events.c.id <= last - number))
 
     def queue_deliveries(self, webhook: Webhook, kinds: Collection[str]) -> int:
-        """Queue events for a webhook. Returns the number of new deliveries.
-
-        A new webhook gets only events that are recorded after this call.
-        """
+        """Queue events for a webhook (for a new webhook, only later events). Returns the number of new deliveries."""
         position_of = select(webhooks.c.last_event_id).where(webhooks.c.name == webhook.name)
         with self._reading() as connection:
             position = connection.scalar(position_of)

@@ -38,10 +38,10 @@ def _finish(
 class JobRow(NamedTuple):
     """Scheduled job. `job` are its options as JSON, and `configured` is True if the configuration declares it.
 
-    `next_run`, None if no run is planned, and `unchanged_at`, the last time that the job found nothing new, are in
-    seconds since 1970. `read_job_states` also reads the other fields: `state`, `started_at` and `error` of the last
-    run, `succeeded_at`, `seconds`, `rules`, `bytes` and `path` of the last run that wrote a version, and the number of
-    failed runs. They are None before the first such run.
+    `next_run` is None if no run is planned. `unchanged_at` is the last time that the job found nothing new. Both are in
+    seconds since 1970. Only `read_job_states` reads the other fields. `state`, `started_at` and `error` describe the
+    last run. `succeeded_at`, `seconds`, `rules`, `bytes` and `path` describe the last run that wrote a version. They
+    are None before the first such run. `failures` is the number of failed runs.
     """
 
     name: str

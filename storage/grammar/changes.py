@@ -49,7 +49,7 @@ class StoredUses:
     minimal: NDArray[np.int64]
 
     @classmethod
-    def nothing(cls, size: int) -> "StoredUses":
+    def zeros(cls, size: int) -> "StoredUses":
         """Return zeros, for rules that are not stored."""
         zeros = np.zeros((3, size), np.int64)
         return cls(zeros[0], zeros[1], np.zeros(size), np.zeros(size), zeros[2])
@@ -164,7 +164,7 @@ def merge_deltas(deltas: RuleDeltas) -> NamedChanges:
 
 def _stored(transaction: WriteTransaction, named: NamedChanges) -> StoredUses:
     """Look up the stored uses of the deltas' rules. Raises `RuleKeyCollisionError`."""
-    stored = StoredUses.nothing(len(named.keys))
+    stored = StoredUses.zeros(len(named.keys))
     rows, ids = find_candidates(transaction, named.keys)
     if not len(ids):
         return stored

@@ -109,7 +109,7 @@ class RuleWords:
     def _symbols(
         self, word_side: WordSide, words_by_symbol: dict[str, int], texts: Sequence[str]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the word id of each symbol of the texts, `_NO_WORD` for other symbols, and its row."""
+        """Return the word id of each symbol of the texts (`_NO_WORD` if it is not a word), and its row."""
         symbols = " ".join(texts).split(" ")
         words = np.fromiter(map(words_by_symbol.get, symbols, repeat(_NOT_SEEN)), np.int64, len(symbols))
         uncached = np.flatnonzero(words == _NOT_SEEN).tolist()

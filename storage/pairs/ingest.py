@@ -388,7 +388,7 @@ def _stored_contents(
 
 
 def _has_long_token(texts: Iterable[str]) -> bool:
-    # Encode only long words to count their bytes, because a character has up to four bytes.
+    # Encode only long words, because a character has up to four bytes, so short words cannot exceed the limit.
     return any(
         len(text) > _MAX_SHORT_TEXT
         and max(map(len, text.split(" "))) > _MAX_SHORT_TEXT

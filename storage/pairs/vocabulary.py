@@ -199,22 +199,23 @@ def similar_words(connection: Connection, side: str, token: str) -> list[str]:
     form = fold(token)
     words: dict[str, KnownWord] = {word.token: word for word in spellings(connection, side, token)}
     beginning = _words_with_prefix(connection, side, form)
-    words |= {word.token: word for word in _frequent_first(beginning)[:MAX_SIMILAR]}
+    words |= {word.token: word for word in beginning[:MAX_SIMILAR]}
     stem = form[:_MIN_STEM_LENGTH] if len(form) > _MIN_STEM_LENGTH else ""
     if stem and len(words) < MAX_SIMILAR:
         forms: dict[str, list[KnownWord]] = {}
         for word in _words_with_prefix(connection, side, stem):
             forms.setdefault(fold(word.token), []).append(word)
         for close in get_close_matches(form, forms, MAX_SIMILAR, _MIN_SIMILARITY):
-            words |= {word.token: word for word in _frequent_first(forms[close])}
+            words |= {word.token: word for word in forms[close]}
     words.pop(token, None)
     return [word for word in words if not is_part(word)][:MAX_SIMILAR]
 
 
 def _words_with_prefix(connection: Connection, side: str, form: str) -> list[KnownWord]:
-    """Return words whose folded form has the prefix `form`. U+10FFFF sorts after all letters."""
+    """Return words whose folded form has the prefix `form`, most frequent first. U+10FFFF sorts after all letters."""
     column = vocabulary.c.folded
-    return _words(connection, side, (column >= form) & (column < form + "\U0010ffff"), _MAX_READ_PER_PREFIX)
+    words = _words(connection, side, (column >= form) & (column < form + "\U0010ffff"), _MAX_READ_PER_PREFIX)
+    return sorted(words, key=lambda word: (-word.count, word.token))
 
 
 def _words(connection: Connection, side: str, condition: ColumnElement[bool], limit: int) -> list[KnownWord]:
@@ -223,10 +224,6 @@ def _words(connection: Connection, side: str, condition: ColumnElement[bool], li
     )
     rows = connection.execute(statement.order_by(vocabulary.c.folded).limit(limit))
     return [KnownWord(token, word_id, count) for token, word_id, count in rows if count]
-
-
-def _frequent_first(words: Sequence[KnownWord]) -> list[KnownWord]:
-    return sorted(words, key=lambda word: (-word.count, word.token))
 
 
 _SPACE = ord(" ")

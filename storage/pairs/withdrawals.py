@@ -24,7 +24,7 @@ class Withdrawals(StoreAccess):
     """Requests to withdraw pairs."""
 
     def request_withdrawals(self, pair_ids: Sequence[int]) -> list[int]:
-        """Request the withdrawal of pairs by the grammar's writer. Returns the ids of the stored pairs."""
+        """Request that the grammar's writer withdraws pairs. Returns the ids of the stored pairs."""
         with self._writing() as transaction:
             return request(transaction, pair_ids)
 

@@ -54,7 +54,7 @@ class PairSize(NamedTuple):
 
 
 class WordCounts(NamedTuple):
-    """Fertility counts of a word: its links, and its tokens by number of links. The null word is empty."""
+    """Fertility counts of a word: its links, and its tokens by number of links. `word` is empty for the null word."""
 
     side: str
     word: str

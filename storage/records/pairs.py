@@ -223,7 +223,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """Word of a side that fits least, by position, and the natural log-odds that it replaces another word."""
+    """Least probable word of a side: its position, and the natural log-odds that it replaces another word."""
 
     position: int
     log_odds: float

@@ -187,7 +187,7 @@ _partial_index(
     sentence_pairs.c.corpus_id, sentence_pairs.c.external_id,
 )  # fmt: skip
 
-# The checksum reveals a wrong derivation that fits the pair, but is not the derivation that was counted.
+# Store a checksum, because a wrong derivation may fit the pair but not the counts.
 derivations = _table(
     "derivations",
     Column("pair_id", SERIAL, ForeignKey("sentence_pairs.id"), primary_key=True, autoincrement=False),

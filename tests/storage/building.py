@@ -101,7 +101,7 @@ def commit(
 
 
 def align(store: Store, change: AlignerChange, updates: Iterable[Update] = (), deltas: Iterable[Delta] = ()) -> None:
-    store.align(change, updates_of(updates), deltas_of(deltas))
+    store.commit_alignments(change, updates_of(updates), deltas_of(deltas))
 
 
 def withdraw(

@@ -48,7 +48,7 @@ _PAIRS_PER_CHUNK = 10_000
 _STEMS_LOCK = threading.Lock()
 """Keeps threads from computing the same stems twice."""
 _MAX_LANE_WORDS = 20_000_000
-"""Maximum number of emitted words in all lanes together. A lane needs about 40 bytes per word."""
+"""Maximum number of emitted words in all lanes of `_sample` together. A lane needs about 40 bytes per word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class AlignedCorpus:
                 yield list(islice(links, number))
 
     def to_words(self, sources: Iterable[str], targets: Iterable[str]) -> "AlignedCorpus":
-        """Return links between words, given the lines of word parts. A link has the best probability of its parts."""
+        """Return links between words, given lines of word parts. A link has the highest probability of its parts."""
         links: list[tuple[int, int]] = []
         posterior: list[float] = []
         offset = [0]
@@ -276,7 +276,7 @@ def align(
 
 
 def _read_sides(source: Iterable[str], target: Iterable[str]) -> tuple[list[Side], dict[int, int]]:
-    """Read both sides with too long pairs emptied. Also returns `AlignedCorpus.skipped`."""
+    """Read both sides, without the words of pairs that are too long. Also returns `AlignedCorpus.skipped`."""
     skipped: dict[int, int] = {}
 
     def without_long(lines: Iterable[str]) -> Iterator[str]:
@@ -295,7 +295,7 @@ def _read_sides(source: Iterable[str], target: Iterable[str]) -> tuple[list[Side
 def _align_robustly(
     sides: list[Side], request: AlignOptions, report: Steps | None, prior: LearnedCounts | None
 ) -> AlignedCorpus:
-    """Align the counted pairs, then the other pairs given the link counts. Clears `sides` to free memory."""
+    """Align the counted pairs, then the other pairs given the counts of their links. Clears `sides` to free memory."""
     roles = assign_roles(*sides)
     source, target = sides
     uncounted = select_pairs(source, roles.uncounted), select_pairs(target, roles.uncounted)
@@ -326,7 +326,7 @@ def _align_subset(
     prior: LearnedCounts | None,
     thresholds: Thresholds | None = None,
 ) -> tuple[AlignedCorpus, Thresholds | None, list[NDArray[np.int16]]]:
-    """Align a subset of pairs. Also returns thresholds, and the links of the sampled directions."""
+    """Align a subset of pairs. Also returns the thresholds of symmetrization, and the links of each direction."""
     tasks = make_direction_tasks(source, target, prior)
     if request.direction != BOTH:
         tasks = tasks[:1] if request.direction == FORWARD else tasks[1:]
@@ -457,7 +457,7 @@ def _apply_known_links(links: LinkList, known: Mapping[int, KnownLinks], exclusi
 
 
 def _set_fixed_posteriors(posterior: NDArray[np.float32], links: LinkList, known: Mapping[int, KnownLinks]) -> None:
-    """Set the posteriors of fixed links to 1."""
+
     for pair, (fixed, _) in known.items():
         for link in range(int(links.offset[pair]), int(links.offset[pair + 1])):
             if (int(links.source[link]), int(links.target[link])) in fixed:

@@ -52,11 +52,11 @@ MIN_MATERIAL_CHANGE = 0.1
 """A changed alignment is material if more than this share of its old and new links differs."""
 
 MIN_ARRIVED_SHARE = 0.25
-"""Pairs are re-aligned while more than this share of all pairs has only been aligned on arrival."""
+"""Pairs are re-aligned while more than this share of all pairs has been aligned only once, on arrival."""
 
 _SWEEP_ON_ARRIVAL, _SWEEP_IN_BATCH = 1, 2
-"""Initial sweep number of a pair that is aligned given the counts of many other pairs, and of a
-pair that is aligned in a batch without such counts, which counts as re-aligned.
+"""Initial sweep numbers of new pairs: aligned with few sweeps given the counts of many other pairs, or with all sweeps.
+Pairs aligned with all sweeps count as re-aligned.
 """
 _CELLS_PER_BATCH = 30_000_000
 """Maximum number of cells of a batch. A pair has as many cells as possible links."""
@@ -67,12 +67,12 @@ _STORED_DECIMALS = 2
 """Decimals of stored link probabilities, whose calibration error is at least 0.02."""
 _SEED_STEP = 1_000_003
 _REALIGNMENT_OPTIONS: dict[str, Any] = {"sweeps": 6, "burn_in": 2, "chains": 3, "warming": 0, "thinning": 1}
-"""Options for re-aligning pairs, which start from their links, given the counts of many other pairs."""
+"""Options for re-aligning pairs from their current links, given the counts of many other pairs."""
 
 
 @dataclass(frozen=True, slots=True)
 class RealignReport:
-    """Re-aligned batch: numbers of pairs and changed alignments, and changed pairs with derivations."""
+    """Re-aligned batch: numbers of pairs and changed alignments, and the changed pairs that have derivations."""
 
     pairs: int
     changed: int
@@ -113,7 +113,7 @@ class IncrementalAligner:
         batches = _make_batches(pairs, linked, max_batches, realign=False)
         for changes in self._align_batches(align_new_batch, batches, report):
             for change in changes:
-                self._store.align(change)
+                self._store.commit_alignments(change)
         return sum(map(len, batches))
 
     def train(self) -> int:
@@ -126,7 +126,7 @@ class IncrementalAligner:
             links = split_directions(input_links, texts.source, texts.target)
             change = AlignerChange(links=_make_pair_links(rows, texts, links, swept=False))
             add_link_counts(change, texts.counts(links), texts.units)
-            self._store.align(change)
+            self._store.commit_alignments(change)
             self._trained_up_to = rows[-1].id
             number += len(rows)
         return number
@@ -173,11 +173,10 @@ _AlignBatch = Callable[[Store, Sequence[int], int | None, Steps | None], list[Al
 
 
 def _make_batches(pairs: Sequence[PairSize], linked: int, max_batches: int, realign: bool) -> list[list[int]]:
-    """Split the first pairs into up to `max_batches` batches. Returns the ids of each batch.
+    """Split the first pairs into up to `max_batches` batches of ids.
 
-    The cells of a batch are limited, because they take memory. A round of several batches must not have more pairs than
-    there are linked pairs outside the round. `linked` is the number of linked pairs in the store, including pairs
-    to `realign`.
+    A round of several batches must not have more pairs than there are linked pairs outside the round. `linked` is the
+    number of linked pairs in the store, which includes the `pairs` if `realign` is True.
     """
     ends = np.cumsum([pair.cells for pair in pairs])
     batches: list[list[int]] = []
@@ -241,7 +240,7 @@ def realign_batch(
 ) -> list[AlignerChange]:
     """Re-align pairs. Returns a list with one change: the links, and the alignments that changed materially.
 
-    `corrected` means that users changed links of these pairs. Then the change contains all alignments.
+    If users changed links of these pairs (`corrected`), the change contains all alignments.
     """
     by_id = {row.id: row for row in store.links_by_id(ids)}
     rows = [by_id[pair_id] for pair_id in ids if pair_id in by_id]
@@ -349,10 +348,10 @@ def _commit(store: Store, change: AlignerChange, changed: Mapping[int, str]) -> 
     """Store a change, and restart derivations of pairs with `changed` alignments in one transaction."""
     derived = [row for row in store.pairs_by_id(list(changed)) if row.current is not None]
     if not derived:
-        store.align(change)
+        store.commit_alignments(change)
         return None
     rebuilt = RealignedPairs.from_rows(derived, changed, store.settings())
-    store.align(change, rebuilt.updates(), rebuilt.deltas())
+    store.commit_alignments(change, rebuilt.updates(), rebuilt.deltas())
     return rebuilt
 
 
@@ -362,7 +361,7 @@ MAX_CORRECTIONS = 200
 def apply_corrections(
     store: Store, pending: Sequence[LinkCorrection], threads: int | None = None
 ) -> list[RealignedPairs]:
-    """Apply human links to input or new alignments. A learner must apply the results to its counts."""
+    """Apply human links to input alignments or new alignments. A learner must apply the results to its counts."""
     results = []
     with_input = [correction for correction in pending if correction.input_alignment is not None]
     others = [correction for correction in pending if correction.input_alignment is None]

@@ -34,7 +34,7 @@ class Roles(NamedTuple):
 
 
 def assign_roles(source: Side, target: Side) -> Roles:
-    """Assign roles to all pairs. Of n > 4 copies of a pair, 2 + log2(n), rounded down, are counted."""
+    """Assign roles to all pairs. If a pair has n > 4 copies, 2 + log2(n) of them, rounded down, are counted."""
     same_as = _copies(source, target)
     # Leave out surplus copies, so that frequent pairs do not determine the median ratio.
     kept = np.flatnonzero(same_as == np.arange(len(same_as)))
@@ -69,7 +69,7 @@ def _sentences(side: Side) -> Iterator[bytes]:
 
 
 def empty_pairs(side: Side, pairs: Sequence[int]) -> Side:
-    """Return the side without the words of some pairs."""
+    """Return the side with empty sentences for the pairs at these indices."""
     lengths = np.diff(side.offset)
     is_kept = np.isin(np.arange(len(lengths)), pairs, invert=True)
     offset = np.concatenate([side.offset[:1], np.cumsum(lengths * is_kept)])
@@ -77,7 +77,7 @@ def empty_pairs(side: Side, pairs: Sequence[int]) -> Side:
 
 
 def select_pairs(side: Side, pairs: NDArray[np.int64]) -> Side:
-    """Return the side with only the pairs at some ascending indices. The vocabulary remains complete."""
+    """Return the side with only the pairs at these ascending indices. The vocabulary remains complete."""
     if len(pairs) == len(side.offset) - 1:
         return side
     lengths = np.diff(side.offset)

@@ -82,7 +82,7 @@ class TextAligner:
         return make_pipeline(self._store.settings())
 
     def prepare(self, pairs: Sequence[Texts], tokenized: bool = False) -> list[Texts]:
-        """Return the texts as the store's pipeline prepares them; `tokenized` texts may still become subwords."""
+        """Prepare texts with the store's pipeline. Words of `tokenized` texts are only split into word parts."""
         texts = self.texts.for_tokenized() if tokenized else self.texts
         return [texts.pair(source, target) for source, target in pairs]
 

@@ -214,7 +214,7 @@ def load_raw_pairs(rows: Sequence[PairRow], settings: Settings) -> LoadedRawPair
 
 
 _ITG_SETTINGS = ItgSettings(sampled_words=False)
-"""P_f and P_e remain relative word frequencies, which follow from the pairs and are not stored."""
+"""Settings that keep P_f and P_e at relative word frequencies, which follow from the pairs and are not stored."""
 _PROCESSES = STRENGTHS[:3]
 """Processes whose strengths are stored."""
 

@@ -1,8 +1,8 @@
 """Compile the kernel of sweeps in a second process, if the cache does not contain it.
 
-Half of the compile time is the sweep kernel, and half is the kernels that run before it. A process compiles one kernel
-at a time. So a second process compiles the sweep kernel into the cache while this process reads, builds forests and
-counts. If the second process fails, this process does not find the kernel in the cache and compiles it itself.
+The sweep kernel takes half of the compile time, and the kernels that run before it take the other half. A process
+compiles one kernel at a time. So a second process compiles the sweep kernel into the cache while this process reads,
+builds forests and counts. If the second process fails, this process compiles the kernel itself.
 """
 
 import os
@@ -28,7 +28,7 @@ class BackgroundCompilation:
             return
         command = [sys.executable, "-P", "-m", "hierogram.daemon.learning.kinds.kernel_compilation"]
         notify_listeners()
-        # If the second process cannot be started, this process compiles the kernel.
+        # Ignore the error if no process can be started, because this process then compiles the kernel itself.
         with suppress(OSError):
             self.process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

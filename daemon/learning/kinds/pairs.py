@@ -106,7 +106,7 @@ class ForestPairs(ABC):
     ) -> RuleDeltas:
         """Return the changes of rule counts as columns for the store, without unchanged rules.
 
-        None means that pairs have no derivations. Pair 0 of `before` and `after` is pair `first` in memory. Raises
+        `before` or `after` is None if the pairs have no derivations. Their first pair is pair `first` in memory. Raises
         `DerivationError`, and `KeyCollisionError` if two rules have the same key.
         """
         changes: list[Change] = []
@@ -165,7 +165,7 @@ def count_changes(batch: Batch, changes: Sequence[Change], fragments: Fragments)
 
 
 def list_rule_uses(forests: Forests, current: bytes) -> tuple[State, list[tuple[int, list[int], tuple[int, ...]]]]:
-    """Return the rule uses of a pair top-down: head node, cut nodes below, and indices of their uses."""
+    """Return the state of a pair, and its rule uses top-down: head node, cut nodes below, and indices of their uses."""
     state = decode_states(forests, join_blobs([current]))
     expansions = []
     pending = [forests.nodes - 1]
@@ -267,7 +267,7 @@ def read_links(alignments: Sequence[str]) -> tuple[NDArray[np.int16], NDArray[np
     link_counts = [line.count("-") for line in alignments]
     offsets = np.cumsum([0, *link_counts], dtype=np.int64)
     numbers = np.array(" ".join(alignments).replace("-", " ").split(), np.int16)
-    # A valid line has as many hyphens as space-separated tokens.
+    # Count hyphens and tokens, because a valid line has equal numbers of both.
     tokens = [line.count(" ") + (line != "") for line in alignments]
     if link_counts != tokens or len(numbers) != 2 * offsets[-1]:
         raise AlignmentInputError("invalid alignment: expected links such as 0-0 1-2")

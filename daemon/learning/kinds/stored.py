@@ -78,7 +78,7 @@ class ValidatedPairs(NamedTuple):
     averages: Averages | None
 
     def rules(self, settings: Settings) -> RuleDeltas:
-        """Return the rules of the pairs' derivations and averages, counted from zero."""
+        """Return the rules of the pairs' derivations and averages, with their counts."""
         return self.loaded.rule_deltas(None, StoredSamples(self.loaded.trees(self.state), self.records), settings)
 
 

@@ -108,7 +108,7 @@ def test_parts_find_the_same_problems_as_a_single_pass(
     [
         ("every count", lambda rules: rules),
         ("every rule", lambda rules: rules),
-        # Includes its words, its key, and the missing rule.
+        # Each rule is reported twice: no pair uses the stored rule, and the recounted rule is missing.
         ("every key", lambda rules: 2 * rules),
     ],
 )

@@ -149,7 +149,7 @@ def test_counts_of_withdrawn_pairs_are_removed(quick_store: Store) -> None:
     align_pending(store)
     assert aligner_counts(store).lexicon
     everything = [row.id for row in store.pairs()]
-    store.align(make_withdrawal(store, everything))
+    store.commit_alignments(make_withdrawal(store, everything))
     counts = aligner_counts(store)
     assert (counts.lexicon, counts.words, counts.jumps) == ([], [], [])
 

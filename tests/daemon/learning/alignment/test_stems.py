@@ -188,5 +188,5 @@ def test_stem_counts_of_withdrawn_pairs_are_removed(store: Store) -> None:
     words = [row for row in rows if not row[0].endswith(" ")]
     assert [sum(row[k] for row in stems) for k in (2, 3)] == [sum(row[k] for row in words) for k in (2, 3)]
     some = [row.id for row in store.pairs()][:7]
-    store.align(make_withdrawal(store, some))
+    store.commit_alignments(make_withdrawal(store, some))
     assert not [problem for problem in verify(store).problems if "aligner:" in problem]
