@@ -38,7 +38,7 @@ Seed = Annotated[int, Option("Random seed.", min=0)]
 SWEEPS = Option(
     "Sweeps over all pairs or trees after the burn-in, which takes 26 sweeps for pairs and 200 for trees.",
     min=0,
-    shown="24; 74 for trees",
+    shown="24; 74 for trees and ITGs",
 )
 SPOOL = Option("Folder to watch for files; created if it does not exist.", metavar="FOLDER")
 Threads = Annotated[

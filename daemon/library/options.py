@@ -24,7 +24,7 @@ def resolve_options(kind: type[T], options: T | None, overrides: Mapping[str, ob
 
 
 def make_options(kind: type[T], values: Mapping[str, object], display_name: Callable[[str], str] = str) -> T:
-    """Create options. Raises `UsageError`, which names an invalid field by `display_name`."""
+    """Create options. Raises `UsageError`, with the name of an invalid field converted by `display_name`."""
     declared: type = kind
     if unknown := [name for name in values if name not in OptionField.of(declared)]:
         raise UsageError(f"unknown option {unknown[0]}: expected {', '.join(OptionField.of(declared))}")

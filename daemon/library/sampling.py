@@ -59,7 +59,7 @@ class SampledChain:
     """Markov chain over pairs in memory, created by `sample`.
 
     `trace` has a record of each sweep: numbers of changes, and the natural log-likelihood of all rule tokens. As a
-    context manager, the chain ends its threads. It must not be used from two threads at once.
+    context manager, the chain ends its threads on exit. It must not be used from two threads at once.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class SampledChain:
         return record
 
     def steps(self, sweeps: int | None = None) -> Iterator[SweepRecord]:
-        """Run one sweep per iteration and yield its record. The default is the burn-in and 24 more sweeps."""
+        """Run one sweep per iteration and yield its record. The default is the burn-in, then 24 sweeps (ITG: 74)."""
         for _ in range(self.schedule.burn_in + find_kind(self.settings).sweeps if sweeps is None else sweeps):
             yield self.step()
 
@@ -177,7 +177,7 @@ def sample(
     if schedule is None:
         schedule = find_kind(settings).schedule(settings)
     else:
-        # The setting `schedule` determines the initial state.
+        # Match the setting `schedule` to the given schedule, because it determines the initial state.
         levels_first = isinstance(schedule, Schedule) or getattr(schedule, "levels", 0) > 0
         settings = replace(settings, schedule=PAPER if levels_first else ANNEALED)
     return SampledChain(_read_pairs(pairs, settings), settings, schedule, threads)

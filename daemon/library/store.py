@@ -276,7 +276,7 @@ class GrammarStore:
         nbest: bool = False,
         progress: Callable[[IngestReport], None] | None = None,
     ) -> IngestReport:
-        """Store pairs. The report counts accepted, repeated and rejected lines, with reasons and notes.
+        """Store pairs. The report counts accepted, repeated and rejected lines, and has reasons and notes.
 
         `pairs` are tuples (source, target) or (source, target, links), mappings with the fields of JSON lines, a data
         frame with these columns, the result of `open_input`, or a file name, with more names in `files`. Files have the
@@ -317,8 +317,8 @@ class GrammarStore:
     ) -> Learning:
         """Return a learning run. Iterate over the run for single sweeps, or call its method `run`.
 
-        New pairs first pass the burn-in schedule; then all pairs are sampled `sweeps` times (default 24, or 74 in a
-        store of trees). The log-likelihood is computed every `likelihood_every` sweeps, in time proportional to the
+        New pairs first pass the burn-in schedule; then all pairs are sampled `sweeps` times (default 24, or 74 for
+        trees and ITGs). The log-likelihood is computed every `likelihood_every` sweeps, in time proportional to the
         store. `options` replaces `threads` and `likelihood_every`. Neither the number of threads nor interruptions
         change the result. Raises `UsageError`, and `StoreHeldError` if another process writes the store's grammar.
         """
@@ -368,7 +368,7 @@ class GrammarStore:
 
         `source` and `target` are whole sides, such as `la [X,1] de`. `containing` is a text or several words, on either
         side. If no rule has this spelling, rules with other accents or case are returned. With a condition, up to
-        `limit` rules are returned, most used first; without one, all rules in the order of the store. Uses and
+        `limit` rules are returned, most used first; otherwise, all rules in the order of the store. Uses and
         probabilities are expected values, or counts of the current derivations with `current_sample`. Raises
         `UsageError`.
         """

@@ -40,7 +40,7 @@ class RuleTable:
     columns = COLUMNS
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        """Store the columns by name: `TextColumn` for texts, arrays for numbers."""
+        """Create a table from columns by name: a `TextColumn` for texts, an array for numbers."""
         self._values = values
 
     def __len__(self) -> int:
@@ -62,7 +62,7 @@ class RuleTable:
         return list(map(column.text, range(len(self)))) if name in _TEXTS else column
 
     def top(self, number: int, by: str = "expected_uses") -> list[RuleRow]:
-        """Return the `number` rules with the largest values in a column. Ties are sorted by their sides."""
+        """Return the `number` rules with the largest values in a column. Ties are sorted by source and target."""
         values = self.column(by)
         if len(values) > number > 0:
             values = values[values >= -np.partition(-values, number - 1)[number - 1]]
@@ -174,10 +174,7 @@ _READ_EXPRESSIONS = (
 
 
 def table_from_store(snapshot: "Snapshot", current_sample: bool) -> RuleTable:
-    """Read all rules in use. Probabilities are relative frequencies of their uses.
-
-    With `current_sample`, uses are counted in the current derivations, otherwise they are expected uses.
-    """
+    """Read all rules in use. Their probabilities are relative frequencies of expected or current uses."""
     other_count = f"CAST(expected_uses * {ONE_USE} AS BIGINT)" if current_sample else "count"
     sides: tuple[list[bytes], list[bytes]] = [], []
     numbers: list[NDArray[np.int64]] = []

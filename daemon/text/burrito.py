@@ -1,6 +1,6 @@
 """Bible alignments in Scripture Burrito format: links between token numbers in JSON, and token tables.
 
-A text is a tab-separated file with a header: `id`, `text`, and optionally `source_verse` and `exclude`. The first eight
+A table is tab-separated with a header: `id`, `text`, and optionally `source_verse` and `exclude`. The first eight
 digits of a token's number are book, chapter and verse. In source texts, a letter precedes the number.
 """
 
@@ -28,7 +28,7 @@ _TOKEN_NUMBER = re.compile(r"[a-z]?[0-9]{8,13}")
 
 @dataclass(frozen=True)
 class TokenText:
-    """Text of one side by verse. `places` maps token numbers to a verse and a position in the verse."""
+    """Token numbers and tokens of one side, by verse. `places` maps token numbers to verse and position."""
 
     name: str
     numbers: dict[str, list[str]]
@@ -36,7 +36,7 @@ class TokenText:
     places: dict[str, tuple[str, int]]
 
     def place(self, number: str) -> tuple[str, int] | None:
-        """Return the place of a token, given its number or the number of a part. None for excluded tokens."""
+        """Return verse and position of a token, given its number or a part's number. None for excluded tokens."""
         place = self.places.get(number)
         return self.places.get(number[:_WORD_DIGITS]) if place is None and len(number) > _WORD_DIGITS else place
 
@@ -70,7 +70,7 @@ def read_token_text(path: str) -> TokenText:
 
 
 def read_links(path: str, source: TokenText, target: TokenText) -> dict[str, set[Link]]:
-    """Read links by verse. A record links all its source and target tokens. Raises `InputError`."""
+    """Read links by verse. A record links each of its source tokens to each target token. Raises `InputError`."""
     try:
         records = json.loads(Path(path).read_text(encoding="utf-8-sig"))["records"]
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -1,8 +1,8 @@
 """Compounds: words made of other words, such as German *Haushaltsbehörde*.
 
 A compound is split into as few known words as possible. The geometric mean of their frequencies must exceed the
-frequency of the whole word [Koehn & Knight 2003]. Among splits into equally many words, the highest mean wins. Between
-two parts, linking letters may be added or dropped.
+frequency of the whole word [Koehn & Knight 2003]. Among splits into equally many words, the split with the highest mean
+is chosen. Between two parts, linking letters may be added or dropped.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ MIN_PART = 4
 """Minimum number of letters of a part, which excludes most function words and endings."""
 _MAX_PARTS = 4
 _LINKING_LETTERS = (("", ""), ("s", ""), ("es", ""), ("n", ""), ("en", ""), ("", "e"))
-"""Pairs of added and dropped letters at the end of a known word before another part."""
+"""Pairs of letters added to and dropped from the end of a known word before another part."""
 _MIN_COUNT = 2
 """Minimum frequency of a known word. Rarer words are often names or misspellings."""
 
@@ -30,7 +30,7 @@ class CompoundSplitter:
     """Splitter of lowercase words into known words."""
 
     def __init__(self, counts: Mapping[str, float]) -> None:
-        """Create a splitter from the frequencies (at least 1) of lowercase words. Uses words of letters only."""
+        """Create a splitter from frequencies (at least 1) of lowercase words. Only words of letters are used."""
         self._logs = {word: log(count) for word, count in counts.items() if len(word) >= MIN_PART and word.isalpha()}
 
     def split(self, word: str) -> tuple[Part, ...]:
@@ -38,7 +38,7 @@ class CompoundSplitter:
         if len(word) < 2 * MIN_PART or not word.isalpha():
             return ()
         best, parts = self._logs.get(word, -1.0), tuple[Part, ...]()
-        # Keep only the best split of each prefix, by its length, because later parts do not depend on it.
+        # Keep only the best split of each prefix (by length), because it does not affect the rest of the word.
         prefix_splits: dict[int, tuple[float, tuple[Part, ...]]] = {0: (0.0, ())}
         for number in range(1, _MAX_PARTS + 1):
             longer: dict[int, tuple[float, tuple[Part, ...]]] = {}
@@ -58,12 +58,12 @@ class CompoundSplitter:
         return parts
 
     def known_word(self, letters: str) -> str:
-        """Return the most frequent known word with the compound form `letters`, or an empty string."""
+        """Return the most frequent known word that compounds write as `letters`, or an empty string."""
         return max(filter(self._logs.__contains__, _forms(letters)), key=self._logs.__getitem__, default="")
 
 
 def _forms(letters: str) -> Iterator[str]:
-    """Yield the words with the compound form `letters`."""
+    """Yield the words that compounds may write as `letters`."""
     for added, dropped in _LINKING_LETTERS:
         if letters.endswith(added):
             yield letters.removesuffix(added) + dropped

@@ -77,7 +77,7 @@ class Detokenizer:
         return self.orthography.spell("".join(part for piece in pieces for part in piece))
 
     def boundaries(self, tokens: Sequence[str]) -> list[tuple[int, Boundary]]:
-        """Return the boundaries of tokens, with the index of the next token. A `SPACE` has no boundaries."""
+        """Return the boundaries between tokens, each with the next token's index. A `SPACE` has no boundaries."""
         positions = [k for k, token in enumerate(tokens) if token and token != SPACE]
         boundaries = zip(
             pairwise(positions), _Sentence(self, [tokens[k] for k in positions]).boundaries(), strict=False
@@ -181,7 +181,7 @@ class _Sentence:
         if last >= "\u0e00" or first >= "\u0e00":
             sides = {spacing(last), spacing(first)}
             if Spacing.NEVER in sides or sides == {Spacing.PHRASES}:
-                # Scripts that mark syllables need no separator.
+                # Add no separator between words of scripts that mark syllables, such as Tibetan.
                 return self._language.unspaced_separator if _ZERO_WIDTH.match(last) and _ZERO_WIDTH.match(first) else ""
             if last == ZERO_WIDTH_SPACE or (last in _DIVIDERS and before[-2:-1].isalpha()):
                 return ""
@@ -269,9 +269,8 @@ class _Sentence:
         return set(min(best)[1])
 
     def _direction_costs(self, k: int) -> tuple[float, float]:
-        """Return the costs of an opening and of a closing mark at a position."""
         before, after = self._at(k - 1), self._at(k + 1)
-        # A quotation is usually longer than the text around it.
+        # Expect opening marks in the first half, because a quotation is usually longer than the text around it.
         early = 2 * k < len(self._tokens)
         opens = 0.0 if early else _POSITION_COST
         closes = _POSITION_COST if early else 0.0
@@ -288,7 +287,7 @@ class _Sentence:
         return opens, closes
 
     def _attach_apostrophe(self, k: int) -> None:
-        """Attach an apostrophe that is a token of its own, such as a single quotation mark."""
+        """Attach a lone apostrophe, which may be a single quotation mark, to one neighbor or both."""
         before, after = self._at(k - 1), self._at(k + 1)
         is_open = "'" in self._open
         if is_open or self._tokens[k] == "`" or any(position > k for position in self._single):

@@ -52,7 +52,7 @@ _FORBIDDEN = re.compile(
     r"(?:[ _-]?term)?(?:[ _-]?admn[ _-]?sts)?\W*",
     re.IGNORECASE,
 )
-"""Value of a data category, such as `administrativeStatus`, that marks a term as forbidden."""
+"""Values of data categories, such as `administrativeStatus`, that mark a term as forbidden."""
 _TRUE_VALUES = ("true", "yes", "1")
 _MAX_STATUS_LENGTH = 100
 
@@ -153,7 +153,7 @@ class Dictionary(OpenFiles):
         self._files = [self.enter_context(open_lines(path))]
 
     def fields(self, languages: Languages | None) -> Iterator[LineColumns]:
-        """See `Source.fields`. Call it once. Raises `InputError` if the header of a CSV or TSV file is wrong."""
+        """Yield the entries, see `Source.fields`. Can be called once. Raises `InputError` for a wrong header."""
         rejected: list[RejectedLine] = []
         entries = (self._concept_entries if self.format == TBX_ENTRIES else self._row_entries)(languages, rejected)
         while True:
@@ -187,7 +187,7 @@ class Dictionary(OpenFiles):
                 yield number, source, target
 
     def _row_entries(self, languages: Languages | None, rejected: list[RejectedLine]) -> Iterator[_Entry]:
-        # Quotation marks are ordinary characters in TSV.
+        # Disable quoting in TSV, where quotation marks are ordinary characters.
         rows_of = partial(csv.reader, quoting=csv.QUOTE_NONE) if self.format == TSV_ENTRIES else csv.reader
         lines = (line.decode("utf-8", "surrogateescape") + "\n" for chunk in self._files[0].chunks() for line in chunk)
         rows = rows_of(lines, delimiter=_DELIMITERS[self.format])

@@ -89,7 +89,7 @@ def collect_lines(
     *,
     whole: bool = False,
 ) -> LineColumns:
-    """Parse numbered items to columns. `content` returns an item's bytes, which `whole` keeps in `lines`."""
+    """Parse numbered items to columns. `content` returns an item's bytes, stored in `lines` if `whole`."""
     numbers: list[int] = []
     ids: list[str | None] = []
     lines: list[bytes] | None = [] if whole else None
@@ -342,7 +342,7 @@ def check_lines(lines: Sequence[bytes], path: str, format: str) -> None:
 
 
 def check_parallel(beginnings: Sequence[Sequence[bytes]], paths: Sequence[str]) -> None:
-    """Raise `InputError` if parallel files do not begin with sentences, sentences and links."""
+    """Raise `InputError` unless the first lines are sentences, or links in the third file."""
     for path, lines in zip(paths[:2], beginnings, strict=False):
         kind = _detect_kind(lines)
         if kind is not None:

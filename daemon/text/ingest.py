@@ -49,9 +49,9 @@ _SHOWN_REJECTIONS = 10
 
 
 _MAX_NON_NFC_WORDS = 1_000
-"""Maximum number of counted words per side that are not in NFC."""
+"""Maximum number of words to count per side that are not in NFC."""
 _MAX_COUNTED_PAIRS = 2_000
-"""Number of pairs that are read to detect swapped sides in a store of word parts."""
+"""Maximum number of pairs read to detect swapped sides in a store of word parts."""
 
 
 @dataclass(slots=True)

@@ -60,7 +60,7 @@ class Language:
         script: str = r"\p{Any}",
         orthography: Orthography | None = None,
     ) -> None:
-        """`segmenter` finds words in text that matches the pattern `script`. See `Tokenizer`."""
+        """Create a language. `segmenter` finds words in text that matches the pattern `script`, see `Tokenizer`."""
         self.spaced = code not in _WITHOUT_ANY_SPACES
         self.segmented = segmenter is not None
         self._abbreviations = frozenset(abbreviations)
@@ -173,7 +173,7 @@ def _burmesenlp() -> WordFinder:
 
 
 class _Package(NamedTuple):
-    """Package that finds words in a script (a pattern), and the extra that installs it."""
+    """Package that finds words in a script (a pattern), and its extra. If `optional`, it may be missing."""
 
     name: str
     extra: str

@@ -2,8 +2,8 @@
 
 A store splits lines at spaces and tabs. Programs that split lines like Python's `str.split` (eflomal, SimAlign,
 awesome-align) count `10 000` with a no-break space as two words. This shifts all later links of the line: they are out
-of range, or in range and wrong. The test is a likelihood ratio: if lines are split like the aligner's, links repeat
-word pairs more often.
+of range, or in range and wrong. The test is a likelihood ratio: if lines are split as the aligner split them, links
+repeat word pairs more often.
 """
 
 import re
@@ -28,7 +28,7 @@ _VOCABULARY_SIZE = 1_000
 _MIN_RATIO = 10.0
 """Minimum log-likelihood ratio for choosing one of the two ways to split lines."""
 _MIN_DEVIATIONS = 2.0
-"""Minimum of the ratio divided by the root of the sum of its squared terms, so that no single link decides."""
+"""Minimum ratio in deviations (root of the sum of its squared terms), so that no single link decides."""
 
 
 class _LinkModel:
@@ -57,7 +57,7 @@ class UnicodeSpaceDetector:
         self._as_is, self._as_divided = _LinkModel(), _LinkModel()
         self._ratio = self._squares = 0.0
         self._compared = {True: 0, False: 0}
-        """Number of compared lines, with Unicode spaces (True) and without."""
+        """Number of compared lines with Unicode spaces (key True) and without them (False)."""
         self._out_of_range = 0
         self._with_spaces = self._undivided = 0
         self._space = ""
@@ -85,7 +85,7 @@ class UnicodeSpaceDetector:
         return abs(self._ratio) > max(_MIN_RATIO, _MIN_DEVIATIONS * sqrt(self._squares))
 
     def divide(self, fields: LineColumns) -> LineColumns:
-        """Split lines with links at Unicode spaces if the links of the input count such words."""
+        """Split lines with links at Unicode spaces if the aligner of the input did so."""
         if not self.divided:
             return fields
         linked = fields.linked()

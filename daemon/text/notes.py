@@ -23,7 +23,7 @@ ONE_BASED = "one-based"
 WORD_PARTS = "word-parts"
 
 _ESCAPE = re.compile(rb"(?:^|[ \t])(&(?:apos|quot|amp|lt|gt|bar|#91|#93|#124);|@[-/]@(?=[ \t]|$))")
-"""Escape of the Moses tokenizer at the start of a word, or `@-@` or `@/@`, a split hyphen or slash."""
+"""Escape of the Moses tokenizer at the start of a word, or its token `@-@` or `@/@` for `-` or `/`."""
 _MIN_ESCAPED_SHARE = 0.001
 """Share of lines with escapes above which a note is added."""
 _MIN_QUOTED_SHARE = 0.5

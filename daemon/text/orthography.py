@@ -19,7 +19,7 @@ SOFT_HYPHEN = "\u00ad"
 MAX_LINES = 2_000
 """Maximum number of lines from which an orthography is learned."""
 _MIN_WORDS = 5
-"""Minimum number of distinct words in which a sign between letters is a letter itself."""
+"""Minimum number of distinct words with a sign between letters, for the sign to be a letter."""
 _MIN_SHARE = 0.005
 """Minimum number of uses of the sign between letters, divided by the number of words in the text."""
 _MIN_INNER_SHARE = 0.3
@@ -37,7 +37,7 @@ _INSIDE = regex.compile(rf"(?<={_LETTER}){_SIGNS}(?=[{_LETTER}--\p{{Lu}}])", reg
 _SIGN = regex.compile(_SIGNS, regex.V1)
 _GRAPHEME = regex.compile(r"[^\p{M}\s]\p{M}+|[^\p{M}\x00-\x7f]")
 _LETTER_KINDS = frozenset("aA0PN")
-"""Kinds of letters and digits. `P` and `N` are letters with spaces between phrases only, or never."""
+"""Kinds of letters and digits. `P`: script with spaces between phrases only. `N`: script without spaces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Boundary(NamedTuple):
 
 
 def learn_letters(lines: Iterable[str], excluded: str = "") -> str:
-    """Return the signs that often occur between letters and are therefore letters."""
+    """Return the signs that often occur between letters and therefore are letters, except `excluded`."""
     words = Counter(word for line in lines for word in line.split())
     total: Counter[str] = Counter()
     inside: Counter[str] = Counter()

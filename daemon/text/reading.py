@@ -1,7 +1,4 @@
-"""Input reader: turns files into chunks of validated lines, without access to the store.
-
-Untrusted files can therefore be read in a child process (`read_in_sandbox`), which can be killed.
-"""
+"""Input reader: turns files into validated lines. Needs no store, so that a sandbox can run it."""
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -130,7 +127,7 @@ class Input(OpenFiles):
         return format
 
     def fields(self, languages: Languages | None = None) -> Iterator[LineColumns]:
-        """See `Source.fields`. Call it once."""
+        """Yield the parsed lines, see `Source.fields`. Can be called once."""
         if self.format == TMX:
             # Import here because XML parsers load slowly and are rarely needed.
             from hierogram.daemon.text.translation_memories import tmx_fields
@@ -223,7 +220,7 @@ class InputHeader(NamedTuple):
 class ValidatedChunk(NamedTuple):
     """Valid pairs and rejected lines for one transaction.
 
-    `bytes_read` and `notes` cover the input up to this chunk. `learned` are settings, learned from the first text.
+    `bytes_read` and `notes` cover the input up to this chunk. `learned` are settings learned from the first text.
     """
 
     pairs: NewPairs
@@ -234,7 +231,7 @@ class ValidatedChunk(NamedTuple):
 
 
 class InputValidator:
-    """Validator of one input. Raises `UsageError` if the input's languages differ from the store's."""
+    """Validator of one input. Raises `UsageError` if the languages differ from the store's."""
 
     def __init__(
         self, settings: Settings, options: IngestOptions, repeats: DuplicateCounter | None = None, format: str = ""

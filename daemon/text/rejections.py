@@ -27,7 +27,7 @@ TOO_LONG = "too-long"
 WRONG_TYPE = "wrong-type"
 
 MAX_LINE_BYTES = 1 << 20
-"""Maximum length of a line. Longer lines are cut to one byte more, to save memory, and rejected."""
+"""Maximum length of a line. Longer lines are rejected, and cut after one more byte to save memory."""
 
 _SHOWN_BYTES = 40
 

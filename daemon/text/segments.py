@@ -35,7 +35,7 @@ _SAMPLE = 20_000
 _MIN_RARE_SHARE = 0.1
 """Share of words that occur once in the sample, above which source words may be split into subwords."""
 _MIN_COMPOUND_SHARE = 0.02
-"""Share of compounds above which they are split: 0.04 in German, up to 0.01 in other languages."""
+"""Share of compounds above which they are split. German has 0.04, other languages up to 0.01."""
 _MIN_SHARE_RATIO = 1.5
 """Minimum ratio of the source's share of compounds, or of rare words, to the target's share."""
 
@@ -105,7 +105,7 @@ class CompoundSegmenter(Segmenter):
             return word
         cased = head if word == small else head[:1].upper() + head[1:]
         line = " ".join([*(modifier + PART_MARK for modifier in modifiers), cased])
-        # Keep words whole that joining does not restore, such as words in capitals.
+        # Keep a word whole if joining its parts does not restore it, as for words in capitals.
         return line if join_parts(line) == word else word
 
 
@@ -163,7 +163,7 @@ def format_merges(merges: Iterable[tuple[str, str]]) -> str:
 
 
 def measure_rare_share(lines: Sequence[str]) -> float:
-    """Return the share of words that occur once in a sample, an estimate of unknown words [Good 1953]."""
+    """Return the share of words that occur once in a sample, which estimates unknown words [Good 1953]."""
     # Sample texts to a similar length, because the share falls with the length.
     words = sum(line.count(" ") + 1 for line in lines)
     sample = lines[:: max(1, words // _SAMPLE)]
@@ -256,8 +256,8 @@ def _render_part(run: Sequence[str]) -> str:
 class PairInWords(NamedTuple):
     """Sentence pair in whole words, with links between words and the word index of each token.
 
-    The last word index of a side is the number of words. The probability of a link is the maximum over the links of
-    parts.
+    The last word index of a side is the number of words. The probability of a link is the maximum over the links
+    between parts of the two words.
     """
 
     source: str

@@ -1,7 +1,6 @@
 """Detect which side of a store a text belongs to, from the frequency of its words on each side.
 
-Words are whole words, even in stores of subwords. Parts would indicate the side that is split into parts, regardless
-of the language.
+Words are not split into parts, because parts would indicate the side that is split, regardless of the language.
 """
 
 from collections import Counter
@@ -65,7 +64,7 @@ _MAX_WORDS = 1_000
 
 
 def are_swapped(words: WordSideCounts, sources: Sequence[str], targets: Sequence[str]) -> bool:
-    """Check if source and target are swapped: their words occur on the other sides of the store."""
+    """Check if the source words are on the store's target side, and the target words on its source side."""
     for texts, sign in ((sources, -1), (targets, 1)):
         log_odds, known = words.odds(islice(dict.fromkeys(join_parts(" ".join(texts)).split(" ")), _MAX_WORDS))
         if sign * log_odds < max(_SWAPPED_ODDS, _SWAPPED_ODDS_PER_WORD * known):

@@ -24,8 +24,8 @@ SPACE = "␣"
 WordFinder = Callable[[str], Sequence[str]]
 """Word segmenter for text without spaces."""
 
-# Scripts of the first group have no spaces, and their signs are as wide as letters. Scripts of the second group have
-# spaces between phrases.
+# Scripts in `_SPACELESS` have no spaces, and their signs are as wide as letters. Scripts in `_PHRASED` have spaces
+# between phrases.
 _IDEOGRAPHS = r"\p{Han}\p{Hiragana}\p{Bopomofo}\p{Yi}\p{Tangut}\p{Nushu}\p{Khitan_Small_Script}"
 _KATAKANA = r"\p{Katakana}\u30fc"
 _SPACELESS = rf"{_IDEOGRAPHS}{_KATAKANA}\p{{Javanese}}\p{{Balinese}}"
@@ -136,6 +136,7 @@ class _Chunk(NamedTuple):
     """Tokens of the text between two spaces.
 
     `quotes` are the indices of tokens that begin or end in an apostrophe. `stop` is the index of a full stop, or -1.
+    `first` and `last` are the spacing of the first and last character.
     """
 
     tokens: tuple[str, ...]
@@ -157,10 +158,10 @@ class Tokenizer:
         segmented: str = r"\p{Any}",
         letters: str = "",
     ) -> None:
-        """Words in `abbreviations` keep their full stop, words in `before_numbers` only before a number.
+        """Create a tokenizer. Words in `abbreviations` keep their full stop.
 
-        `segmenter` splits a run of letters without spaces if its beginning matches the pattern `segmented`. `letters`
-        are signs that are letters.
+        Words in `before_numbers` keep it before a number. `segmenter` splits a run of letters without spaces if its
+        beginning matches the pattern `segmented`. `letters` are signs that are letters.
         """
         self._letters = frozenset(letters)
         self._pattern = _token_pattern(letters)
@@ -183,7 +184,7 @@ class Tokenizer:
             if stop >= 0 and tokens and self._keeps_stop(result, stop, tokens[0]):
                 result[stop - 1 : stop + 1] = [result[stop - 1] + "."]
                 quotes = [k - (k > stop) for k in quotes]
-            # A space in these scripts is punctuation, not the usual separator of words.
+            # Keep spaces between words of scripts without spaces, because such a space is punctuation.
             if result and tokens and (Spacing.NEVER in (last, chunk.first) or last is chunk.first is Spacing.PHRASES):
                 result.append(SPACE)
             stop = len(result) + chunk.stop if chunk.stop >= 0 else -1
@@ -269,7 +270,7 @@ class Tokenizer:
                 start = waiting[opening_index][0]
                 ends = k + 1 == len(tokens) or _AFTER_QUOTES.match(tokens[k + 1]) is not None
                 sure = is_lone or len(tokens[start]) == 1 or ends
-                if sure or (within[token[-1]] < _MIN_LETTER_WORDS and token[-1] not in self._letters):
+                if sure or (within[token[-1]] < _MIN_INNER_APOSTROPHES and token[-1] not in self._letters):
                     opening.add(start)
                     closing.add(k)
                     del waiting[opening_index:]
@@ -290,8 +291,8 @@ class Tokenizer:
 
 
 _AFTER_QUOTES = regex.compile(r"[\p{Terminal_Punctuation}\p{Pe}\p{Pf}\"]", regex.V1)
-_MIN_LETTER_WORDS = 2
-"""Number of words with an inner apostrophe from which the apostrophe counts as a letter."""
+_MIN_INNER_APOSTROPHES = 2
+"""Minimum number of inner apostrophes for which the apostrophe is a letter."""
 _AFTER_APOSTROPHE = regex.compile(r"(?<=\p{L}['\u2019])(?=\p{L})", regex.V1)
 _BEFORE_APOSTROPHE = regex.compile(r"(?<=[\p{L}\p{N}])(?=['\u2019]\p{L})", regex.V1)
 SHORTENED_WORDS = frozenset({"em", "cause", "til", "tis", "twas", "n", "bout", "round", "kay", "cuz"})

@@ -19,9 +19,9 @@ from hierogram.storage.records.pairs import RejectedLine
 _CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
 """Elements that contain codes of the original document, not words."""
 _SUBFLOW = "sub"
-"""Text within a code, such as a footnote or a title, which is not part of the sentence."""
+"""Element for text within a code that is not part of the sentence, such as a footnote or a title."""
 _PLACEHOLDER = "ph"
-"""Code that may be part of the sentence: a placeholder or a line break."""
+"""Element for a code that may be part of the sentence: a placeholder or a line break."""
 _BREAKS = frozenset({"lb", "pb", "cb"})
 _BREAK = re.compile(r"\s*<br\b", re.IGNORECASE)
 _MAX_PLACE_LENGTH = 100
@@ -34,7 +34,7 @@ _CHARACTERS_PER_CHUNK = 1 << 22
 
 
 class _Unit(NamedTuple):
-    """Unit: id, and texts with their languages in file order, None if a limit is exceeded."""
+    """Translation unit. `variants` are (language, text) in file order, None if a limit is exceeded."""
 
     name: str | None
     variants: list[tuple[str, str]] | None

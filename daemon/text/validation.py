@@ -100,7 +100,7 @@ def are_canonical(
 
 
 _IN_MEMORY = 2_000_000
-"""Number of fingerprints in memory. Each takes about 100 bytes."""
+"""Maximum number of fingerprints in memory. Each takes about 100 bytes."""
 _FINGERPRINT = Struct("qq")
 
 
@@ -187,7 +187,7 @@ class LineColumns:
         return {k for k, alignment in enumerate(self.alignments) if alignment is not None}.union(self.known)
 
     def content(self, k: int) -> bytes:
-        """Return line k of the input. Lines of several files are joined with bars."""
+        """Return line k of the input. Lines of several files are joined by ` ||| `."""
         if self.lines is not None:
             return self.lines[k]
         fields = (self.sources[k], self.targets[k], self.alignments[k])

@@ -1,9 +1,4 @@
-"""Streaming parser for untrusted XML: bounded memory, no entities, linear time.
-
-Nothing is downloaded or expanded. The following are bounded: the size of a tag or comment, which expat rescans with
-every block, the nesting depth of elements, the number and length of names, and the size of one unit (a `<tu>`, a
-concept).
-"""
+"""Streaming parser for untrusted XML in linear time and bounded memory. Nothing is downloaded or expanded."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar
@@ -19,7 +14,7 @@ LanguageText = TypeVar("LanguageText", bound=tuple[Any, ...])
 
 LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 MAX_TOKEN_BYTES = 1 << 20
-"""Approximate maximum size of a tag with its attributes, a comment or a declaration."""
+"""Approximate maximum size of a tag, comment or declaration, which expat rescans with every block."""
 MAX_UNIT_BYTES = 1 << 24
 """Maximum number of bytes from the end of a unit to the end of the next unit."""
 _MAX_DEPTH = 256
@@ -29,7 +24,7 @@ _BLOCK_BYTES = 1 << 16
 
 
 class UnitReader(Generic[Unit]):
-    """Parser target that collects units of a document.
+    """Parser target that collects units of a document, such as `<tu>` elements.
 
     `name` and `kind` are the file and its format in messages. `roots` are the allowed root elements.
     """
@@ -124,7 +119,7 @@ def matches_language(code: str, language: str) -> bool:
 def split_by_language(
     texts: Iterable[LanguageText], languages: tuple[str, str]
 ) -> tuple[list[LanguageText], list[LanguageText]]:
-    """Divide texts by language. A text that matches both goes to the longer code, `pt-BR` before `pt`."""
+    """Divide texts by language. A text that matches both belongs to the longer code: `pt-BR`, not `pt`."""
     sides: tuple[list[LanguageText], list[LanguageText]] = [], []
     for text in texts:
         matching = [side for side, language in enumerate(languages) if matches_language(text[0], language)]
@@ -134,7 +129,7 @@ def split_by_language(
 
 
 def unit_languages(codes: Iterable[str], name: str, unit: str) -> tuple[str, str]:
-    """Return the languages of a file's first unit, in order. Raises `InputError` if they are not two."""
+    """Return the languages of a file's first unit, in order. Raises `InputError` unless there are two."""
     distinct = list(dict.fromkeys(codes))
     if len(distinct) != 2:
         raise InputError(

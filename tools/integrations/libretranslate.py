@@ -212,9 +212,9 @@ class _RequestHandlers:
             raise _refusal("Invalid request: alternatives parameter is not a number") from error
         if alternatives > MAX_ALTERNATIVES:
             raise _refusal(f"Invalid request: alternatives parameter must be <= {MAX_ALTERNATIVES}")
-        form = parameters.get("format") or TEXT
-        if form not in TEXT_FORMATS:
-            raise _refusal(f"{form} format is not supported")
+        format = parameters.get("format") or TEXT
+        if format not in TEXT_FORMATS:
+            raise _refusal(f"{format} format is not supported")
 
         try:
             check_amount(texts, alternatives + 1)
@@ -230,7 +230,9 @@ class _RequestHandlers:
                 self.check_languages(code, target)
             try:
                 results = [
-                    PlainTranslation(text, []) if is_unchanged else self._translator.translate(text, alternatives, form)
+                    PlainTranslation(text, [])
+                    if is_unchanged
+                    else self._translator.translate(text, alternatives, format)
                     for text, is_unchanged in zip(texts, unchanged, strict=True)
                 ]
             except DeadlineError:

@@ -61,7 +61,7 @@ def describe_machine() -> dict[str, str | int | float]:
 
 
 Ticks = tuple[int, int]
-"""Clock ticks of all processors: busy ticks, including stolen ones, and ticks that the host gave to other machines."""
+"""Clock ticks of all processors: requested ticks, and the part of them that the host gave to other machines."""
 
 
 def processor_times() -> Ticks | None:
@@ -101,8 +101,8 @@ class BenchOptions:
     threads: Annotated[int, Option("Threads of the sampler.", min=1)] = 2
     seed: Annotated[int, Option("Seed of the random streams.")] = 1
     postgres: Annotated[str | None, Option("URL of an empty Postgres database, for ingest or pages.")] = None
-    small: Annotated[int, Option("Number of pairs in the small store of the absorbing section.", min=1)] = 5_000
-    large: Annotated[int, Option("Number of pairs in the large store of the absorbing section.", min=1)] = 150_000
+    small: Annotated[int, Option("Number of pairs in the small store of the section absorbing.", min=1)] = 5_000
+    large: Annotated[int, Option("Number of pairs in the large store of the section absorbing.", min=1)] = 150_000
     rules: Annotated[int, Option("Rules in the sections queries, exporting, translating, pages.", min=1)] = 1_000_000
 
 

@@ -144,7 +144,7 @@ def align_thot(source: Path, target: Path, output: Path) -> float:
 
     started = time.perf_counter()
     corpus = TextFileTextCorpus(str(source)).align_rows(TextFileTextCorpus(str(target))).lowercase()
-    # `Any`, because mypy does not find a setter that is declared apart from its getter.
+    # Use `Any`, because mypy does not find setters that are declared apart from their getters.
     model: Any = ThotSymmetrizedWordAlignmentModel(ThotHmmWordAlignmentModel(), ThotHmmWordAlignmentModel())
     model.heuristic = SymmetrizationHeuristic.GROW_DIAG_FINAL_AND
     model.emit_training_alignments = True
@@ -168,7 +168,7 @@ def measure(
     symmetrization: str = EXPECTED,
     first: int | None = None,
 ) -> AlignerRow:
-    """Run an aligner on the first pairs of a corpus (None for all) in a new process. Raises `RuntimeError`."""
+    """Run an aligner on the `first` pairs of a corpus, or all, in a new process. Raises `RuntimeError`."""
     source, target, output = folder / "source", folder / "target", folder / "links"
     for path, parts in ((source, corpus.source), (target, corpus.target)):
         lines = b"".join(Path(part).read_bytes() for part in parts).splitlines(keepends=True)

@@ -5,7 +5,7 @@
     python -m hierogram.tools.lab.raw_text round-trips udhr
 
 For `interfaces`, the folder contains `corpus.fr` and `corpus.en`, with tokens separated by spaces. sacremoses converts
-them to raw text. One store tokenizes the raw text. Another store receives the text tokenized by sacremoses.
+the tokens to raw text. One store tokenizes the raw text. Another store receives the text tokenized by sacremoses.
 
 `round-trips` tokenizes and detokenizes the lines of files with their language as suffix. For a folder of texts, it
 prints a table by script. Even lines are also detokenized by the orthography learned from odd lines.
@@ -91,7 +91,7 @@ class RoundTrip(NamedTuple):
     same: float
     # Percentage of even lines that are restored exactly after learning from odd lines.
     learned: float
-    # Number of words in which a token begins or ends at a mark, a joiner or a letter-like sign.
+    # Number of marks, joiners and letter-like signs inside words at which a token begins or ends.
     split_words: int
 
 

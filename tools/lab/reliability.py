@@ -42,7 +42,7 @@ class Bin(NamedTuple):
 
 
 def judge(aligned: Iterable[Sequence[tuple[int, int, float]]], gold: Iterable[GoldLinks]) -> DecodedLinks:
-    """Return the decoded links of the first pairs, which have manual links."""
+    """Return the decoded links of the pairs with manual links, which are the first pairs."""
     bins = [
         (probability, (i, j) in right.sure, (i, j) in right.possible)
         for links, right in zip(aligned, gold, strict=False)

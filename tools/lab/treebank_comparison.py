@@ -2,7 +2,7 @@
 
     python -m hierogram.tools.lab.treebank_comparison all.ptb --results runs.json --figure learning.png
 
-The first trees of the treebank are training trees, then follow development and test trees. The same command continues
+The treebank contains training trees, then development trees, then test trees. The same command continues
 an interrupted run.
 """
 
@@ -47,7 +47,7 @@ SAMPLED_MER = "mer, sampled"
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Run: a grammar of the first `train` trees, scored on `test` trees after the first `skip` trees.
+    """Run of the comparison: a grammar of the first `train` trees, scored on `test` trees after `skip` trees.
 
     Seed 0 is the PCFG. Other seeds sample a TSG with base distribution `base` for `annealing` + `sweeps` sweeps.
     """
@@ -125,7 +125,7 @@ def parsed_scores(
     transformations: Transformations,
     task: Task,
 ) -> dict[str, Any]:
-    """Parse the test trees. Returns scores by method, sentences per second by MER, and number of flat parses."""
+    """Parse the test trees. Returns scores by method, speed by MER, and number of sentences without a parse."""
     approximation = approximate(grammar, transformations.root, priors, smoothed=task.seed > 0, base=task.base)
     exact = Parser(approximation, transformations.root, 0, task.seed)
     trees_by_criterion: dict[str, list[Tree]] = {}

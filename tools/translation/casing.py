@@ -12,9 +12,9 @@ from hierogram.daemon.text.languages import base_language
 SENTENCE_BREAKS = frozenset(".!?…:;。！？\"'“”‘’«»„(-–—`")
 """A sentence may begin after a token that ends in one of these characters."""
 _MIN_FORM_SHARE = 0.05
-"""A form with a smaller share of a word's uses is ignored as an error."""
+"""Minimum share of a word's uses. A form with a smaller share is ignored as an error."""
 _MIN_CAPITALIZED_SHARE = 0.15
-"""Minimum share of capitalized words in a language that capitalizes nouns: 0.31 in German news, 0.08 in English."""
+"""Minimum share of capitalized words from which nouns are capitalized. German news has 0.31, English 0.08."""
 _NOUN_LANGUAGES = frozenset(("bar", "de", "gsw", "ksh", "lb", "nds", "pdc", "pfl", "stq"))
 _DOTTED_I = frozenset(("az", "crh", "gag", "tr"))
 """Languages in which `i` and `ı` are different letters, each with its own capital."""
@@ -148,7 +148,7 @@ def _capitalizes_nouns(within: Mapping[str, int]) -> bool:
 
 def is_cased(letter: str) -> bool:
     """Check if a letter has a capital and a lowercase form that texts distinguish."""
-    # Georgian capitals are a style of print, and Cherokee is written in capitals alone.
+    # Exclude Georgian, whose capitals are a style of print, and Cherokee, which is written in capitals only.
     cherokee = "\u13a0" <= letter <= "\u13ff" or "\uab70" <= letter <= "\uabbf"
     return letter.lower() != letter.title() and not cherokee and not "\u1c90" <= letter <= "\u1cbf"
 

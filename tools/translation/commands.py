@@ -111,7 +111,7 @@ def translate(
         decoder = Decoder(grammar, options=options)
         _print_notes(decoder)
         writer = _Writer(output_options, sentences, stack)
-        texts = decoder.texts()
+        texts = decoder.text_translator()
         format = output_options.format(texts.default_format)
         side = (texts.translator.texts if format == TOKENS else texts.texts).source
         if sentences == STANDARD and not output_options.html:
@@ -376,9 +376,7 @@ def evaluate(
         _evaluate_translations(files, reference, options, as_json)
         return
     if len(files) != 1 or len(reference) != 1 or options != EvaluationOptions():
-        raise UsageError(
-            f"--of {of} requires exactly one FILE and one --reference: --metrics and --tokenizer are for translations"
-        )
+        raise UsageError(f"--of {of} requires one FILE and one --reference, without --metrics and --tokenizer")
     if of in (LINKS, LINKS_FROM_1):
         _evaluate_links(reference[0], files[0], of == LINKS_FROM_1, as_json)
     else:

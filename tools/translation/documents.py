@@ -84,7 +84,7 @@ _TEXT, _OPEN, _CLOSE, _KEPT, _GIVEN, _BLOCK = range(6)
 
 
 class _Piece(NamedTuple):
-    """Text, a tag with its name, kept markup, words with given translations, or markup between paragraphs."""
+    """Piece of a document: text, a tag, kept markup, words with given translations, or a paragraph boundary."""
 
     kind: int
     written: str

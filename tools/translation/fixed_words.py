@@ -87,7 +87,7 @@ class Glossary:
         self._longest = max(map(len, self._entries), default=0)
         self._small: dict[Words, tuple[Words, ...]] = {}
         for words, choices in self._entries.items():
-            self._small.setdefault(self._lower(words), choices)
+            self._small.setdefault(tuple(map(self._casing.lower, words)), choices)
 
     def tokenized_by(self, texts: TextPipeline) -> "Glossary":
         """Return this glossary with its entries tokenized by a text pipeline."""
@@ -185,10 +185,7 @@ class Glossary:
         for form in (words, (lowercased[0], *words[1:]), lowercased):
             if choices := self._entries.get(form):
                 return choices
-        return self._small.get(self._lower(words), ()) if in_capitals else ()
-
-    def _lower(self, words: Words) -> Words:
-        return tuple(map(self._casing.lower, words))
+        return self._small.get(tuple(map(self._casing.lower, words)), ()) if in_capitals else ()
 
 
 def read_glossary(path: str) -> Glossary:

@@ -224,7 +224,7 @@ def read_grammar(path: str) -> TranslationGrammar:
 class StoreGrammar:
     """Grammar of a store, with counts, filters and features from the export options. Not thread-safe.
 
-    The whole grammar is read at first. Later, rules of new pairs are added. Raises `WrongKindError` if the store's
+    The whole grammar is read initially. Later, rules of new pairs are added. Raises `WrongKindError` if the store's
     rules do not have two sides, `NothingLearnedError` if the store has no rules, and `InputError` if no rules are left
     after filtering.
     """
@@ -262,7 +262,8 @@ class StoreGrammar:
                 default_casing(language) if texts.lower else learn_casing(lines, language)
                 for lines, language in zip((sources, targets), texts.languages or (None, None), strict=True)
             )
-            # Only stores of tokenized text of certain sizes lengthen translations that are too short.
+            # Set a length ratio only for stores of tokenized text of certain sizes. The decoder then lengthens
+            # translations that are too short.
             sentences = [1 + len(_SENTENCE_END.findall(_NO_WORD.sub("", line))) for line in sources]
             letters, target_letters = (len("".join(lines).replace(" ", "")) for lines in (sources, targets))
             lengthens = texts.rules is not None and len(sources) in _LENGTHENED_SIZES

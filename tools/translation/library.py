@@ -67,10 +67,10 @@ class Decoder:
         self._corrected = Corrections(grammar).find if isinstance(grammar, GrammarStore) else None
         if isinstance(grammar, GrammarStore):
             self._follower = GrammarFollower(grammar.store, self._resources)
-            self._now: Callable[[], Translator] = self._follower.refresh
+            self._current: Callable[[], Translator] = self._follower.refresh
         else:
             translator = self._resources.translator(self._resources.grammar(str(grammar)))
-            self._now = lambda: translator
+            self._current = lambda: translator
         self.translator()
 
     @property
@@ -80,7 +80,7 @@ class Decoder:
 
     def translator(self) -> Translator:
         """Return a translator with the current grammar."""
-        return self._now()
+        return self._current()
 
     def pack(self, path: PathLike) -> int:
         """Write the grammar as a packed file, which a `Decoder` maps into memory. Returns the number of rules."""
@@ -88,7 +88,7 @@ class Decoder:
         write_grammar(Path(path), grammar)
         return int(grammar.packed.rules)
 
-    def texts(self) -> TextTranslator:
+    def text_translator(self) -> TextTranslator:
         """Return a translator of text with the current grammar."""
         return TextTranslator(self.translator(), self._corrected)
 
@@ -100,14 +100,14 @@ class Decoder:
         """
         text, alternatives = check_text("text", text), check_integer("best", best, 1) - 1
         markup = self.resources.options.markup
-        return self.texts().translate(text, format=format, alternatives=alternatives, markup=markup)
+        return self.text_translator().translate(text, format=format, alternatives=alternatives, markup=markup)
 
     def translate_all(
         self, texts: Sequence[str], best: int = 1, threads: int = 0, *, format: str | None = None
     ) -> Iterator[TextTranslation]:
         """Yield the translations of texts in their order. `threads` is the number of threads, or 0 for one per core."""
         markup, alternatives = self.resources.options.markup, check_integer("best", best, 1) - 1
-        translate = partial(self.texts().translate, format=format, alternatives=alternatives, markup=markup)
+        translate = partial(self.text_translator().translate, format=format, alternatives=alternatives, markup=markup)
         return in_threads(translate, texts, threads)
 
 

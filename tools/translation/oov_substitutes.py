@@ -19,7 +19,7 @@ from hierogram.tools.translation.casing import NO_CASING, Casing, first_cased
 _MIN_SHARED_LETTERS = 4
 """Minimum sum of the lengths of the common prefix and the common suffix of two words."""
 _AFFIX = 3
-"""Number of letters of the beginnings and endings of words by which known words are indexed."""
+"""Length of the prefixes and suffixes that index the known words."""
 
 
 def _shared_beginning(first: str, second: str) -> int:
@@ -104,7 +104,7 @@ class SubstituteFinder:
         return self._found[folded, noun]
 
     def _similar(self, folded: str, noun: bool) -> list[str]:
-        """Return the most similar known word, if any. A noun or name must only differ in its ending."""
+        """Return the most similar known word, if any. A noun or name may differ only in its ending."""
         if len(folded) < _MIN_SHARED_LETTERS or any(map(str.isdigit, folded)):
             return []
         candidates = {*self._alike.get(f"{folded[:_AFFIX]}-", ()), *self._alike.get(f"-{folded[-_AFFIX:]}", ())}

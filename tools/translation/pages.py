@@ -85,7 +85,7 @@ def translation_routes(page: PageContext, shared: WebTranslation) -> APIRouter:
         return await to_thread.run_sync(page.render, request, "translate", content)
 
     def translated(typed: str) -> dict[str, Any]:
-        translator, position = shared.now()
+        translator, position = shared.newest()
         translation = translator.translate(typed, format="text")
         with page.reader.read() as transaction:
             settings = transaction.settings()
@@ -113,7 +113,7 @@ def translation_routes(page: PageContext, shared: WebTranslation) -> APIRouter:
         from hierogram.tools.evidence.options import EvidenceOptions
         from hierogram.tools.evidence.retrieval import find_evidence
 
-        translator, _ = shared.now()
+        translator, _ = shared.newest()
         words = " ".join(translator.texts.source.tokens(typed[:MAX_TEXT_LENGTH]).split()[:_MAX_WORDS])
         with page.reader.read() as transaction:
             pairs = (

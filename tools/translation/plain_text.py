@@ -59,7 +59,7 @@ class CurrentTranslator:
         self._lock = threading.Lock()
         self._follower: GrammarFollower | None = None
 
-    def now(self) -> "tuple[TextTranslator, int]":
+    def newest(self) -> "tuple[TextTranslator, int]":
         """Return the current translator, and the store position of its grammar."""
         from hierogram.tools.translation.resources import GrammarFollower, load_resources
         from hierogram.tools.translation.text_translator import TextTranslator
@@ -67,7 +67,7 @@ class CurrentTranslator:
         with self._lock:
             if self._follower is None:
                 self._follower = GrammarFollower(self._store, load_resources(self._options))
-        translator, position = self._follower.now()
+        translator, position = self._follower.newest()
         # The first request reads the whole grammar, which must not count toward the deadline of its text.
         restart_deadline()
         return TextTranslator(translator, self._corrections.find), position
@@ -80,9 +80,9 @@ class CurrentTranslator:
 class PlainTranslator:
     """Translator of running text. Thread-safe."""
 
-    def __init__(self, store: Store, now: "Callable[[], TextTranslator]") -> None:
+    def __init__(self, store: Store, newest: "Callable[[], TextTranslator]") -> None:
         self._store = store
-        self._now = now
+        self._newest = newest
         self._words = WordSideCounts(store, _MAX_PAIRS_COUNTED)
 
     def languages(self) -> tuple[str, ...]:
@@ -93,7 +93,7 @@ class PlainTranslator:
         """Translate a text, with up to `alternatives` alternative translations."""
         if not text.strip():
             return PlainTranslation(text, [])
-        translation = self._now().translate(text, format=format, alternatives=alternatives)
+        translation = self._newest().translate(text, format=format, alternatives=alternatives)
         best, *further = dict.fromkeys((translation.text, *translation.texts))
         return PlainTranslation(best, further[:alternatives])
 

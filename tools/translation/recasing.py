@@ -135,7 +135,7 @@ class _Sentence:
         self._cases = [recaser.case_of(unit, self._source_starts.get(i)) for i, unit in enumerate(units)]
         self._copied: dict[int, _Case] = {}
         for i, targets in enumerate(linked):
-            worded = [j for j in targets if j not in protected and _has_letter(words[j])]
+            worded = [j for j in targets if j not in protected and any(map(str.isalpha, words[j]))]
             if self._cases[i] is _Case.UPPER:
                 self._copied |= dict.fromkeys(worded, _Case.UPPER)
             elif self._cases[i] is _Case.CAPITAL and i not in self._source_starts and worded and not self._target.nouns:
@@ -146,7 +146,7 @@ class _Sentence:
         self._never_capitalized = [j for j, word in enumerate(words) if self._target.is_never_capitalized(word)]
 
     def cased(self, j: int, word: str) -> str:
-        if not _has_letter(word):
+        if not any(map(str.isalpha, word)):
             return word
         form = self._mid_sentence(j, word)
         copied = self._copied.get(j)
@@ -227,10 +227,6 @@ class _Sentence:
 def is_word(token: str) -> bool:
     """Check if a token has a letter or a digit."""
     return any(map(str.isalnum, token))
-
-
-def _has_letter(token: str) -> bool:
-    return any(map(str.isalpha, token))
 
 
 def _is_sign(token: str, signs: Collection[str]) -> bool:

@@ -131,7 +131,7 @@ POLL_SECONDS = 0.25
 _PAUSE_FACTOR = 9.0
 """Pause after a full read of the grammar, as a multiple of the reading time."""
 _SHORT_PAUSE_FACTOR = 1.0
-"""The same multiple if the number of pairs with derivations has changed since the read."""
+"""`_PAUSE_FACTOR` if the number of pairs with derivations has changed since the read."""
 _MAX_NEW_PAIRS = 1_000
 """Maximum number of new pairs to add. If more pairs have arrived, the whole grammar is read."""
 
@@ -157,7 +157,7 @@ class GrammarFollower:
         self._next_check = self._pause_until = self._short_pause_until = 0.0
         self._threads: dict[str, threading.Thread] = {}
 
-    def now(self) -> tuple[Translator, int]:
+    def newest(self) -> tuple[Translator, int]:
         """Return the current translator, and the store position of its grammar's last full read."""
         with self._first:
             if self._newest is None:

@@ -91,7 +91,7 @@ def translate_routes(translation: WebTranslation, pool: WorkPool) -> APIRouter:
         from hierogram.daemon.text.texts import IN_REQUESTS, UNCHANGED_TEXT, text_advice
         from hierogram.tools.translation.text_translator import TOKENS, as_plain, wrap_translation
 
-        texts, position = translation.now()
+        texts, position = translation.newest()
         translator = texts.translator
         format = TOKENS if body.tokenized else body.format or texts.default_format
         if body.tokenized:

@@ -237,7 +237,7 @@ def read_rule_file(path: Path, bar: Progress, format: str | None = None) -> tupl
     format_name = format or manifest.get("format") or (format_by_suffix.name if format_by_suffix else None)
     if format_name is None:
         raise InputError(
-            f"{path}: unknown format: use --format, or a suffix among "
+            f"{path}: unknown format: use --format, or one of the suffixes "
             f"{', '.join(FORMATS[name].suffix for name in (*LAYOUTS, *TABLES))}"
         )
     if format_name not in (*LAYOUTS, *TABLES):

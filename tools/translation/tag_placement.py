@@ -41,7 +41,7 @@ def place_tags(
 
 
 def _spans(sources: Sequence[Span], around: Span, linked: Sequence[Sequence[int]], within: Span) -> list[Span]:
-    """Return disjoint target spans of source spans. A target word belongs to the span with most links."""
+    """Return disjoint target spans of source spans. A target word belongs to the span with the most links."""
     votes: dict[int, dict[int, int]] = {}
     for number, (first, last) in enumerate(sources):
         if (first, last) == around and first < last:

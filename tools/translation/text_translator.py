@@ -72,11 +72,10 @@ class TextParagraph(NamedTuple):
 class TextTranslation:
     """Text with its translations `texts`, best first, at least one.
 
-    `translation` contains the tokens, scores, links and rules of all sentences in order. `numbers` contains the index
-    of each text among its candidates, and is empty for a source without words. `paragraphs` belong to the best
-    translation, and are empty if translations are tokens. `divided` is the number of sentences that
-    were too long and were translated in parts. `corrected` is a user's correction of exactly this source, which `texts`
-    does not contain.
+    `translation` contains the tokens, scores, links and rules of all sentences in order. `numbers` are the indices of
+    the texts among the candidates of `translation`, empty for a source without words. `paragraphs` belong to the best
+    translation, and are empty if translations are tokens. `divided` is the number of sentences that were too long and
+    were translated in parts. `corrected` is a user's correction of exactly this source, which is not in `texts`.
     """
 
     source: str

@@ -186,7 +186,7 @@ def _places(side: tuple[Symbol, ...], start: int, spans: list[Span]) -> list[int
 MAX_WORDS = 100
 """Maximum number of words that are decoded at once. Longer sentences are translated in parts."""
 _LOOK_BACK = 3
-"""A long sentence is split after a punctuation mark in the last third of `MAX_WORDS` words, if it has one."""
+"""A long sentence is split after a punctuation mark in the last third of `MAX_WORDS` words, if there is one."""
 _QUEUED_PER_THREAD = 4
 _LENGTH_STEP, _LENGTH_STEPS = 0.25, 5
 """Increase of the weight of target words if a translation is too short, and the maximum number of increases."""

@@ -24,12 +24,12 @@ class WebTranslation:
         self.corrections = Corrections(opened, context.service.withdraw)
         options = context.configuration.section(DecodingOptions).to_translate()
         self.current = CurrentTranslator(opened.store, options, self.corrections)
-        self.translator = PlainTranslator(opened.store, lambda: self.now()[0])
+        self.translator = PlainTranslator(opened.store, lambda: self.newest()[0])
 
-    def now(self) -> "tuple[TextTranslator, int]":
+    def newest(self) -> "tuple[TextTranslator, int]":
         """Return the translator and its store position. Raises `ProblemError` if a resource cannot be read."""
         try:
-            return self.current.now()
+            return self.current.newest()
         except WrongKindError:
             raise
         except InputError as error:

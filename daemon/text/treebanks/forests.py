@@ -89,7 +89,7 @@ class _Builder:
 
 
 def clean_forest(forest: Parse, transformations: Transformations) -> Parse:
-    """Apply `clean_tree` to a forest. Raises `RejectionError`, including for the option `collapse`."""
+    """Apply `clean_tree` to a forest. Raises `RejectionError`, also if `unary` is `collapse`."""
     if transformations.unary == COLLAPSE:
         raise RejectionError(FOREST_OPTION, "unary chains of a packed forest cannot be collapsed (`--unary collapse`)")
     empty = _empty_words(forest)

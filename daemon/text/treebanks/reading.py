@@ -1,6 +1,4 @@
-"""Treebank reader: turns a file into chunks of validated sentences, without access to the store.
-
-Untrusted files can therefore be read in a child process (`read_in_sandbox`), which can be killed.
+"""Treebank reader: turns a file into validated sentences. Needs no store, so that a sandbox can run it.
 
 A tree is on one line, or on several indented lines, as treebanks are printed. A tree begins at a line that begins with
 a bracket. It ends when its brackets are closed, or before the next line that begins with a bracket. An unclosed tree
@@ -146,7 +144,7 @@ class ParsedSentence(NamedTuple):
 
 
 class TreebankFile(NamedTuple):
-    """File (or `-`) of trees and forests, or of n-best lists with `lists`. See `open_lines` for `within`."""
+    """File (or `-`) of trees and forests, or of n-best lists if `lists`. For `within`, see `open_lines`."""
 
     path: str
     lists: bool = False

@@ -82,7 +82,7 @@ KEEP, COLLAPSE = "keep", "collapse"
 
 @dataclass(frozen=True, slots=True)
 class Transformations:
-    """Options of transforming trees. The defaults are common in the parsing literature.
+    """Options for the transformation of trees. The defaults are common in the parsing literature.
 
     `unary` is `keep` to keep unary chains (X over a single X becomes one X), or `collapse` to merge them into joint
     labels (`S+VP`). `root` is the label above every tree. Words seen up to `rare` times become classes of unknown

@@ -67,7 +67,7 @@ def with_words(tree: Tree, words: Iterable[str]) -> Tree:
 def rewrite_tree(
     tree: Tree, rewrite: Callable[[str, list[Node]], list[Node]], words: Iterator[str] | None = None
 ) -> list[Node]:
-    """Rewrite every node bottom-up, given label and rewritten children. `words` replace the words."""
+    """Rewrite every node bottom-up, given label and rewritten children. `words` replace the tree's words."""
     done: list[list[Node]] = [[]]
     stack: list[tuple[Node, bool]] = [(tree, False)]
     while stack:

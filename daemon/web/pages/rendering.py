@@ -194,7 +194,7 @@ class PageContext:
         json_url = build_url(f"{path.rstrip('/') or '/index'}{JSON_SUFFIX}", **dict(request.query_params))
         signed_in = self.sessions.required and self.sessions.is_valid(request.cookies.get(COOKIE))
         html = self._templates.get_template(f"{name}.html").render(
-            content, page_name=name, site=self, json_url=json_url, signed_in=signed_in
+            content, page_name=name, page=self, json_url=json_url, signed_in=signed_in
         )
         # Replace lone surrogates, which a query may contain and UTF-8 cannot encode.
         return HTMLResponse(html.encode("utf-8", "replace"), status, HEADERS)

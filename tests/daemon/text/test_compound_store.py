@@ -158,7 +158,7 @@ def test_a_store_of_compounds_accepts_and_returns_words(in_parts: hg.GrammarStor
     assert unknown
     in_parts.export(tmp_path / "grammar.cdec")
     for decoder in (hg.Decoder(in_parts), hg.Decoder(tmp_path / "grammar.cdec", lm="none")):
-        texts = decoder.texts()
+        texts = decoder.text_translator()
         found = [texts.translate(f"Da ist ein {word.title()} hier.").text for word, _ in unknown]
         assert found == [f"There is a {english} here." for _, english in unknown]
     assert in_parts.verify().problems == []

@@ -34,7 +34,7 @@ def test_a_name_without_a_known_format_is_refused(hierogram: Run, learned_url: s
     (tmp_path / "x.foo.json").unlink()
     (tmp_path / "in").write_text("la\n")
     refused = hierogram("translate", "x.foo", "in")
-    assert (refused.code, "a suffix among .cdec, " in refused.err) == (3, True)
+    assert (refused.code, "one of the suffixes .cdec, " in refused.err) == (3, True)
 
 
 def test_tuning_a_grammar_needs_a_text(hierogram: Run, tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def set_pause_factors(monkeypatch: pytest.MonkeyPatch, times: float) -> None:
 
 def wait_for(follower: GrammarFollower, position: int) -> TranslationGrammar:
     until = time.monotonic() + 60
-    while (newest := follower.now())[1] != position:
+    while (newest := follower.newest())[1] != position:
         assert time.monotonic() < until
         time.sleep(0.01)
     return newest[0].grammar
@@ -73,7 +73,7 @@ def wait_for(follower: GrammarFollower, position: int) -> TranslationGrammar:
 
 def wait_for_word(follower: GrammarFollower, word: str) -> tuple[Translator, int]:
     until = time.monotonic() + 30
-    while word not in (newest := follower.now())[0].grammar.source_numbers:
+    while word not in (newest := follower.newest())[0].grammar.source_numbers:
         assert time.monotonic() < until
         time.sleep(0.01)
     return newest
@@ -85,7 +85,7 @@ def test_a_followed_grammar_equals_a_reloaded_one(
 ) -> None:
     set_pause_factors(monkeypatch, 0.0)
     follower = GrammarFollower(learned, load_resources(TranslateOptions()))
-    assert_same(follower.now()[0].grammar, reload_grammar(learned))
+    assert_same(follower.newest()[0].grammar, reload_grammar(learned))
     add(learned, tmp_path, "zut ||| darn ||| 0-0")
     assert "zut" in wait_for(follower, learned.position()).source_numbers
     add(learned, tmp_path, "zut la maison ||| darn the house ||| 0-0 1-1 2-2")
@@ -103,7 +103,7 @@ def test_rules_of_new_pairs_are_added_at_once_with_their_features(
 ) -> None:
     set_pause_factors(monkeypatch, 1e6)
     follower = GrammarFollower(learned, load_resources(TranslateOptions()))
-    translator, first = follower.now()
+    translator, first = follower.newest()
     before = features_of(translator.grammar)
     add(learned, tmp_path, "zut la maison ||| darn the house ||| 0-0 1-1 2-2")
     add(learned, tmp_path, "la zut ||| the shucks ||| 0-0 1-1")
@@ -134,7 +134,7 @@ def test_an_older_reload_keeps_the_rules_of_newer_pairs(
 ) -> None:
     set_pause_factors(monkeypatch, 0.0)
     follower = GrammarFollower(learned, load_resources(TranslateOptions()))
-    _, first = follower.now()
+    _, first = follower.newest()
     begun, go_on = threading.Event(), threading.Event()
     read = TranslationResources.of_store
 
@@ -149,7 +149,7 @@ def test_an_older_reload_keeps_the_rules_of_newer_pairs(
     until = time.monotonic() + 60
     while not begun.is_set():
         assert time.monotonic() < until
-        follower.now()
+        follower.newest()
     position = learned.position()
     add(learned, tmp_path, "zut ||| darn ||| 0-0")
     assert wait_for_word(follower, "zut")[1] == first
@@ -165,17 +165,17 @@ def test_resampled_pairs_are_loaded_only_after_a_pause(
 ) -> None:
     set_pause_factors(monkeypatch, 1e6)
     follower = GrammarFollower(learned, load_resources(TranslateOptions()))
-    _, first = follower.now()
+    _, first = follower.newest()
     learn(learned, sweeps=1)
     assert learned.position() != first
     until = time.monotonic() + 1
     while time.monotonic() < until:
-        assert follower.now()[1] == first
+        assert follower.newest()[1] == first
         time.sleep(0.05)
     monkeypatch.setattr(resources, "_MAX_NEW_PAIRS", 0)
     add(learned, tmp_path, "zut ||| darn ||| 0-0")
     follower = GrammarFollower(learned, load_resources(TranslateOptions()))
-    assert "zut" in follower.now()[0].grammar.source_numbers
+    assert "zut" in follower.newest()[0].grammar.source_numbers
 
 
 @pytest.mark.database("sqlite")
@@ -184,7 +184,7 @@ def test_changes_that_cannot_be_added_wait_for_the_next_reload(
 ) -> None:
     set_pause_factors(monkeypatch, 0.0)
     follower = GrammarFollower(learned, load_resources(TranslateOptions()))
-    follower.now()
+    follower.newest()
 
     def fails(_self: StoreGrammar) -> bool:
         raise StoreError("the store went away")

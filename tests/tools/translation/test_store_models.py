@@ -109,7 +109,7 @@ def test_a_store_translates_without_a_model_if_none_can_be_built(
 
     monkeypatch.setattr(store_models, "estimate", fail)
     follower = GrammarFollower(learned, load_resources(TranslateOptions()))
-    assert follower.now()[0].translate("la maison").text
+    assert follower.newest()[0].translate("la maison").text
     assert follower.resources.model is None
     assert "of the store: cannot create temporary files" in caplog.text
 

@@ -36,7 +36,7 @@ from hierogram.tools.translation.text_translator import as_plain, wrap_translati
 with open_store(sys.argv[1]) as store:
     for model in (None, sys.argv[3]):
         equipment = load_resources(TranslateOptions(lm=model))
-        translator, _ = GrammarFollower(store, equipment).now()
+        translator, _ = GrammarFollower(store, equipment).newest()
         for line in ("la maison ne vient pas", "<np translation='the house'>la maison</np> xyz", ""):
             for best in (1, 5):
                 found = wrap_translation(line, translator.translate(line, best, markup=True))

@@ -45,7 +45,7 @@ def make_tools(opened: GrammarStore, options: TranslateOptions) -> McpTools:
     """Return the MCP tools for an open store."""
     corrections = Corrections(opened)
     current_translator = CurrentTranslator(opened.store, options, corrections)
-    return McpTools(opened, PlainTranslator(opened.store, lambda: current_translator.now()[0]), corrections)
+    return McpTools(opened, PlainTranslator(opened.store, lambda: current_translator.newest()[0]), corrections)
 
 
 def make_server(tools: McpTools, threads: "Threads", *, may_add: bool) -> "MCPServer":
@@ -100,10 +100,10 @@ def make_server(tools: McpTools, threads: "Threads", *, may_add: bool) -> "MCPSe
         context: Context,
         text: Text,
         alternatives: Annotated[int, Field(ge=0, le=20)] = 0,
-        form: Annotated[Literal["text", "html"], Field(description="Format of the text.")] = "text",
+        format: Annotated[Literal["text", "html"], Field(description="Format of the text.")] = "text",
     ) -> PlainTranslation:
         """Translate a text with the learned rules. Tags, numbers and placeholders are kept."""
-        return await run_tool(threads.translations, context, lambda: tools.translate(text, alternatives, form))
+        return await run_tool(threads.translations, context, lambda: tools.translate(text, alternatives, format))
 
     @server.tool(annotations=reading)
     async def align(context: Context, source: Text, target: Text) -> LinkedWords:

@@ -458,7 +458,7 @@ def _read_sides(rows, source_words, symbols, starts, scopes, terminals):
 
 @njit_inline
 def scope_and_words(symbols, start, end):
-    """Return scope [Hopkins & Langmead 2010] and words of a side, with nonterminals below 0, as `rules.side_scope`."""
+    """Return scope [Hopkins & Langmead 2010] and number of words of a side. Nonterminals are below 0."""
     scope = 0
     words = 0
     after_nonterminal = 1

@@ -110,10 +110,10 @@ def _link(rules: Scratch) -> None:
 
 
 class _RuleBlocks:
-    """Rules of a heuristic grammar as blocks. With a test set, omits rules with source words that it lacks.
+    """Rules of a heuristic grammar as blocks. With a test set, omits rules with other source words.
 
-    Probabilities are relative to all rules. So omitted rules are counted by dummy rules that cannot match: one for each
-    target side of a kept rule, and one for all other omitted rules. `by_scope` counts all rules.
+    Probabilities are relative to all rules. Therefore, omitted rules are counted by dummy rules that cannot match: one
+    for each target side of a kept rule, and one for all other omitted rules. `by_scope` counts all rules.
     """
 
     def __init__(

@@ -147,7 +147,7 @@ class Measure:
         self._bytes += len(self._compressor.compress(lines))
 
     def figures(self, first_rules: int | None = None) -> GrammarFigures:
-        """Return the row of the grammar. Call once. `first_rules` are the rules of the first grammar."""
+        """Return the row of the grammar, once. `first_rules` is the number of rules of the first grammar."""
         rules = int(self._by_scope.sum())
         size = self._bytes + len(self._compressor.flush())
         covered = coverage(self._ngrams, self._covered) if self._ngrams else []

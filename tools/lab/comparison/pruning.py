@@ -153,7 +153,7 @@ def _unpack(row, shape, room):
 
 @njit
 def _hash_part(room, source, target, source_gap, target_gap):
-    """Return the hash of the rule that consists of spans of the current rule, with a nonterminal for the gaps.
+    """Return the hash of the rule that consists of spans of the current rule, with a nonterminal for the gap.
 
     Numbers nonterminals in source order. Returns 0 for too many nonterminals, or a nonterminal on only one side.
     """

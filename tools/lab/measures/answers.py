@@ -143,7 +143,6 @@ class _PagesDaemon:
 
 @contextmanager
 def _serve(store: Store) -> Iterator[http.client.HTTPConnection]:
-    """Serve a store and yield a connection to the server."""
     loop = HttpLoop(cast("Daemon", _PagesDaemon(store)))
     stop = threading.Event()
     thread = threading.Thread(target=loop.run, args=(stop, Heartbeat()))

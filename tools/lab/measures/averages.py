@@ -2,8 +2,8 @@
 
     python -m hierogram.tools.lab.measures.averages corpus.zh corpus.en align.gdfa --pairs 3000
 
-Prints the overlap of grammars of rules with at least half a use: the share of common rules in the rules and uses of
-each grammar, and in all rules (Jaccard).
+Prints the overlap of two grammars that contain the rules with at least half a use: the share of common rules, their
+share of uses, and the Jaccard index.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ _HALF, _MULTIPLIER = np.uint64(32), np.uint64(0x9E3779B97F4A7C15)
 
 
 class Uses(NamedTuple):
-    """Uses of R rules: `keys` uint64[R, n], and `means` or sums over sweeps, float64[R]."""
+    """Uses of R rules: `keys` uint64[R, n], and `means` float64[R], which may be sums of means."""
 
     keys: NDArray[np.uint64]
     means: NDArray[np.float64]

@@ -2,8 +2,8 @@
 
     python -m hierogram.tools.lab.measures.blocks corpus.zh corpus.en align.gdfa -o blocks.png
 
-A corpus consists of adjacent pairs of the bitext. Two chains sample each corpus sequentially, and two chains in blocks
-of one pair, 64 per round, like stores of 1,024 pairs.
+A corpus consists of adjacent pairs of the bitext. Two chains sample each corpus sequentially. Two other chains sample
+it in blocks of one pair, 64 per round, like stores of 1,024 pairs.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ _SAMPLED = 5
 
 
 class ChainMeans(NamedTuple):
-    """Means of a chain: log-likelihood (natural), and the share of all uses float64[R] by rule uint64[R], ascending."""
+    """Means of a chain: natural log-likelihood, and share of all uses, float64[R], by rule, uint64[R], sorted."""
 
     log_likelihood: float
     rules: NDArray[np.uint64]

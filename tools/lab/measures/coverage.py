@@ -84,7 +84,7 @@ def sample(store: Store, seed: int, ages: Sequence[int]) -> Iterator[tuple[RuleD
 
 
 def measure(store: Store, seed: int, ages: Sequence[int]) -> tuple[list[ReportedUses], Uses]:
-    """Return the averages of a chain at each age, and its mean uses over the largest number of sweeps."""
+    """Return a chain's averages at each age (number of sweeps), and its mean uses at the largest age."""
     found, parts = [], []
     for current, shown in sample(store, seed, ages):
         parts.append(Uses(current.keys, current.count.astype(np.float64)))
@@ -100,7 +100,7 @@ def measure(store: Store, seed: int, ages: Sequence[int]) -> tuple[list[Reported
 
 
 def measure_coverage(found: Sequence[ReportedUses], truths: Sequence[Uses]) -> list[Coverage]:
-    """Return the results of each bin. The reported uses of each chain are compared with the means of all others."""
+    """Return the results of each bin. The true uses for a chain are the means of all other chains."""
     total = sum_uses(list(truths))
     counts = [np.zeros((len(found), 5)) for _ in BOUNDS[1:]]
     for k, (one, own) in enumerate(zip(found, truths, strict=True)):

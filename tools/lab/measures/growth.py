@@ -27,7 +27,7 @@ from hierogram.storage.records.pairs import SETTLED
 from hierogram.tools.lab.measures.results import BitextFile, ResultCache, post, run_in_process, serving
 
 _ADDED = 300
-"""Number of pairs that are added to a store after it has learned all others."""
+"""Number of pairs that are added to a store after it has learned all other pairs."""
 _JOINS = 5
 """Number of concatenated pairs per pair of the bitext."""
 _TABLES = {"processor": "Processor time in seconds", "clock": "Time in seconds", "peak": "Peak memory in MB"}
@@ -106,7 +106,7 @@ def measure_store(folder: Path, size: int, sweeps: int, cache: ResultCache) -> I
 
 
 def measure_lag(folder: Path, size: int) -> list[float]:
-    """Post pairs to a daemon at random moments. Returns the seconds until each pair has burned in."""
+    """Post pairs to a daemon at random moments. Returns the seconds until each pair is settled."""
     draw = random.Random(1)
     sides = ((folder / f"{size}.added.{suffix}").read_text(encoding="utf-8").splitlines() for suffix in "fe")
     seconds = []

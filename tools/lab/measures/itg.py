@@ -18,7 +18,7 @@ _LONGEST = 40
 _SLICES = (*((SLICE, shape) for shape in (0.10, 0.15, 0.25)), (FLAT, 0.15))
 """Slice samplers with their parameter a."""
 _BURN_IN, _SWEEPS = 5, 5
-_WHOLE = 500
+_EXHAUSTIVE_PAIRS = 500
 """Number of evenly spaced pairs for the exhaustive sampler."""
 _WIDTHS = ((1, 10), (11, 20), (21, 30), (31, 40))
 
@@ -35,12 +35,12 @@ def _read(corpus: Corpus) -> ItgBatch:
 
 
 def measure_itg(corpus: Corpus) -> Figures:
-    """Measure pairs per second of processor time after burn-in, by sampler and a."""
+    """Measure pairs per second of processor time after burn-in, by sampler and slice parameter a."""
     batch = _read(corpus)
     model1 = train_model1(batch)
     lengths = np.maximum(np.diff(batch.source_offset), np.diff(batch.target_offset))
     figures: Figures = {"pairs": batch.size, "words": len(batch.source) + len(batch.target)}
-    sample = np.linspace(0, batch.size - 1, min(_WHOLE, batch.size)).astype(np.int64)
+    sample = np.linspace(0, batch.size - 1, min(_EXHAUSTIVE_PAIRS, batch.size)).astype(np.int64)
     for method, shape in (*_SLICES, (GIBBS, 1.0), (EXHAUSTIVE, 1.0)):
         kernel = build(batch, ItgSettings(slice_shape=shape), method, model1)
         state = kernel.init(corpus.seed)

@@ -51,11 +51,11 @@ class Corpus:
 
     @property
     def paths(self) -> list[str]:
-        """The three files."""
+        """Paths of source, target and alignment."""
         return [self.source, self.target, self.alignment]
 
     def files(self, folder: Path) -> list[str]:
-        """Return the three files. If `pairs` is set, returns copies with the first pairs, written to the folder."""
+        """Return the three paths, or paths of copies of the first `pairs` pairs, written to the folder."""
         if self.pairs is None:
             return self.paths
         paths = []
@@ -140,7 +140,7 @@ def time_call(work: Callable[[], Value], clock: Callable[[], float] = time.perf_
 
 
 class ResultCache:
-    """Cache of named results in a JSON file, with which an interrupted run can continue."""
+    """Cache of named results in a JSON file, so that an interrupted run can continue."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -150,7 +150,7 @@ class ResultCache:
         return name in self._values
 
     def find(self, name: str, make: Callable[[], Value], made: Path | None = None) -> Value:
-        """Return the cached result if the file `made` exists. Otherwise, compute it with `make` and cache it."""
+        """Return the cached result. If it or the file `made` is missing, compute it with `make` and cache it."""
         if name not in self._values or (made is not None and not made.exists()):
             self._values[name] = make()
             _write_json(self._path, self._values)

@@ -90,7 +90,7 @@ def _renamed(text: str, copy: int) -> str:
 
 
 def _pairs(corpus: Corpus, first: int, last: int) -> NewPairs:
-    """Return pairs first..last of the corpus followed by renamed copies of the corpus."""
+    """Return pairs `first` to `last` - 1 of a sequence: the corpus, then renamed copies of it."""
     rows = read_rows(corpus)
     numbers = range(first, last)
     chosen = [rows[number % len(rows)] for number in numbers]

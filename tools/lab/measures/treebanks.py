@@ -88,7 +88,7 @@ def parse_fragments(chain: TreeChain) -> list[tuple[Tree, float]]:
 
 
 def to_context_free(grammar: TreeGrammar) -> TreeGrammar:
-    """Return the grammar of the productions of all fragments."""
+    """Return the context-free grammar of all productions in the fragments."""
     return TreeGrammar(
         [
             (Tree(label, tuple(child if lexical else Tree(child) for child in right)), count)

@@ -226,7 +226,7 @@ def _pruning(data: Inputs, output: str) -> Iterator[Finding]:
     ratios = [mean("exact edges", large) / mean("mask edges", large) for large in (True, False)]
     yield above(f"{where} b", "a mask saves more of longer pairs", *ratios)
     growth = [mean(column, True) - mean(column, False) for column in ("one mask", "half the work")]
-    yield above(f"{where} c", "the error of one mask grows more than that at half the work", *growth)
+    yield above(f"{where} c", "the error of one mask grows more than the error at half the work", *growth)
     _, _, below = output.partition("every pair: share of work")
     cells = [line.split("\t") for line in below.partition("masks of every pair")[0].splitlines()[1:]]
     column_values = [
@@ -252,7 +252,7 @@ def _soft_counts(data: Inputs, output: str) -> Iterator[Finding]:
     }
     exact, masks = likelihoods["exact"], likelihoods["16 masks"]
     gained = (masks[-1] - masks[0]) / (exact[-1] - exact[0])
-    yield Finding("[BPK09] §3.3", "soft counts learn what exact ones do", gained > 0.9, f"{gained:.0%} of the gain")
+    yield Finding("[BPK09] §3.3", "soft counts learn like exact counts", gained > 0.9, f"{gained:.0%} of the gain")
 
 
 def _bitext(data: Inputs, *options: str) -> list[str]:

@@ -50,7 +50,7 @@ _JUNK = ("http", ":", "/", "|", "&nbsp;", "<br", "/>", "#", "%", "www", "==", "Â
 
 
 class Planted(NamedTuple):
-    """N pairs as words. `kind` int64[N] is the corruption of each pair, an index of `KINDS`, or -1 for intact pairs."""
+    """N pairs of word lists. `kind` int64[N] is each pair's corruption, an index of `KINDS`, or -1 if intact."""
 
     source: list[list[str]]
     target: list[list[str]]
@@ -58,7 +58,7 @@ class Planted(NamedTuple):
 
 
 def area(doubt: NDArray[np.float64], corrupted: NDArray[np.bool_]) -> float:
-    """Return the probability that a corrupted pair is more doubtful than an intact pair. Ties count half."""
+    """Return the area under the ROC curve: P(a corrupted pair is more doubtful than an intact pair)."""
     order = np.unique(doubt, return_inverse=True)[1]
     of_corrupted = np.bincount(order[corrupted], minlength=order.max() + 1)
     intact = np.bincount(order[~corrupted], minlength=order.max() + 1)
@@ -174,7 +174,7 @@ def score_doubts(url: str, number: int) -> dict[str, NDArray[np.float64]]:
 
 
 def areas(doubts: dict[str, NDArray[np.float64]], kind: NDArray[np.int64]) -> dict[str, list[float]]:
-    """Return the area of each score by kind of corruption, and for all kinds except the last two."""
+    """Return the ROC area of each score, by kind of corruption and for all kinds except the last two."""
     area_by_kind = {}
     last = KINDS.index(NEGATED)
     corrupted = [(way, kind == number) for number, way in enumerate(KINDS)]
@@ -189,7 +189,7 @@ def main(
     source: Annotated[str, typer.Argument(metavar="SRC", help="Source sentences, one per line.")],
     target: Annotated[str, typer.Argument(metavar="TGT", help="Their translations, one per line.")],
     other: Annotated[str | None, typer.Option(help="Sentences of another language.")] = None,
-    pairs: Annotated[int, typer.Option(min=100, help="Number of pairs from which corrupted ones are drawn.")] = 5_000,
+    pairs: Annotated[int, typer.Option(min=100, help="Number of pairs from which corrupted pairs are drawn.")] = 5_000,
     each: Annotated[int, typer.Option(min=1, help="Number of corrupted pairs of each kind.")] = 70,
     seed: Annotated[int, typer.Option(help="Seed of the selection and corruption.")] = 1,
 ) -> None:

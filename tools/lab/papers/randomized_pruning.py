@@ -114,14 +114,15 @@ class PrunedPair(NamedTuple):
     half_seconds: float
     masks: int
     steps: int
-    # Error of one mask, and of the mean of these masks.
+    # Error of one mask, and of the mean of the masks until half of the work.
     one: float
     half: float
     # float64[budgets]: error of the masks within each budget; NaN if one mask exceeds the budget.
     by_budget: NDArray[np.float64]
     # float64[counts, 2]: work and error by number of masks.
     by_count: NDArray[np.float64]
-    # float64[ratios, 3], by ratio of tic-tac-toe pruning: share of the whole work, error, error of masks at this work.
+    # float64[ratios, 3], by ratio of tic-tac-toe pruning: its share of the whole work, its error, and the error of
+    # masks with the same work.
     tictactoe: NDArray[np.float64]
 
 
@@ -220,7 +221,7 @@ class Saving(NamedTuple):
     pairs: int
     exact_edges: float
     mask_edges: float
-    # Median ratio of the edges of the whole chart and of a mask.
+    # Median ratio of whole-chart edges to mask edges.
     median: float
     mask_seconds: float
     # Share of the shorter side's words that have a variable.

@@ -60,8 +60,8 @@ def make_setups(threads: int, max_sweeps: int) -> dict[str, SamplerSetup]:
 def table(points: Sequence[Point], counted_from: Mapping[str, int]) -> str:
     """Return a Markdown table: sweeps and time until each setup reaches the goal, and its final log-likelihood.
 
-    `counted_from` is by label. The final log-likelihood is the mean over the last quarter of the sweeps, with its
-    standard deviation over chains.
+    `counted_from` maps labels of setups to `SamplerSetup.counted_from`. The final log-likelihood is the mean over the
+    last quarter of the sweeps, with its standard deviation over chains.
     """
     curves = group_curves(points)
     last = min(_PAPER_SWEEPS, curves[PAPER].shape[1] - 1)

@@ -182,7 +182,7 @@ def start_chain(bitext: SampledBitext, chain: ItgVariant, seed: int) -> tuple[It
     kernel = build(bitext.of_words if chain.words else bitext.batch, settings, method, bitext.model1)
     state = kernel.init(seed, chain.start, bitext.links if chain.start == LINKS else None)
     if chain.words:
-        # Words must have the probabilities of one-word phrases under the model with phrases.
+        # Use the word probabilities of the model with phrases, so that ln P is comparable.
         base = make_base(bitext.batch, bitext.model1, settings)
         of_words = base._replace(lexical=base.lexical[: len(bitext.of_words.type_source)].copy())
         state = kernel.resume(state.derivations, of_words)
@@ -285,7 +285,7 @@ def main(
 
 
 def _sample_all(bitext: SampledBitext, options: SliceOptions) -> tuple[list[Run], dict[str, Path]]:
-    """Run all chains. Returns the runs, and by chain name the links file of the first seed."""
+    """Run all chains. Returns the runs, and the links files of the first seed by chain name."""
     cache = ResultCache(options.work / "found.json")
     # Sample a pair of one word first, so that times exclude compilation.
     tiny = replace(bitext, batch=make_batch(*(np.zeros(1, np.int32), np.array([0, 1])) * 2))

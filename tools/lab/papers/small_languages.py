@@ -3,7 +3,7 @@
     python -m hierogram.tools.lab.papers.small_languages bible-nt --languages sw,wo --train 1000 --work small
 
 The folder contains files `nt.CODE` with one verse per line: `BOOK.CHAPTER.VERSE`, a tab, and raw text. Training verses
-are from all books except the translated book. Weights are the default weights, and the language model is of the
+are from all books except the translated book. Weights are the default weights, and the language model is built from the
 training verses. Each cell of the table is measured in a separate process. The same command continues an interrupted
 run.
 """
@@ -182,7 +182,7 @@ class _LearnedStore:
         text, model = self._folder / "target", self._folder / "target.lm"
         write_lines(text, self._targets)
         hg.lm(text, model, store=self._store, order=_ORDER)
-        return hg.Decoder(self._store, lm=model).texts()
+        return hg.Decoder(self._store, lm=model).text_translator()
 
     def tokens(self, sources: Iterable[str]) -> list[str]:
         """Return the source texts as words separated by spaces."""
@@ -253,7 +253,7 @@ def draft(folder: Path, cell: Cell, options: SmallOptions) -> Figures:
 
 
 def saved_share(lines: Sequence[str], references: Sequence[str]) -> float:
-    """Return the share of the references' characters that are not edits of the translations."""
+    """Return the saved share of typing: 1 minus the edits per reference character."""
     pairs = zip(lines, references, strict=True)
     edits = sum(min(edit_distance(line, reference), len(reference)) for line, reference in pairs)
     return 1 - edits / max(sum(map(len, references)), 1)

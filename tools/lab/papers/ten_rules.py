@@ -68,7 +68,7 @@ def main(
         counts = learn_fragments(seed, sweeps)
         exact += set(counts) == RULES
         print(f"seed {seed}: {plural(len(set(counts) & RULES), 'rule')} of 10, {len(set(counts) - RULES)} others")
-    print(f"{exact} of {plural(seeds, 'seed')} end in exactly the ten rules; the last one:")
+    print(f"{exact} of {plural(seeds, 'seed')} end in exactly the ten rules; rules of the last seed:")
     for fragment, uses in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         print(uses, fragment, "" if fragment in RULES else "(not of the grammar)", sep="\t")
 

@@ -175,7 +175,8 @@ def split(files: Sequence[str], folder: Path, *, tuning: int, test: int, longest
     tuned = _spaced([source for source in suited if source not in chosen], tuning)
     if len(tested) < test or len(tuned) < tuning:
         raise InputError(
-            f"{files[0]}: only {len(several):,} and {len(suited):,} sentences can be held out: hold out fewer"
+            f"{files[0]}: only {len(suited):,} sentences can be held out, {len(several):,} of them as test sentences: "
+            "hold out fewer"
         )
     chosen.update(tuned)
     remaining = [number for number, line in enumerate(columns[0]) if line not in chosen]

@@ -154,7 +154,7 @@ class KneserNey:
         self._run(f"DROP TABLE listed{n}")
 
     def number(self, n: int) -> int:
-        """Return the number of n-grams that occur in the text."""
+        """Return the number of distinct n-grams of order `n`."""
         return int(self._row(f"SELECT count(*) FROM counts{n}")[0])
 
     def _row(self, query: str) -> tuple[int, ...]:
@@ -172,7 +172,7 @@ def _columns(n: int) -> str:
 
 
 _WORDS_PER_READ = 1 << 20
-"""Number of word numbers read at once. It exceeds the words of the longest line, so every block contains an END."""
+"""Number of words read at once. It exceeds the length of the longest line, so every block contains an END."""
 _BEGINNING_BYTES = 1 << 16
 """Number of bytes that are kept from the beginning of a text."""
 

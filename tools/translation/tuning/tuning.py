@@ -95,14 +95,14 @@ def sentence_bleu(statistics: NDArray[np.float64]) -> NDArray[np.float64]:
 
 _LENGTH_HALVINGS = 30
 _MAX_CHANGE = 0.5
-"""Maximum change of the weight, as a share of the largest weight. The n-best lists are reliable only nearby."""
+"""Maximum change of the weight of words, relative to the largest weight. N-best lists are reliable only nearby."""
 
 Ranked = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 """Candidates of one sentence: scores, lengths, and lengths of the closest reference, float64[k] each."""
 
 
 def length_ratio(lists: Sequence[Ranked], change: float) -> float:
-    """Return the length ratio of the best candidates to their references after a weight `change`."""
+    """Return the length ratio of best candidates to references after a `change` of the weight of words."""
     words = references = 0.0
     for scores, lengths, closest in lists:
         best = int(np.argmax(scores + change * lengths))
@@ -171,8 +171,8 @@ def rescale_weights(
     """Return the trained weights, scaled down to the margins and size of the last weights.
 
     Margins are the root mean square of w · x over the pairs x, `differences` float64[n, F]. Size is the sum of absolute
-    weights. It is limited because a feature that hardly varies in the pairs may get a huge weight, although it varies
-    in other translations. A feature that was not trained (0) keeps its last weight.
+    weights. Size is limited because a feature that hardly varies in the pairs may get a huge weight, although it
+    varies in other translations. A feature that was not trained (0) keeps its last weight.
     """
     is_trained = trained != 0
     new, wide = np.linalg.norm(differences @ trained), np.linalg.norm(differences @ last)
@@ -186,13 +186,13 @@ def rescale_weights(
 _MIN_CHANGE = 0.01
 """Minimum change of weights that counts, as a share of the largest weight that changes."""
 _SHARES = (0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
-"""Interpolation shares of the trained weights that are tried."""
+"""Tried shares of the trained weights in the interpolation with the best weights."""
 _MAX_STARTS = 3
 """Maximum number of starts from the starting weights. Tuning restarts if rounds find few new candidates."""
 _MAX_CHANGED_SHARE = 0.25
 """Maximum share of sentences whose translation the first step may change."""
 _GROWTH, _SHRINKAGE, _MIN_CHANGED_SHARE = 1.5, 0.5, 0.02
-"""Factors of this share after a round with and without improvement, and its minimum."""
+"""Factors of the share of changed sentences after rounds with and without improvement, and its minimum."""
 _MAX_LOST = 2.0
 """Maximum loss of BLEU points in a round against the start. A round with a larger loss stops."""
 _MIN_NEW_CANDIDATES = 0.5
@@ -313,7 +313,7 @@ def step(
     best candidate of a larger share of the sentences than `max_changed`. Then the weight of `words` is fitted.
 
     If no step changes a candidate, which happens with few sentences, decoding would repeat itself. Then the longer step
-    that changes fewest sentences is chosen, if its best candidates are better.
+    that changes the fewest sentences is chosen, if its best candidates are better.
     """
     before = lists.first(best)
     length = options.length if words is not None else 0.0

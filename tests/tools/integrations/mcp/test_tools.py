@@ -56,6 +56,7 @@ async def round_trip(client: Client) -> None:
     assert ("verte = green" in evidence, len(evidence) <= 60) == (True, True)
     assert await ask(client, "evidence", sentence="L'eau") == "<corpus>\nl'eau\n\tthe water\n</corpus>"
     assert (await ask(client, "translate", text="La maison"))["text"] == "The house"
+    assert (await ask(client, "translate", text="<b>La maison</b>", format="html"))["text"] == "<b>The house</b>"
     linked = await ask(client, "align", source="La maison", target="The house")
     assert (linked["source"], [link[:2] for link in linked["links"]]) == (["la", "maison"], [[0, 0], [1, 1]])
     [term] = await ask(client, "terms", containing="porte")

@@ -43,7 +43,7 @@ def main(
     source: SourceFile,
     target: TargetFile,
     links: LinksFile,
-    every: Annotated[int, typer.Option(min=1, help="Use every N-th of these pairs.")] = 1,
+    every: Annotated[int, typer.Option(min=1, help="Use every N-th pair.")] = 1,
     seed: Annotated[int, typer.Option(help="Seed.")] = 1,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="JSON file of results.")] = Path(
         "pass.json"

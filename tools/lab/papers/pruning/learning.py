@@ -1,4 +1,4 @@
-"""Learn grammars by expectation maximization, with exact or with soft counts [BPK09 §3.3]; docs/model.md, 8.
+"""Learn grammars by expectation maximization, with exact or with soft counts [BPK09 §3.3].
 
     hierogram align corpus.zh corpus.en --symmetrize union --score -o links
     python -m hierogram.tools.lab.papers.pruning.learning corpus.zh corpus.en links
@@ -85,7 +85,7 @@ class ItgPairs(NamedTuple):
 
 
 class LearnableItg:
-    """ITG: probabilities float64 of the five kinds of rules, and of word pairs by type, source words, target words."""
+    """ITG: probabilities float64 of the five kinds of rules, of types of word pairs, and of words of each side."""
 
     def __init__(
         self,

@@ -58,8 +58,8 @@ def itg_edges(source: int, target: int) -> int:
     def spans(words: int) -> int:
         return (words + 1) * (words + 2) // 2
 
-    # Subtract splits with a part that is empty on both sides: one per pair of spans for the left part, and for the
-    # right part. Add splits with two empty parts again, because they are subtracted twice.
+    # Subtract splits in which the left part is empty on both sides, one per pair of spans, and likewise the right
+    # part. Add splits with two empty parts again, because they are subtracted twice.
     separate = splits(source) * splits(target) - 2 * spans(source) * spans(target) + (source + 1) * (target + 1)
     return 2 * separate + source * target + source * (target + 1) + (source + 1) * target
 
