@@ -1,1 +1,1 @@
-"""Numerics only: forests, rules, rule models and samplers; no SQL, files, clock or logging."""
+"""Forests, rules, rule models and samplers. Only numerics, without SQL, files, clock or logging."""

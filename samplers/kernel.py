@@ -4,7 +4,7 @@
     state = kernel.init(key)
     state, info = kernel.step(key, state, plan)
 
-The state holds the rule table and all sampled values; the kernel holds batch, model and scratch memory.
+The state has the rule table and all sampled values. The kernel has the batch, the model and scratch memory.
 """
 
 from collections.abc import Callable

@@ -15,10 +15,7 @@ MAX_WORDS = 2**15 - 1
 
 
 class Side(NamedTuple):
-    """Sentences of one language.
-
-    `words` int32[N] are numbers of words in `vocabulary`. Sentence k is `words[offset[k] : offset[k + 1]]`.
-    """
+    """Sentences of one language. Sentence k is `words[offset[k] : offset[k + 1]]`, numbers in `vocabulary`."""
 
     words: NDArray[np.int32]
     offset: NDArray[np.int64]
@@ -95,7 +92,7 @@ def stem_side(side: Side) -> Side:
     numbers = numbering()
     stem_of_word = np.array([numbers[word[:STEM]] for word in side.vocabulary], np.int32)
     words = np.empty_like(side.words)
-    # numpy copies indices to 64 bits, so look up a part at a time to save memory.
+    # numpy copies indices to 64 bits, so save memory by looking up a part of the words at a time.
     for first in range(0, len(words), _WORDS_AT_ONCE):
         part = slice(first, first + _WORDS_AT_ONCE)
         words[part] = stem_of_word[side.words[part]]
@@ -111,10 +108,7 @@ class Direction(NamedTuple):
 
 
 def make_direction(emitted: Side, conditioning: Side) -> Direction:
-    """Return the direction from `conditioning` to `emitted`.
-
-    Raises `AlignmentInputError` if the sides differ in number of sentences.
-    """
+    """Return the direction from `conditioning` to `emitted`. Raises `AlignmentInputError` if sizes differ."""
     if len(emitted.offset) != len(conditioning.offset):
         raise AlignmentInputError(
             f"one side has {len(emitted.offset) - 1:,} lines, the other {len(conditioning.offset) - 1:,}: sentences "

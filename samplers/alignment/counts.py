@@ -34,9 +34,9 @@ class WordPairs(NamedTuple):
 
     # ROW[capacity]: hash table with open addressing. The capacity is a power of two.
     rows: NDArray[np.void]
-    # int64[2]: see `TAKEN`.
+    # int64[2]: number of used rows, and 64 - log2 of the capacity.
     registers: NDArray[np.int64]
-    # uint8[capacity]: Bloom filter. Byte r has the `_filter_bit` of each pair whose search starts at row r.
+    # uint8[capacity]: Bloom filter. Byte r has the filter bits of all pairs whose search starts at row r.
     filter_bytes: NDArray[np.uint8]
 
 
@@ -174,7 +174,7 @@ def conditioning_mass(conditioning, conditioning_word):
 def known_weight(pairs, key):
     """Return the number of links of the word pair plus its prior, or 0 if it has no row."""
     row = pairs.rows[find_pair(pairs.rows, pairs.registers[SHIFT], key)]
-    # The row is free if the pair has no row. Multiply by the comparison, which needs no branch.
+    # If the pair has no row, this row is free and its key differs. Multiply by the comparison to avoid a branch.
     return np.float64(row["key"] == key) * (row["count"] + np.float64(row["prior"]))
 
 
@@ -217,7 +217,7 @@ def larger_pairs(pairs: WordPairs, extra: int = 0) -> WordPairs:
 
 
 def smaller_pairs(pairs: WordPairs) -> WordPairs:
-    """Return a smaller copy if less than 1/8 of the rows are used, otherwise the table."""
+    """Return a smaller copy if less than 1/8 of the rows are used, otherwise `pairs`."""
     taken = int(pairs.registers[TAKEN])
     return _resized(pairs, 2 * taken) if len(pairs.rows) > _SMALLEST and 8 * taken < len(pairs.rows) else pairs
 

@@ -20,36 +20,37 @@ WHOLE = 65520
 """Integer that stands for probability 1: divisible by 1 to 10, so shares of few samples are exact."""
 _MAX_ENTRIES = 8_000_000
 _MIN_SLOTS, _MAX_SLOTS = 2, 8
-"""Limits of entries per emitted word. Larger corpora need fewer entries, since their posteriors are sharper."""
+"""Range of the number of entries per emitted word. Larger corpora need fewer, since their posteriors are sharper."""
 _NEGLIGIBLE = 0.001
 """If a pair has too many entries, probabilities below this are dropped first."""
 LIKELY = 0.5
 """Decoding threshold of one-to-one links: links above it share no word."""
 LIKELY_IN_MEAN = 0.35
-"""Decoding threshold of mean posteriors: half of an F-score of 0.7 [Lewis 1995]."""
+"""Decoding threshold of mean posteriors. The best threshold for an F-score of 0.7 is half of it [Lewis 1995]."""
 LIKELY_BESIDE = 0.2
-"""Decoding threshold of a link that is next to a decoded link and has an unlinked word."""
+"""Lower decoding threshold of mean posteriors for links of unlinked words next to a decoded link."""
 BESIDE = 0.8
-"""Ratio of the threshold next to a decoded link to the threshold that maximizes the F-score."""
+"""Ratio of `Thresholds.beside` to `Thresholds.likely`, if `likely` maximizes the expected F-score."""
 _STEPS = 1000
 """Number of thresholds among which the expected F-score is maximized."""
 _MIN_LIKELY = 0.1
 
 
 class Marginals(NamedTuple):
-    """Mean posteriors of links over samples, linear. Only the largest of each pair are stored.
+    """Mean posteriors of links over samples, linear. Only the largest posteriors of each pair are stored.
 
-    `cells` is scratch memory for one pair. An emitted word has a row: the probability that the word is unlinked or
-    collocated, then the probability of each conditioning position.
+    `cells` is scratch memory for the posteriors of one pair. Each emitted word has a row: the probability that the word
+    is unlinked or collocated, then the probability of a link to each conditioning position.
     """
 
-    # uint32[slots * N]: the entries of a pair begin at `slots` times its first emitted position, and end at the first
-    # 0. The high half of an entry is the distance from the previous cell. The low half is the probability * WHOLE.
+    # uint32[slots * N]: posteriors. The entries of a pair begin at `slots` times its first emitted position, and end
+    # before the first 0. The high half of an entry is the distance from the previous entry's cell in `cells`. The low
+    # half is the probability * WHOLE.
     entries: NDArray[np.uint32]
     # int64[1]: number of samples.
     samples: NDArray[np.int64]
     cells: NDArray[np.float32]
-    # Scratch memory: cells to store.
+    # int32[cells]: scratch memory for the indices of cells to store.
     kept: NDArray[np.int32]
     slots: int
 
@@ -72,7 +73,7 @@ def empty_marginals(sides: Sides) -> Marginals:
 
 @njit
 def load_pair(emitted_offset, conditioning_offset, pair, factor, marginals):
-    """Set `cells` to the mean probabilities of a pair times `factor`."""
+    """Set `cells` to the mean posteriors of a pair times `factor`."""
     start, stop = emitted_offset[pair], emitted_offset[pair + 1]
     for k in range((stop - start) * (conditioning_offset[pair + 1] - conditioning_offset[pair] + 1)):
         marginals.cells[k] = CELL(0.0)
@@ -88,13 +89,13 @@ def load_pair(emitted_offset, conditioning_offset, pair, factor, marginals):
 
 @njit_inline
 def load_sums(sides, pair, marginals):
-    """Set `cells` to the sums of a pair over all samples."""
+    """Set `cells` to the sums of a pair's posteriors over all samples."""
     load_pair(sides.emitted_offset, sides.conditioning_offset, pair, np.float64(marginals.samples[0]), marginals)
 
 
 @njit
 def store_sums(sides, pair, samples, marginals):
-    """Store `cells`, sums over `samples`, as means. If they do not fit, store only the largest."""
+    """Divide the sums in `cells` by `samples`, and store the means, or only the largest if not all fit."""
     start, stop = sides.emitted_offset[pair], sides.emitted_offset[pair + 1]
     size = (stop - start) * (sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair] + 1)
     first, end = marginals.slots * start, marginals.slots * stop
@@ -148,7 +149,7 @@ def add_sample(marginals, row, i):
 
 @njit_inline
 def add_conditional(marginals, row, scratch, number):
-    """Add the conditional distribution of a link, which has less variance than the draw (Rao-Blackwell)."""
+    """Add the conditional distribution of a link, which has less variance than the drawn link (Rao-Blackwell)."""
     total = scratch.weight[number - 1]
     below = 0.0
     for k in range(number):
@@ -189,7 +190,7 @@ def _decode(sides, marginals, by_half, links, posterior):
 
 
 def decode(sides: Sides, marginals: Marginals, by_half: bool = False) -> DirectionLinks:
-    """Return the most probable link of each word. With `by_half`, a word is only unlinked by a posterior above 1/2."""
+    """Return the most probable link of each word. `by_half`: a word is unlinked only with a probability above 1/2."""
     links = np.zeros(len(sides.emitted), np.int16)
     posterior = np.zeros(len(links), np.float32)
     _decode(sides, marginals, by_half, links, posterior)
@@ -269,7 +270,7 @@ def _sum_by_mean(source_offset, target_offset, forward, backward, number, total)
 
 
 def expected_thresholds(source: Side, target: Side, marginals: Sequence[Marginals]) -> Thresholds:
-    """Return thresholds that maximize the expected F-score, taking mean posteriors as probabilities."""
+    """Return thresholds that maximize the expected F-score, with mean posteriors as probabilities of links."""
     number, total = np.zeros(_STEPS, np.int64), np.zeros(_STEPS)
     _sum_by_mean(source.offset, target.offset, marginals[0], marginals[1], number, total)
     min_step = round(_MIN_LIKELY * _STEPS)
@@ -305,7 +306,7 @@ def _decode_mean(source_offset, target_offset, forward, backward, likely, beside
 
 
 def decode_mean(source: Side, target: Side, marginals: Sequence[Marginals], thresholds: Thresholds = FIXED) -> LinkList:
-    """Decode links with a likely mean posterior, then less likely links next to them for unlinked words."""
+    """Decode links with a mean posterior above `likely`, and adjacent links of unlinked words above `beside`."""
     # The posteriors of a word sum to at most 1 in each direction, up to rounding. This bounds the number of links.
     max_links = int((len(source.words) + len(target.words)) / (1.9 * thresholds.beside)) + 1
     output = LinkList(
@@ -324,7 +325,7 @@ def join_directions(
     target: Side,
     thresholds: Thresholds | None = None,
 ) -> LinkList:
-    """Combine both directions. Default `thresholds` of `EXPECTED` maximize the expected F-score."""
+    """Combine both directions. `thresholds` apply to `EXPECTED` and by default maximize the expected F-score."""
     if symmetrization == EXPECTED:
         return decode_mean(source, target, marginals, thresholds or expected_thresholds(source, target, marginals))
     if symmetrization == POSTERIOR:
@@ -333,23 +334,23 @@ def join_directions(
 
 
 class LinkSamples(NamedTuple):
-    """Numbers of samples with a link, for each cell (source, target) of each pair, in row-major order."""
+    """Number of samples with each link, for the C cells (source, target) of all pairs in row-major order."""
 
-    # float32[C]: sampled links.
+    # float32[C]: number of samples in which the words are linked.
     links: NDArray[np.float32]
-    # float32[C]: links of unlinked words, inferred from their neighbors.
+    # float32[C]: number of samples with a link that is inferred for an unlinked word from its neighbors.
     implied: NDArray[np.float32]
     samples: int
 
     def joined(self, other: "LinkSamples") -> "LinkSamples":
-        """Return the sum of the samples of both chains."""
+        """Add the samples of another chain."""
         return LinkSamples(self.links + other.links, self.implied + other.implied, self.samples + other.samples)
 
 
 def decode_links(
     samples: LinkSamples, source: Side, target: Side, *, implied: bool
 ) -> tuple[LinkList, NDArray[np.float32]]:
-    """Return likely links and their posteriors, float32[L]. With `implied`, include `samples.implied`."""
+    """Return links with posteriors above 1/2, and these posteriors, float32[L]. `implied`: add `samples.implied`."""
     posterior = samples.links + samples.implied if implied else samples.links
     posterior = posterior / np.float32(max(samples.samples, 1))
     heights, widths = np.diff(source.offset), np.diff(target.offset)
@@ -362,7 +363,7 @@ def decode_links(
 
 
 def link_posteriors(samples: LinkSamples, links: LinkList, source: Side, target: Side) -> NDArray[np.float32]:
-    """Return the posteriors of links, float32[L], including implied links."""
+    """Return the posteriors of `links`, float32[L]. They include `samples.implied`."""
     widths = np.diff(target.offset)
     cell_offset = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.diff(source.offset) * widths)])
     pairs = np.repeat(np.arange(len(widths)), np.diff(links.offset))

@@ -109,11 +109,7 @@ def _random_links(sides, seed, unlinked, links):
 def model1_links(
     sides: Sides, conditioning_words: int, with_empty_word: bool = True, iterations: int = ITERATIONS
 ) -> NDArray[np.int16]:
-    """Return the Viterbi alignment of Model 1, int16[N].
-
-    A link is the most probable conditioning position, the first of ties. With `with_empty_word`, the empty word is
-    also a conditioning word, and links to it are `UNLINKED`.
-    """
+    """Return the Viterbi links of Model 1, int16[N]. Links to the empty word are `UNLINKED`."""
     lowest = UNLINKED if with_empty_word else 0
     capacity = _SMALLEST
     rows = np.zeros(capacity, _ROW)

@@ -27,7 +27,6 @@ from hierogram.samplers.compiled.jit import njit, njit_inline
 MIN_LENGTH = 4
 """Minimum length of similar words. Shorter words must be equal."""
 MIN_COMMON_LETTERS = 3
-"""Minimum length of a common prefix."""
 
 
 class Letters(NamedTuple):
@@ -40,7 +39,7 @@ class Letters(NamedTuple):
 @lru_cache(maxsize=4)
 def letters(vocabulary: tuple[str, ...], other_vocabulary: tuple[str, ...]) -> Letters:
     """Return the letters of a vocabulary, romanized if the other vocabulary has another script."""
-    # Romanize only if scripts differ, because a letter such as sh would count twice.
+    # Romanize only if scripts differ, because a letter that becomes two, such as sh, would count twice.
     is_foreign = find_script(vocabulary) != find_script(other_vocabulary)
     spellings = list(map(romanize, vocabulary)) if is_foreign else vocabulary
     offset = np.zeros(len(vocabulary) + 1, np.int64)

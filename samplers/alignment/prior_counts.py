@@ -1,6 +1,6 @@
-"""Counts of links of other pairs, which are prior counts of a chain.
+"""Link counts of other pairs, which a chain uses as prior counts.
 
-Words are numbered as in the direction. The number after the last conditioning word is the empty word.
+Words have the same numbers as in the direction. The number after the last conditioning word is the empty word.
 """
 
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ def count_direction_links(
     """Count links int16[N], each times the `weight` int64[P] of its pair. Omits word pairs of count 0."""
     middle = sides.pairs // 2
     if middle and len(links) > _WORDS_AT_ONCE:
-        # Count both halves separately to save memory, since counting needs about 100 bytes per word.
+        # Counting needs about 100 bytes per word, so count the halves one after the other to save memory.
         halves = []
         for first, last in ((0, middle), (middle, sides.pairs)):
             emitted = sides.emitted_offset[first : last + 1]

@@ -22,7 +22,7 @@ _WHOLE_SOUNDS = {"SYLLABLE", "VOWEL SIGN", "CHARACTER SARA", "HIRAGANA", "KATAKA
 """Kinds and scripts of characters whose sound is a whole word of the name."""
 _VOWEL_MARKS = {"VOWEL SIGN", "CHARACTER SARA"}
 _WORDS = 1_000
-"""Number of words that determine the script of a vocabulary."""
+"""Number of words at the start of a vocabulary that determine its script."""
 _IRREGULAR = {
     "GREEK RHO": "r",
     "CYRILLIC GHE": "g",

@@ -1,8 +1,8 @@
 """Hypergraph of all derivations of a sentence pair under a synchronous grammar and a mask.
 
 The grammar has one nonterminal symbol. Rules mix words and any number of nonterminals. An item is a bispan. An edge is
-a rule with a position for each symbol on both sides. Rules of b adjacent nonterminals create O(p^(b+1) q^(b+1)) edges
-[BPK09 §4]. Edges that emit words against the mask are omitted.
+a rule whose symbols have positions on both sides. Rules with b adjacent nonterminals create O(p^(b+1) q^(b+1)) edges
+for p source and q target words [BPK09 §4]. Edges that emit words against the mask are omitted.
 
 For each source span, the source side of each rule is matched first (a *segmentation*), then the target side.
 """
@@ -29,19 +29,19 @@ from hierogram.samplers.exceptions import SamplerError
 
 
 class Segments(NamedTuple):
-    """Segmentations of one source span, and scratch memory to match both sides."""
+    """S segmentations of one source span, and scratch memory for matching both sides. Sides have up to W symbols."""
 
     # int32[S]: rule of each segmentation.
     rule: NDArray[np.int32]
-    # int32[S, W]: index of the source span of each nonterminal (see `span_of`).
+    # int32[S, W]: index of each nonterminal's source span (see `span_of`), by segmentation.
     spans: NDArray[np.int32]
     # int32[S]: number of nonterminals of the rule.
     arity: NDArray[np.int32]
-    # int32[S, W]: source positions of the words that the rule emits.
+    # int32[S, W]: source positions of the words that each rule emits.
     words: NDArray[np.int32]
-    # int32[S]: number of these words.
+    # int32[S]: number of source words that each rule emits.
     emitted: NDArray[np.int32]
-    # int32[S]: source position matched by `ANY`, or -1.
+    # int32[S]: source position that matches `ANY`, or -1.
     wild: NDArray[np.int32]
     # int64[W]: scratch memory for the start and end position of each symbol.
     start: NDArray[np.int64]
@@ -72,7 +72,7 @@ def make_segments(size: int, longest: int) -> Segments:
 def next_end(symbol, start, end, room, last, words):
     """Return the next end of a symbol after `end` (-1 for the first end), or -1 after the last end.
 
-    Ends are at most `room`, and the last symbol must end there.
+    Ends are at most `room`. The last symbol (`last`) must end at `room`.
     """
     if symbol >= 0 or symbol == ANY:
         if end >= 0 or start >= room or (symbol >= 0 and words[start] != symbol) or (last and start + 1 != room):
@@ -105,7 +105,7 @@ def _keep_segmentation(rule, first, depth, rules, segments, number):
 
 @njit
 def _segment_rule(rule, i, j, task, filled, segments, number):
-    """Write the segmentations of a rule from index `number`. Returns the next index, or -1 if full."""
+    """Write the segmentations of a rule over [i, j) at index `number`. Returns the next index, or -1 if full."""
     rules, words = task.rules, task.words.source
     first, last = np.int64(rules.source_first[rule]), np.int64(rules.source_first[rule + 1])
     length = last - first
@@ -145,9 +145,9 @@ def _segment_rule(rule, i, j, task, filled, segments, number):
 
 
 _NOTHING, _SEGMENTS, _EDGES = range(3)
-"""Array that is too small, so that building must restart."""
+"""Results of `write_edges`: the array that is too small."""
 _EDGES_AT_FIRST = 1 << 18
-"""Initial number of edges without a limit: large, because unused memory costs less than a restart."""
+"""Initial capacity for edges without a limit. It is large, because unused memory costs less than a restart."""
 
 
 class PairGraph(NamedTuple):
@@ -158,9 +158,9 @@ class PairGraph(NamedTuple):
 
 
 class Emissions(NamedTuple):
-    """Expected emissions of word pairs and null words."""
+    """Expected number of times that rules emit each word pair and each null word."""
 
-    # float64[n, m]: expected emissions of each word pair. A rule pairs each of its source and target words.
+    # float64[n, m]: expected emissions of each word pair. A rule emits all pairs of its source and target words.
     links: NDArray[np.float64]
     # float64[n]: expected emissions of each source word by rules without target words.
     source_nulls: NDArray[np.float64]
@@ -179,7 +179,7 @@ class PairBuilder:
         self._graph = make_hypergraph(1 << 12, edges)
 
     def build(self, task: PairTask) -> PairGraph:
-        """Return the hypergraph under the mask, which may be empty. Raises `SamplerError` if it is too large."""
+        """Return the hypergraph under the mask of `task`. Raises `SamplerError` if it is too large."""
         n, m = len(task.words.source), len(task.words.target)
         if self._cells.covered.shape != (n + 1, m):
             self._cells = make_cells(n, m, len(self._cells.bispan))
@@ -232,7 +232,7 @@ def _add_emissions(bitext, edges, amount, emissions):
 def drawn_links(
     bitext: PairGraph, inside: NDArray[np.float64], key: Key, links: NDArray[np.int32], task: PairTask, draws: int
 ) -> NDArray[np.bool_]:
-    """Sample derivations. Returns bool[draws, V]: True if one rule emits both words of a link, `links` int32[V, 2]."""
+    """Sample derivations. Returns bool[draws, V]: True if one rule emits both words of `links[v]`, int32[2]."""
     n, m = task.fixed.shape
     found = Emissions(np.zeros((n, m)), np.zeros(n), np.zeros(m))
     room = np.empty(n, np.int32), np.empty(m, np.int32)
@@ -252,7 +252,7 @@ def drawn_links(
 
 @njit
 def _add_edge_emissions(bitext, e, amount, emissions, room):
-    """Add the emissions of an edge: all words that are in its head and not in its tails."""
+    """Add the emissions of an edge: all words that are in its head but not in its tails."""
     graph, bispan = bitext.graph, bitext.bispan
     source, target = room
     i, j, x, y = bispan[graph.head[e]]
@@ -363,7 +363,7 @@ def _write_edge(item, number, weight, segments, graph):
 
 @njit
 def _next_item(span, start, end, room, last, cells, graph):
-    """Return the next end and item of a nonterminal that has a derivation, or (-1, -1) after the last."""
+    """Return the next target end of a nonterminal and the item that ends there, or (-1, -1) after the last item."""
     low, high = np.int64(cells.low[span, start]), min(np.int64(cells.high[span, start]), room)
     if last:
         if end >= 0 or room < low or room > high:
@@ -380,7 +380,7 @@ def _next_item(span, start, end, room, last, cells, graph):
 
 @njit
 def _write_allowed(item, number, emits, task, cells, segments, graph):
-    """Write an edge if the mask allows it. `emits` is (number of target words, target position of `ANY` or -1)."""
+    """Write an edge if the mask allows it. `emits`: number of target words, and target position of `ANY` or -1."""
     targets, wild = emits
     if not _agrees(task.fixed, cells, segments, number, targets):
         return True
@@ -436,7 +436,7 @@ def _match_target(item, number, task, cells, segments, graph):
 
 @njit
 def write_edges(task, cells, segments, graph):
-    """Write the edges of all items. Returns the array that is too small (`_SEGMENTS` or `_EDGES`), or `_NOTHING`."""
+    """Write the edges of all items. Returns `_NOTHING`, or `_SEGMENTS` or `_EDGES` if that array is too small."""
     n, m = task.fixed.shape
     kept = task.kept
     graph.size[EDGES] = 0

@@ -36,17 +36,17 @@ class ChartGrammar(NamedTuple):
     # float64[L, L]: total weight of all unary chains from the row's label to the column's label. The empty chain has
     # weight 1.
     closure: NDArray[np.float64]
-    # float64[L, L]: weight of the best of these chains.
+    # float64[L, L]: weight of the best unary chain from the row's label to the column's label.
     best_closure: NDArray[np.float64]
 
 
 class SentenceGrammar(NamedTuple):
-    """Rules that a sentence of n words can use, sorted as kernels read them."""
+    """Rules that a sentence of n words can use, in the orders in which kernels read them. S symbols remain."""
 
     # Number of words of the sentence, and number of labels.
     words: int
     labels: int
-    # int32[S]: the number that each remaining symbol has in the whole grammar. Labels keep their number.
+    # int32[S]: number of each remaining symbol in the whole grammar. Labels have the same numbers here.
     symbol: NDArray[np.int32]
     # Binary rules, grouped by pairs of a left and a right symbol.
     # int64[S+1]: first pair of each left symbol.
@@ -55,13 +55,13 @@ class SentenceGrammar(NamedTuple):
     pair_right: NDArray[np.int32]
     # int64[P+1]: first rule of each pair.
     pair_start: NDArray[np.int64]
-    # int32[R], float64[R]: parent and weight of each rule.
+    # int32[R]: parent of each rule. float64[R]: linear weight of each rule.
     pair_parent: NDArray[np.int32]
     pair_weight: NDArray[np.float64]
-    # The same rules, sorted by parent.
+    # The same binary rules, sorted by parent.
     # int64[S+1]: first rule of each parent.
     parent_start: NDArray[np.int64]
-    # int32[R], float64[R]: symbols, number in the grammar, and weight of each rule.
+    # int32[R]: left and right symbols of each rule, and its number in the grammar. float64[R]: linear weight.
     left: NDArray[np.int32]
     right: NDArray[np.int32]
     rule: NDArray[np.int32]
@@ -69,37 +69,37 @@ class SentenceGrammar(NamedTuple):
     # Lexical rules, grouped by the position of their word.
     # int64[n+1]: first rule of each position.
     word_start: NDArray[np.int64]
-    # int32, float64: parent, number in the grammar, and weight of each rule.
+    # int32[W]: parent of each rule, and its number in the grammar. float64[W]: linear weight.
     word_parent: NDArray[np.int32]
     word_rule: NDArray[np.int32]
     word_weight: NDArray[np.float64]
     # Unary rules, sorted by parent.
     # int64[L+1]: first rule of each parent.
     unary_start: NDArray[np.int64]
-    # int32, float64: number in the grammar, child, and weight of each rule.
+    # int32[U]: number of each rule in the grammar, and its child. float64[U]: linear weight.
     unary_rule: NDArray[np.int32]
     unary_child: NDArray[np.int32]
     unary_weight: NDArray[np.float64]
     # Unary chains, sorted by child.
     # int64[L+1]: first chain of each child.
     closure_start: NDArray[np.int64]
-    # int32, float64: parent and total (or best) weight of each chain.
+    # int32[C]: parent of each chain. float64[C]: total linear weight of each chain, or its best weight if `best`.
     closure_parent: NDArray[np.int32]
     closure_weight: NDArray[np.float64]
-    # True if a chart has the weight of the best derivation instead of the sum.
+    # True if a chart has the weights of best derivations instead of sums.
     best: bool
 
 
 class Chart(NamedTuple):
     """Filled chart of n words. Span [i, j) is cell j(j-1)/2 + i."""
 
-    # float64[cells, S]: linear weights, scaled to a maximum of 1 in each cell.
+    # float64[cells, S]: linear weight of each symbol, scaled to a maximum of 1 in each cell.
     value: NDArray[np.float64]
-    # float64[cells]: natural log of the maximum before scaling, -inf for a cell without symbols.
+    # float64[cells]: natural log of the maximum weight before scaling, -inf for a cell without symbols.
     scale: NDArray[np.float64]
-    # int32[cells, S]: symbols of weight > 0 in each cell.
+    # int32[cells, S]: symbols with weight > 0 in each cell.
     active: NDArray[np.int32]
-    # int64[cells]: number of these symbols.
+    # int64[cells]: number of symbols with weight > 0 in each cell.
     number: NDArray[np.int64]
 
     def log_weight(self, symbol: int, start: int, end: int) -> float:
@@ -133,11 +133,7 @@ def make_grammar(
 
 
 class SortedRules(NamedTuple):
-    """Grammar and sorted rule numbers.
-
-    `by_left` sorts binary rules by (left, right) symbol, `by_parent` by parent. `by_word` sorts lexical rules by word.
-    `word_start` is the first rule of each word in `by_word`.
-    """
+    """Grammar, its rule numbers sorted for `restricted`, and the first lexical rule of each word."""
 
     grammar: ChartGrammar
     by_left: NDArray[np.int64]
@@ -220,7 +216,7 @@ def _starts(sorted_keys: NDArray[np.generic], size: int) -> NDArray[np.int64]:
 
 @njit
 def mark_live(labels, binary, by_parent, live):
-    """Mark internal symbols if both symbols of their rule are marked. `by_parent` are rule numbers sorted by parent."""
+    """Mark internal symbols in `live` if both symbols of their rule are marked. `by_parent`: rules sorted by parent."""
     for r in by_parent:
         parent = binary[r]["parent"]
         if parent >= labels and live[binary[r]["left"]] and live[binary[r]["right"]]:
@@ -291,7 +287,7 @@ def _close(grammar, value, active, number, before):
 
 @njit
 def fill(grammar, chart, before):
-    """Fill the spans of an empty chart by increasing length. `before` float64[L] is scratch memory, all zero."""
+    """Fill the spans of an empty chart by increasing length. `before` float64[L] is zeroed scratch memory."""
     for width in range(1, grammar.words + 1):
         for i in range(grammar.words - width + 1):
             j = i + width

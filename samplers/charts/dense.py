@@ -1,15 +1,16 @@
-"""Complete charts of pairs without edges: a matrix of sums per source span, for rules and a base.
+"""Inside and outside sums of a pair without a mask and without stored edges, for rules and a base.
 
 The base is a set of simple rules: two nonterminals in either order, each word pair, and one word beside a nonterminal.
-With it every bispan has a derivation, so there would be an edge for every pair of bispans. Edges are summed, but never
-stored:
+With the base, every bispan has a derivation, so each pair of adjacent bispans would have an edge. Edges are summed but
+never stored. Each source span has a matrix of sums by target start and end:
 
 - A *join* of two nonterminals is a product of triangular matrices.
-- A *match* is a match of a learned rule's source side. For each match, vectors over positions match the target side.
-- A *frame* is a rule without source words, with target words around or between its nonterminals. It changes one
+- A *match* places a learned rule's source side in the source words. For each match, vectors over target positions
+  match the target side.
+- A *frame* is a rule without source words that has target words around or between its nonterminals. It changes one
   factor of a product and needs no matches.
-- A *rest* remains of a rule whose target side begins with the nonterminal at the start or end of its source side. Only
-  the rest is matched. It is a factor of the joins, which combine it with all adjacent spans at once.
+- A *rest* is a rule without its first target symbol, if that is a nonterminal at the start or end of the source side.
+  Only the rest is matched. It is a factor of the joins, which combine it with all adjacent spans at once.
 
 Outside sums reverse these steps. The total equals the total of `hierogram.samplers.charts.bitexts` up to rounding.
 Expectations omit bispans of probability below 1e-10.
@@ -33,22 +34,22 @@ from hierogram.samplers.compiled.intrinsics import (
 from hierogram.samplers.compiled.jit import njit, njit_inline
 
 _BLOCK = 8
-"""Number of columns that are summed at once. Rows are padded to a multiple of it."""
+"""Number of columns that are summed at once. The length of rows is padded to a multiple of it."""
 MIN_TOTAL, MAX_TOTAL = 1e-280, 1e280
 """Range of sums that doubles represent precisely."""
 _NEGLIGIBLE = 1e-10
 """Bispans of lower probability are omitted from expectations."""
 _UPPER_UPPER, _UPPER_LOWER, _LOWER_UPPER = range(3)
-"""Shapes of the factors of a product: upper or lower triangular."""
+"""Shapes of the left and right factors of a product: upper or lower triangular matrices."""
 _PLAIN, _REAR, _REAR_INVERTED, _FRONT, _FRONT_INVERTED = range(5)
-"""Sections of sums: spans, then factors of joins.
+"""Sections of the arrays of sums.
 
-`_REAR` and `_REAR_INVERTED` are the second factor of a straight and an inverted join, with the weight of the base and
-words between and after the nonterminals. `_FRONT` and `_FRONT_INVERTED` are the first factor, with words before and
-between them.
+`_PLAIN` has the sums of spans. `_REAR` and `_REAR_INVERTED` are the second factors of straight and inverted joins. They
+include the weight of the base, and target words between and after the nonterminals. `_FRONT` and `_FRONT_INVERTED` are
+the first factors. They include target words before and between the nonterminals.
 """
 _SINGLE = 0
-"""Kind of frames with one nonterminal. All other kinds are section numbers."""
+"""Kind of frames with one nonterminal. The kind of other frames is the section that they are added to."""
 _SECTIONS = 5
 
 
@@ -73,10 +74,7 @@ class ChosenRules(NamedTuple):
 
 
 class BaseWeights(NamedTuple):
-    """Linear weights of the base.
-
-    `pair` is for a word pair, `null` for a word beside a nonterminal, `straight` and `inverted` for two nonterminals.
-    """
+    """Linear weights of word pairs, words beside a nonterminal, and two nonterminals in either order."""
 
     pair: float
     null: float
@@ -94,57 +92,60 @@ class PairPiece(NamedTuple):
 
 
 class DenseScratch(NamedTuple):
-    """Scratch memory of one thread."""
+    """Scratch memory of one thread, for pieces of up to n source words and `size` - 1 target words."""
 
-    # float64: inside sums, in five sections with one matrix per source span. `transposed` has the transposed matrices.
+    # float64[5 sections]: inside sums, linear. A section has one matrix per source span, with target starts as rows and
+    # target ends as columns. `transposed` has the transposed matrices.
     inside: NDArray[np.float64]
     transposed: NDArray[np.float64]
-    # float64: outside sums. A section with one matrix per source span, then one matrix for each other section.
+    # float64[5 sections]: outside sums, relative to the total. The first section has one matrix per source span. After
+    # it are four matrices, the sums of one source span for the other sections.
     outside: NDArray[np.float64]
-    # Index of the chosen rule of each match.
+    # int32[matches]: index into the chosen rules of each match.
     match_rule: NDArray[np.int32]
-    # Weight of each match, which includes its source words.
+    # float64[matches]: linear weight of each match, including its source words.
     match_weight: NDArray[np.float64]
-    # Source span of each nonterminal: nonterminal k of match s is at index s * arity + k - 1.
+    # int32[3 * matches]: source span of each nonterminal. Nonterminal k of match s is at index s * arity + k - 1.
     match_span: NDArray[np.int32]
-    # Head of each match: the index of a matrix, for a section and a source span.
+    # int32[matches]: head of each match, the index of its matrix in `inside`.
     head: NDArray[np.int32]
-    # Matches sorted by head. Head p has the matches `order[first[p] : first[p + 1]]`.
+    # int32[matches], int32[heads + 1]: head p has the matches `order[first[p] : first[p + 1]]`.
     order: NDArray[np.int32]
     first: NDArray[np.int32]
     # int64[C, 4]: part of each chosen rule to match: source start, source end, target start, target end.
     part: NDArray[np.int64]
-    # int16: for each chosen rule and start position, the earliest end of the rule's target side.
+    # int16[C * size]: earliest target end of each chosen rule, by rule and target start.
     earliest_end: NDArray[np.int16]
-    # float64: inside sums by target position. Row t is for the first t symbols of a target side.
+    # float64[rows * padded size]: inside sums by target end. Row t is for the first t symbols of a target side.
     values: NDArray[np.float64]
-    # float64: outside sums, in the same rows.
+    # float64[rows * padded size]: outside sums in the same layout as `values`.
     back: NDArray[np.float64]
-    # int64: first and last position of each row.
+    # int64[rows]: first and last position of each row of `values`.
     low: NDArray[np.int64]
     high: NDArray[np.int64]
-    # int64: offsets of the left and right factors of products of matrices.
+    # int64[products]: offsets of the left and right factors of products of matrices.
     lefts: NDArray[np.int64]
     rights: NDArray[np.int64]
-    # int64[…, 4]: first row, last row, first summand and last summand of each product.
+    # int64[products, 4]: first row, last row, first summand and last summand of each product.
     limits: NDArray[np.int64]
-    # int64[F, 4]: kind of each frame, number of words before and after its nonterminal. The last column is a list of
-    # frames that can begin in the current row.
+    # int64[F, 4]: kind of each frame, and number of target words before and after its nonterminal. The last column is a
+    # separate list: the frames that can begin in the current row.
     frame: NDArray[np.int64]
-    # float64: weight of the rule and of the words before the nonterminal, by frame and start position.
+    # float64[F * size]: linear weight of each frame's rule and words before the nonterminal, by frame and target start.
     begins: NDArray[np.float64]
-    # float64: weight of the words after the nonterminal, by frame and end position.
+    # float64[F * size]: linear weight of each frame's words after the nonterminal, by frame and target end.
     ends: NDArray[np.float64]
-    # bool[size]: rows at which front frames begin.
+    # bool[size]: True for rows (target starts) at which front frames begin.
     front: NDArray[np.bool_]
-    # int64[spans, 4]: first row, last row, first column and last column of a span's bispans that are not negligible.
+    # int64[spans, 4]: bounds of each source span's bispans that are not negligible: first row, last row, first column
+    # and last column.
     bounds: NDArray[np.int64]
-    # bool[size]: True for rows with such bispans.
+    # bool[size]: True for rows of the current matrix with bispans that are not negligible.
     live: NDArray[np.bool_]
-    # int64: start and end position of each symbol of a rule.
+    # int64[symbols]: source start and end of each symbol of a rule.
     start: NDArray[np.int64]
     end: NDArray[np.int64]
-    # int64[5]: sizes, indexed by the constants below.
+    # int64[5]: numbers of used records, indexed by `_MATCHES` and the other constants below.
     sizes: NDArray[np.int64]
 
 
@@ -153,7 +154,7 @@ _MATCHES, _ARITY, _FRAMES, _FRONTS, NEEDED = range(5)
 
 
 def matrices_size(n: int, m: int) -> int:
-    """Return the number of values in a section of a piece of n by m words."""
+    """Return the number of values in a section, for a piece of n source and m target words."""
     return n * (n + 1) // 2 * (m + 1) * int(_padded(m + 1))
 
 
@@ -204,7 +205,7 @@ def _span(i, j):
 
 @njit
 def _add_products(left, right, work, number, out, offset, size, kind, front):
-    """Add the products of `number` pairs of matrices to the matrix at `offset`, only above its diagonal."""
+    """Add the products of `number` pairs of matrices to the matrix at `offset` of `out`, only above its diagonal."""
     stride = _padded(size)
     lefts, rights, limits = work.lefts, work.rights, work.limits
     for p in range(0, size - 1, 4):
@@ -300,7 +301,7 @@ def _join_direction(rule, sides):
 
 @njit
 def add_joins(chosen, number, sides, base):
-    """Return the base, with added weights of chosen rules that join two nonterminals."""
+    """Return the base plus the weights of chosen rules that only join two nonterminals."""
     straight, inverted = base.straight, base.inverted
     for c in range(number):
         direction = _join_direction(chosen.rule[c], sides)
@@ -313,7 +314,7 @@ def add_joins(chosen, number, sides, base):
 
 @njit
 def _frame_kind(rule, sides):
-    """Return (kind, index of the first target nonterminal, index of the last) of a frame. The kind is -1 if none."""
+    """Return the kind of a frame and the indices of its first and last target nonterminal. Other rules have kind -1."""
     arity, source, _ = _shape(rule, sides)
     first, last = sides.target_first[rule], sides.target_first[rule + 1]
     if arity != source or arity > 2:
@@ -336,7 +337,7 @@ def _frame_kind(rule, sides):
 
 @njit
 def _weigh_words(first, number, x, sides, words, piece):
-    """Return the weight of words at target position x, or 0 if they do not match."""
+    """Return the weight of a rule's target words at position x, or 0 if they do not match."""
     if x < 0 or x + number > piece.y - piece.x:
         return 0.0
     product = 1.0
@@ -391,7 +392,7 @@ def _keep_match(c, head, symbols, first, length, weight, scale, begin, work):
 
 @njit
 def _match_rule(c, kind, weight, sides, words, piece, work):
-    """Write all matches of the source side of a rule, or of its rest, for one section."""
+    """Write all matches of the source side of a rule or its rest for the section `kind`."""
     symbols, first = sides.source, work.part[c, 0]
     length = work.part[c, 1] - first
     n = piece.j - piece.i
@@ -441,7 +442,7 @@ def _has_words(symbols, first, last, words, begin, end):
 
 @njit
 def _choose_part(c, rule, sides, work):
-    """Choose the part of a rule to match: the whole rule or its rest. Returns the section of its sums.
+    """Choose the part of a rule to match, which is the whole rule or its rest. Returns the section of its sums.
 
     The omitted nonterminal precedes a straight rest on both sides, and follows an inverted rest on the source side.
     """
@@ -515,7 +516,7 @@ def _match_all(chosen, number, sides, words, piece, work):
 
 @njit
 def _match_target(match, c, x, sides, words, piece, work):
-    """Fill row t with sums of the first t target symbols from x to each end. Returns False for no match."""
+    """Fill each row t with sums of the first t target symbols from x to each end. Returns False if nothing matches."""
     m = piece.y - piece.x
     size = m + 1
     stride = _padded(size)
@@ -594,7 +595,7 @@ def _list_single_frames(x, size, work):
 
 @njit
 def _add_target_only(offset, size, null, work):
-    """Add sums of rules with one nonterminal and no source words, by increasing target span."""
+    """Add the sums of rules with one nonterminal and no source words to a matrix, by increasing target span."""
     stride = _padded(size)
     inside = work.inside
     for x in range(size - 2, -1, -1):
@@ -613,7 +614,7 @@ def _add_target_only(offset, size, null, work):
 
 @njit
 def _add_frames(head, section, base, sides, words, piece, work):
-    """Fill the other sections of a span, which are factors of joins, and transpose all sections."""
+    """Fill the sections of a span that are factors of joins, and transpose all its sections."""
     size = piece.y - piece.x + 1
     stride = _padded(size)
     matrix = size * stride
@@ -649,7 +650,7 @@ def _add_frames(head, section, base, sides, words, piece, work):
 
 @njit
 def _reverse_frames(offset, section, size, base, work):
-    """Reverse `_add_frames`: add the outside sums of the factors to the span. They are stored from `section` on."""
+    """Add the outside sums of factors, stored from `section` on, to the outside sums of their span."""
     stride = _padded(size)
     matrix = size * stride
     outside = work.outside
@@ -739,16 +740,16 @@ _CONTRIBUTIONS = (
     (_FRONT, _LEFT_PART, _PLAIN, _PLAIN, _UPPER_LOWER),
     (_FRONT_INVERTED, _RIGHT_PART, _PLAIN, _PLAIN, _UPPER_LOWER),
 )
-"""Contributions of a larger span to the outside sums of a span inside it.
+"""Kinds of contributions of a larger span to the outside sums of a span inside it.
 
-Each row is a kind of contribution: section of the outside sums, part of the larger span that the smaller span covers,
-section of a right sibling, section of a left sibling, and shapes of the factors.
+Columns: section of the outside sums, part of the larger span that the smaller span covers, section of a right sibling,
+section of a left sibling, and shapes of the factors.
 """
 
 
 @njit
 def _list_heads(i, j, n, contribution, section, matrix, work):
-    """List the factors (larger span, sibling) of one kind of contribution to [i, j). Returns their number."""
+    """List the products (larger span, sibling) of one kind of contribution to [i, j). Returns their number."""
     _, part, right, left, kind = contribution
     number = 0
     for k in range(j + 1, n + 1):
@@ -762,7 +763,7 @@ def _list_heads(i, j, n, contribution, section, matrix, work):
 
 @njit
 def _list_head(number, head, sibling, kind, matrix, work):
-    """List the factors `head` and `sibling`, unless the sums of `head` are negligible. Returns the next number."""
+    """List the product of `head` and `sibling` unless the sums of `head` are negligible. Returns the next number."""
     bounds = work.bounds[head]
     if bounds[0] > bounds[1]:
         return number
@@ -807,7 +808,7 @@ def _add_larger_spans(i, j, base, sides, words, piece, joint, work):
 
 @njit
 def _find_live(above, offset, size, work):
-    """Mark rows of a section that are not negligible. Returns the first and the last row."""
+    """Set `live` for the rows of a matrix that are not negligible. Returns the first and the last of these rows."""
     stride = _padded(size)
     first, last = size, np.int64(-1)
     for x in range(size):
@@ -823,7 +824,7 @@ def _find_live(above, offset, size, work):
 
 @njit
 def _reverse_target_only(offset, size, null, work):
-    """Reverse `_add_target_only` by decreasing span. Returns the base's expected number of null target words."""
+    """Add outside sums by rules without source words. Returns the base's expected number of null target words."""
     stride = _padded(size)
     inside, outside = work.inside, work.outside
     emitted = 0.0
@@ -850,7 +851,7 @@ def _reverse_target_only(offset, size, null, work):
 
 @njit
 def _drop_negligible(head, offset, size, work):
-    """Drop the negligible bispans of a source span, and store the bounds of the remaining bispans."""
+    """Clear the outside sums of negligible bispans of a source span, and store the bounds of the remaining bispans."""
     stride = _padded(size)
     bounds = work.bounds[head]
     bounds[0] = size
@@ -894,7 +895,7 @@ def _clear_row(rows, offset, stride):
 
 @njit
 def _reverse_target(match, c, weight, above, sides, words, piece, joint, work):
-    """Reverse `_match_target`, given the offset `above` of the outside sums of the head."""
+    """Add the outside sums of a match's nonterminals, given the offset `above` of the head's outside sums."""
     size = piece.y - piece.x + 1
     stride = _padded(size)
     first = work.part[c, 2]
@@ -954,7 +955,7 @@ def _find_tail_ends(match, i, c, sides, work):
 
 @njit
 def _reverse_matches(head, i, above, begin, last, sides, words, piece, joint, work):
-    """Reverse `_add_matches` for rows marked in `live`. The source span begins at i, its outside sums at `above`."""
+    """Add outside sums by the matches of a head, for the rows in `live`. The source span begins at i."""
     m = piece.y - piece.x
     size = m + 1
     stride = _padded(size)
@@ -973,10 +974,7 @@ def _reverse_matches(head, i, above, begin, last, sides, words, piece, joint, wo
 
 @njit
 def _fill_outside(sides, words, piece, base, null, joint, work):
-    """Compute outside sums relative to the total, and add expected word pairs to `joint`.
-
-    Returns the expected number of words that the base emits.
-    """
+    """Compute outside sums, and add expected word pairs to `joint`. Returns the base's expected words."""
     n, m = piece.j - piece.i, piece.y - piece.x
     size = m + 1
     stride = _padded(size)
@@ -1026,11 +1024,11 @@ def _fill_outside(sides, words, piece, base, null, joint, work):
 
 @njit
 def sum_piece(chosen, number, sides, words, piece, base, null, joint, work):
-    """Sum over all derivations of a piece by the first `number` chosen rules and the base.
+    """Sum over all derivations of a piece with the first `number` chosen rules and the base.
 
-    Returns the sum (-1 if memory for matches is too small) and the expected number of words that the base emits. Adds
-    the expected number of times that one rule emits each word pair to `joint`. Expectations are only computed if the
-    sum is between `MIN_TOTAL` and `MAX_TOTAL`. `base` comes from `add_joins`, `null` float64[m] is scratch memory.
+    Returns the sum, or -1 if memory for matches is too small, and the expected number of words that the base emits.
+    Adds to `joint` the expected number of times that one rule emits each word pair. Expectations are computed only if
+    the sum is between `MIN_TOTAL` and `MAX_TOTAL`. `base` comes from `add_joins`. `null` float64[m] is scratch memory.
     """
     if not _match_all(chosen, number, sides, words, piece, work):
         return -1.0, 0.0

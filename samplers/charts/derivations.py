@@ -1,11 +1,11 @@
 """Derivations of a sentence from its chart: samples, the best derivation, and expectations.
 
-The rules of a derivation are independent under the grammar of the chart. Under the Dirichlet processes that the grammar
-approximates, a fragment is more probable at its second use. A sample therefore stores the ratio of its two
-probabilities, for a Metropolis–Hastings chain over samples [CGB09 §5; Johnson et al. 2007].
+The rules of a derivation are independent under the grammar of the chart. The grammar approximates Dirichlet processes,
+under which a fragment is more probable at its second use. Each sample therefore stores the ratio of its probabilities
+under the processes and the grammar, for a Metropolis–Hastings chain over samples [CGB09 §5; Johnson et al. 2007].
 
-An *item* is a symbol over a span. Its *incoming edges* are the rules that derive it, with a split if the rule has two
-symbols. Their weights sum to the weight of the item in the chart. They are computed once per item and cached.
+An *item* is a symbol over a span. Its *incoming edges* are the rules that derive it, with a split of the span for rules
+of two symbols. The weights of the edges sum to the weight of the item in the chart. Edges are computed once and cached.
 """
 
 from typing import NamedTuple
@@ -38,30 +38,30 @@ EDGE = np.dtype(
 )
 """Incoming edge of an item.
 
-`probability` is given the item. `cumulated` sums the probabilities up to this edge. `rule` is numbered within `kind`.
-`left` and `right` are the symbols beside the split. A rule with one symbol has only `left`.
+`probability`: probability of the edge given the item. `cumulated`: sum of the probabilities up to this edge. `rule`:
+number within `kind`. `left`, `right`: symbols beside the split. A rule with one symbol has only `left`.
 """
 
 _NEGLIGIBLE = 1e-12
-"""Edges with a smaller share of the weight of an item are omitted."""
+"""Minimum share of an edge in the weight of its item. Edges with a smaller share are omitted."""
 
 
 class Items(NamedTuple):
     """Items visited so far, and their edges."""
 
-    # int32[cells, S]: 1 + index of the item, or 0.
+    # int32[cells, S]: 1 + index of the item of each symbol, or 0 without item.
     number: NDArray[np.int32]
-    # ITEM and EDGE records.
+    # ITEM[items], EDGE[edges]: items, and the edges of all items.
     item: NDArray[np.void]
     edge: NDArray[np.void]
     # int64[2]: number of used `item` records, number of used `edge` records.
     used: NDArray[np.int64]
-    # Scratch memory for the edges of one item.
+    # EDGE[rules + 1]: scratch memory for the edges of one item.
     weights: NDArray[np.void]
 
 
 def empty_items(grammar: SentenceGrammar, chart: Chart) -> Items:
-    """Allocate an initial capacity of items. Unused memory costs nothing."""
+    """Allocate items with an initial capacity, which is large because unused memory costs nothing."""
     rules = int(np.diff(grammar.parent_start).max(initial=0)) * max(1, grammar.words)
     rules += int(np.diff(grammar.word_start).max(initial=0)) + int(np.diff(grammar.unary_start).max(initial=0))
     return Items(
@@ -183,24 +183,25 @@ def choose_edge(u, item, edge):
 
 
 _MIN_VISITS = 1e-7
-"""Items with fewer expected visits are omitted."""
+"""Minimum number of expected visits of an item. Items with fewer visits are omitted."""
 
 
 class Productions(NamedTuple):
-    """Context-free productions of each rule. Row k of an array is for rules of kind k: lexical, binary, unary."""
+    """Context-free productions of each rule. Row k of an array is for rules of kind k (lexical, binary or unary)."""
 
     # int64[3, R+1]: rule r of kind k has the productions from `start[k, r]` up to `start[k, r + 1]`.
     start: NDArray[np.int64]
-    # int32: production numbers.
+    # int32: production numbers of all rules.
     production: NDArray[np.int32]
-    # int8: 0 if the production covers the whole span of the rule, 1 if the part left of the split, 2 if the right.
+    # int8: 0 if a production covers the whole span of its rule, 1 if it covers the part left of the split, 2 if the
+    # part right of it.
     part: NDArray[np.int8]
     # int32[3, R]: the fragment that begins with this rule, or -1.
     fragment: NDArray[np.int32]
 
 
 class FragmentMasses(NamedTuple):
-    """Masses of fragments and labels under one Dirichlet process per label."""
+    """Masses of F fragments and L labels under one Dirichlet process per label."""
 
     # float64[F]: n_e + α P0(e) of each fragment.
     fragment_mass: NDArray[np.float64]
@@ -211,12 +212,12 @@ class FragmentMasses(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """Derivations sampled from a chart."""
+    """D derivations sampled from a chart."""
 
     # uint64[D]: hash of the tree.
     tree: NDArray[np.uint64]
-    # float64[D]: natural log of the probability under the processes divided by the probability under the grammar of
-    # the chart, up to a constant.
+    # float64[D]: natural log of the probability under the Dirichlet processes divided by the probability under the
+    # chart's grammar, up to a constant.
     log_ratio: NDArray[np.float64]
 
 
@@ -228,7 +229,7 @@ class SentenceKey(NamedTuple):
 
 
 class LazyHypergraph(NamedTuple):
-    """Derivations of the symbol `root` over all words, expanded on demand."""
+    """Derivations of the symbol `root` over all words, with edges that are computed on demand."""
 
     root: int
     grammar: SentenceGrammar
@@ -238,10 +239,7 @@ class LazyHypergraph(NamedTuple):
 
 @njit_allocating
 def count_repeats(key: SentenceKey, drawn: Draws) -> NDArray[np.int64]:
-    """Run a Metropolis–Hastings chain that proposes the samples in order. Returns the visits of each, int64[D].
-
-    The chain starts at the first sample. Its random stream is numbered after the streams of the samples.
-    """
+    """Return the visits of each sample by a Metropolis–Hastings chain that proposes them in order, int64[D]."""
     log_ratio = drawn.log_ratio
     times = np.zeros(len(log_ratio), np.int64)
     state = stream(key.seed, key.sentence, len(times))
@@ -255,7 +253,7 @@ def count_repeats(key: SentenceKey, drawn: Draws) -> NDArray[np.int64]:
 
 
 class Forest:
-    """Derivations in a chart of one symbol over all words."""
+    """All derivations in a chart with one root symbol over all words."""
 
     def __init__(self, grammar: SentenceGrammar, chart: Chart, root: int) -> None:
         """Raise `GrammarError` if the root has no derivation."""
@@ -290,8 +288,8 @@ class Forest:
                 self._make_room()
         return draws_made
 
-    def count(self, key: SentenceKey, times: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the uses of each edge in the samples of a previous `draw`. Sample k counts `times[k]` times."""
+    def count_uses(self, key: SentenceKey, times: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the uses of each edge in the last `draw`, float64[E]. Sample k counts `times[k]` times."""
         counts, stack = np.zeros(self.edges), self._stack()
         count_edges(key, self.graph, times, counts, np.zeros(len(stack), np.int64), stack)
         return counts
@@ -301,11 +299,11 @@ class Forest:
         return self._walk(key, draw, False)
 
     def best(self) -> NDArray[np.int64]:
-        """Return the edges of the best derivation in preorder, from a chart of best weights."""
+        """Return the edges of the best derivation in preorder. The chart must have best weights."""
         return self._walk(SentenceKey(0, 0), 0, True)
 
     def expected(self) -> NDArray[np.float64]:
-        """Return the expected uses of each edge, inside times outside, from a chart of sums."""
+        """Return the expected uses of each edge, float64[E]. The chart must have sums."""
         while True:
             visits = np.zeros_like(self.graph.chart.value)
             counts = np.zeros(len(self.items.edge))
@@ -317,7 +315,7 @@ class Forest:
         self.graph = self.graph._replace(items=with_room(self.items))
 
     def _stack(self) -> NDArray[np.int32]:
-        # A cycle of unary rules may be used several times, so leave room for 64 times the depth without cycles.
+        # A derivation may use a cycle of unary rules repeatedly, so leave room for 64 times the depth without cycles.
         depth = 64 * (2 * self.graph.grammar.words + self.graph.grammar.labels)
         return np.zeros((depth, 3), np.int32)
 
@@ -333,7 +331,7 @@ class Forest:
 
 @njit
 def _push_parts(stack, top, edge, item):
-    """Push the parts of a chosen edge, the left one on top. Returns the height of the stack."""
+    """Push the parts of a chosen edge, with the left part on top. Returns the height of the stack."""
     if edge["kind"] == BINARY_EDGE:
         stack[top, 0] = edge["right"]
         stack[top, 1] = edge["split"]
@@ -372,7 +370,7 @@ def _find_stack_item(graph, row):
 
 @njit
 def draw_derivations(first, key, graph, productions, processes, drawn, scratch):
-    """Draw the samples from index `first` on. Returns the number of samples that are done; fewer if memory is full."""
+    """Draw the samples from index `first` on. Returns the number of samples drawn so far, fewer if memory is full."""
     items = graph.items
     stack, fragment_uses, label_uses, sample_fragments = scratch
     for draw in range(first, len(drawn.tree)):
@@ -448,7 +446,7 @@ def walk(key, draw, best, graph, edges, stack):
 
 @njit
 def count_edges(key, graph, times, counts, edges, stack):
-    """Redraw the samples. For each, add its number in `times` to the counts of the edges that it uses."""
+    """Redraw the samples. For each sample, add its number in `times` to the counts of its edges."""
     for draw in range(len(times)):
         if times[draw] > 0:
             for k in range(walk(key, draw, False, graph, edges, stack)):
@@ -472,7 +470,7 @@ def expect_edges(graph, visits, pending, counts):
             for label in range(grammar.labels):
                 pending[label] = cell_visits[label]
                 propagating = propagating or cell_visits[label] > _MIN_VISITS
-            # Propagate visits of labels along unary rules, which may form cycles, until none is pending.
+            # Propagate visits of labels along unary rules until none is pending, because unary rules may form cycles.
             while propagating:
                 propagating = False
                 for label in range(grammar.labels):

@@ -1,7 +1,8 @@
 """Inside and outside sums, samples and expectations of packed hypergraphs (weighted deduction).
 
-An *item* is anything that can be derived, such as a bispan. An *edge* derives its head from its tails. A derivation
-chooses one edge for the root, one for each tail of that edge, and so on. Its weight is the product of edge weights.
+An *item* is anything that can be derived, such as a bispan. An *edge* derives one item, its head, from others, its
+tails. A derivation chooses one edge for the root, one for each tail of that edge, and so on. Its weight is the product
+of its edges' weights.
 """
 
 from typing import NamedTuple
@@ -18,7 +19,7 @@ ITEMS, EDGES, TAILS = range(3)
 
 
 class Hypergraph(NamedTuple):
-    """Items in topological order, the root last."""
+    """Packed hypergraph: items in topological order with the root last, and their edges."""
 
     # int64[I+1]: item k has the edges `first[k]` to `first[k + 1] - 1`.
     first: NDArray[np.int64]
@@ -99,7 +100,7 @@ def max_derivation_edges(graph):
 
 @njit
 def sum_inside(graph, inside):
-    """Compute the inside sums."""
+    """Compute the inside sums of all items."""
     for k in range(graph.size[ITEMS]):
         total = 0.0
         for e in range(graph.first[k], graph.first[k + 1]):

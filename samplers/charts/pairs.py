@@ -1,8 +1,9 @@
 """Sentence pairs to parse: synchronous rules, words, masks, and bispans.
 
-A *bispan* is source words [i, j) with target words [x, y). A mask requires (positive) or forbids (negative) that one
-rule emits both words of some word pairs. A bispan with only one word of a positive pair has no derivation and is
-omitted. The remaining bispans of a source span and first target word have consecutive ends.
+A *bispan* is a source span [i, j) with a target span [x, y). A mask is a set of word pairs. One rule must emit both
+words of a *positive* pair, and no rule may emit both words of a *negative* pair. A bispan with only one word of a
+positive pair has no derivation and is omitted. The remaining bispans of a source span and target start have
+consecutive ends.
 """
 
 from typing import NamedTuple
@@ -17,15 +18,16 @@ ANY = -10_000
 
 
 class Rules(NamedTuple):
-    """Synchronous rules for one pair. A side has at most one `ANY`."""
+    """R synchronous rules for one pair. A side has at most one `ANY`."""
 
-    # int32: source symbols, which are word numbers, `ANY`, or -1-k for nonterminal k, numbered from 0 in source order.
+    # int32[symbols]: source symbols of all rules: word numbers, `ANY`, or -1-k for nonterminal k of a rule, numbered
+    # from 0 in source order.
     source: NDArray[np.int32]
-    # int32[R+1]: index in `source` of the first symbol of each rule.
+    # int32[R+1]: index into `source` of the first symbol of each rule.
     source_first: NDArray[np.int32]
     # int32[symbols + 1]: minimum number of words from each symbol to the end of its side.
     source_rest: NDArray[np.int32]
-    # The same arrays for target sides.
+    # The same arrays for target sides, with the same numbers of nonterminals.
     target: NDArray[np.int32]
     target_first: NDArray[np.int32]
     target_rest: NDArray[np.int32]
@@ -39,18 +41,18 @@ class Rules(NamedTuple):
 
 
 class PairWords(NamedTuple):
-    """Words of a pair, and weights of words that `ANY` matches."""
+    """Words of a pair of n source and m target words, and weights of words that match `ANY`."""
 
-    # int32[n], int32[m]: word numbers.
+    # int32[n], int32[m]: numbers of the source and target words.
     source: NDArray[np.int32]
     target: NDArray[np.int32]
-    # float64[n, m]: linear weight of each word pair that `ANY` matches on both sides.
+    # float64[n, m]: linear weight of each word pair for rules with `ANY` on both sides.
     pairs: NDArray[np.float64]
-    # float64[n], float64[m]: linear weight of each word that `ANY` matches on only one side.
+    # float64[n], float64[m]: linear weight of each word for rules with `ANY` on only one side.
     source_nulls: NDArray[np.float64]
     target_nulls: NDArray[np.float64]
-    # float64[n], float64[m]: factor of each word in the weight of the rule that emits it. It keeps sums in range. All
-    # derivations have the same product of factors, because each emits each word once.
+    # float64[n], float64[m]: factor of each word in the weight of the rule that emits it, which keeps sums in range.
+    # All derivations have the same product of factors, because each derivation emits each word once.
     source_scale: NDArray[np.float64]
     target_scale: NDArray[np.float64]
 
@@ -61,13 +63,13 @@ class PairWords(NamedTuple):
 
 
 class PairTask(NamedTuple):
-    """Pair, rules, and mask."""
+    """Pair to parse, with its rules and mask."""
 
     rules: Rules
     words: PairWords
     # True if a nonterminal may be empty on one side.
     empty_sides: bool
-    # int8[n, m]: 1 if one rule must emit both words, -1 if no rule may, 0 without restriction.
+    # int8[n, m]: mask by word pair: 1 for positive pairs, -1 for negative pairs, 0 without restriction.
     fixed: NDArray[np.int8]
     # bool[spans, (m+1)²]: bispans that are kept. An empty array keeps all. Source span [i, j) is row j(j+1)/2 + i,
     # target span [x, y) is column x(m+1) + y.
@@ -75,7 +77,7 @@ class PairTask(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """Items of a pair."""
+    """I items of a pair of n source and m target words."""
 
     # int32[spans, m+1]: source span s and target start x have one item per target end from `low[s, x]` to `high[s, x]`.
     # The first of these items has the number `base[s, x]`.
@@ -86,9 +88,9 @@ class Cells(NamedTuple):
     bispan: NDArray[np.int32]
     # bool[spans]: True for source spans with items.
     filled: NDArray[np.bool_]
-    # int32[n+1, m]: number of source words before i that are in a positive pair with target word x.
+    # int32[n+1, m]: for source position i and target word x, number of source words before i in a positive pair with x.
     covered: NDArray[np.int32]
-    # bool[n], bool[m]: True for words in positive or negative pairs.
+    # bool[n], bool[m]: True for source and target words in positive or negative pairs.
     bound_source: NDArray[np.bool_]
     bound_target: NDArray[np.bool_]
 
@@ -122,7 +124,7 @@ def min_words(symbols: NDArray[np.int32], first: NDArray[np.int32], empty_sides:
 
 
 def is_word(symbols: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Return True for each symbol that matches a word."""
+    """Return True for each symbol that matches a word, bool[symbols]."""
     are_words: NDArray[np.bool_] = (symbols >= 0) | (symbols == ANY)
     return are_words
 
@@ -135,10 +137,7 @@ def has_words(symbols: NDArray[np.int32], first: NDArray[np.int32]) -> NDArray[n
 
 
 def branching(rules: Rules) -> int:
-    """Return b, the maximum number of nonterminals of a rule without words other than `ANY`.
-
-    A chart of p source and q target words has O(p^(b+1) q^(b+1)) edges.
-    """
+    """Return the maximum number of nonterminals of a rule without words other than `ANY`."""
     source_rules = np.repeat(np.arange(len(rules.weight)), np.diff(rules.source_first))
     target_rules = np.repeat(np.arange(len(rules.weight)), np.diff(rules.target_first))
     arity = np.bincount(source_rules[~is_word(rules.source)], minlength=len(rules.weight))
@@ -230,7 +229,7 @@ def _number_span_items(i, j, solid, item, cells):
 
 @njit
 def number_items(fixed, empty_sides, cells):
-    """List the bispans under a mask as items in topological order. Returns the number of items."""
+    """Assign item numbers to the bispans under a mask, in topological order. Returns the number of items."""
     n = len(fixed)
     _read_mask(fixed, cells)
     item = np.int64(0)

@@ -1,4 +1,4 @@
-"""Interface to numba: compiled kernels and their cache, random streams and variates."""
+"""Interface to numba: kernels and their cache, hash tables, random streams and variates."""
 
 from collections.abc import Callable
 

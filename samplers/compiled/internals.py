@@ -14,7 +14,7 @@ from numba.core.codegen import CPUCodeLibrary, JITCPUCodegen
 INLINED = "inlined."
 """Prefix of the qualified names of functions that are always inlined."""
 
-# Inlined functions are optimized and emitted as part of their callers. Skip these passes for the functions themselves.
+# Callers contain the optimized code of inlined functions, so optimizing and emitting inlined functions is skipped.
 
 _libraries: Any = CPUCodeLibrary
 _codegen: Any = JITCPUCodegen
@@ -38,7 +38,7 @@ def _optimize_functions(library: Any, module: Any) -> None:
 
 
 def _optimize_kernel(library: Any) -> None:
-    """Optimize a kernel. Its linked functions become internal, so that LLVM drops unused arguments."""
+    """Optimize a kernel. Its linked functions are made internal, so that LLVM drops unused arguments."""
     if not _is_inlined(library):
         for linked in library._final_module.functions:
             if not linked.is_declaration and linked.linkage == Linkage.linkonce_odr:
@@ -73,7 +73,7 @@ _resolved: dict[object, tuple[Any, Any, Any]] = {}
 
 
 def _call_type(function: Any, context: Any, arguments: Any, keywords: Any) -> Any:
-    """Return the signature of a call to a function of numba, cached by argument types and compiler options."""
+    """Return the signature of a call to a numba function, cached by argument types and compiler options."""
     if keywords or not all(isinstance(argument, _PLAIN) for argument in arguments):
         return _resolve(function, context, arguments, keywords)
     key = id(function), id(context), tuple(arguments), _stack.top_or_none()
@@ -103,12 +103,12 @@ def _require_scipy() -> None:
 
 @cache
 def prepare_to_compile() -> None:
-    """Import numba's array support and patch it. Cached kernels do not need it."""
+    """Import numba's array support and patch it. Not needed for cached kernels."""
     from numba.np import arrayobj, linalg
 
     algebra: Any = linalg
     ensure_blas = algebra.ensure_blas
-    # Numba imports scipy to check for BLAS, which takes as long as importing numba itself.
+    # Only search for scipy. Numba imports it to check for BLAS, which takes as long as importing numba itself.
     algebra.ensure_blas = _require_scipy
     from numba.np import arraymath
 
@@ -119,7 +119,7 @@ def prepare_to_compile() -> None:
 
     def index_of(context: Any, builder: Any, index_type: Any, index: Any, size: Any) -> Any:
         """Convert an index to a machine integer, without numba's check for negative indices in kernels."""
-        # Only kernels have no reference counts (see `njit`). In other code, -1 is the last item, as in Python.
+        # Code with reference counts is not a kernel (see `njit`), so index -1 must be the last item, as in Python.
         if context.enable_nrt:
             return numba_index(context, builder, index_type, index, size)
         return context.cast(builder, index, index_type, types.intp if index_type.signed else types.uintp)

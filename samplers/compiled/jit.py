@@ -1,8 +1,9 @@
 """Decorators that compile kernels, and a cache of compiled kernels that is private to the user.
 
-Numba's cache checks the file of a kernel, but not the modules that the kernel calls. Here the name of the cache folder
-contains a digest of all sampler sources and of the versions of numba and Python. A kernel outside samplers/ also has a
-digest of its own folder. Loading a cached kernel runs its code, so no other user may be able to write to the folder.
+Numba's cache checks the file of a kernel for changes, but not the modules that the kernel calls. This cache's folder
+therefore has a digest of all sampler sources and of the versions of numba and Python in its name, and the subfolder of
+a kernel outside samplers/ has a digest of that kernel's folder. Loading a cached kernel runs its code, so other users
+must not be able to write to the cache folder.
 """
 
 import hashlib
@@ -27,7 +28,7 @@ from hierogram.samplers.compiled.internals import INLINED, change_compiler, prep
 
 _PACKAGE = "hierogram.samplers."
 _PRIVATE = "hierogram"
-"""Name of the folder in the user's cache folder. All folders below it must be private."""
+"""Name of the folder in the user's cache folder. This folder and all folders below it must be private."""
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _ROOT = 0
 
@@ -65,7 +66,7 @@ def _own_folders(folder: Path) -> Iterator[Path]:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise `UnsafeFolderError` if another user could have written code in the folder."""
+    """Raise `UnsafeFolderError` if another user can write to the folder or to a private folder above it."""
     for path in _own_folders(folder):
         with suppress(FileNotFoundError):
             found = path.stat()
@@ -91,7 +92,7 @@ def _warn(message: str) -> None:
 
 @cache
 def notify_listeners() -> None:
-    """Run the callbacks that precede the first compilation."""
+    """Run the `LISTENERS` before the first compilation."""
     for listener in LISTENERS:
         listener()
 
@@ -111,7 +112,7 @@ class _Locator(_caching.UserProvidedCacheLocator):
     def __init__(self, function: Any, path: str) -> None:
         self._py_file = path
         self._lineno = function.__code__.co_firstlineno
-        # Samplers have no path in the name, so that two checkouts with the same sources share kernels.
+        # The subfolder of a sampler does not depend on its path, so that checkouts with equal sources share kernels.
         subfolder = (
             function.__module__.removeprefix(_PACKAGE)
             if function.__module__.startswith(_PACKAGE)
@@ -133,10 +134,11 @@ class _KernelCacheImpl(_caching.CompileResultCacheImpl):
 
 
 class CacheFile(_caching.IndexDataCacheFile):
-    """Index of the compiled signatures of a function."""
+    """Index of a function's cached signatures."""
 
     def _data_name(self, number: int) -> str:
-        # With numba's numbers, two processes that compile at the same time could write different kernels to one file.
+        # Name the file at random. Numba numbers its files, so processes that compile at the same time could write
+        # different kernels to the same file.
         return cast("str", self._data_name_pattern.format(number=uuid4().int))
 
 
@@ -151,7 +153,7 @@ class KernelCache(_caching.FunctionCache):
 
     def load_overload(self, signature: Any, target: Any) -> Any:
         """Load a cached kernel. Returns None if the kernel is not cached, or the folder is unreadable or unsafe."""
-        # A cached kernel needs only numba's runtime. Initializing the compiler would take longer than importing numba.
+        # Initialize only numba's runtime, since initializing the compiler would take longer than importing numba.
         rtsys.initialize(target)
         kept = None
         with suppress(OSError), self._guard_against_spurious_io_errors():
@@ -169,7 +171,7 @@ class KernelCache(_caching.FunctionCache):
 
 
 def is_cached(kernel: Callable[..., Any]) -> bool:
-    """Check if the kernel is cached for this machine's processor, for any argument types."""
+    """Check if the kernel is cached for this processor, for any argument types."""
     known: Any = kernel
     processor = known.targetctx.codegen().magic_tuple()
     with suppress(OSError):
@@ -217,7 +219,7 @@ def njit_inline(function: Function) -> Function:
     inlined = _compile(
         nogil=True, error_model="numpy", _nrt=False, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True
     )(named)
-    # Signatures of inlined functions have no machine code, so Python must not find them.
+    # Register no signatures for calls from Python, because inlined functions have no machine code.
     inlined._insert = lambda *overload: None
     inlined._compile_for_args = lambda *arguments: _compile_callable(function)
     return cast("Function", inlined)

@@ -1,4 +1,4 @@
-"""Powers of many numbers with the same exponent, from tables. Several times faster than the C library."""
+"""Powers of many numbers with the same exponent. Tables make this several times faster than the C library."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from hierogram.samplers.compiled.jit import njit_inline
 _CELLS, _HALVINGS = 256, 64
 _TERMS = 6
 _MAX_EXPONENT = 20.0
-"""Maximum exponent for which the series is long enough."""
+"""Maximum exponent for which the series of `terms` is accurate enough."""
 
 _FRACTION, _ONE = (1 << 52) - 1, 1023 << 52
 _CELL_SHIFT, _CELL_MASK = 44, _CELLS - 1
@@ -20,11 +20,11 @@ class Powers(NamedTuple):
     """Tables of x^`exponent`."""
 
     exponent: float
-    # float64[64]: powers of 2^-k.
+    # float64[64]: power of 2^-k for each k.
     halves: NDArray[np.float64]
-    # float64[256, 2]: [1, 2) has 256 cells. A row is the inverse and the power of a cell's midpoint.
+    # float64[256, 2]: inverse and power of the midpoint of each of 256 equal cells of [1, 2).
     cells: NDArray[np.float64]
-    # float64[6]: coefficients of the binomial series.
+    # float64[6]: coefficients of the binomial series of (1 + r)^`exponent`, |r| < 2^-9.
     terms: NDArray[np.float64]
 
 
@@ -38,11 +38,7 @@ def make_powers(exponent: float) -> Powers:
 
 @njit_inline
 def raise_to_power(powers, base):
-    """Return base^exponent for 2^-63 ≤ base ≤ 1, with a relative error of 1e-14.
-
-    The base is the product of 2^-k, a cell's midpoint, and 1 + r with |r| < 2^-9. The powers of the first two factors
-    are in tables. The power of the third is a series.
-    """
+    """Return base^exponent for 2^-63 ≤ base ≤ 1, with a relative error of 1e-14."""
     if powers.exponent > _MAX_EXPONENT:
         return base**powers.exponent
     bits = np.float64(base).view(np.int64)

@@ -1,7 +1,7 @@
 """Open addressing with linear probing [Knuth 6.4], for hash tables of any layout.
 
 The number of slots is a power of two. `mask` uint64 is the number of slots minus 1. Callers pass functions that access
-their table. These functions must be compiled with `njit_inline`.
+their table and are compiled with `njit_inline`.
 """
 
 import numpy as np
@@ -27,10 +27,7 @@ def table_mask(slots):
 
 @njit_inline
 def probe(home, mask, ends_at, table, key):
-    """Return the first slot from `home` for which `ends_at(table, slot, key)` is true.
-
-    This is the key's slot, or the free slot where it belongs. The table must have a free slot.
-    """
+    """Return the first slot from `home` for which `ends_at(table, slot, key)` is true. There must be a free slot."""
     slot = home
     while not ends_at(table, slot, key):
         slot = (slot + _ONE) & mask
@@ -44,10 +41,7 @@ def _is_key_or_free(keys, slot, key):
 
 @njit_inline
 def find_key(keys, home, key):
-    """Return the slot of a key, or the free slot where it belongs, given the key's hash `home`.
-
-    `keys` uint64 are 0 in free slots and > 0 in others.
-    """
+    """Return the slot of a key with hash `home`, or the free slot where it belongs. Free slots of `keys` are 0."""
     mask = table_mask(keys)
     return np.int64(probe(home & mask, mask, _is_key_or_free, keys, key))
 
@@ -56,7 +50,7 @@ def find_key(keys, home, key):
 def close_gap(hole, mask, home_of, move, table):
     """Move entries into a freed slot if a probe would no longer find them. Returns the slot that is free at the end.
 
-    `home_of(table, slot)` returns (slot is used, home slot of its entry). `move(table, slot, to)` copies a slot.
+    `home_of(table, slot)` returns (slot is used, home slot of its entry). `move(table, slot, to)` copies an entry.
     """
     slot = hole
     while True:

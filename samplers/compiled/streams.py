@@ -1,7 +1,7 @@
 """Random streams keyed by (seed, pair, sweep): the same numbers for any order of work and any number of threads.
 
-A stream is a splitmix64 counter [Steele, Lea & Flood 2014] that starts at a hash of its key. A draw costs a few
-multiplications, and the state is one word.
+A stream is a splitmix64 counter [Steele, Lea & Flood 2014] that starts at a hash of its key. A draw takes a few
+multiplications, and the state is one 64-bit word.
 """
 
 import numpy as np
@@ -27,7 +27,7 @@ def mix(x: np.uint64) -> np.uint64:
 
 @njit_inline
 def stream(seed: int, pair: int, sweep: int) -> np.uint64:
-    """Return the first state of the stream of a pair in a sweep. Sweep 0 is the initialization of the chain."""
+    """Return the first state of the stream for a pair in a sweep. Sweep 0 is the initialization of the chain."""
     key = mix(np.uint64(seed) + GOLDEN)
     key = mix(key + np.uint64(pair) * GOLDEN + _ONE)
     return mix(key + np.uint64(sweep) * GOLDEN + _TWO)

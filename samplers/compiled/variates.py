@@ -1,6 +1,6 @@
 """Random variates from a keyed stream. Functions take the stream state and return (draw, next state).
 
-Slice sampling of one real variable [Neal 2003] steps out, then shrinks the slice.
+Slice sampling of one real variable steps out to find an interval, then shrinks it [Neal 2003].
 """
 
 import math
@@ -58,7 +58,7 @@ def slice_sample(log_density, parameters, x, state):
     state = advance(state)
     low = x - _WIDTH * uniform(state)
     high = low + _WIDTH
-    # Neal's random split of the steps between both ends keeps the bounded search reversible.
+    # Split the limited number of steps at random between both ends, as in [Neal 2003], to keep the search reversible.
     state = advance(state)
     left = int(uniform(state) * _MAX_STEPS)
     right = _MAX_STEPS - 1 - left

@@ -1,4 +1,4 @@
-"""State of a Markov chain over derivations, and its log likelihood as a function of the rule counts."""
+"""State of a Markov chain over derivations, and the log likelihood of its rule counts."""
 
 import math
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from hierogram.samplers.grammar.keys import SIZE_BITS, length_of
 
 
 class ChainState(NamedTuple):
-    """Derivations of a batch, counts of all rules (including other batches'), and expected rule uses of each pair."""
+    """Derivations of a batch, rule counts of all batches, and expected rule uses of each pair."""
 
     derivations: State
     table: CountTable
@@ -29,7 +29,7 @@ class CountsError(SamplerError, RuntimeError):
 
 
 class SweepInfo(NamedTuple):
-    """Statistics of one sweep. `evaluations` are scored rules, `reads` are rules read from the table."""
+    """Statistics of one sweep. `evaluations`: number of rules scored. `reads`: number of rules read from the table."""
 
     edges_sampled: int
     edges_changed: int
@@ -40,7 +40,7 @@ class SweepInfo(NamedTuple):
 
 
 _COUNT_BITS = np.uint64(64 - 3 * SIZE_BITS)
-"""Free bits of a uint64 that contains a packed rule size."""
+"""Number of free bits in a uint64 with a packed rule size."""
 _MAX_PACKED_COUNT = (1 << int(_COUNT_BITS)) - 1
 _COUNT_MASK = np.uint64(_MAX_PACKED_COUNT)
 
@@ -104,11 +104,8 @@ def _pitman_yor(lengths, counts, rules, tokens, model):
 def _groups(
     packed: NDArray[np.uint64], counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]:
-    """Group rules of equal size and count. Returns the size, count and number of rules of each group.
-
-    Groups ascend by size, then descend by count. `packed` uint64[n] and `counts` int64[n] have one item per rule.
-    """
-    # Almost all counts fit in one integer with the size, and integers sort ten times as fast as pairs of integers.
+    """Return (size, count, number) of equal rules, by ascending packed size, then descending count."""
+    # Pack size and count in one integer if possible, since integers sort ten times as fast as pairs of integers.
     small = counts < _MAX_PACKED_COUNT
     keys = np.sort(packed[small] << _COUNT_BITS | (_MAX_PACKED_COUNT - counts[small]).astype(np.uint64))
     first = _starts(keys[1:] != keys[:-1], len(keys))

@@ -1,7 +1,7 @@
-"""Rule-count deltas of derivations, with the symbols of each rule, for transfer to and from a store.
+"""Changes of rule counts (deltas), with the symbols of each rule, for transfer to and from a store.
 
-Each rule use is compared with the stored symbols, so that a key collision is detected and never merges two rules. If a
-pair's added tree equals a removed one, their weights are summed before counting.
+The symbols of each rule use are compared with the rule's stored symbols to detect key collisions, which would merge two
+rules. If an added tree of a pair equals a removed tree, their weights are summed before counting.
 """
 
 from collections.abc import Sequence
@@ -37,10 +37,7 @@ from hierogram.samplers.grammar.numbers import LABEL_STEP, OPEN_LABEL
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Trees, and the changes that each rule use in them makes.
-
-    `count` is added to the rule's count, `sampled` to its expected uses, `variance` to their error variance.
-    """
+    """Trees, and the changes of count, expected uses and error variance for each rule use in the trees."""
 
     trees: Trees
     count: int
@@ -49,7 +46,7 @@ class Change:
 
 
 class WeightedTrees(NamedTuple):
-    """m trees. Each array int64[m] has the change that a rule use in each tree makes; see `Change`."""
+    """m trees, and the changes for each rule use in each tree, int64[m], as in `Change`."""
 
     trees: Trees
     counts: NDArray[np.int64]
@@ -91,7 +88,7 @@ def _merge_equal(weighted, kept):
 
 
 def weigh_trees(changes: Sequence[Change]) -> WeightedTrees:
-    """Return the trees of all changes, sorted by pair. Merges equal trees of a pair. Drops trees of weight 0."""
+    """Return the trees of all changes by pair. Equal trees of a pair are merged, and trees of weight 0 dropped."""
     shifts = np.cumsum([0, *(len(change.trees.content) for change in changes)], dtype=np.int64)[:-1]
     sizes = [len(change.trees.pairs) for change in changes]
     pairs = np.concatenate([np.zeros(0, np.int64), *(change.trees.pairs for change in changes)])
@@ -122,7 +119,7 @@ def weigh_trees(changes: Sequence[Change]) -> WeightedTrees:
 
 @njit
 def source_symbols(v, view, words, symbols, position, space):
-    """Write the source side of the rule at v. Returns the position after it and the number of nonterminals."""
+    """Write the source side of the rule at node v. Returns the position after it and the number of nonterminals."""
     numbers, stack, stack_tail, stack_position = space.numbers, space.stacks[0], space.stacks[1], space.stacks[2]
     count = 0
     depth = 1
@@ -167,7 +164,7 @@ def source_symbols(v, view, words, symbols, position, space):
 
 @njit
 def target_symbols(v, view, words, symbols, position, space):
-    """Write the target side of the rule at v. Call `source_symbols` before. Returns the position after it."""
+    """Write the target side of the rule at node v after `source_symbols`. Returns the position after it."""
     numbers, stack, stack_position, stack_last = space.numbers, space.stacks[0], space.stacks[1], space.stacks[2]
     depth = 1
     stack[0] = v
@@ -207,46 +204,47 @@ def target_symbols(v, view, words, symbols, position, space):
 
 
 ENTRY = 2
-"""Column of `CountDeltas.rows` with the entry of a key."""
+"""Column of `CountDeltas.rows`: the entry number of a key."""
 _PAIRS_PER_CALL = 4096
 _COLLISION = "two different rules have the same key: assign new keys with another salt"
 
 Weights = tuple[int, int, int, int]
-"""Changes that a rule use makes: (count, expected uses, error variance of expected uses, minimal uses)."""
+"""Changes for each rule use: (count, expected uses, error variance of expected uses, minimal uses)."""
 
 
 class CountDeltas(NamedTuple):
-    """Count changes of rules, with one entry per rule."""
+    """Count changes of e rules, with one entry per rule."""
 
-    # uint64[capacity, 4]: maps keys to entries.
+    # uint64[capacity, 4]: hash table from keys to entry numbers. Columns: key (two words), entry number, unused.
     rows: NDArray[np.uint64]
-    # uint64[e, 2]
+    # uint64[e, 2]: key of each rule.
     keys: NDArray[np.uint64]
-    # uint64[e]: packed sizes of rules; see `hierogram.samplers.grammar.keys`.
+    # uint64[e]: packed size of each rule (see `hierogram.samplers.grammar.keys`).
     rule_sizes: NDArray[np.uint64]
     # int32[e]: scope of each rule, and number of its nonterminals.
     scopes: NDArray[np.int32]
     nonterminals: NDArray[np.int32]
-    # int32[e]: number of adjacent pairs of source nonterminals.
+    # int32[e]: number of pairs of adjacent nonterminals on each rule's source side.
     adjacent: NDArray[np.int32]
-    # int64[e]: change of each rule's count, expected uses, and error variance of expected uses.
+    # int64[e]: change of each rule's count, of its expected uses, and of the error variance of its expected uses.
     counts: NDArray[np.int64]
     sampled: NDArray[np.int64]
     variances: NDArray[np.int64]
-    # int64[e]: change of the uses in minimal derivations.
+    # int64[e]: change of each rule's uses in minimal derivations.
     minimal: NDArray[np.int64]
-    # int64[e]: index in `symbols` of each rule's first symbol. The source side precedes the target side.
+    # int64[e]: index into `symbols` of each rule's first symbol.
     starts: NDArray[np.int64]
-    # int32[e]: number of symbols of each side.
+    # int32[e]: number of symbols of each rule's source side and target side.
     source_sizes: NDArray[np.int32]
     target_sizes: NDArray[np.int32]
+    # int32[symbols]: symbols of all rules. The source side of a rule precedes its target side.
     symbols: NDArray[np.int32]
-    # int64[2]: numbers of entries and symbols.
+    # int64[2]: numbers of entries and symbols in use.
     sizes: NDArray[np.int64]
 
     @property
     def entries(self) -> int:
-        """Number of rules with an entry."""
+        """Number of rules."""
         return int(self.sizes[0])
 
 
@@ -278,7 +276,7 @@ _BY_ENTRY = tuple(name for name in CountDeltas._fields if name not in ("rows", "
 
 
 class CountingSpace(NamedTuple):
-    """Scratch memory for counting. `numbers` int64[n] are nonterminal numbers by node, `stacks` is int64[3, n + 1]."""
+    """Scratch memory for counting. `numbers` int64[n]: nonterminal number by node. `stacks`: int64[3, n + 1]."""
 
     walk: WalkSpace
     numbers: NDArray[np.int64]
@@ -292,7 +290,7 @@ def _counting_space(batch: Batch) -> CountingSpace:
 
 @njit
 def _enter_rule(deltas, batch, pair, v, view, weights, space):
-    """Add weights to the rule at v. The summary of v must be valid. Returns False on a key collision."""
+    """Add weights to the rule at node v, whose summary must be valid. Returns False on a key collision."""
     bitext = batch.bitext
     work = space.walk
     source = bitext.source[bitext.source_offset[pair] : bitext.source_offset[pair + 1]]
@@ -361,7 +359,7 @@ FITS, COLLIDES, MISFITS = 0, 1, 2
 
 @njit
 def _add_trees(deltas, batch, state, weighted, first, last, stack, space):
-    """Add the rules of trees first..last. Returns (FITS, -1), or the failure and its pair."""
+    """Add the rules of trees first to last - 1. Returns (FITS, -1), or the failure and its pair."""
     trees = weighted.trees
     for k in range(first, last):
         pair = trees.pairs[k]
@@ -432,7 +430,7 @@ def add_state(
 
 
 def add_trees(deltas: CountDeltas, batch: Batch, weighted: WeightedTrees) -> CountDeltas:
-    """Return the deltas with each tree's weights added. Raises `KeyCollisionError` and `DerivationError`."""
+    """Return the deltas plus the weights of each tree's rule uses. Raises `KeyCollisionError` and `DerivationError`."""
     space = _counting_space(batch)
     state = empty_state(batch.forests)
     stack = np.empty(batch.max_nodes + 1, np.int64)
@@ -449,20 +447,20 @@ def add_trees(deltas: CountDeltas, batch: Batch, weighted: WeightedTrees) -> Cou
 
 
 def add_minimal(deltas: CountDeltas, batch: Batch, pairs: NDArray[np.int64], weight: int) -> CountDeltas:
-    """Return the deltas with `weight` added per rule use of minimal derivations: all nodes cut, each with edge 0."""
+    """Return the deltas with `weight` added per rule use in minimal derivations (all nodes cut, with edge 0)."""
     all_cut = State(np.zeros(batch.forests.nodes, np.uint16), np.ones(batch.forests.nodes, np.uint8))
     return add_state(deltas, batch, all_cut, (0, 0, 0, weight), pairs)
 
 
 @njit
 def _bound_symbols(batch, fragments, first, last):
-    """Return an upper bound on the symbols in the rules of fragments first..last."""
+    """Return an upper bound on the number of symbols in the rules of fragments first to last - 1."""
     symbols = 0
     for k in range(first, last):
         pair = fragments.pairs[k]
         place = batch.forests.node_offset[pair] + fragments.roots[k]
         if place >= batch.forests.node_offset[pair + 1]:
-            # The fragment does not match the forest. `_add_fragments` reports this.
+            # Skip a fragment that does not match the forest, because `_add_fragments` reports it.
             continue
         node = batch.forests.node[place]
         symbols += np.int64(node["source_end"]) - np.int64(node["source_start"])
@@ -474,7 +472,7 @@ def _bound_symbols(batch, fragments, first, last):
 
 @njit
 def _add_fragments(deltas, batch, state, fragments, first, last, stack, space):
-    """Add the rules of fragments first..last. Returns (FITS, -1), or the failure and its pair."""
+    """Add the rules of fragments first to last - 1. Returns (FITS, -1), or the failure and its pair."""
     for k in range(first, last):
         pair, root = fragments.pairs[k], fragments.roots[k]
         view = view_pair(batch, state, pair)
@@ -489,10 +487,7 @@ def _add_fragments(deltas, batch, state, fragments, first, last, stack, space):
 
 
 def add_fragments(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> CountDeltas:
-    """Return the deltas with each fragment's weight and variance added.
-
-    Raises `KeyCollisionError` and `DerivationError`.
-    """
+    """Return the deltas plus the weights of fragments. Raises `KeyCollisionError` and `DerivationError`."""
     space = _counting_space(batch)
     state = empty_state(batch.forests)
     stack = np.empty(batch.max_nodes + 1, np.int64)
@@ -531,7 +526,7 @@ def count_rules(
     change: int = 1,
     skipped: NDArray[np.bool_] | None = None,
 ) -> CountTable:
-    """Return the table with `change` added per rule use of all pairs except `skipped` bool[P]. Raises `ValueError`."""
+    """Return the table with `change` added per rule use. Omits `skipped` pairs, bool[P]. Raises `ValueError`."""
     work = walk_space(batch)
     counted = np.arange(batch.size) if skipped is None else np.flatnonzero(~skipped)
     for first in range(0, len(counted), _PAIRS_PER_CALL):

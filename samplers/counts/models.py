@@ -1,8 +1,7 @@
-"""Rule models: the Dirichlet process of [CFGŠ14 §4.1] and the Pitman-Yor process for each length of §5.2.
+"""Rule models: a Dirichlet process [CFGŠ14 §4.1], or a Pitman-Yor process for each rule length [CFGŠ14 §5.2].
 
-Kernels use linear probabilities, or natural logarithms if the probability of a rule (of dozens of words) would
-underflow. Estimated tables t_r = n_r^d are integers in units of 2^-32 tables, so that their sum does not depend on the
-order of additions.
+Kernels use linear probabilities, or natural logarithms for long rules, whose probability would underflow. Estimated
+tables t_r = n_r^d are integers in units of 2^-32 tables, so that their sum does not depend on the order of additions.
 """
 
 import math
@@ -19,7 +18,7 @@ TABLE_UNIT = 2.0**32
 _ONE_UNIT = 1.0 / TABLE_UNIT
 _KNOWN_COUNTS = 1 << 14
 _LINEAR_NATS = 250.0
-"""Rules with a probability that may be below e^-250 are scored in log space, since products are rescaled at 2^-256."""
+"""Rules are scored in log space if their probability may be below e^-250, since products are rescaled at 2^-256."""
 
 
 BY_LENGTH = np.dtype(
@@ -30,10 +29,10 @@ BY_LENGTH = np.dtype(
         ("power_target", np.float64),
     ]
 )
-"""Row l of a table: Poisson probability of length l, its natural log, and linear V_f^-l and V_e^-l."""
+"""Record of length l: its Poisson probability, natural log of that probability, and linear V_f^-l and V_e^-l."""
 
 BY_COUNT = np.dtype([("tables", np.int64), ("more_tables", np.int64), ("cached", np.float64)])
-"""Row n of a table, for count n and discount d.
+"""Record of count n, for discount d.
 
 `tables` is n^d (0 for n = 0) and `more_tables` is (n+1)^d - n^d, in units of 2^-32. `cached` is n - d n^d.
 """
@@ -47,19 +46,19 @@ class Model(NamedTuple):
     # Strength α and discount d.
     strength: float
     discount: float
-    # BY_LENGTH[L], BY_COUNT[C]
+    # BY_LENGTH[L], BY_COUNT[C]: values by rule length, and by count.
     by_length: NDArray[np.void]
     by_count: NDArray[np.void]
     # Natural log of 1 / vocabulary size, for each side.
     log_source: float
     log_target: float
-    # Rules of at least this length are scored in log space. For the Dirichlet process, it is a number of terminals.
+    # Minimum length of rules scored in log space, in symbols (Pitman-Yor process) or terminals (Dirichlet process).
     long: int
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """Settings of a rule model: "dirichlet" or "pitman-yor", and α, d and λ of [CFGŠ14 §5.2]."""
+    """Settings of a rule model: `kind` "dirichlet" or "pitman-yor", and α, d and λ of [CFGŠ14 §5.2]."""
 
     kind: str = PITMAN_YOR
     strength: float = 5.0
@@ -139,7 +138,7 @@ def _discounted(model, count):
 
 @njit_inline
 def cached_mass(model, count):
-    """Return n - d t, the mass of a rule's existing tables in the predictive probability."""
+    """Return n - d t, the weight of a rule's existing tables in its predictive probability."""
     if count < len(model.by_count):
         return model.by_count[count]["cached"]
     return _discounted(model, count)
@@ -147,7 +146,7 @@ def cached_mass(model, count):
 
 @njit_inline
 def new_table_mass(model, tables):
-    """Return α + d T, the mass of a new table before the factor P0, given T in units of 2^-32."""
+    """Return α + d T, the weight of a new table without the factor P0, given `tables` T in units of 2^-32."""
     return model.strength + model.discount * (tables * _ONE_UNIT)
 
 
@@ -155,8 +154,8 @@ def new_table_mass(model, tables):
 def probability(model, count, length, source_terminals, target_terminals, tokens, tables, total):
     """Return (numerator, denominator) of P(r | rest), linear, for a rule that is not long.
 
-    `count` is the number of customers of rule r, `total` the number of customers of all rules. `tokens` and `tables`
-    (in units of 2^-32) are the customers and tables of all rules that are as long as r.
+    `count` is the number of customers of rule r, and `total` the number of customers of all rules. `tokens` and
+    `tables` (in units of 2^-32) are the numbers of customers and tables of all rules that are as long as r.
     """
     if model.pitman_yor:
         poisson = model.by_length[length]["poisson"]

@@ -1,4 +1,4 @@
-"""Rule uses in derivations: the rules of each pair, and the word links within each rule use."""
+"""Rule uses in derivations: distinct rules of each pair, and word links within each rule use."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -26,10 +26,7 @@ from hierogram.samplers.forests.records import Fragments
 
 
 class Occurrences(NamedTuple):
-    """Distinct rules of each pair.
-
-    Pair `pairs[k]` of the batch, int64[n], uses the rule with key `keys[k]`, uint64[n, 2], `uses[k]` times, int64[n].
-    """
+    """Distinct rules of each pair: index of the pair int64[n], key uint64[n, 2] and number of uses int64[n]."""
 
     pairs: NDArray[np.int64]
     keys: NDArray[np.uint64]
@@ -74,17 +71,18 @@ SIDE_BITS = 16
 class RuleLinks(NamedTuple):
     """Word links inside each of n rule uses."""
 
-    # int64[n]: the rule's entry in the deltas.
+    # int64[n]: entry of each use's rule in the deltas.
     entries: NDArray[np.int64]
-    # int64[n + 1]: use k has the links `links[offset[k] : offset[k + 1]]`, ascending.
+    # int64[n + 1]: use k has the links `links[offset[k] : offset[k + 1]]`, in ascending order.
     offset: NDArray[np.int64]
-    # uint32: a link is (source position << `SIDE_BITS`) + target position. Positions count symbols of the rule's side.
+    # uint32[links]: (source position << `SIDE_BITS`) + target position of each link. Positions are numbers of symbols
+    # in the rule's sides.
     links: NDArray[np.uint32]
 
 
 @njit
 def _number_symbols(start, end, nonterminal_end, symbol_position):
-    """Write the symbol position of each word in start..end to `symbol_position`. Clears `nonterminal_end`."""
+    """Write the rule-side position of each word in [start, end) to `symbol_position`. Clears `nonterminal_end`."""
     position = start
     symbol = 0
     while position < end:
@@ -100,7 +98,7 @@ def _number_symbols(start, end, nonterminal_end, symbol_position):
 
 @njit
 def _mark_nonterminals(v, view, stack, source_end, target_end):
-    """Write the span ends of the nonterminals of the rule at v. Both outputs are indexed by span start."""
+    """Write the span end of each nonterminal of the rule at node v, indexed by the nonterminal's span start."""
     stack[0] = v
     depth = 1
     while depth > 0:
@@ -131,7 +129,7 @@ def _find_first_links(pair, bitext, first_link):
 
 @njit
 def _write_links(v, view, bitext, stack, scratch, links, written):
-    """Write the links inside the rule at v. Returns the position after them. `_find_first_links` fills `scratch[4]`."""
+    """Write the links inside the rule at node v after `_find_first_links`. Returns the position after them."""
     source_end, target_end, source_symbol, target_symbol, first_link = (
         scratch[0], scratch[1], scratch[2], scratch[3], scratch[4],
     )  # fmt: skip
@@ -155,7 +153,7 @@ def _write_links(v, view, bitext, stack, scratch, links, written):
 
 @njit
 def _entry_of(v, deltas, batch, work):
-    """Return the entry of the rule at v. The summary of v must be valid."""
+    """Return the entry of the rule at node v, whose summary must be valid."""
     high, low = summary_key(work.summary, v, batch.words.key_mask)
     return np.int64(deltas.rows[find(deltas.rows, high, low), ENTRY])
 
@@ -214,7 +212,7 @@ def _room(uses: int, links: int) -> RuleLinks:
 
 
 def rule_links(deltas: CountDeltas, batch: Batch, state: State, chosen: NDArray[np.bool_] | None = None) -> RuleLinks:
-    """Return the links inside each rule use of `chosen` pairs bool[P] (None for all). Links must be sorted."""
+    """Return the links inside each rule use of `chosen` pairs bool[P], or of all pairs. Links must be sorted."""
     if chosen is None:
         chosen = np.ones(batch.size, np.bool_)
     links = _room(int(batch.derivation_rules[-1]), len(batch.bitext.link_source))
@@ -236,8 +234,8 @@ def fragment_links(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> R
 def _merge_uses(links, kinds, weights, latest, before, uses):
     """Add the weight of each use to the first use of its rule with the same links, in the column of its kind.
 
-    The first uses of an entry form a linked list. `latest[entry]` is its last use. `before[k]` is the use before use k,
-    or -1.
+    The first uses of an entry form a linked list. `latest[entry]` is the last of them. `before[k]` is the first use
+    before use k in this list, or -1.
     """
     for k in range(len(links.entries)):
         entry = links.entries[k]
@@ -259,8 +257,8 @@ def uses_by_links(
 ) -> tuple[RuleLinks, NDArray[np.int64]]:
     """Merge a rule's uses with the same links. Returns the distinct uses and their summed weights, int64[n, kinds].
 
-    Each item of `links` is one kind of uses, and its item of `weights` int64[m] has their weights. Each kind has a
-    column in the sums. Uses whose sums are all 0 are dropped.
+    Each item of `links` has the uses of one kind, and the same item of `weights` their weights, int64[m]. Each kind has
+    a column in the sums. Uses whose sums are all 0 are dropped.
     """
     sizes = [len(part.entries) for part in links]
     together = RuleLinks(

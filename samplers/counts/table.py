@@ -1,9 +1,9 @@
-"""Rule table: hash table of rule counts over all derivations, with 128-bit keys.
+"""Rule table: hash table from 128-bit rule keys to counts over all derivations.
 
-Open addressing over 32-byte rows: key (two words), count, and packed rule size. A row never straddles a cache line.
-One-byte tags, an array that stays in the processor's cache, answer most lookups of missing rules without reading a row.
-When a count falls to 0, the row is deleted and later rows of its probe sequence move up. Counts by length are integers,
-so they do not depend on the order of updates.
+The table has open addressing over 32-byte rows: key (two words), count, and packed rule size. A row never straddles a
+cache line. An array of one-byte tags stays in the processor's cache and answers most lookups of missing rules. When a
+count falls to 0, the row is deleted and later rows of its probe sequence move up. Counts by length are integers, so
+they do not depend on the order of updates.
 """
 
 from typing import NamedTuple
@@ -27,7 +27,7 @@ _SMALLEST = 1 << 12
 
 
 LENGTH = np.dtype([("tokens", np.int64), ("tables", np.int64)])
-"""`tokens` (customers) and estimated `tables` (in units of 2^-32) of all rules of one length."""
+"""Number of customers (`tokens`) and estimated `tables` (in units of 2^-32) of all rules of one length."""
 
 
 class CountTable(NamedTuple):
@@ -35,11 +35,11 @@ class CountTable(NamedTuple):
 
     # uint64[capacity, 4]: key (two words), count and packed size. The capacity is a power of two.
     rows: NDArray[np.uint64]
-    # uint8[capacity]: 0 for free rows, else a nonzero byte of the key.
+    # uint8[capacity]: tag of each row: 0 for free rows, otherwise `key_tag`.
     tags: NDArray[np.uint8]
     # LENGTH[L]
     by_length: NDArray[np.void]
-    # int64[2]: customers of all rules, and number of used rows.
+    # int64[2]: number of customers of all rules, and number of used rows.
     totals: NDArray[np.int64]
 
     @property
@@ -62,19 +62,19 @@ def _ends_search(rows, row, key):
 
 @njit_inline
 def find(rows, key_high, key_low):
-    """Return the row of the key, or the free row for it. No key is (0, 0)."""
+    """Return the row of the key, or the free row where it belongs. No key is (0, 0)."""
     return np.int64(probe(key_low & table_mask(rows), table_mask(rows), _ends_search, rows, (key_high, key_low)))
 
 
 @njit_inline
 def key_tag(key_high):
-    """Return the tag of a key: its top byte with the lowest bit set, so never 0."""
+    """Return the tag of a key: its top byte with the lowest bit set, which is never 0."""
     return np.uint8((key_high >> _TAG_SHIFT) | np.uint64(1))
 
 
 @njit_inline
 def _ends_tagged_search(table, row, key):
-    """Check if a row contains the key or is free. The tag excludes most other rows."""
+    """Check if a row contains the key or is free. Most other rows are rejected by their tag."""
     tag, high, low = key
     known = table.tags[row]
     return known == _NO_TAG or (known == tag and table.rows[row, KEY_LOW] == low and table.rows[row, KEY_HIGH] == high)
@@ -110,7 +110,7 @@ def _move_row(table, row, hole):
 
 @njit_inline
 def _vacate(table, row):
-    """Delete a row, and move up later rows that a probe would otherwise miss."""
+    """Delete a row, and move up later rows that probes would otherwise miss."""
     free = close_gap(np.uint64(row), table_mask(table.rows), _home_row, _move_row, table)
     for column in range(4):
         table.rows[free, column] = _ZERO
@@ -132,14 +132,14 @@ def add_row(rows, key_high, key_low, size):
 
 @njit
 def add(table, model, key_high, key_low, size, change):
-    """Add `change` to a rule's count. A row must be free. A negative count becomes 0, and the result is False."""
+    """Add `change` to a rule's count. Returns False if it is negative, after setting it to 0. A row must be free."""
     row, is_new = add_row(table.rows, key_high, key_low, size)
     if is_new:
         table.tags[row] = key_tag(key_high)
         table.totals[ROWS] += 1
     before = np.int64(table.rows[row, COUNT])
     sound = before + change >= 0
-    # The model's tables have no entries for negative counts.
+    # Set a negative count to 0, because the model's tables have no entries for negative counts.
     after = max(before + change, 0)
     change = after - before
     table.rows[row, COUNT] = np.uint64(after)
@@ -172,7 +172,8 @@ def _add_all(table, model, keys, counts, sizes):
 
 
 def _empty_rows(capacity: int) -> NDArray[np.uint64]:
-    # Rows are read in random order. numpy requests huge pages only for arrays that it does not zero itself.
+    # Rows are read in random order, so huge pages are faster. numpy requests them only for arrays that it does not
+    # zero.
     words = np.empty(4 * capacity + 8, np.uint64)
     words[:] = 0
     start = -words.ctypes.data % 64 // 8
@@ -191,7 +192,7 @@ def empty_table(longest_rule: int, expected_rules: int = 0) -> CountTable:
 
 
 def with_room(table: CountTable, new_rules: int) -> CountTable:
-    """Return the table if it has room for `new_rules` more rules, else a larger copy."""
+    """Return the table if it has room for `new_rules` more rules, otherwise a larger copy."""
     capacity = capacity_for(int(table.totals[ROWS]) + new_rules, len(table.rows))
     if capacity == len(table.rows):
         return table

@@ -1,7 +1,7 @@
-"""Batch conversion of rules to text: rendering from rule-count deltas, comparison, and sorting.
+"""Conversion of rules to text in batches: rendering from count deltas, comparison, and sorting.
 
-Phrase rules have the notation of `hierogram.samplers.grammar.rules`, tree fragments bracket notation. Rules are sorted
-by text, so that rules that are looked up together are stored next to each other.
+Phrase rules have the notation of `hierogram.samplers.grammar.rules`, and tree fragments bracket notation. Rules are
+sorted by text, so that rules that are looked up together are stored next to each other.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ class Spellings(NamedTuple):
 
 
 def spellings(words: Sequence[str]) -> Spellings:
-    """Return the spellings of words, given in the order of their numbers."""
+    """Return the spellings of words, which are ordered by number."""
     encoded = [escape_terminal(word).encode() for word in words]
     starts = np.cumsum([0, *[len(word) for word in encoded]], dtype=np.int64)
     return Spellings(np.frombuffer(b"".join(encoded), np.uint8), starts)
@@ -128,7 +128,7 @@ def _put_links(uses, buffer, offsets):
 
 
 def link_texts(uses: RuleLinks) -> Texts:
-    """Return the links within each rule use as text, such as `0-0 1-2`."""
+    """Return the links within each rule use as texts such as `0-0 1-2`."""
     buffer = np.empty(_MAX_LINK_LENGTH * len(uses.links) + len(uses.entries), np.uint8)
     offsets = np.zeros(len(uses.entries) + 1, np.int64)
     return Texts(buffer[: _put_links(uses, buffer, offsets)].copy(), offsets)
@@ -138,7 +138,7 @@ def link_texts(uses: RuleLinks) -> Texts:
 def same_texts(
     first_texts: Texts, rows: NDArray[np.int64], second_texts: Texts, other_rows: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Compare text `rows[k]` of `first_texts` with text `other_rows[k]` of `second_texts`. Returns bool[n]."""
+    """Return True if text `rows[k]` of `first_texts` equals text `other_rows[k]` of `second_texts`, bool[n]."""
     equal = np.empty(len(rows), np.bool_)
     for k in range(len(rows)):
         a, a_end = first_texts.offsets[rows[k]], first_texts.offsets[rows[k] + 1]
@@ -166,7 +166,7 @@ def _read_prefixes(texts, prefixes):
 
 @njit
 def _precedes(texts, keys, a, b):
-    """Check if text a precedes text b: by bytes, or by key if the texts are equal. Both have the same prefix."""
+    """Check if text a precedes text b by bytes, or by key if the texts are equal. Both must have the same prefix."""
     place, end = texts.offsets[a], texts.offsets[a + 1] - 1
     other, other_end = texts.offsets[b], texts.offsets[b + 1] - 1
     while place < end and other < other_end:
@@ -244,7 +244,7 @@ def take_texts(texts: Texts, rows: NDArray[np.int64]) -> Texts:
 def render_fragments(
     deltas: CountDeltas, chosen: NDArray[np.int64], labels: Sequence[str], words: Sequence[str]
 ) -> tuple[list[str], list[str], list[int]]:
-    """Return lists for the chosen entries: root labels, texts such as `(NP (DT the) (NN))`, numbers of expansions."""
+    """Return root labels, texts such as `(NP (DT the) (NN))`, and numbers of expansions of the chosen entries."""
     roots: list[str] = []
     texts: list[str] = []
     expansions: list[int] = []

@@ -1,4 +1,4 @@
-"""Chart of a sentence as pools of records: items, edges, and scratch memory of the current cell.
+"""Chart of a sentence as pools (arrays of records): items, edges, and scratch memory for the current cell.
 
 Kernels allocate no memory. If a pool is full, the caller enlarges all pools and decodes the sentence again.
 """
@@ -33,11 +33,13 @@ ITEM = np.dtype(
 )
 """Chart item.
 
-The *open words* of an item are its first words, whose n-grams depend on the words to the left.
+The *open words* of an item are its first target words, whose n-grams depend on words to their left. The other words are
+*closed*.
 
 `score`: score of the best derivation. `open_log10`: log10 probability of the open words without left context. `rank`:
-`score` plus the weighted `open_log10`. `edges`: last edge. `best`: best edge. `state`: language-model state after the
-last word. `open`: number of open words. `closed`: 1 if words to the right cannot become open words.
+`score` plus the weighted `open_log10`. `edges`: last edge, which begins the list of the item's edges. `best`: best
+edge. `state`: language-model state after the last word. `open`: number of open words. `closed`: 1 if no word to the
+right can become an open word.
 """
 
 EDGE = np.dtype(
@@ -55,19 +57,20 @@ EDGE = np.dtype(
 """Hyperedge.
 
 `score`: score with the best derivations of the tails. `own`: score without the tails. `lm`: natural log probability of
-the words that become closed by this edge. `rule`: rule number, R + e for extra rule e of the sentence, or `GLUE_START`,
+the words that this edge closes. `rule`: rule number, R + e for extra rule e of the sentence, or `GLUE_START`,
 `GLUE_NEXT` or `GOAL`. `tails`: index of the first tail in the `tails` pool. `arity`: number of tails. `next`: next edge
-of the item.
+in the list of the item's edges.
 """
 
 CUBE = np.dtype(
     [("base", np.float64), ("rule", np.int32), ("rules", np.int32), ("cells", np.int32), ("arity", np.int32)],
     align=True,
 )
-"""Rules of one source side, with tails in the same cells.
+"""Cube: rules with the same source side, and a cell for each of their nonterminals.
 
 `rule`: index of the first rule in `WeightedGrammar.order`. `rules`: number of rules. For a single rule outside the
-grammar, `rules` is 0, `rule` is the rule number, and `base` the estimated score. `cells`: index into `cube_cells`.
+grammar, `rules` is 0, `rule` is the rule number, and `base` its estimated score. `cells`: index of the first
+nonterminal's cell in `cube_cells`. `arity`: number of nonterminals.
 """
 
 CANDIDATE = np.dtype(
@@ -80,10 +83,11 @@ CANDIDATE = np.dtype(
     ],
     align=True,
 )
-"""Position in a cube.
+"""Candidate: a position in a cube, which is a rule and an item of each of the cube's cells.
 
-`unjoined`: estimate of the rule plus ranks of the items, before they are joined. `coordinates`: index into the pool of
-coordinates. `first_axis`: first axis along which the candidate may grow.
+`unjoined`: estimated score of the rule plus ranks of the items, before they are joined. `coordinates`: index of the
+first coordinate in the `coordinates` pool. `rule`: rule number as in EDGE. `first_axis`: first axis along which the
+candidate may grow.
 """
 
 JOINED = np.dtype(
@@ -102,7 +106,7 @@ JOINED = np.dtype(
     ],
     align=True,
 )
-"""Candidate with joined items. EDGE, ITEM and CANDIDATE describe the fields."""
+"""Candidate whose items are joined, with a language-model state. The fields are as in EDGE, ITEM and CANDIDATE."""
 
 MEMO = np.dtype(
     [
@@ -123,7 +127,10 @@ the next state.
 _MEMORIES = 1 << 14
 
 MATCH = np.dtype([("node", np.int32), ("cells", np.int32), ("arity", np.int32), ("next", np.int32)], align=True)
-"""Match of a source side from the current start. `next` is another match with the same end."""
+"""Match of a source side with the words from the current start position.
+
+`node`: trie node of the source side. `cells`: index in `match_cells` of the first nonterminal's cell. `arity`: number
+of nonterminals. `next`: next match with the same end."""
 
 FRAME = np.dtype(
     [("node", np.int32), ("position", np.int32), ("arity", np.int32), ("gap", np.int32)],
@@ -142,18 +149,18 @@ class InputSentence(NamedTuple):
     words: NDArray[np.int32]
     # int32[n+1]: position p has the extra rules `extra_first[p]` to `extra_first[p + 1] - 1`.
     extra_first: NDArray[np.int32]
-    # int32: target words of all extra rules. Numbers from the size of the vocabulary are words of the sentence.
+    # int32[words]: target words of all extra rules. Numbers from the vocabulary's size on are words of the sentence.
     target: NDArray[np.int32]
-    # int32[X+1]: index of the first target word of each extra rule.
+    # int32[X+1]: index into `target` of the first word of each extra rule.
     target_start: NDArray[np.int32]
-    # int32[X]: 1 if the rule passes a source word through.
+    # int32[X]: 1 for extra rules that pass a source word through, otherwise 0.
     passes: NDArray[np.int32]
-    # int32: language-model numbers of the words of the sentence.
+    # int32[words]: language-model number of each word of the sentence.
     lm_words: NDArray[np.int32]
 
 
 class SearchLimits(NamedTuple):
-    """`span`: maximum words that a grammar rule may span. `pops`: maximum pops per cell (0 for no limit)."""
+    """Maximum words that a grammar rule may span, and maximum candidates joined per cell (`pops`, 0 for no limit)."""
 
     span: int
     pops: int
@@ -170,58 +177,60 @@ class DecodingTask(NamedTuple):
 
 
 class DecodingChart(NamedTuple):
-    """Pools of records of a chart. The maximum number of open words is w."""
+    """Pools of records of a chart. An item has up to w open words."""
 
-    # ITEM[items].
+    # ITEM[items]: items of all cells.
     items: NDArray[np.void]
     # int32[items, w]: open words of each item.
     item_words: NDArray[np.int32]
     # int32[items]: items of each cell, best first.
     ranked: NDArray[np.int32]
-    # float64[items]: `rank` of each item of `ranked`.
+    # float64[items]: rank of each item in the order of `ranked`.
     ranks: NDArray[np.float64]
-    # EDGE[edges].
+    # EDGE[edges]: edges of all items.
     edges: NDArray[np.void]
-    # int32: tails of all edges, which are items.
+    # int32[tails]: tails of all edges, as item numbers.
     tails: NDArray[np.int32]
-    # int32[C, 2]: half-open range of `ranked` for each cell. X over [i, j) is cell i (n + 1) + j. S over [0, j) is
-    # cell (n + 1)² + j. The goal is the next cell.
+    # int32[C, 2]: half-open range of each cell's items in `ranked`. X over [i, j) has cell i (n + 1) + j, S over [0, j)
+    # has cell (n + 1)² + j, and the goal has the next cell.
     cells: NDArray[np.int32]
-    # int32[h, 2]: hash table of the items of the current cell. A slot has an item, and the stamp of its cell.
+    # int32[h, 2]: hash table of the items of the current cell. A slot has an item, and the stamp of the item's cell.
     slots: NDArray[np.int32]
-    # CUBE[cubes].
+    # CUBE[cubes]: cubes of the current cell.
     cubes: NDArray[np.void]
-    # int32: cells of the nonterminals of all cubes.
+    # int32[cube cells]: cells of the nonterminals of all cubes.
     cube_cells: NDArray[np.int32]
-    # CANDIDATE[candidates].
+    # CANDIDATE[candidates]: candidates of the current cell.
     candidates: NDArray[np.void]
-    # int32: coordinates of all candidates. A candidate has the index of a rule in `WeightedGrammar.order`, then for
-    # each nonterminal an index into `ranked`.
+    # int32[coordinates]: coordinates of all candidates. A candidate has the index of a rule in `WeightedGrammar.order`,
+    # then an index into `ranked` for each nonterminal.
     coordinates: NDArray[np.int32]
-    # int32: heap of candidates to join, the best first.
+    # int32[candidates]: heap of candidates to join, with the best on top.
     heap: NDArray[np.int32]
-    # float64: estimate of each candidate of `heap`.
+    # float64[candidates]: estimated score of each candidate in the order of `heap`.
     estimates: NDArray[np.float64]
-    # JOINED[joined].
+    # JOINED[joined]: joined candidates of the current cell.
     joined: NDArray[np.void]
     # int32[joined, w]: open words of each joined candidate.
     joined_words: NDArray[np.int32]
-    # int32: joined candidates that are kept. With a pop limit they are a heap, the worst first.
+    # int32[joined]: indices of joined candidates that are kept. With a pop limit, they form a heap with the worst on
+    # top.
     kept: NDArray[np.int32]
-    # float64: rank of each candidate of `kept`.
+    # float64[joined]: rank of each joined candidate in the order of `kept`.
     kept_ranks: NDArray[np.float64]
     # MEMO[m]: cache of language-model scores.
     memo: NDArray[np.void]
-    # Scratch memory for matches that begin at the current position.
+    # MATCH[matches], int32[match cells]: matches that begin at the current position, and cells of their nonterminals.
+    # int32[n + 2]: last match for each end. FRAME[n + 2], int32[n + 2]: stack and cells of the trie search.
     matches: NDArray[np.void]
     match_cells: NDArray[np.int32]
     heads: NDArray[np.int32]
     stack: NDArray[np.void]
     path: NDArray[np.int32]
-    # int32[w + 1]: open words of the current join.
+    # int32[w + 1]: open words of the candidate that is being joined.
     open_words: NDArray[np.int32]
-    # int64[14]: number of used records of each pool, `STAMP` of the current cell, unused record of `joined` (`SPARE`),
-    # and number of `SLOTS`.
+    # int64[14]: number of used records of each pool. Also the `STAMP` of the current cell, the index `SPARE` of an
+    # unused record of `joined`, and the number of `SLOTS`.
     taken: NDArray[np.int64]
 
 
@@ -229,7 +238,7 @@ def make_chart(words: int, order: int, size: int) -> DecodingChart:
     """Allocate a chart for up to `words` words, a language model of `order`, and about `size` items."""
     width = max(order - 1, 1)
     cells = (words + 1) ** 2 + words + 3
-    # Pools for one cell or one start position can be smaller than pools for the whole sentence.
+    # Make pools for one cell or one start position smaller than pools for the whole sentence.
     current = size // 4
     memo = np.zeros(_MEMORIES, MEMO)
     memo["state"] = NONE
@@ -248,7 +257,7 @@ def make_chart(words: int, order: int, size: int) -> DecodingChart:
         coordinates=np.empty(4 * current, np.int32),
         heap=np.empty(current, np.int32),
         estimates=np.empty(current),
-        # One record more, since the next candidate is joined before it replaces a kept one.
+        # Allocate one more record, because a candidate is joined before it replaces a kept one.
         joined=np.empty(current + 1, JOINED),
         joined_words=np.empty((current + 1, width), np.int32),
         kept=np.empty(current, np.int32),
@@ -266,13 +275,13 @@ def make_chart(words: int, order: int, size: int) -> DecodingChart:
 
 @njit_inline
 def x_cell(task, start, end):
-    """Return the cell of X over a span."""
+    """Return the cell of X over [start, end)."""
     return start * (len(task.sentence.words) + 1) + end
 
 
 @njit_inline
 def s_cell(task, end):
-    """Return the cell of S over the first `end` words. The goal has `end` = number of words + 1."""
+    """Return the cell of S over the first `end` words, or of the goal if `end` is the number of words + 1."""
     side = len(task.sentence.words) + 1
     return side * side + end
 

@@ -1,7 +1,8 @@
-"""Minimum Bayes risk decoding: choose the translation that is most similar to the likeliest ones.
+"""Minimum Bayes risk decoding: the translation that is most similar to other probable translations.
 
-It has the least expected loss [Kumar & Byrne 2004], which is 1 − chrF++ [Popović 2017] with β = 1. A larger β would
-prefer long translations. The likeliest translation is often first only because of a few poorly estimated words.
+The chosen translation has the least expected loss [Kumar & Byrne 2004]. The loss is 1 − chrF++ [Popović 2017] with
+β = 1, because a larger β would prefer long translations. The most probable translation is often the first only
+because of a few poorly estimated words.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,21 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 CANDIDATES = 50
-"""Maximum number of likeliest translations to compare and choose from."""
+"""Maximum number of most probable translations to compare and choose from."""
 _LETTERS, _WORDS = 6, 2
 """Maximum n-gram lengths of chrF++: letters and words."""
 
 
 def choose_consensus(texts: Sequence[Sequence[str]], scores: NDArray[np.float64]) -> int:
-    """Return the index of the tokenized text with the highest expected chrF++, the first in a tie.
+    """Return the index of the tokenized text with the highest expected chrF++, or the first of several.
 
-    `scores` are log-likelihoods float64[k] up to a constant, highest first. Only the likeliest texts are considered.
+    `scores` float64[k] are log-likelihoods up to a constant, highest first. Only the first `CANDIDATES` texts count.
     """
     return consensus(pairwise_chrf(texts[:CANDIDATES]), scores[:CANDIDATES])
 
 
 def consensus(similarity: NDArray[np.float64], scores: NDArray[np.float64]) -> int:
-    """Return the index of the highest expected similarity, given float64[k, k] and log-likelihoods."""
+    """Return the index of the highest expected similarity, given `similarity` float64[k, k] and log-likelihoods."""
     return int(np.argmax(similarity @ np.exp(scores - scores.max())))
 
 
@@ -39,7 +40,7 @@ def pairwise_chrf(texts: Sequence[Sequence[str]]) -> NDArray[np.float64]:
             totals = counts.sum(axis=1)
             precision += _shared_counts(counts) / np.maximum(totals, 1)[:, None]
             orders += np.minimum.outer(totals, totals) > 0
-    # Transpose for recall, since the recall of a text is the precision of the other text.
+    # The transpose is the recall, since the recall of a text is the precision of the other text.
     total = (precision + precision.T) * np.maximum(orders, 1)
     return 2 * precision * precision.T / np.where(total, total, 1)
 
@@ -69,7 +70,7 @@ def _shared_counts(counts: NDArray[np.int64]) -> NDArray[np.float32]:
     shared = np.zeros((len(counts), len(counts)), np.float32)
     least = 1
     while counts.size:
-        # Sum over k the n-grams that both texts contain at least k times, because a matrix product is fast.
+        # Sum over k the number of n-grams that both texts contain at least k times, which is a fast matrix product.
         present = (counts >= least).astype(np.float32)
         shared += present @ present.T
         least += 1

@@ -1,8 +1,8 @@
 """Cube pruning of a cell [Chiang 2007 §5.3.3; Huang & Chiang 2007] (docs/model.md, section 10).
 
-The axes of a cube are the rules of one source side and the items of the cell of each nonterminal, all best first. A
-candidate grows along the axis of its last step or later axes. So every position except the corner has exactly one
-predecessor, and no candidate is created twice.
+Axis 0 of a cube has the rules of one source side, and axis k has the items in the cell of nonterminal k, both best
+first. A candidate grows along the axis of its last step and later axes. Every position except the corner thus has
+exactly one predecessor, and no candidate is created twice.
 """
 
 import numpy as np
@@ -45,7 +45,7 @@ def lm_word(task, word):
 
 @njit_inline
 def _memo_slot(task, chart, state, word):
-    """Return the memo slot of the score of a word after a state. Replaces the score of another word."""
+    """Return the memo slot with the score of a word after a state. Computes the score if the slot has another word."""
     home = (np.uint64(state) * GOLDEN ^ np.uint64(word) * _WORD_FACTOR) >> _HALF
     slot = np.int64(home & table_mask(chart.memo))
     entry = chart.memo[slot]
@@ -57,7 +57,7 @@ def _memo_slot(task, chart, state, word):
 
 @njit_inline
 def _append_word(task, chart, word, joined):
-    """Append a word to `joined`, which has the fields that `_compute_state` returns, in log10."""
+    """Append a word to `joined`, a tuple as returned by `_compute_state`, with log10 probabilities."""
     size, state, closed, closed_log10, open_log10 = joined
     entry = chart.memo[_memo_slot(task, chart, state, word)]
     if closed:
@@ -72,7 +72,7 @@ def _append_word(task, chart, word, joined):
 
 @njit_inline
 def _append_item(task, chart, item, joined):
-    """Append the words of an item. Only its open words are scored again."""
+    """Append the words of an item to `joined`. Rescores only its open words."""
     stored = chart.items[item]
     size, state, closed, closed_log10, open_log10 = joined
     if size == 0 and not closed:
@@ -111,8 +111,8 @@ def _score_side(task, chart, rule, tails):
 def _compute_state(task, chart, rule, tails):
     """Compute the language-model state of a rule over the items `chart.tails[tails:]`.
 
-    Returns the number of open words (which are in `open_words`), state, closed, natural log probability of the words
-    that become closed, and log10 probability of the open words without left context.
+    Returns the number of open words, state, closed, natural log probability of the words that become closed, and log10
+    probability of the open words without left context. The open words are in `chart.open_words`.
     """
     no_words = (np.int64(0), np.int32(EMPTY), False, 0.0, 0.0)
     model = task.model
@@ -134,10 +134,10 @@ def _compute_state(task, chart, rule, tails):
 
 
 MARGIN, NEAR_MARGIN = 3.0, 0.75
-"""Margins that are added to a candidate's estimate for each nonterminal (natural log, times the model's weight).
+"""Margins added to a candidate's estimate for each nonterminal (natural log, times the language model's weight).
 
-The score with all language-model probabilities may be better than the estimate. A candidate is pruned only if its
-estimate with the margin is too low. MARGIN is for a rule with the best items of its cells. Other candidates have
+A candidate's score with all language-model probabilities may be better than its estimate, so it is pruned only if the
+estimate plus the margin is too low. MARGIN is for a rule with the best items of its cells. Other candidates have
 NEAR_MARGIN, which is smaller because their estimate includes the gain of a predecessor.
 """
 INHERITED = 0.75
@@ -146,7 +146,7 @@ INHERITED = 0.75
 
 @njit_inline
 def _pop(chart):
-    """Pop the candidate with the best estimate from the heap. The lower number wins ties."""
+    """Pop the candidate with the best estimate from the heap. Of equal estimates, the lowest number is first."""
     heap, estimates = chart.heap, chart.estimates
     best = np.int64(heap[0])
     size = chart.taken[HEAP] - 1
@@ -176,8 +176,8 @@ def _push(task, chart, cube, coordinates, axis, gain):
     """Push a candidate of a cube onto the heap. Its coordinates begin at index `coordinates` of their pool.
 
     `axis` is the axis of its last step, 0 if all items are the best of their cells. `gain` is the rank of its
-    predecessor minus the estimate before joining. At the pop limit, the candidate and its successors are pruned if the
-    estimate is not better than the worst kept candidate.
+    predecessor minus the predecessor's estimate before joining. At the pop limit, the candidate and its successors are
+    pruned if its estimate is not better than the worst kept candidate.
     """
     used = chart.taken
     number = used[CANDIDATES]
@@ -199,7 +199,7 @@ def _push(task, chart, cube, coordinates, axis, gain):
     heap, estimates = chart.heap, chart.estimates
     while position > 0:
         above = (position - 1) >> 1
-        # Ties need no swap, since candidates on the heap have smaller numbers.
+        # Do not swap equal estimates, since candidates on the heap have smaller numbers.
         if estimates[above] >= estimate:
             break
         heap[position], estimates[position] = heap[above], estimates[above]
@@ -214,7 +214,7 @@ def _is_worse(task, chart, estimate):
 
 @njit_inline
 def _keep(task, chart):
-    """Keep the current joined candidate. At the pop limit, it replaces the worst one if it is better."""
+    """Keep the joined candidate at `SPARE`. At the pop limit, it replaces the worst kept candidate if it is better."""
     kept, ranks, used = chart.kept, chart.kept_ranks, chart.taken
     made = used[SPARE]
     rank = chart.joined[made].rank
@@ -262,14 +262,14 @@ def _has_room(chart, arity):
 
 @njit_inline
 def _grow(task, chart, candidate, rank):
-    """Push the successors of a joined candidate. The pools must have room."""
+    """Push the successors of a joined candidate of rank `rank`. The pools must have room."""
     row = chart.candidates[candidate]
     gain = rank - row.unjoined
     cube, coordinates = np.int64(row.cube), np.int64(row.coordinates)
     cube_row = chart.cubes[cube]
     arity = cube_row.arity
     for axis in range(row.first_axis, arity + 1):
-        # Limit axis 0 by the number of rules, and axis k by the items of nonterminal k.
+        # Axis 0 ends after the cube's rules, and axis k after the items of nonterminal k.
         if axis == 0:
             end = cube_row.rule + cube_row.rules
         else:
@@ -285,7 +285,7 @@ def _grow(task, chart, candidate, rank):
 
 @njit_inline
 def own_score(task, rule):
-    """Return the score w · f of a rule without language-model probabilities."""
+    """Return the score w · f of a rule of any kind, without language-model probabilities."""
     weighed, sentence = task.weighed, task.sentence
     rules = len(weighed.score)
     if rule < 0:
@@ -304,7 +304,7 @@ def own_score(task, rule):
 
 @njit_inline
 def _join(task, chart, candidate):
-    """Join the items of a candidate into the unused record of `joined`. Returns the rank."""
+    """Join the items of a candidate into the record `SPARE` of `joined`. Returns the rank."""
     row = chart.candidates[candidate]
     spare = chart.taken[SPARE]
     made = chart.joined[spare]
@@ -340,7 +340,7 @@ def _is_state(chart, item, joined):
 
 @njit_inline
 def _find_slot(chart, joined):
-    """Return the slot of the item with a joined candidate's state, or a free slot. -1 if slots are too full."""
+    """Return the slot of the item with a joined candidate's state, or a free slot, or -1 if too many slots are used."""
     made = chart.joined[joined]
     key = mix(np.uint64(made.state) * GOLDEN + np.uint64(2 * made.open + made.closed))
     for k in range(made.open):
@@ -357,7 +357,7 @@ def _find_slot(chart, joined):
 
 @njit_inline
 def _add_edge(chart, cell, joined):
-    """Add the edge of a joined candidate, and a new item if needed. Returns False if slots are too full."""
+    """Add the edge of a joined candidate, and a new item if needed. Returns False if too many slots are used."""
     used = chart.taken
     joined_state = chart.joined[joined]
     slot = _find_slot(chart, joined)
@@ -396,7 +396,7 @@ def _add_edge(chart, cell, joined):
 
 @njit
 def add_cube(chart, base, rule, rules, cells, arity):
-    """Add a cube over `cube_cells[cells:]` to the current cell. Returns False if the pool is full."""
+    """Add a cube with the cells `cube_cells[cells:]` to the current cell. Returns False if the pool is full."""
     number = chart.taken[CUBES]
     if number == len(chart.cubes):
         return False
@@ -414,7 +414,7 @@ def _ranks_before(chart, first, second):
 
 @njit
 def _sort(chart, first, last):
-    """Sort the items of a cell by rank, best first, by heapsort with the worst item on top."""
+    """Sort the items of a cell by descending rank, by heapsort with the worst item on top."""
     ranked = chart.ranked
     for item in range(first, last):
         ranked[item] = item

@@ -12,15 +12,15 @@ from hierogram.samplers.decoding.kbest import Outputs, best_entries, write_out
 from hierogram.samplers.language_models.model import LanguageModel
 
 _SMALLEST, _WORDS = 1 << 12, 30
-"""Smallest chart: number of items, and number of words."""
+"""Number of items, and number of words, for which the smallest chart has room."""
 SPAN = 20
 """Default maximum number of words that a grammar rule may span."""
 POPS = 200
-"""Default maximum number of pops per cell."""
+"""Default maximum number of candidates joined per cell."""
 
 
 class Decoded(NamedTuple):
-    """Sentence and its best derivations."""
+    """Decoded sentence, with its best derivations."""
 
     sentence: InputSentence
     outputs: Outputs

@@ -1,7 +1,7 @@
 """Chart filling: X over every span, then S → X and S → S X from left to right, then the goal.
 
-A depth-first search of the trie over filled cells finds the source sides that match from each start [Hopkins & Langmead
-2010].
+From each start position, a depth-first search of the trie over words and filled cells finds all source sides that match
+[Hopkins & Langmead 2010].
 """
 
 import numpy as np
@@ -37,7 +37,7 @@ def _push(chart, depth, node, position, arity):
 
 @njit_inline
 def _record(chart, node, end, arity):
-    """Record that the source side of a node matches the words up to `end`. Returns False if a pool is full."""
+    """Record a match of a node's source side with the words up to `end`. Returns False if a pool is full."""
     used = chart.taken
     if used[MATCHES] == len(chart.matches) or used[MATCH_CELLS] + arity > len(chart.match_cells):
         return False
@@ -56,7 +56,7 @@ def _record(chart, node, end, arity):
 
 @njit
 def match_from(task, chart, node, position, arity, end):
-    """Record all matches from a trie node at a position, up to `end`. Returns False if a pool is full.
+    """Record all matches that pass through a trie node at `position`, up to `end`. Returns False if a pool is full.
 
     The first `arity` cells of `path` belong to earlier nonterminals. Cells from `position` on must be filled.
     """
@@ -97,7 +97,7 @@ _ROOT = 0
 
 @njit
 def _extra_base(task, rule):
-    """Return the estimated score of an extra rule: its own score plus weighted n-grams."""
+    """Return the estimated score of an extra rule: its own score plus weighted n-gram probabilities."""
     sentence, model = task.sentence, task.model
     total = own_score(task, rule)
     if model.order > 0:
@@ -111,7 +111,7 @@ def _extra_base(task, rule):
 
 @njit
 def _fill_x(task, chart, start, end):
-    """Fill X over a span from the matches up to `end`. Returns False if a pool is full."""
+    """Fill the cell of X over [start, end) from the recorded matches. Returns False if a pool is full."""
     grammar, sentence = task.grammar, task.sentence
     begin_cell(chart)
     cell = x_cell(task, start, end)
@@ -139,7 +139,7 @@ def _fill_x(task, chart, start, end):
 
 @njit
 def _fill_start(task, chart, start):
-    """Fill X over every span from `start`. Returns False if a pool is full."""
+    """Fill the cells of X over all spans that begin at `start`. Returns False if a pool is full."""
     words = task.sentence.words
     n = len(words)
     end = min(n, start + task.limits.span)
@@ -195,7 +195,7 @@ def _fill_s(task, chart, end):
 
 @njit
 def fill(task, chart):
-    """Fill the chart of a non-empty sentence. Returns the goal item, or -1 if a pool is full."""
+    """Fill the chart of a nonempty sentence. Returns the goal item, or -1 if a pool is full."""
     n = len(task.sentence.words)
     begin_chart(task, chart)
     for start in range(n - 1, -1, -1):

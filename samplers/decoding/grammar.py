@@ -1,8 +1,8 @@
 """Decoding grammar: a packed trie of source sides, with target sides, links, features and weights.
 
-All data are arrays, so a grammar file can be memory-mapped. Weights give each rule a score w · f, an estimate with
-n-grams of its words, and a rank among the rules of its source side. Features of a derivation are features of the
-grammar, then `COUNTED`.
+All data are arrays, so a grammar file can be memory-mapped. Weights w determine each rule's score w · f from its
+features f, an estimate that adds n-gram probabilities of its words, and its rank among rules with the same source side.
+Features of a derivation are first features of the grammar, then `COUNTED`.
 """
 
 import math
@@ -16,7 +16,7 @@ from hierogram.samplers.exceptions import GrammarError
 from hierogram.samplers.language_models.model import EMPTY, NGRAM, STATE, UNIGRAM, UNKNOWN, LanguageModel, score
 
 GAP = -1
-"""Symbol of any nonterminal in the trie."""
+"""Symbol in the trie for all nonterminals."""
 UNKNOWN_SYMBOL = -(1 << 30)
 """Symbol of a source word that is not in the grammar."""
 
@@ -27,19 +27,19 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 class RuleColumns(NamedTuple):
     """Columns of R rules, before packing."""
 
-    # int32[s]: symbols of all source sides. A symbol is a word number, or -k for nonterminal k. Nonterminals are
-    # numbered from 1 in source order.
+    # int32[s]: symbols of all source sides. A symbol is a word number, or -k for nonterminal k of a rule. Nonterminals
+    # of a rule are numbered from 1 in source order.
     source: NDArray[np.int32]
-    # int64[R+1]: start of each source side in `source`.
+    # int64[R+1]: index into `source` of the first symbol of each source side.
     source_start: NDArray[np.int64]
-    # Same arrays for target sides.
+    # The same arrays for target sides.
     target: NDArray[np.int32]
     target_start: NDArray[np.int64]
-    # uint16[l, 2]: source and target position of each link, within the sides of its rule.
+    # uint16[l, 2]: links of all rules, as (source position, target position) within the sides of the rule.
     links: NDArray[np.uint16]
-    # int64[R+1]: first link of each rule.
+    # int64[R+1]: index into `links` of the first link of each rule.
     link_start: NDArray[np.int64]
-    # float64[R, F]
+    # float64[R, F]: features of each rule.
     features: NDArray[np.float64]
 
 
@@ -48,17 +48,17 @@ class PackedGrammar(NamedTuple):
 
     # int32[N+1]: node v has the children `child_first[v] + 1` to `child_first[v + 1]`.
     child_first: NDArray[np.int32]
-    # int32[N-1]: symbol of the arc to node k + 1. Children are sorted by symbol, so the nonterminal is first.
+    # int32[N-1]: symbol of the arc to node k + 1. Children are sorted by symbol, so the child by `GAP` is first.
     symbol: NDArray[np.int32]
     # int32[N+1]: the source sides of rules `rule_first[v]` to `rule_first[v + 1] - 1` end at node v.
     rule_first: NDArray[np.int32]
-    # Target sides, as in `RuleColumns`.
+    # Target sides of the rules, as in `RuleColumns`.
     target: NDArray[np.int32]
     target_start: NDArray[np.int64]
-    # Links, as in `RuleColumns`.
+    # Links of the rules, as in `RuleColumns`.
     links: NDArray[np.uint16]
     link_start: NDArray[np.int64]
-    # float64[R, F]
+    # float64[R, F]: features of each rule.
     features: NDArray[np.float64]
     # int32[R]: index of each rule in the original columns.
     number: NDArray[np.int32]
@@ -69,7 +69,7 @@ class PackedGrammar(NamedTuple):
         return len(self.target_start) - 1
 
     def source_of(self, rule: int) -> list[int]:
-        """Return the symbols of the source side of a rule, as in `RuleColumns`."""
+        """Return the source symbols of a rule, as in `RuleColumns`."""
         path = []
         node = int(np.searchsorted(self.rule_first, rule, side="right")) - 1
         while node:
@@ -83,12 +83,12 @@ class PackedGrammar(NamedTuple):
         return symbols
 
     def target_of(self, rule: int) -> list[int]:
-        """Return the symbols of the target side of a rule, as in `RuleColumns`."""
+        """Return the target symbols of a rule, as in `RuleColumns`."""
         side: list[int] = self.target[self.target_start[rule] : self.target_start[rule + 1]].tolist()
         return side
 
     def links_of(self, rule: int) -> list[tuple[int, int]]:
-        """Return the (source, target) positions of the links of a rule."""
+        """Return the links of a rule, as (source position, target position) within its sides."""
         return [(int(i), int(j)) for i, j in self.links[self.link_start[rule] : self.link_start[rule + 1]]]
 
 
@@ -106,7 +106,7 @@ def scopes(columns: RuleColumns) -> NDArray[np.int32]:
 
 
 def is_usable(columns: RuleColumns) -> NDArray[np.bool_]:
-    """Return False for rules whose source side is empty or a single nonterminal, bool[R]."""
+    """Return bool[R]: False for rules with a source side that is empty or a single nonterminal."""
     sizes = np.diff(columns.source_start)
     usable = sizes > 0
     single = sizes == 1
@@ -117,14 +117,14 @@ def is_usable(columns: RuleColumns) -> NDArray[np.bool_]:
 def _take_ranges(
     flat: NDArray[_Scalar], start: NDArray[np.int64], order: NDArray[np.int64]
 ) -> tuple[NDArray[_Scalar], NDArray[np.int64]]:
-    """Concatenate ranges of an array in another order. Returns the array and the starts of ranges."""
+    """Concatenate the ranges of `flat` in another order. Returns the new array, and the start of each range."""
     sizes = np.diff(start)[order]
     begins = np.concatenate(([0], np.cumsum(sizes)))
     return flat[np.arange(begins[-1]) + np.repeat(start[:-1][order] - begins[:-1], sizes)], begins
 
 
 def pack(columns: RuleColumns, chosen: NDArray[np.bool_] | None = None) -> PackedGrammar:
-    """Pack the `chosen` rules bool[R], or all usable ones. Raises `GrammarError` for an unusable rule."""
+    """Pack the `chosen` rules bool[R], or all usable rules. Raises `GrammarError` for an unusable chosen rule."""
     usable = is_usable(columns)
     order = np.flatnonzero(usable if chosen is None else chosen)
     if not usable[order].all():
@@ -179,7 +179,7 @@ def _first_from(ascending, first, end, minimum):
 
 @njit_inline
 def gap_child(grammar, node):
-    """Return the child of a node by the nonterminal, or -1."""
+    """Return the child of a node by `GAP`, or -1."""
     first = np.int64(grammar.child_first[node])
     return first + 1 if first < grammar.child_first[node + 1] and grammar.symbol[first] == GAP else -1
 
@@ -198,8 +198,8 @@ WORDS, RULES, GLUE, UNKNOWN_WORDS, LM, LM_UNKNOWN = 0, 1, 2, 3, 4, 5
 COUNTED = ("words", "rules", "glue", "unknown", "lm", "lm_unknown")
 """Features counted by the decoder.
 
-They are target words, grammar rules, uses of S → S X, source words passed through, natural log probability of the
-language model, and target words unknown to the language model.
+Numbers of target words, uses of grammar rules, uses of S → S X, and source words passed through. Natural log
+probability under the language model, and number of target words unknown to the language model.
 """
 
 LN_10 = math.log(10.0)
@@ -208,21 +208,21 @@ LN_10 = math.log(10.0)
 class WeightedGrammar(NamedTuple):
     """Scores of R rules under weights."""
 
-    # float64[R]: w · f of the rule, including features of `COUNTED`, without n-grams.
+    # float64[R]: w · f of each rule, including its `COUNTED` features except the language model's probability.
     score: NDArray[np.float64]
-    # float64[R]: `score` plus weighted n-grams within each run of target words.
+    # float64[R]: `score` plus the weighted probability of n-grams within runs of target words between nonterminals.
     estimate: NDArray[np.float64]
-    # int32[R]: all rules, grouped by source side. In a group, the highest `estimate` is first.
+    # int32[R]: rule numbers, grouped by source side. Each group is in descending order of `estimate`.
     order: NDArray[np.int32]
     # float64[6]: weights of `COUNTED`.
     weights: NDArray[np.float64]
-    # int32[V]: language-model numbers of target words.
+    # int32[V]: language-model number of each target word.
     lm_words: NDArray[np.int32]
 
 
 @njit_inline
 def run_score(model, lm_words, target, first, last):
-    """Score each run of words without context. Returns the natural log probability, and number of unknown words."""
+    """Score the runs of words of a target side without context. Returns ln P and the number of unknown words."""
     state = np.int32(EMPTY)
     total = 0.0
     unknown = 0
@@ -269,7 +269,7 @@ def weigh(
         lm_words,
     )
     _add_words(grammar, model, weighed)
-    # Sort only rules that share a source side. Ties keep the order of rules.
+    # Sort only among rules that share a source side. Equal estimates keep the order of rules.
     sizes = np.diff(grammar.rule_first)
     group = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
     several = np.flatnonzero(np.repeat(sizes > 1, sizes)).astype(np.int32)

@@ -1,8 +1,9 @@
 """Lazy k-best derivations of a filled chart [Huang & Chiang 2005, Algorithm 3] (docs/model.md).
 
-An entry is a derivation of an item: an edge, and an entry for each tail. The first entry of an item is its best
-derivation, and has the number of the item. Further entries are created on demand. Candidates are the other edges of the
-item, with the first entry of each tail. Each taken entry adds candidates in which one tail has its next entry.
+An entry is a derivation of an item: an edge, and an entry for each of the edge's tails. The first entry of an item is
+its best derivation, and has the number of the item. Further entries are created on demand from candidates. The first
+candidates are the other edges of the item, with the first entry of each tail. Each taken entry adds candidates in which
+one tail has its next entry.
 """
 
 from typing import NamedTuple
@@ -33,11 +34,11 @@ ENTRY = np.dtype(
     ],
     align=True,
 )
-"""Derivation or candidate.
+"""Entry of an item's k-best list, or candidate for the list.
 
-`tails`: start of its tail entries. `first_tail`: first tail that may advance. `next`: next entry of the item. `child`,
-`sibling`: links in the pairing heap of the item's candidates. For distinct translations, `word_hash` is the hash
-Σ_j h(w_j) Bⁿ⁻ʲ of n target words, and `shift` is Bⁿ, modulo 2⁶⁴.
+`tails`: index of its first tail entry in `Lists.tails`. `first_tail`: first tail that may advance. `next`: next entry
+of the item. `child`, `sibling`: links in the pairing heap of the item's candidates. For distinct translations,
+`word_hash` is the hash Σ_j h(w_j) Bⁿ⁻ʲ of n target words, and `shift` is Bⁿ, both modulo 2⁶⁴.
 """
 
 ITEM_LIST = np.dtype(
@@ -51,7 +52,7 @@ ITEM_LIST = np.dtype(
     ],
     align=True,
 )
-"""State of the list of an item.
+"""State of an item's k-best list.
 
 `last`: last entry. `taken`: last candidate taken, which is not an entry if it was a duplicate. `heap`: best candidate.
 `cursor`: next tail of `taken` to advance. `opened`: 1 after the other edges of the item have been added. `ended`: 1
@@ -60,7 +61,7 @@ after the last entry.
 
 ENTRIES, ENTRY_TAILS = 0, 1
 MAX_ENTRIES = 1 << 20
-"""Number of entries and candidates after which a search for distinct translations stops early."""
+"""Number of entries and candidates after which a search for distinct translations stops."""
 
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 _FREE = np.uint64(0)
@@ -72,16 +73,16 @@ class Lists(NamedTuple):
 
     # ENTRY[c]: entries and candidates.
     entries: NDArray[np.void]
-    # int32: tail entries of all entries and candidates.
+    # int32[tails]: tail entries of all entries and candidates.
     tails: NDArray[np.int32]
-    # ITEM_LIST[items]
+    # ITEM_LIST[items]: state of each item's list.
     items: NDArray[np.void]
-    # int32: stack of items.
+    # int32[items + 1]: stack of items whose lists are being extended.
     stack: NDArray[np.int32]
-    # uint64[h]: hash table of entries, by item and target words. A free slot is 0. The length is 1 if translations may
-    # repeat.
+    # uint64[h]: hash table of entries, by item and target words. A free slot is 0. If translations may repeat, the
+    # table is unused and has length 1.
     seen: NDArray[np.uint64]
-    # int64[2]: number of used entries and tails.
+    # int64[2]: numbers of records in use in `entries` and `tails`.
     taken: NDArray[np.int64]
 
 
@@ -102,7 +103,7 @@ def _meld(lists, first, second):
 
 @njit
 def _remove_best(lists, heap):
-    """Remove the best candidate of a heap: meld its children in pairs, then all pairs from the last."""
+    """Remove the best candidate of a heap. Returns the new best candidate, after melding the children in pairs."""
     pairs = np.int64(NONE)
     child = np.int64(lists.entries[heap].child)
     while child != NONE:
@@ -127,7 +128,7 @@ def _remove_best(lists, heap):
 
 @njit_inline
 def next_symbol(task, rule, position, arity):
-    """Return the symbol at a position of the target side of a rule, and False past the end."""
+    """Return (symbol at a position of a rule's target side, True), or (any symbol, False) past the end."""
     grammar, sentence = task.grammar, task.sentence
     rules = len(grammar.target_start) - 1
     if rule < 0:
@@ -165,7 +166,7 @@ def _hash_words(task, chart, lists, entry):
 
 @njit
 def _is_new(lists, entry):
-    """Add the words of an entry to `seen`. Returns False if another entry of the item has the same words."""
+    """Add the words of an entry to `seen`. Returns False if an earlier entry of the item has the same words."""
     seen = lists.seen
     if len(seen) == 1:
         return True
@@ -181,10 +182,10 @@ def _is_new(lists, entry):
 @njit
 def begin_lists(task, chart, lists):
     """Initialize the list of every item with its first entry."""
-    # Copy the tails of edges, since first entries have the numbers of their items.
+    # The tail entries of first entries are the tails of edges, since first entries have the numbers of their items.
     for k in range(chart.taken[TAILS]):
         lists.tails[k] = chart.tails[k]
-    # Fill entries in the order of items, because items follow their tails.
+    # Fill the first entries in the order of items, because items follow their tails.
     for item in range(chart.taken[ITEMS]):
         chart_item = chart.items[item]
         _set_entry(task, chart, lists, item, item, chart_item.best, chart.edges[chart_item.best].tails)
@@ -226,7 +227,7 @@ def _add_other_edges(task, chart, lists, item):
 
 @njit
 def _add_variant(task, chart, lists, entry, tail, with_entry):
-    """Add a variant of an entry with another entry for one tail. Returns False if memory is too small."""
+    """Add a candidate that differs from an entry in the entry of one tail. Returns False if memory is too small."""
     stored = lists.entries[entry]
     edge = chart.edges[stored.edge]
     added, tails = lists.taken[ENTRIES], lists.taken[ENTRY_TAILS]
@@ -249,7 +250,7 @@ def _add_variant(task, chart, lists, entry, tail, with_entry):
 
 @njit
 def extend(task, chart, lists, item):
-    """Create the next entry of an item. Returns 1, 0 at the end of the list, or -1 if memory is too small."""
+    """Add the next entry to an item's list. Returns 1, 0 at the end of the list, or -1 if memory is too small."""
     depth = 0
     lists.stack[0] = item
     while depth >= 0:
@@ -293,7 +294,7 @@ def extend(task, chart, lists, item):
 
 @njit
 def find_best(task, chart, lists, goal, limit, entries):
-    """Write up to `limit` best entries of the goal. Returns their number, and False for too little memory."""
+    """Write up to `limit` best entries of the goal. Returns their number, and False if memory is too small."""
     begin_lists(task, chart, lists)
     number = 1
     entries[0] = goal
@@ -311,7 +312,7 @@ def find_best(task, chart, lists, goal, limit, entries):
 def best_entries(
     task: DecodingTask, chart: DecodingChart, goal: int, limit: int, distinct: bool
 ) -> tuple[Lists, NDArray[np.int32]]:
-    """Return the k-best lists and up to `limit` entries of the goal. If `distinct`, their words differ."""
+    """Return the k-best lists and up to `limit` best entries of the goal. If `distinct`, no two have equal words."""
     size = 64 if limit == 1 else 1 << 14
     items = int(chart.taken[ITEMS])
     while True:
@@ -347,20 +348,21 @@ USE = np.dtype(
 """Use of a rule in a derivation.
 
 `rule`: rule number as in EDGE. `cell`: cell of the item. `parent`: parent use (-1 for the root). `slot`: nonterminal of
-`parent` that the use fills, from 0. `first`, `last`: half-open range of target words. `symbol`, `entry`: scratch.
+`parent` that this use replaces, from 0. `first`, `last`: half-open range of target words. `symbol`, `entry`: scratch
+memory.
 """
 
 
 class Outputs(NamedTuple):
-    """Outputs of k derivations, concatenated. `features` are float64[k, F + 6], `scores` float64[k]."""
+    """Outputs of k derivations, concatenated. `features`: float64[k, F + 6]. `scores`: float64[k]."""
 
-    # int32: target words.
+    # int32[words]: target words.
     words: NDArray[np.int32]
-    # int64[k+1]: first word of each derivation.
+    # int64[k+1]: index into `words` of the first word of each derivation.
     word_start: NDArray[np.int64]
-    # USE: rule uses in preorder.
+    # USE[uses]: rule uses in preorder.
     uses: NDArray[np.void]
-    # int64[k+1]: first use of each derivation.
+    # int64[k+1]: index into `uses` of the first use of each derivation.
     use_start: NDArray[np.int64]
     features: NDArray[np.float64]
     scores: NDArray[np.float64]

@@ -1,7 +1,7 @@
-"""Parser of rule tables: lines of bytes to columns of symbols, links and values.
+"""Parser of rule tables, from lines of bytes to columns of symbols, links and values.
 
-Words and feature names are numbered in order of appearance. The caller interprets each of them once. Then matching
-nonterminals of both sides are numbered in source order.
+Words, nonterminals and feature names are first numbered in order of appearance, so that the caller interprets each
+string once. Then `number_gaps` numbers matching nonterminals of both sides in source order.
 """
 
 from typing import NamedTuple
@@ -31,7 +31,7 @@ _MAX_POSITION = 1 << 16
 
 
 class Layout(NamedTuple):
-    """Number of each field in a rule table, from 0, or -1 if the field is missing."""
+    """Fields of a line in a rule table. Each field is numbered from 0, or -1 if it is missing."""
 
     # True if fields are separated by tabs instead of bars.
     tabs: bool
@@ -39,14 +39,14 @@ class Layout(NamedTuple):
     target: int
     values: int
     links: int
-    # True if values have names.
+    # True if values have names, such as `name=0.5`.
     named: bool
-    # True if each side ends with a left-hand side, as in Moses tables.
+    # True if each side ends with the label of the left-hand side, as in Moses tables.
     labeled: bool
 
 
 class Vocabularies(NamedTuple):
-    """Vocabularies of source symbols, target symbols and value names, and their sizes int64[1]."""
+    """Vocabularies of source symbols, target symbols and value names, and the size of each, int64[1]."""
 
     source: Vocabulary
     source_size: NDArray[np.int64]
@@ -57,11 +57,12 @@ class Vocabularies(NamedTuple):
 
 
 class RuleLines(NamedTuple):
-    """Rules as read. Sides and links are as in `RuleColumns`, but symbols are vocabulary numbers.
+    """Rules as read from lines. Sides and links are as in `RuleColumns`, but symbols are vocabulary numbers.
 
-    Value k belongs to rule `value_rule[k]`. `value_name[k]` is the number of its name, or its position in the line if
-    values have no names. `line` int64[R] are line numbers. `fields` int64[8, 2] is scratch memory. `taken` int64[5] is
-    the number of used rules, source symbols, target symbols, links and values.
+    Value k belongs to rule `value_rule[k]`. `value_name[k]` is the number of its name, or its position among the values
+    of the line if values have no names. `line` int64[R] has line numbers. `fields` int64[8, 2] is scratch memory for
+    the start and end of each field. `taken` int64[5] has the numbers of rules, source symbols, target symbols, links
+    and values in use.
     """
 
     source: NDArray[np.int32]
@@ -93,7 +94,7 @@ class RuleLines(NamedTuple):
         target: NDArray[np.int32],
         features: NDArray[np.float64],
     ) -> RuleColumns:
-        """Return the columns. `source` and `target` int32 map vocabulary numbers to symbols."""
+        """Return the rules as columns. `source` and `target`, int32, map vocabulary numbers to symbols."""
         return RuleColumns(
             source[self.source[: self.taken[_SOURCE]]],
             self.source_start[: self.rules + 1],
@@ -164,7 +165,7 @@ def _split_fields(text, start, end, rules, tabs):
 
 @njit_inline
 def _next_token(text, position, end):
-    """Return start and end of the next token from `position`. Both are `end` if no token is left."""
+    """Return the start and end of the next token from `position`. Both are `end` if no token follows."""
     while position < end and text[position] == _SPACE:
         position += 1
     start = position
@@ -196,7 +197,7 @@ def _read_side(text, field, vocabulary, size, symbols, first_symbol, labeled):
 
 @njit_inline
 def _parse_position(text, start, end):
-    """Return the integer text[start:end], or -1 if it is not a position below `_MAX_POSITION`."""
+    """Return the integer `text[start:end]`, or -1 if it is not a position below `_MAX_POSITION`."""
     if start == end or end - start > 5:
         return np.int64(-1)
     value = np.int64(0)
@@ -209,7 +210,7 @@ def _parse_position(text, start, end):
 
 @njit
 def _read_links(text, field, rules, first_link):
-    """Read links `i-j`. Returns their number, -1 if memory is too small, or -2 for an invalid link."""
+    """Read links such as `0-1`. Returns their number, -1 if memory is too small, or -2 for an invalid link."""
     count = 0
     position = field[0]
     while True:
@@ -267,7 +268,7 @@ def _read_values(text, field, rules, vocabularies, named):
 
 @njit_inline
 def _is_glue(text, start, end):
-    """Check if the left-hand side belongs to a glue rule: [S] or [GOAL]."""
+    """Check if a left-hand side belongs to a glue rule: [S] or [GOAL]."""
     if end - start == 3:
         return text[start + 1] == 83
     return end - start == 6 and text[start + 1] == 71 and text[start + 2] == 79
@@ -324,10 +325,7 @@ def _read_rule(text, rules, layout, vocabularies, fields):
 def read_rules(
     text: NDArray[np.uint8], cursor: NDArray[np.int64], layout: Layout, vocabularies: Vocabularies, rules: RuleLines
 ) -> int:
-    """Read rules from the cursor to the last complete line. Returns the outcome.
-
-    Moves the cursor to the first line that was not read. Empty lines and glue rules are skipped.
-    """
+    """Read rules up to the last complete line, except glue rules. Moves the cursor. Returns the outcome."""
     while True:
         start = cursor[AT]
         end = line_end(text, start)
@@ -353,7 +351,7 @@ def read_rules(
 
 
 UNNUMBERED = 1 << 7
-"""Number of a nonterminal without an index. A link connects it to the other side."""
+"""Number of a nonterminal without an index, which a link connects to its nonterminal on the other side."""
 
 _MAX_GAPS = 64
 _LINKED = 1 << 29
@@ -361,7 +359,7 @@ _LINKED = 1 << 29
 
 @njit
 def _number_gaps(columns, numbers):
-    """Assign numbers to nonterminals in source order. Returns the first rule with an unmatched one, or -1."""
+    """Assign numbers to nonterminals in source order. Returns the first rule with an unmatched nonterminal, or -1."""
     for rule in range(len(columns.source_start) - 1):
         source = columns.source[columns.source_start[rule] : columns.source_start[rule + 1]]
         target = columns.target[columns.target_start[rule] : columns.target_start[rule + 1]]
@@ -401,7 +399,7 @@ def _number_gaps(columns, numbers):
 
 @njit
 def _keep_word_links(columns, start):
-    """Remove links of nonterminals. Returns the first rule with a link outside its sides, or -1."""
+    """Remove the links of nonterminals. Returns the first rule with a link outside its sides, or -1."""
     kept_links = 0
     for rule in range(len(start) - 1):
         start[rule] = kept_links
@@ -421,8 +419,8 @@ def _keep_word_links(columns, start):
 def number_gaps(columns: RuleColumns) -> tuple[RuleColumns, int]:
     """Assign numbers to nonterminals in source order, and remove their links. Changes sides in place.
 
-    In the input, matching nonterminals have the same number, or `UNNUMBERED` and a link. Returns the columns, and the
-    first rule with invalid nonterminals or links, or -1.
+    In the input, matching nonterminals have the same number, or are `UNNUMBERED` and linked. Returns the columns, and
+    the first rule with invalid nonterminals or links, or -1.
     """
     fault = int(_number_gaps(columns, np.zeros(_MAX_GAPS, np.int32)))
     if fault >= 0:

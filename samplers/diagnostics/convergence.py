@@ -1,7 +1,7 @@
 """Convergence of chains: R-hat, effective sample sizes, Monte Carlo errors [Vehtari et al. 2021].
 
-Functions take float64[S, C, N] (quantities, chains, at least four draws per chain) and return float64[S], with the same
-results as arviz-stats. A verdict names the problem with the chains of a quantity.
+Functions take draws float64[S, C, N] of S quantities in C chains with N >= 4 draws, and return float64[S]. Results
+equal those of arviz-stats. A verdict says whether a quantity has converged, or names the problem of its chains.
 """
 
 from collections.abc import Sequence
@@ -13,19 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 _OFFSET = 3 / 8
-"""Blom's offset of ranks."""
+"""Offset of ranks in Blom's formula for normal scores."""
 
 
 @lru_cache(maxsize=8)
 def _normal_quantiles(size: int) -> NDArray[np.float64]:
-    """Return the normal scores float64[2 size + 1] of the half ranks k/2, k = 0..2 size, among `size` draws."""
+    """Return the normal scores of the ranks k/2 among `size` draws, float64[2 size + 1] by k. NaN below rank 1."""
     inverse = NormalDist().inv_cdf
     shares = [(k / 2 - _OFFSET) / (size - 2 * _OFFSET + 1) for k in range(2, 2 * size + 1)]
     return np.array([np.nan, np.nan, *map(inverse, shares)])
 
 
 def double_ranks(values: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return twice the rank of each value in its row, int64[S, M]. Ranks begin at 1, and ties share their mean rank."""
+    """Return twice the rank of each value in its row, int64[S, M]. Ranks begin at 1. Ties share their mean rank."""
     rows, size = values.shape
     order = np.argsort(values, axis=1, kind="stable")
     ascending = np.take_along_axis(values, order, axis=1)
@@ -42,7 +42,7 @@ def double_ranks(values: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def normal_scores(draws: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return normal scores float64[S, C, N] of the ranks among all draws of a quantity."""
+    """Return the normal scores of draws by their rank among all draws of a quantity, float64[S, C, N]."""
     flat = draws.reshape(len(draws), -1)
     return _normal_quantiles(flat.shape[1])[double_ranks(flat)].reshape(draws.shape)
 
@@ -52,24 +52,16 @@ Values = NDArray[np.float64]
 
 MIN_DRAWS = 4
 TAIL = 0.05
-"""Tails are below the 5 % and above the 95 % quantile."""
+"""Probability of each tail. The tails are below the 5 % quantile and above the 95 % quantile."""
 _RESOLUTION = 1e-15
-"""Draws that differ by less are considered equal."""
+"""Maximum difference between draws that are considered equal."""
 
 
 class Summary(NamedTuple):
     """Summary of S quantities, float64[S] each.
 
-    Attributes
-    ----------
-    mean, sd
-        Over all draws.
-    error
-        Monte Carlo standard error of the mean.
-    r_hat
-        Rank-normalized split R-hat; NaN if all draws are equal.
-    ess_bulk, ess_tail
-        Effective sample sizes.
+    `mean`, `sd`: mean and standard deviation of all draws. `r_hat`: rank-normalized split R-hat, NaN if all draws are
+    equal. `ess_bulk`, `ess_tail`: effective sample sizes. `error`: Monte Carlo standard error of the mean.
     """
 
     mean: Values
@@ -96,7 +88,7 @@ def plain_r_hat(draws: Draws) -> Values:
 
 
 def r_hat(draws: Draws) -> Values:
-    """Return rank-normalized split R-hat: the maximum over the draws and their distances from the median."""
+    """Return rank-normalized split R-hat: the larger R-hat of the draws and of their distances from the median."""
     halves = split(draws)
     return _larger_r_hat(halves, normal_scores(halves))
 
@@ -118,7 +110,7 @@ def autocovariance(draws: Draws) -> Draws:
 
 
 def effective_size(draws: Draws) -> Values:
-    """Return the effective sample size for the mean, by Geyer's initial monotone sequence."""
+    """Return the effective sample size for the mean, estimated with Geyer's initial monotone sequence."""
     _, chains, size = draws.shape
     total = chains * size
     covariance = autocovariance(draws)
@@ -140,7 +132,7 @@ def effective_size(draws: Draws) -> Values:
 
 
 def _initial_positive(correlation: Draws) -> tuple[Draws, NDArray[np.int64]]:
-    """Set correlations to 0 after the first adjacent pair with sum <= 0. Returns them and the last lags int64[S]."""
+    """Set correlations to 0 after the first adjacent pair with sum <= 0. Returns (correlations, last lags int64[S])."""
     series, size = correlation.shape
     kept = np.zeros_like(correlation)
     kept[:, :2] = correlation[:, :2]
@@ -166,7 +158,7 @@ def _initial_positive(correlation: Draws) -> tuple[Draws, NDArray[np.int64]]:
 
 
 def _make_monotone(kept: Draws, last: NDArray[np.int64]) -> None:
-    """Set both values of an adjacent pair to the mean of the previous pair if the sum of the pair is larger."""
+    """Reduce the sum of each adjacent pair to at most the sum of the previous pair, in place."""
     for lag in range(1, int(last.max(initial=0)) - 1, 2):
         before = kept[:, lag - 1] + kept[:, lag]
         above = (lag <= last - 2) & (kept[:, lag + 1] + kept[:, lag + 2] > before)
@@ -175,7 +167,7 @@ def _make_monotone(kept: Draws, last: NDArray[np.int64]) -> None:
 
 
 def tail_size(draws: Draws) -> Values:
-    """Return the tail effective sample size: the minimum over both tails."""
+    """Return the minimum of the effective sample sizes of both tails."""
     sizes = []
     for quantile in (TAIL, 1.0 - TAIL):
         border = np.quantile(draws, quantile, axis=(1, 2), keepdims=True)
@@ -209,14 +201,13 @@ MEANINGS = {
     STUCK: "a chain is stuck while others move",
     CONSTANT: "all draws are equal",
 }
-"""Meaning of each verdict."""
 FLAGS = (STUCK, DRIFTING, APART)
-"""Verdicts of draws that cannot be trusted."""
+"""Verdicts on draws that cannot be trusted."""
 
 R_HAT_LIMIT = 1.05
 MIN_EFFECTIVE = 100.0
 _STUCK_SHARE = 0.02
-"""A chain is stuck if its standard deviation is below this share of the chains' median standard deviation."""
+"""A chain is stuck if its standard deviation is below this share of the median over chains."""
 
 
 def verdicts(draws: Draws, summary: Summary) -> list[str]:
@@ -232,16 +223,16 @@ def verdicts(draws: Draws, summary: Summary) -> list[str]:
 
 
 def _drift_and_spread(draws: Draws) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return (squared drift from the first to the second half that all chains share, variance of the chains' means)."""
+    """Return (squared mean drift of the chains from the first to the second half, variance of the chains' means)."""
     chains = draws.shape[1]
     means = split(draws).mean(axis=2)
     first, last = means[:, :chains], means[:, chains:]
     drift = ((last - first).mean(axis=1) / 2) ** 2
     centers = (first + last) / 2
-    # A single chain cannot disagree with others.
+    # The spread of a single chain is 0, because it cannot disagree with others.
     return drift, centers.var(axis=1) if chains > 1 else np.zeros(len(draws))
 
 
 def count_verdicts(found: Sequence[str]) -> dict[str, int]:
-    """Return the number of quantities per verdict, without zeros."""
+    """Return the number of quantities with each verdict. Omits verdicts without quantities."""
     return {verdict: number for verdict in MEANINGS if (number := found.count(verdict))}

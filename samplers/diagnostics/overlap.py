@@ -1,4 +1,4 @@
-"""Traces of running chains (totals and counts of selected rules at each draw), and the overlap of grammars."""
+"""Traces of chains (totals and counts of selected rules at each draw), and the overlap of grammars."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,13 +22,13 @@ class GrammarCounts(NamedTuple):
 
 
 class Overlap(NamedTuple):
-    """Agreement of two grammars, as numbers from 0 to 1."""
+    """Overlap of two grammars, as numbers from 0 (no common rules) to 1 (equal)."""
 
-    # Jaccard index of both sets of rules.
+    # Jaccard index of the sets of rules.
     rules: float
-    # Jaccard index of both sets of rules with at least two uses.
+    # Jaccard index of the sets of rules with at least two uses.
     used_twice: float
-    # Sum over rules of the smaller share: a rule has a share of the uses in each grammar.
+    # Sum over rules of the smaller of its shares of all uses in both grammars.
     uses: float
 
 
@@ -42,7 +42,7 @@ def count_uses(table: CountTable) -> GrammarCounts:
 
 
 def mean_counts(grammars: Sequence[GrammarCounts]) -> GrammarCounts:
-    """Return the mean uses over grammars."""
+    """Return the mean uses of each rule over grammars."""
     keys, where = np.unique(np.concatenate([grammar.keys for grammar in grammars]), return_inverse=True)
     uses = np.bincount(where, np.concatenate([grammar.uses for grammar in grammars]), len(keys))
     return GrammarCounts(keys, uses / len(grammars))
@@ -77,7 +77,7 @@ def mean_overlap(grammars: Sequence[GrammarCounts], min_uses: float = 0.0) -> Ov
 
 
 TOTALS = ("log_likelihood", "rule_tokens", "rule_types")
-"""Quantities recorded at each draw besides rule counts."""
+"""Quantities recorded at each draw, before the counts of rules."""
 
 
 @njit_allocating
@@ -91,7 +91,7 @@ def look_up_counts(table: CountTable, keys: NDArray[np.uint64]) -> NDArray[np.in
 
 @dataclass(slots=True)
 class ChainTrace:
-    """Trace of one chain: totals at each draw, and counts of the rules with keys `keys` uint64[W, 2]."""
+    """Trace of one chain: totals and counts of W rules at each draw. `keys` uint64[W, 2] are the rules' keys."""
 
     keys: NDArray[np.uint64]
     totals: list[tuple[float, float, float]] = field(default_factory=list)
@@ -103,7 +103,7 @@ class ChainTrace:
         self.counts.append(look_up_counts(table, self.keys))
 
     def draws(self) -> NDArray[np.float64]:
-        """Return all recorded draws: the totals, then the rules; float64[3 + W, N]."""
+        """Return all recorded draws of the totals, then of the rule counts, float64[3 + W, N]."""
         totals = np.array(self.totals, np.float64).reshape(-1, len(TOTALS))
         counts = np.array(self.counts, np.float64).reshape(len(self.counts), len(self.keys))
         return np.concatenate((totals.T, counts.T))

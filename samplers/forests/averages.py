@@ -4,7 +4,7 @@ A fragment is encoded as bytes: the variables of its nodes, top-down in source o
 `hierogram.samplers.forests.derivations`. A node at which another rule begins is encoded as 1.
 
 Uses are in units of 1/`ONE_USE`. Small uses are rounded at random [Duffield, Lund & Thorup 2005]. Entries of rules that
-would be rounded to 0 are removed [Manku & Motwani 2002; Metwally, Agrawal & El Abbadi 2005]; docs/model.md, section 4.
+would be rounded to 0 are removed [Manku & Motwani 2002; Metwally, Agrawal & El Abbadi 2005] (docs/model.md, section 4).
 """
 
 from typing import NamedTuple
@@ -42,41 +42,42 @@ ENTRY = np.dtype(
 )
 """Rule with expected uses in a pair.
 
-`uses` counts uses since the entry was added; `missed` is an upper bound on earlier uses. `start` and `size` locate the
-fragment in the pair's bytes; `root` is its root node. Bit 0 of `shared` is set if the rule's total count was at least 2
-in a sweep of the current period of `SHARED_SWEEPS` sweeps; bit 1 is the same for the previous period. `draw` is a
-random number below `DRAWS` that decides whether `uses` are rounded up or down.
+`uses`: uses since the entry was added. `missed`: upper bound on earlier uses. `start`, `size`: position and number of
+the fragment's bytes among the pair's bytes. `root`: root node of the fragment. `shared`: bit 0 is set if the rule's
+total count was at least 2 in some sweep of the current period of `SHARED_SWEEPS` sweeps, and bit 1 likewise for the
+previous period. `draw`: random number below `DRAWS`, which decides if `uses` are rounded up or down.
 """
 
 _CHAIN_ERROR = 0.28
-"""Measured factor c: expected uses m of a rule in a pair have the squared error c m (1 - m/2) / √T after T sweeps."""
+"""Measured factor c. Expected uses m of a rule in a pair have the squared error c m (1 - m/2) / √T after T sweeps."""
 SWEEPS_PER_PRUNING = 16
 BYTES_PER_SLOT = 10
 _SLOTS, _SLOTS_PER_RULE = 16, 4
-"""A pair has `_SLOTS` slots, plus `_SLOTS_PER_RULE` for each rule of its derivation.
+"""A pair has `_SLOTS` slots, and `_SLOTS_PER_RULE` more for each rule that its derivation can have.
 
-An entry takes a slot per `BYTES_PER_SLOT` bytes of its fragment.
+An entry takes one slot for each `BYTES_PER_SLOT` bytes of its fragment.
 """
 
 
 class Averages(NamedTuple):
-    """Expected uses of a batch of P pairs, in arrays of fixed size. Uses are sums over sweeps."""
+    """Expected uses in a batch of P pairs, in arrays of fixed size. Uses are sums over sweeps."""
 
-    # ENTRY: pair p has the entries `entry[first[p] : first[p] + entry_counts[p]]`.
+    # ENTRY[slots]: pair p has the entries `entry[first[p] : first[p] + entry_counts[p]]`.
     entry: NDArray[np.void]
-    # int64[P + 1]: first slot of each pair, and index of its first entry.
+    # int64[P + 1]: first slot of each pair, which is also the index of its first entry.
     first: NDArray[np.int64]
     # int64[P]: number of entries of each pair.
     entry_counts: NDArray[np.int64]
-    # uint8: fragments. Slot k starts at byte `BYTES_PER_SLOT` * k.
+    # uint8[bytes]: encoded fragments. Slot k starts at byte `BYTES_PER_SLOT` * k.
     content: NDArray[np.uint8]
-    # int64[P]: pair p uses the first `slots_used[p]` of its slots `first[p]` to `first[p + 1]` - 1.
+    # int64[P]: number of used slots of each pair. Pair p has the slots `first[p]` to `first[p + 1]` - 1.
     slots_used: NDArray[np.int64]
-    # int64[P]: number of averaged sweeps.
+    # int64[P]: number of averaged sweeps of each pair.
     sweeps: NDArray[np.int64]
-    # int64[P]: a rule without an entry has up to `floor` uses plus its threshold at the last pruning.
+    # int64[P]: bound on uses of rules without an entry. Such a rule has up to `floor` uses plus its threshold at the
+    # last pruning.
     floor: NDArray[np.int64]
-    # int64[P]: permanent pair numbers.
+    # int64[P]: permanent number of each pair.
     pairs: NDArray[np.int64]
 
 
@@ -100,12 +101,12 @@ _NONE = np.zeros(0, np.int64)
 NO_AVERAGES = Averages(
     np.zeros(0, ENTRY), np.zeros(1, np.int64), _NONE, np.zeros(0, np.uint8), _NONE, _NONE, _NONE, _NONE
 )
-"""Averages without pairs, for chains that do not average."""
+"""Averages of no pairs, for chains that do not average."""
 
 
 @njit
 def encode_fragment(v, view, stack, content, position):
-    """Write the fragment at v to `content` from `position`. Returns the position after it, or -1 if out of room."""
+    """Write the fragment at node v to `content` at `position`. Returns the position after it, or -1 if out of room."""
     if position + 3 > len(content):
         return -1
     position = put_number(content, position, 2 * np.int64(view.edge[v]) + 1)
@@ -125,7 +126,7 @@ def encode_fragment(v, view, stack, content, position):
 
 @njit
 def decode_fragment(v, view, stack, content, first, last):
-    """Decode the fragment at v from bytes first..last into the variables. Returns True if it matches the forest."""
+    """Decode the fragment at node v from bytes [first, last) into the variables. Returns False if it does not match."""
     if v < 0 or v >= len(view.node):
         return False
     value, position = get_number(content, first, last)
@@ -157,13 +158,13 @@ def mean_uses(uses, sweeps):
 
 @njit_inline
 def draw_of_rule(pair, source_hash, target_hash):
-    """Return a hash of a rule and a pair, which serves as a random number below `DRAWS`."""
+    """Return a hash of a rule and a pair, which is used as a random number below `DRAWS`."""
     return np.int64(mix(mix(mix(np.uint64(pair)) + np.uint64(source_hash)) + np.uint64(target_hash)) % np.uint64(DRAWS))
 
 
 @njit_inline
 def threshold(step, draw, sweeps):
-    """Return the minimum sum of uses over `sweeps` sweeps that is not rounded down to 0."""
+    """Return the minimum sum of uses over `sweeps` sweeps that is not rounded to 0."""
     # The threshold of the mean is uniform between 0 and the step, so that rounding preserves the expectation.
     return (2 * np.int64(draw) + 1) * step * np.int64(sweeps) // (2 * DRAWS)
 
@@ -172,8 +173,8 @@ def threshold(step, draw, sweeps):
 def round_uses(uses, missed, sweeps, step, draw):
     """Return the expected uses of a rule and their error variance, in units of 1/`ONE_USE` and 1/`ONE_SQUARE`.
 
-    A mean below the step is rounded to 0 or to the step, which adds variance. The choice counts a third of the
-    possibly missed uses as uses.
+    A mean below the step is rounded to 0 or to the step, which adds variance. A third of the possibly missed uses is
+    counted as uses to choose between 0 and the step.
     """
     if uses + missed // 3 < threshold(step, draw, sweeps):
         return np.int64(0), np.int64(0)
@@ -184,8 +185,8 @@ def round_uses(uses, missed, sweeps, step, draw):
 
 @njit_inline
 def error_variance(mean, sweeps):
-    """Return the expected squared error of the mean uses of a chain, in units of 1/`ONE_SQUARE`."""
-    # The error falls only with the square root of the number of sweeps, because chains mix slowly: docs/model.md.
+    """Return the expected squared error of mean uses over a chain, in units of 1/`ONE_SQUARE`."""
+    # The squared error falls only with the square root of the sweeps, because chains mix slowly (docs/model.md).
     root = np.sqrt(max(np.float64(sweeps), 1.0))
     squared_error = _CHAIN_ERROR * np.float64(mean) * (ONE_USE - min(mean, ONE_USE) / 2.0) / root
     return np.int64(squared_error + 0.5)
@@ -193,7 +194,7 @@ def error_variance(mean, sweeps):
 
 @njit_inline
 def step_of(shared):
-    """Return the rounding step of a rule. `shared` is true if other pairs also use the rule."""
+    """Return the rounding step of a rule. `shared` is nonzero if other pairs also use the rule."""
     return SHARED_STEP if shared else STEP
 
 
@@ -215,7 +216,7 @@ def _has_room(averages, pair, slots):
 
 @njit
 def put_entry(averages, pair, hashes, root, sums, marks, fragment):
-    """Append an entry with `sums` = (uses, missed) and `marks` = (shared, draw). Returns False if out of room."""
+    """Append an entry. `sums` is (uses, missed), and `marks` is (shared, draw). Returns False if out of room."""
     slots = slots_of(len(fragment))
     if not _has_room(averages, pair, slots):
         return False
@@ -240,21 +241,21 @@ def put_entry(averages, pair, hashes, root, sums, marks, fragment):
 
 @njit_inline
 def _bound_without_entry(averages, pair, draw):
-    """Return the maximum uses of a rule without an entry: the floor plus its threshold at the last pruning."""
-    # Use `STEP`, because the threshold is larger for rules that are not shared.
+    """Return an upper bound on uses of a rule without an entry: the floor plus its threshold at the last pruning."""
+    # The rule may be shared or not. Use `STEP`, because the threshold is larger for rules that are not shared.
     pruned = averages.sweeps[pair] // SWEEPS_PER_PRUNING * SWEEPS_PER_PRUNING
     return averages.floor[pair] + threshold(STEP, draw, pruned)
 
 
 @njit_inline
 def _excess(averages, pair, entry):
-    """Return the upper bound on an entry's uses minus the bound for a rule without an entry."""
+    """Return the upper bound on an entry's uses minus the bound for the same rule without an entry."""
     return _max_uses(entry) - _bound_without_entry(averages, pair, entry["draw"])
 
 
 @njit
 def _compact(averages, pair):
-    """Delete the entries of size 0 and close the gaps."""
+    """Delete the entries of size 0 and close the gaps between other entries."""
     first = averages.first[pair]
     begin = BYTES_PER_SLOT * first
     kept = 0
@@ -277,7 +278,7 @@ def _compact(averages, pair):
 
 @njit
 def _prune(averages, pair):
-    """Delete the entries that are rounded to 0 even if all missed uses count."""
+    """Delete the entries that are rounded to 0 even if all missed uses are counted."""
     deleted = False
     for k in range(averages.first[pair], averages.first[pair] + averages.entry_counts[pair]):
         entry = averages.entry[k]
@@ -304,7 +305,7 @@ def _evict_least_used(averages, pair):
 
 @njit
 def enter_rule(averages, pair, hashes, root, uses, shared, fragment):
-    """Add an entry for a rule with its first uses. Evicts the entries with the smallest excess if out of room."""
+    """Add an entry for a rule with its first uses. If out of room, evicts the entries with the smallest excess."""
     slots = slots_of(len(fragment))
     draw = draw_of_rule(averages.pairs[pair], hashes[0], hashes[1])
     while not _has_room(averages, pair, slots) and averages.entry_counts[pair] > 0:
@@ -316,7 +317,7 @@ def enter_rule(averages, pair, hashes, root, uses, shared, fragment):
 
 @njit
 def add_missed_uses(averages, pair, uses):
-    """Add uses of unknown rules: raise the upper bound of every rule by `uses`."""
+    """Add uses of unknown rules by raising the upper bound of every rule by `uses`."""
     averages.floor[pair] += uses
     for k in range(averages.first[pair], averages.first[pair] + averages.entry_counts[pair]):
         averages.entry[k]["missed"] += uses
@@ -336,10 +337,10 @@ def _halve(averages, pair):
 
 @njit
 def end_sweep(averages, pair):
-    """Increment the pair's sweeps after its uses were added. Periodically halves old sweeps and deletes rare rules."""
+    """Count a sweep of the pair after its uses were added. Periodically halves old sweeps and deletes rare rules."""
     averages.sweeps[pair] += 1
     if averages.sweeps[pair] % SHARED_SWEEPS == 0:
-        # Bit 0 of `shared` becomes bit 1.
+        # A new period begins, so bit 0 of `shared` becomes bit 1.
         for k in range(averages.first[pair], averages.first[pair] + averages.entry_counts[pair]):
             entry = averages.entry[k]
             entry["shared"] = (entry["shared"] & 1) << 1
@@ -361,10 +362,7 @@ def find_entry(averages, pair, source_hash, target_hash):
 
 @njit
 def add_tree(averages, pair, view, space, scratch):
-    """Add one use for each rule of the pair's current derivation and end the sweep.
-
-    `space` is a `WalkSpace` or has its fields; `scratch` uint8 has room for the largest fragment.
-    """
+    """Add one use per rule of the pair's derivation, and end the sweep. `space` has the fields of `WalkSpace`."""
     depth = begin_walk(view, space)
     while True:
         v, depth = next_rule(view, space, depth)

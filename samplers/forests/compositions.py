@@ -1,14 +1,14 @@
 """Compositions: short rules of every granularity, from one tree of each pair's forest.
 
-Each phrase of the tree yields a rule without nonterminals. For each phrase inside it, it also yields a rule in which a
-nonterminal replaces the inner phrase. Compositions therefore include rules that a derivation joined or split. New text
+Each phrase of the tree yields a rule without nonterminals, and for each phrase inside it a rule in which a nonterminal
+replaces the inner phrase. Compositions therefore include parts and combinations of the rules of a derivation. New text
 needs phrases of all granularities [Neubig et al. 2011]. Each node of the tree has its first edge, so compositions
 depend only on the links.
 
 An n-gram model of the training text predicts how often the source side of a rule occurs in new text. The count of
 each n-gram excludes the occurrence that produced the rule. The model backs off to the shorter n-gram with a Dirichlet
-prior of strength one [MacKay & Peto 1995]. Among phrases seen once, it favors common words in a common order, because
-they are more likely to recur.
+prior of strength 1 [MacKay & Peto 1995]. Among phrases seen once, the model favors common words in a common order,
+because such phrases are more likely to recur.
 """
 
 from collections.abc import Iterable
@@ -30,23 +30,20 @@ from hierogram.samplers.grammar.rules import HIERO_MAX_SOURCE_SYMBOLS, MAX_SHORT
 ORDER = 3
 """Length of the longest n-grams in words."""
 _UNSEEN = 0.5
-"""Pseudo-count of each word, added to its other occurrences."""
+"""Pseudo-count of each word, which is added to its number of other occurrences."""
 _MIN_WORDS = 100_000
-"""Minimum text size in words for expected occurrences, so that small stores do not omit too many rules."""
+"""Minimum text size in words for expected occurrences, so that exports of small stores do not omit too many rules."""
 _MIN_SLOTS, _MAX_SLOTS = 1 << 12, 1 << 24
-"""Initial and maximum number of slots. A full table of maximum size drops n-grams seen once."""
+"""Initial and maximum number of slots. A full table of the maximum size drops n-grams seen once."""
 _SLOTS_PER_NGRAM = 1.5
 _HALF_BITS = np.uint64(32)
 _POWERS = base_powers(ORDER)
 _END = "\n"
-"""Separator between sides; no symbol contains it."""
+"""Separator between sides, which no symbol contains."""
 
 
 class Ngrams(NamedTuple):
-    """Counts of the n-grams in a text of `words` words: a hash table with `distinct` used slots.
-
-    `keys` uint64[slots] are 64-bit hashes of n-grams, 0 in free slots; `counts` uint32[slots].
-    """
+    """Counts of n-gram hashes in a text of `words` words. `distinct` slots are used. Free slots have key 0."""
 
     keys: NDArray[np.uint64]
     counts: NDArray[np.uint32]
@@ -100,7 +97,7 @@ def _move(keys, counts, least, new_keys, new_counts):
 
 @njit_inline
 def log_probability(running, start, end, ngrams):
-    """Return the log probability that a given position of a text has the words start..end."""
+    """Return the log probability that a given position of a text has the words [start, end)."""
     value = 0.0
     for k in range(start, end):
         times = _ngram_count(running, k, k + 1, ngrams)
@@ -115,7 +112,7 @@ def log_probability(running, start, end, ngrams):
 
 @njit
 def _expect(running, runs, ngrams, expected):
-    """Multiply the expected occurrences of each side by the linear probabilities of its word runs."""
+    """Multiply the expected occurrences of each side by the linear probability of each of its word runs."""
     for run in runs:
         side = run[0]
         expected[side] *= np.exp(log_probability(running, run[1], run[2], ngrams))
@@ -149,16 +146,16 @@ def add_ngrams(ngrams: Ngrams, batch: Batch) -> Ngrams:
 
 
 def expected_occurrences(ngrams: Ngrams, sides: Iterable[str], salt: int) -> NDArray[np.float64]:
-    """Return the expected occurrences of each source side in a text as long as the counted one, float64[m].
+    """Return the expected occurrences of each source side in a text as long as the counted text, float64[m].
 
-    `sides` are in rule notation; `salt` is the salt of the word hashes. Word runs of a side, separated by nonterminals,
-    are assumed to be independent.
+    `sides` are in rule notation. `salt` is the salt of the word hashes. Runs of words between nonterminals are assumed
+    to be independent.
     """
     sides = list(sides)
     numbers = numbering()
     end = numbers[_END]
-    # Number all sides in one pass, so that each distinct symbol is parsed once. The end of a side separates runs like a
-    # nonterminal.
+    # Number the symbols of all sides in one pass, so that each distinct symbol is parsed once. The end of a side
+    # separates runs of words like a nonterminal.
     symbols = np.array([numbers[symbol] for symbol in f" {_END} ".join(sides).split(" ")], np.int64)
     spelled = [None if symbol == _END else unescape_terminal(symbol) for symbol in numbers]
     is_word = np.array([word is not None for word in spelled])[symbols]
@@ -175,7 +172,7 @@ def expected_occurrences(ngrams: Ngrams, sides: Iterable[str], salt: int) -> NDA
 
 
 LONGEST = 10
-"""Maximum number of words of a phrase on either side [Chiang 2007]."""
+"""Maximum number of words of a phrase on each side [Chiang 2007]."""
 _BYTES_PER_NODE = 3
 
 
@@ -224,7 +221,7 @@ def _bound_sizes(batch, state, work):
 
 @njit_inline
 def _expected(v, x, view, ngrams):
-    """Return the expected occurrences of v's source words outside x (all of v's source words if x is v)."""
+    """Return the expected occurrences of v's source words that are not in x, or of all if x is v."""
     node, inner = view.node[v], view.node[x]
     end = np.int64(node["source_end"])
     first, last = (end, end) if x == v else (np.int64(inner["source_start"]), np.int64(inner["source_end"]))
@@ -235,7 +232,7 @@ def _expected(v, x, view, ngrams):
 
 @njit
 def _write_composition(pair, v, view, batch, work, output, used, position):
-    """Write the fragment at v and the low word of its rule's key. Returns the position after the fragment."""
+    """Write the fragment at node v and the low word of its rule's key. Returns the position after the fragment."""
     work.registers[0]["epoch"] += 1
     make_summary(v, view, work)
     _, output.keys[used] = summary_key(work.summary, v, batch.words.key_mask)
@@ -258,8 +255,8 @@ def _compose(batch, state, nodes, below, work, ngrams, output):
             v = nodes[k]
             if not _is_short(v, view):
                 continue
-            # Start with v itself (no nonterminal), then each node below. Phrases begin and end with linked words, so
-            # each rule has words on both sides.
+            # Begin with x = v for the rule without nonterminals. Each rule has words on both sides, because phrases
+            # begin and end with linked words.
             below[0] = v
             for j in range(1 + _list_below(v, view, work.stack, below[1:])):
                 x = below[j]
@@ -278,8 +275,8 @@ def _compose(batch, state, nodes, below, work, ngrams, output):
 class Compositions(NamedTuple):
     """m compositions.
 
-    `keys` uint64[m] is the low word of each rule's key. `expected` float64[m] is the expected number of occurrences of
-    each source side by the n-gram model, and 0 for source sides of up to `MAX_SHORT_SOURCE` symbols.
+    `keys` uint64[m]: low word of each rule's key. `expected` float64[m]: expected occurrences of each source side under
+    the n-gram model, or 0 for source sides of up to `MAX_SHORT_SOURCE` symbols.
     """
 
     fragments: Fragments
@@ -287,7 +284,7 @@ class Compositions(NamedTuple):
     expected: NDArray[np.float64]
 
     def select(self, rows: NDArray[np.bool_]) -> Fragments:
-        """Return the fragments of the rows in a mask bool[m]."""
+        """Return the fragments of the rows that are True, given bool[m]."""
         content, *columns = self.fragments
         return Fragments(content, *(column[rows] for column in columns))
 
@@ -295,8 +292,8 @@ class Compositions(NamedTuple):
 def compositions(batch: Batch, weight: int, ngrams: Ngrams) -> Compositions:
     """Return the compositions of a batch's pairs, each with weight `weight`.
 
-    Phrases have up to `LONGEST` words and a free cut, rules up to `HIERO_MAX_SOURCE_SYMBOLS` source symbols. `ngrams`
-    must include the source text of the pairs.
+    Phrases have up to `LONGEST` words and a free cut. Rules have up to `HIERO_MAX_SOURCE_SYMBOLS` source symbols.
+    `ngrams` must include the source text of the pairs.
     """
     state, work = empty_state(batch.forests), walk_space(batch)
     number, size = _bound_sizes(batch, state, work)

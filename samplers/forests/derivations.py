@@ -1,8 +1,8 @@
 """Batches of pairs and their derivations: variables, walks over the rules, and encoding as bytes.
 
-The variables (edge, cut) of a node are encoded as 2·edge + cut in a LEB128 varint. A *state* lists all nodes in node
-order, so that sampling can resume exactly. A *tree* lists the nodes of the derivation top-down in source order, which
-suffices to count rules.
+The variables (edge, cut) of a node are encoded as 2·edge + cut in a LEB128 varint. An encoded *state* has all nodes in
+order, so that sampling can resume exactly. An encoded *tree* has only the nodes of the derivation, top-down in source
+order, which is enough to count rules.
 """
 
 from typing import NamedTuple
@@ -22,7 +22,7 @@ _COIN = 0.5
 
 
 class State(NamedTuple):
-    """Variables of N nodes: `edge` uint16[N] is the chosen incoming edge, `cut` uint8[N] is 1 at a rule boundary."""
+    """Variables of N nodes: chosen incoming edge, uint16[N], and `cut` uint8[N], which is 1 at a rule boundary."""
 
     edge: NDArray[np.uint16]
     cut: NDArray[np.uint8]
@@ -33,16 +33,16 @@ class State(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """P pairs that are sampled together: forests, words and derived bounds."""
+    """P pairs that are sampled together: their words, their forests, and bounds on array sizes."""
 
     bitext: Bitext
     words: Words
     forests: Forests
-    # int64[P]: permanent pair numbers, which key the random streams.
+    # int64[P]: permanent number of each pair, which is part of the keys of its random streams.
     pairs: NDArray[np.int64]
-    # uint64[P]: capacity of each pair's hash map of rules, minus 1.
+    # uint64[P]: capacity - 1 of each pair's hash table of rules.
     slot_masks: NDArray[np.uint64]
-    # int64[P+1]: cumulative sum over pairs of the maximum number of rules in a derivation.
+    # int64[P+1]: cumulative sum of the maximum number of rules in a derivation of each pair.
     derivation_rules: NDArray[np.int64]
     # Maximum number of nodes of a pair.
     max_nodes: int
@@ -50,9 +50,9 @@ class Batch(NamedTuple):
     max_rules: int
     # Maximum number of edges of a node.
     max_options: int
-    # Maximum over pairs of the total size of all nodes' rule lists.
+    # Maximum total size of the rule lists of a pair's nodes.
     max_listed: int
-    # Upper bound on the rule length.
+    # Upper bound on the length of a rule.
     longest_rule: int
 
     @property
@@ -63,10 +63,7 @@ class Batch(NamedTuple):
 
 @njit
 def _bound_rules(forests, bounds, rules):
-    """Fill `bounds` on the distinct rules of each pair in a sweep, and `rules`, which becomes `Batch.derivation_rules`.
-
-    Returns `Batch.max_listed`.
-    """
+    """Fill `bounds` with maximum numbers of distinct rules in a sweep, and `rules`. Returns `Batch.max_listed`."""
     max_listed = 1
     for pair in range(len(bounds)):
         listed, bound = 0, 16
@@ -135,23 +132,23 @@ def initial_state(key: int, batch: Batch, start: str = CUT) -> State:
 
 
 REGISTERS = np.dtype([("epoch", np.int64)])
-"""`epoch` is the number of the current walk. Summaries from other walks are invalid."""
+"""`epoch`: number of the current walk. Summaries from other walks are invalid."""
 
 
 class WalkSpace(NamedTuple):
     """Scratch memory for walks over derivations of up to n nodes."""
 
-    # SUMMARY[n+1] by node.
+    # SUMMARY[n+1]: summary of each node.
     summary: NDArray[np.void]
-    # int32[n+1]
+    # int32[n+1]: stacks of nodes.
     stack: NDArray[np.int32]
     walk: NDArray[np.int32]
     pending: NDArray[np.int32]
-    # uint64: powers of the hash base.
+    # uint64[longest rule + 3]: powers of the hash base.
     powers: NDArray[np.uint64]
-    # int64[2, n+1]
+    # int64[2, n+1]: scratch memory of `compose`.
     scratch: NDArray[np.int64]
-    # REGISTERS[1].
+    # REGISTERS[1]: number of the current walk.
     registers: NDArray[np.void]
 
 
@@ -194,10 +191,7 @@ def make_summary(v, view, work):
 
 @njit_inline
 def begin_walk(view, work):
-    """Start a walk over the rules of a derivation, from the root down. Returns the stack depth for `next_rule`.
-
-    Invalidates the summaries of earlier walks.
-    """
+    """Start a walk from the root. Invalidates earlier summaries. Returns the stack depth for `next_rule`."""
     work.registers[0]["epoch"] += 1
     work.stack[0] = len(view.node) - 1
     return 1
@@ -205,7 +199,7 @@ def begin_walk(view, work):
 
 @njit_inline
 def next_rule(view, work, depth):
-    """Return the root node of the next rule (-1 at the end) and the new stack depth. Computes the node's summary."""
+    """Return the root node of the next rule, or -1 at the end, and the new stack depth. Computes the node's summary."""
     root = len(view.node) - 1
     while depth > 0:
         depth -= 1
@@ -231,7 +225,7 @@ class Trees(NamedTuple):
 
 
 def select_trees(blobs: Blobs, chosen: NDArray[np.bool_] | None = None, first: int = 0) -> Trees:
-    """Return the trees of `chosen` pairs bool[P] (None for all). `blobs` are encoded trees from pair `first` on."""
+    """Return the trees of `chosen` pairs bool[P], by default all. `blobs` are encoded trees from pair `first` on."""
     rows = np.arange(blobs.size) if chosen is None else np.flatnonzero(chosen)
     return Trees(blobs.content, first + rows, blobs.offsets[rows], blobs.offsets[rows + 1])
 
@@ -265,13 +259,13 @@ def get_number(buffer, position, end):
 @njit_inline
 def is_valid_value(value, node):
     """Check if `value`, 2·edge + cut, is valid for a node."""
-    # Nodes that are not free, such as the root, must be cut, because samplers search upward for the next cut node.
+    # A node that is not free, such as the root, must be cut, because samplers search upward for the next cut node.
     return 0 <= value < 2 * np.int64(node["degree"]) and (value & 1 == 1 or node["free"] == 1)
 
 
 @njit_allocating
 def encode_states(forests: Forests, state: State) -> Blobs:
-    """Encode all variables of each pair."""
+    """Encode the variables of all nodes of each pair."""
     offsets = np.zeros(len(forests.node_offset), np.int64)
     content = np.empty(3 * len(forests.node), np.uint8)
     position = 0
@@ -300,7 +294,7 @@ def _encode_trees(batch, state, stack, offsets, content):
 
 @njit
 def _decode_states(forests, blobs, state, mismatched):
-    """Decode all variables. Marks pairs with bytes that do not match the forest in `mismatched`."""
+    """Decode the variables of all nodes. Sets `mismatched` for pairs with bytes that do not match the forest."""
     for pair in range(len(forests.node_offset) - 1):
         position = blobs.offsets[pair]
         end = blobs.offsets[pair + 1]
@@ -318,10 +312,7 @@ def _decode_states(forests, blobs, state, mismatched):
 
 @njit
 def decode_tree(view, content, first, last, stack):
-    """Decode a tree from bytes first..last into the pair's variables. Returns True if it matches the forest.
-
-    `stack` must exceed the pair's number of nodes. Variables outside the tree do not change.
-    """
+    """Decode a tree from bytes [first, last) into its nodes' variables. Returns False if it does not match."""
     position = first
     stack[0] = len(view.node) - 1
     depth = 1

@@ -1,8 +1,8 @@
 """Forests: all derivations of each pair of a batch, as flat arrays, and views of one pair for the kernels.
 
-A forest is a hypergraph. Its nodes have spans on a source and a target text; each hyperedge leads from tails to a head
-(docs/model.md, section 1). Instances: phrase forests [CFGŠ14 §3], treebank trees (one edge per node), parse forests and
-ITG charts.
+A forest is a hypergraph. Its nodes have spans in a source and a target text. Each hyperedge leads from tails to a head
+(docs/model.md, section 1). Examples are phrase forests [CFGŠ14 §3], treebank trees (one edge per node) and parse
+forests.
 """
 
 from collections.abc import Sequence
@@ -16,20 +16,20 @@ from hierogram.samplers.exceptions import ForestTooLargeError
 from hierogram.samplers.grammar.numbers import MAX_LABEL, MAX_NODES
 
 NO_TAIL = 0xFFFF
-"""Padding in `Forests.tails` for edges with fewer tails than the widest edge of their node."""
+"""Padding in `Forests.tails` of edges with fewer tails than other edges of the same node."""
 
 
 class Bitext(NamedTuple):
-    """Concatenated words and alignment links of P sentence pairs."""
+    """Words and alignment links of P sentence pairs, concatenated."""
 
-    # int32: source word numbers of all pairs.
+    # int32[words]: source word numbers of all pairs.
     source: NDArray[np.int32]
     # int64[P+1]: pair p has the source words `source[source_offset[p] : source_offset[p + 1]]`.
     source_offset: NDArray[np.int64]
     # The same arrays for target words.
     target: NDArray[np.int32]
     target_offset: NDArray[np.int64]
-    # int16: source and target position of each link, numbered from 0 within the pair.
+    # int16[links]: source position and target position of each link, numbered from 0 within the pair.
     link_source: NDArray[np.int16]
     link_target: NDArray[np.int16]
     # int64[P+1]: pair p has the links from `link_offset[p]` up to `link_offset[p + 1]`.
@@ -61,13 +61,13 @@ the cut is variable. It is 0 at the root and if a span exceeds the limit.
 
 
 class Forests(NamedTuple):
-    """Forests of P pairs with N nodes and T tails in total. Tails precede their heads; the root is last."""
+    """Forests of P pairs with N nodes and T tails in total. Tails precede their heads, and roots are last."""
 
     # int64[P+1]: pair p has nodes `node_offset[p]:node_offset[p+1]`, numbered from 0 within the pair.
     node_offset: NDArray[np.int64]
     # NODE[N]
     node: NDArray[np.void]
-    # int64[P+1]: first tail of each pair.
+    # int64[P+1]: index into `tails` of the first tail of each pair.
     pair_tail_offset: NDArray[np.int64]
     # uint16[T]: edge j of node v has the tails `tails[t + j*arity : t + (j+1)*arity]`, in source order and padded with
     # NO_TAIL. t is the pair's first tail plus `tail_offset` of v.
@@ -91,14 +91,14 @@ class Forests(NamedTuple):
 
 @njit
 def _phrase_forests(bitext, first, last, span_limit, forests, words_at, node_at, used):
-    """Write the forests of pairs first..last. Returns the first pair that does not fit in the arrays, or `last`.
+    """Write the forests of pairs [first, last). Returns the first pair that does not fit in the arrays, or `last`.
 
-    Returns -1 - pair if a pair has too many nodes. `used` int64[2] counts the nodes and tails written to `forests`.
-    `words_at` int32[7, n] and `node_at` int32[n²] are scratch memory for pairs of n words.
+    Returns -1 - pair if a pair has too many nodes. `used` int64[2] has the numbers of nodes and tails written to
+    `forests`. `words_at` int32[7, n] and `node_at` int32[n²] are scratch memory for pairs of n words.
 
-    Source spans are visited from right to left and, at each start, from short to long, so that every phrase inside a
-    span is found before the span [model.md §1; CFGŠ14 Algorithm 2]. Aligned source words are renumbered consecutively.
-    Target positions need no renumbering, because a target word without links adds no constraint.
+    Source spans are visited by descending start, and spans of one start by increasing length. Every phrase inside a
+    span is thus found before the span [model.md §1; CFGŠ14 Algorithm 2]. Aligned source words are renumbered
+    consecutively. Target positions need no renumbering, because a target word without links adds no constraint.
     """
     position, renumbered, lowest, highest = words_at[0], words_at[1], words_at[2], words_at[3]
     back_lowest, back_highest, ends = words_at[4], words_at[5], words_at[6]
@@ -132,7 +132,7 @@ def _phrase_forests(bitext, first, last, span_limit, forests, words_at, node_at,
             back_lowest[t] = min(back_lowest[t], s)
             back_highest[t] = max(back_highest[t], s)
 
-        # Reserve a node for every span, so that the loop only checks the room for tails.
+        # Check the room for one node per span in advance, so that the loop checks only the room for tails.
         if node + max(1, aligned * (aligned + 1) // 2) > len(nodes):
             return pair
         first_node = node
@@ -187,7 +187,7 @@ def _phrase_forests(bitext, first, last, span_limit, forests, words_at, node_at,
                 if edges > 0:
                     nodes[node]["arity"] = 2
                 else:
-                    # No split exists: add one edge whose tails are the maximal phrases strictly inside.
+                    # Without a split, add one edge, whose tails are the maximal phrases strictly inside the span.
                     edges = 1
                     children = 0
                     start = i
@@ -226,7 +226,7 @@ def _phrase_forests(bitext, first, last, span_limit, forests, words_at, node_at,
             nodes[node]["level"] = 1
             nodes[node]["label"] = 0
             node += 1
-        # The root covers the words outside every phrase.
+        # Extend the root to all words of the pair, since words outside all phrases belong to it.
         nodes[node - 1]["source_start"] = 0
         nodes[node - 1]["source_end"] = words
         nodes[node - 1]["target_start"] = 0
@@ -243,7 +243,7 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 def longer(array: NDArray[Scalar], size: int) -> NDArray[Scalar]:
-    """Return the array if it has `size` rows, else a longer copy padded with zeros."""
+    """Return the array if it has at least `size` rows, otherwise a longer copy padded with zeros."""
     if size <= len(array):
         return array
     grown = np.zeros((max(size, 2 * len(array)), *array.shape[1:]), array.dtype)
@@ -254,9 +254,9 @@ def longer(array: NDArray[Scalar], size: int) -> NDArray[Scalar]:
 def build_forests(bitext: Bitext, span_limit: int = 0) -> Forests:
     """Build the phrase decomposition forests of all pairs of a bitext [CFGŠ14 §3].
 
-    Unaligned words belong to the lowest covering node of each derivation. Nodes wider than `span_limit` words on either
-    side (0: no limit) are always cut. Raises `ForestTooLargeError` if a pair has more than 65,535 phrases (a monotone
-    pair of 361 words).
+    Unaligned words belong to the lowest node of a derivation that covers them. Nodes wider than `span_limit` words on
+    either side are always cut, unless it is 0. Raises `ForestTooLargeError` if a pair has more than 65,535 phrases,
+    which is possible from 362 words on.
     """
     pairs = len(bitext.source_offset) - 1
     links = len(bitext.link_source)
@@ -276,11 +276,11 @@ def build_forests(bitext: Bitext, span_limit: int = 0) -> Forests:
         pair = _phrase_forests(bitext, pair, pairs, span_limit, forests, words_at, node_at, used)
         if pair < 0:
             raise ForestTooLargeError(
-                f"pair {-1 - pair} has more than {MAX_NODES} phrases: remove pairs of more than 360 words"
+                f"pair {-1 - pair} has more than {MAX_NODES} phrases: remove pairs of more than 361 words"
             )
         if pair == pairs:
             break
-        # Upper bounds: one phrase per span, and two tails per split of each span.
+        # Upper bounds are one phrase per span, and two tails per split of each span.
         words = int(source_words[pair])
         spans = words * (words + 1) // 2
         forests = forests._replace(
@@ -292,7 +292,7 @@ def build_forests(bitext: Bitext, span_limit: int = 0) -> Forests:
 
 
 class Node(NamedTuple):
-    """Input of `assemble`: half-open spans, incoming edges as lists of earlier node numbers, and label (0 for none)."""
+    """Node for `assemble`: half-open spans, tails of each incoming edge (numbers of earlier nodes), and label or 0."""
 
     source: tuple[int, int]
     target: tuple[int, int]
@@ -301,10 +301,10 @@ class Node(NamedTuple):
 
 
 def assemble(pairs: Sequence[Sequence[Node]], span_limit: int = 0) -> Forests:
-    """Build forests, such as trees or parse forests, from lists of nodes: tails before heads, root last.
+    """Build forests, such as trees or parse forests, from lists of nodes with tails before heads and the root last.
 
-    Roots and nodes wider than `span_limit` words on either side (0: no limit) are always cut. Raises `ValueError` if a
-    label is not in 0..MAX_LABEL.
+    Roots are always cut, and so are nodes wider than `span_limit` words on either side, unless it is 0. Raises
+    `ValueError` if a label is not in 0..MAX_LABEL.
     """
     for label in (node.label for pair in pairs for node in pair):
         if not 0 <= label <= MAX_LABEL:
@@ -360,13 +360,13 @@ def view_pair(batch, state, pair):
 
 @njit_inline
 def node_label(v, view):
-    """Return the label of node v."""
+    """Return the label of node v, or 0."""
     return np.int64(view.node[v]["label"])
 
 
 @njit_inline
 def tail_range(v, view):
-    """Return the range of `view.tails` with the tails of v's current edge, in source order."""
+    """Return the range of the tails of v's current edge in `view.tails`, which are in source order."""
     arity = np.int64(view.node[v]["arity"])
     first = np.int64(view.node[v]["tail_offset"]) + np.int64(view.edge[v]) * arity
     last = first + arity

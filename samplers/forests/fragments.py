@@ -1,8 +1,9 @@
 """Fragments: the parts of a derivation that form one rule, and their constant-size summaries.
 
 A node's summary is composed from its tails' summaries, so the cost of identifying a rule does not depend on its size.
-Each side has a polynomial hash modulo 2^64 of its symbols. Nonterminal numbers enter the target hash linearly, so that
-one multiplication renumbers a fragment that becomes part of a larger one. A rule's key has 128 bits from both hashes.
+Each side has a polynomial hash modulo 2^64 of its symbols. The target hash is linear in the nonterminal numbers, so
+that one multiplication renumbers the nonterminals of a fragment that becomes part of a larger fragment. A rule's key
+has 128 bits from both hashes.
 """
 
 from typing import NamedTuple
@@ -57,14 +58,14 @@ SUMMARY = np.dtype(
 )
 """Cached data of a node.
 
-The fields up to `ends` summarize the fragment at the node. They are valid in walk number `epoch`. `numbering` is the
-sum of base^position over the target nonterminals. Sizes are numbers of symbols. `adjacent` is the number of adjacent
-pairs of source nonterminals. `begins` and `ends` are 1 if the source side begins or ends with a nonterminal.
+The fields up to `ends` summarize the fragment at the node, and are valid in walk number `epoch`. `numbering` is the
+sum of base^position over the target nonterminals. Sizes are numbers of symbols. `adjacent` is the number of pairs of
+adjacent source nonterminals. `begins` and `ends` are 1 if the source side begins or ends with a nonterminal.
 
-`rule` is the local number of the rule at the node, valid in walk `rule_epoch`. `parent` is the parent in the current
-tree. `list_start` and `list_size` locate the list of rules in the node's derivation, valid in walk `list_epoch`.
-`options` * SCALE^`options_exponent` is the number of joint values of the variables in this derivation; for SCALE, see
-`hierogram.samplers.synchronous.draws`.
+`rule` is the number of the rule at the node within the pair, valid in walk `rule_epoch`. `parent` is the parent in the
+current tree. `list_start` and `list_size` are the position and size of the list of rules in the node's derivation,
+valid in walk `list_epoch`. `options` * SCALE^`options_exponent` is the number of joint values of the variables in this
+derivation (SCALE of `hierogram.samplers.synchronous.draws`).
 """
 
 _ONE = np.uint64(1)
@@ -72,10 +73,10 @@ _ZERO = np.uint64(0)
 
 
 class Words(NamedTuple):
-    """Cumulative word hashes of a batch. `source` and `target`, uint64, have one item more than the side has words.
+    """Cumulative word hashes of a batch. `source` and `target`, uint64, have one item more than there are words.
 
-    Item k is the polynomial hash of all words before word k. The hash of a run of words is a difference of two items.
-    `key_mask` is all ones, except in tests that make keys collide.
+    Item k is the polynomial hash of all words before word k, so the hash of a run of words is computed from two items.
+    `key_mask` has all bits set, except in tests that make keys collide.
     """
 
     source: NDArray[np.uint64]
@@ -93,7 +94,7 @@ def _cumulate(hashes, running):
 
 
 def cumulate_hashes(source: NDArray[np.uint64], target: NDArray[np.uint64], key_mask: np.uint64) -> Words:
-    """Return cumulative hashes from the word hashes uint64 of a bitext, in the order of its words."""
+    """Return cumulative hashes from the hash of each word of a bitext, uint64."""
     words = Words(np.empty(len(source) + 1, np.uint64), np.empty(len(target) + 1, np.uint64), key_mask)
     _cumulate(source, words.source)
     _cumulate(target, words.target)
@@ -101,7 +102,7 @@ def cumulate_hashes(source: NDArray[np.uint64], target: NDArray[np.uint64], key_
 
 
 def make_summaries(nodes: int) -> NDArray[np.void]:
-    """Return SUMMARY[nodes + 1] for `compose`. The last row is the summary of a nonterminal. All cut nodes share it."""
+    """Return SUMMARY[nodes + 1] for `compose`. The last row is a nonterminal's summary, which all cut nodes share."""
     summary = np.zeros(nodes + 1, SUMMARY)
     nonterminal = summary[nodes]
     nonterminal["source_hash"] = SOURCE_NONTERMINAL
@@ -123,7 +124,7 @@ def base_powers(longest: int) -> NDArray[np.uint64]:
 
 @njit
 def order_by_target(node, tails, first, size, order):
-    """Fill `order` with 0..size-1, sorted by the target start of the tails from `first` on."""
+    """Fill `order` with 0..size-1, sorted by target start of the `size` tails from `first` on."""
     for i in range(size):
         start = node[tails[first + i]]["target_start"]
         k = i
@@ -135,16 +136,13 @@ def order_by_target(node, tails, first, size, order):
 
 @njit_inline
 def _append_words(value, running, start, end, powers):
-    """Return the hash `value` extended by the words start..end."""
+    """Return the hash `value` extended by the words [start, end)."""
     return (value - running[start]) * powers[end - start] + running[end]
 
 
 @njit
 def compose(v, view, summary, powers, scratch):
-    """Write the summary of v under its current edge to `summary[v]`. Summaries of uncut tails must be valid.
-
-    `summary` is the result of `make_summaries`. `scratch` int64[2, n] needs an item per tail in each row.
-    """
+    """Write the summary of node v under its current edge to `summary[v]`. Summaries of uncut tails must be valid."""
     # Avoid branches, because the processor could not predict them.
     node = view.node
     tails = view.tails
@@ -219,7 +217,7 @@ def compose(v, view, summary, powers, scratch):
             shift = np.uint64(scratch[0, i]) * TARGET_STEP
             target_hash = _append_words(target_hash, view.target, position, start, powers)
             target_hash = target_hash * power + below["target_hash"]
-            # The target hash has no labels: labeled nodes belong to trees, which have no target side.
+            # Omit labels from the target hash, since labeled nodes belong to trees, which have no target side.
             target_hash += shift * below["numbering"]
             numbering = numbering * powers[start - position] * power + below["numbering"]
             target_size += start - position + tail_size
@@ -257,20 +255,20 @@ def rule_key_from_hashes(source_hash, target_hash, key_mask):
 
 @njit_inline
 def summary_key(summary, v, key_mask):
-    """Return the key (high, low) of the rule at v. A key is never (0, 0)."""
+    """Return the key (high, low) of the rule at node v. A key is never (0, 0)."""
     return rule_key_from_hashes(summary[v]["source_hash"], summary[v]["target_hash"], key_mask)
 
 
 @njit_inline
 def summary_scope(summary, v):
-    """Return the scope of the rule at v."""
+    """Return the scope of the rule at node v."""
     row = summary[v]
     return np.int64(row["adjacent"]) + np.int64(row["begins"]) + np.int64(row["ends"])
 
 
 @njit_inline
 def summary_size(summary, v):
-    """Return the packed size of the rule at v."""
+    """Return the packed size of the rule at node v."""
     source_terminals = np.int64(summary[v]["source_terminals"])
     target_terminals = np.int64(summary[v]["target_terminals"])
     return pack_size(

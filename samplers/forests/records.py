@@ -1,8 +1,8 @@
 """Byte encoding of averages in a store: one byte string, a *record*, per pair.
 
-A record consists of LEB128 varints: the number of sweeps, the floor, and the entries in order. An entry has the root
-node of the fragment, 4 · uses + the two `shared` bits, the upper bound on earlier uses (`missed`), the `draw`, the size
-of the fragment in bytes, and these bytes. The record of a pair without averaged sweeps is empty.
+A record has LEB128 varints for the number of sweeps and the floor, then the entries in order. An entry has varints for
+the root node of the fragment, 4 · uses + the two `shared` bits, the upper bound on earlier uses (`missed`), the `draw`
+and the size of the fragment in bytes, then these bytes. The record of a pair without averaged sweeps is empty.
 """
 
 from typing import NamedTuple
@@ -38,9 +38,9 @@ from hierogram.samplers.grammar.numbers import DRAWS, MAX_SWEEPS, ONE_USE
 
 _NUMBER_BYTES = 9
 _MAX_STORED, _MAX_BYTES = 0xFFFFFFFF, 0xFFFF
-"""Maximum of `uses` and of `missed` in an entry, and maximum size of its fragment in bytes."""
+"""Maximum of `uses` and of `missed` in an entry, and maximum number of bytes of its fragment."""
 _MIN_ENTRY_BYTES = 6
-"""Bytes of the smallest entry: five numbers and a fragment."""
+"""Minimum size of an entry in bytes: five numbers, and a fragment of one byte."""
 _ENTRY_BYTES = 18
 """Maximum size of an entry's numbers in bytes: `root` and `size` have 16 bits, `uses` and `missed` 32, `draw` 8."""
 
@@ -48,17 +48,17 @@ _ENTRY_BYTES = 18
 class Fragments(NamedTuple):
     """m encoded fragments: fragment k is `content[starts[k] : ends[k]]`."""
 
-    # uint8
+    # uint8[bytes]: encoded fragments.
     content: NDArray[np.uint8]
     # int64[m]: pair of each fragment, and its root node.
     pairs: NDArray[np.int64]
     roots: NDArray[np.int64]
-    # int64[m]
+    # int64[m]: range of each fragment in `content`.
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
-    # int64[m]: expected uses in units of 1/`ONE_USE`.
+    # int64[m]: expected uses of each fragment's rule, in units of 1/`ONE_USE`.
     weights: NDArray[np.int64]
-    # int64[m]: error variances of the expected uses, in units of 1/`ONE_SQUARE`.
+    # int64[m]: error variance of the expected uses, in units of 1/`ONE_SQUARE`.
     variances: NDArray[np.int64]
 
 
@@ -113,7 +113,7 @@ def _list_fragments(records, found):
 
 def list_fragments(records: Blobs) -> Fragments:
     """Return the fragments with nonzero expected uses. Raises `DerivationError` if a record is truncated."""
-    # Allocate for the upper bound, because rows that are never written take no memory.
+    # Allocate the maximum number of rows, because rows that are never written take no memory.
     columns = [np.empty(len(records.content) // _MIN_ENTRY_BYTES, np.int64) for _ in range(6)]
     listed, truncated_pair = _list_fragments(records, Fragments(records.content, *columns))
     if truncated_pair >= 0:
@@ -136,9 +136,9 @@ def _is_same(fragments, k, others, j):
 
 @njit
 def _subtract_equal(before, after):
-    """Subtract the weights of equal fragments in `before` from `after`, and set them to 0 in `before`.
+    """Subtract the weights in `before` from equal fragments in `after`, and set the subtracted weights to 0.
 
-    A pair's entries keep their order between records, so each search starts after the previous match.
+    Each search starts after the previous match, because the entries of a pair keep their order between records.
     """
     search_start = 0
     for k in range(len(after.pairs)):
@@ -157,7 +157,7 @@ def _subtract_equal(before, after):
 
 
 def fragment_changes(before: Fragments, after: Fragments) -> Fragments:
-    """Return the changed fragments, with the changes of their weights from `before` to `after`."""
+    """Return the fragments with changed weights, and the changes from `before` to `after`."""
     before = before._replace(weights=before.weights.copy(), variances=before.variances.copy())
     after = after._replace(weights=after.weights.copy(), variances=after.variances.copy())
     _subtract_equal(before, after)
@@ -201,7 +201,7 @@ def write_averages(averages: Averages) -> Blobs:
 
 @njit
 def _read_records(averages, batch, state, slots, records, stack, work, mismatched):
-    """Mark the pairs with records that do not match their forest or slots. Fills `averages` unless it is None."""
+    """Set `mismatched` for pairs with records that do not match their forest or slots. Fills `averages` unless None."""
     for pair in range(len(records.offsets) - 1):
         first, last = records.offsets[pair], records.offsets[pair + 1]
         if first == last:
@@ -213,7 +213,7 @@ def _read_records(averages, batch, state, slots, records, stack, work, mismatche
         if averages is not None:
             averages.sweeps[pair] = sweeps
             averages.floor[pair] = floor
-        # A sweep credits each node of a tree with up to one use.
+        # Each sweep adds at most one use per node of a tree.
         left = np.int64(view.node[len(view.node) - 1]["level"]) * ONE_USE * sweeps
         room = slots[pair]
         while 0 <= position < last:

@@ -1,8 +1,8 @@
 """Bracket notation of trees, forests and fragments: `(NP (DT the) (NN dog))`.
 
-A bare token is a word. In a fragment, a node without children, `(NN)`, is a frontier nonterminal. The notation of a
-*packed forest* has two additions. If a node has several expansions, each is in a bracket `(| …)`. `#1=(NP …)` names a
-node, and `(#1)` refers to it:
+The token after an opening bracket is a label, and other tokens are words. In a fragment, a node without children, such
+as `(NN)`, is a frontier nonterminal. The notation of a *packed forest* has two additions. If a node has several
+expansions, each expansion is in a bracket `(| …)`. `#1=(NP …)` names a node, and `(#1)` refers to it:
 
     (S (| #1=(NP she) (VP (V saw) (NP her duck))) (| (#1) (VP (V saw) (S (NP her) (VP duck)))))
 
@@ -24,7 +24,7 @@ _SHOWN = 60
 
 
 class TreeNode(NamedTuple):
-    """Node of a tree or forest: label, half-open span of words, and expansions as lists of earlier nodes."""
+    """Node of a tree or forest: label, half-open span of words, and expansions, each a list of earlier nodes."""
 
     label: str
     start: int
@@ -33,7 +33,7 @@ class TreeNode(NamedTuple):
 
 
 class Parse(NamedTuple):
-    """Sentence with its tree or packed forest. Tails precede heads, the root is last."""
+    """Sentence with its tree or packed forest. Child nodes precede their parents, and the root is last."""
 
     words: list[str]
     nodes: list[TreeNode]
@@ -68,10 +68,10 @@ class _Reader:
         self.opened[-1].label = label
         if label == _EXPANSION:
             if len(self.opened) < 2:
-                raise self.fail("an expansion (| …) outside a node", offset)
+                raise self.fail("unexpected expansion (| …) outside a node", offset)
             node = self.opened[-2]
             if node.label == _EXPANSION or node.tails or self.position != node.start:
-                raise self.fail("an expansion (| …) beside other child nodes", offset)
+                raise self.fail("unexpected expansion (| …) beside other child nodes", offset)
 
     def word(self, word: str, offset: int) -> None:
         self.no_expansions(offset)
@@ -85,7 +85,7 @@ class _Reader:
 
     def no_expansions(self, offset: int) -> None:
         if self.opened[-1].edges:
-            raise self.fail("child nodes beside an expansion (| …)", offset)
+            raise self.fail("unexpected child nodes beside an expansion (| …)", offset)
 
     def refer(self, name: str, start: int, offset: int) -> None:
         if name not in self.named:
@@ -171,7 +171,7 @@ def read_parse(text: str) -> Parse:
 
 
 def write_parse(parse: Parse) -> str:
-    """Write a tree or packed forest in bracket notation; inverse of `read_parse`."""
+    """Write a tree or packed forest in bracket notation. Inverse of `read_parse`."""
     uses = [0] * len(parse.nodes)
     for node in parse.nodes:
         for edge in node.edges:
@@ -179,7 +179,7 @@ def write_parse(parse: Parse) -> str:
                 uses[tail] += 1
     names: dict[int, int] = {}
     pieces: list[str] = []
-    # Pending output: a string, the number of a node to write, or ~number of an open node that is to be closed.
+    # Pending output, last item first: a string, the number of a node to write, or ~number of an open node to name.
     waiting: list[str | int] = [len(parse.nodes) - 1]
     opened: list[int] = []
     while waiting:
@@ -226,7 +226,7 @@ def _expansions(parse: Parse, node: TreeNode) -> list[str | int]:
 
 
 def check_size(parse: Parse) -> None:
-    """Raise `ForestTooLargeError` if a forest has more nodes or words than its integer types can represent."""
+    """Raise `ForestTooLargeError` if a forest has more nodes or words than its integer types allow."""
     sizes: list[int] = []
     for node in parse.nodes:
         sizes.append(max(1 + sum(sizes[tail] for tail in edge) for edge in node.edges))
@@ -240,7 +240,7 @@ def check_size(parse: Parse) -> None:
 def pack(parses: Sequence[Parse]) -> Parse:
     """Pack several trees of one sentence (an n-best list) into a forest.
 
-    Merges nodes with the same label, span and height, where height is the number of nodes below with the same span. The
+    Merges nodes with the same label, span and height. The height is the number of nodes below with the same span. The
     forest contains all trees and all combinations of their parts. Raises `BracketError` if sentences or root labels
     differ.
     """
@@ -262,7 +262,7 @@ def pack(parses: Sequence[Parse]) -> Parse:
             keys.append((node.start, node.end, heights[-1], node.label))
             for edge in node.edges:
                 expansions.setdefault(keys[-1], {})[tuple(keys[t] for t in edge)] = None
-        # All roots get the same height, so that trees are merged even if they begin with unary chains of other lengths.
+        # Give all roots the same height, to merge trees even if the unary chains at their roots differ in length.
         top = parse.nodes[-1]
         root = (0, len(words), 1 << 30, top.label)
         for edge in top.edges:
@@ -289,7 +289,7 @@ def pack(parses: Sequence[Parse]) -> Parse:
 
 
 def productions(parse: Parse) -> Iterable[tuple[int, int, tuple[str, ...]]]:
-    """Yield (node, edge, symbols) for each expansion: the node's label, then child labels and NUL-prefixed words."""
+    """Yield (node, edge, symbols) for each expansion. Symbols are its label, child labels and NUL-prefixed words."""
     for number, node in enumerate(parse.nodes):
         for k, edge in enumerate(node.edges):
             parts = _parts(parse, node, edge)

@@ -26,7 +26,7 @@ def join_blobs(blobs: Sequence[bytes]) -> Blobs:
     """Join byte strings into a column."""
     offsets = np.zeros(len(blobs) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, blobs), np.int64, len(blobs)), out=offsets[1:])
-    # Copy, because kernels would be compiled again for read-only arrays.
+    # Copy, because numba compiles kernels separately for read-only arrays.
     return Blobs(np.frombuffer(b"".join(blobs), np.uint8).copy(), offsets)
 
 
@@ -37,7 +37,7 @@ def split_blobs(blobs: Blobs) -> list[bytes]:
 
 
 def slice_blobs(blobs: Blobs, first: int, last: int) -> Blobs:
-    """Return the strings first..last - 1 as a view."""
+    """Return the strings from `first` to `last` - 1 as a view."""
     offsets = blobs.offsets[first : last + 1]
     return Blobs(blobs.content[offsets[0] : offsets[-1]], offsets - offsets[0])
 
@@ -48,10 +48,7 @@ def empty_blobs(size: int) -> Blobs:
 
 
 class Texts(NamedTuple):
-    """Column of n texts without line feeds, as UTF-8.
-
-    Text i with its line feed is `content[offsets[i] : offsets[i + 1]]`.
-    """
+    """Column of n UTF-8 texts. Text i with its line feed is `content[offsets[i] : offsets[i + 1]]`."""
 
     content: NDArray[np.uint8]
     offsets: NDArray[np.int64]
@@ -66,7 +63,7 @@ class Texts(NamedTuple):
         return self.content.tobytes().decode().split("\n")[:-1]
 
     def at(self, numbers: NDArray[np.int64]) -> list[str]:
-        """Return the texts with these numbers. Decodes all texts from the smallest to the largest number."""
+        """Return the texts with these numbers. Decodes all texts between the smallest and the largest number."""
         if not len(numbers):
             return []
         first, last = int(numbers.min()), int(numbers.max()) + 1

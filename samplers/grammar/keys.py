@@ -1,7 +1,7 @@
 """Hashes of words, and keys and packed sizes of rules.
 
-A key computed from text equals the key that kernels compute incrementally. A word's hash depends only on its spelling
-and the store's salt, so that stores with the same salt have the same keys on every machine.
+A key computed from a rule's text equals the key that kernels compute incrementally. A word's hash depends only on its
+spelling and the store's salt, so that stores with the same salt have the same keys on every machine.
 """
 
 import hashlib
@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 from hierogram.samplers.grammar.rules import Rule, Side
 
 BASE = np.uint64(0xD1342543DE82EF95)
-"""Base of the hash of a side, a polynomial modulo 2^64 with the symbols' hashes as coefficients."""
+"""Base of the hash of a rule's side: a polynomial modulo 2^64 whose coefficients are the hashes of the symbols."""
 SOURCE_NONTERMINAL = np.uint64(0x8EBC6AF09C88C6E3)
-"""Hash of a source nonterminal, the same for all nonterminals."""
+"""Hash of any nonterminal on the source side."""
 TARGET_NONTERMINAL = np.uint64(0x589965CC75374CC3)
 TARGET_STEP = np.uint64(0xA0761D6478BD642F)
-"""Step between target nonterminals: the hash of nonterminal k is TARGET_NONTERMINAL + (k - 1) * TARGET_STEP."""
+"""Difference between target nonterminals. Nonterminal k has the hash TARGET_NONTERMINAL + (k - 1) * TARGET_STEP."""
 OPEN = np.uint64(0x1D8E4E27C47D124F)
 CLOSE = np.uint64(0xEB44ACCAB455D165)
 LABEL = np.uint64(0x9FB21C651E98DF25)
-"""Step between labels: an expansion of label l in a fragment is enclosed in OPEN + l * LABEL and CLOSE.
+"""Difference between labels. An expansion of label l in a fragment is enclosed in OPEN + l * LABEL and CLOSE.
 
 The hash of a frontier nonterminal is SOURCE_NONTERMINAL + l * LABEL.
 """
@@ -36,7 +36,7 @@ ALL_BITS = np.uint64(_WORD)
 
 
 def numbering() -> defaultdict[str, int]:
-    """Return a dictionary that assigns the next number, from 0, to each new word that is looked up."""
+    """Return a dictionary that numbers each new word when it is looked up, from 0."""
     numbers: defaultdict[str, int] = defaultdict()
     numbers.default_factory = numbers.__len__
     return numbers
@@ -83,7 +83,7 @@ def _mix_all(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def lexical_hashes(words: NDArray[np.int64], hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the hashes uint64[n] of sides given as word numbers int64[n, L], padded with -1."""
+    """Return the hashes uint64[n] of n sides without nonterminals. `words` int64[n, L] is padded with -1."""
     values = np.zeros(len(words), np.uint64)
     for column in words.T:
         filled = np.flatnonzero(column >= 0)
@@ -92,7 +92,7 @@ def lexical_hashes(words: NDArray[np.int64], hashes: NDArray[np.uint64]) -> NDAr
 
 
 def lexical_keys(source: NDArray[np.uint64], target: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the keys uint64[n, 2] of rules without nonterminals, given the hashes of both sides (0 if empty)."""
+    """Return the keys uint64[n, 2] of n rules without nonterminals, given hashes of both sides (0 for empty sides)."""
     high = _mix_all(source)
     keys = np.stack((high, _mix_all(target + high)), axis=1) & ALL_BITS
     keys[~keys.any(axis=1), 1] = 1
@@ -110,10 +110,7 @@ def signed(word: int) -> int:
 
 
 class Matches(NamedTuple):
-    """Matches of two lists of keys. Row `ours[k]` of one list has the same key as row `theirs[k]` of the other list.
-
-    The other two fields are the rows of keys that occur in only one list.
-    """
+    """Matches of two lists of keys: rows `ours[k]` and `theirs[k]` with equal keys, and rows in only one list."""
 
     ours: NDArray[np.int64]
     theirs: NDArray[np.int64]
@@ -122,11 +119,11 @@ class Matches(NamedTuple):
 
 
 def first_rows_by_key(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return int64[n]: for each row of `keys` uint64[n, 2], the first row with the same key."""
+    """Return the first row with the same key for each row of `keys` uint64[n, 2], int64[n]."""
     high, low = np.ascontiguousarray(keys.T)
     order = np.argsort(high)
     begins = _begins(high[order])
-    # Keys with equal high halves rarely differ in their low halves. Sort by both halves only in this case.
+    # Sort by both halves only if keys with equal high halves differ in their low halves, which is rare.
     if not (begins | ~_begins(low[order])).all():
         order = np.lexsort((low, high))
         begins = _begins(high[order]) | _begins(low[order])
@@ -144,7 +141,7 @@ def _begins(ordered: NDArray[np.uint64]) -> NDArray[np.bool_]:
 
 
 def match_keys(ours: NDArray[np.uint64], theirs: NDArray[np.uint64]) -> Matches:
-    """Match the rows of two lists of keys uint64[n, 2], sorted by `theirs`. Keys of `ours` must be unique."""
+    """Match two lists of keys uint64[n, 2]. Keys of `ours` must be unique. Matches are sorted by row of `theirs`."""
     firsts = first_rows_by_key(np.concatenate((ours, theirs)))
     of_theirs = firsts[len(ours) :]
     is_matched = of_theirs < len(ours)
@@ -159,7 +156,7 @@ def match_keys(ours: NDArray[np.uint64], theirs: NDArray[np.uint64]) -> Matches:
 
 
 SIZE_BITS = 16
-"""Bits of each number in a packed rule size: length, source terminals and target terminals."""
+"""Number of bits for each number in a packed rule size: length, source terminals and target terminals."""
 _SOURCE_SHIFT = np.uint64(SIZE_BITS)
 _TARGET_SHIFT = np.uint64(2 * SIZE_BITS)
 _MASK = np.uint64((1 << SIZE_BITS) - 1)

@@ -16,9 +16,9 @@ TWO_SIDES = "rules of two languages"
 LINKS = "links of words"
 """Capability: the words of a rule's two sides are linked."""
 TRANSLATION = "rules that translate"
-"""Capability: decoders can use the rules with two non-empty sides."""
+"""Capability: decoders can use the rules with two nonempty sides."""
 FRAGMENTS = "fragments of trees"
-"""Capability: a rule's target side is a tree fragment, its source side the label of the fragment's root."""
+"""Capability: a rule's target side is a tree fragment, and its source side is the label of the fragment's root."""
 
 
 PAIRS, PARSES = "sentence pairs", "trees"
@@ -27,7 +27,7 @@ PAIRS, PARSES = "sentence pairs", "trees"
 
 @dataclass(frozen=True, slots=True)
 class WordSide:
-    """Side of a rule. Its words are in the vocabulary of the pair's side `vocabulary`.
+    """Rule side that contains words. `vocabulary` is the side of the pair whose vocabulary has these words.
 
     `word` returns the word of a space-separated symbol, or None if the symbol is not a word.
     """
@@ -42,11 +42,11 @@ class Notation:
     """Grammar kind, with the name `kind` in `Settings.grammar`."""
 
     kind: str
-    # Content of a store in messages: `a store of trees`.
+    # Name of a store's content in messages such as `a store of trees`.
     content: str
     # Input of a store: PAIRS or PARSES.
     input_kind: str
-    # Sides that contain words: of a pair, and of a rule.
+    # Sides of a pair, and sides of a rule, that contain words.
     pair_words: tuple[str, ...]
     rule_words: tuple[WordSide, ...]
     # Capabilities that exports and commands check.
@@ -74,7 +74,7 @@ class Notation:
         return f"{self.singular}s"
 
     def cannot(self, action: str) -> str:
-        """Return the message `a store of … cannot …`."""
+        """Return the message that a store of this kind cannot do an action."""
         return f"a store of {self.content} cannot {action}"
 
 
@@ -92,7 +92,7 @@ NOTATIONS: dict[str, Notation] = {
         (WordSide(SOURCE, SOURCE, unescape_terminal), WordSide(TARGET, TARGET, unescape_terminal)),
         frozenset({TWO_SIDES, LINKS, TRANSLATION}),
     ),
-    # The target side of a stored tree is the tree, the source side its words.
+    # A stored tree has its words as source side, and its bracket notation as target side.
     TREES: Notation(
         TREES,
         "trees",
@@ -101,7 +101,7 @@ NOTATIONS: dict[str, Notation] = {
         (WordSide(TARGET, SOURCE, fragment_word),),
         frozenset({FRAGMENTS}),
     ),
-    # The rule of a word without a translation has an empty side.
+    # A word without a translation has a rule with an empty side.
     ITG: Notation(
         ITG,
         "ITG rules",
@@ -117,7 +117,7 @@ NOTATIONS: dict[str, Notation] = {
 
 
 def find_notation(kind: str) -> Notation:
-    """Return the kind with this name. Raises `SamplerError`."""
+    """Return the kind with this name. Raises `SamplerError` for an unknown name."""
     if kind not in NOTATIONS:
         raise SamplerError(f"unknown kind of grammar {kind!r}: expected {', '.join(NOTATIONS)}")
     return NOTATIONS[kind]

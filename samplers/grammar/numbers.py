@@ -1,8 +1,9 @@
 """Integer codes of symbols, fixed-point units of rule uses, and size limits.
 
-The sides of many rules are stored in one int32 array. A terminal is its word number, >= 0. Nonterminal k is -k,
-numbered from 1 in source order. A frontier nonterminal of a tree fragment is -(k + LABEL_STEP * label). An expansion of
-a label is enclosed in two symbols: OPEN_LABEL - 2 * label opens it, OPEN_LABEL - 2 * label - 1 closes it.
+The sides of many rules are stored in one int32 array. A terminal is stored as its word number, >= 0. Nonterminal k of a
+rule, numbered from 1 in source order, is stored as -k. A frontier nonterminal of a tree fragment is stored as
+-(k + LABEL_STEP * label). An expansion of a label is enclosed in two symbols: OPEN_LABEL - 2 * label opens it, and
+OPEN_LABEL - 2 * label - 1 closes it.
 """
 
 MAX_NODES = 0xFFFF
@@ -12,15 +13,15 @@ MAX_LABEL = 0x3FFF
 MAX_EDGES = 0xFFFF
 """Maximum number of incoming edges of a node."""
 MAX_TREE = 0x7FFF
-"""Maximum number of nodes of a single tree in a forest, and of words of the sentence."""
+"""Maximum number of nodes of one tree in a forest, and of words of its sentence."""
 MAX_TYPE_MOVES = 1 << 20
-"""Maximum number of type-based moves after a sweep. Each has its own random stream."""
+"""Maximum number of type-based moves after a sweep. Each move has its own random stream."""
 MAX_SIDE_LENGTH = 361
-"""Maximum number n of words of a side: node numbers have 16 bits, and a monotone pair has n(n+1)/2 phrases."""
+"""Maximum number of words of a side. A pair of n words has up to n(n+1)/2 phrases, whose node numbers have 16 bits."""
 MAX_ITG_SIDE_LENGTH = 250
-"""Maximum number of words of a side of an ITG: charts and word-pair types grow with the product of both sides."""
+"""Maximum number of words of a side of a pair for an ITG, because charts grow with the product of both sides."""
 MAX_ITG_PHRASE_LENGTH = 5
-"""Maximum number of words of a side of an ITG phrase: one byte of a derivation encodes both word counts."""
+"""Maximum number of words of a side of an ITG phrase, because one byte of a derivation encodes both word counts."""
 
 
 OPEN_LABEL = -(1 << 30)
@@ -28,22 +29,22 @@ LABEL_STEP = 1 << 16
 
 
 ONE_USE = 4096
-"""Fixed-point unit of expected uses: integer that represents one use."""
+"""Integer that represents one use in fixed-point numbers of expected uses."""
 ONE_SQUARE = ONE_USE * ONE_USE
-"""Fixed-point unit of variances of expected uses: integer that represents one squared use."""
+"""Integer that represents one squared use in fixed-point variances of expected uses."""
 ONE_MINIMAL_USE = ONE_USE // 8
-"""Each use in a minimal derivation adds this amount, in units of 1/`ONE_USE`, to expected uses for translation."""
+"""Amount that a use in a minimal derivation adds to expected uses for translation, in units of 1/`ONE_USE`."""
 ONE_COMPOSITION = ONE_USE // 4
-"""Each use in a composition adds this amount, in units of 1/`ONE_USE`, to expected uses for translation."""
+"""Amount that a use in a composition adds to expected uses for translation, in units of 1/`ONE_USE`."""
 STEP = ONE_USE // 4
-"""Expected uses below this step are rounded at random to 0 or to the step if no other pair uses the rule."""
+"""Rounding step of expected uses if no other pair uses a rule. Smaller uses are rounded at random to 0 or the step."""
 SHARED_STEP = ONE_USE // 32
-"""Step for rules that other pairs also use."""
+"""Rounding step of expected uses of rules that other pairs also use."""
 DRAWS = 128
-"""Number of equally likely draws that decide which way expected uses are rounded."""
+"""Number of equally probable random numbers that decide if expected uses are rounded up or down."""
 MAX_SWEEPS = 2048
-"""Number of sweeps of an average at which sums and sweeps are halved, so that old sweeps lose weight."""
+"""Number of averaged sweeps after which sums and sweeps are halved, so that old sweeps lose weight."""
 SHARED_SWEEPS = 128
-"""Period in sweeps. A rule counts as shared until one to two periods after the last use by another pair."""
+"""Length of a period in sweeps. A rule counts as shared until one to two periods after the last use by another pair."""
 VARIANCE_PER_DRAW = 1
-"""Error variance per use if expected uses are estimated from a single draw, as for a Poisson count."""
+"""Error variance per use if expected uses are estimated from one draw, as for a Poisson count."""

@@ -1,6 +1,6 @@
 """Rules of a synchronous grammar: sides, scope, length and text notation.
 
-A side is a tuple of symbols: terminals are `str`, nonterminals `int`, numbered from 1 in source order. The notation
+A side is a tuple of symbols. Terminals are `str`. Nonterminals are `int`, numbered from 1 in source order. The notation
 `la [X,1] de ||| the [X,1] of` is also used by cdec and Joshua. A terminal that looks like a nonterminal or begins with
 a backslash is escaped by a backslash.
 """
@@ -15,7 +15,7 @@ Symbol = str | int
 Side = tuple[Symbol, ...]
 
 NONTERMINAL = r"\[X,[1-9][0-9]*\]"
-"""Regular expression of a nonterminal in a rule's text."""
+"""Regular expression for a nonterminal in a rule's text."""
 
 _NUMBERED = r"\[X,([1-9][0-9]*)\]\Z"
 _NONTERMINAL = re.compile(_NUMBERED)
@@ -27,7 +27,7 @@ Span = tuple[int, int]
 HIERO_MAX_NONTERMINALS = 2
 HIERO_MAX_SOURCE_SYMBOLS = 5
 MAX_SHORT_SOURCE = 3
-"""Maximum number of symbols of a short source side. Compositions with short sides must occur at least twice."""
+"""Maximum number of symbols of a short source side. Compositions with short source sides must occur at least twice."""
 
 
 def nonterminal(number: int) -> str:
@@ -53,7 +53,7 @@ def render_side(side: Side) -> str:
 
 
 def parse_side(text: str) -> Side:
-    """Parse the text of a side; inverse of `render_side`. Raises `RuleNotationError` if a symbol is empty."""
+    """Parse the text of a side. Inverse of `render_side`. Raises `RuleNotationError` if a symbol is empty."""
     if not text:
         return ()
     symbols: list[Symbol] = []
@@ -69,9 +69,9 @@ def parse_side(text: str) -> Side:
 
 
 def side_scope(source: Side) -> int:
-    """Return the scope: the number of adjacent nonterminal pairs, plus 1 for each end of the side with a nonterminal.
+    """Return the scope: number of pairs of adjacent nonterminals, plus 1 for each nonterminal at an end of the side.
 
-    A rule of scope k parses in O(n^k) [Hopkins & Langmead 2010; CFGŠ14 §5.2].
+    Matching a rule of scope k in n words takes O(n^k) time [Hopkins & Langmead 2010; CFGŠ14 §5.2].
     """
     if not source:
         return 0
@@ -84,7 +84,7 @@ def side_scope(source: Side) -> int:
 class RuleUse:
     """Use of a rule in a derivation. Sides are in the store's notation. Spans of words are half-open.
 
-    `children` are the uses at nonterminals 1, 2, …, as indices in the derivation.
+    `children` has the index of the use at each nonterminal 1, 2, ….
     """
 
     source: str
@@ -96,7 +96,7 @@ class RuleUse:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Synchronous rule X → ⟨source, target⟩; equal iff both sides are equal."""
+    """Synchronous rule X → ⟨source, target⟩. Rules are equal if both sides are equal."""
 
     source: Side
     target: Side
@@ -117,7 +117,6 @@ class Rule:
         return rule
 
     def __str__(self) -> str:
-        """Return `source ||| target`."""
         return f"{render_side(self.source)} ||| {render_side(self.target)}"
 
     @property

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 EVERY_LEVEL = 0x7FFF
-"""Stage at which every node is sampled."""
+"""Level that allows a sweep to sample every node."""
 
 
 NO_POWERS = np.zeros(0)
@@ -15,10 +15,10 @@ NO_POWERS = np.zeros(0)
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Schedule with K = `sweeps_per_level` sweeps per stage.
+    """Schedule with `sweeps_per_level` sweeps per stage.
 
-    The first stage samples level 1, the second levels 1 and 2, and so on up to `levels`. Then every node is sampled.
-    K = 0 samples every node from the first sweep.
+    Stage 1 samples nodes of level 1, stage 2 nodes of levels 1 and 2, and so on up to stage `levels`. Then every node
+    is sampled. If `sweeps_per_level` is 0, every node is sampled from the first sweep on.
     """
 
     sweeps_per_level: int = 10
@@ -31,11 +31,11 @@ class Schedule:
 
     @property
     def avoid_current(self) -> bool:
-        """False: draws are independent of the current values, as in the paper."""
+        """False, because draws are independent of the current values, as in the paper."""
         return False
 
     def powers(self, sweeps: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return `NO_POWERS`: T = 1 in every sweep."""
+        """Return `NO_POWERS`, because every sweep has T = 1."""
         return NO_POWERS
 
     def stages(self, sweeps: NDArray[np.int64]) -> NDArray[np.int16]:
@@ -64,8 +64,8 @@ class Annealing:
     burn_in_sweeps: int = 0
     # True if draws avoid the current values of variables.
     avoid_current: bool = False
-    # Each sweep samples two more levels than the sweep before, up to this level. (One more word adds two levels to a
-    # phrase.) Then sweeps sample all levels. If 0, the first sweep samples all levels.
+    # Highest level of sweeps that sample only some levels. Each sweep samples two more levels than the previous one,
+    # since one more word adds two levels to a phrase, until this level is reached. Then sweeps sample all levels.
     levels: int = 0
 
     @property
@@ -95,18 +95,18 @@ class Annealing:
 _RISING_SWEEPS = 16
 _RISING_START = 0.85
 _LEVELS = 13
-"""Highest level of a seven-word phrase, the longest without a forced cut by default."""
+"""Highest level of a phrase of seven words, which by default are the longest phrases without a forced cut."""
 
 
 def quick_schedule(burn_in_sweeps: int = 10) -> Annealing:
-    """Return the schedule that reaches the equilibrium likelihood in the fewest sweeps; see docs/performance.md.
+    """Return the schedule that reaches the equilibrium likelihood in the fewest sweeps (docs/performance.md).
 
-    T rises from 0.85 to 1 over 16 sweeps, so that pairs agree sooner on one of several rules of similar probability.
-    Draws avoid current values, which gives the same precision in fewer sweeps.
+    T rises from 0.85 to 1 over 16 sweeps, so that pairs agree sooner on one of several similarly probable rules. Draws
+    avoid current values, which yields the same precision in fewer sweeps.
     """
     return Annealing(_RISING_SWEEPS, _RISING_START, burn_in_sweeps, avoid_current=True)
 
 
 def stratified_schedule(burn_in_sweeps: int = 10) -> Annealing:
-    """Return `quick_schedule` with short phrases first. Each sweep adds phrases of one more word."""
+    """Return `quick_schedule`, but with short phrases first. Each sweep adds phrases of one more word."""
     return replace(quick_schedule(burn_in_sweeps), levels=_LEVELS)

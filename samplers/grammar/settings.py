@@ -3,9 +3,9 @@
 SYNCHRONOUS = "synchronous"
 """Grammar of rules between two languages."""
 TREES = "trees"
-"""Grammar of tree fragments: a rule's source side is the root label, its target side the fragment."""
+"""Grammar of tree fragments. A rule has the root label as source side, and the fragment as target side."""
 ITG = "itg"
-"""Inversion transduction grammar: word pairs, words without a translation, straight and inverted order."""
+"""Inversion transduction grammar of word pairs, words without a translation, and straight and inverted order."""
 
 FERTILITIES, ITG_ALIGNER = "bhmm-f", "itg"
 ALIGNERS = {FERTILITIES: "HMM with fertilities", ITG_ALIGNER: "inversion transduction grammar"}
@@ -19,16 +19,16 @@ MODELS = (PITMAN_YOR, DIRICHLET)
 
 FLAT, BETA = "flat", "beta"
 SLICES = {FLAT: "uniform below the weight of the rule", BETA: "as in the paper, Beta(a, 1) off the derivation"}
-"""Distributions of the slice variables of an ITG [BC10 §2, note 3]."""
+"""Distributions of the slice variables of an ITG, with their descriptions [BC10 §2, note 3]."""
 
 STRATIFIED = "stratified"
-"""Schedule of phrases: short ones first, two levels per sweep, with the temperature rising to 1."""
+"""Schedule for phrases: short phrases first, two more levels per sweep, with the temperature rising to 1."""
 QUICK = "quick"
-"""Schedule of phrases: every node from the first sweep, with the temperature rising to 1."""
+"""Schedule for phrases: every node from the first sweep, with the temperature rising to 1."""
 PAPER = "paper"
-"""Schedule of phrases: short ones first, several sweeps per level [CFGŠ14 §5.3]."""
+"""Schedule for phrases: short phrases first, several sweeps per level [CFGŠ14 §5.3]."""
 ANNEALED = "annealed"
-"""Schedule of phrases: every node from the first sweep, with the temperature falling to 1 [CGB09 §6]."""
+"""Schedule for phrases: every node from the first sweep, with the temperature falling to 1 [CGB09 §6]."""
 SCHEDULES = {
     STRATIFIED: "short phrases first, one word longer each sweep, at temperatures that favor frequent rules",
     QUICK: "all phrases at once, at first at temperatures that favor frequent rules",
@@ -44,9 +44,9 @@ PCFG = "pcfg"
 BASES = (UNIFORM, PCFG)
 
 JOINED = "joined"
-"""Initial cuts: only at nodes where a cut is forced."""
+"""Initial cuts only at nodes where a cut is forced."""
 CUT = "cut"
-"""Initial cuts: at every node."""
+"""Initial cuts at every node."""
 RANDOM = "random"
-"""Initial cuts: at each node with probability 1/2."""
+"""Initial cuts at each node with probability 1/2."""
 STARTS = (JOINED, CUT, RANDOM)

@@ -18,21 +18,21 @@ _SHIFT = np.uint64(32)
 
 
 class Phrases(NamedTuple):
-    """Phrase pairs of up to `longest` words per side that can be emitted besides word pairs."""
+    """Q types of phrase pairs of up to `longest` words per side, which are emitted in addition to word pairs."""
 
     longest: int
-    # int32[C (longest² - 1)]: type of each phrase pair, by first cell and `phrase_offset`. -1 if the phrase pair would
+    # int32[C (longest² - 1)]: type of the phrase pair that begins at each cell, by `phrase_offset`, or -1 if it would
     # cross the end of a sentence. Types of phrase pairs follow the types of word pairs.
     types: NDArray[np.int32]
     # int8[Q, 2]: source and target length of each type.
     sizes: NDArray[np.int8]
-    # int64[Q, 4]: an occurrence of each type. Columns: index of the first source word, index of the first target word,
-    # first cell, and distance between the cells of adjacent source words.
+    # int64[Q, 4]: one occurrence of each type. Columns: index of the first source word, index of the first target word,
+    # index of the first cell, and difference between the cells of adjacent source words.
     first: NDArray[np.int64]
 
 
 class ItgBatch(NamedTuple):
-    """Batch of P sentence pairs, with N source tokens, M target tokens, C cells and T types of word pairs."""
+    """P sentence pairs with N source words, M target words, C cells (word pairs) and T types of word pairs."""
 
     # int32[N]: source word numbers.
     source: NDArray[np.int32]
@@ -44,7 +44,7 @@ class ItgBatch(NamedTuple):
     target_offset: NDArray[np.int64]
     # int64[P + 1]: index of the first cell of each pair.
     cell_offset: NDArray[np.int64]
-    # int32[C]: type of the word pair at each (source, target) position, row by row.
+    # int32[C]: type of the word pair of each cell. A pair has a row of cells for each source word.
     types: NDArray[np.int32]
     # int32[T]: source word and target word of each type.
     type_source: NDArray[np.int32]
@@ -60,7 +60,7 @@ class ItgBatch(NamedTuple):
 
     @property
     def emitted_types(self) -> int:
-        """Number of distinct word pairs and phrase pairs."""
+        """Number of types of word pairs and phrase pairs."""
         return len(self.type_source) + len(self.phrases.sizes)
 
     @property
@@ -122,20 +122,20 @@ def _number_types(source, source_offset, target, target_offset, types):
 
 @njit_inline
 def phrase_offset(longest, height, width):
-    """Return the offset of a phrase pair among the phrase pairs that begin at one position."""
+    """Return the offset of a phrase pair of `height` by `width` words among the phrase pairs that begin at one cell."""
     return (height - 1) * longest + width - 2
 
 
 @njit_inline
 def phrase_type(batch, pair, i, x, height, width):
-    """Return the type of the phrase pair of `height` by `width` words at (i, x), or -1."""
+    """Return the type of the phrase pair of `height` by `width` words that begins at (i, x), or -1."""
     longest = batch.phrases.longest
     cell = batch.cell_offset[pair] + i * (batch.target_offset[pair + 1] - batch.target_offset[pair]) + x
     return batch.phrases.types[cell * (longest * longest - 1) + phrase_offset(longest, height, width)]
 
 
 def _number_phrases(words: NDArray[np.int32], offset: NDArray[np.int64], longest: int) -> NDArray[np.int64]:
-    """Return phrase numbers by first word and length, int64[N, longest]. -1 past the end of a sentence."""
+    """Return the number of each phrase by first word and length, int64[N, longest], -1 past the end of a sentence."""
     numbers = np.full((len(words), longest), -1, np.int64)
     numbers[:, 0] = words
     words_left = np.repeat(offset[1:], np.diff(offset)) - np.arange(len(words))
@@ -148,7 +148,7 @@ def _number_phrases(words: NDArray[np.int32], offset: NDArray[np.int64], longest
 
 @njit
 def _write_keys(offsets, numbers, longest, keys):
-    """Write the key of each phrase pair at each position: its lengths and phrase numbers, or 0 if none exists."""
+    """Write the key of each phrase pair at each cell, from its lengths and phrase numbers. 0 if it does not exist."""
     source_offset, target_offset = offsets
     position = 0
     for pair in range(len(source_offset) - 1):

@@ -23,15 +23,15 @@ from hierogram.samplers.itg.derivations import (
 
 
 class Weights(NamedTuple):
-    """Linear rule weights of n source and m target words or pieces. Pruned emissions have weight 0."""
+    """Linear rule weights of n source and m target words (or pieces). Pruned emissions have weight 0."""
 
-    # float64[n, m]: emissions of word pairs, including the weight of their rule type.
+    # float64[n, m]: weight of the emission of each word pair, including the weight of its rule type.
     pairs: NDArray[np.float64]
-    # float64[n, m, L² - 1]: emissions of the phrase pairs that begin at each cell, by `phrase_offset`.
+    # float64[n, m, L² - 1]: weight of each phrase pair that begins at a word pair, by `phrase_offset`.
     phrases: NDArray[np.float64]
-    # float64[n]: null emissions of source words, including the weight of their rule type.
+    # float64[n]: weight of the null emission of each source word, including the weight of its rule type.
     source_nulls: NDArray[np.float64]
-    # float64[m]: null emissions of target words, including the weight of their rule type.
+    # float64[m]: weight of the null emission of each target word, including the weight of its rule type.
     target_nulls: NDArray[np.float64]
     # float64[5]: weight of each rule type.
     rules: NDArray[np.float64]
@@ -42,11 +42,12 @@ class Weights(NamedTuple):
 class SampledDerivation(NamedTuple):
     """Sampled derivation in preorder, and scratch memory."""
 
-    # uint8: rules in preorder.
+    # uint8[nodes]: rules in preorder.
     rules: NDArray[np.uint8]
-    # int32: first source word and first target word of each rule.
+    # int32[nodes]: first source word and first target word of each rule.
     source: NDArray[np.int32]
     target: NDArray[np.int32]
+    # int32[nodes, 4]: stack of cells (i, j, x, y) that have no rule yet.
     stack: NDArray[np.int32]
 
 
@@ -61,7 +62,7 @@ def make_weights(longest_source: int, longest_target: int, longest_phrase: int =
 
 @njit_inline
 def is_phrase(longest, height, width):
-    """Check if a cell of this size can be emitted as a phrase pair that is not a word pair."""
+    """Check if a cell of this size can be emitted as a phrase pair other than a word pair."""
     return longest > 1 and 0 < height <= longest and 0 < width <= longest and height + width > 2
 
 
@@ -89,7 +90,7 @@ def _matrix(i, j, m):
 
 @njit
 def _multiply(chart, left, right, to, weight, m):
-    """Add weight · left · right to a matrix. All matrices are upper triangular."""
+    """Add `weight` · left · right to a matrix of `chart`. Arguments are offsets of upper triangular matrices."""
     for x in range(m + 1):
         for z in range(x, m + 1):
             value = weight * chart[left + x * (m + 1) + z]
@@ -111,7 +112,7 @@ def _add_phrases(chart, weights, i, j):
 
 @njit
 def _add_words(chart, weights, i, j):
-    """Add word emissions, and rules with a child that has an empty source span."""
+    """Add word emissions, and rules with a child of empty source span, to the sums of source span [i, j)."""
     m = weights.size[1]
     matrix, first, last = _matrix(i, j, m), _matrix(i, i, m), _matrix(j, j, m)
     straight, inverted = weights.rules[STRAIGHT], weights.rules[INVERTED]
@@ -165,9 +166,9 @@ def _inside(chart, weights, i, j, x, y):
 
 @njit
 def _split(chart, weights, i, j, x, y, left):
-    """Return the rule and split (rule, k, z) of a cell. `left` is a uniform number times the inside sum of the cell.
+    """Choose the rule and split (rule, k, z) of a cell. `left` is a uniform number times the inside sum of the cell.
 
-    Candidates are the emission, straight splits, then inverted splits, sorted by source and target position.
+    The candidates are the emission, then straight splits, then inverted splits by source and target position.
     """
     best = (PAIR, i, x)
     if j - i <= 1 and y - x <= 1:
@@ -205,7 +206,7 @@ def _split(chart, weights, i, j, x, y, left):
 
 @njit_inline
 def push_children(stack, depth, rule, cell, k, z):
-    """Push the right and the left child of a split at (k, z). Returns the height of the stack."""
+    """Push the right child, then the left child, of a split at (k, z). Returns the height of the stack."""
     i, j, x, y = cell
     low, high = (z, y) if rule == STRAIGHT else (x, z)
     stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = k, j, low, high
@@ -237,7 +238,7 @@ def draw_derivation(chart, weights, random, nodes):
 
 @njit
 def scale_emissions(emissions, n, m, scale):
-    """Multiply each emission by the factors of its words, `scale` float64[n + m]."""
+    """Multiply each emission by the factors of its words in `scale` float64[n + m]."""
     for i in range(n):
         emissions.source_nulls[i] *= scale[i]
         for x in range(m):
@@ -261,10 +262,7 @@ def scale_emissions(emissions, n, m, scale):
 
 @njit
 def normalize_emissions(weights, scale):
-    """Scale emissions so that the best emission of each word is about 1, which keeps sums finite.
-
-    All derivations are scaled alike, since each emits each word once. `scale` float64[n + m] receives the factors.
-    """
+    """Scale emissions so that the best of each word is about 1. `scale` float64[n + m] receives the factors."""
     n, m = weights.size[0], weights.size[1]
     for i in range(n):
         best = weights.source_nulls[i] * weights.source_nulls[i]

@@ -1,8 +1,8 @@
 """ITG derivations as rule strings in preorder, and the spans of their nodes.
 
-A derivation of n source and m target words has up to 2 (n + m) - 1 rules. An internal node precedes its left child,
-which precedes its right child. Left and right are in source order. A rule number is the rule type, or encodes the two
-lengths of a phrase pair.
+A derivation of n source and m target words has up to 2 (n + m) - 1 rules. In preorder, a node is followed by the
+subtree of its left child, then of its right child. Left and right are in source order. A rule is numbered by its type,
+or by the two lengths of a phrase pair.
 """
 
 from typing import NamedTuple
@@ -32,7 +32,7 @@ NODE = np.dtype(
 )  # fmt: skip
 """Node in preorder, with source span [i, j) and target span [x, y).
 
-`size`: number of nodes of the subtree. `right`: right child. The left child is the next node.
+`size`: number of nodes of the subtree. `right`: index of the right child. The left child is the next node.
 """
 
 
@@ -72,7 +72,7 @@ class Derivations(NamedTuple):
     length: NDArray[np.int32]
 
     def copy(self) -> "Derivations":
-        """Return a copy."""
+        """Return a copy with its own arrays."""
         return Derivations(self.rules.copy(), self.offset, self.length.copy())
 
 
@@ -85,15 +85,15 @@ def empty_derivations(batch: ItgBatch) -> Derivations:
 
 
 def longest_derivation(derivations: Derivations) -> int:
-    """Return the capacity in nodes of the largest derivation, at least 1."""
+    """Return the capacity of the largest derivation in nodes, at least 1."""
     return int(np.diff(derivations.offset).max(initial=1))
 
 
 @njit
 def lay_out(rules, length, nodes):
-    """Write the nodes of a rule string. Returns True if it is one derivation of at least one word."""
+    """Write the nodes of a derivation. Returns False if the rules are not one derivation of at least one word."""
     depth = 0
-    # Go from the end, since sizes depend on children. Until the second loop, j and y are numbers of words.
+    # Loop from the end, since sizes depend on children. Until the second loop, `j` and `y` are numbers of words.
     for at in range(length - 1, -1, -1):
         node = nodes[at]
         rule = rules[at]
@@ -139,7 +139,7 @@ def lay_out(rules, length, nodes):
 
 @njit
 def covers_pair(batch, pair, nodes, length):
-    """Check if nodes cover exactly the words of a pair, without phrases that are too long."""
+    """Check if nodes cover exactly the words of a pair, and phrases do not exceed the maximum length."""
     if nodes[0]["j"] != batch.source_offset[pair + 1] - batch.source_offset[pair]:
         return False
     if nodes[0]["y"] != batch.target_offset[pair + 1] - batch.target_offset[pair]:
@@ -172,7 +172,7 @@ def encode(derivations: Derivations) -> Blobs:
 
 @njit
 def _unpack(batch, offsets, content, derivations, nodes, wrong):
-    """Decode all derivations. Marks pairs in `wrong` if their bytes do not derive their words."""
+    """Decode all derivations. Sets `wrong` for pairs whose bytes do not derive their words."""
     for pair in range(len(derivations.length)):
         length = offsets[pair + 1] - offsets[pair]
         first = derivations.offset[pair]

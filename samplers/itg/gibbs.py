@@ -1,8 +1,8 @@
 """Local Gibbs sampler of ITG derivations [BC10 §3; Blunsom et al. 2009] (docs/model.md, section 7).
 
-A move selects up to three subtrees (pieces) below a node: one of its children, and both children of the other child.
-The rules above the pieces are resampled among all derivations of the pieces. The words of pieces that are leaves may be
-emitted differently, singly or in phrases.
+A move selects up to three subtrees (*pieces*) below a node: one of its children, and both children of the other child.
+It resamples the rules above the pieces among all derivations of the pieces. Words of a piece that is a leaf may then be
+emitted differently, as single words or in phrases.
 """
 
 from typing import NamedTuple
@@ -50,30 +50,30 @@ PIECES = 3
 """Maximum number of pieces of a move."""
 
 _WORD = -1
-"""Piece of an item that is a single word."""
+"""Value of the piece of an item that is a single word."""
 _PIECES, _SOURCES, _TARGETS = 0, 1, 2
 
 
 class LocalMove(NamedTuple):
     """Scratch memory of the local sampler."""
 
-    # Weights, chart and sampled derivation of the pieces.
+    # Weights, chart and sampled derivation of the items.
     items: Weights
     chart: NDArray[np.float64]
     drawn: SampledDerivation
-    # int32[3]: root nodes of the subtrees, in source order.
+    # int32[3]: root node of each piece, in source order.
     pieces: NDArray[np.int32]
-    # int32[3 L, 2]: items of each side, for phrases of up to L words. Column 0 is the root node, or `_WORD` for a
-    # single word. Column 1 is the first word.
+    # int32[3 L, 2]: items of each side, for phrases of up to L words. An item is a word of a leaf, or a piece with
+    # rules. Column 0: root node of the piece, or `_WORD`. Column 1: first word.
     source: NDArray[np.int32]
     target: NDArray[np.int32]
     # int32[8, 3]: rules that the move removes. Columns: rule, first source word, first target word.
     old: NDArray[np.int32]
     # int64[3]: number of pieces, source items and target items.
     numbers: NDArray[np.int64]
-    # NODE: nodes of the current derivation.
+    # NODE[nodes]: nodes of the current derivation.
     nodes: NDArray[np.void]
-    # uint8: rules of the new subtree.
+    # uint8[nodes + 1]: rules of the new subtree.
     rules: NDArray[np.uint8]
 
 
@@ -96,7 +96,7 @@ def make_local_move(longest: int, longest_phrase: int = 1) -> LocalMove:
 
 @njit
 def _select_pieces(local, at, side):
-    """Select the pieces at a node. The left (`side` 0) or right child is replaced by its children."""
+    """Select the pieces below a node. The left child (`side` 0) or the right child is replaced by its children."""
     nodes, pieces = local.nodes, local.pieces
     local.numbers[:] = 0
     rule = nodes[at]["rule"]
@@ -119,7 +119,7 @@ def _select_pieces(local, at, side):
 
 @njit
 def _list_items(local):
-    """List the items to derive: words of leaves, and pieces with rules. Both sides are in word order."""
+    """List the items of both sides in word order."""
     nodes = local.nodes
     sources = targets = 0
     for number in range(local.numbers[_PIECES]):
@@ -130,7 +130,7 @@ def _list_items(local):
         if node["rule"] >= PAIR:
             item = _WORD
         else:
-            # Other pieces are one item per side, regardless of the number of words.
+            # A piece with rules is one item per side, regardless of its number of words.
             j, y = min(j, i + 1), min(y, x + 1)
         for word in range(i, j):
             local.source[sources, 0], local.source[sources, 1] = item, word
@@ -172,7 +172,7 @@ def _remove_old(batch, pair, counts, local, number):
 
 @njit
 def _weigh_phrases_at(batch, pair, base, counts, local, p, q, scale):
-    """Set the weights of phrase pairs of adjacent single words that begin at items p and q."""
+    """Set the weights of phrase pairs that begin at items p and q and consist of adjacent single words."""
     items, source, target = local.items, local.source, local.target
     longest = items.size[2]
     items.phrases[p, q] = 0.0
@@ -244,7 +244,7 @@ def _old_weight(local, k):
 
 @njit
 def _add_old(batch, pair, base, counts, local, number):
-    """Count the removed rules one by one. Returns the product of probability / frozen weight of each rule."""
+    """Count the removed rules one by one. Returns the product of each rule's probability / frozen weight."""
     ratio = 1.0
     for k in range(number):
         p = add_rule(batch, pair, base, counts, local.old[k, 0], local.old[k, 1], local.old[k, 2])
@@ -254,14 +254,14 @@ def _add_old(batch, pair, base, counts, local, number):
 
 @njit
 def _add_new(batch, pair, base, counts, local, length, change):
-    """Count (change 1) or remove (-1) the sampled rules one by one. Returns the same ratio as `_add_old`."""
+    """Count the sampled rules one by one, or remove them if `change` is -1. Returns a ratio like `_add_old`."""
     drawn = local.drawn
     ratio = 1.0
     for k in range(length):
         rule, p, q = np.int64(drawn.rules[k]), drawn.source[k], drawn.target[k]
         if _is_piece(local, rule, p, q):
             continue
-        # Read words only of emitted items, since the index of another item may be past the end.
+        # Read only the words of emitted items, since the indices of other items may be past the end.
         i = local.source[p, 1] if rule >= PAIR and source_words(rule) > 0 else 0
         x = local.target[q, 1] if rule >= PAIR and target_words(rule) > 0 else 0
         if change < 0:
@@ -273,7 +273,7 @@ def _add_new(batch, pair, base, counts, local, length, change):
 
 @njit_inline
 def _is_piece(local, rule, p, q):
-    """Check if a sampled leaf represents a piece with rules, which is unchanged."""
+    """Check if a sampled leaf represents a piece with rules, which the move does not change."""
     if rule == TARGET_NULL:
         return local.target[q, 0] != _WORD
     return rule >= PAIR and local.source[p, 0] != _WORD
@@ -331,7 +331,7 @@ def _replace(local, rules, length, at, sampled_length):
 
 @njit
 def _move(batch, pair, base, counts, local, at, side, random):
-    """Resample below a node. Returns the length of the new derivation (0 if rejected) and the stream state."""
+    """Resample the rules below a node. Returns (length of the sampled derivation or 0 if rejected, stream state)."""
     _select_pieces(local, at, side)
     _list_items(local)
     number = _list_rules(local, at)
@@ -355,7 +355,7 @@ def _move(batch, pair, base, counts, local, at, side, random):
 
 @njit
 def resample_locally(batch, pair, state, local, random):
-    """Try one move per rule of the longest derivation, each at a random node. Returns the number accepted."""
+    """Try one move per rule of the longest possible derivation, at random nodes. Returns the number accepted."""
     derivations, counts, base = state
     rules = derivations.rules[derivations.offset[pair] : derivations.offset[pair + 1]]
     length = np.int64(derivations.length[pair])
@@ -367,7 +367,8 @@ def resample_locally(batch, pair, state, local, random):
         node = np.int64(uniform(random) * moves)
         random = advance(random)
         side = 0 if uniform(random) < 0.5 else 1
-        # Skip nodes beyond the derivation, which keep the number of moves fixed, and nulls, which have no alternative.
+        # Skip nodes past the end, since the number of moves must not depend on the derivation. Also skip nulls, which
+        # have no alternative.
         if node < length and local.nodes[node]["rule"] not in (SOURCE_NULL, TARGET_NULL):
             sampled_length, random = _move(batch, pair, base, counts, local, node, side, random)
             if sampled_length > 0:

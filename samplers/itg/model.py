@@ -1,7 +1,7 @@
-"""Model of ITG derivations: rule types, Dirichlet process emissions, base distributions [BC10 §1].
+"""Model of ITG derivations: rule types, emissions by Dirichlet processes, and base distributions [BC10 §1].
 
-docs/model.md, section 7, has the equations (DeNero, Bouchard-Côté & Klein 2008). Base distributions and strengths are
-resampled after each sweep, given the derivations [Teh et al. 2006 §5.3; Neal 2003].
+docs/model.md, section 7, has the equations of the model (DeNero, Bouchard-Côté & Klein 2008). Base distributions and
+strengths are resampled after each sweep, given the derivations [Teh et al. 2006 §5.3; Neal 2003].
 """
 
 import math
@@ -27,7 +27,7 @@ from hierogram.samplers.itg.derivations import (
 from hierogram.samplers.itg.model1 import Model1
 
 PAIR_STRENGTH, SOURCE_NULL_STRENGTH, TARGET_NULL_STRENGTH, SOURCE_STRENGTH, TARGET_STRENGTH = range(5)
-"""Indices of strengths: α of word pairs, source nulls and target nulls, γ of P_f and P_e."""
+"""Indices of strengths: α of word pairs, of source nulls and of target nulls, and γ of P_f and of P_e."""
 STRENGTHS = ("pair", "source null", "target null", "source", "target")
 
 TYPE_PRIOR = 1.0
@@ -38,19 +38,13 @@ TYPE_PRIOR = 1.0
 class ItgSettings:
     """Settings of ITG sampling.
 
-    Attributes
-    ----------
-    slice_shape
-        Parameter a of the Beta(a, 1) distribution of slice variables outside the derivation. Smaller values prune less.
-    long_shape
-        Parameter a for pairs whose full chart needs more than `short_chart` products (about 41 words per side). None
-        for the value of `slice_shape`.
-    strengths, sampled_strengths
-        Initial strengths, and True if they are resampled after each sweep.
-    sampled_words
-        True if P_f and P_e are resampled. Otherwise they are the relative word frequencies.
-    phrase_end
-        Probability in the base distribution that a phrase ends after each word.
+    - `slice_shape`: parameter a of the Beta(a, 1) distribution of slice variables outside the derivation. Smaller
+      values prune less.
+    - `long_shape`: parameter a for pairs whose full chart needs more than `short_chart` products (about 41 words per
+      side), by default `slice_shape`.
+    - `strengths`, `sampled_strengths`: initial strengths, and True if they are resampled after each sweep.
+    - `sampled_words`: True if P_f and P_e are resampled. Otherwise they are the relative word frequencies.
+    - `phrase_end`: base probability that a phrase ends after each of its words.
     """
 
     slice_shape: float = 0.15
@@ -65,36 +59,36 @@ class ItgSettings:
 class Base(NamedTuple):
     """Factors of the base distributions, linear."""
 
-    # float64[T]: [P_M1(e|f) P_M1(f|e) P(lengths)]^(1/2) of each type. Fixed.
+    # float64[T]: [P_M1(e|f) P_M1(f|e) P(lengths)]^(1/2) of each type of word pairs and phrase pairs. Fixed.
     lexical: NDArray[np.float64]
     # float64[Vf]: P_M1(f|ε)^(1/2) of each source word. Fixed.
     null_source: NDArray[np.float64]
     # float64[Ve]: P_M1(e|ε)^(1/2) of each target word. Fixed.
     null_target: NDArray[np.float64]
-    # float64[Vf]: square root of P_f, resampled after each sweep.
+    # float64[Vf]: P_f(f)^(1/2) of each source word. Resampled after each sweep.
     source: NDArray[np.float64]
-    # float64[Ve]: square root of P_e, resampled after each sweep.
+    # float64[Ve]: P_e(e)^(1/2) of each target word. Resampled after each sweep.
     target: NDArray[np.float64]
-    # float64[5]: strengths, resampled after each sweep.
+    # float64[5]: strengths. Resampled after each sweep.
     strengths: NDArray[np.float64]
 
 
 class ItgCounts(NamedTuple):
     """Counts of emissions and of rule types."""
 
-    # int32[T]: emissions of each type, including types of phrase pairs.
+    # int32[T]: number of emissions of each type of word pairs and phrase pairs.
     pairs: NDArray[np.int32]
-    # int32[Vf]: null emissions of each source word.
+    # int32[Vf]: number of null emissions of each source word.
     source_nulls: NDArray[np.int32]
-    # int32[Ve]: null emissions of each target word.
+    # int32[Ve]: number of null emissions of each target word.
     target_nulls: NDArray[np.int32]
-    # int64[5]: uses of each rule type.
+    # int64[5]: number of uses of each rule type.
     rules: NDArray[np.int64]
 
 
 @njit
 def _weigh_phrases(batch, model1, lengths, lexical):
-    """Write the lexical factor of each phrase pair. `lengths` float64[L] are roots of length probabilities."""
+    """Write the lexical factor of each phrase pair. `lengths` float64[L] has square roots of length probabilities."""
     sizes, first = batch.phrases.sizes, batch.phrases.first
     for q in range(len(sizes)):
         height, width, cell, step = np.int64(sizes[q, 0]), np.int64(sizes[q, 1]), first[q, 2], first[q, 3]
@@ -114,7 +108,7 @@ def _weigh_phrases(batch, model1, lengths, lexical):
 
 def make_base(batch: ItgBatch, model1: Model1, settings: ItgSettings) -> Base:
     """Return the initial base distributions. P_f and P_e are relative word frequencies."""
-    # Lengths have a geometric distribution, truncated at the longest phrase.
+    # The length of a phrase has a geometric distribution, truncated at the longest phrase.
     lengths = settings.phrase_end * (1.0 - settings.phrase_end) ** np.arange(batch.phrases.longest)
     lengths = np.sqrt(lengths / lengths.sum())
     words = len(batch.type_source)
@@ -154,7 +148,7 @@ def _phrase_mass(batch, base, pair_type):
 
 @njit_inline
 def pair_mass(batch, base, pair_type):
-    """Return α M0 of a type of word pairs or phrase pairs."""
+    """Return α times the base probability M0 of a type of word pairs or phrase pairs."""
     if pair_type >= len(batch.type_source):
         return _phrase_mass(batch, base, pair_type)
     return (
@@ -201,7 +195,7 @@ def count_derivation(batch, pair, nodes, length, counts, change):
 
 @njit
 def _weigh_pair_phrases(batch, pair, base, counts, scale, weights):
-    """Set the weights of phrase pairs, 0 past the end of a sentence. `scale` is a normalizing factor."""
+    """Set the weights of phrase pairs, which are 0 past the end of a sentence. `scale` is a factor of all weights."""
     longest = batch.phrases.longest
     shapes = longest * longest - 1
     height = batch.source_offset[pair + 1] - batch.source_offset[pair]
@@ -251,7 +245,7 @@ def weigh_rules(batch, pair, base, counts, weights):
 
 @njit
 def copy_emissions(weights, to, n, m):
-    """Copy the emissions of n source and m target words."""
+    """Copy the emission weights of n source and m target words to `to`."""
     for i in range(n):
         to.source_nulls[i] = weights.source_nulls[i]
         for x in range(m):
@@ -264,7 +258,7 @@ def copy_emissions(weights, to, n, m):
 
 @njit_inline
 def add_rule(batch, pair, base, counts, rule, i, x):
-    """Count a rule (an emission at words i and x). Returns its probability before it is counted."""
+    """Count a rule. Returns its probability before it is counted. An emission begins at words i and x."""
     total = RULE_TYPES * TYPE_PRIOR
     for other in range(RULE_TYPES):
         total += counts.rules[other]
@@ -309,9 +303,10 @@ def frozen_weight(weights, rule, i, x):
 
 @njit
 def add_sequentially(batch, pair, base, nodes, length, counts, weights):
-    """Count the rules of a derivation one by one. Returns P(derivation | rest) / product of `weights`.
+    """Count the rules of a derivation one by one. Returns P(derivation | rest) / (product of the rules' weights).
 
-    The ratio is near 1. It corrects frozen weights, which ignore that each use makes a rule more probable.
+    The ratio is near 1. Weights are frozen during a draw, and ignore that each use makes a rule more probable. The
+    ratio corrects this.
     """
     ratio = 1.0
     for at in range(length):
@@ -348,26 +343,26 @@ def log_likelihood(batch, base, counts):
 
 
 SHARE = 0.5
-"""Number of draws from P_f or P_e for each table: 1/2, since M0 has the roots of P_f and P_e."""
+"""Number of draws from P_f or P_e that each table counts: 1/2, since M0 has the square roots of P_f and P_e."""
 STRENGTH_SHAPE, STRENGTH_RATE = 1.0, 0.001
-"""Gamma prior of each strength."""
+"""Shape and rate of the Gamma prior of each strength."""
 
 _TABLES, _STRENGTHS, _WORDS = -1, -2, -3
-"""Keys of random streams, which differ from the keys of pairs."""
+"""Keys of random streams of variables other than derivations. They differ from the keys of pairs."""
 
 
 class Tables(NamedTuple):
-    """Numbers of tables that serve each dish, and numbers of draws from P_f and P_e."""
+    """Numbers of tables of each emission, and numbers of draws from P_f and P_e."""
 
-    # int32[T]: tables of each type.
+    # int32[T]: number of tables of each type of word pairs and phrase pairs.
     pairs: NDArray[np.int32]
-    # int32[Vf]: tables of the null emission of each source word.
+    # int32[Vf]: number of tables of the null emission of each source word.
     source_nulls: NDArray[np.int32]
-    # int32[Ve]: tables of the null emission of each target word.
+    # int32[Ve]: number of tables of the null emission of each target word.
     target_nulls: NDArray[np.int32]
-    # float64[Vf]: draws of each word from P_f, multiples of 1/2.
+    # float64[Vf]: number of draws of each source word from P_f, a multiple of 1/2.
     source: NDArray[np.float64]
-    # float64[Ve]: draws of each word from P_e, multiples of 1/2.
+    # float64[Ve]: number of draws of each target word from P_e, a multiple of 1/2.
     target: NDArray[np.float64]
 
 
@@ -381,7 +376,7 @@ def make_tables(types: int, source_words: int, target_words: int) -> Tables:
 
 @njit_inline
 def _draw_table_count(count, mass, random):
-    """Sample the number of tables of `count` customers of a dish. Returns it and the stream state."""
+    """Sample the number of tables of an emission with `count` customers. Returns it and the stream state."""
     tables = 1 if count > 0 else 0
     for seated in range(1, count):
         random = advance(random)
@@ -392,7 +387,7 @@ def _draw_table_count(count, mass, random):
 
 @njit
 def draw_tables(batch, base, counts, key, sweep, tables):
-    """Sample the number of tables of each dish, given the base distributions."""
+    """Sample the number of tables of each emission, given the base distributions."""
     tables.source[:] = 0.0
     tables.target[:] = 0.0
     visit = stream(key, _TABLES, sweep)
@@ -425,7 +420,7 @@ def draw_tables(batch, base, counts, key, sweep, tables):
 
 @njit
 def _log_process(log_strength, parameters):
-    """Return log p(ln α | tables) up to a constant. `parameters` are the numbers of tables and of customers."""
+    """Return log p(ln α | tables) up to a constant. `parameters` are the numbers of tables and customers."""
     tables, customers = parameters
     strength = math.exp(log_strength)
     density = (STRENGTH_SHAPE + tables) * log_strength - STRENGTH_RATE * strength
@@ -434,7 +429,7 @@ def _log_process(log_strength, parameters):
 
 @njit
 def _log_words(log_strength, draws):
-    """Return log p(ln γ | draws) up to a constant. `draws` float64[V] counts the draws of each word."""
+    """Return log p(ln γ | draws) up to a constant. `draws` float64[V] has the number of draws of each word."""
     strength = math.exp(log_strength)
     share = strength / len(draws)
     density = STRENGTH_SHAPE * log_strength - STRENGTH_RATE * strength + math.lgamma(strength)
@@ -482,7 +477,7 @@ def _draw_words(strength, draws, visit, to):
     share = strength / len(draws)
     total = 0.0
     for word in range(len(draws)):
-        # `draw_gamma` requires a shape >= 1, so draw with shape + 1 and correct it [Marsaglia & Tsang 2000 §6].
+        # `draw_gamma` requires a shape >= 1, so draw with shape + 1 and correct the draw [Marsaglia & Tsang 2000 §6].
         shape = share + draws[word]
         x, random = draw_gamma(shape + 1.0, mix(visit + np.uint64(word)))
         to[word] = x * (1.0 - uniform(advance(random))) ** (1.0 / shape)

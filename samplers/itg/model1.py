@@ -1,6 +1,6 @@
-"""IBM Model 1 in both directions, for the base distribution of emissions [BC10 §1; Brown et al. 1993].
+"""IBM Model 1 in both directions, used in the base distribution of emissions [BC10 §1; Brown et al. 1993].
 
-The empty word is an additional conditioning word of each sentence.
+Each sentence has the empty word as an additional conditioning word.
 """
 
 from typing import NamedTuple
@@ -13,15 +13,15 @@ from hierogram.samplers.itg.batch import ItgBatch
 
 ITERATIONS = 10
 SMOOTHING = 0.01
-"""Weight of the uniform distribution over the vocabulary."""
+"""Weight of the uniform distribution over the vocabulary in each translation probability."""
 
 
 class Model1(NamedTuple):
     """Translation probabilities in both directions, linear."""
 
-    # float64[T]: P(e | f) of each type.
+    # float64[T]: P(e | f) of each type of word pairs.
     target: NDArray[np.float64]
-    # float64[T]: P(f | e) of each type.
+    # float64[T]: P(f | e) of each type of word pairs.
     source: NDArray[np.float64]
     # float64[Ve]: P(e | empty word) of each target word.
     null_target: NDArray[np.float64]
@@ -38,7 +38,7 @@ def _expect(batch, from_source, p, null, expected, expected_null):
     for pair in range(len(batch.pairs)):
         width = batch.target_offset[pair + 1] - batch.target_offset[pair]
         height = batch.source_offset[pair + 1] - batch.source_offset[pair]
-        # The strides depend on the direction, since cells are stored row by row.
+        # Cells are stored row by row, so the distance between cells of adjacent words depends on the direction.
         given, given_stride, step = (height, width, 1) if from_source else (width, 1, width)
         for k in range(offset[pair + 1] - offset[pair]):
             word = words[offset[pair] + k]
@@ -55,7 +55,7 @@ def _expect(batch, from_source, p, null, expected, expected_null):
 def _train(
     batch: ItgBatch, from_source: bool, prior: NDArray[np.float64] | None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return P(emitted | given) of each type and P(emitted | empty word)."""
+    """Return P(emitted | given) of each type, and P(emitted | empty word) of each emitted word."""
     given, words = batch.type_target, batch.source_words
     if from_source:
         given, words = batch.type_source, batch.target_words

@@ -70,7 +70,7 @@ from hierogram.samplers.kernel import Report
 
 SLICE, GIBBS, EXHAUSTIVE, FLAT = "slice", "gibbs", "exhaustive", "flat"
 METHODS = (SLICE, GIBBS, EXHAUSTIVE, FLAT)
-"""`SLICE`: Beta slices. `GIBBS`: local moves. `EXHAUSTIVE`: full charts. `FLAT`: flat slices."""
+"""Methods of resampling a pair: Beta slices, local moves, full charts, and flat slices."""
 SLICE_METHODS = {named.FLAT: FLAT, named.BETA: SLICE}
 """Method for each slice distribution."""
 
@@ -87,14 +87,14 @@ class ItgState(NamedTuple):
 
 
 class ItgPlan(NamedTuple):
-    """`number` of a sweep in the chain. `sweeps` int64[P]: sweep number of each pair (0 to skip the pair)."""
+    """Plan of a sweep: its `number` in the chain, and the sweep number of each pair, int64[P] (0 to skip the pair)."""
 
     number: int
     sweeps: NDArray[np.int64]
 
 
 class ItgScratch(NamedTuple):
-    """Scratch memory of a sweep. `numbers` int64[6] are the fields of `ItgInfo`."""
+    """Scratch memory of a sweep. `numbers` int64[6] has the fields of `ItgInfo`."""
 
     nodes: NDArray[np.void]
     proposed: NDArray[np.void]
@@ -131,7 +131,7 @@ def _accept(batch, pair, state, scratch, proposal, random):
 
 @njit
 def _count_drawn(batch, pair, state, scratch, proposal, random):
-    """Accept or reject a drawn derivation, and count the rules of the pair again."""
+    """Accept or reject a drawn derivation, and count the rules of the pair's resulting derivation."""
     rules, length = proposal
     derivations = state.derivations
     is_same = length == derivations.length[pair]
@@ -149,7 +149,7 @@ def _count_drawn(batch, pair, state, scratch, proposal, random):
 
 @njit
 def _start_visit(batch, pair, state, scratch):
-    """Remove the rules of a pair from the counts, and weigh rules. Returns the length of the derivation."""
+    """Remove the rules of a pair from the counts, and set rule weights. Returns the length of the derivation."""
     derivations = state.derivations
     length = np.int64(derivations.length[pair])
     lay_out(derivations.rules[derivations.offset[pair] :], length, scratch.nodes)
@@ -160,7 +160,7 @@ def _start_visit(batch, pair, state, scratch):
 
 @njit
 def _visit_by_slices(batch, pair, state, scratch, slices, visit):
-    """Resample a pair by slices. `slices` is (a, is flat). Returns False if the chart is too small."""
+    """Resample a pair by slices. `slices` is (shape a, True if flat). Returns False if the chart is too small."""
     shape, flat = slices
     length = _start_visit(batch, pair, state, scratch)
     if flat:
@@ -203,8 +203,8 @@ def _products(n, m):
 def sweep_pairs(pairs, batch, state, scratch, plan, methods, key):
     """Resample a range of pairs. Returns the pair that needs a larger chart, or the end of the range.
 
-    `methods` has four values: index into `METHODS`, shape a for short pairs, shape a for long pairs, and maximum number
-    of products in the full chart of a short pair.
+    `methods` has an index into `METHODS`, the shape a for short pairs, the shape a for long pairs, and the maximum
+    number of products in the full chart of a short pair.
     """
     method, short_shape, long_shape, max_cells = methods
     first, last = pairs
@@ -224,8 +224,8 @@ def sweep_pairs(pairs, batch, state, scratch, plan, methods, key):
             if not _visit_by_slices(batch, pair, state, scratch, (shape, method == _FLAT), visit):
                 return pair
             if _products(n, m) > scratch.chart.registers[LIMIT]:
-                # Local moves must not depend on giving up the chart, which depends on the derivation: sampling would
-                # not be exact. So they follow for all pairs that might be given up.
+                # Make local moves for all pairs whose chart might be given up. If local moves were made only after
+                # giving up, they would depend on the derivation, and sampling would not be exact.
                 resample_locally(batch, pair, state, scratch.local, mix(visit))
         scratch.numbers[_RESAMPLED] += 1
     return last
@@ -241,13 +241,13 @@ class ItgInfo(NamedTuple):
 
     # Number of resampled pairs.
     resampled: int
-    # Number of proposals that differ from the current derivation. For the local sampler, number of moves.
+    # Number of proposals that differ from the current derivation, or number of local moves.
     proposed: int
     # Number of accepted proposals or moves.
     accepted: int
     # Number of charts that were given up.
     given_up: int
-    # Number of cells, and of combinations of cells, in all charts.
+    # Number of cells in all charts, and number of combinations of two cells.
     cells: int
     combinations: int
 
@@ -322,8 +322,8 @@ class ItgKernel:
     ) -> ItgState:
         """Return the initial state. Raises `AlignmentInputError` for an unknown start.
 
-        `links` int32[N] are the target positions of source words for M4, one-to-one or -1. `due` bool[P] are the pairs
-        that get a derivation, or None for all pairs.
+        `links` int32[N] has one-to-one links for M4: the target position of each source word or -1. `due` bool[P] has
+        True for pairs that get a derivation, by default all.
         """
         if start not in STARTS or (start == LINKS and links is None):
             raise AlignmentInputError(f"unknown start {start!r} or no links for {LINKS}: expected {', '.join(STARTS)}")
@@ -343,7 +343,7 @@ class ItgKernel:
         return self.resume(derivations)
 
     def resume(self, derivations: Derivations, base: Base | None = None) -> ItgState:
-        """Return a state of derivations and base distributions (by default the initial ones)."""
+        """Return a state with these derivations and base distributions, by default the initial base distributions."""
         counts = empty_counts(self.batch)
         _count_all(self.batch, derivations, counts, self._scratch.nodes)
         source_base = base or self.first_base

@@ -1,7 +1,7 @@
-"""Slice sampling of ITG derivations: slice variables, charts of surviving cells, draws [BC10 §2].
+"""Slice sampling of ITG derivations: slice variables, charts of surviving cells, and draws [BC10 §2].
 
-docs/model.md, section 7, has the target distribution and the order of cells. A new cell is combined with lists of
-adjacent cells, so that only surviving cells are visited [Klein & Manning 2004].
+docs/model.md, section 7, has the target distribution and the order of cells. Each new cell is combined with lists of
+adjacent cells, so that only cells that survive pruning are visited [Klein & Manning 2004].
 """
 
 from typing import NamedTuple
@@ -36,37 +36,37 @@ from hierogram.samplers.itg.derivations import (
 from hierogram.samplers.itg.model import copy_emissions, frozen_weight
 
 UNSLICED = 0.0
-"""Value of the shape a for rules without slice variables: only emissions prune cells."""
+"""Value of the shape a if only emissions have slice variables."""
 
 _NOWHERE = 0xFFFF
 _16, _32, _48 = np.uint64(16), np.uint64(32), np.uint64(48)
 _ONE = np.uint64(1)
 _FRACTION, _EXPONENT_OF_ONE, _ABOVE_LINE = 2.0**-52, 1023, 0.0862
-"""Layout of float64: the bits of x ≥ 0, times 2^-52, are exponent + 1023 + fraction."""
+"""Layout of float64: the bits of x ≥ 0 as an integer, times 2^-52, are exponent + 1023 + fraction."""
 
 
 class CurrentCells(NamedTuple):
     """Cells of the current derivation."""
 
-    # int32[spans]: 1 + first node with the source span, or 0.
+    # int32[spans]: 1 + first node with each source span, or 0.
     first: NDArray[np.int32]
-    # int32[nodes]: 1 + next node with the same source span, or 0.
+    # int32[nodes]: 1 + next node with the same source span as each node, or 0.
     next: NDArray[np.int32]
-    # NODE records of the derivation.
+    # NODE[nodes]: nodes of the derivation.
     nodes: NDArray[np.void]
 
 
 class Slices(NamedTuple):
-    """Inputs that determine the slice variables of a visit."""
+    """Inputs that determine the slice variables of a visit to a pair."""
 
-    # Parameter a of Beta(a, 1), and powers 1/a - 1.
+    # Parameter a of Beta(a, 1), and tables for powers of exponent 1/a - 1.
     shape: float
     powers: Powers
     key: np.uint64
-    # Lengths of the pair.
+    # Number of source words and of target words.
     height: int
     width: int
-    # Probabilities p of a straight and an inverted rule.
+    # Probabilities p of the straight rule and the inverted rule.
     straight: float
     inverted: float
     # p^a of both rules.
@@ -85,7 +85,7 @@ def span_index(i, j):
 
 @njit_inline
 def cell_uniform(visit, i, j, x, y):
-    """Return the uniform number in (0, 1] that determines the slice variable of a cell in a visit."""
+    """Return the uniform number in (0, 1] that determines the slice variable of a cell in one visit."""
     cell = np.uint64(i) << _48 | np.uint64(j) << _32 | np.uint64(x) << _16 | np.uint64(y)
     return 1.0 - uniform(visit + mix(cell + _ONE))
 
@@ -108,7 +108,7 @@ def inverse_slice_density(u, shape):
 
 @njit_inline
 def _slice_weight(slices, unit):
-    """Return the weight 1 / Beta(u; a, 1) of a cell outside the derivation, u = unit^(1/a) [BC10 eq. 4]."""
+    """Return the weight 1 / Beta(u; a, 1) of a cell outside the derivation, where u = unit^(1/a) [BC10 eq. 4]."""
     return raise_to_power(slices.powers, unit) / slices.shape
 
 
@@ -128,7 +128,7 @@ def mark_current(own, nodes, length, present):
 
 @njit_inline
 def _own_probability(slices, i, j, x, y):
-    """Return the probability of the current rule of a cell, or 0 outside the derivation."""
+    """Return the probability of the current rule of a cell, or 0 for a cell outside the derivation."""
     at = slices.own.first[span_index(i, j)]
     while at > 0:
         node = slices.own.nodes[at - 1]
@@ -192,10 +192,7 @@ def _weight_outside(slices, unit, p):
 
 @njit_inline
 def _weigh_emissions(to, weights, n, m, key, weigh, parameters):
-    """Draw the slice variables of all emissions, and weigh them.
-
-    `weigh(parameters, unit, p)` returns the weight of an emission outside the current derivation.
-    """
+    """Draw the slice variables of all emissions. Sets the weights `to` by `weigh(parameters, unit, p)`."""
     for i in range(n):
         for x in range(m):
             to.pairs[i, x] = weigh(parameters, cell_uniform(key, i, i + 1, x, x + 1), weights.pairs[i, x])
@@ -228,10 +225,10 @@ def _flat_weight(shape, unit, p):
 
 @njit
 def weigh_flat_emissions(to, weights, shape, nodes, length, key):
-    """Draw the flat slice variables of all emissions, and weigh them.
+    """Draw the flat slice variables of all emissions, and set the emission weights `to`.
 
-    An emission of the current derivation always survives. Other emissions survive with probability p^a. Survivors have
-    the weight p^(1 - a).
+    An emission of the current derivation always survives. Other emissions survive with probability p^a. Surviving
+    emissions have the weight p^(1 - a).
     """
     _weigh_emissions(to, weights, np.int64(nodes[0]["j"]), np.int64(nodes[0]["y"]), key, _flat_weight, shape)
     for node in range(length):
@@ -248,7 +245,7 @@ def weigh_flat_emissions(to, weights, shape, nodes, length, key):
 
 
 class Viability(NamedTuple):
-    """Constraints from words that cannot be null."""
+    """Constraints on the cells of n source and m target words from words that cannot be null."""
 
     # int16[n, 2]: first and last target word to which each source word can be linked.
     source: NDArray[np.int16]
@@ -262,7 +259,7 @@ class Viability(NamedTuple):
 
 @njit
 def _find_required_in_spans(within, spans, length, other):
-    """Compute the first and last word that must be linked within each span of a side of `length` words."""
+    """Compute the first and last word of the other side that must be linked within each span of a side."""
     for x in range(length + 1):
         for y in range(x, length + 1):
             within[x, y, 0], within[x, y, 1] = other, -1
@@ -296,7 +293,7 @@ def _widen_by_phrases(to, emissions, n, m):
 
 @njit
 def find_required(to, emissions, n, m):
-    """Find the words that must be linked, and their spans, given the weights of surviving emissions."""
+    """Find the words that must be linked and their possible links, given the weights of surviving emissions."""
     for i in range(n):
         to.source[i, 0], to.source[i, 1] = m, -1
     for x in range(m):
@@ -322,7 +319,7 @@ def find_required(to, emissions, n, m):
 
 @njit_inline
 def is_viable(viability, i, j, x, y):
-    """Check if all words that must be linked within the spans of a cell are in the cell."""
+    """Check if a cell contains all words that must be linked within its source span or its target span."""
     return (
         viability.in_target[x, y, 0] >= i
         and viability.in_target[x, y, 1] < j
@@ -332,7 +329,7 @@ def is_viable(viability, i, j, x, y):
 
 
 MAX_COMBINATIONS = 1 << 29
-"""Number of combinations of cells after which a chart is given up, to limit the time per pair."""
+"""Maximum number of combinations of cells. A larger chart is given up, to limit the time per pair."""
 SMALLEST = 1 << 13
 """Initial capacity of a chart in cells."""
 
@@ -344,29 +341,30 @@ class SparseChart(NamedTuple):
     column: NDArray[np.int16]
     # float64[capacity]: inside sum of each cell.
     inside: NDArray[np.float64]
-    # int32[spans, m + 1, 2]: range of cells with a source span and target start x, sorted by target end.
+    # int32[spans, m + 1, 2]: range of the cells with each source span and target start x, sorted by target end.
     rows: NDArray[np.int32]
-    # uint64[spans, words]: bit x is set if cells with the source span and target start x exist.
+    # uint64[spans, words]: bit set for each source span. Bit x is set if cells with target start x exist.
     has_row: NDArray[np.uint64]
     # int16[capacity, 2]: source start and target start of each cell.
     begin: NDArray[np.int16]
-    # int32[n + 1, m + 2, 2]: start of each list of cells. List [j, y, STRAIGHT] has source end j and target end y, list
-    # [j, x, INVERTED] source end j and target start x. The newest cell is first. A list ends where the next one starts.
+    # int32[n + 1, m + 2, 2]: start of each list of cells. List [j, y, STRAIGHT] has the cells with source end j and
+    # target end y, and list [j, x, INVERTED] the cells with source end j and target start x. The newest cell is first.
+    # A list ends where the next list starts.
     lists: NDArray[np.int32]
     # float64[capacity]: inside sums of the cells in the STRAIGHT lists.
     ending_sums: NDArray[np.float64]
-    # int32[capacity]: corner i (m + 1) + x of these cells.
+    # int32[capacity]: corner i (m + 1) + x of each cell in the STRAIGHT lists.
     ending_corners: NDArray[np.int32]
     # float64[capacity]: inside sums of the cells in the INVERTED lists.
     starting_sums: NDArray[np.float64]
-    # int16[capacity, 2]: source start and target end of these cells.
+    # int16[capacity, 2]: source start and target end of each cell in the INVERTED lists.
     starting_ends: NDArray[np.int16]
-    # float64[2, n (m + 1)²]: sums over splits of source spans with the current source end. Straight splits are at
-    # y n (m + 1) + corner, inverted splits at x n (m + 1) + i (m + 1) + y. A new cell adds to entries of larger cells.
+    # float64[2, n (m + 1)²]: sums over splits of cells with the current source end. Straight splits have the index
+    # y n (m + 1) + corner, inverted splits x n (m + 1) + i (m + 1) + y. A new cell adds to the sums of larger cells.
     sums: NDArray[np.float64]
-    # uint64[n (m + 1), words]: bit y is set if the cell with this corner and target end y has entries.
+    # uint64[n (m + 1), words]: bit set for each corner. Bit y is set if the cell with target end y has sums.
     columns: NDArray[np.uint64]
-    # float64[m + 1, m + 1]: sums of target spans without source words.
+    # float64[m + 1, m + 1]: inside sum of each target span without source words.
     nulls: NDArray[np.float64]
     # Weights of surviving emissions.
     emissions: Weights
@@ -375,13 +373,13 @@ class SparseChart(NamedTuple):
     viability: Viability
     # Cells of the current derivation.
     own: CurrentCells
-    # Powers for the weights of cells.
+    # Tables of powers for the weights of cells.
     powers: Powers
-    # uint8: rules of the new derivation.
+    # uint8[nodes]: rules of the new derivation in preorder.
     rules: NDArray[np.uint8]
-    # int32[…, 4]: stack of its cells that have no rule yet.
+    # int32[nodes, 4]: stack of cells (i, j, x, y) of the new derivation that have no rule yet.
     stack: NDArray[np.int32]
-    # int64[3]: see `CELLS`.
+    # int64[3]: numbers of cells and combinations, and a limit (see `CELLS`).
     registers: NDArray[np.int64]
 
 
@@ -437,13 +435,13 @@ def larger_chart(chart: SparseChart) -> SparseChart:
 
 @njit_inline
 def bitset_word(x):
-    """Return the word of a bit set with the bit of a target position."""
+    """Return the index of the word of a bit set that has the bit of a target position."""
     return x >> 6
 
 
 @njit_inline
 def bitset_bit(x):
-    """Return the bit of a target position in a word of a bit set."""
+    """Return the bit of a target position in its word of a bit set."""
     return _ONE << np.uint64(x & 63)
 
 
@@ -456,17 +454,17 @@ def cell_range(chart, span, x):
 
 
 MAX_CELLS = 1 << 22
-"""Number of cells after which a chart is given up, to limit the memory per pair."""
+"""Maximum number of cells. A larger chart is given up, to limit the memory per pair."""
 GIVEN_UP, NO_ROOM = -1, -2
-"""Results of a draw without a derivation. `NO_ROOM`: a larger chart may suffice."""
+"""Results of a failed draw. After `NO_ROOM`, a larger chart may suffice."""
 
 CELLS, COMBINATIONS, LIMIT = 0, 1, 2
-"""Indices of `registers`. They count cells and combinations, and `LIMIT` is the maximum number of combinations."""
+"""Indices of `registers`: number of cells, number of combinations, and maximum number of combinations."""
 
 
 @njit_inline
 def _centering_factor(null, pairs):
-    """Return the inverse root of the geometric mid-range of the weights of a word."""
+    """Return the factor of a word that centers the range of its weights on 1, geometrically."""
     least = greatest = null * null
     for p in pairs:
         if p > 0.0:
@@ -477,7 +475,7 @@ def _centering_factor(null, pairs):
 
 @njit
 def _center_emissions(emissions, n, m, scale):
-    """Scale all derivations so that the range of weights of each word is centered on 1."""
+    """Scale emissions so that the range of each word's weights is centered on 1, which scales all derivations alike."""
     for i in range(n):
         scale[i] = _centering_factor(emissions.source_nulls[i], emissions.pairs[i, :m])
     for x in range(m):
@@ -503,7 +501,7 @@ def _sum_nulls(chart, slices):
 
 @njit_inline
 def _join(chart, i, x, y, value, size):
-    """Combine a new cell from source position i with all cells that end there. Returns their number.
+    """Combine a new cell that begins at source position i with all cells that end there. Returns their number.
 
     The products are added to `sums` of larger cells with the same source end. `size` is (m + 1, n (m + 1)).
     """
@@ -527,7 +525,7 @@ def _join(chart, i, x, y, value, size):
 
 @njit_inline
 def _join_nulls(chart, i, x, y, value, size):
-    """Add the products of a cell and adjacent target nulls to larger cells. `size` is as in `_join`."""
+    """Add the products of a cell and adjacent target nulls to sums of larger cells. `size` is as in `_join`."""
     width, corners = size
     row = i * width
     for z in range(x - 1, -1, -1):
@@ -548,7 +546,7 @@ def _join_nulls(chart, i, x, y, value, size):
 
 @njit_inline
 def _emission(chart, i, j, x, y):
-    """Return the weight of the emission in a cell with source words, or 0 for other cells."""
+    """Return the weight of the emission of a cell with source words, or 0 if the cell has no emission."""
     if j - i != 1 or y - x > 1:
         if is_phrase(chart.emissions.size[2], j - i, y - x):
             return phrase_weight(chart.emissions, i, x, j - i, y - x)
@@ -608,7 +606,7 @@ def _make_row(chart, slices, i, j, x):
     corner = i * width + x
     at = chart.registers[CELLS]
     for word in range(bitset_word(slices.width) + 1):
-        # Check the bits again after each cell, since `_join_nulls` may add cells to this row.
+        # Reread the bits after each cell, since `_join_nulls` may add cells to this row.
         while chart.columns[corner, word]:
             y = (word << 6) + lowest_bit(chart.columns[corner, word])
             chart.columns[corner, word] &= chart.columns[corner, word] - _ONE
@@ -631,7 +629,7 @@ def _make_row(chart, slices, i, j, x):
 
 @njit_inline
 def _marked_row(columns, first, x, words):
-    """Return the last target start at or before x with entries, or -1. `first` is the corner of start 0."""
+    """Return the last target start up to x that has sums, or -1. `first` is the corner of target start 0."""
     if words == 1:
         while x >= 0 and columns[first + x, 0] == np.uint64(0):
             x -= 1
@@ -646,7 +644,7 @@ def _marked_row(columns, first, x, words):
 
 @njit_inline
 def _make_span(chart, slices, i, j):
-    """Create the cells of a source span by decreasing start. Returns False if the chart is too small."""
+    """Create the cells of a source span by decreasing target start. Returns False if the chart is too small."""
     m, span = slices.width, span_index(i, j)
     words = bitset_word(m) + 1
     chart.has_row[span, :words] = np.uint64(0)
@@ -699,7 +697,7 @@ def _inside(chart, i, j, x, y):
 
 @njit
 def _split(chart, slices, cell, random):
-    """Draw the rule and split (rule, k, z) of a cell. Candidates are sorted as in `charts._split`."""
+    """Draw the rule and split (rule, k, z) of a cell. Candidates have the same order as in `charts._split`."""
     i, j, x, y = cell
     left = uniform(random) * _inside(chart, i, j, x, y)
     best = (PAIR, i, x)
@@ -722,7 +720,7 @@ def _split(chart, slices, cell, random):
         if weight == 0.0:
             continue
         for k in range(i, j + 1):
-            # Search only the cells of the child that begins at x, which are in one row.
+            # Search only cells of the child that begins at x, since these cells are in one row.
             low, high = (i, k) if rule == STRAIGHT else (k, j)
             here, end = cell_range(chart, span_index(low, high), x) if low < high else (x, y + 1)
             while here < end:
@@ -762,7 +760,7 @@ def _draw(chart, slices):
 
 @njit
 def _parse(chart, slices):
-    """Draw a derivation of surviving emissions. Returns its length, 0 if none exists, `NO_ROOM` or `GIVEN_UP`."""
+    """Draw a derivation of surviving emissions. Returns its length, 0 without derivation, `NO_ROOM` or `GIVEN_UP`."""
     n, m = slices.height, slices.width
     find_required(chart.viability, chart.emissions, n, m)
     _center_emissions(chart.emissions, n, m, chart.scale)
@@ -775,10 +773,11 @@ def _parse(chart, slices):
 
 @njit
 def draw_by_slices(chart, weights, shape, nodes, length, key):
-    """Draw slice variables given the current derivation, then a derivation in `chart.rules` given these.
+    """Draw slice variables given the current derivation, then a derivation given the slice variables.
 
-    Returns the length, `NO_ROOM` if a larger chart may suffice, or `GIVEN_UP` if the chart is too large or the sum
-    overflows. Both failures depend on slice variables only, so keeping the derivation leaves the posterior invariant.
+    The derivation is in `chart.rules`. Returns its length, `NO_ROOM` if a larger chart may suffice, or `GIVEN_UP` if
+    the chart is too large or the sum overflows. Both failures depend only on slice variables, so keeping the current
+    derivation leaves the posterior invariant.
     """
     n, m = np.int64(nodes[0]["j"]), np.int64(nodes[0]["y"])
     straight, inverted = weights.rules[STRAIGHT], weights.rules[INVERTED]
@@ -802,7 +801,7 @@ def draw_by_flat_slices(chart, weights, shape, nodes, length, key):
 
 @njit
 def _parse_whole(chart, weights, n, m, key):
-    """Call `_parse` without slice variables of straight and inverted rules."""
+    """Call `_parse` without slice variables for straight and inverted rules."""
     straight, inverted = weights.rules[STRAIGHT], weights.rules[INVERTED]
     slices = Slices(UNSLICED, chart.powers, key, n, m, straight, inverted, 1.0, 1.0, chart.own, weights)
     return _parse(chart, slices)
@@ -810,6 +809,6 @@ def _parse_whole(chart, weights, n, m, key):
 
 @njit
 def draw_from_emissions(chart, weights, n, m, key):
-    """Draw a derivation of emissions with weight > 0. Returns the same values as `_parse`."""
+    """Draw a derivation from emissions with weight > 0. Returns the same values as `_parse`."""
     copy_emissions(weights, chart.emissions, n, m)
     return _parse_whole(chart, weights, n, m, key)

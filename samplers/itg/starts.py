@@ -1,6 +1,6 @@
-"""Initial derivations [BC10 §3]: LB left-branching, M1 from a Model 1 parse, M4 from links.
+"""Initial derivations [BC10 §3]: LB is left-branching, M1 is a parse with Model 1, M4 follows given links.
 
-They emit no phrases.
+Initial derivations emit no phrases.
 """
 
 import numpy as np
@@ -21,7 +21,7 @@ _STRAIGHT, _INVERTED, _NULL = 0.8, 0.2, 0.01
 
 @njit
 def start_left_branching(n, m, rules, random):
-    """Write the left-branching derivation, with nulls at random positions. Returns its length."""
+    """Write a left-branching derivation with nulls at random positions. Returns its length."""
     longer, shorter = max(n, m), min(n, m)
     nulls = longer - shorter
     for at in range(longer - 1):
@@ -41,7 +41,7 @@ def start_left_branching(n, m, rules, random):
 
 @njit
 def weigh_by_model1(batch, pair, base, weights):
-    """Set the weights of M1: word pairs near the diagonal, and nulls of the longer side only."""
+    """Set the weights for M1, which allows word pairs near the diagonal and nulls of the longer side."""
     s, t = batch.source_offset[pair], batch.target_offset[pair]
     n, m = batch.source_offset[pair + 1] - s, batch.target_offset[pair + 1] - t
     cell = batch.cell_offset[pair]
@@ -62,8 +62,9 @@ def weigh_by_model1(batch, pair, base, weights):
 def _reduce(links, n, stack, tree):
     """Build trees of links by shift-reduce parsing [Zhang et al. 2006]. Returns the height of the stack.
 
-    `links` int32[n] are target ranks or -1. A row of `stack` int32[n, 5] has source words [i, j), ranks [x, y) and a
-    node. A row of `tree` int32[2n, 3] has rule, left and right child. Leaves are source words, internal nodes follow.
+    `links` int32[n] has the target rank of each source word or -1. A row of `stack` int32[n, 5] has source words
+    [i, j), ranks [x, y) and a node. A row of `tree` int32[2n, 3] has rule, left child and right child. The first n
+    nodes are source words, and internal nodes follow.
     """
     depth = 0
     nodes = n
@@ -91,7 +92,7 @@ def _reduce(links, n, stack, tree):
 
 @njit
 def _rank(links, n, m, ranks):
-    """Rank the links of source words by target position, -1 for no link. Returns the number of links."""
+    """Write the rank of each source word's link by target position, or -1. Returns the number of links."""
     number = 0
     for i in range(n):
         ranks[i] = -1
@@ -142,9 +143,9 @@ def _write_leaf(links, ranks, i, ends, rules, length):
 
 @njit_allocating
 def start_from_links(links, n, m, rules, random):
-    """Write the M4 derivation of one-to-one links, target positions int32[n] or -1. Returns its length.
+    """Write the M4 derivation of one-to-one `links`, int32[n]: target positions or -1. Returns its length.
 
-    While the links have no ITG derivation, the links of the smallest tree are dropped.
+    As long as the links have no ITG derivation, the links of the smallest tree are dropped.
     """
     stack, tree = np.zeros((n, 5), np.int32), np.zeros((2 * n, 3), np.int32)
     ranks, pending = np.zeros(n, np.int32), np.zeros(2 * n, np.int32)
@@ -183,7 +184,7 @@ def one_to_one(
     offset: NDArray[np.int64],
     source_offset: NDArray[np.int64],
 ) -> NDArray[np.int32]:
-    """Select one-to-one links greedily by score. Returns target positions of source words or -1, int32[N]."""
+    """Select one-to-one links greedily by score. Returns the target position of each source word or -1, int32[N]."""
     chosen = np.full(int(source_offset[-1]), -1, np.int32)
     for pair in range(len(offset) - 1):
         first, last = int(offset[pair]), int(offset[pair + 1])
@@ -200,8 +201,8 @@ def one_to_one(
 def start_pairs(first, batch, base, derivations, chart, weights, start, links, due, key):
     """Write initial derivations from pair `first` on. Returns the pair that needs a larger `chart`, or P.
 
-    `start` is an index into `STARTS`. `links` int32[N] are target positions for M4 or -1. `due` bool[P] are the pairs
-    that get a derivation. `weights` is scratch memory for M1.
+    `start` is an index into `STARTS`. `links` int32[N] has target positions for M4 or -1. `due` bool[P] has True for
+    pairs that get a derivation. `weights` is scratch memory for M1.
     """
     for pair in range(first, len(batch.pairs)):
         s = batch.source_offset[pair]

@@ -1,7 +1,7 @@
 """Links and rules of ITG derivations, and posterior averages of the rules of each pair.
 
 Each rule that a pair of n and m words can use has a *position*. The order is straight, inverted, null emissions of n
-source words and m target words, n · m word pairs in row-major order, phrase pairs that begin at each word pair.
+source words and m target words, n · m word pairs in row-major order, then phrase pairs that begin at each word pair.
 
 Each rule of a batch has a number. The order is straight, inverted, null emissions of distinct source words and target
 words, types of word pairs, then types of phrase pairs.
@@ -31,15 +31,16 @@ from hierogram.samplers.itg.derivations import (
 )
 
 MAX_CHUNK_LENGTH = 3
-"""Maximum length of the longer side of a chunk, in words."""
+"""Maximum number of words of the longer side of a chunk."""
 
 
 class LinkSums(NamedTuple):
-    """Numbers of samples with a link at each (source, target) position."""
+    """Number of samples that link each of the C word pairs of all sentence pairs."""
 
-    # float32[C]: words emitted as a word pair or within a phrase pair.
+    # float32[C]: number of samples in which one rule emits both words.
     pairs: NDArray[np.float32]
-    # float32[C]: implied links, from each unlinked word of a chunk to the single word on the other side.
+    # float32[C]: number of samples with an implied link, which links an unlinked word of a chunk to the chunk's single
+    # word on the other side.
     chunks: NDArray[np.float32]
     # int64[1]: number of all samples.
     samples: NDArray[np.int64]
@@ -66,7 +67,7 @@ def _add_emitted(node, cell, width, sums):
 
 @njit
 def _add_chunk(nodes, top, cell, width, sums):
-    """Count the implied links, from each unlinked word of a chunk to the single word on the other side."""
+    """Count the implied links of a chunk, from each unlinked word to the single word on the other side."""
     node = nodes[top]
     tall = node["y"] - node["x"] == 1
     pair_node = top
@@ -86,7 +87,7 @@ def _add_chunk(nodes, top, cell, width, sums):
 
 @njit
 def _is_chunk(nodes, top):
-    """Check if a node is a chunk: several rules with one word on a side, at least one of them linked."""
+    """Check if a node is a chunk: several rules that cover one word on one side, with at least one linked word."""
     node = nodes[top]
     height, width = node["j"] - node["i"], node["y"] - node["x"]
     if node["rule"] >= PAIR or min(height, width) != 1 or max(height, width) > MAX_CHUNK_LENGTH:
@@ -127,13 +128,13 @@ def add_links(batch: ItgBatch, derivations: Derivations, sums: LinkSums) -> None
 
 
 BINARY = 2
-"""Number of rules with children, whose positions come first."""
+"""Number of rules with children, which have the first positions."""
 
 _BYTES_PER_NUMBER = 5
 
 
 class ItgAverages(NamedTuple):
-    """`uses` uint32[S]: uses of each position of each pair, over all sweeps. `sweeps` int64[P]: sweeps of each pair."""
+    """Uses of the rule at each position of each pair over all sweeps, uint32[S], and sweeps of each pair, int64[P]."""
 
     uses: NDArray[np.uint32]
     sweeps: NDArray[np.int64]
@@ -141,7 +142,7 @@ class ItgAverages(NamedTuple):
 
 @njit_inline
 def first_position(batch, pair):
-    """Return the index of the first position of a pair."""
+    """Return the index of a pair's first position in `ItgAverages.uses`."""
     cells = batch.cell_offset[pair] * batch.phrases.longest * batch.phrases.longest
     return BINARY * pair + batch.source_offset[pair] + batch.target_offset[pair] + cells
 
@@ -184,7 +185,7 @@ def _add(batch, derivations, due, averages, nodes):
             averages.uses[first + rule_position(nodes[at], n, m, batch.phrases.longest)] += np.uint32(1)
         averages.sweeps[pair] += 1
         if averages.sweeps[pair] == MAX_SWEEPS:
-            # Halve the averages to avoid overflow. Past sweeps then have half the weight of future sweeps.
+            # Halve the sums to avoid overflow. Past sweeps then have half the weight of future sweeps.
             averages.sweeps[pair] //= 2
             for at in range(first, first_position(batch, pair + 1)):
                 averages.uses[at] >>= np.uint32(1)
@@ -199,7 +200,7 @@ def add_derivations(batch: ItgBatch, derivations: Derivations, due: NDArray[np.b
 def write_averages(batch: ItgBatch, averages: ItgAverages) -> Blobs:
     """Encode the averages of each pair as a record of LEB128 varints, empty without averages.
 
-    A record is the number of sweeps, then two numbers for each used position: distance from the previous one, and uses.
+    A record has the number of sweeps, then for each used position its distance from the previous one and its uses.
     """
     bound = 2 * np.count_nonzero(averages.uses) + np.count_nonzero(averages.sweeps)
     content = np.empty(_BYTES_PER_NUMBER * bound, np.uint8)
@@ -221,7 +222,7 @@ def write_averages(batch: ItgBatch, averages: ItgAverages) -> Blobs:
 
 @njit
 def next_entry(content, position, last, at, end):
-    """Read the entry after rule position `at`. Returns position (-1 if invalid), uses, and next byte."""
+    """Read the entry after rule position `at`. Returns its position (-1 if invalid), its uses, and the next byte."""
     step, position = get_number(content, position, last)
     uses, position = get_number(content, position, last)
     if step < 0 or uses < 1 or at + step >= end:
@@ -231,7 +232,7 @@ def next_entry(content, position, last, at, end):
 
 @njit_inline
 def _has_rule(batch, pair, at):
-    """Check if a position has a rule. Phrases across the end of a sentence have none."""
+    """Check if a position has a rule. Phrase pairs across the end of a sentence have no rule."""
     words = batch.source_offset[pair + 1] + batch.target_offset[pair + 1]
     phrase = at - BINARY * (pair + 1) - words - batch.cell_offset[pair + 1]
     return phrase < batch.cell_offset[pair] * (batch.phrases.longest**2 - 1) or batch.phrases.types[phrase] >= 0
@@ -262,7 +263,7 @@ def _count_entries(batch, pair, content, position, last):
 
 @njit
 def _check(batch, records, first, wrong):
-    """Count the entries of records of consecutive pairs, beginning with `first`. Marks invalid records in `wrong`."""
+    """Count the entries in records of consecutive pairs from `first` on. Sets `wrong` for invalid records."""
     number = 0
     for k in range(len(records.offsets) - 1):
         position, last = records.offsets[k], records.offsets[k + 1]
@@ -288,7 +289,7 @@ def _read(batch, records, averages):
 
 
 def check_records(batch: ItgBatch, records: Blobs, first: int = 0) -> int:
-    """Count the entries of records of consecutive pairs, beginning with `first`. Raises `DerivationError`."""
+    """Count the entries in records of consecutive pairs from `first` on. Raises `DerivationError`."""
     wrong = np.zeros(records.size, np.bool_)
     number = int(_check(batch, records, first, wrong))
     if wrong.any():
@@ -307,21 +308,21 @@ def read_averages(batch: ItgBatch, records: Blobs) -> ItgAverages:
 class RuleUses(NamedTuple):
     """Changes of the counts of m rules."""
 
-    # int64[m]: rule numbers.
+    # int64[m]: number of each rule.
     rules: NDArray[np.int64]
-    # int64[m]: index of the pair in the batch.
+    # int64[m]: index in the batch of a pair that uses the rule.
     pairs: NDArray[np.int64]
-    # int64[m]: changes of the counts.
+    # int64[m]: change of each rule's count.
     counts: NDArray[np.int64]
-    # int64[m]: changes of the expected uses, in units of 1/`ONE_USE`.
+    # int64[m]: change of each rule's expected uses, in units of 1/`ONE_USE`.
     sampled: NDArray[np.int64]
-    # int64[m]: changes of the variance of the error of expected uses, in units of 1/`ONE_SQUARE`.
+    # int64[m]: change of the error variance of each rule's expected uses, in units of 1/`ONE_SQUARE`.
     variances: NDArray[np.int64]
 
 
 @njit_inline
 def _rule_at(batch, pair, position, words):
-    """Return the rule number of a position in a pair. `words` are the vocabulary sizes of the batch."""
+    """Return the number of the rule at a position of a pair. `words` has both vocabulary sizes of the batch."""
     s, t = batch.source_offset[pair], batch.target_offset[pair]
     n, m = batch.source_offset[pair + 1] - s, batch.target_offset[pair + 1] - t
     if position < BINARY:
@@ -364,7 +365,7 @@ def _list_trees(batch, trees, chosen, first, words, uses, nodes):
             return count, k
         if not covers_pair(batch, pair, nodes, length):
             return count, k
-        # A pair without averages has its current uses as expected uses.
+        # The current uses of a pair without averages are its expected uses.
         alone = chosen[k] == 2
         weights = 1, ONE_USE if alone else 0, VARIANCE_PER_DRAW * ONE_SQUARE if alone else 0
         for at in range(length):
@@ -399,7 +400,7 @@ def _allocate_uses(size: int) -> RuleUses:
 
 
 def list_tree_uses(batch: ItgBatch, trees: Blobs, chosen: NDArray[np.int8], first: int = 0) -> RuleUses:
-    """Return the rule uses in encoded derivations of consecutive pairs, beginning with `first`.
+    """Return the rule uses in encoded derivations of consecutive pairs from `first` on.
 
     `chosen` int8[p] is 0 to skip a pair, 1 to count current uses, and 2 to also count them as expected uses. Raises
     `DerivationError` if bytes do not derive the words of their pair.
@@ -414,14 +415,14 @@ def list_tree_uses(batch: ItgBatch, trees: Blobs, chosen: NDArray[np.int8], firs
 
 
 def list_record_uses(batch: ItgBatch, records: Blobs, first: int = 0) -> RuleUses:
-    """Return the expected uses in records of consecutive pairs, beginning with `first`. Raises `DerivationError`."""
+    """Return the expected uses in records of consecutive pairs from `first` on. Raises `DerivationError`."""
     uses = _allocate_uses(check_records(batch, records, first))
     count = _list_records(batch, records, first, (batch.source_words, batch.target_words), uses)
     return RuleUses(*(column[:count] for column in uses))
 
 
 def sum_uses(parts: list[RuleUses]) -> RuleUses:
-    """Sum the changes of each rule, and keep the pair of its first entry. Drops rules without changes."""
+    """Sum the changes of each rule, with the pair of its first entry. Drops rules without changes."""
     columns = zip(_allocate_uses(0), *parts, strict=True)
     every = RuleUses(*(np.concatenate(column) for column in columns))
     order = np.argsort(every.rules, kind="stable")

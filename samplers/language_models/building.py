@@ -1,7 +1,7 @@
 """Construction of an n-gram model from its n-grams, order by order (docs/model.md, section 9).
 
-Each n-gram below the highest order is first a *node*. Finally, nodes that can affect a later word become states of the
-model, and other nodes are dropped.
+While the model is built, each n-gram below the highest order is a *node*. At the end, nodes that can affect the
+probability of a later word become states of the model, and other nodes are dropped.
 """
 
 from collections.abc import Sequence
@@ -37,8 +37,9 @@ NODE = np.dtype(
 )
 """N-gram below the highest order.
 
-`log10`: log10 probability. `backoff`: log10 backoff weight. `suffix`: node of the suffix. `length`: number of words.
-`extended`: 1 if a longer n-gram starts with the node. `number`: state that represents the node, set at the end.
+`log10`: log10 probability. `backoff`: log10 backoff weight. `suffix`: node of the n-gram without its first word.
+`length`: number of words. `extended`: 1 if a longer n-gram begins with this n-gram. `number`: state that represents the
+node, set at the end.
 """
 
 NODES, NGRAMS = 0, 1
@@ -49,7 +50,7 @@ _MIN_CAPACITY = 1 << 10
 
 
 class _Parts(NamedTuple):
-    """Model under construction. `ngrams` is a hash table. `used` int64[2] counts used entries: `NODES`, `NGRAMS`."""
+    """Model under construction: nodes, hash table of n-grams, and numbers of used entries of both, int64[2]."""
 
     nodes: NDArray[np.void]
     ngrams: NDArray[np.void]
@@ -91,7 +92,7 @@ def _child(parts, context, word):
 
 @njit
 def _suffix_node(parts, context, word):
-    """Return the node of the suffix of (context, word). Adds it and its suffixes if missing.
+    """Return the node of the suffix of (context, word). Adds the node and its suffixes if missing.
 
     The log10 probability of an added n-gram is the backoff weight of its context plus the log10 probability of its
     suffix. Its own backoff weight is 0.
@@ -111,7 +112,7 @@ def _suffix_node(parts, context, word):
 
 @njit
 def _find_context(parts, words):
-    """Return the node of all words but the last. Adds it and its prefixes if missing."""
+    """Return the node of all words but the last. Adds the node and its prefixes if missing."""
     node = np.int64(words[0] + 1)
     for k in range(1, len(words) - 1):
         child = _child(parts, node, words[k])
@@ -125,7 +126,7 @@ def _find_context(parts, words):
 
 @njit
 def _add(parts, words, log10, backoff, is_highest, row):
-    """Add n-grams from `row` on. Returns `DONE`, `FULL` or a duplicate row, and the row at which it stopped."""
+    """Add n-grams from `row` on. Returns `DONE`, `FULL` or the row of a duplicate, and the first row not added."""
     length = words.shape[1]
     needed = length * length
     while row < len(words):
@@ -154,7 +155,7 @@ def _rehash(ngrams, larger):
 
 @njit
 def _number_states(nodes, order):
-    """Assign numbers to nodes that are extended, have a backoff weight, or are the suffix of a state."""
+    """Assign state numbers to nodes that are extended, have a backoff weight, or are a state's suffix."""
     for length in range(order - 1, 0, -1):
         for k in range(len(nodes)):
             if nodes[k].length == length and (nodes[k].extended != 0 or nodes[k].backoff != 0):
@@ -167,7 +168,7 @@ def _number_states(nodes, order):
             number += 1
     for length in range(1, order):
         for k in range(len(nodes)):
-            # Represent other nodes by their longest suffix that is a state. Shorter nodes come first.
+            # Represent each other node by its longest suffix that is a state. Shorter nodes are done.
             if nodes[k].length == length and nodes[k].extended == 0:
                 nodes[k].number = nodes[nodes[k].suffix].number
     return number
@@ -205,7 +206,7 @@ def _free_ngrams(capacity: int) -> NDArray[np.void]:
 
 
 def _capacity(ngrams: int) -> int:
-    """Return a table size, a power of two, that the n-grams fill to two thirds or less."""
+    """Return the size of a table, a power of two, that the n-grams fill up to two thirds."""
     return capacity_for(3 * ngrams // 4 + 1, _MIN_CAPACITY)
 
 
@@ -215,9 +216,9 @@ class ModelBuilder:
     def __init__(
         self, order: int, log10: NDArray[np.float32], backoff: NDArray[np.float32], expected: Sequence[int] = ()
     ) -> None:
-        """Add the unigrams. `log10`, `backoff` float32[V] are the log10 probability and backoff weight of each word.
+        """Add the unigrams. `log10` and `backoff` float32[V] are log10 probabilities and backoff weights of words.
 
-        Tables are allocated for `expected` numbers of bigrams, trigrams, ….
+        `expected` are the expected numbers of bigrams, trigrams, …, for which tables are allocated.
         """
         if not 1 <= order <= LONGEST:
             raise SamplerError(f"order must be from 1 to {LONGEST}, got {order}")
@@ -231,10 +232,7 @@ class ModelBuilder:
         self._parts = _Parts(nodes, _free_ngrams(_capacity(sum(expected))), np.array([1 + self._words, 0], np.int64))
 
     def add(self, words: NDArray[np.int32], log10: NDArray[np.float32], backoff: NDArray[np.float32]) -> int | None:
-        """Add n-grams of one order, words int32[n, k], after all shorter n-grams.
-
-        Returns the row of the first duplicate, after which no rows are added, or None.
-        """
+        """Add n-grams int32[n, k] after all shorter ones. Returns None, or the row of a duplicate, where it stops."""
         row = 0
         while True:
             outcome, row = _add(self._parts, words, log10, backoff, words.shape[1] == self.order, row)
@@ -251,7 +249,7 @@ class ModelBuilder:
             self._parts = _Parts(nodes, ngrams, used)
 
     def finish(self) -> LanguageModel:
-        """Return the model of all added n-grams. The builder cannot be used afterwards."""
+        """Return the model of all added n-grams. Do not use the builder afterwards."""
         nodes, ngrams, used = self._parts
         nodes = nodes[: used[NODES]]
         states = np.zeros(_number_states(nodes, self.order), STATE)

@@ -10,17 +10,17 @@ from hierogram.samplers.language_models.model import BEGIN, END, FREE, UNKNOWN
 from hierogram.samplers.language_models.vocabulary import Vocabulary, add, find
 
 AT, LINE, ROWS = 0, 1, 2
-"""Indices into a cursor int64[3]. `AT` is the byte offset, `LINE` the line number, `ROWS` the number of filled rows."""
+"""Indices into a cursor int64[3], which has a byte offset, a line number, and a number of filled rows."""
 
 MORE, ENOUGH, SECTION, NO_ROOM, NO_FIELDS, NO_NUMBER, POSITIVE, NO_WORD, NO_BACKOFF, BACKOFF_TOO_MANY = range(10)
 """Outcomes of reading: end of the last complete line, no free row, section line, full vocabulary, and six errors.
 
-A section line begins with a backslash. The errors are wrong number of fields, invalid first number, probability above
-1, word that is not a unigram, invalid last number, and backoff weight in the highest order.
+A section line begins with a backslash. The errors are a wrong number of fields, an invalid first number, a probability
+above 1, a word that is not a unigram, an invalid last number, and a backoff weight in the highest order.
 """
 
 NEVER = -99.0
-"""Log10 of probability 0 in ARPA files."""
+"""Value in ARPA files for the log10 of probability 0."""
 
 _ROUNDING = 1e-3
 _TAB, _LINE_FEED, _RETURN, _SPACE, _BACKSLASH = 9, 10, 13, 32, 92
@@ -32,7 +32,7 @@ _NUMBER_BYTES = 20
 
 
 class NgramLines(NamedTuple):
-    """N-grams of one order k: `words` int32[n, k], `log10` and `backoff` float32[n], line numbers `lines` int64[n]."""
+    """N-grams of one order k: `words` int32[n, k], `log10` and `backoff` float32[n], and line numbers int64[n]."""
 
     words: NDArray[np.int32]
     log10: NDArray[np.float32]
@@ -70,7 +70,7 @@ def _digits(text, at, end):
 
 @njit
 def parse_number(text, start, end):
-    """Parse a decimal number. Returns it (`NEVER` for minus infinity), and False if it is invalid."""
+    """Parse a decimal number, `NEVER` for minus infinity. Returns (number, True if it is valid)."""
     position = start
     negative = position < end and text[position] == _MINUS
     if position < end and (text[position] == _MINUS or text[position] == _PLUS):
@@ -105,7 +105,7 @@ def parse_number(text, start, end):
             return 0.0, False
         position = stop
         exponent += -power if below else power
-    # Multiply by two factors, since the power alone could underflow.
+    # Multiply by two factors, since a single power of ten could underflow.
     value_read = (
         (value * 10.0 ** (exponent / 2)) * 10.0 ** (exponent / 2) if exponent < -300 else value * 10.0**exponent
     )
@@ -123,7 +123,7 @@ def line_end(text, start):
 
 @njit_inline
 def next_field(text, at, end):
-    """Return start and end of the next field from `at`. Both are `end` after the last field."""
+    """Return the start and end of the next field from `at`. Both are `end` after the last field."""
     while at < end and _is_space(text[at]):
         at += 1
     start = at
@@ -144,7 +144,7 @@ def _is_unknown(text, start, end):
 
 @njit
 def _read_line(text, span, vocabulary, size, rows, row, is_highest):
-    """Parse one line, text[span[0]:span[1]], into a row. Returns `MORE` or an error."""
+    """Parse the line `text[span[0] : span[1]]` into a row. Returns `MORE` or an error."""
     at, end = span
     order = rows.words.shape[1]
     start, at = next_field(text, at, end)
@@ -226,7 +226,7 @@ def _put_digits(out, at, value, digits):
 
 @njit
 def _put_number(out, at, value):
-    """Write a float32 with the fewest digits that round-trip. Returns the next position."""
+    """Write a float32 with the fewest digits that identify it. Returns the next position."""
     if value == 0:
         out[at] = _ZERO
         return at + 1
@@ -241,7 +241,7 @@ def _put_number(out, at, value):
         if np.float32(whole / 10.0**shift) == np.float32(size):
             break
     if whole >= 10**digits:
-        # Drop a digit, since rounding has reached a power of ten.
+        # Rounding up to a power of ten has added a digit, so drop one.
         whole //= 10
         power += 1
     if power < -5 or power >= _DIGITS:
@@ -294,7 +294,7 @@ def _write(vocabulary, rows, has_backoff, out):
 
 
 def format_ngrams(vocabulary: Vocabulary, rows: NgramLines, has_backoff: bool) -> bytes:
-    """Return n-grams as ARPA lines. Numbers round-trip as float32."""
+    """Return n-grams as ARPA lines. Reading the lines yields the same float32 numbers."""
     lengths = np.diff(vocabulary.starts)
     most = int(lengths[rows.words].sum()) + len(rows.words) * (rows.words.shape[1] + 2 * _NUMBER_BYTES)
     out = np.empty(most, np.uint8)
@@ -302,7 +302,7 @@ def format_ngrams(vocabulary: Vocabulary, rows: NgramLines, has_backoff: bool) -
 
 
 MARK = -1
-"""Outcome of reading if a line contains <s> or </s>."""
+"""Outcome of `read_words` at a line that contains <s> or </s>."""
 
 
 @njit
@@ -315,8 +315,8 @@ def read_words(
 ) -> int:
     """Convert the words of complete lines to numbers, with END after each nonempty line.
 
-    Returns `MORE` after the last complete line. Stops before a line and returns `ENOUGH` if `numbers` is full,
-    `NO_ROOM` if the vocabulary is full, or `MARK`. Moves the cursor to the first line that was not converted.
+    Returns `MORE` after the last complete line, or stops before a line: `ENOUGH` if `numbers` is full, `NO_ROOM` if the
+    vocabulary is full, or `MARK`. Moves the cursor to the first line that was not converted.
     """
     while True:
         at = cursor[AT]
@@ -346,7 +346,7 @@ def read_words(
 
 @njit_allocating
 def ngrams_at(numbers: NDArray[np.int32], order: int) -> NDArray[np.int32]:
-    """Return the n-gram up to each word, int32[order, n]. `numbers` must begin with a sentence."""
+    """Return the n-gram that ends at each word, int32[order, n]. `numbers` must begin with a sentence."""
     ngrams = np.empty((order, len(numbers)), np.int32)
     for k in range(len(numbers)):
         inside = True

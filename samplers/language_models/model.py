@@ -19,22 +19,22 @@ from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.probing import probe, table_mask
 
 EMPTY = 0
-"""State of an unknown context."""
+"""State of a context that the model does not contain."""
 
 UNKNOWN, BEGIN, END = 0, 1, 2
 """Numbers of the words <unk>, <s> and </s> in every vocabulary."""
 
 FREE = -1
-"""Mark of an empty slot in a hash table."""
+"""Value that marks an empty slot in a hash table."""
 
 UNIGRAM = np.dtype([("log10", np.float32), ("next", np.int32)], align=True)
-"""Probability `log10` of a word after a context without a longer match, and `next` state."""
+"""Log10 probability of a word without context, and the next state."""
 
 NGRAM = np.dtype([("context", np.int32), ("word", np.int32), ("log10", np.float32), ("next", np.int32)], align=True)
-"""Probability `log10` of a word after the state `context` (`FREE` for an empty slot), and `next` state."""
+"""Log10 probability of a word after the state `context` (`FREE` for an empty slot), and the next state."""
 
 STATE = np.dtype([("backoff", np.float32), ("suffix", np.int32), ("length", np.int16), ("open", np.int16)], align=True)
-"""Context. `backoff`: log10. `suffix`: state of its suffix. `length`: words. `open`: 1 if longer states end with it."""
+"""Context: log10 backoff weight, state of its suffix, number of words, and `open` 1 if longer states end with it."""
 
 _FIRST = np.uint64(0x9E3779B97F4A7C15)
 _SECOND = np.uint64(0xBF58476D1CE4E5B9)
@@ -44,15 +44,15 @@ _BITS = np.uint64(32)
 class LanguageModel(NamedTuple):
     """N-gram model with backoff, as an automaton of contexts."""
 
-    # UNIGRAM[V], by word.
+    # UNIGRAM[V]: unigrams by word number.
     unigrams: NDArray[np.void]
-    # NGRAM[capacity]: hash table with open addressing. The capacity is a power of two.
+    # NGRAM[capacity]: hash table of longer n-grams with open addressing. The capacity is a power of two.
     ngrams: NDArray[np.void]
-    # STATE[S], EMPTY first.
+    # STATE[S]: contexts, EMPTY first.
     states: NDArray[np.void]
     # Length of the longest n-grams.
     order: int
-    # State after <s>.
+    # State after the word <s>.
     begin: int
 
 
@@ -65,7 +65,7 @@ def _ends_at(ngrams, slot, key):
 
 @njit_inline
 def find(ngrams, context, word):
-    """Return the slot of a word after a context, or the free slot for it."""
+    """Return the slot of a word after a context, or the free slot where it belongs."""
     mask = table_mask(ngrams)
     code = ((np.uint64(context) << _BITS) | np.uint64(word)) * _FIRST
     code = (code ^ (code >> _BITS)) * _SECOND
@@ -75,11 +75,7 @@ def find(ngrams, context, word):
 
 @njit
 def score(model, state, word):
-    """Return the log10 probability of a word after a state, float64, and the next state, int32.
-
-    It is the log10 probability of the longest matching n-gram, plus the backoff weight of each longer context
-    [Katz 1987].
-    """
+    """Return the log10 probability of a word after a state, float64, and the next state, int32 [Katz 1987]."""
     backoffs = 0.0
     context = np.int32(state)
     while context != EMPTY:
@@ -92,7 +88,7 @@ def score(model, state, word):
 
 
 class NGrams(NamedTuple):
-    """N-grams of one order k: `words` int32[n, k], log10 probabilities and backoff weights float32[n]."""
+    """N-grams of one order k: `words` int32[n, k], and their log10 probabilities and backoff weights, float32[n]."""
 
     words: NDArray[np.int32]
     log10: NDArray[np.float32]
@@ -100,7 +96,7 @@ class NGrams(NamedTuple):
 
 
 def iterate_ngrams(model: LanguageModel) -> Iterator[NGrams]:
-    """Yield all n-grams from order 1, one order at a time, sorted by words."""
+    """Yield the n-grams of each order, from order 1, sorted by words."""
     length, weight = model.states["length"], model.states["backoff"]
     after = model.unigrams["next"]
     words = np.arange(len(model.unigrams), dtype=np.int32)

@@ -1,6 +1,6 @@
-"""Vocabularies: hash tables from words (UTF-8 bytes) to their numbers.
+"""Vocabularies: hash tables from words in UTF-8 to word numbers.
 
-Words are numbered in the order of insertion. The first three are <unk>, <s> and </s>.
+Words are numbered in the order of insertion. The first three words are <unk>, <s> and </s>.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,22 +28,21 @@ class Vocabulary(NamedTuple):
 
     # uint8[B]: concatenated words.
     letters: NDArray[np.uint8]
-    # int64[V+1]: start of each word.
+    # int64[V+1]: index into `letters` of the first byte of each word.
     starts: NDArray[np.int64]
-    # int32[capacity]: hash table of word numbers with open addressing, `FREE` for an empty slot. The capacity is a
-    # power of two.
+    # int32[capacity]: hash table of word numbers with open addressing. An empty slot is `FREE`. The capacity is a power
+    # of two.
     slots: NDArray[np.int32]
 
     def __len__(self) -> int:
-        """Return the number of words."""
         return len(self.starts) - 1
 
     def numbers(self, words: Sequence[str]) -> NDArray[np.int32]:
-        """Return the numbers of words, int32[n]; UNKNOWN for unknown words."""
+        """Return the number of each word, int32[n], or UNKNOWN for unknown words."""
         encoded = [word.encode("utf-8", "surrogateescape") for word in words]
         starts = np.zeros(len(words) + 1, np.int64)
         np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)), out=starts[1:])
-        # Copy to a bytearray, since numba would compile kernels again for a read-only array.
+        # Copy to a bytearray, because numba compiles kernels separately for read-only arrays.
         letters = np.frombuffer(bytearray(b"".join(encoded)), np.uint8)
         numbers = np.empty(len(words), np.int32)
         _find_all(self, letters, starts, numbers)
@@ -72,9 +71,9 @@ def _ends_at(vocabulary, slot, word):
 
 @njit_inline
 def find(vocabulary, text, start, end):
-    """Return the slot of the word text[start:end], text uint8[n], or the free slot for it."""
+    """Return the slot of the word `text[start:end]`, `text` uint8[n], or the free slot where it belongs."""
     mask = table_mask(vocabulary.slots)
-    # FNV-1a hash of the bytes. Mix its bits, because the low bits choose the slot.
+    # Mix the bits of the FNV-1a hash of the bytes, because the low bits choose the slot.
     value = _BASIS
     for k in range(start, end):
         value = (value ^ np.uint64(text[k])) * _PRIME
@@ -92,7 +91,7 @@ def _find_all(vocabulary, text, starts, numbers):
 
 @njit
 def add(vocabulary, size, text, start, end):
-    """Return the number of the word text[start:end], adding a new word, or `FREE` if it may not fit."""
+    """Return the number of the word `text[start:end]`. Adds a new word. Returns `FREE` if the word may not fit."""
     slot = find(vocabulary, text, start, end)
     number = vocabulary.slots[slot]
     if number != FREE:
@@ -121,10 +120,9 @@ def _fill(vocabulary, words):
 
 
 class GrowingVocabulary:
-    """Vocabulary that can grow. `arrays` and `size` are arguments of `add`."""
+    """Vocabulary that can grow. Kernels call `add` with its `arrays` and `size`."""
 
     def __init__(self) -> None:
-        """Start with the special words."""
         self.size = np.zeros(1, np.int64)
         self.arrays = Vocabulary(
             np.zeros(16 * _SMALLEST, np.uint8),
@@ -134,11 +132,10 @@ class GrowingVocabulary:
         self.add(SPECIAL)
 
     def __len__(self) -> int:
-        """Return the number of words."""
         return int(self.size[0])
 
     def add(self, words: Iterable[str]) -> list[int]:
-        """Return the numbers of words, and add new words."""
+        """Add new words, and return the number of each word."""
         numbers = []
         for word in words:
             text = np.frombuffer(bytearray(word.encode("utf-8", "surrogateescape")), np.uint8)
@@ -148,7 +145,7 @@ class GrowingVocabulary:
         return numbers
 
     def grow(self, letters: int) -> None:
-        """Double the capacity, and allocate memory for a word of `letters` bytes."""
+        """Double the capacity for words, and allocate memory for at least one word of `letters` bytes."""
         old = self.arrays
         more = max(len(old.letters), 2 * letters)
         self.arrays = Vocabulary(

@@ -1,7 +1,7 @@
-"""Lexicon: frequencies, links, unlinked words and neighbors of words in all stored pairs.
+"""Lexicon: statistics of words, links and neighboring words in all stored pairs.
 
-A pair is scored given the other pairs: its own words, links and neighbors are subtracted. docs/model.md, section 8, has
-the equations.
+A pair is scored given all other pairs, so its own words, links and neighbors are subtracted. docs/model.md, section 8,
+has the equations.
 """
 
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from hierogram.samplers.compiled.jit import njit
 _LINK_DISCOUNT = 0.5
 _UNSEEN_WORD = 0.5
 _MIN_RATE = 1e-6
-"""Minimum share of unlinked words."""
+"""Minimum share of unlinked words among all words of a side."""
 _STRENGTH = 2.0
 """Strength of the unigram prior in the probability of a word given its neighbors."""
 FEATURES = 9
@@ -24,8 +24,8 @@ FEATURES = 9
 class SideCounts(NamedTuple):
     """Counts of the words of one side, int64[V].
 
-    `words`: tokens. `linked`: linked tokens. `links`: links. `partners`: distinct words that the word is linked to.
-    `total`, `linked_total`: all tokens, and all linked tokens.
+    `words`: tokens of each word. `linked`: linked tokens. `links`: links. `partners`: distinct words that the word is
+    linked to. `total`, `linked_total`: number of all tokens and of all linked tokens.
     """
 
     words: NDArray[np.int64]
@@ -37,10 +37,7 @@ class SideCounts(NamedTuple):
 
 
 class LinkCounts(NamedTuple):
-    """Link counts of word pairs in sparse rows.
-
-    Source word f has the entries `first[f]` to `first[f + 1]` - 1. An entry is a target word and its link count.
-    """
+    """Sparse link counts. Source word f has target words and counts `first[f]` to `first[f + 1]` - 1."""
 
     first: NDArray[np.int64]
     target: NDArray[np.int32]
@@ -50,20 +47,20 @@ class LinkCounts(NamedTuple):
 class NeighborCounts(NamedTuple):
     """Counts of neighboring words of one side. Sentence boundaries count as words."""
 
-    # Codes of bigrams in ascending order, and their counts.
+    # uint64: codes of bigrams in ascending order. int32: count of each bigram.
     bigrams: NDArray[np.uint64]
     bigram_counts: NDArray[np.int32]
-    # Codes of trigrams in ascending order, and their counts.
+    # uint64: codes of trigrams in ascending order. int32: count of each trigram.
     trigrams: NDArray[np.uint64]
     trigram_counts: NDArray[np.int32]
-    # Codes of trigrams without their middle word, in ascending order, and their counts.
+    # uint64: codes of trigrams without their middle word, in ascending order. int32: count of each of them.
     skip_bigrams: NDArray[np.uint64]
     skip_bigram_counts: NDArray[np.int32]
-    # int32[base]: number of tokens whose left neighbor is this word.
+    # int32[base]: number of tokens with each word as left neighbor.
     left_counts: NDArray[np.int32]
-    # int32[base]: number of tokens whose right neighbor is this word.
+    # int32[base]: number of tokens with each word as right neighbor.
     right_counts: NDArray[np.int32]
-    # Base of the codes: n-grams are numbers with one digit per word.
+    # Base of the codes, which are numbers with one digit per word.
     base: int
 
 
@@ -76,20 +73,20 @@ class Lexicon(NamedTuple):
 
 
 class PairContribution(NamedTuple):
-    """Words and link positions of a stored pair, by side. The statistics include them. Empty for a new pair."""
+    """Words and link positions that a stored pair contributes to the statistics, by side. Empty for a new pair."""
 
     words: tuple[NDArray[np.int32], NDArray[np.int32]]
     links: tuple[NDArray[np.int32], NDArray[np.int32]]
 
 
 class PairFacts(NamedTuple):
-    """Statistics of one pair's words by side and position."""
+    """Statistics of the words of one pair of n source and m target words. Sides have room for the longer side."""
 
     # float64[2, n]: unigram probability of each word.
     unigram: NDArray[np.float64]
     # float64[2, n]: probability of each word among unlinked words.
     nulls: NDArray[np.float64]
-    # float64[2, n, 2]: in other pairs, number of links of each word, and number of distinct words that it is linked to.
+    # float64[2, n, 2]: number of links of each word in other pairs, and number of distinct words that it is linked to.
     links: NDArray[np.float64]
     # float64[n, m]: link count of each word pair in other pairs.
     link_counts: NDArray[np.float64]
@@ -97,11 +94,11 @@ class PairFacts(NamedTuple):
     joint: NDArray[np.float64]
     # float64[2, n, 3]: ln P(word | context) / P(word), for three contexts: previous word, next word, and both.
     neighbors: NDArray[np.float64]
-    # int8[2, n]: 1 for words that the stored pair links.
+    # int8[2, n]: 1 for words that are linked in the stored pair.
     is_linked: NDArray[np.int8]
     # int8[links]: 1 for links of the stored pair between words that no other pair links.
     only_own: NDArray[np.int8]
-    # float64[n]
+    # float64[n]: scratch memory.
     scratch: NDArray[np.float64]
 
 
@@ -121,7 +118,7 @@ def make_facts(longest: int, links: int) -> PairFacts:
 
 
 def count_neighbors(tokens: NDArray[np.int32], first: NDArray[np.int64], words: int) -> NeighborCounts:
-    """Count neighboring words. Sentence k is `tokens[first[k] : first[k + 1]]`. All tokens are below `words`."""
+    """Count neighboring words. Sentence k is `tokens[first[k] : first[k + 1]]`. Word numbers are below `words`."""
     base = words + 3
     sizes = np.diff(first)
     padded = np.full(len(tokens) + 2 * len(sizes), base - 1, np.uint64)
@@ -148,7 +145,7 @@ def _count_codes(codes: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray
 
 @njit
 def _look_up(values, counts, low, high, value):
-    """Return the count of a value in the sorted values from low to high."""
+    """Return the count of a value in the sorted range `values[low:high]`, or 0."""
     end = high
     while low < high:
         middle = (low + high) // 2
@@ -193,7 +190,7 @@ def _own_links(own, source, target):
 
 @njit
 def mark_own_links(lexicon, own, facts):
-    """Mark the pair's linked words, and its links of words that no other pair links. Of equal links, mark the first."""
+    """Mark the pair's linked words, and the first of its links between two words that no other pair links."""
     facts.is_linked[0, : len(own.words[0])] = 0
     facts.is_linked[1, : len(own.words[1])] = 0
     for k in range(len(own.links[0])):
@@ -211,7 +208,7 @@ def mark_own_links(lexicon, own, facts):
 def _fill_side(side, words, own, lexicon, facts):
     """Fill `unigram`, `nulls` and `links` of one side. An unknown word is -1."""
     counts, own_words, own_ends = lexicon.sides[side], own.words[side], own.links[side]
-    # Subtract words that no other pair contains from the size of the vocabulary.
+    # The vocabulary excludes words that no other pair contains, so subtract them.
     vocabulary, bound = len(counts.words), 0
     for k in range(len(own_words)):
         bound += facts.is_linked[side, k]
@@ -236,7 +233,7 @@ def _fill_side(side, words, own, lexicon, facts):
                 if own_words[own_ends[link]] == word:
                     links -= 1
                     partners -= facts.only_own[link]
-        # Differences may be negative if the statistics are older than the pair's current links.
+        # Replace negative differences by 0. They are possible if the statistics are older than the pair's links.
         tokens = max(tokens, 0.0)
         facts.unigram[side, k] = (tokens + _UNSEEN_WORD) / (total + _UNSEEN_WORD * (vocabulary + 1))
         free = max(tokens - max(linked, 0.0), 0.0)
@@ -267,7 +264,7 @@ def _fill_links(source, target, own, lexicon, facts):
 
 @njit
 def _around(words, k, base):
-    """Return the codes of the words before, at and after position k. Unknown words have code 0."""
+    """Return the codes of the words before, at and after position k. An unknown word has code 0."""
     left = np.uint64(words[k - 1] + 1) if k > 0 else np.uint64(base - 2)
     right = np.uint64(words[k + 1] + 1) if k + 1 < len(words) else np.uint64(base - 1)
     return left, np.uint64(words[k] + 1), right
@@ -275,7 +272,7 @@ def _around(words, k, base):
 
 @njit
 def _fill_neighbors(side, words, own_words, counts, facts):
-    """Fill `neighbors`: ln P(word | context) / P(word), given the previous word, the next word, and both."""
+    """Fill `neighbors` of one side from the contexts in other pairs."""
     base = np.uint64(counts.base)
     for k in range(len(words)):
         left, middle, right = _around(words, k, counts.base)
@@ -303,7 +300,7 @@ def _fill_neighbors(side, words, own_words, counts, facts):
 
 @njit
 def fill_facts(source, target, own, lexicon, facts):
-    """Fill the statistics of a pair's words."""
+    """Fill `facts` with the statistics of a pair's words."""
     mark_own_links(lexicon, own, facts)
     _fill_side(0, source, own, lexicon, facts)
     _fill_side(1, target, own, lexicon, facts)
@@ -319,7 +316,7 @@ def _linked(side, word, other, facts):
 
 @njit
 def fill_features(side, sizes, facts, features):
-    """Fill the features of each word of a side (0: source, 1: target), float64[words, 9]."""
+    """Fill `features` float64[words, 9] of each word of a side (0 for source, 1 for target)."""
     words, opposite_words = sizes[side], sizes[1 - side]
     unigram, opposite_unigram = facts.unigram[side], facts.unigram[1 - side]
     for k in range(opposite_words):

@@ -1,7 +1,7 @@
 """Scores of pairs: probabilities under all derivations of the learned grammar, mixed with a base distribution.
 
-A call scores many pairs. A long pair is cut into pieces where the fewest likely links are severed. Its score is then a
-lower bound, because derivations across a cut are omitted. docs/model.md, section 8, has the equations.
+A long pair is cut into pieces at positions that sever few likely links. Its score is then a lower bound, because
+derivations across a cut are omitted. docs/model.md, section 8, has the equations.
 """
 
 from typing import NamedTuple
@@ -38,78 +38,82 @@ from hierogram.samplers.scores.lexicon import (
 _PAIR, _NULL, _STRAIGHT, _INVERTED = 0.5, 0.05, 0.25, 0.05
 """Probabilities of the rules of the base distribution, which add up to 1.
 
-`_PAIR` is for a word pair. `_NULL` is for each of the four rules with a nonterminal and one word. `_STRAIGHT` and
-`_INVERTED` are for two nonterminals in straight or inverted order.
+`_PAIR`: a word pair. `_NULL`: each of the four rules with a nonterminal and one word. `_STRAIGHT`, `_INVERTED`: two
+nonterminals in straight or inverted order.
 """
 _MIN_NEW = 1e-6
 _MAX_SEATS = 1 << 22
-"""Maximum number of seats in a chart. A seat is a match of a rule's source side. Pieces with more seats are cut."""
+"""Maximum number of seats (matches of source sides of rules) in a chart. A piece with more seats is cut."""
 EXPANDED = 2 * FEATURES + FEATURES * (FEATURES + 1) // 2 + 1
-"""Number of weights of a classifier."""
+"""Number of weights of a classifier: for features, their negative parts, products of two, and a constant."""
 MAX_FEATURE = 4.0
 """Maximum absolute value of a feature in standard deviations. Larger values are clipped."""
 RESULT_SIZE = 6
-"""Length of a row of `ScoreResults.numbers`."""
+"""Number of columns of `ScoreResults.numbers`."""
 LOG_PROBABILITY, INDEPENDENT, UNSEEN, PIECES, DERIVATION, LINKS = range(RESULT_SIZE)
 
 
 class KnownRules(NamedTuple):
-    """R rules with a positive count."""
+    """R rules with a positive count, of up to L - 1 symbols."""
 
     sides: RuleSides
     # int64[R]: uses of each rule.
     uses: NDArray[np.int64]
     # int32[R]: length of each rule.
     lengths: NDArray[np.int32]
-    # bool[R]: False for rules of a large scope.
+    # bool[R]: False for rules whose scope is too large for charts.
     usable: NDArray[np.bool_]
-    # int32: usable rules, grouped by their rarest word. Rules without words are last.
+    # int32[usable rules]: usable rules, grouped by their rarest word. Rules without words are last.
     by_rarest_word: NDArray[np.int32]
-    # int64: start of each group. Source word f is group f. Target word e is group V + e, given V source words.
+    # int64[groups + 1]: first rule of each group. Source word f has group f, and target word e has group V + e, where V
+    # is the number of source words.
     word_start: NDArray[np.int64]
     # int64[L]: uses of all rules of each length.
     tokens: NDArray[np.int64]
-    # float64[L]: discounted uses of usable rules of each length.
+    # float64[L]: sum of the discounted uses of all usable rules of each length.
     discounted: NDArray[np.float64]
     # float64[L]: probability of each length.
     length_prior: NDArray[np.float64]
-    # d and α of the process.
+    # Discount d and strength α of the Pitman-Yor process.
     discount: float
     strength: float
-    # True if all lengths share one distribution (a Dirichlet process).
+    # True if one distribution (a Dirichlet process) has the rules of all lengths.
     pooled: bool
 
 
 class Classifiers(NamedTuple):
-    """Classifiers of words that do not fit their pair, one per side. NaN if training data are insufficient."""
+    """Classifiers of words that do not fit their pair, one per side. All NaN if training data are insufficient."""
 
     # float64[2, 9]: mean and standard deviation of each feature.
     mean: NDArray[np.float64]
     deviation: NDArray[np.float64]
-    # float64[2, 64], in the order of `misfit_odds`.
+    # float64[2, 64]: weights of each side's classifier, in the order in which `misfit_odds` adds them.
     weights: NDArray[np.float64]
-    # float64[2]: log-odds.
+    # float64[2]: log-odds that a word is replaced in each classifier's training data.
     prior: NDArray[np.float64]
 
 
 class PairsToScore(NamedTuple):
-    """P pairs, and the contributions of stored pairs. Starts of pairs (`…_first`) are int64[P + 1]."""
+    """P pairs, and the contributions of stored pairs to the statistics.
+
+    Pair p has the items `…_first[p]` to `…_first[p + 1]` - 1 of the arrays before `…_first`, which is int64[P + 1].
+    """
 
     # int32: words of each side, -1 for unknown words.
     source: NDArray[np.int32]
     source_first: NDArray[np.int64]
     target: NDArray[np.int32]
     target_first: NDArray[np.int64]
-    # int32: words that a stored pair contributes to the statistics.
+    # int32: words that stored pairs contribute.
     own_source: NDArray[np.int32]
     own_source_first: NDArray[np.int64]
     own_target: NDArray[np.int32]
     own_target_first: NDArray[np.int64]
-    # int32: positions of links that a stored pair contributes.
+    # int32: source and target positions of links that stored pairs contribute.
     link_source: NDArray[np.int32]
     link_target: NDArray[np.int32]
     link_first: NDArray[np.int64]
-    # int32: rules that a stored pair contributes (-1 for a deleted rule), and number of uses of each.
+    # int32: rules that stored pairs contribute (-1 for a deleted rule), and number of uses of each rule.
     rule: NDArray[np.int32]
     rule_uses: NDArray[np.int32]
     rule_first: NDArray[np.int64]
@@ -118,15 +122,16 @@ class PairsToScore(NamedTuple):
 class ScoreResults(NamedTuple):
     """Results for P pairs."""
 
-    # float64[P, 6]. `LOG_PROBABILITY`: natural log of the pair's probability. `INDEPENDENT`: natural log of its words'
-    # unigram probabilities. `UNSEEN`: expected number of words that the base emits. `PIECES`: number of pieces.
-    # `DERIVATION`: mean log probability of the derivation's rules, NaN without a derivation. `LINKS`: number of links.
+    # float64[P, 6]: results by column. `LOG_PROBABILITY`: natural log of the pair's probability. `INDEPENDENT`: natural
+    # log of the product of its words' unigram probabilities. `UNSEEN`: expected number of words that the base
+    # distribution emits. `PIECES`: number of pieces. `DERIVATION`: mean log probability of the derivation's rules, NaN
+    # without a derivation. `LINKS`: number of links.
     numbers: NDArray[np.float64]
-    # float64[P, 2, 2]: on each side, the word that fits least: its position and log-odds.
+    # float64[P, 2, 2]: position and log-odds of the word that fits least on each side.
     misfits: NDArray[np.float64]
-    # int32[…, 2]: source and target positions of the links of all pairs, in order.
+    # int32[links, 2]: source position and target position of the links of all pairs, in order.
     links: NDArray[np.int32]
-    # float64: probability of each link.
+    # float64[links]: probability of each link.
     probabilities: NDArray[np.float64]
 
 
@@ -134,8 +139,8 @@ class ScorerScratch(NamedTuple):
     """Scratch memory of one thread.
 
     `in_source`, `in_target` bool[V + 1]: True for words of the current pair. `own_uses` int32[R]: uses of each rule
-    by the current pair. `factors` float64[L]: see `_fill_factors`. `expected` float64[n, m]: expected links.
-    `likely` int32[n, 2]: see `_find_likely`. `pieces` int64[…, 4]: stack of pieces (i, j, x, y).
+    by the current pair. `factors` float64[L]: output of `_fill_factors`. `expected` float64[n, m]: expected links.
+    `likely` int32[n, 2]: output of `_find_likely`. `pieces` int64[pieces, 4]: stack of pieces (i, j, x, y).
     """
 
     dense: DenseScratch
@@ -154,7 +159,7 @@ class ScorerScratch(NamedTuple):
 
 
 class ScorerCapacities(NamedTuple):
-    """Capacities of a thread: words per side, links per pair, usable rules per pair, and seats of these rules."""
+    """Capacities of a thread: words per side, links per pair, selected rules per pair, and seats of these rules."""
 
     longest: int
     links: int
@@ -198,7 +203,7 @@ def make_scorer_scratch(rules: KnownRules, lexicon: Lexicon, sizes: ScorerCapaci
 
 @njit
 def _discounted(rules, count):
-    """Return the discounted uses of a rule: n - d n^d."""
+    """Return the discounted uses n - d n^d of a rule with n uses."""
     if count <= 0:
         return 0.0
     return count - rules.discount * float(count) ** rules.discount
@@ -206,10 +211,10 @@ def _discounted(rules, count):
 
 @njit
 def _fill_factors(rules, pairs, pair, scratch):
-    """Compute `factors` of each length: the probability of a rule divided by its discounted uses in other pairs.
+    """Compute the factor of each length: a rule's probability divided by its discounted uses in other pairs.
 
     Returns the total probability of new and unusable rules, and the number of rule uses in other pairs. Writes
-    the pair's own uses to `own_uses` for `_select_rules`.
+    the pair's own uses to `own_uses`, which `_select_rules` reads and clears.
     """
     own_uses, factors = scratch.own_uses, scratch.factors
     first, last = pairs.rule_first[pair], pairs.rule_first[pair + 1]
@@ -241,7 +246,7 @@ def _fill_factors(rules, pairs, pair, scratch):
 
 @njit
 def _mean_weight(rules, pairs, pair, new_mass, total_uses, scratch):
-    """Return the mean log probability of a derivation's rules. A rule that no other pair uses counts as rarest."""
+    """Return the mean log probability of a derivation's rules. Rules that no other pair uses count as the rarest."""
     first, last = pairs.rule_first[pair], pairs.rule_first[pair + 1]
     rarest = new_mass / max(total_uses, 1.0)
     summed, uses = 0.0, 0.0
@@ -269,7 +274,7 @@ def _contains_words(rule, sides, scratch):
 
 @njit
 def _select_in_range(begin, end, rules, number, scratch):
-    """Select rules begin..end of `by_rarest_word` that fit the pair. Returns the new number of selected rules."""
+    """Select rules of `by_rarest_word[begin:end]` whose words are in the pair. Returns the number of selected rules."""
     for k in range(begin, end):
         rule = rules.by_rarest_word[k]
         if _contains_words(rule, rules.sides, scratch):
@@ -285,7 +290,7 @@ def _select_in_range(begin, end, rules, number, scratch):
 
 @njit
 def _select_rules(rules, pairs, pair, scratch):
-    """Select all rules that fit a pair. Returns their number."""
+    """Select all usable rules whose words are in a pair. Returns their number."""
     source = pairs.source[pairs.source_first[pair] : pairs.source_first[pair + 1]]
     target = pairs.target[pairs.target_first[pair] : pairs.target_first[pair + 1]]
     for word in source:
@@ -329,7 +334,7 @@ def _is_repeated(words, k):
 
 @njit
 def _scale_words(source, target, facts, words):
-    """Copy the words of a pair to its charts, with scales so that emissions of likely words are near 1."""
+    """Copy the words of a pair to `words`, with scale factors that make emissions of likely word pairs about 1."""
     n, m = len(source), len(target)
     for i in range(n):
         best = facts.unigram[0, i] ** 2
@@ -349,7 +354,7 @@ def _scale_words(source, target, facts, words):
 
 @njit
 def _find_likely(n, m, facts, likely):
-    """Write the mutually best links that are more probable than null. Returns their number."""
+    """Write the links that are best for both of their words and better than null. Returns their number."""
     number = 0
     for i in range(n):
         best = 0
@@ -374,7 +379,7 @@ def _ratio(i, x, facts):
 
 @njit
 def choose_cut(piece, likely, number):
-    """Cut a piece near its middle, severing the fewest likely links. Returns the source and target position."""
+    """Cut a piece near its middle so that few likely links are severed. Returns the source and target position."""
     best, source_cut, target_cut = np.inf, piece.i + 1, piece.x + 1
     for i in range(piece.i + 1, piece.j):
         for x in range(piece.x + 1, piece.y):
@@ -402,7 +407,7 @@ def _put_piece(pieces, number, i, j, x, y):
 
 @njit
 def _scale_piece(piece, factor, words):
-    """Multiply the emissions of each word of a piece's longer side by a factor."""
+    """Multiply the emissions of each word of a piece's longer side by `factor`."""
     if piece.j - piece.i > piece.y - piece.x:
         for i in range(piece.i, piece.j):
             words.source_scale[i] *= factor
@@ -413,7 +418,7 @@ def _scale_piece(piece, factor, words):
 
 @njit
 def _sum_pieces(rules, base, chosen, likely, max_cells, n, m, scratch):
-    """Return ln of the scaled sum, number of words emitted by the base, and number of pieces (0 if seats lack room)."""
+    """Return ln of the scaled sum, number of words emitted by the base, and number of pieces (0 if out of seats)."""
     log_total, emitted = 0.0, 0.0
     number = 0
     _put_piece(scratch.pieces, 0, 0, n, 0, m)
@@ -438,7 +443,7 @@ def _sum_pieces(rules, base, chosen, likely, max_cells, n, m, scratch):
                 )
                 if divisible or not (0 <= total <= MIN_TOTAL or total >= MAX_TOTAL):
                     break
-                # Most words of one side are null in this piece, so the scales are wrong. Rescale and retry.
+                # Rescale and retry, since most words of one side are null in this piece and the scales do not fit.
                 _scale_piece(piece, 16.0 if total <= MIN_TOTAL else 1 / 16.0, scratch.words)
             if MIN_TOTAL < total < MAX_TOTAL:
                 number += 1
@@ -456,7 +461,7 @@ def _sum_pieces(rules, base, chosen, likely, max_cells, n, m, scratch):
 
 @njit
 def _list_links(pair, n, m, min_probability, first, scratch, scored):
-    """Write links with at least `min_probability`, for each source word the best first. Returns the new link index."""
+    """Write links of at least `min_probability` by source word, best first. Returns the next link index."""
     number = first
     for i in range(n):
         begin = number
@@ -479,7 +484,7 @@ def _list_links(pair, n, m, min_probability, first, scratch, scored):
 
 @njit
 def misfit_odds(side, row, classifiers):
-    """Return the log-odds that a word was replaced. They are linear in features, negative parts and products of two."""
+    """Return the log-odds that a word was replaced: linear in features, their negative parts, and products of two."""
     for k in range(FEATURES):
         scaled = (row[k] - classifiers.mean[side, k]) / classifiers.deviation[side, k]
         row[k] = min(max(scaled, -MAX_FEATURE), MAX_FEATURE)
@@ -579,7 +584,7 @@ def score_pairs(
 def list_features(
     pairs: PairsToScore, lexicon: Lexicon, side: int, facts: PairFacts, features: NDArray[np.float64]
 ) -> None:
-    """Fill the features float64[words, 9] of all words of one side of the pairs, in order."""
+    """Fill `features` float64[words, 9] of all words of one side of all pairs, in order."""
     first = 0
     for pair in range(len(pairs.source_first) - 1):
         source = pairs.source[pairs.source_first[pair] : pairs.source_first[pair + 1]]
@@ -594,7 +599,7 @@ def list_features(
 def weigh_derivations(
     pairs: PairsToScore, rules: KnownRules, scratch: ScorerScratch, log_probabilities: NDArray[np.float64]
 ) -> None:
-    """Compute the mean log probability float64[P] of each derivation's rules; NaN for pairs without a derivation."""
+    """Compute the mean log probability of each derivation's rules, float64[P]. NaN for pairs without a derivation."""
     for pair in range(len(log_probabilities)):
         new_mass, total_uses = _fill_factors(rules, pairs, pair, scratch)
         log_probabilities[pair] = _mean_weight(rules, pairs, pair, new_mass, total_uses, scratch)

@@ -1,8 +1,8 @@
 """Products of many factors, stored with a separate exponent, and random draws with such products as weights.
 
 A product that could leave the range of a 64-bit float is stored as value * SCALE^exponent. A draw from a conditional
-distribution is either independent of the current value or avoids it [Suwa & Todo 2010; Liu 1996]; docs/model.md,
-section 4.
+distribution is either independent of the current value or avoids it [Suwa & Todo 2010; Liu 1996] (docs/model.md,
+section 4).
 """
 
 import math
@@ -30,7 +30,7 @@ class Scaled(NamedTuple):
 
 @njit_inline
 def times(product, factor):
-    """Multiply two scaled numbers. The result is not rescaled."""
+    """Multiply two scaled numbers without rescaling the result."""
     return Scaled(product.value * factor.value, product.exponent + factor.exponent)
 
 
@@ -44,7 +44,7 @@ def scaled_down(product):
 
 @njit_inline
 def value_at_scale(product, second):
-    """Return the value of a product after rescaling to the exponent of `second`."""
+    """Return the value of a product after rescaling it to the exponent of `second`."""
     difference = product.exponent - second.exponent
     return product.value if difference == 0 else product.value * SCALE**difference
 
@@ -86,7 +86,7 @@ def cumulate(weights, size):
 
 @njit_inline
 def first_above(weights, size, threshold):
-    """Return the first of `size` options whose cumulative weight exceeds a threshold, or else the last option."""
+    """Return the first of `size` options whose cumulative weight exceeds a threshold, otherwise the last option."""
     for k in range(size):
         if weights[k]["value"] > threshold:
             return k
@@ -95,18 +95,18 @@ def first_above(weights, size, threshold):
 
 @njit_inline
 def draw(weights, size, u):
-    """Draw one of `size` options by inversion of the uniform number u. Overwrites `weights` SCALED."""
+    """Draw one of `size` options with the uniform number u. Overwrites `weights` SCALED."""
     total = cumulate(weights, size)
     return first_above(weights, size, u * total)
 
 
 INDEPENDENT_SHARE = 0.1
-"""Share of draws that are independent of the current value. Without such draws, variables would change in lockstep."""
+"""Share of draws that are independent of the current value, since other draws change variables in lockstep."""
 
 
 @njit_inline
 def _draw_avoiding(weights, size, current, u):
-    """Draw a new value that tends to differ from `current`. Overwrites `weights` SCALED."""
+    """Draw one of `size` options that tends to differ from `current`. Overwrites `weights` SCALED."""
     total = cumulate(weights, size)
     below = 0.0
     largest = 0.0

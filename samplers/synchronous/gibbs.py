@@ -1,7 +1,7 @@
 """Top-down Gibbs sampler over one pair's derivation [CFGŠ14 §2, Algorithms 1 and 4], and expected rule uses.
 
 The state of a pair is an edge and a cut for each node of its forest. Each draw of a cut adds the conditional
-probability of its rules to their expected uses [Rao-Blackwell; BPK09 §3.3]. docs/model.md, section 4.
+probability of its rules to their expected uses (Rao-Blackwell) [BPK09 §3.3; docs/model.md, section 4].
 """
 
 import numpy as np
@@ -30,7 +30,7 @@ from hierogram.samplers.synchronous.resampling import (
 
 @njit_inline
 def begin_credits(averaged, work):
-    """Clear the credits of the previous pair. `averaged` is true if this sweep averages the pair."""
+    """Clear the credits of the previous pair. `averaged` is True if this sweep averages the pair."""
     work.registers[0]["averaged"] = averaged
     work.registers[0]["credited"] = 0
     work.registers[0]["encoded"] = 0
@@ -39,7 +39,7 @@ def begin_credits(averaged, work):
 
 @njit
 def credit(number, v, probability, context):
-    """Add a linear probability, rounded to 1/`ONE_USE`, to the uses of the rule at v with this local number."""
+    """Add a linear probability to the credit of the rule at node v. `number` is the rule's local number."""
     work = context.work
     uses = np.int64(probability * ONE_USE + 0.5)
     if uses == 0:
@@ -64,7 +64,7 @@ def credit(number, v, probability, context):
 
 @njit_inline
 def _is_shared(number, context):
-    """Return 1 if the rule's count over all derivations is at least 2, else 0."""
+    """Return 1 if the rule's count over all derivations is at least 2, otherwise 0."""
     return np.int32(context.work.rule[number]["count"] > 1)
 
 
@@ -102,7 +102,7 @@ def end_credits(averages, pair, context):
 
 @njit_inline
 def _find_head(v, context):
-    """Return the head node of the rule that contains v: v if it is cut, else its nearest cut ancestor."""
+    """Return the root node of the rule at v: v if it is cut, otherwise its nearest cut ancestor."""
     while context.pair.cut[v] == 0:
         v = np.int64(context.work.summary[v]["parent"])
     return v
@@ -115,7 +115,7 @@ def _compose(v, context):
 
 @njit_inline
 def _compose_below(head, v, context):
-    """Recompute the summaries of v and its ancestors below `head`."""
+    """Recompute the summaries of v and of its ancestors below `head`."""
     x = v
     while x != head:
         _compose(x, context)
@@ -124,7 +124,7 @@ def _compose_below(head, v, context):
 
 @njit_inline
 def _summarize_options(v, head, context):
-    """Summarize v's derivation under each edge of v, and prefetch table rows. Returns the last edge summarized."""
+    """Summarize v's derivation under each edge of v, and prefetch table rows. Returns the edge summarized last."""
     pair, work = context.pair, context.work
     present = np.int64(pair.edge[v])
     last_summarized = present
@@ -142,7 +142,7 @@ def _summarize_options(v, head, context):
 
 @njit_inline
 def tempered(probability, context):
-    """Return an option's probability raised to the power 1/T."""
+    """Return an option's probability, raised to the power 1/T."""
     if context.power != 1.0:
         return raise_product(probability, context.power)
     return probability
@@ -157,7 +157,7 @@ def _list_edge_rules(v, j, context):
 
 @njit_inline
 def sample_edge(v, u, context):
-    """Draw the edge of v. The weight of an edge is its rules' probability times its density factor [CFGŠ14 eq. 6]."""
+    """Draw the edge of v. An edge has the weight P(its rules) times its density factor [CFGŠ14 eq. 6]."""
     present = np.int64(context.pair.edge[v])
     degree = np.int64(context.pair.node[v]["degree"])
     head = _find_head(v, context)
@@ -186,7 +186,7 @@ def sample_edge(v, u, context):
 @njit_inline
 def _summarize(v, context):
     if context.pair.node[v]["degree"] > 1:
-        # `sample_edge` has just summarized the tails.
+        # Compose only v, because `sample_edge` has just summarized the tails.
         _compose(v, context)
     else:
         make_summary(v, context.pair, context.work)
@@ -194,7 +194,7 @@ def _summarize(v, context):
 
 @njit_inline
 def _flip_cut(v, head, present, context):
-    """Flip the cut of v. Returns the local numbers of the (joined, upper, lower) rule."""
+    """Flip the cut of v. Returns the local numbers of the joined, upper and lower rules."""
     current_rule = rule_at(head, context)
     _summarize(v, context)
     lower = assign_number(v, context)
@@ -210,7 +210,7 @@ def _flip_cut(v, head, present, context):
 
 @njit_inline
 def _list_cut(joined, upper, lower, cut, work):
-    """Write the rules to `work.used`: upper and lower if `cut`, else joined. Returns their number."""
+    """Write the upper and lower rules to `work.used` if `cut`, otherwise the joined rule. Returns their number."""
     work.used[0] = upper if cut else joined
     work.used[1] = lower
     return 1 + np.int64(cut)
@@ -218,7 +218,7 @@ def _list_cut(joined, upper, lower, cut, work):
 
 @njit_inline
 def sample_cut(v, u, context):
-    """Draw the cut of v: one joined rule or two rules."""
+    """Draw the cut of v, which decides between one joined rule and two rules."""
     work = context.work
     present = context.pair.cut[v]
     parent = np.int64(work.summary[v]["parent"])
@@ -264,7 +264,7 @@ def sweep_pair(random, stage, context):
                 sample_cut(v, uniform(random), context)
             elif work.registers[0]["averaged"]:
                 number = rule_at(v, context)
-                # The summary may be of the last edge that `sample_edge` tried.
+                # Recompute the summary, because `sample_edge` may have summarized v under another edge.
                 _summarize(v, context)
                 credit(number, v, 1.0, context)
         first, last = tail_range(v, pair)

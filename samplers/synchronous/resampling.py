@@ -1,7 +1,9 @@
 """Resampling of one pair: local rule numbers, cached rule counts, and scores of options.
 
-The kernel reads each rule of a pair once from the rule table and gives it a local number, which indexes small arrays of
-counts, lengths and count changes. These arrays are the scratch memory of one worker. A sweep allocates no memory.
+An *option* is a value that a variable may get, with the rules under that value.
+
+Each rule of a pair gets a local number, and its count is read from the rule table once. Local numbers index small
+arrays of counts and lengths, which are the scratch memory of one worker. A sweep allocates no memory.
 """
 
 import math
@@ -47,17 +49,17 @@ REGISTERS = np.dtype(
 )
 """Registers of a worker.
 
-- `stamp`: number of the current pair.
-- `epoch`: number that valid summaries have.
+- `stamp`: number of the current pair among the pairs of the worker.
+- `epoch`: number in valid summaries.
 - `found`: number of rules found in the pair.
-- `counted`: number of these rules with counts read from the table.
-- `listed`: size of `lists`.
-- `customers`: number of customers of all rules.
-- `overlaid`, `logged`: number of used rows of `overlay` and of `log`.
+- `counted`: number of found rules whose count has been read from the table.
+- `listed`: number of used items of `lists`.
+- `customers`: number of customers of all rules in the table.
+- `overlaid`, `logged`: number of used rows of `overlay`, and of `log`.
 - `averaged`: 1 if this sweep averages the pair.
 - `credited`: number of credited rules.
-- `encoded`: number of bytes of their fragments.
-- `lost`: uses that were lost because `fragments` was full.
+- `encoded`: number of bytes of the credited rules' fragments.
+- `lost`: uses of rules that were not credited because `fragments` was full.
 - `below_zero`: 1 if a customer was removed from a rule without customers.
 """
 
@@ -71,7 +73,7 @@ STATISTICS = np.dtype(
         ("reads", np.int64),
     ]
 )
-"""Statistics of a worker. `evaluations` are scored rules, `reads` are rules read from the table."""
+"""Statistics of a worker. `evaluations`: number of rules scored. `reads`: number of rules read from the table."""
 
 RULE = np.dtype(
     [
@@ -87,74 +89,74 @@ RULE = np.dtype(
         ("long", np.int32),
     ]
 )
-"""A rule of the current pair.
+"""Rule of the current pair.
 
-`size` is the packed size, `initial_count` the count when it was read, and `row` the row in the rule table. `long` is 1
-if the rule is scored in log space.
+`size`: packed size. `initial_count`: count that was read. `row`: row in the rule table. `long`: 1 if the rule is scored
+in log space.
 """
 
 
 CREDIT = np.dtype(
     [("stamp", np.int64), ("uses", np.int64), ("start", np.int32), ("size", np.int32), ("root", np.int32)], align=True
 )
-"""Credit of a rule in the current sweep.
+"""Credit of a rule: its expected uses in the current sweep of a pair.
 
-`stamp` is the stamp of the pair. `uses` are in units of 1/`ONE_USE`. `start` and `size` locate the fragment in
-`fragments`; `root` is its root node.
+`stamp`: stamp of the pair. `uses`: expected uses in units of 1/`ONE_USE`. `start`, `size`: position and number of the
+fragment's bytes in `fragments`. `root`: root node of the fragment.
 """
 
 
 class Workspace(NamedTuple):
-    """Scratch memory of one worker."""
+    """Scratch memory of one worker, for pairs of up to n nodes and r rules."""
 
-    # SUMMARY[n+1]: summaries by node.
+    # SUMMARY[n+1]: summary of each node.
     summary: NDArray[np.void]
-    # RULE[r]: rules by local number.
+    # RULE[r]: rules of the current pair by local number.
     rule: NDArray[np.void]
-    # uint64[m]: hash map of these rules.
+    # uint64[m]: hash table of the pair's rules. An entry has the pair's stamp and a local number.
     slots: NDArray[np.uint64]
-    # LENGTH[L]: current counts by length.
+    # LENGTH[L]: current customers and tables of all rules by rule length.
     by_length: NDArray[np.void]
-    # int32[n]: rules of an option.
+    # int32[n+1]: local numbers of the rules of an option, and of the current rules.
     used: NDArray[np.int32]
     current: NDArray[np.int32]
-    # int32[n]: stacks of walks.
+    # int32[n+1]: stacks of nodes.
     stack: NDArray[np.int32]
     walk: NDArray[np.int32]
     pending: NDArray[np.int32]
-    # int32: lists of the rules of nodes' derivations.
+    # int32[listed]: lists of the rules in the derivations of nodes.
     lists: NDArray[np.int32]
-    # int64[n]: tables that each rule of an option adds to its length.
+    # int64[n+1]: number of tables that each rule of an option adds to the tables of its length.
     change: NDArray[np.int64]
-    # int64[2, n]
+    # int64[2, n+1]: scratch memory of `compose`.
     scratch: NDArray[np.int64]
-    # SCALED: weight of each option.
+    # SCALED[options]: weight of each option.
     weight: NDArray[np.void]
-    # int32: uppermost rule of each option.
+    # int32[options]: uppermost rule of each option.
     top: NDArray[np.int32]
-    # uint64: powers of the hash base.
+    # uint64[L+2]: powers of the hash base.
     powers: NDArray[np.uint64]
     # uint64[o, 4]: hash table of the count changes of a block relative to the frozen table.
     overlay: NDArray[np.uint64]
-    # int64: used rows of `overlay`.
+    # int64[o]: indices of the used rows of `overlay`.
     overlay_list: NDArray[np.int64]
-    # uint64[c, 4]: changes of all the worker's blocks in a round. A row is the key (two words), change and packed size.
+    # uint64[c, 4]: count changes of all blocks of the worker in a round. Columns: key (two words), change, packed size.
     log: NDArray[np.uint64]
-    # REGISTERS[1], STATISTICS[1]
+    # REGISTERS[1], STATISTICS[1]: registers and statistics of the worker.
     registers: NDArray[np.void]
     statistics: NDArray[np.void]
-    # uint32[N], shared by all workers: table rows that each pair read last, one slot per node.
+    # uint32[N]: table rows that each pair read in its last sweep, up to one per node. All workers share this array.
     rows_read: NDArray[np.uint32]
-    # CREDIT[r]: credits of rules, by local number.
+    # CREDIT[r]: credit of each rule by local number.
     credits: NDArray[np.void]
-    # int32: local numbers of the credited rules.
+    # int32[r]: local numbers of the credited rules.
     credited: NDArray[np.int32]
-    # uint8: encoded fragments of the credited rules.
+    # uint8[bytes]: encoded fragments of the credited rules.
     fragments: NDArray[np.uint8]
 
 
 def make_workspace(batch: Batch, overlay_rules: int, logged_rules: int, rows_read: NDArray[np.uint32]) -> Workspace:
-    """Return a workspace. It has room for `overlay_rules` count changes per block and `logged_rules` per round."""
+    """Return a workspace with room for `overlay_rules` count changes per block and `logged_rules` per round."""
     overlay = capacity_for(overlay_rules + 1, 1)
     nodes, options = batch.max_nodes, max(2, batch.max_options)
     return Workspace(
@@ -197,11 +199,11 @@ class Resampling(NamedTuple):
     table: CountTable
     model: Model
     work: Workspace
-    # Capacity of the pair's hash map in `work.slots`, minus 1.
+    # Capacity - 1 of the pair's hash table in `work.slots`.
     slot_mask: np.uint64
-    # Significant bits of keys.
+    # Mask of the key bits that are used.
     key_mask: np.uint64
-    # Power 1/T of conditionals.
+    # Power 1/T of conditional probabilities.
     power: float
     # True if option weights include the density factor.
     density: bool
@@ -238,7 +240,7 @@ def _ends_search(context, slot, key):
 
 @njit_inline
 def _find_slot(source_hash, target_hash, context):
-    """Return the hash map slot of the rule with these hashes, or the free slot for it."""
+    """Return the slot of the rule with these hashes, or the free slot where it belongs."""
     stamp = np.uint64(context.work.registers[0]["stamp"])
     home = ((source_hash * _SPREAD + target_hash) >> _32) & context.slot_mask
     return probe(home, context.slot_mask, _ends_search, context, (stamp, source_hash, target_hash))
@@ -255,7 +257,7 @@ def find_number(source_hash, target_hash, context):
 
 @njit_inline
 def assign_number(v, context):
-    """Return the local number of the rule at v. Prefetches the table row of a new rule for `read_counts`."""
+    """Return the local number of the rule at node v. Prefetches the table row of a new rule for `read_counts`."""
     work = context.work
     source_hash = work.summary[v]["source_hash"]
     target_hash = work.summary[v]["target_hash"]
@@ -279,7 +281,7 @@ def assign_number(v, context):
 
 @njit_inline
 def read_counts(context):
-    """Read the table counts of the rules added since the last call."""
+    """Read the table counts of the rules that were found since the last call."""
     work = context.work
     for number in range(work.registers[0]["counted"], work.registers[0]["found"]):
         rule = work.rule[number]
@@ -312,7 +314,7 @@ def add_rules(rules, size, context):
 
 @njit_inline
 def remove_rules(rules, size, context):
-    """Remove a customer from each of the first `size` rules. Sets `below_zero` if a rule has no customer."""
+    """Remove a customer from each of the first `size` rules. Sets `below_zero` if a rule has no customers."""
     for k in range(size):
         rule = context.work.rule[np.int64(rules[k])]
         count = rule["count"]
@@ -328,10 +330,7 @@ def remove_rules(rules, size, context):
 
 @njit_inline
 def score(rules, size, context):
-    """Return ∏ P(rule | rest and the previous rules), linear, as `Scaled`, and restore all counts.
-
-    `rules` int32 are local numbers. The exponent is 0 unless rules are long or numerous.
-    """
+    """Return ∏ P(rule | rest and previous rules) of rules by local number, linear. Restores all counts."""
     work, model = context.work, context.model
     numerator = 1.0
     denominator = 1.0
@@ -400,7 +399,7 @@ def rule_at(v, context):
 
 @njit_inline
 def _options_below(t, work):
-    """Return the number of joint values of the variables in t's derivation, which must be listed."""
+    """Return the number of joint values of the variables in t's derivation, whose rules must be listed."""
     below = work.summary[t]
     return Scaled(below["options"], np.int64(below["options_exponent"]))
 
@@ -418,7 +417,7 @@ def _copy_list(t, rules, size, work):
 
 @njit_inline
 def _list_node(x, first, last, context):
-    """Summarize x, list the rules of its derivation and count its joint values. The tails must be listed."""
+    """Summarize x, list the rules of its derivation, and count its joint values. Its tails must be listed."""
     pair, work = context.pair, context.work
     summary = work.summary[x]
     epoch = np.uint32(work.registers[0]["epoch"])
@@ -447,9 +446,9 @@ def _list_node(x, first, last, context):
 
 @njit
 def list_rules(v, context):
-    """List the rules of v's derivation in `work.lists`, unless they are already listed. If v is cut, its rule is first.
+    """List the rules of v's derivation in `work.lists` if they are not listed. If v is cut, its rule is first.
 
-    A sweep changes nothing below the sampled node, so each node is listed once, from the lists of its tails.
+    A sweep changes nothing below the sampled node, so each node's rules are listed once, from the lists of its tails.
     """
     work = context.work
     epoch = np.uint32(work.registers[0]["epoch"])
@@ -473,7 +472,7 @@ def list_rules(v, context):
 
 @njit_inline
 def list_below(v, context):
-    """Summarize the tails of v's current edge and list the rules below them, unless this is done."""
+    """Summarize the tails of v's current edge, and list the rules of their derivations, if needed."""
     first, last = tail_range(v, context.pair)
     for i in range(first, last):
         t = context.pair.tails[i]
@@ -485,8 +484,8 @@ def list_below(v, context):
 def write_rules(v, top, rules, context):
     """Write `top` and the listed rules of all cut nodes strictly below v to `rules`, top-down in source order.
 
-    Returns the number of rules and the density factor: the product, over the nodes strictly below v, of the number of
-    values of their variables [CFGŠ14 eq. 6].
+    Returns the number of rules and the density factor, which is the product of the numbers of values of all variables
+    strictly below v [CFGŠ14 eq. 6].
     """
     rules[0] = top
     size = 1
@@ -522,7 +521,7 @@ def fetch_rows(first, room, table, work):
 
 @njit_inline
 def write_changes(direct, context):
-    """Write the pair's count changes to the table or to the block's overlay. Returns False if a count fell below 0."""
+    """Add the pair's count changes to the table or to the block's overlay. Returns False if a count fell below 0."""
     work = context.work
     sound = work.registers[0]["below_zero"] == 0
     for number in range(work.registers[0]["found"]):

@@ -1,7 +1,7 @@
 """Sampling kernel of phrase grammars: sweeps over many pairs, sequential or in blocks [Newman et al. 2009].
 
-The result does not depend on the number of threads that run the blocks of a round: each pair has its own random stream,
-and counts are integers. docs/model.md, section 4.
+The result does not depend on the number of threads that run the blocks of a round, because each pair has its own random
+stream and counts are integers (docs/model.md, section 4).
 """
 
 from collections.abc import Callable, Iterable
@@ -70,7 +70,7 @@ def _fetch_pair(batch, state, pair):
 
 @njit_inline
 def begin_block(table, work):
-    """Clear the overlay of the previous block and copy the table's counts by length."""
+    """Clear the overlay of the previous block, and copy the table's counts by length."""
     for k in range(work.registers[0]["overlaid"]):
         for column in range(4):
             work.overlay[work.overlay_list[k], column] = np.uint64(0)
@@ -98,18 +98,18 @@ class Round(NamedTuple):
 
     # Seed of the chain.
     key: int
-    # First pair, end of the pairs (exclusive), and number of pairs per block.
+    # First pair, pair after the last one, and number of pairs per block.
     start: int
     end: int
     pairs_per_block: int
     # int64[1]: number of blocks taken.
     turns: NDArray[np.int64]
-    # True if each pair updates the table. Otherwise the table is frozen, and changes are appended to the log.
+    # True if each pair changes the table. Otherwise the table is frozen, and changes are appended to the log.
     direct: bool
 
 
 NOT_AVERAGED = np.zeros(0, np.bool_)
-"""`SweepPlan.averaged` of a sweep without averages."""
+"""Value of `SweepPlan.averaged` for a sweep without averages."""
 
 
 class SweepPlan(NamedTuple):
@@ -117,13 +117,13 @@ class SweepPlan(NamedTuple):
 
     # int64[P]: sweep number of each pair, from 1.
     sweeps: NDArray[np.int64]
-    # int16[P]: highest node level to sample (0: skip the pair).
+    # int16[P]: highest node level to sample in each pair, 0 to skip the pair.
     stages: NDArray[np.int16]
-    # float64[P]: power 1/T of each pair's conditionals; float64[0] if all are 1.
+    # float64[P]: power 1/T of each pair's conditional probabilities, or float64[0] if all are 1.
     powers: NDArray[np.float64] = NO_POWERS
-    # True if option weights include the density factor. Without it, the sampler has the wrong target [CFGŠ14 §4.3].
+    # True if option weights include the density factor. Without it, samples have the wrong distribution [CFGŠ14 §4.3].
     density: bool = True
-    # bool[P]: pairs with averages of expected uses, which require all levels and T = 1; bool[0] for no pairs.
+    # bool[P]: True for pairs that are added to averages, which requires all levels and T = 1. bool[0] for no pairs.
     averaged: NDArray[np.bool_] = NOT_AVERAGED
     # True if draws tend to differ from the current values.
     avoid_current: bool = False
@@ -131,7 +131,7 @@ class SweepPlan(NamedTuple):
 
 @njit_inline
 def next_block(round_):
-    """Return the first pair of the next free block. The result is ≥ `round_.end` if no block remains."""
+    """Take the next block. Returns its first pair, which is ≥ `round_.end` if no block remains."""
     return round_.start + fetch_and_increment(round_.turns) * round_.pairs_per_block
 
 
@@ -184,10 +184,7 @@ def sweep_pairs(round_, batch, state, averages, plan, table, model, work):
 
 @njit
 def merge(changes, table, model):
-    """Add the count changes of a round to the table. Returns False if a count fell below 0.
-
-    `changes` uint64[n, 4] has the same columns as the table, but with the change instead of the count.
-    """
+    """Add count changes uint64[n, 4], in the table's columns, to the table. Returns False if one fell below 0."""
     sound = True
     for k in range(len(changes)):
         if k + _AHEAD < len(changes):
@@ -204,21 +201,21 @@ _MIN_PAIRS = 1024
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Block scheme: `pairs_per_block` pairs per block, `blocks_per_round` blocks per frozen table."""
+    """Sizes of blocks and rounds. The blocks of a round are sampled with the same frozen table."""
 
     pairs_per_block: int = 32
     blocks_per_round: int = 64
 
     @classmethod
     def suited_to(cls, pairs: int) -> "Blocks | None":
-        """Return blocks with about 1/16 of the pairs per round, or None (sequential) for small batches."""
+        """Return blocks with about 1/16 of the pairs per round, or None for small batches, which are sequential."""
         if pairs < _MIN_PAIRS:
             return None
         return cls(min(32, pairs // 1024), 64)
 
 
 _SEQUENTIAL = Blocks(_PAIRS_PER_CALL, 1)
-"""Blocks of the sequential mode: each pair is sampled given the changes of all previous pairs."""
+"""Blocks of the sequential mode, in which each pair is sampled given the changes of all previous pairs."""
 _BELOW_ZERO = "the count of a rule fell below zero, so state and counts do not match: run `hierogram repair`"
 
 Task = Callable[[int], bool]
@@ -227,16 +224,16 @@ Run = Callable[[Task, Iterable[int]], Iterable[bool]]
 
 
 def merge_changes(changes: NDArray[np.uint64], table: CountTable, model: Model) -> None:
-    """Add the changes of a round to a table with enough room. Raises `CountsError` if a count falls below 0."""
+    """Add the changes of a round to a table with room for them. Raises `CountsError` if a count falls below 0."""
     if not merge(changes, table, model):
         raise CountsError(_BELOW_ZERO)
 
 
 @dataclass(frozen=True, slots=True)
 class PhraseKernel:
-    """Kernel that sweeps over the pairs of a batch; see `build`.
+    """Kernel that sweeps over the pairs of a batch, returned by `build`.
 
-    `resample` is the compiled function of a round, like `sweep_pairs`. `workers` holds one workspace per worker. An
+    `resample` is the compiled function of a round, such as `sweep_pairs`. `workers` has one workspace per worker. An
     idle worker takes the next block of the round.
     """
 
@@ -248,7 +245,7 @@ class PhraseKernel:
     workers: list[Workspace]
 
     def init(self, key: int) -> ChainState:
-        """Return the initial state: all nodes cut, uniformly random edges [CFGŠ14 §5.4.2], and the rule counts."""
+        """Return the initial state, with all nodes cut and uniformly random edges [CFGŠ14 §5.4.2]."""
         derivations = initial_state(key, self.batch)
         table = empty_table(self.batch.longest_rule)
         return ChainState(derivations, count_rules(self.batch, derivations, table, self.model))
@@ -256,7 +253,7 @@ class PhraseKernel:
     def step(
         self, key: int, state: ChainState, plan: SweepPlan, report: Report | None = None
     ) -> tuple[ChainState, SweepInfo]:
-        """Run one sweep and return the new state. Consumes `state`. Raises `CountsError` if its counts are wrong."""
+        """Run one sweep. Returns the new state and statistics. Consumes `state`. Raises `CountsError`."""
         self.begin()
         blocks = self.blocks or _SEQUENTIAL
         pairs_per_round = blocks.pairs_per_block * blocks.blocks_per_round
@@ -285,7 +282,7 @@ class PhraseKernel:
             work.statistics[0] = 0
 
     def sample(self, key: int, state: ChainState, plan: SweepPlan, pairs: tuple[int, int]) -> None:
-        """Run one round over `pairs` (start, end; end exclusive) and update their derivations and averages.
+        """Run one round over `pairs` (start, exclusive end), and update their derivations and averages.
 
         With blocks, the table does not change, and `changes` returns the count changes. Raises `CountsError` if a count
         falls below 0.
@@ -312,7 +309,7 @@ class PhraseKernel:
         return SweepInfo(*(int(sum(work.statistics[0][name] for work in self.workers)) for name in SweepInfo._fields))
 
     def compile_merging(self, table: CountTable) -> None:
-        """Compile the merge step by merging an empty list of changes."""
+        """Compile `merge` by merging an empty list of changes."""
         if self.blocks is not None:
             merge_changes(np.zeros((0, 4), np.uint64), table, self.model)
 
@@ -326,11 +323,7 @@ def build(
     workers: int = 1,
     run: Run = map,
 ) -> PhraseKernel:
-    """Return the kernel for a batch, with scratch memory for all sweeps.
-
-    Without `blocks`, the kernel samples pairs sequentially, which is exact. With `blocks`, `run` maps a task over the
-    workers.
-    """
+    """Return the kernel for a batch. Without `blocks`, it samples pairs sequentially, which is exact."""
     overlay = logged = 1
     if blocks is None:
         workers = 1
@@ -344,7 +337,7 @@ def build(
 
 
 def _max_changes(batch: Batch, pairs: int) -> int:
-    """Return the maximum number of counts that resampling `pairs` consecutive pairs changes: two per rule use."""
+    """Return an upper bound on the counts that `pairs` consecutive pairs change: two per rule of a derivation."""
     starts = np.arange(batch.size)
     ends = np.minimum(starts + pairs, batch.size)
     return 2 * int((batch.derivation_rules[ends] - batch.derivation_rules[starts]).max(initial=1))

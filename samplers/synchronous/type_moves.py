@@ -1,4 +1,4 @@
-"""Type-based moves: joint draws of all sites of one type [Liang, Jordan & Klein 2010]; docs/model.md, section 4."""
+"""Type-based moves: joint draws of all sites of one type [Liang, Jordan & Klein 2010] (docs/model.md, section 4)."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -23,7 +23,7 @@ from hierogram.samplers.forests.fragments import (
 from hierogram.samplers.grammar.numbers import MAX_TYPE_MOVES
 
 PIVOTS = 1 << 62
-"""Random streams of moves have the pair number `PIVOTS` + number of the batch's first pair."""
+"""Random streams of moves have this pair number plus the number of the batch's first pair."""
 JOINED, UPPER, LOWER = 0, 1, 2
 
 
@@ -34,15 +34,15 @@ class Sites(NamedTuple):
     and the upper and lower rules with the cut.
     """
 
-    # uint64[N]: site type of a node, 0 if the node is not a site.
+    # uint64[N]: site type of each node, 0 if the node is not a site.
     types: NDArray[np.uint64]
-    # int64[N]: nearest cut ancestor of each node, the root of its upper rule. -1 for roots and nodes outside the
-    # derivation.
+    # int64[N]: nearest cut ancestor of each node, which is the root of its upper rule. -1 for roots and for nodes
+    # outside the derivation.
     heads: NDArray[np.int64]
 
 
 class SiteSpace(NamedTuple):
-    """Scratch memory. `keys` uint64[3, 2] and packed `sizes` uint64[3] are for the three rules of a site."""
+    """Scratch memory, with `keys` uint64[3, 2] and packed `sizes` uint64[3] of the three rules of a site."""
 
     walk: WalkSpace
     keys: NDArray[np.uint64]
@@ -59,7 +59,7 @@ def _store_rule(v, which, key_mask, space):
 
 @njit_inline
 def _compose_up_to(v, head, view, work):
-    """Recompute the summaries on the path from v's parent up to the head."""
+    """Recompute the summaries on the path from v's parent up to `head`."""
     x = v
     while x != head:
         x = np.int64(work.summary[x]["parent"])
@@ -68,7 +68,7 @@ def _compose_up_to(v, head, view, work):
 
 @njit_inline
 def _store_rules(v, head, view, key_mask, space):
-    """Store the three rules of site v. The parents up to the head must be set."""
+    """Store the three rules of site v. The parents up to `head` must be set."""
     work = space.walk
     present = view.cut[v]
     make_summary(head, view, work)
@@ -84,7 +84,7 @@ def _store_rules(v, head, view, key_mask, space):
 
 @njit_inline
 def _site_type(space):
-    """Return the site type, a nonzero hash of the three stored rules."""
+    """Return the type of the current site, a nonzero hash of its three rules."""
     value = np.uint64(0)
     for which in range(3):
         value = mix(value + space.keys[which, 0])
@@ -94,7 +94,7 @@ def _site_type(space):
 
 @njit
 def _find_sites(pair, last_node, batch, state, sites, space):
-    """Store the sites of a pair. Stops at `last_node` unless it is -1. The rules of the last site remain in `space`."""
+    """Store the sites of a pair, up to `last_node` unless it is -1. The rules of the last site remain in `space`."""
     view = view_pair(batch, state, pair)
     work = space.walk
     first = batch.forests.node_offset[pair]
@@ -146,10 +146,10 @@ class SiteRules:
 
 
 def log_weights(model: Model, rules: SiteRules, rest: NDArray[np.int64], total: int, sites: int) -> NDArray[np.float64]:
-    """Return log weights float64[n + 1] of m = 0..n split sites, with maximum 0.
+    """Return the log weight of each number m = 0..n of split sites, float64[n + 1], scaled to a maximum of 0.
 
     The weight of m is the number C(n, m) of choices of m sites, times the probability of one choice. `rest` int64[3]
-    has the counts of the three rules, and `total` is the count of all rules. Both exclude the sites.
+    has the counts of the three rules, and `total` is the count of all rules. Both exclude the n `sites`.
     """
     split = np.arange(sites + 1)
     logs = np.concatenate(([0.0], np.cumsum(np.log(np.arange(1, sites + 1)))))
@@ -165,7 +165,7 @@ def log_weights(model: Model, rules: SiteRules, rest: NDArray[np.int64], total: 
 
 
 def _rising(model: Model, rules: SiteRules, rest: NDArray[np.int64], which: int, limit: int) -> NDArray[np.float64]:
-    """Return ln x (x + 1) … (x + k - 1) for k = 0..`limit` factors. x is a rule's count plus base mass."""
+    """Return ln (x (x + 1) … (x + k - 1)) for k = 0..`limit`, where x is a rule's count plus α P0."""
     size = rules.sizes[which]
     log_mass = np.log(model.strength) + float(source_terminals_of(size)) * model.log_source
     log_mass += float(target_terminals_of(size)) * model.log_target
@@ -222,7 +222,7 @@ class TypeSampler:
         return np.unique(np.searchsorted(self._batch.forests.node_offset, nodes, "right") - 1)
 
     def _select_sites(self, pivot: int, derivations: State) -> NDArray[np.int64]:
-        """Return the sites of a move: the pivot, then other sites of its type in ascending order that share no rule."""
+        """Return the sites of a move: the pivot, then sites of its type in ascending order that share no rule."""
         types, heads = self._sites
         alike = np.flatnonzero(types == types[pivot])
         used: set[int] = set()
@@ -243,7 +243,7 @@ class TypeSampler:
         return rules
 
     def _move(self, pivot: int, draws: _Draws, derivations: State, table: CountTable) -> int:
-        """Run one move. Returns the number of changed cuts. Rejects a draw that would change the selected sites."""
+        """Run one move. Returns the number of changed cuts. Rejects a draw that would change the selection of sites."""
         if self._sites.types[pivot] == 0:
             return 0
         sites = self._select_sites(pivot, derivations)
@@ -268,7 +268,7 @@ class TypeSampler:
     def _draw_cuts(
         self, rules: SiteRules, before: NDArray[np.uint8], draws: _Draws, table: CountTable
     ) -> NDArray[np.uint8]:
-        """Draw the number of split sites, then the sites, and return the new cuts."""
+        """Draw the number of split sites, then the split sites. Returns the new cuts."""
         sites, split = len(before), int(before.sum())
         group_sizes = np.array([sites - split, split, split])
         if rules.equal_parts:

@@ -1,1 +1,1 @@
-"""Tree-substitution grammars: Gibbs sampler, base distributions, priors [CGB09]."""
+"""Tree-substitution grammars: Gibbs sampler, base distributions, and priors [CGB09]."""

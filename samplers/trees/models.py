@@ -1,8 +1,8 @@
 """Tree-substitution grammar: one Dirichlet process over elementary trees for each root label [CGB09 eq. 2].
 
-See docs/model.md, section 6. The base distributions P_M and P_C differ in the probability of an expansion. Under
-P_M, the number of children and each child's symbol are uniform. Under P_C, the probability is the relative frequency in
-the treebank.
+The base distributions P_M and P_C differ in the probability of an expansion. Under P_M, the number of children and the
+symbol of each child are uniform. Under P_C, the probability is the relative frequency in the treebank. docs/model.md,
+section 6, has the equations.
 """
 
 import math
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.compiled.jit import njit_inline
 from hierogram.samplers.counts.models import BY_COUNT, TABLE_UNIT
 from hierogram.samplers.counts.table import CountTable
 from hierogram.samplers.forests.derivations import State
@@ -24,14 +24,14 @@ _KNOWN_COUNTS = 1 << 10
 
 
 class LabelProcesses(NamedTuple):
-    """Dirichlet processes of L root labels. All arrays are float64[L]; index 0 is unused."""
+    """Dirichlet processes of root labels. All arrays are float64[L] by label. Index 0 is unused."""
 
-    # α_c.
+    # α_c, the strength of each process.
     strength: NDArray[np.float64]
     # β_c, the probability that the base distribution expands the label.
     expansion_probability: NDArray[np.float64]
-    # Natural logs of α_c, β_c and 1 - β_c. Logs are not stored but recomputed, so that a resumed run equals an
-    # uninterrupted run.
+    # Natural logs of α_c, β_c and 1 - β_c. A store does not contain logs. They are recomputed, so that a resumed run
+    # equals an uninterrupted run.
     log_strength: NDArray[np.float64]
     log_expanded: NDArray[np.float64]
     log_stopped: NDArray[np.float64]
@@ -42,24 +42,24 @@ class TreeModel(NamedTuple):
 
     # int64[N+1]: index of each node's first edge.
     edge_offset: NDArray[np.int64]
-    # float64[E]: natural log probability of each edge; for edge j of node v, at index `edge_offset[v] + j`.
+    # float64[E]: natural log probability of each edge. Edge j of node v has the index `edge_offset[v] + j`.
     log_expansion: NDArray[np.float64]
-    # Kernels read these fields of `hierogram.samplers.counts.models.Model`. Here they are for a Dirichlet process. The
+    # Values for a Dirichlet process of fields that kernels read from `hierogram.samplers.counts.models.Model`. The
     # tables of a label are its distinct fragments.
     by_count: NDArray[np.void]
     discount: float
 
 
 class Expansions(NamedTuple):
-    """Productions of a treebank's forests."""
+    """Productions of the E edges of a treebank's forests."""
 
-    # Distinct productions: the label, then the children, which are labels or NUL-prefixed words.
+    # Distinct productions: a label, then its children, which are labels or NUL-prefixed words.
     symbols: Sequence[tuple[str, ...]]
     # int32[E]: production of each edge.
     number: NDArray[np.int32]
-    # float64[E]: 1 / number of edges of the edge's node.
+    # float64[E]: weight of each edge: 1 / number of edges of its node.
     weight: NDArray[np.float64]
-    # int64[N+1]: start of each node's edges.
+    # int64[N+1]: index of each node's first edge.
     edge_offset: NDArray[np.int64]
 
 
@@ -72,11 +72,11 @@ class TreeState(NamedTuple):
 
 
 def log_expansions(base: str, expansions: Expansions) -> NDArray[np.float64]:
-    """Return the natural log probability of each production under the base distribution, float64.
+    """Return the natural log probability of each distinct production under a base distribution, float64.
 
     P_M draws the number of children uniformly up to the maximum, and each child uniformly from all labels and words of
-    the treebank. P_C uses relative frequencies. An edge of a node with d edges counts 1/d. Raises `ValueError` if
-    the base is unknown.
+    the treebank. P_C has relative frequencies, for which an edge of a node with d edges counts 1/d. Raises
+    `ValueError` if the base is unknown.
     """
     if base == UNIFORM:
         children = np.array([len(symbols) - 1 for symbols in expansions.symbols], np.float64)
@@ -103,7 +103,8 @@ def label_processes(strength: NDArray[np.float64], expansion_probability: NDArra
         np.empty(len(strength)),
         np.empty(len(strength)),
     )
-    _compute_logs(labels)
+    for c in range(len(strength)):
+        set_label(labels, c, strength[c], expansion_probability[c])
     return labels
 
 
@@ -125,12 +126,6 @@ def set_label(labels, c, strength, expansion_probability):
     labels.log_strength[c] = math.log(strength)
     labels.log_expanded[c] = math.log(expansion_probability)
     labels.log_stopped[c] = math.log1p(-expansion_probability)
-
-
-@njit
-def _compute_logs(labels):
-    for c in range(len(labels.strength)):
-        set_label(labels, c, labels.strength[c], labels.expansion_probability[c])
 
 
 @njit_inline

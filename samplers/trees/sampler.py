@@ -1,8 +1,9 @@
 """Sampler of tree-substitution grammars: Gibbs steps for cuts and edges [CGB09 §4; CFGŠ14 §2], then label parameters.
 
-A sweep samples the trees one by one given the counts of all other trees, so the sampler is exact; docs/model.md,
-section 6. Before a tree is sampled, its nodes are summarized bottom up. A change of a variable then recomputes only the
-summaries up to the root of its fragment. In the rule table, the length of a fragment is its root label.
+A sweep samples the trees one by one given the counts of all other trees, so the sampler is exact (docs/model.md,
+section 6). Before a tree is sampled, its nodes are summarized bottom up. A change of a variable then recomputes only
+the summaries up to the root of its fragment. An *option* is a value that a variable may get, with its fragments. In
+the rule table, the length of a fragment is its root label.
 """
 
 import math
@@ -31,7 +32,7 @@ STATISTICS = np.dtype(
         ("cuts_changed", np.int64),
     ]
 )
-"""Counters of sampled and changed variables."""
+"""Numbers of sampled and changed variables."""
 
 FRAGMENT = np.dtype([("high", np.uint64), ("low", np.uint64), ("label", np.uint64), ("log_base", np.float64)])
 """Fragment of an option: its key (`high`, `low`), its root label, and ln P0 (`log_base`)."""
@@ -40,7 +41,7 @@ FRAGMENT = np.dtype([("high", np.uint64), ("low", np.uint64), ("label", np.uint6
 class TreeSpace(NamedTuple):
     """Scratch memory for resampling a tree of up to n nodes."""
 
-    # SUMMARY[n] by node.
+    # SUMMARY[n]: summary of each node.
     summary: NDArray[np.void]
     # float64[n]: ln P0 of the fragment at each node.
     log_bases: NDArray[np.float64]
@@ -48,25 +49,25 @@ class TreeSpace(NamedTuple):
     parent: NDArray[np.int32]
     # uint8[n]: 1 if the node is in the current tree.
     on_tree: NDArray[np.uint8]
-    # int32[n]: nodes of the tree, heads before tails.
+    # int32[n]: nodes of the current tree, heads before tails.
     order: NDArray[np.int32]
-    # int32[n]: nodes in sampling order.
+    # int32[n]: all nodes of the forest in random order.
     sampling_order: NDArray[np.int32]
-    # SUMMARY[n], float64[n]: saved summaries and ln P0 of the nodes on a path.
+    # SUMMARY[n], float64[n]: saved summary and ln P0 of each node on a path.
     saved: NDArray[np.void]
     saved_log_bases: NDArray[np.float64]
     # FRAGMENT[n+1]: fragments of an option.
     option: NDArray[np.void]
-    # int32[n], int32[n+1]
+    # int32[n], int32[n+1]: nodes of a subtree, and a stack of nodes.
     subtree: NDArray[np.int32]
     stack: NDArray[np.int32]
-    # uint64: powers of the hash base.
+    # uint64[longest rule + 3]: powers of the hash base.
     powers: NDArray[np.uint64]
-    # int64[2, n+1]
+    # int64[2, n+1]: scratch memory of `compose`.
     scratch: NDArray[np.int64]
-    # float64: log weights of options.
+    # float64[options]: natural log of the weight of each option.
     weight: NDArray[np.float64]
-    # STATISTICS[1]
+    # STATISTICS[1]: numbers of sampled and changed variables.
     statistics: NDArray[np.void]
 
 
@@ -84,7 +85,7 @@ class TreeResampling(NamedTuple):
 
 @njit_inline
 def tree_at(batch, state, tree, model, space):
-    """Return the context for resampling a tree of the batch, given the state of the chain."""
+    """Return the context for resampling tree number `tree` of the batch."""
     return TreeResampling(
         view_pair(batch, state.derivations, tree),
         batch.forests.node_offset[tree],
@@ -98,7 +99,7 @@ def tree_at(batch, state, tree, model, space):
 
 @njit_inline
 def summarize(v, context):
-    """Compute the summary of v. The summaries of its uncut tails must be valid."""
+    """Compute the summary of node v. The summaries of its uncut tails must be valid."""
     space = context.space
     compose(v, context.tree, space.summary, space.powers, space.scratch)
     space.log_bases[v] = log_base(v, context)
@@ -131,7 +132,7 @@ def summarize_tree(context):
 
 @njit_inline
 def find_head(v, context):
-    """Return the root of the fragment above v, which must not be the tree's root: v's nearest cut ancestor."""
+    """Return the nearest cut ancestor of v, which roots the fragment above v. v must not be the tree's root."""
     x = np.int64(context.space.parent[v])
     while context.tree.cut[x] == 0:
         x = np.int64(context.space.parent[x])
@@ -140,7 +141,7 @@ def find_head(v, context):
 
 @njit_inline
 def log_mass(count, log_base_mass):
-    """Return ln (n + e^log_base_mass), correct even if n = 0 and e^log_base_mass underflows."""
+    """Return ln (`count` + e^`log_base_mass`), even if `count` is 0 and e^`log_base_mass` underflows."""
     if count <= 0:
         return log_base_mass
     return math.log(count + math.exp(log_base_mass))
@@ -148,7 +149,7 @@ def log_mass(count, log_base_mass):
 
 @njit_inline
 def _add_fragment(k, change, context):
-    """Add `change` to the count of fragment k of the option. Returns False if it fell below 0."""
+    """Add `change` to the count of fragment k of the option. Returns False if the count fell below 0."""
     fragment = context.space.option[k]
     return add(context.table, context.model, fragment["high"], fragment["low"], fragment["label"], change)
 
@@ -169,7 +170,7 @@ def _fragment_count(fragment, table):
 
 @njit_inline
 def _enter_fragment(k, v, context):
-    """Store the fragment summarized at v as fragment k of the option."""
+    """Store the fragment at v, whose summary must be valid, as fragment k of the option."""
     fragment = context.space.option[k]
     high, low = summary_key(context.space.summary, v, context.key_mask)
     fragment["high"] = high
@@ -217,7 +218,7 @@ def list_option(v, head, context):
 
 @njit
 def score_option(size, context):
-    """Return ln ∏ P(fragment | rest and earlier fragments) over the option's first `size` fragments."""
+    """Return ln ∏ P(fragment | rest and previous fragments) of the option's first `size` fragments."""
     table, option, labels = context.table, context.space.option, context.labels
     total = 0.0
     for k in range(size):
@@ -237,7 +238,7 @@ def score_option(size, context):
 
 @njit_inline
 def _summarize_up_to(v, head, context):
-    """Recompute the summaries above v up to and including `head`, and save the old summaries. Returns their number."""
+    """Recompute the summaries of v's ancestors up to `head`, and save the old ones. Returns the number of ancestors."""
     space = context.space
     steps = 0
     x = np.int64(space.parent[v])
@@ -252,20 +253,20 @@ def _summarize_up_to(v, head, context):
 
 
 _JOINED, _UPPER, _LOWER = range(3)
-"""Fragments of `TreeSpace.option` when a cut is sampled: without the cut, above the cut, and below the cut."""
+"""Indices into `TreeSpace.option` when a cut is sampled: fragment without the cut, above it, and below it."""
 
 
 @njit_inline
 def _log_odds(present, context):
-    """Return ln(P(upper) P(lower) / P(joined)). Counts must exclude the current fragments."""
+    """Return ln(P(upper) P(lower) / P(joined)), given the counts without the current fragments."""
     labels, table, option = context.labels, context.table, context.space.option
     joined, upper, lower = option[_JOINED], option[_UPPER], option[_LOWER]
-    # The joined and the upper fragment have the same root.
+    # The joined and the upper fragment have the same root, and therefore the same label.
     upper_label, lower_label = np.int64(upper["label"]), np.int64(lower["label"])
     is_same = 1 if upper["low"] == lower["low"] and upper["high"] == lower["high"] else 0
     joined_count = _fragment_count(joined, table) - (1 - present)
     upper_count = _fragment_count(upper, table) - present * (1 + is_same)
-    # The upper fragment is drawn first, so the counts for the lower fragment include it.
+    # The lower fragment is drawn after the upper fragment, so its counts include the upper fragment.
     lower_count = _fragment_count(lower, table) - present
     lower_tokens = np.int64(table.by_length[lower_label]["tokens"]) - present
     if present == 0:
@@ -279,7 +280,7 @@ def _log_odds(present, context):
 
 @njit_inline
 def sample_cut(v, u, temperature, context):
-    """Sample the cut at v: one joined fragment or two [CGB09 eq. 3 and 4]. Returns False if a count fell below 0."""
+    """Sample the cut at v [CGB09 eq. 3 and 4]. Returns False if a count fell below 0."""
     view, space = context.tree, context.space
     present = np.int64(view.cut[v])
     head = find_head(v, context)
@@ -309,7 +310,7 @@ def sample_cut(v, u, temperature, context):
 
 @njit
 def _draw(log_weights, size, u):
-    """Return the first option whose cumulative weight exceeds u times the sum. Overwrites the log weights."""
+    """Draw an option with the uniform number u. Overwrites the log weights."""
     most = -np.inf
     for j in range(size):
         most = max(most, log_weights[j])
@@ -325,10 +326,7 @@ def _draw(log_weights, size, u):
 
 @njit
 def sample_edge(v, u, temperature, context):
-    """Sample the edge of v. The weight of an edge is P times the density factor [CFGŠ14 eq. 6].
-
-    Returns False if a count fell below 0.
-    """
+    """Sample the edge of v by P times density factor [CFGŠ14 eq. 6]. Returns False if a count fell below 0."""
     view, space = context.tree, context.space
     present = np.int64(view.edge[v])
     edges = np.int64(view.node[v]["degree"])
@@ -390,11 +388,11 @@ MIN_STRENGTH = 1e-200
 """Minimum strength. The sampler rejects smaller proposals."""
 
 _STRENGTHS, _EXPANSIONS = 1, 2
-"""High bits of the second key of random streams: one for each use."""
+"""High bits of the second key of random streams for strengths and for expansion probabilities."""
 
 
 class FragmentUses(NamedTuple):
-    """Distinct fragments in use. Each has a root label (int32), a use count (int64) and ln P0 (float64)."""
+    """Distinct fragments in use: root label (int32), number of uses (int64) and ln P0 (float64) of each."""
 
     label: NDArray[np.int32]
     uses: NDArray[np.int64]
@@ -402,11 +400,7 @@ class FragmentUses(NamedTuple):
 
 
 class BaseDraws(NamedTuple):
-    """Numbers of expansions and stops in all base draws.
-
-    `expanded` and `stopped` int64[L] are by label. They stay 0 if `drawn` is False. `random` is the stream for sampling
-    numbers of tables.
-    """
+    """Numbers of expansions and stops in all base draws, int64[L] by label. Both stay 0 if `drawn` is False."""
 
     expanded: NDArray[np.int64]
     stopped: NDArray[np.int64]
@@ -416,7 +410,7 @@ class BaseDraws(NamedTuple):
 
 @njit
 def _add_decisions(v, context, tables, draws):
-    """Add `tables` to the count of each expansion and stop below the root of v's fragment, by label."""
+    """Add `tables` to the count of each expansion and stop below the root v of a fragment, by label."""
     view, stack = context.tree, context.space.stack
     stack[0] = v
     depth = 1
@@ -448,7 +442,7 @@ def draw_tables(count, log_base_mass, state):
 
 @njit
 def _list_fragments(batch, state, model, space, seen, draws, fragments):
-    """Fill `fragments` with the distinct fragments and sum their base decisions. Returns the number of fragments."""
+    """Fill `fragments` with the distinct fragments, and sum their expansions and stops. Returns their number."""
     table, labels = state.table, state.labels
     random = draws.random
     size = 0
@@ -481,7 +475,7 @@ def _list_fragments(batch, state, model, space, seen, draws, fragments):
 def _collect_fragments(
     batch: Batch, state: TreeState, model: TreeModel, space: TreeSpace, random: np.uint64 | None
 ) -> tuple[FragmentUses, BaseDraws]:
-    """Return the distinct fragments, and the numbers of expansions and stops by label (0 if `random` is None)."""
+    """Return the distinct fragments, and the numbers of expansions and stops by label, which are 0 without `random`."""
     rules, labels = state.table.rule_types, len(state.labels.strength)
     fragments = FragmentUses(np.empty(rules, np.int32), np.empty(rules, np.int64), np.empty(rules))
     stream_ = np.uint64(0) if random is None else random
@@ -494,7 +488,7 @@ def _collect_fragments(
 def _group_fragments(
     batch: Batch, state: TreeState, model: TreeModel, space: TreeSpace
 ) -> tuple[FragmentUses, NDArray[np.int64]]:
-    """Return the distinct fragments sorted by label, and the start of each label int64[L+1]."""
+    """Return the distinct fragments sorted by label, and the first fragment of each label, int64[L+1]."""
     fragments, _ = _collect_fragments(batch, state, model, space, None)
     order = np.argsort(fragments.label, kind="stable")
     by_label = FragmentUses(fragments.label[order], fragments.uses[order], fragments.log_base[order])
@@ -503,7 +497,7 @@ def _group_fragments(
 
 @njit
 def _log_likelihood_of_label(c, strength, log_strength, grouped):
-    """Return ln of Γ(α)/Γ(n + α) ∏ Γ(n_e + α P0(e)) / Γ(α P0(e)) over the fragments of a label."""
+    """Return ln (Γ(α)/Γ(n + α) ∏ Γ(n_e + α P0(e)) / Γ(α P0(e))) over the n uses of fragments e of a label."""
     fragments, starts = grouped
     total = 0
     result = 0.0
@@ -529,7 +523,7 @@ def _move_strengths(key, sweep, grouped, labels):
         random = advance(random)
         if new < math.log(MIN_STRENGTH):
             continue
-        # The random walk is on ln α, which has the prior density of α times α.
+        # The random walk is on ln α, whose prior density is the density of α times α.
         ratio = PRIOR_SHAPE * (new - now) - (math.exp(new) - math.exp(now)) / PRIOR_SCALE
         ratio += _log_likelihood_of_label(c, math.exp(new), new, grouped)
         ratio -= _log_likelihood_of_label(c, math.exp(now), now, grouped)
@@ -546,15 +540,12 @@ def _move_expansions(key, sweep, draws, labels):
 
 
 def move_strengths(key: int, sweep: int, batch: Batch, state: TreeState, model: TreeModel, space: TreeSpace) -> None:
-    """Run a Metropolis-Hastings step for α_c of each label with fragments, in place.
-
-    Draws are functions of (key, label number in the batch, sweep).
-    """
+    """Run a Metropolis–Hastings step for α_c of each label with fragments, in place."""
     _move_strengths(key, sweep, _group_fragments(batch, state, model, space), state.labels)
 
 
 def move_expansions(key: int, sweep: int, batch: Batch, state: TreeState, model: TreeModel, space: TreeSpace) -> None:
-    """Sample β_c of every label, in place, with draws keyed as in `move_strengths`."""
+    """Sample β_c of every label, in place."""
     random = np.uint64(stream(key, _EXPANSIONS << 33, sweep))
     _, draws = _collect_fragments(batch, state, model, space, random)
     _move_expansions(key, sweep, draws, state.labels)
@@ -575,17 +566,17 @@ _ROOM_PER_NODE = 3
 class TreePlan(NamedTuple):
     """Plan of one sweep over P trees."""
 
-    # Number of the sweep in the chain, from 1; keys the random streams of the label parameters.
+    # Number of the sweep in the chain, from 1. It is part of the keys of the label parameters' random streams.
     number: int
-    # int64[P]: sweep number of each tree, from 1; keys the random streams of the trees.
+    # int64[P]: sweep number of each tree, from 1. It is part of the keys of the trees' random streams.
     sweeps: NDArray[np.int64]
-    # float64[P]: each tree's T ≥ 1, or 0 to skip the tree.
+    # float64[P]: temperature T ≥ 1 of each tree, or 0 to skip the tree.
     temperatures: NDArray[np.float64]
 
 
 @njit
 def _count(first, last, batch, state, model, space):
-    """Add the fragments of trees first..last to the table."""
+    """Add the fragments of trees first to last - 1 to the table."""
     for tree in range(first, last):
         context = tree_at(batch, state, tree, model, space)
         view = context.tree
@@ -610,7 +601,7 @@ def _sweep(key, first, last, batch, state, plan, model, space):
 
 @dataclass(frozen=True, slots=True)
 class TreeKernel:
-    """Sampling kernel of a treebank; see `build`."""
+    """Sampling kernel of a treebank, returned by `build`."""
 
     model: TreeModel
     batch: Batch
@@ -643,7 +634,7 @@ class TreeKernel:
         self.space.statistics[0] = 0
         for first in range(0, self.batch.size, _TREES_PER_CALL):
             last = min(first + _TREES_PER_CALL, self.batch.size)
-            # A change of a cut adds up to two fragments, a change of an edge up to one per node of an option.
+            # A change of a cut adds up to two fragments, and a change of an edge up to one per node of an option.
             state = state._replace(table=with_room(state.table, _room(self.batch, first, last)))
             if not _sweep(key, first, last, self.batch, state, plan, self.model, self.space):
                 raise CountsError("the count of a fragment fell below zero: state and counts do not match")
@@ -682,7 +673,7 @@ def build(model: TreeModel, batch: Batch) -> TreeKernel:
 
 
 def _room(batch: Batch, first: int, last: int) -> int:
-    """Return an upper bound on the new table rows in a sweep over trees first..last - 1."""
+    """Return an upper bound on the new table rows in a sweep over trees first to last - 1."""
     forests = batch.forests
     nodes = forests.node[int(forests.node_offset[first]) : int(forests.node_offset[last])]
     ambiguous = nodes["degree"] > 1

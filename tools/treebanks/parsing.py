@@ -139,7 +139,7 @@ class Parser:
                 if MPP in methods:
                     trees[MPP] = self._tree(forest, forest.derivation(key, tree))
                 if MER in methods:
-                    trees[MER] = self._expected_tree(forest, forest.count(key, times) / times.sum())
+                    trees[MER] = self._expected_tree(forest, forest.count_uses(key, times) / times.sum())
             else:
                 trees[MER] = self._expected_tree(forest, forest.expected())
         return ParseResult({name: with_words(tree, words) for name, tree in trees.items()}, log_probability, True)

@@ -61,12 +61,12 @@ def sample_strengths(settings, followers, seed, sweep):
 
 
 _END = -2
-"""Next position after the last emitted word."""
+"""Value of the next link after the last emitted word, to which no jump is counted."""
 
 
 @njit_inline
 def _weigh_jumps(i, before, after, jumps, symmetric):
-    """Return the factor of the jumps to and from link i in its weight, linear [SA16 eq. 6]."""
+    """Return the factor of a link to position i for the jumps to and from it, linear [SA16 eq. 6]."""
     inward = jump_event(jumps, before, i)
     weight = (jumps[inward] + symmetric) * jump_share(jumps, inward)
     if after != _END:
@@ -211,4 +211,4 @@ STEPS = Steps(
     prepare=_with_bigrams,
     finish=lambda chain, key, plan: sample_strengths(chain.settings, chain.followers, key, plan.sweep),
 )
-"""The chain starts from IBM Model 1 without the empty word, since every word has a link [SA16 §5]."""
+"""Steps of BHMM-Z. The chain starts from IBM Model 1 without the empty word, since every word has a link [SA16 §5]."""

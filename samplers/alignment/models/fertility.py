@@ -2,8 +2,9 @@
 
 It differs from [SA16 §2] in four points. An unlinked word keeps the position of the last linked word, as in the HMM of
 Och & Ney (2003). The last linked word jumps to the end. A word is unlinked with a fixed probability. Each conditioning
-word has a distribution over its number of links [Zhao & Gildea 2010] with a Dirichlet prior, integrated out. The target
-is the product of these factors. Stage 1 of the warm-up omits jumps and fertilities, stage 2 omits fertilities.
+word has a distribution over its number of links [Zhao & Gildea 2010] with a Dirichlet prior, integrated out. The
+posterior is proportional to the product of the factors for words, jumps and fertilities. Stage 1 of the warm-up omits
+jumps and fertilities, and stage 2 omits fertilities.
 """
 
 from typing import NamedTuple
@@ -44,7 +45,7 @@ from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import GOLDEN, advance, stream
 
 WORDS, JUMPS, FERTILITIES = 1, 2, 3
-"""Stages of the warm-up, named by the factor that each adds."""
+"""Stages of the warm-up, named after the factor that each adds."""
 
 
 class EmittedPlace(NamedTuple):
@@ -52,7 +53,7 @@ class EmittedPlace(NamedTuple):
 
     emitted: np.int64
     word: np.int32
-    # Conditioning sentence.
+    # Index of the first conditioning word of the pair, and number of conditioning words.
     start: np.int64
     length: np.int64
     # Conditioning positions of the previous and the next link.
@@ -103,7 +104,7 @@ def _weigh_jumps(i, before, after, jumps, symmetric):
 
 @njit_inline
 def _conditioning_factor(word, i, stage, chain, settings, scratch):
-    """Return the factor of a link's weight that depends neither on the emitted word nor on jumps, linear."""
+    """Return the factor of a link's weight that does not depend on the emitted word or on jumps, linear."""
     factor = 1.0 / conditioning_mass(chain.conditioning, word)
     fertility = scratch.fertility[i]
     if stage < FERTILITIES or fertility >= MAX_FERTILITY:
@@ -228,7 +229,7 @@ def _weigh_some(place, number, stage, sides, chain, settings, scratch):
 
 @njit_inline
 def _find_next_links(start, stop, length, links, scratch):
-    """Fill `scratch.fertility` and `scratch.after`, which is `length` if no link follows."""
+    """Fill `scratch.fertility`, and `scratch.after` with next links, or `length` after the last link."""
     for i in range(length):
         scratch.fertility[i] = 0
     after = length
@@ -411,4 +412,4 @@ STEPS = Steps(
     run_chains=run_fertility_chains,
     decode=decode,
 )
-"""The chain starts from random links."""
+"""Steps of BHMM-F. The chain starts from random links."""

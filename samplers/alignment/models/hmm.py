@@ -1,7 +1,7 @@
 """BHMM: HMM with special jumps to and from the empty word [SA16 §2] (docs/model.md, section 5).
 
-After each sweep, joint moves relink all tokens of a word to another conditioning word at once, since no token would
-move first. The first sweeps use flatter priors, so that the chain forgets its initial links.
+After each sweep, joint moves relink all tokens of a word to another conditioning word at once, since single tokens
+rarely move against the others. The first sweeps use flatter priors, so that the chain forgets its initial links.
 """
 
 import math
@@ -61,7 +61,7 @@ def _conditioning_word(sides, e_start, i, conditioning):
 
 @njit_inline
 def _weigh_jumps(i, before, after, jumps, symmetric):
-    """Return the factor of the jumps to and from link i in its weight, linear [SA16 eq. 5]."""
+    """Return the factor of a link to position i for the jumps to and from it, linear [SA16 eq. 5]."""
     inward = _event(jumps, before, i)
     weight = (jumps[inward] + symmetric) * jump_share(jumps, inward)
     if after != _START:
@@ -148,7 +148,7 @@ def count_hmm(first, sides, chain):
 
 @njit
 def _count_options(sides, chain, g, word):
-    """Count how many of the 2 l options of an emitted position are `word`. The empty word is l options."""
+    """Count the options of an emitted position that are `word`. Half of all options are the empty word."""
     pair = chain.tokens.pair[g]
     start, stop = sides.conditioning_offset[pair], sides.conditioning_offset[pair + 1]
     if word == len(chain.conditioning) - 1:
@@ -177,7 +177,7 @@ def _moves_along(sides, chain, g, old_word, new_word):
 
 @njit
 def _selection_weight(sides, chain, f, old_word, new_word):
-    """Return the probability that a joint move of word f draws these two words, unnormalized, linear."""
+    """Return the unnormalized probability that a joint move of word f draws these two words, linear."""
     tokens, total = chain.tokens, 0.0
     for k in range(tokens.offset[f], tokens.offset[f + 1]):
         g = tokens.position[k]
@@ -271,7 +271,7 @@ def _move_word(sides, chain, f, state):
     ratio = -math.log(_selection_weight(sides, chain, f, old_word, new_word))
     forward, words, moved, state = _relink(sides, chain, f, old_word, new_word, tilt, True, state)
     ratio += math.log(_selection_weight(sides, chain, f, old_word, new_word)) + words + moved
-    # The reverse move has the inverse tilt, since it favors the other word.
+    # The tilt favors `old_word`. The reverse move uses the inverse tilt, which favors `new_word` instead.
     back, words, _, state = _relink(sides, chain, f, old_word, new_word, 1.0 / tilt, False, state)
     ratio += back - forward - words
     state = advance(state)
@@ -300,7 +300,7 @@ def move_words(first, sides, chain, key, plan):
 
 
 def strengths_at(sweep: int, options: AlignerOptions, emitted_tokens: int) -> tuple[float, float]:
-    """Return β and α of a sweep, numbered from 1. They fall geometrically to their final values in the warm-up."""
+    """Return the strengths β and α for a sweep. They fall geometrically to their final values in the warm-up."""
     falling = options.warming * (1.0 - _HELD_SHARE)
     part = min(1.0, (options.warming + 1 - sweep) / falling) if sweep <= options.warming else 0.0
     lexical, jump = options.lexical, options.jump
@@ -327,4 +327,4 @@ STEPS = Steps(
     ),
     warm_up=_warm_up,
 )
-"""The chain starts from the links of IBM Model 1 [SA16 §5]."""
+"""Steps of BHMM. The chain starts from the links of IBM Model 1 [SA16 §5]."""

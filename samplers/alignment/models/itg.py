@@ -1,6 +1,6 @@
 """ITG as an aligner: links of sampled derivations, both directions at once [BC10].
 
-Chains start from given links (M4), since they need many more sweeps from Model 1 to reach equally probable derivations.
+Chains start from given links, since chains from Model 1 need many more sweeps to reach equally probable derivations.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ Strengths are not sampled: they would rise, since Model 1 was trained on the sam
 
 
 class ItgAligner:
-    """Aligner of one corpus. Its Model 1 adds links of other pairs to expected counts. Thread-safe."""
+    """Aligner of one corpus. Its Model 1 includes link counts of other pairs. Thread-safe."""
 
     def __init__(
         self, source: Side, target: Side, options: AlignerOptions, prior_counts: Sequence[PriorCounts] = ()
@@ -48,7 +48,7 @@ class ItgAligner:
     def sample(
         self, key: int, links: LinkList, posterior: NDArray[np.float32], report: Callable[[], None] | None = None
     ) -> LinkSamples:
-        """Run all sweeps of one chain. It starts from the most probable of `links` that share no word."""
+        """Run all sweeps of one chain. It starts from the most probable one-to-one links among `links`."""
         batch = self._batch
         first = one_to_one(links.source, links.target, posterior, links.offset, batch.source_offset)
         kernel = build(batch, SETTINGS, FLAT, self._model1)

@@ -1,6 +1,6 @@
-"""ITG as an aligner by randomized pruning: expected links under masks of a pair's chart [BPK09].
+"""ITG as an aligner, with expected links by randomized pruning of each pair's chart [BPK09].
 
-Masks fix given one-to-one links. Emission probabilities come from these links and from Model 1.
+A mask fixes some of the given one-to-one links. Emission probabilities depend on the given links and on Model 1.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ _ITG_SIDES: list[tuple[list[int], list[int]]] = [
     ([ANY], [ANY]), ([ANY], []), ([], [ANY]), ([_X1, _X2], [_X1, _X2]), ([_X1, _X2], [_X2, _X1]),
 ]  # fmt: skip
 _MAX_EDGES = 1 << 22
-"""Maximum number of edges under a mask. A pair that needs more keeps its given links."""
+"""Maximum number of edges under a mask. A pair that needs more edges keeps its given links."""
 
 
 def itg_rules(weights: Sequence[float] | NDArray[np.float64] = (1, 1, 1, 0.4, 0.1)) -> Rules:
@@ -102,7 +102,7 @@ class PrunedItgAligner(ItgAligner):
     def sample(
         self, key: int, links: LinkList, posterior: NDArray[np.float32], report: Callable[[], None] | None = None
     ) -> LinkSamples:
-        """Average expected links over masks. Masks fix the most probable of `links` that share no word."""
+        """Return expected links, averaged over masks that fix the most probable one-to-one links among `links`."""
         batch, masks = self._batch, self._options.sweeps
         chosen = one_to_one(links.source, links.target, posterior, links.offset, batch.source_offset)
         by_pair = [
@@ -117,7 +117,7 @@ class PrunedItgAligner(ItgAligner):
             if len(cells):
                 system = PairSystem(rules, linked.words(pair), variables, max_edges=_MAX_EDGES)
                 try:
-                    # Streams of masks have signed keys, so halve the unsigned key.
+                    # Halve the key, because it is unsigned and the streams of masks have signed keys.
                     steps = run_chain(PruningKernel(system, int(batch.pairs[pair]), chains=2), masks, key >> 1)
                     cells[:] = weighted_mean(steps)[: len(cells)]
                 except SamplerError:

@@ -13,7 +13,6 @@ from hierogram.samplers.exceptions import AlignmentInputError
 
 _PAPER_SWEEPS, _PAPER_THINNING = 1000, 25
 _HMM_SWEEPS, _WARMING = 2000, 0.8
-"""Number of sweeps of bhmm, and share of warm-up sweeps."""
 _SMALL_CORPUS = 1000
 """Maximum number of pairs for `_MAX_CHAINS` chains of `_MAX_SWEEPS` sweeps of bhmm-f."""
 _MAX_CHAINS, _MIN_CHAINS, _CHAINS_EXPONENT = 9, 3, 0.4
@@ -67,7 +66,7 @@ def _paper_options(
 
 
 def _fertility_options(pairs: int, sweeps: int | None) -> AlignerOptions:
-    """Return defaults of bhmm-f: several chains, since averaging improves links more than more sweeps do."""
+    """Return defaults of bhmm-f: several chains, since more chains improve links more than more sweeps do."""
     part = min(1.0, _SMALL_CORPUS / max(pairs, 1))
     chains = max(_MIN_CHAINS, round(_MAX_CHAINS * part**_CHAINS_EXPONENT))
     effort = max(_MAX_CHAINS * _MAX_SWEEPS * part**_EFFORT_EXPONENT, _MIN_CHAINS * _MIN_SWEEPS)

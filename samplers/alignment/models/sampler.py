@@ -157,7 +157,7 @@ class AlignmentKernel:
         return AlignmentState(chain, state.marginals), AlignmentInfo(int(state.marginals.samples[0]))
 
     def run(self, keys: Sequence[int]) -> Marginals:
-        """Run one chain per key, from initial links of the model. Returns the sum of all samples."""
+        """Run one chain per key from the model's initial links. Returns the marginals of all chains together."""
         total = empty_marginals(self.direction.sides)
         run_chains = self._steps.run_chains
         if run_chains is None:
@@ -190,7 +190,7 @@ class AlignmentKernel:
             chain = self._enlarge(chain)
 
     def _empty_chain(self, links: NDArray[np.int16], collocated: NDArray[np.uint8] | None = None) -> AlignmentChain:
-        """Return a chain with these links, which are not counted yet. Counts of other pairs are included."""
+        """Return a chain with these links, which are not counted yet. Its counts are prior counts of other pairs."""
         sides, emitted, conditioning_side = self.direction
         options, prior = self.options, self._prior
         emitted_words = len(emitted.vocabulary) if prior is None else prior.emitted_words
@@ -236,7 +236,7 @@ def _plans(options: AlignerOptions) -> NDArray[np.int64]:
 
 
 def _copy_chain(blank: AlignmentChain) -> AlignmentChain:
-    """Return a chain of the size of `blank`, with its own memory for data that sweeps change."""
+    """Return a copy of `blank` with its own memory for data that sweeps change."""
     return blank._replace(
         links=np.empty_like(blank.links),
         pairs=WordPairs(
@@ -254,7 +254,7 @@ def build(
     prior: PriorCounts | None = None,
     evidence: LinkEvidence | None = None,
 ) -> AlignmentKernel:
-    """Return the kernel of one direction. `prior` are counts of other pairs. Raises `AlignmentInputError`."""
+    """Return the kernel of one direction. `prior` has counts of other pairs. Raises `AlignmentInputError`."""
     return AlignmentKernel(options, direction, prior, evidence)
 
 

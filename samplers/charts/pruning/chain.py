@@ -1,17 +1,17 @@
 """Randomized pruning: a chain of masks, and expectations under them [BPK09 Algorithm 1].
 
 Each step selects variables, fixes them at their values in the last sampled derivation, and sums over all derivations
-that agree. It adds their expectations (soft counts), and samples a derivation from the same chart. The mean of soft
-counts over many steps converges to the exact expectations. The results of a mask are cached, with several derivations
-sampled from its chart. When the mask recurs, the next unused derivation is taken.
+with these values. It adds the expectations (soft counts), and samples a derivation from the same chart. The mean of
+soft counts over many steps converges to the exact expectations. The results of a mask are cached, with several
+derivations sampled from its chart. When the mask recurs, the next unused derivation is taken.
 
-*Start.* If no derivation has all variables positive that the cheap model prefers, some of them are excluded. With two
-chains, the excluded variables are then in doubt. So are variables that the cheap model doubts given the exclusions. The
-start depends on the grammar and the cheap model, never on a sampled derivation.
+*Start.* The cheap model prefers some variables to be positive. If no derivation has all of them positive, some are
+excluded. With two chains, doubts are also computed given the exclusions, and the larger doubt of a variable is used.
+The start depends on the grammar and the cheap model, never on a sampled derivation.
 
-*Means.* Each mask yields the total weight of the derivations that it keeps. Masks of one selection keep disjoint sets,
-so their weights add up. The share of all derivations that they keep is estimated from derivations sampled under other
-selections.
+*Means.* Each mask yields the total weight of the derivations that it keeps. Different masks of one selection keep
+disjoint sets of derivations, so their weights can be added. The share of the total weight that they keep is estimated
+from derivations sampled under other selections.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ from hierogram.samplers.charts.pruning.selection import (
 from hierogram.samplers.charts.pruning.systems import PairSystem
 
 _UNUSED_PART = 4
-"""The first 1 / `_UNUSED_PART` of the steps do not count for the share, because they may depend on the start."""
+"""The share is not estimated from the first 1 / `_UNUSED_PART` of the steps, because they may depend on the start."""
 
 
 class Pruned(NamedTuple):
@@ -54,7 +54,7 @@ class Pruned(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """Masks of one selection, with `Pruned.positive` as keys. `times` is the number of steps with the selection."""
+    """Masks of one selection, by `Pruned.positive`. `times` is the number of steps with this selection."""
 
     masks: dict[bytes, Pruned]
     times: int
@@ -66,17 +66,14 @@ class Selection(NamedTuple):
 
     @property
     def features(self) -> NDArray[np.float64]:
-        """Expected features under these masks, float64[K], weighted by the weight that each mask keeps."""
+        """Mean expected features under these masks, float64[K], weighted by the total weight that each mask keeps."""
         log_total = self.log_total
         parts = [np.exp(mask.log_total - log_total) * mask.features for mask in self.masks.values()]
         return np.asarray(np.sum(parts, axis=0), np.float64)
 
 
 class Cover(NamedTuple):
-    """Weight of all derivations under the masks of a selection.
-
-    `log_total` is its natural log, `share` the estimated share of the total weight of all derivations.
-    """
+    """Weight of the derivations under the masks of a selection: natural log, and estimated share of all weight."""
 
     log_total: float
     share: float
@@ -94,9 +91,8 @@ def selections(steps: Sequence[Pruned]) -> dict[bytes, Selection]:
 def cover(steps: Sequence[Pruned]) -> Cover:
     """Return the cover of the selection whose masks keep the most weight.
 
-    The share is estimated from derivations sampled under other selections: the fraction that these masks keep. 1/2 is
-    added to the number of kept derivations and 1/2 to the rest. If all steps have this selection, each step counts as
-    one kept derivation.
+    The share is estimated as (k + 1/2) / (n + 1) if these masks keep k of n derivations sampled under other selections.
+    If all steps have this selection, each step counts as one kept derivation.
     """
     distinct = selections(steps)
     best = max(distinct, key=lambda selection: distinct[selection].log_total)
@@ -114,9 +110,9 @@ def cover(steps: Sequence[Pruned]) -> Cover:
 def weighted_mean(steps: Sequence[Pruned]) -> NDArray[np.float64]:
     """Return the weighted mean of the expected features of all masks, float64[K].
 
-    Each mask of a selection counts once, with the weight that it keeps, even if the chain visited it several times.
-    Selections are weighted by their number of steps, and by the inverse square of the share that they do not keep,
-    which bounds their error.
+    Each mask of a selection counts once, with the total weight of the derivations that it keeps, even if the chain
+    visited it several times. Selections are weighted by their number of steps, and by the inverse square of the share
+    of derivations that they do not keep, which bounds their error.
     """
     distinct = list(selections(steps).values())
     best_cover = cover(steps)
@@ -127,10 +123,10 @@ def weighted_mean(steps: Sequence[Pruned]) -> NDArray[np.float64]:
 
 
 class ChainStart(NamedTuple):
-    """Start of the chains.
+    """Positive variables in the first mask of each chain.
 
-    `positive` has the positive variables bool[V] of each chain, `doubts` is float64[V] or None, and `edges` is the
-    number of edges built.
+    `positive`: bool[V] for each chain. `doubts`: doubt of each variable, float64[V], or None. `edges`: number of edges
+    built to find the start.
     """
 
     positive: list[NDArray[np.bool_]]
@@ -154,7 +150,7 @@ class _Trials:
         return total[0]
 
     def start(self, starts: list[NDArray[np.bool_]], doubts: NDArray[np.float64] | None) -> ChainStart:
-        """Return the start. Its edges include the charts that `PruningKernel.init` builds again."""
+        """Return the start. Its number of edges includes the charts that `PruningKernel.init` rebuilds."""
         edges = [made for _, made in self._results.values()]
         edges += [self._results[start][1] for start in {positive.tobytes() for positive in starts}]
         return ChainStart(starts, doubts, sum(edges))
@@ -163,8 +159,8 @@ class _Trials:
 def one_start(system: PairSystem) -> ChainStart:
     """Return the start of one chain, with preferred variables positive as far as possible.
 
-    Variables are excluded by number of conflicts times doubt, the highest first, until the rest has a derivation. Then
-    each excluded variable is added back if possible, the least doubtful first.
+    Variables are excluded in descending order of conflicts times doubt, until the remaining ones have a derivation.
+    Then each excluded variable is added back if possible, the least doubtful first.
     """
     trials = _Trials(system)
     doubts = system.doubts()
@@ -175,9 +171,9 @@ def one_start(system: PairSystem) -> ChainStart:
 def two_starts(system: PairSystem) -> ChainStart:
     """Return the starts of two chains: the start of `one_start`, and the best start with one variable exchanged.
 
-    The second start has the largest total weight. It equals the first start if no exchange increases the weight.
-    The doubt of a variable is the maximum of three: without conditions, given the negative variables of the first
-    start, and given the negative variables of the second start.
+    The exchange yields the largest total weight of derivations. If no exchange increases the weight, both starts are
+    equal. The doubt of a variable is the maximum of three doubts: without conditions, given the negative variables of
+    the first start, and given the negative variables of the second start.
     """
     trials = _Trials(system)
     doubts = system.doubts()
@@ -219,7 +215,7 @@ _MAX_CACHE_BYTES = 1 << 26
 
 
 class PruningState(NamedTuple):
-    """State of C chains: `selected` variables bool[V], and values `assigned` bool[C, V] in the last derivations."""
+    """State of C chains: `selected` variables, bool[V], and values of all variables in the last samples, bool[C, V]."""
 
     selected: NDArray[np.bool_]
     assigned: NDArray[np.bool_]
@@ -228,9 +224,9 @@ class PruningState(NamedTuple):
 class PruningKernel:
     """Randomized pruning of one chart with 1 or 2 chains. Random streams have the key (seed, `number`).
 
-    Use one chain for a few masks, and two chains for many. Two chains share selections, so that the weights that their
-    masks keep can be compared. They start from different masks if `two_starts` finds two. They free more variables at
-    some steps, and if more variables are in doubt. Each sampled derivation is used only once, so the cache does not
+    Use one chain for a few masks, and two chains for many. Two chains share their selections, so that the weights that
+    their masks keep can be compared. They start from different masks if `two_starts` finds two. They free more
+    variables if more are in doubt, and at some steps. Each sampled derivation is used only once, so the cache does not
     change the distribution of the chain.
     """
 
@@ -243,7 +239,7 @@ class PruningKernel:
 
     @cached_property
     def start(self) -> ChainStart:
-        """Start of the chains."""
+        """Positive variables in the first mask of each chain."""
         return (one_start if self._chains == 1 else two_starts)(self.system)
 
     @cached_property
@@ -287,7 +283,7 @@ class PruningKernel:
     def _masked(
         self, selected: NDArray[np.bool_], assigned: NDArray[np.bool_], key: Key
     ) -> tuple[NDArray[np.bool_], Pruned]:
-        """Sample a derivation under the mask. Returns the values of all its variables, and the results of the mask."""
+        """Sample a derivation under the mask. Returns its values of all variables, and the results of the mask."""
         mask = selected.tobytes(), (selected & assigned).tobytes()
         cached, unused = self._cache.get(mask, (None, []))
         if cached is not None and unused:
@@ -306,7 +302,7 @@ class PruningKernel:
 
 
 def run_chain(kernel: PruningKernel, masks: int, key: int) -> list[Pruned]:
-    """Run `masks` masks from the start, rounded up to an even number for two chains."""
+    """Run the chains from the start for `masks` masks, rounded up to an even number for two chains."""
     state = kernel.init(key)
     result: list[Pruned] = []
     while len(result) < masks:

@@ -1,10 +1,11 @@
 """Selection chain: the variables that the next mask fixes [BPK09 §3.2].
 
 With rules of up to b nonterminals, about b / (b + 1) of the variables are selected: two thirds with binary rules, as in
-the paper. Without a cheap model, each step selects all free variables and some of the selected ones. With a cheap
-model, each step frees random variables, doubtful ones more often. A long chain frees as many variables as are in doubt,
-and more at some steps. A step depends on its number, the selection and the cheap model. If it depended on the
-assignment, the chain would not converge to the right distribution.
+the paper. The other variables are *free*. Without a cheap model, each step selects all previously free variables and
+some of the selected ones. With a cheap model, each step frees random variables, with preference for doubtful ones. A
+long chain frees the expected number of errors of the cheap model, and more variables at some steps. A selection depends
+on the step's number, the previous selection and the cheap model, but not on the assignment, because the chain would
+then not converge to the right distribution.
 """
 
 from math import ceil
@@ -17,16 +18,16 @@ from hierogram.samplers.compiled.jit import njit, njit_allocating
 from hierogram.samplers.compiled.streams import advance, stream, uniform
 
 _WIDE = 4
-"""Every fourth step of a long chain is wide: it can reach derivations that differ in more variables."""
+"""Every fourth step of a long chain is wide: it frees more variables, to reach more distant derivations."""
 _WIDEST = 8
-"""First step that frees most variables. It is repeated at doubled step numbers."""
+"""Number of the first step that frees most variables. Steps with 2, 4, 8, … times this number do the same."""
 
 
 def selected_size(variables: int, branching: int) -> int:
     """Return the number of selected variables for rules of up to `branching` nonterminals.
 
-    It is the share branching / (branching + 1) of all variables, rounded, but at least half of them. If there are four
-    or more variables, at least two are free, because some variables can only change together with another one.
+    It is branching / (branching + 1) of all variables, rounded, but at least half of them. Of four or more variables,
+    at least two are free, because some variables can change only together with another one.
     """
     if variables < 2:
         return 0
@@ -38,9 +39,9 @@ def free_size(doubts: NDArray[np.float64], branching: int, plan: int) -> int:
     """Return the number of variables that step `plan` of a long chain frees, given `doubts` float64[V].
 
     - Most steps free the expected number of errors of the cheap model: the sum of doubts, rounded up. They free at most
-      half of all variables, but no fewer than `selected_size` leaves free.
-    - Wide steps free one more than this number. They free at most two thirds of all variables, but no fewer than 1.5
-      times the minimum of other steps.
+      half of all variables, but at least the number that `selected_size` leaves free.
+    - Wide steps free one variable more. They free at most two thirds of all variables, but at least 1.5 times the
+      minimum of other steps.
     - Steps 8, 16, 32 and so on free at least seven tenths.
 
     If there are two or more variables, at least one remains selected.
@@ -66,7 +67,7 @@ def first_selection(variables: int, branching: int, key: Key) -> NDArray[np.bool
 
 
 def next_selection(selected: NDArray[np.bool_], key: Key) -> NDArray[np.bool_]:
-    """Return the next selection bool[V]: all free variables and a random part of the selected ones."""
+    """Return the next selection, bool[V]: all free variables and random variables of the previous selection."""
     if not selected.any():
         return selected.copy()
     following = ~selected
@@ -76,7 +77,7 @@ def next_selection(selected: NDArray[np.bool_], key: Key) -> NDArray[np.bool_]:
 
 @njit_allocating
 def doubtful_selection(doubts: NDArray[np.float64], free: int, key: Key) -> NDArray[np.bool_]:
-    """Return a selection of all but `free` variables, which are drawn in proportion to doubts float64[V]."""
+    """Return a selection of all variables except `free` ones, which are drawn in proportion to `doubts` float64[V]."""
     selected = np.ones(len(doubts), np.bool_)
     random = stream(key.seed, key.number, key.step)
     for _ in range(free):
@@ -98,7 +99,7 @@ def doubtful_selection(doubts: NDArray[np.float64], free: int, key: Key) -> NDAr
 
 
 def long_selection(doubts: NDArray[np.float64], branching: int, plan: int, key: Key) -> NDArray[np.bool_]:
-    """Return the selection of step `plan`, bool[V]. The first wide step frees the most doubtful variables."""
+    """Return the selection of a long chain's step, bool[V]. The first wide step frees the most doubtful variables."""
     free = free_size(doubts, branching, plan)
     if plan != _WIDE:
         return doubtful_selection(doubts, free, key)

@@ -1,6 +1,7 @@
 """Sentence pairs for randomized pruning: variables, graphs under a mask, and features.
 
-A variable is positive if one rule emits two given words. A selection and an assignment make a mask [BPK09 Algorithm 2].
+A variable belongs to a word pair and is positive if one rule emits both words. A selection of variables and their
+assignment form a mask [BPK09 Algorithm 2].
 
 The doubt of a variable is the probability, under a cheap model, that the words are not linked. In this model, each word
 has at most one link, and links may cross. The weight of a set of links is the product of their emission weights and of
@@ -17,16 +18,16 @@ from hierogram.samplers.charts.pairs import PairWords, Rules, branching, unmaske
 from hierogram.samplers.compiled.jit import njit, njit_allocating
 
 _ROUNDS = 20
-"""Number of rounds of messages in both directions."""
+"""Number of rounds of messages. Each round has both directions."""
 _SMALLEST = 1e-100
-"""Lower bound of sums, because a sum is 0 if a word has no other emission."""
+"""Lower bound of sums that are divided by. A sum is 0 if a word has no other emission."""
 
 
 @njit_allocating
 def unlinked_probabilities(pairs, source_nulls, target_nulls):
-    """Return the probability that two words are not linked, float64[n, m], given linear weights."""
+    """Return the probability that the words of each pair are not linked, float64[n, m], given linear weights."""
     n, m = pairs.shape
-    # The message from one word to another is 1 / (total weight of all alternatives to their link).
+    # The message from one word to another is 1 / (total weight of the first word's alternatives to their link).
     from_source, from_target = np.empty((n, m)), np.empty((n, m))
     for x in range(m):
         total = target_nulls[x]
@@ -60,15 +61,15 @@ def _send(pairs, alone, received, sent):
 
 
 _MIN_PREFERRED = 0.3
-"""Minimum emission weight, relative to the best weight, of links in the first derivation."""
+"""Minimum emission weight of preferred links, relative to the best link of either word."""
 _MIN_DOUBT = 0.005
-"""Added to all doubts, so that each variable is freed repeatedly."""
+"""Amount added to all doubts, so that each variable is freed repeatedly."""
 _DRAWS = 16
 """Number of derivations sampled from each chart."""
 
 
 class PairSystem:
-    """Chart to be pruned. Each graph overwrites the previous graph.
+    """Pair whose chart is pruned. Each graph overwrites the previous graph.
 
     `links` int32[V, 2] has the source and target position of each variable. A graph has up to `max_edges` edges.
     `branching` is the maximum number of nonterminals of a rule without words, at least 2. Features are the expected
@@ -112,7 +113,7 @@ class PairSystem:
         return np.concatenate([emissions.links.ravel(), emissions.source_nulls, emissions.target_nulls, uses])
 
     def preferred(self) -> NDArray[np.bool_]:
-        """Return True for links with a weight of at least `_MIN_PREFERRED` times the best of both words, bool[V]."""
+        """Return True for links with at least `_MIN_PREFERRED` times the best weight of either word, bool[V]."""
         if not self.variables:
             return np.ones(0, np.bool_)
         pairs = self.words.pairs
@@ -121,10 +122,7 @@ class PairSystem:
         return np.asarray(pairs[i, x] >= _MIN_PREFERRED * best, np.bool_)
 
     def doubts(self, without: NDArray[np.bool_] | None = None) -> NDArray[np.float64] | None:
-        """Return the doubt of each variable plus `_MIN_DOUBT`, float64[V].
-
-        The variables in `without`, bool[V], are known to be negative.
-        """
+        """Return each variable's doubt + `_MIN_DOUBT`, float64[V], given negative variables `without` bool[V]."""
         words, (i, x) = self.words, self.links.T
         pairs = words.pairs
         if without is not None:

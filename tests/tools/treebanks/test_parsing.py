@@ -238,7 +238,7 @@ def test_counts_of_draws_equal_counts_of_their_derivations(example) -> None:
     known = example[0]
     forest = forest_of(known, SENTENCE)
     drawn = forest.draw(SentenceKey(5, 2), 100, known.productions, known.processes)
-    counts = forest.count(SentenceKey(5, 2), np.arange(100))
+    counts = forest.count_uses(SentenceKey(5, 2), np.arange(100))
     again = np.zeros_like(counts)
     for k in range(100):
         np.add.at(again, forest.derivation(SentenceKey(5, 2), k), k)
