@@ -35,7 +35,7 @@ LINES = [
     "il ne voit pas la maison ||| he does not see the house ||| 0-0 1-2 2-3 3-2 4-4 5-5",
     "la maison ||| the house ||| 0-0 1-1",
 ]
-"""A small parallel corpus; one pair occurs twice."""
+"""A small parallel corpus. One pair occurs twice."""
 
 QUICK = Settings(schedule="paper", sweeps_per_level=2, levels=3, round_sweeps=2)
 """Settings with a short schedule."""
@@ -96,10 +96,10 @@ def hierogram(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
     """The small corpus as a file."""
-    return written(tmp_path)
+    return write_corpus(tmp_path)
 
 
-def written(folder: Path) -> Path:
+def write_corpus(folder: Path) -> Path:
     path = folder / "corpus.bars"
     path.write_text("".join(line + "\n" for line in LINES))
     return path
@@ -108,16 +108,16 @@ def written(folder: Path) -> Path:
 @pytest.fixture
 def learned_url(store_url: str, copy_store: CopyStore, tmp_path_factory: pytest.TempPathFactory) -> str:
     """URL of a store learned from the small corpus, once on each database."""
-    copy_store("learned", store_url, teacher(tmp_path_factory))
+    copy_store("learned", store_url, learned_store_maker(tmp_path_factory))
     return store_url
 
 
-def teacher(folders: pytest.TempPathFactory) -> Callable[[str], None]:
+def learned_store_maker(folders: pytest.TempPathFactory) -> Callable[[str], None]:
     """Function that creates a store at a URL and learns the small corpus."""
-    return lambda url: teach(url, written(folders.mktemp("corpus")))
+    return lambda url: create_learned_store(url, write_corpus(folders.mktemp("corpus")))
 
 
-def teach(url: str, corpus: Path, settings: Settings = QUICK) -> None:
+def create_learned_store(url: str, corpus: Path, settings: Settings = QUICK) -> None:
     from hierogram.daemon.learning.learning import learn
     from hierogram.daemon.text.ingest import ingest
     from hierogram.daemon.text.reading import Input

@@ -49,7 +49,7 @@ def make_parts(folder: Path, compounds: bool = False) -> str:
 
 
 def segmented_word(store: hg.GrammarStore) -> str:
-    """Return the source word of several subwords that occurs together in the most used rule."""
+    """Return a source word of several subwords that occurs whole in a rule, the most used one if several do."""
     view = WordView(store.settings().word_parts)
     for rule in store.rules().top(10_000):
         for word in view.side(rule.source).split(" "):

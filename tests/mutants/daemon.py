@@ -55,7 +55,7 @@ DAEMON_FAULTS = (
         "daemon/learning/alignment/incremental.py",
         "if not stalest or stalest[0].sweep != _SWEEP_ON_ARRIVAL:",
         "if not stalest:",
-        (_ARRIVALS, "-k", "unsettled"),
+        (_ARRIVALS, "-k", "pairs_in_burn_in"),
     ),
     Fault(
         "a word is also counted as a stem of the same name",
@@ -458,7 +458,7 @@ DAEMON_FAULTS = (
         "daemon/serving/supervision.py",
         "        self.progress()\n        self.failures = 0\n",
         "        self.progress()\n",
-        (_SUPERVISION, "-k", "in_a_row"),
+        (_SUPERVISION, "-k", "only_consecutive"),
     ),
     Fault(
         "an unavailable store ends the daemon after some attempts",
@@ -544,7 +544,7 @@ DAEMON_FAULTS = (
         "daemon/web/guard.py",
         "if not is_loopback(host):",
         "if not host:",
-        (_GUARD, "-k", "sqlite and claims_this_machines"),
+        (_GUARD, "-k", "sqlite and for_another_host"),
     ),
     Fault(
         "a prefix of the token is accepted",

@@ -83,7 +83,7 @@ STORE_FAULTS = (
         "daemon/learning/residents.py",
         "        self.committed_state = self.state.copy()\n",
         "",
-        ("tests/daemon/serving/test_sampling.py", "-k", "a_turn_ends"),
+        ("tests/daemon/serving/test_sampling.py", "-k", "short_turns"),
     ),
     Fault(
         "expected uses are stored without their scale",

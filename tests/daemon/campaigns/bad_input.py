@@ -9,8 +9,8 @@ from itertools import chain, cycle
 from typing import Any
 
 import httpx2
-from tests.daemon.campaigns.daemon import WHILE_IT_IS_KILLED, Daemon, Speech, wait_until
-from tests.daemon.untrusted.files_attacks import APART, EITHER, TAKEN, attacks, path_of
+from tests.daemon.campaigns.daemon import NO_TIMEOUT, Daemon, PairStream, wait_until
+from tests.daemon.untrusted.files_attacks import EITHER, INGESTED, MOVED_ASIDE, attack_path, attacks
 from tests.daemon.untrusted.requests_attacks import all_attacks
 
 from hierogram.daemon.files import printable
@@ -62,7 +62,7 @@ BAD_OBJECTS = {
 class FileFeeder:
     """Put untrusted files into the spool, all kinds in turn, and check the folder that each is moved to."""
 
-    speech: Speech
+    stream: PairStream
     failed: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     ingested: int = 0
@@ -73,7 +73,7 @@ class FileFeeder:
 
     def feed(self, daemon: Daemon, number: int) -> None:
         attack, is_first = next(self._attacks)
-        path = path_of(daemon.spool, attack.name)
+        path = attack_path(daemon.spool, attack.name)
         part = path.parent / f".attack-{number}"
         part.parent.mkdir(parents=True, exist_ok=True)
         attack.make(part)
@@ -81,15 +81,16 @@ class FileFeeder:
             part.unlink()
             return
         part.rename(path)
-        wait_until(lambda: not os.path.lexists(path), f"{path!r} is moved", seconds=WHILE_IT_IS_KILLED)
+        wait_until(lambda: not os.path.lexists(path), f"{path!r} is moved", seconds=NO_TIMEOUT)
         found = {
-            fate: path_of(daemon.spool / folder, attack.name) for fate, folder in ((TAKEN, "done"), (APART, "failed"))
+            fate: attack_path(daemon.spool / folder, attack.name)
+            for fate, folder in ((INGESTED, "done"), (MOVED_ASIDE, "failed"))
         }
         [fate] = [fate for fate, moved in found.items() if os.path.lexists(moved)]
         if attack.fate not in (fate, EITHER):
             self.wrong.append(f"{attack.name!r}: {fate}")
         found[fate].unlink()
-        if fate == TAKEN:
+        if fate == INGESTED:
             self.ingested += 1
             return
         [reason] = found[fate].parent.glob("*.reason")
@@ -99,7 +100,7 @@ class FileFeeder:
         self._find_everywhere(daemon)
 
     def _find_everywhere(self, daemon: Daemon) -> None:
-        """Wait until the failed file, which is moved first, is counted by the metric and on the page."""
+        """Wait until the metric and the page include the last failed file."""
         total = len(self.failed)
         sample = 'hierogram_spool_inputs_total{outcome="failed"}'
         wait_until(lambda: metric(daemon, sample) == total, f"{self.failed[-1]} is counted")
@@ -111,19 +112,19 @@ class FileFeeder:
 class LineFeeder:
     """Put files with some invalid lines into the spool. They are ingested, and the invalid lines are rejected."""
 
-    speech: Speech
+    stream: PairStream
     rejected: Counter[str] = field(default_factory=Counter)
 
     def feed(self, daemon: Daemon, number: int) -> None:
-        lines = [line.encode() for line in self.speech.lines(20)]
-        reasons = self.speech.random.sample(sorted(BAD_LINES), self.speech.random.randint(1, len(BAD_LINES)))
+        lines = [line.encode() for line in self.stream.lines(20)]
+        reasons = self.stream.random.sample(sorted(BAD_LINES), self.stream.random.randint(1, len(BAD_LINES)))
         # The first line determines the format.
         content = [*lines[:1], *(BAD_LINES[reason] for reason in reasons), *lines[1:]]
-        name = f"{self.speech.name}-{number}.pipes"
+        name = f"{self.stream.name}-{number}.pipes"
         part = daemon.spool / f"{name}.part"
         part.write_bytes(b"".join(line + b"\n" for line in content))
         part.rename(daemon.spool / name)
-        wait_until((daemon.spool / "done" / name).exists, f"{name} is done", seconds=WHILE_IT_IS_KILLED)
+        wait_until((daemon.spool / "done" / name).exists, f"{name} is done", seconds=NO_TIMEOUT)
         self.rejected.update(reasons)
 
 
@@ -131,7 +132,7 @@ class LineFeeder:
 class RequestFeeder:
     """Send bodies with some invalid lines, and a request that is refused as a whole."""
 
-    speech: Speech
+    stream: PairStream
     rejected: Counter[str] = field(default_factory=Counter)
     statuses: Counter[int] = field(default_factory=Counter)
 
@@ -139,32 +140,32 @@ class RequestFeeder:
         self._refused = cycle(refused_requests())
 
     def feed(self, daemon: Daemon, number: int) -> None:
-        sides = [line.split(" ||| ") for line in self.speech.lines(20)]
+        sides = [line.split(" ||| ") for line in self.stream.lines(20)]
         lines = [json.dumps({"source": a, "target": b, "alignment": c}).encode() for a, b, c in sides]
-        reasons = self.speech.random.sample(sorted(BAD_OBJECTS), self.speech.random.randint(1, len(BAD_OBJECTS)))
+        reasons = self.stream.random.sample(sorted(BAD_OBJECTS), self.stream.random.randint(1, len(BAD_OBJECTS)))
         body = b"".join(line + b"\n" for line in (*lines, *(BAD_OBJECTS[reason] for reason in reasons)))
-        key = f"{self.speech.name}-{number}"
-        answer = self._answered(daemon, ("POST", "/v1/pairs", lines_of(body, key), ()))
+        key = f"{self.stream.name}-{number}"
+        answer = self._send(daemon, ("POST", "/v1/pairs", json_lines_request(body, key), ()))
         found = answer.json()
         assert (found["accepted"], found["duplicates"], found["rejected"]) == (len(lines), 0, len(reasons)), found
         assert found["reasons"] == dict.fromkeys(reasons, 1)
         self.rejected.update(reasons)
         method, path, _, expected = request = next(self._refused)
         if path == "/v1/pairs?again":
-            request = method, "/v1/pairs", lines_of(b"{}\n", key), expected
-        refusal = self._answered(daemon, request)
+            request = method, "/v1/pairs", json_lines_request(b"{}\n", key), expected
+        refusal = self._send(daemon, request)
         assert refusal.status_code in expected, (method, path, refusal.status_code, refusal.text[:200])
         assert refusal.headers["content-type"] == "application/problem+json", (path, refusal.headers)
         assert refusal.json()["detail"] or refusal.json()["title"], path
         self.statuses[refusal.status_code] += 1
 
-    def _answered(self, daemon: Daemon, request: tuple[str, str, dict[str, Any], tuple[int, ...]]) -> httpx2.Response:
-        """Return the response; retry if an attack has taken the connections."""
+    def _send(self, daemon: Daemon, request: tuple[str, str, dict[str, Any], tuple[int, ...]]) -> httpx2.Response:
+        """Send a request, and retry while an attack holds all connections."""
         method, path, keywords, expected = request
         return daemon.request(method, path, retried={409, 429, 503} - {*expected}, **keywords)
 
 
-def lines_of(body: bytes, key: str | None = None, **headers: str) -> dict[str, object]:
+def json_lines_request(body: bytes, key: str | None = None, **headers: str) -> dict[str, object]:
     """Return the arguments of a request with JSON lines."""
     given = {"Content-Type": "application/jsonl", **headers} | ({"Idempotency-Key": key} if key else {})
     return {"content": body, "headers": given}
@@ -174,15 +175,15 @@ def refused_requests() -> Iterator[tuple[str, str, dict[str, Any], tuple[int, ..
     """Yield requests that must be refused, with their expected statuses."""
     pair = b'{"source": "refused", "target": "refused"}\n'
     plain: dict[str, object] = {"content": b"{", "headers": {"Content-Type": "application/json"}}
-    yield "POST", "/v1/pairs", lines_of(b""), (422,)
-    yield "POST", "/v1/pairs", lines_of(b"[" + pair.strip() + b"]"), (422,)
-    yield "POST", "/v1/pairs", lines_of(b"\x1f\x8b" + pair), (422,)
-    yield "POST", "/v1/pairs", lines_of(pair, **{"Content-Encoding": "gzip"}), (415,)
+    yield "POST", "/v1/pairs", json_lines_request(b""), (422,)
+    yield "POST", "/v1/pairs", json_lines_request(b"[" + pair.strip() + b"]"), (422,)
+    yield "POST", "/v1/pairs", json_lines_request(b"\x1f\x8b" + pair), (422,)
+    yield "POST", "/v1/pairs", json_lines_request(pair, **{"Content-Encoding": "gzip"}), (415,)
     yield "POST", "/v1/pairs", {"content": pair, "headers": {"Content-Type": "text/plain"}}, (415,)
-    yield "POST", "/v1/pairs?corpus=a&corpus=b", lines_of(pair), (400,)
-    yield "POST", "/v1/pairs?unknown=1", lines_of(pair), (400,)
-    yield "POST", "/v1/pairs?languages=french", lines_of(pair), (422,)
-    yield "POST", "/v1/pairs", lines_of(pair, "k" * 5_000), (422,)
+    yield "POST", "/v1/pairs?corpus=a&corpus=b", json_lines_request(pair), (400,)
+    yield "POST", "/v1/pairs?unknown=1", json_lines_request(pair), (400,)
+    yield "POST", "/v1/pairs?languages=french", json_lines_request(pair), (422,)
+    yield "POST", "/v1/pairs", json_lines_request(pair, "k" * 5_000), (422,)
     yield "POST", "/v1/pairs?again", {}, (422,)
     yield "POST", "/v1/translate", plain, (422,)
     yield "POST", "/v1/translate?best=1000", {"json": {"sentences": ["a"]}}, (422,)
@@ -204,7 +205,7 @@ def refused_requests() -> Iterator[tuple[str, str, dict[str, Any], tuple[int, ..
 class ConnectionFeeder:
     """Open connections that send invalid requests, or none, and hold them."""
 
-    speech: Speech
+    stream: PairStream
     attacks: int = 0
 
     def __post_init__(self) -> None:
@@ -223,12 +224,11 @@ def metric(daemon: Daemon, sample: str) -> float | None:
 
 
 def page(daemon: Daemon) -> str:
-    """Return the page `/now`."""
     return wait_for_page(daemon, "/now")
 
 
 def wait_for_page(daemon: Daemon, path: str) -> str:
-    """Return a text from the daemon; retry if an attack has taken the connections."""
+    """Return the text of a page, and retry while an attack holds all connections."""
 
     def answered() -> httpx2.Response | None:
         daemon.check()

@@ -1,4 +1,4 @@
-"""A daemon in a process of its own that tests feed, kill and restart, and the feeders."""
+"""A daemon in its own process, which tests kill and restart, and feeders that send it pairs."""
 
 import json
 import os
@@ -25,10 +25,10 @@ from hierogram.storage.exceptions import StoreUnavailableError
 from hierogram.storage.store import open_store
 
 COMMAND = (sys.executable, "-m", "hierogram")
-PATIENCE = 300.0
+TIMEOUT = 300.0
 """Timeout in seconds for any single step on a busy machine."""
-WHILE_IT_IS_KILLED = float("inf")
-"""Timeout of a feeder: none, as the daemon is killed repeatedly. `Feeding.finish` limits the total time."""
+NO_TIMEOUT = float("inf")
+"""A feeder waits without limit, as the daemon may be killed repeatedly. `Feeding.finish` limits the total time."""
 
 
 def free_port() -> int:
@@ -37,7 +37,7 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def wait_until(reached: Callable[[], Any], what: str, seconds: float = PATIENCE, pause: float = 0.05) -> Any:
+def wait_until(reached: Callable[[], Any], what: str, seconds: float = TIMEOUT, pause: float = 0.05) -> Any:
     """Poll until the result is true, and return it."""
     until = time.monotonic() + seconds
     while not (answer := reached()):
@@ -46,7 +46,7 @@ def wait_until(reached: Callable[[], Any], what: str, seconds: float = PATIENCE,
     return answer
 
 
-def readers_of(process: int) -> list[int]:
+def reader_processes(process: int) -> list[int]:
     """Return the processes in which a daemon reads files."""
     found = []
     for folder in Path("/proc").iterdir():
@@ -60,7 +60,6 @@ def readers_of(process: int) -> list[int]:
 
 
 def is_running(process: int) -> bool:
-    """Check if the process is running."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -101,7 +100,7 @@ class Daemon:
     def get(self, path: str) -> httpx2.Response | None:
         """Return the daemon's response, or None if it does not answer."""
         with suppress(httpx2.TransportError):
-            return httpx2.get(self.address(path), timeout=PATIENCE)
+            return httpx2.get(self.address(path), timeout=TIMEOUT)
         return None
 
     def request(
@@ -111,11 +110,11 @@ class Daemon:
 
         def answered() -> httpx2.Response | None:
             with suppress(httpx2.TransportError):
-                answer = httpx2.request(method, self.address(path), timeout=PATIENCE, **keywords)
+                answer = httpx2.request(method, self.address(path), timeout=TIMEOUT, **keywords)
                 return None if answer.status_code in retried else answer
             return None
 
-        answer: httpx2.Response = wait_until(answered, f"{path} is answered", seconds=WHILE_IT_IS_KILLED)
+        answer: httpx2.Response = wait_until(answered, f"{path} is answered", seconds=NO_TIMEOUT)
         return answer
 
     def listening(self) -> bool:
@@ -128,9 +127,7 @@ class Daemon:
         wait_until(self.listening, "the daemon listens")
 
     def wait_until_ready(self) -> None:
-        """Wait until the kernels are loaded; the port is opened earlier, and later requests should not include
-        startup time.
-        """
+        """Wait until the kernels are loaded, which takes longer than opening the port."""
 
         def ready() -> bool:
             self.check()
@@ -148,15 +145,15 @@ class Daemon:
         """Kill the daemon, and check that its reader processes end too."""
         assert self.process is not None
         self.check()
-        readers = readers_of(self.process.pid)
+        readers = reader_processes(self.process.pid)
         self.process.kill()
-        assert self.process.wait(PATIENCE) == -signal.SIGKILL
-        wait_until(lambda: not any(map(is_running, readers)), "its readers are gone")
+        assert self.process.wait(TIMEOUT) == -signal.SIGKILL
+        wait_until(lambda: not any(map(is_running, readers)), "its readers end")
 
     def kill_reader(self) -> bool:
         """Kill the daemon's reader processes. Returns False if there were none."""
         assert self.process is not None
-        readers = readers_of(self.process.pid)
+        readers = reader_processes(self.process.pid)
         for reader in readers:
             with suppress(ProcessLookupError):
                 os.kill(reader, signal.SIGKILL)
@@ -167,7 +164,7 @@ class Daemon:
         assert self.process is not None
         self.check()
         self.process.terminate()
-        assert self.process.wait(PATIENCE) == 0, self.log.read_text()[-3000:]
+        assert self.process.wait(TIMEOUT) == 0, self.log.read_text()[-3000:]
 
     def limit_files(self, size: int) -> None:
         """Limit the size of the daemon's files, as if the disk were full."""
@@ -201,7 +198,7 @@ class Daemon:
 
 
 def not_ready(daemon: Daemon) -> list[str]:
-    """Return the reasons why the daemon is not ready; empty if it is."""
+    """Return the reasons why the daemon is not ready. Empty if it is ready."""
     daemon.check()
     answer = daemon.get("/readyz")
     assert answer is not None
@@ -211,8 +208,8 @@ def not_ready(daemon: Daemon) -> list[str]:
 
 
 def wait_until_ready(daemon: Daemon) -> None:
-    """Wait until the daemon is ready; on a timeout, fail with the reasons that it reports."""
-    reasons = ["it was not asked"]
+    """Wait until the daemon is ready. On a timeout, fail with the reasons that it reports."""
+    reasons = ["no answer"]
 
     def ready() -> bool:
         reasons[:] = not_ready(daemon)
@@ -243,8 +240,8 @@ def stored_lines(url: str) -> list[str]:
         return [f"{row.source} ||| {row.target} ||| {row.alignment}" for row in store.pairs()]
 
 
-class Speech:
-    """An endless stream of distinct pairs that share words and rules; with links or raw."""
+class PairStream:
+    """Endless stream of distinct pairs that share words and rules, with or without links."""
 
     def __init__(self, name: str, seed: int, links: bool = True) -> None:
         self.name = name
@@ -254,7 +251,7 @@ class Speech:
         self.sent_pairs: list[str] = []
 
     def lines(self, most: int) -> list[str]:
-        """Return up to `most` pairs, as `source ||| target ||| links`; raw ones without links."""
+        """Return 1 to `most` pairs as lines `source ||| target ||| links`, or without links."""
         sent_pairs = [self._line() for _ in range(self.random.randint(1, most))]
         self.sent_pairs += sent_pairs
         return sent_pairs
@@ -272,9 +269,9 @@ class Speech:
 
 
 class Feeder(Protocol):
-    """One way to send pairs: it returns when they are stored, however often the daemon dies in between."""
+    """A way to send pairs. `feed` returns when they are stored, even if the daemon is killed repeatedly until then."""
 
-    speech: Speech
+    stream: PairStream
 
     def feed(self, daemon: Daemon, number: int) -> None: ...
 
@@ -283,43 +280,43 @@ class Feeder(Protocol):
 class SpoolFeeder:
     """Put files into the spool and wait until they are in `done/`."""
 
-    speech: Speech
+    stream: PairStream
     most: int = 20
 
     def feed(self, daemon: Daemon, number: int) -> None:
-        name = f"{self.speech.name}-{number}.pipes"
+        name = f"{self.stream.name}-{number}.pipes"
         part = daemon.spool / f"{name}.part"
         daemon.spool.mkdir(exist_ok=True)
-        part.write_text("".join(line + "\n" for line in self.speech.lines(self.most)))
+        part.write_text("".join(line + "\n" for line in self.stream.lines(self.most)))
         part.rename(daemon.spool / name)
-        wait_until((daemon.spool / "done" / name).exists, f"{name} is done", seconds=WHILE_IT_IS_KILLED)
+        wait_until((daemon.spool / "done" / name).exists, f"{name} is done", seconds=NO_TIMEOUT)
         assert not (daemon.spool / "failed" / name).exists()
 
 
 @dataclass
 class HttpFeeder:
-    """Post bodies with an idempotency key until each is answered; every pair must be counted as new."""
+    """Post bodies with an idempotency key until each is answered. Every pair must be counted as new."""
 
-    speech: Speech
+    stream: PairStream
     most: int = 20
     answers: list[int] = field(default_factory=list)
 
     def feed(self, daemon: Daemon, number: int) -> None:
-        lines = self.speech.lines(self.most)
+        lines = self.stream.lines(self.most)
         sides = [line.split(" ||| ") for line in lines]
         body = "".join(json.dumps({"source": a, "target": b, "alignment": c}) + "\n" for a, b, c in sides)
-        headers = {"Content-Type": "application/jsonl", "Idempotency-Key": f"{self.speech.name}-{number}"}
+        headers = {"Content-Type": "application/jsonl", "Idempotency-Key": f"{self.stream.name}-{number}"}
 
         def answered() -> httpx2.Response | None:
             try:
-                answer = httpx2.post(daemon.address("/v1/pairs"), content=body, headers=headers, timeout=PATIENCE)
+                answer = httpx2.post(daemon.address("/v1/pairs"), content=body, headers=headers, timeout=TIMEOUT)
             except httpx2.TransportError:
                 return None
             self.answers.append(answer.status_code)
             assert answer.status_code in (200, 409, 429, 503), answer.text
             return answer if answer.status_code == 200 else None
 
-        found = wait_until(answered, "a request with pairs is answered", seconds=WHILE_IT_IS_KILLED).json()
+        found = wait_until(answered, "a request with pairs is answered", seconds=NO_TIMEOUT).json()
         counted = (found["lines"], found["accepted"], found["duplicates"], found["rejected"])
         assert counted == (len(lines), len(lines), 0, 0)
 
@@ -328,18 +325,18 @@ class HttpFeeder:
 class CommandFeeder:
     """Run `hierogram ingest` next to the daemon, and retry if it fails."""
 
-    speech: Speech
+    stream: PairStream
     most: int = 20
 
     def feed(self, daemon: Daemon, number: int) -> None:
-        path = daemon.spool.parent / f"{self.speech.name}-{number}.pipes"
-        path.write_text("".join(line + "\n" for line in self.speech.lines(self.most)))
+        path = daemon.spool.parent / f"{self.stream.name}-{number}.pipes"
+        path.write_text("".join(line + "\n" for line in self.stream.lines(self.most)))
         command = [*COMMAND, "--store", daemon.url, "ingest", str(path), "--format", "pipes"]
 
         def ran() -> bool:
-            return subprocess.run(command, capture_output=True, timeout=PATIENCE).returncode == 0
+            return subprocess.run(command, capture_output=True, timeout=TIMEOUT).returncode == 0
 
-        wait_until(ran, "ingest", seconds=WHILE_IT_IS_KILLED)
+        wait_until(ran, "ingest", seconds=NO_TIMEOUT)
 
 
 class Feeding:
@@ -374,26 +371,25 @@ class Feeding:
         """Wait until everything started has been stored. The daemon must be running."""
         self._enough.set()
         for thread in self._threads:
-            thread.join(PATIENCE)
+            thread.join(TIMEOUT)
             assert not thread.is_alive()
         self.check()
 
     def wait_for_more(self) -> None:
         """Wait until more pairs have been sent."""
         before = len(self.sent_pairs())
-        wait_until(lambda: len(self.sent_pairs()) > before, "pairs come in")
+        wait_until(lambda: len(self.sent_pairs()) > before, "more pairs are sent")
 
     def sent_pairs(self) -> list[str]:
-        """Return all pairs that were sent."""
-        return [line for feeder in self.feeders for line in feeder.speech.sent_pairs]
+        return [line for feeder in self.feeders for line in feeder.stream.sent_pairs]
 
 
 def feed_all_ways(daemon: Daemon, seed: int, pause: float) -> Feeding:
     """Send pairs through the spool, HTTP and the command line at once."""
     feeders: list[Feeder] = [
-        SpoolFeeder(Speech("spool", seed)),
-        HttpFeeder(Speech("http", seed)),
-        CommandFeeder(Speech("command", seed)),
+        SpoolFeeder(PairStream("spool", seed)),
+        HttpFeeder(PairStream("http", seed)),
+        CommandFeeder(PairStream("command", seed)),
     ]
     return Feeding(daemon, feeders, pause)
 

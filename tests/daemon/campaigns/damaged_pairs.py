@@ -2,8 +2,8 @@
 
     python -m tests.daemon.campaigns.damaged_pairs --mutations 100000 [--kind phrases] [--seed 1] [--bounds]
 
-`--bounds` compiles the kernels with numba's checks of indices, in a cache of their own, so that an index beyond an
-array raises an error instead of reading other memory.
+`--bounds` compiles the kernels with numba's index checks, in a separate cache, so that an index outside an array
+raises an error instead of reading other memory.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from tests.daemon.learning.mutations import Fuzz, Outcome, learned
 
 _BOUNDS = "NUMBA_BOUNDSCHECK"
 _ROUNDS_PER_SWEEP = 8
-"""Period of sweeps, which take longest, in rounds; all other kernels run in each round."""
+"""Rounds between two sweeps, which take longest. All other kernels run in each round."""
 
 
 def run(kind: str, mutations: int, seed: int) -> tuple[Outcome, float]:

@@ -59,9 +59,9 @@ _MCP = "Accept: application/json, text/event-stream"
 
 @dataclass(frozen=True)
 class Attack:
-    """Requests that are sent over many connections at once, in turn.
+    """Requests that many connections send in turn.
 
-    A client that stays reads nothing. With `leaves`, it disconnects after this number of seconds and returns.
+    Clients read at most the status line. If `leaves` is set, they disconnect after that many seconds and reconnect.
     """
 
     requests: Sequence[bytes]
@@ -140,7 +140,7 @@ def attacks(words: Sequence[str], languages: tuple[str, str]) -> dict[str, Attac
 
 
 class _Attackers:
-    """Connections of an attack, each from an address of its own, in one thread."""
+    """Thread that opens the connections of an attack, each from its own address."""
 
     def __init__(self, port: int, attack: Attack, connections: int) -> None:
         self._port, self._attack = port, attack

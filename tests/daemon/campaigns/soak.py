@@ -1,4 +1,4 @@
-"""A soak of the daemon: what it stores, the samples of its resources, and their curves.
+"""Soak test of the daemon: its load, samples of its resources, and their plots.
 
     python -m tests.daemon.campaigns.soak FOLDER docs/figures/soak.png
 
@@ -23,13 +23,13 @@ from tests.daemon.campaigns.daemon import (
     Daemon,
     Feeding,
     HttpFeeder,
-    Speech,
+    PairStream,
     SpoolFeeder,
     assert_consistent,
     stored_lines,
     wait_until,
 )
-from tests.daemon.campaigns.processes import below
+from tests.daemon.campaigns.processes import descendants
 
 from hierogram.storage.store import open_store
 from hierogram.tools.lab.measures.results import save_figure
@@ -38,7 +38,7 @@ SAMPLES = 500
 PAUSE = 10.0
 """Seconds between two bursts of a feeder."""
 CYCLES = 6
-"""Number of transactions of the reader, each of a third of its cycle."""
+"""Number of cycles of the reader, which holds a transaction for a third of each."""
 KEEP = 3
 """Number of versions that the scheduled export keeps."""
 SETTLING = 30.0
@@ -79,13 +79,13 @@ def megabytes(files: tuple[Path, str]) -> float:
 class EditFeeder:
     """Withdraw some stored pairs and fix a link of others."""
 
-    speech: Speech
+    stream: PairStream
     withdrawn: list[str] = field(default_factory=list)
     fixed: dict[int, str] = field(default_factory=dict)
     corrections: int = 0
 
     def feed(self, daemon: Daemon, number: int) -> None:
-        random = self.speech.random
+        random = self.stream.random
         for _ in range(random.randint(0, 6)):
             last = stored_pairs(daemon) + len(self.withdrawn)
             pair = random.randint(1, last) if last else 0
@@ -94,7 +94,7 @@ class EditFeeder:
                 self._edit(daemon, pair, found.json()["source"], found.json()["target"])
 
     def _edit(self, daemon: Daemon, pair: int, source: str, target: str) -> None:
-        if self.speech.random.random() < 0.5:
+        if self.stream.random.random() < 0.5:
             # A repeated request can find the pair withdrawn.
             assert daemon.request("DELETE", f"/v1/pairs/{pair}").status_code in (202, 204, 404)
             self.withdrawn.append(f"{source} ||| {target}")
@@ -123,8 +123,11 @@ def run_soak(database: Database, folder: Path, seconds: float, curves: Path) -> 
     daemon = Daemon(database.url, folder, **often)
     with daemon.running():
         daemon.wait_until_ready()
-        edits = EditFeeder(Speech("edits", 1))
-        feeders = [HttpFeeder(Speech("http", 1), most=16), SpoolFeeder(Speech("spool", 1, links=False), most=16)]
+        edits = EditFeeder(PairStream("edits", 1))
+        feeders = [
+            HttpFeeder(PairStream("http", 1), most=16),
+            SpoolFeeder(PairStream("spool", 1, links=False), most=16),
+        ]
         feeding = Feeding(daemon, [*feeders, edits], PAUSE)
         write_samples(daemon, database, feeding, seconds, curves)
         feeding.finish()
@@ -157,7 +160,7 @@ def check_pairs(url: str, sent: list[str], edits: EditFeeder) -> None:
 
 
 def write_samples(daemon: Daemon, database: Database, feeding: Feeding, seconds: float, curves: Path) -> None:
-    """Sample the daemon for a while, hold transactions, and restart the server after each third."""
+    """Write samples of the daemon's resources while holding transactions and restarting the server."""
     restarts = [seconds / 3, seconds * 2 / 3] if database.server else []
     held, restarted_at, began = False, -np.inf, time.monotonic()
     with curves.open("w", newline="") as file, open_store(database.url) as store, ExitStack() as reader:
@@ -178,10 +181,10 @@ def write_samples(daemon: Daemon, database: Database, feeding: Feeding, seconds:
 
 
 def sample(daemon: Daemon, database: Database, now: float, held: bool, outage: bool) -> list[float]:
-    """Return the values of `COLUMNS`; NaN if the daemon cannot read its store."""
+    """Return the values of `COLUMNS`, with NaN if the daemon cannot read its store."""
     assert daemon.process is not None
     process, children = psutil.Process(daemon.process.pid), 0
-    for child in below(daemon.process):
+    for child in descendants(daemon.process):
         # Readers of files end at any time.
         with suppress(psutil.NoSuchProcess):
             children += child.memory_info().rss
@@ -208,7 +211,7 @@ def growth(samples: Samples, column: str) -> float:
 
 
 def quiet(samples: Samples) -> Samples:
-    """Return the samples without outages, and not during or soon after the reader's transactions."""
+    """Return the samples outside outages and more than `SETTLING` seconds after the reader's transactions."""
     held_at = np.maximum.accumulate(np.where(samples["held"] > 0, samples["seconds"], -np.inf))
     return samples[(samples["outage"] == 0) & (samples["seconds"] - held_at > SETTLING)]
 

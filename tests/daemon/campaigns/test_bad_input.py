@@ -1,6 +1,6 @@
 """A daemon gets all kinds of bad input while exports run in two time zones across a clock change.
 
-No accepted pair is lost, every refusal is a row, an event, a metric and on the page, and every export runs once.
+Every accepted pair is stored, every refusal is in SQL, events, metrics and on the page, and every export runs once.
 """
 
 import os
@@ -31,7 +31,7 @@ from tests.daemon.campaigns.daemon import (
     Daemon,
     Feeding,
     HttpFeeder,
-    Speech,
+    PairStream,
     SpoolFeeder,
     assert_consistent,
     stored_lines,
@@ -147,20 +147,17 @@ class Calendar:
         part.replace(self.file)
 
     def pass_time(self, share: float) -> None:
-        """Move the clock to this share of the span, in steps; after each, wait for the runs that are due."""
+        """Advance the clock in steps to this share of the span, and wait for due runs after each step."""
         while self.passed < share * self._steps:
             self.passed += 1
             self.now += STEP
             self._set()
             due = [f"{name} {self.now:%m-%d %H:%M}" for name in self._due()]
             self.expected += due
-            wait_until(
-                lambda due=due: set(due) <= set(self.runs.read_text().splitlines()), f"runs of {due}", pause=0.2
-            )
+            wait_until(lambda due=due: set(due) <= set(self.runs.read_text().splitlines()), f"runs of {due}", pause=0.2)
 
     def _due(self) -> list[str]:
-        """Return the jobs that are due: at the first moment of a date when their clock shows the time or a later one.
-        """
+        """Return the jobs that have not run on this date of their zone and whose time is reached."""
         due = []
         for job in self._jobs:
             date, minutes = self._shown(job)
@@ -170,7 +167,7 @@ class Calendar:
         return due
 
     def check(self) -> None:
-        """Check that every job ran at its times, once."""
+        """Check that every job ran exactly once at each of its times."""
         assert sorted(self.runs.read_text().splitlines()) == sorted(self.expected)
 
     def count(self, name: str) -> int:
@@ -195,7 +192,7 @@ class ClockedDaemon(Daemon):
 
 
 def run_campaign(url: str, direct: str, folder: Path, calendar: Calendar, seconds: float, pause: float) -> None:
-    """Send bad input for a while; `direct` is the URL of the store without a connection pooler."""
+    """Send bad input for some seconds. `direct` is the URL of the store without a connection pooler."""
     with open_store(url, create=True, settings=QUICK):
         pass
     command = [*COMMAND, "--store", url, "events", "--keep", "10000000", "--limit", "1"]
@@ -203,9 +200,9 @@ def run_campaign(url: str, direct: str, folder: Path, calendar: Calendar, second
     daemon = ClockedDaemon(url, folder, calendar)
     with daemon.running():
         daemon.wait_until_ready()
-        files, lines = FileFeeder(Speech("attacks", 1)), LineFeeder(Speech("lines", 1))
-        requests, connections = RequestFeeder(Speech("requests", 1)), ConnectionFeeder(Speech("connections", 1))
-        good = [SpoolFeeder(Speech("spool", 1)), HttpFeeder(Speech("http", 1))]
+        files, lines = FileFeeder(PairStream("attacks", 1)), LineFeeder(PairStream("lines", 1))
+        requests, connections = RequestFeeder(PairStream("requests", 1)), ConnectionFeeder(PairStream("connections", 1))
+        good = [SpoolFeeder(PairStream("spool", 1)), HttpFeeder(PairStream("http", 1))]
         feeding = Feeding(daemon, [files, lines, requests, connections, *good], pause)
         wait_until(lambda: metric(daemon, "hierogram_rules_in_use"), "the store has rules to export")
         began = time.monotonic()
@@ -228,7 +225,7 @@ def run_campaign(url: str, direct: str, folder: Path, calendar: Calendar, second
     assert not [line for line in stored if line.startswith("refused")]
     sent = feeding.sent_pairs()
     assert {line: stored[line] for line in sent if stored[line] != 1} == {}
-    names = tuple(feeder.speech.name for feeder in feeding.feeders)
+    names = tuple(feeder.stream.name for feeder in feeding.feeders)
     others = [line for line in stored if line.startswith(names) and line not in set(sent)]
     assert others == []
     assert_consistent(direct)
@@ -240,9 +237,7 @@ def run_campaign(url: str, direct: str, folder: Path, calendar: Calendar, second
     )
 
 
-def check_refusals(
-    daemon: Daemon, url: str, files: FileFeeder, rejected: Counter[str], statuses: Counter[int]
-) -> None:
+def check_refusals(daemon: Daemon, url: str, files: FileFeeder, rejected: Counter[str], statuses: Counter[int]) -> None:
     """Check that failed files, rejected lines and refused requests are in SQL, events and metrics and on the page."""
     assert sorted(name for (name,) in query(url, "SELECT file FROM failed_files")) == sorted(files.failed)
     [(events,)] = query(url, "SELECT count(*) FROM events WHERE kind = 'file-failed'")
@@ -291,26 +286,26 @@ def check_exports(daemon: Daemon, url: str, calendar: Calendar) -> None:
 
 @pytest.fixture
 def pooled(own_server: Any) -> Iterator[tuple[str, str]]:
-    """URL of a database behind a PgBouncer in transaction mode, and without it."""
+    """URLs of a database through PgBouncer in transaction mode, and directly."""
     server = own_server.get_uri()
     with pgbouncer(server, "ignore_startup_parameters = options", connections=4) as bouncer:
         yield str(make_url(bouncer).set(database=make_url(server).database)), server
 
 
 @pytest.mark.slow
-def test_a_daemon_survives_bad_input_and_runs_its_schedules_over_a_night(tmp_path: Path) -> None:
+def test_daemon_survives_bad_input_and_runs_exports_over_one_clock_change(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'store.db'}"
     run_campaign(url, url, tmp_path, Calendar(tmp_path, NIGHT, new_york=150), seconds=20, pause=0.2)
 
 
 def minutes() -> float:
-    """Return the length of the campaign: an hour, or HIEROGRAM_TEST_MINUTES."""
+    """Return the length of the campaign in minutes: 60, or HIEROGRAM_TEST_MINUTES."""
     return float(os.environ.get("HIEROGRAM_TEST_MINUTES", "60"))
 
 
 @pytest.mark.campaign
 @pytest.mark.timeout(14_400)
-def test_a_daemon_survives_bad_input_and_runs_its_schedules_in_autumn(tmp_path: Path) -> None:
+def test_daemon_survives_bad_input_and_runs_exports_over_autumn_clock_changes(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'store.db'}"
     calendar = Calendar(tmp_path, WEEKS["autumn"], new_york=90)
     run_campaign(url, url, tmp_path, calendar, minutes() * 60, pause=2.0)
@@ -318,7 +313,7 @@ def test_a_daemon_survives_bad_input_and_runs_its_schedules_in_autumn(tmp_path: 
 
 @pytest.mark.campaign
 @pytest.mark.timeout(14_400)
-def test_a_daemon_survives_bad_input_and_runs_its_schedules_in_spring_behind_a_pooler(
+def test_daemon_behind_a_pooler_survives_bad_input_over_spring_clock_changes(
     pooled: tuple[str, str], tmp_path: Path
 ) -> None:
     calendar = Calendar(tmp_path, WEEKS["spring"], new_york=150)

@@ -1,4 +1,4 @@
-"""Corrections sent to a running daemon take effect everywhere within seconds, and so do withdrawals of corrections."""
+"""Corrections that a running daemon receives or withdraws take effect everywhere within seconds."""
 
 import json
 import time
@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.daemon.campaigns.daemon import PATIENCE, Daemon, assert_consistent, wait_until
+from tests.daemon.campaigns.daemon import TIMEOUT, Daemon, assert_consistent, wait_until
 from tests.daemon.conftest import QUICK
 from tests.daemon.learning.alignment.languages import invented
 from tests.storage.building import NewPair, pairs_of, query
@@ -40,7 +40,7 @@ def prepare(url: str) -> tuple[str, str]:
     return sources[-1], targets[-1]
 
 
-class Seen:
+class CorrectedLink:
     """The corrected link as seen by SQL, the aligner and an export."""
 
     def __init__(self, daemon: Daemon, texts: tuple[str, str], folder: Path) -> None:
@@ -54,7 +54,7 @@ class Seen:
 
     def in_answers(self) -> bool:
         body = {"pairs": [{"source": self.texts[0], "target": self.texts[1]}]}
-        answer = httpx2.post(self.daemon.address("/v1/align"), json=body, timeout=PATIENCE)
+        answer = httpx2.post(self.daemon.address("/v1/align"), json=body, timeout=TIMEOUT)
         return "0-1" in answer.json()["pairs"][0]["alignment"].split()
 
     def in_an_export(self) -> bool:
@@ -90,7 +90,7 @@ CORRECTION = {"fixed": [list(FIXED)], "forbidden": [[0, 0], [0, 2]]}
 def test_a_correction_takes_effect_within_seconds(store_url: str, tmp_path: Path) -> None:
     texts = prepare(store_url)
     daemon = Daemon(store_url, tmp_path)
-    seen = Seen(daemon, texts, tmp_path)
+    seen = CorrectedLink(daemon, texts, tmp_path)
     with daemon.running():
         wait_until(daemon.settled, "all pairs are settled")
         # The first request loads kernels.
@@ -107,10 +107,10 @@ def test_a_correction_takes_effect_within_seconds(store_url: str, tmp_path: Path
 
 @pytest.mark.campaign
 @pytest.mark.timeout(3_600)
-def test_corrections_survive_kills(store_url: str, tmp_path: Path) -> None:
+def test_corrections_survive_kills_of_the_daemon(store_url: str, tmp_path: Path) -> None:
     texts = prepare(store_url)
     daemon = Daemon(store_url, tmp_path)
-    seen = Seen(daemon, texts, tmp_path)
+    seen = CorrectedLink(daemon, texts, tmp_path)
     random = Random(22)
     corrected = False
     for _ in range(20):

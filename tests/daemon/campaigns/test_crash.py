@@ -10,11 +10,11 @@ from random import Random
 import pytest
 from tests.daemon.campaigns.daemon import (
     COMMAND,
-    PATIENCE,
+    TIMEOUT,
     CommandFeeder,
     Daemon,
     Feeding,
-    Speech,
+    PairStream,
     SpoolFeeder,
     assert_all_stored_once,
     assert_consistent,
@@ -52,7 +52,7 @@ def kill_while_fed(daemon: Daemon, feeding: Feeding, kills: int) -> None:
                 # Wait longer between kills on a machine with a slow startup, so that some work gets done.
                 longest = max(2.0, time.monotonic() - started)
             time.sleep(random.uniform(0.0, longest))
-            # At most once a run: a file whose reader dies twice is moved aside.
+            # Kill readers at most once a run, because a file whose reader dies twice is moved to failed/.
             if random.random() < 0.3 and daemon.kill_reader():
                 time.sleep(random.uniform(0.0, longest))
             daemon.kill()
@@ -60,7 +60,7 @@ def kill_while_fed(daemon: Daemon, feeding: Feeding, kills: int) -> None:
         assert_consistent(daemon.url)
 
 
-# Killing commits is tested on both databases in tests/storage, and by the campaign.
+# One database is enough here: tests/storage and the campaign kill commits on both.
 @pytest.mark.slow
 @pytest.mark.database("postgres")
 def test_a_daemon_recovers_if_killed_once(store_url: str, tmp_path: Path) -> None:
@@ -78,14 +78,15 @@ def test_a_daemon_recovers_if_killed_a_hundred_times(store_url: str, tmp_path: P
 @pytest.mark.campaign
 @pytest.mark.timeout(14_400)
 @pytest.mark.parametrize("aligner", [FERTILITIES, ITG_ALIGNER])
-def test_a_daemon_recovers_if_killed_while_it_aligns_raw_pairs(store_url: str, tmp_path: Path, aligner: str) -> None:
-    """Pairs without links, with each aligner; afterwards all are sent again. HIEROGRAM_TEST_KILLS overrides the 20
-    kills.
-    """
+def test_daemon_recovers_if_killed_while_it_aligns_raw_pairs(store_url: str, tmp_path: Path, aligner: str) -> None:
+    """HIEROGRAM_TEST_KILLS overrides the number of kills."""
     with open_store(store_url, create=True, settings=replace(QUICK, aligner=aligner)):
         pass
     daemon = Daemon(store_url, tmp_path)
-    feeders = SpoolFeeder(Speech("spool", SEED, links=False)), CommandFeeder(Speech("command", SEED, links=False))
+    feeders = (
+        SpoolFeeder(PairStream("spool", SEED, links=False)),
+        CommandFeeder(PairStream("command", SEED, links=False)),
+    )
     feeding = Feeding(daemon, [*feeders], pause=0.5)
     kill_while_fed(daemon, feeding, int(os.environ.get("HIEROGRAM_TEST_KILLS", "20")))
     with daemon.running():
@@ -94,7 +95,7 @@ def test_a_daemon_recovers_if_killed_while_it_aligns_raw_pairs(store_url: str, t
         assert offered
         for file in offered:
             command = [*COMMAND, "--store", store_url, "ingest", str(file), "--format", "pipes"]
-            subprocess.run(command, capture_output=True, timeout=PATIENCE, check=True)
+            subprocess.run(command, capture_output=True, timeout=TIMEOUT, check=True)
         wait_until(daemon.settled, "all pairs are settled", pause=0.5)
         daemon.end()
     raw = [line.rpartition(" ||| ")[0] for line in stored_lines(store_url)]

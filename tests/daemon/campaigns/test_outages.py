@@ -8,7 +8,7 @@ from tests.daemon.campaigns.daemon import (
     Daemon,
     Feeding,
     HttpFeeder,
-    Speech,
+    PairStream,
     SpoolFeeder,
     assert_all_stored_once,
     assert_consistent,
@@ -29,7 +29,7 @@ def assert_alive(daemon: Daemon) -> None:
 
 
 @pytest.mark.slow
-def test_a_restart_of_the_database_server_only_delays_work(own_server: Any, tmp_path: Path) -> None:
+def test_daemon_loses_no_pairs_in_a_restart_of_the_database_server(own_server: Any, tmp_path: Path) -> None:
     url = own_server.get_uri()
     with open_store(url, create=True, settings=QUICK):
         pass
@@ -56,8 +56,8 @@ def test_a_daemon_reports_a_full_disk_and_recovers(tmp_path: Path) -> None:
         pass
     daemon = Daemon(url, tmp_path)
     with daemon.running():
-        http = HttpFeeder(Speech("http", 2), most=200)
-        feeding = Feeding(daemon, [SpoolFeeder(Speech("spool", 2), most=200), http], pause=0.05)
+        http = HttpFeeder(PairStream("http", 2), most=200)
+        feeding = Feeding(daemon, [SpoolFeeder(PairStream("spool", 2), most=200), http], pause=0.05)
         feeding.wait_for_more()
         size = max(path.stat().st_size for path in tmp_path.iterdir() if path.is_file())
         daemon.limit_files(size + (1 << 16))

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from tests.daemon.campaigns.daemon import (
-    PATIENCE,
+    TIMEOUT,
     Daemon,
-    Speech,
+    PairStream,
     assert_consistent,
     feed_all_ways,
     not_ready,
@@ -35,7 +35,7 @@ def signaled(url: str, folder: Path, number: int) -> Daemon:
     """Return a daemon with new pairs in its spool."""
     daemon = Daemon(url, folder, HIEROGRAM_DAEMON__GRACE_SECONDS="30")
     daemon.spool.mkdir(exist_ok=True)
-    lines = Speech(f"run{number}", number).lines(300)
+    lines = PairStream(f"run{number}", number).lines(300)
     (daemon.spool / f"{number}.pipes").write_text("".join(line + "\n" for line in lines))
     return daemon
 
@@ -52,7 +52,7 @@ def wait_until_handling(daemon: Daemon) -> None:
     wait_until(handles, "the process handles signals", pause=0.001)
 
 
-def test_termination_at_any_moment_exits_with_0(store_url: str, tmp_path: Path) -> None:
+def test_daemon_exits_with_0_if_terminated_at_any_moment(store_url: str, tmp_path: Path) -> None:
     random = Random(61)
     with open_store(store_url, create=True, settings=QUICK):
         pass
@@ -67,14 +67,14 @@ def test_termination_at_any_moment_exits_with_0(store_url: str, tmp_path: Path) 
             daemon.check()
             began = time.monotonic()
             daemon.process.send_signal(random.choice([signal.SIGTERM, signal.SIGINT]))
-            code = daemon.process.wait(PATIENCE)
+            code = daemon.process.wait(TIMEOUT)
         slowest = max(slowest, time.monotonic() - began)
         assert code == 0, (number, moment, daemon.log.read_text()[-3000:])
     print(f"slowest end {slowest:.1f} s")
     assert_consistent(store_url)
 
 
-def test_reloads_at_any_moment_interrupt_nothing(store_url: str, tmp_path: Path) -> None:
+def test_daemon_reloaded_at_any_moment_ingests_its_spool(store_url: str, tmp_path: Path) -> None:
     random = Random(62)
     with open_store(store_url, create=True, settings=QUICK):
         pass

@@ -18,7 +18,7 @@ DESCRIPTORS = 64
 
 
 def soak(database: Database, folder: Path) -> Samples:
-    """Run a soak of eight hours, or HIEROGRAM_TEST_MINUTES; HIEROGRAM_TEST_CURVES names a folder for its samples."""
+    """Run a soak of 480 or HIEROGRAM_TEST_MINUTES minutes, with its samples in the folder HIEROGRAM_TEST_CURVES."""
     curves = Path(os.environ.get("HIEROGRAM_TEST_CURVES", folder))
     curves.mkdir(parents=True, exist_ok=True)
     seconds = 60 * float(os.environ.get("HIEROGRAM_TEST_MINUTES", "480"))
@@ -29,7 +29,7 @@ def soak(database: Database, folder: Path) -> Samples:
     return samples
 
 
-def test_a_daemon_stays_within_its_bounds_in_a_soak_on_sqlite(tmp_path: Path) -> None:
+def test_soak_on_sqlite_stays_within_limits(tmp_path: Path) -> None:
     file = tmp_path / "store.db"
     # The page caches grow with the store up to this size and 64 MB.
     url = f"sqlite:///{file}?cache_mb=1"
@@ -37,7 +37,7 @@ def test_a_daemon_stays_within_its_bounds_in_a_soak_on_sqlite(tmp_path: Path) ->
     assert quiet(soak(database, tmp_path))["wal"].max() <= 100
 
 
-def test_a_daemon_stays_within_its_bounds_in_a_soak_on_postgres(own_server: Any, tmp_path: Path) -> None:
+def test_soak_on_postgres_stays_within_limits(own_server: Any, tmp_path: Path) -> None:
     data = Path(own_server.pgdata)
     database = Database("Postgres", own_server.get_uri(), (data, "pg_wal/*"), (data, "base/*/*"), own_server)
     assert quiet(soak(database, tmp_path))["wal"].max() <= 1100

@@ -10,8 +10,8 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.daemon.campaigns.daemon import PATIENCE, assert_consistent, wait_until
-from tests.daemon.campaigns.processes import all_ended, below, workers_of
+from tests.daemon.campaigns.daemon import TIMEOUT, assert_consistent, wait_until
+from tests.daemon.campaigns.processes import all_ended, descendants, worker_processes
 from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
 from tests.storage.building import query
 
@@ -48,7 +48,7 @@ def fill_unaligned(url: str) -> None:
 def kill(what: str, process: subprocess.Popen[bytes], server: Any, random: Random) -> bool:
     """Kill one of the processes. Returns False if no process was found."""
     if what == WORKER:
-        workers = workers_of(process)
+        workers = worker_processes(process)
         if not workers:
             return False
         random.choice(workers).kill()
@@ -56,12 +56,12 @@ def kill(what: str, process: subprocess.Popen[bytes], server: Any, random: Rando
         process.kill()
     else:
         server.stop()
-        wait_until(lambda: runs_again(server), "the server starts")
+        wait_until(lambda: start_server(server), "the server starts")
     return True
 
 
-def runs_again(server: Any) -> bool:
-    """Start the server. On a busy machine this may take longer than pg_ctl waits."""
+def start_server(server: Any) -> bool:
+    """Start the server. Returns False if this takes longer than pg_ctl waits."""
     try:
         server.ensure_postgres_running()
     except subprocess.SubprocessError:
@@ -84,19 +84,19 @@ def kill_again_and_again(server: Any, folder: Path, kills: int, fates: tuple[str
     while sum(killed.values()) < kills or not finished:
         command = learning(url, *BY_WORKERS)
         with (folder / "log").open("ab") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
-            wait_until(lambda p=process: p.poll() is not None or workers_of(p), "workers start")
+            wait_until(lambda p=process: p.poll() is not None or worker_processes(p), "workers start")
             at_work: set[psutil.Process] = set()
             while process.poll() is None:
                 time.sleep(random.uniform(0.0, 1.5))
-                at_work.update(workers_of(process))
-                started.update(below(process))
+                at_work.update(worker_processes(process))
+                started.update(descendants(process))
                 what = random.choice(fates)
                 if sum(killed.values()) < kills and process.poll() is None:
                     [(unaligned,)] = query(url, "SELECT count(*) FROM sentence_pairs WHERE state = 'unaligned'")
                     was_killed = kill(what, process, server, random)
                     killed[what] += was_killed
                     while_aligning += was_killed and unaligned > 0
-            process.wait(PATIENCE)
+            process.wait(TIMEOUT)
             wait_until(lambda found=at_work: all_ended(found), "its workers end")
         assert_consistent(url)
         if process.returncode == 0:
@@ -112,7 +112,6 @@ def kill_again_and_again(server: Any, folder: Path, kills: int, fates: tuple[str
 
 
 def recreate_store(url: str) -> None:
-    """Recreate the initial store."""
     from sqlalchemy import create_engine, text
 
     from hierogram.storage.database.connection import parse_url
@@ -127,7 +126,7 @@ def recreate_store(url: str) -> None:
 
 @pytest.mark.campaign
 @pytest.mark.timeout(14_400)
-def test_workers_recover_if_killed_two_hundred_times(own_server: Any, tmp_path: Path) -> None:
+def test_learning_with_workers_recovers_from_two_hundred_kills(own_server: Any, tmp_path: Path) -> None:
     """HIEROGRAM_TEST_KILLS overrides the number of kills."""
     kills = int(os.environ.get("HIEROGRAM_TEST_KILLS", "200"))
     kill_again_and_again(own_server, tmp_path, kills, (WORKER, DRIVER, DATABASE))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import CopyStore
-from tests.daemon.conftest import Run, teacher
+from tests.daemon.conftest import Run, learned_store_maker
 from tests.daemon.learning.stores import contents, fill, some_pairs
 
 from hierogram.daemon.learning.learning import learn
@@ -21,11 +21,11 @@ from hierogram.storage.store import Store, open_store
 def file(tmp_path: Path, copy_store: CopyStore, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An SQLite store learned from the small corpus."""
     path = tmp_path / "store.db"
-    copy_store("learned", f"sqlite:///{path}", teacher(tmp_path_factory))
+    copy_store("learned", f"sqlite:///{path}", learned_store_maker(tmp_path_factory))
     return path
 
 
-def test_a_backup_is_a_store(hierogram: Run, file: Path, tmp_path: Path) -> None:
+def test_backup_is_a_complete_store(hierogram: Run, file: Path, tmp_path: Path) -> None:
     with open_store(f"sqlite:///{file}") as store:
         before = contents(store)
     ran = hierogram("--store", str(file), "backup", "copy.db", "--json")
@@ -41,7 +41,9 @@ def test_a_backup_is_a_store(hierogram: Run, file: Path, tmp_path: Path) -> None
         assert verify(copy).problems == []
 
 
-def test_an_existing_file_is_not_replaced_unless_requested(hierogram: Run, file: Path, tmp_path: Path) -> None:
+def test_backup_replaces_a_file_only_with_force_and_never_a_used_store(
+    hierogram: Run, file: Path, tmp_path: Path
+) -> None:
     (tmp_path / "copy.db").write_text("mine")
     chosen = ("--store", str(file), "backup")
     ran = hierogram(*chosen, "copy.db")
@@ -60,8 +62,7 @@ def test_an_existing_file_is_not_replaced_unless_requested(hierogram: Run, file:
         assert (ran.code, message in ran.err) == (2, True), ran
 
 
-def test_a_backup_during_writes_is_consistent(file: Path, tmp_path: Path) -> None:
-    """It shows one state, finishes under continuous writes, and its copy of the grammar is unclaimed."""
+def test_backup_during_writes_has_the_state_before_them_and_no_lease(file: Path, tmp_path: Path) -> None:
     with open_store(f"sqlite:///{file}") as store, open_store(f"sqlite:///{file}") as other:
         other.take_lease("hierogram serve", 600)
         before = contents(store)
@@ -95,7 +96,7 @@ def test_backups_succeed_while_a_store_learns(file: Path, tmp_path: Path) -> Non
             assert verify(copy).problems == []
 
 
-def test_a_failed_backup_leaves_no_file(file: Path, tmp_path: Path) -> None:
+def test_failed_backup_keeps_the_previous_file(file: Path, tmp_path: Path) -> None:
     (tmp_path / "copy.db").write_text("the last one")
 
     def fail(_done: int, _total: int) -> None:
@@ -126,11 +127,14 @@ def test_a_damaged_store_is_not_backed_up(hierogram: Run, file: Path, tmp_path: 
         assert "restore a backup" in ran.err
 
 
+@pytest.mark.database("sqlite")
+def test_backup_to_a_missing_folder_is_an_error(learned: Store) -> None:
+    with pytest.raises(StoreError, match="the backup cannot be written"):
+        learned.back_up(Path("/nowhere/x.db"))
+
+
+@pytest.mark.database("postgres")
 def test_backing_up_a_postgres_store_recommends_pg_dump(hierogram: Run, learned: Store, learned_url: str) -> None:
-    if learned_url.startswith("sqlite"):
-        with pytest.raises(StoreError, match="the backup cannot be written"):
-            learned.back_up(Path("/nowhere/x.db"))
-        return
     with pytest.raises(StoreError, match="pg_dump"):
         learned.back_up(Path("x.db"))
     ran = hierogram("--store", learned_url, "backup", "monday.dump")

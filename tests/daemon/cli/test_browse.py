@@ -19,9 +19,9 @@ def environment() -> dict[str, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("store_url", "how"), [("sqlite", "named"), ("postgres", "option")], indirect=["store_url"])
+@pytest.mark.parametrize(("store_url", "how"), [("sqlite", "argument"), ("postgres", "option")], indirect=["store_url"])
 def test_browse_serves_pages_until_a_signal(learned_url: str, how: str) -> None:
-    store = [learned_url] if how == "named" else ["--store", learned_url]
+    store = [learned_url] if how == "argument" else ["--store", learned_url]
     command = [sys.executable, "-m", "hierogram.daemon.cli.main", "browse", *store, "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as process:
         assert process.stdout is not None
@@ -32,7 +32,7 @@ def test_browse_serves_pages_until_a_signal(learned_url: str, how: str) -> None:
         assert process.wait(60) in (0, 130, -signal.SIGINT)
 
 
-def test_unusable_stores_are_reported(hierogram: Run, tmp_path: Path) -> None:
+def test_browse_refuses_missing_stores_and_public_hosts_without_token(hierogram: Run, tmp_path: Path) -> None:
     missing = hierogram("browse", "nothing.db")
     assert (missing.code, "no store at" in missing.err) == (3, True)
     assert hierogram("browse", "a.db", "--store", "b.db").code == 2
@@ -41,7 +41,7 @@ def test_unusable_stores_are_reported(hierogram: Run, tmp_path: Path) -> None:
     assert (open_to_all.code, "set token" in open_to_all.err) == (2, True)
 
 
-def test_files_of_the_pages_are_in_the_package() -> None:
+def test_package_contains_files_and_templates_of_pages() -> None:
     """The wheel includes whole folders, so their data files are included."""
     package = files("hierogram.daemon.web.pages")
     for name in STATIC:

@@ -1,4 +1,4 @@
-"""Every command, on a terminal and in programs."""
+"""Commands of the command line: their output, exit codes and errors."""
 
 import gzip
 import io
@@ -37,7 +37,7 @@ def every_command() -> list[tuple[str, ...]]:
     return found
 
 
-def test_the_list_of_commands_is_complete() -> None:
+def test_command_line_includes_commands_of_daemon_and_tools() -> None:
     names = {" ".join(name) for name in every_command()}
     assert names >= {*COMMANDS, "diff", "serve", "withdraw", "parse", "align", "schedule"}
 
@@ -85,10 +85,10 @@ def test_exit_codes_match_the_help(hierogram: Run, learned_url: str, tmp_path: P
     "command",
     [("rules", "maison"), ("rules", "--containing", "a", "--json"), ("export",), ("rules", "--pairs", "a ||| b")],
 )
-def test_a_store_that_has_not_learned_is_reported(
+def test_commands_report_a_store_that_has_not_learned(
     hierogram: Run, store_url: str, corpus: Path, command: tuple[str, ...]
 ) -> None:
-    """This differs from a grammar without a matching rule."""
+    """A grammar without a matching rule is not an error, but a store without a grammar is."""
     assert hierogram("--store", store_url, "ingest", str(corpus)).code == 0
     before = set(Path.cwd().iterdir())
     ran = hierogram("--store", store_url, *command)
@@ -102,7 +102,7 @@ def test_the_version_is_printed(hierogram: Run) -> None:
 
 
 @pytest.mark.slow
-def test_commands_lead_from_files_to_an_exported_grammar(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
+def test_commands_ingest_learn_query_export_and_verify(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
     make_store(**SHORT, seed=5)
     made = hierogram("init")
     assert (made.code, "sqlite:///hierogram.db: already exists" in made.out) == (0, True)
@@ -167,7 +167,9 @@ def test_commands_print_summaries_and_tables(hierogram: Run, corpus: Path) -> No
     assert hierogram("export").out.startswith("grammar.cdec.gz: ")
 
 
-def test_a_terminal_gets_an_aligned_table(hierogram: Run, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rules_are_an_aligned_table_on_a_terminal(
+    hierogram: Run, corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make_store(**SHORT)
     hierogram("ingest", str(corpus))
     hierogram("learn", "--sweeps", "0")
@@ -194,13 +196,13 @@ def test_ingest_creates_a_store_and_reports_it(hierogram: Run, corpus: Path, tmp
     assert "0 pairs stored, 1 duplicate in the corpus default" in hierogram("--store", "new.db", "ingest", "one").out
 
 
-def test_ingest_creates_no_store_without_input(hierogram: Run, tmp_path: Path) -> None:
+def test_ingest_creates_no_store_if_its_input_is_invalid(hierogram: Run, tmp_path: Path) -> None:
     assert hierogram("ingest", "missing.txt").code == 3
     assert hierogram("ingest", "one", "two", "three", "four").code == 2
     assert list(tmp_path.iterdir()) == []
 
 
-def test_ingest_reads_standard_input(hierogram: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ingest_reads_compressed_standard_input(hierogram: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     content = "".join(line + "\n" for line in LINES).encode()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(zstandard.compress(content))))
     assert json.loads(hierogram("ingest", "-", "--json").out)["accepted"] == 9
@@ -215,7 +217,7 @@ def test_ingest_reads_standard_input(hierogram: Run, monkeypatch: pytest.MonkeyP
         (["evaluate", "-r", "reference", "--metrics", "bleu"], "a b c d\n"),
     ],
 )
-def test_commands_read_standard_input_without_a_file(
+def test_commands_read_standard_input_if_no_file_is_given(
     hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], text: str
 ) -> None:
     (tmp_path / "reference").write_text("a b c d\n")
@@ -228,13 +230,13 @@ def test_commands_read_standard_input_without_a_file(
         assert ("from standard input; press Ctrl-D to finish" in ran.err) is terminal
 
 
-def test_a_missing_text_is_reported_before_a_language_model_is_built(hierogram: Run, tmp_path: Path) -> None:
+def test_lm_reports_a_missing_file_before_it_reads_other_files(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "text").write_bytes(b"\xff\n")
     ran = hierogram("lm", "text", "missing", "-o", "x.lm")
     assert (ran.code, ran.err) == (3, "hierogram: missing: cannot be opened: No such file or directory\n")
 
 
-def test_rejected_lines_are_reported_and_an_error_with_strict(hierogram: Run, tmp_path: Path) -> None:
+def test_ingest_reports_rejected_lines_and_fails_on_them_with_strict(hierogram: Run, tmp_path: Path) -> None:
     path = tmp_path / "corpus"
     path.write_text("a ||| b ||| 0-0\n" + "a b\na b\n\n" * 6)
     lenient = hierogram("ingest", str(path))
@@ -268,13 +270,13 @@ def test_the_first_learning_on_a_machine_announces_compilation(hierogram: Run, t
     assert "compiling" not in hierogram("learn", "--help").err
 
 
-def test_the_same_commands_work_on_postgres(hierogram: Run, learned_url: str) -> None:
+def test_verify_and_rules_commands_work_on_both_databases(hierogram: Run, learned_url: str) -> None:
     assert hierogram("--store", learned_url, "verify").code == 0
     rules = json.loads(hierogram("--store", learned_url, "rules", "--containing", "maison", "--json").out)
     assert rules[0]["expected_uses"] > 0
 
 
-def test_verify_reports_a_wrong_count(hierogram: Run, learned_url: str) -> None:
+def test_verify_reports_a_wrong_count_of_a_rule(hierogram: Run, learned_url: str) -> None:
     engine = make_engine(parse_url(learned_url))
     with engine.begin() as connection:
         number = connection.execute(text("SELECT min(id) FROM rules WHERE count > 0")).scalar_one()
@@ -316,7 +318,7 @@ def test_a_dirichlet_process_has_its_own_default_schedule(hierogram: Run) -> Non
     assert settings("--schedule", "annealed") == ["annealed", "5.0", "200"]
 
 
-def test_settings_are_fixed_for_the_life_of_a_store(hierogram: Run) -> None:
+def test_init_refuses_to_change_settings_of_a_store(hierogram: Run) -> None:
     assert hierogram("init", "--discount", "0.4").code == 0
     assert hierogram("init").code == 0
     assert hierogram("init", "--discount", "0.4").code == 0
@@ -337,7 +339,7 @@ def test_settings_are_fixed_for_the_life_of_a_store(hierogram: Run) -> None:
         ("--upgrade", "--seed", "2"),
     ],
 )
-def test_settings_out_of_range_are_usage_errors(hierogram: Run, option: tuple[str, ...], tmp_path: Path) -> None:
+def test_init_rejects_invalid_options(hierogram: Run, option: tuple[str, ...], tmp_path: Path) -> None:
     assert hierogram("init", *option).code == 2
     assert list(tmp_path.iterdir()) == []
 
@@ -367,13 +369,13 @@ def test_a_store_of_a_newer_version_is_refused(hierogram: Run, tmp_path: Path) -
     assert "schema 9999" in ran.err
 
 
-def test_rules_reports_an_empty_result(hierogram: Run, learned_url: str) -> None:
+def test_rules_command_reports_an_empty_result(hierogram: Run, learned_url: str) -> None:
     ran = hierogram("--store", learned_url, "rules", "nowhere")
     assert (ran.code, ran.out) == (0, "")
     assert "try --containing" in ran.err
 
 
-def test_an_interruption_exits_cleanly(hierogram: Run, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_ingest_exits_with_130(hierogram: Run, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*arguments: object) -> None:
         raise KeyboardInterrupt
 
@@ -384,7 +386,7 @@ def test_an_interruption_exits_cleanly(hierogram: Run, corpus: Path, monkeypatch
     assert json.loads(hierogram("status", "--json").out)["pairs"]["waiting"] == 0
 
 
-def test_rules_are_found_without_accents(learned_url: str, hierogram: Run) -> None:
+def test_rules_command_finds_words_despite_accents_and_case(learned_url: str, hierogram: Run) -> None:
     exact = hierogram("--store", learned_url, "rules", "maison", "--json")
     for typed in ("MAISON", "mai\u0308son"):
         found = hierogram("--store", learned_url, "rules", typed, "--json")
@@ -412,7 +414,7 @@ def test_rules_are_found_without_accents(learned_url: str, hierogram: Run) -> No
         ("align", "in.fr", "in.en", "-o", "in.en"),
     ],
 )
-def test_an_output_does_not_overwrite_the_store_or_an_input(
+def test_output_never_overwrites_the_store_or_an_input(
     arguments: tuple[str, ...], hierogram: Run, tmp_path: Path
 ) -> None:
     store = f"sqlite:///{tmp_path}/here.db"
@@ -439,8 +441,8 @@ def test_ingest_shows_how_words_are_split(hierogram: Run, tmp_path: Path) -> Non
     assert not re.search(r"^ *word_parts", hierogram("init").out, re.MULTILINE)
 
 
-class Cut(ModuleType):
-    """A module whose import is interrupted."""
+class FailingModule(ModuleType):
+    """A module whose import raises an error."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__("cut")
@@ -460,19 +462,19 @@ def wrapped(cause: BaseException) -> RuntimeError:
 def test_interrupting_an_import_shows_no_traceback(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
     assert project["scripts"] == {"hierogram": "hierogram.__main__:main"}
-    monkeypatch.setitem(sys.modules, "hierogram.daemon.cli.main", Cut(error))
+    monkeypatch.setitem(sys.modules, "hierogram.daemon.cli.main", FailingModule(error))
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 130
 
 
-def test_other_import_errors_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "hierogram.daemon.cli.main", Cut(wrapped(ValueError())))
+def test_import_errors_other_than_interruptions_are_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hierogram.daemon.cli.main", FailingModule(wrapped(ValueError())))
     with pytest.raises(RuntimeError, match="__set_name__"):
         main()
 
 
-def test_the_package_runs_like_the_command() -> None:
+def test_package_runs_as_a_module() -> None:
     command = [sys.executable, "-m", "hierogram", "--version"]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     assert ran.stdout.startswith("hierogram ")

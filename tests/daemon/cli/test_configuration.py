@@ -50,7 +50,7 @@ def test_a_file_may_begin_with_a_byte_order_mark(file: Path) -> None:
         ("[spool\n", r"hierogram.toml: invalid TOML: .*line 1"),
     ],
 )
-def test_errors_in_the_file_name_file_key_and_reason(file: Path, text: str, complaint: str) -> None:
+def test_configuration_errors_contain_file_key_and_reason(file: Path, text: str, complaint: str) -> None:
     file.write_text(text)
     with pytest.raises(UsageError, match=complaint):
         load_configuration(file)
@@ -64,7 +64,7 @@ def test_errors_in_the_file_name_file_key_and_reason(file: Path, text: str, comp
         ("HIEROGRAM_SAMPLNIG__THREADS", "4", r"HIEROGRAM_SAMPLNIG__THREADS: unknown section \[samplnig\]"),
     ],
 )
-def test_errors_in_the_environment_are_reported(
+def test_configuration_errors_contain_the_environment_variable(
     file: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, complaint: str
 ) -> None:
     file.write_text("[sampling]\nthreads = 2\n")
@@ -73,7 +73,7 @@ def test_errors_in_the_environment_are_reported(
         load_configuration(file)
 
 
-def test_a_missing_file_is_reported(file: Path) -> None:
+def test_missing_configuration_file_is_reported(file: Path) -> None:
     with pytest.raises(UsageError, match=r"hierogram\.toml: cannot be read: No such file"):
         load_configuration(file)
 

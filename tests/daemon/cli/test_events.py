@@ -22,14 +22,14 @@ DOCUMENT = (Path(__file__).parents[3] / "docs" / "events.md").read_text()
 
 @pytest.fixture
 def eventful(store: Store) -> Store:
-    """A store with events of every kind except `rules-changed` and `rule-removed`."""
+    """A store with events of two rules and an export."""
     commit(store, [], [delta("la maison", "the house", 0, 10), delta("a", "b", 0, 9)])
     commit(store, [], [delta("la maison", "the house", 0, 5)])
     store.finish_export(store.record_export("g", "/g", "cdec"), rules=7, bytes=70, sha256="ab", position=1)
     return store
 
 
-def test_events_are_printed_after_a_position(hierogram: Run, eventful: Store, store_url: str) -> None:
+def test_events_are_filtered_by_position_kind_and_limit(hierogram: Run, eventful: Store, store_url: str) -> None:
     ran = hierogram("--store", store_url, "events")
     assert ran.code == 0
     lines = ran.out.splitlines()
@@ -68,7 +68,7 @@ def test_events_are_followed_through_a_pipe(eventful: Store) -> None:
         assert followed.wait(30) == 0
 
 
-def test_the_documented_commands_run(
+def test_documented_commands_queries_and_configuration_work(
     hierogram: Run, eventful: Store, store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commands = [shlex.split(line) for block in re.findall(r"```sh\n(.*?)```", DOCUMENT, re.DOTALL)
@@ -94,6 +94,6 @@ def test_the_documented_commands_run(
     assert load_configuration(tmp_path / "daemon.toml").webhooks.events == ("export-done", "export-failed")
 
 
-def test_the_document_names_every_kind_of_event() -> None:
+def test_event_document_lists_every_kind_of_event() -> None:
     table = DOCUMENT.split("| kind |")[1].split("\n\n")[0]
     assert set(re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE)) == EVENT_KINDS.keys()

@@ -23,7 +23,7 @@ class Color(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Paint(Options):
-    """Options of painting."""
+    """Options of the command `paint`."""
 
     what: Annotated[str, Option("Object to paint.", positional=True)]
     coats: Annotated[int, Option("Number of coats.", min=1, max=9)] = 2
@@ -37,7 +37,7 @@ class Paint(Options):
 
 
 @pytest.mark.parametrize("value", [1 << 63, [1, 1 << 63]])
-def test_integers_are_limited_to_the_range_of_databases(value: object) -> None:
+def test_integers_are_limited_to_64_bits(value: object) -> None:
     assert Option("n").problem((1 << 63) - 1) is None
     assert Option("n").problem(value) == "must be <= 9223372036854775807, got 9223372036854775808"
     assert Option("n", min=2).problem([2, 1]) == "must be >= 2, got 1"
@@ -85,7 +85,7 @@ def test_a_field_without_a_flag_has_its_default() -> None:
     assert run("wall") == (Paint(what="wall"), {"what"}, False)
 
 
-def test_flags_give_fields_of_their_types() -> None:
+def test_flags_are_converted_to_the_types_of_fields() -> None:
     made, chosen, loud = run(
         *("wall", "--coats", "3", "--share", "0.5", "--color", "green", "--tool", "roller", "-i", "tin"),
         *("--names", "a,b", "--twice", "--no-dry", "--loud"),
@@ -127,13 +127,13 @@ def test_help_shows_bounds_values_and_defaults() -> None:
         (("--tool", "hand"), "--tool: must be one of brush, roller, got 'hand'"),
     ],
 )
-def test_invalid_values_name_the_flag(arguments: tuple[str, ...], said: str) -> None:
+def test_errors_of_invalid_values_name_the_flag(arguments: tuple[str, ...], said: str) -> None:
     with pytest.raises(UsageError) as error:
         run("wall", *arguments)
     assert str(error.value) == said
 
 
-def test_command_line_bounds_are_the_declared_ones() -> None:
+def test_declared_bounds_apply_to_flags_and_objects() -> None:
     for wrong in (("--coats", "0"), ("--coats", "10")):
         ran = CliRunner().invoke(app, ["wall", *wrong])
         assert ran.exit_code == 2
@@ -142,7 +142,7 @@ def test_command_line_bounds_are_the_declared_ones() -> None:
         check(Paint(what="wall", coats=0))
 
 
-def test_plain_values_survive_a_round_trip() -> None:
+def test_options_survive_a_round_trip_through_plain_values() -> None:
     made = Paint(what="wall", color=Color.GREEN, into=Path("tin"), names=("a",))
     plain = as_plain(made)
     assert json.loads(json.dumps(plain)) == {"what": "wall", "color": "green", "into": "tin", "names": ["a"]}

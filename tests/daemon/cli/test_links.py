@@ -26,7 +26,7 @@ def test_links_are_set_and_removed(hierogram: Run, learned_url: str) -> None:
     assert alignment(learned_url, 1) == "0-0 1-2 2-1"
 
 
-def test_the_documented_file_is_accepted(hierogram: Run, learned_url: str) -> None:
+def test_documented_csv_file_of_links_is_imported(hierogram: Run, learned_url: str) -> None:
     [content] = re.findall(r"```csv\n(.*?)```", DOCUMENT, re.DOTALL)
     Path("corrections.csv").write_text(content)
     ran = hierogram("--store", learned_url, "links", "--import", "corrections.csv")
@@ -36,7 +36,7 @@ def test_the_documented_file_is_accepted(hierogram: Run, learned_url: str) -> No
     assert (known.fixed, known.forbidden) == ({(1, 2)}, {(1, 1)})
 
 
-def test_errors_are_reported_and_nothing_is_stored(hierogram: Run, learned_url: str) -> None:
+def test_invalid_links_are_reported_and_not_stored(hierogram: Run, learned_url: str) -> None:
     head = "pair,source,target,verdict\n"
     for content, reason in (
         ("pair,source,target\n1,0,0\n", "the header lacks verdict: expected pair,source,target,verdict"),

@@ -23,7 +23,7 @@ limit_malloc_arenas()
 kept = []
 def work():
     made = [bytes(4_000) for _ in range(20_000)]
-    # What stays between what is given back keeps the pool from shrinking by itself.
+    # Memory kept between freed blocks prevents the heap from shrinking by itself.
     kept.append(made[::200])
 threads = [threading.Thread(target=work) for _ in range(4)]
 [thread.start() for thread in threads]
@@ -54,6 +54,6 @@ print(freed() is None)
 """
 
 
-def test_cycles_are_freed_when_memory_is_returned() -> None:
+def test_reference_cycles_are_freed_when_memory_is_returned() -> None:
     done = subprocess.run([sys.executable, "-c", _CYCLE], check=True, capture_output=True, text=True)
     assert done.stdout == "False\nTrue\n"

@@ -1,4 +1,4 @@
-"""The systemd unit and the container file are consistent with the code; neither systemd nor an engine is needed."""
+"""The systemd unit and the container files agree with the code. Neither systemd nor a container engine is needed."""
 
 import json
 import re
@@ -33,7 +33,7 @@ class UnitParser(ConfigParser):
         return optionstr
 
 
-def options_of(command: str) -> set[str]:
+def command_options(command: str) -> set[str]:
     group = get_command(app)
     assert isinstance(group, TyperGroup)
     found = group.commands[command]
@@ -48,13 +48,13 @@ def container_environment() -> dict[str, str]:
     return dict(word.split("=", 1) for line in instructions("ENV") for word in shlex.split(line))
 
 
-def test_the_unit_starts_an_existing_command() -> None:
+def test_systemd_unit_agrees_with_command_line_and_defaults() -> None:
     unit = UnitParser(strict=False, interpolation=None)
     unit.read(ROOT / "packaging/systemd/hierogram.service")
     service = unit["Service"]
     program, command, *arguments = shlex.split(service["ExecStart"])
     assert Path(program).name in PROJECT["scripts"]
-    assert {argument for argument in arguments if argument.startswith("-")} <= options_of(command)
+    assert {argument for argument in arguments if argument.startswith("-")} <= command_options(command)
     assert service["Type"] == "notify"
     assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"
     assert float(service["TimeoutStopSec"]) > Configuration().daemon.grace_seconds
@@ -63,7 +63,7 @@ def test_the_unit_starts_an_existing_command() -> None:
     assert service["Environment"] == f"HIEROGRAM_CACHE=/var/cache/{service['CacheDirectory']}"
 
 
-def test_the_container_installs_and_starts_existing_files() -> None:
+def test_container_file_refers_to_existing_files_command_and_port() -> None:
     [base] = instructions("ARG")
     version = re.fullmatch(r"BASE=\S+/python:(\d+)\.(\d+)-slim-bookworm@sha256:[0-9a-f]{64}", base)
     assert version
@@ -73,7 +73,7 @@ def test_the_container_installs_and_starts_existing_files() -> None:
     [program] = json.loads(instructions("ENTRYPOINT")[0])
     [command] = json.loads(instructions("CMD")[-1])
     assert program in PROJECT["scripts"]
-    assert options_of(command)
+    assert command_options(command)
     assert instructions("EXPOSE") == [str(HttpConfiguration().port)]
     [check] = instructions("HEALTHCHECK")
     assert f"http://127.0.0.1:{HttpConfiguration().port}/healthz" in check
@@ -83,7 +83,7 @@ def test_the_container_installs_and_starts_existing_files() -> None:
     assert {"README.md", "LICENSE", "pyproject.toml"}.isdisjoint((ROOT / ".containerignore").read_text().split())
 
 
-def test_the_unit_may_write_to_the_documented_folders() -> None:
+def test_systemd_unit_may_write_to_the_documented_folders() -> None:
     unit = UnitParser(strict=False, interpolation=None)
     unit.read(ROOT / "packaging/systemd/hierogram.service")
     writable = [path.lstrip("-") for path in unit["Service"]["ReadWritePaths"].split()]
@@ -99,7 +99,7 @@ def test_the_unit_may_write_to_the_documented_folders() -> None:
     assert all(installed.count(path) > 1 for path in writable)
 
 
-def test_nothing_installs_an_unpublished_package() -> None:
+def test_no_page_installs_hierogram_from_a_package_index() -> None:
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
     pages += (ROOT / "daemon").rglob("*.py")
     assert len(pages) > 100
@@ -128,7 +128,7 @@ def constraints() -> dict[str, str]:
     return dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines())
 
 
-def test_constraints_are_names_and_versions() -> None:
+def test_constraints_are_sorted_and_have_exact_versions() -> None:
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     assert [line for line in lines if not re.fullmatch(r"[A-Za-z0-9_.-]+==[A-Za-z0-9.!]+", line)] == []
     assert lines == sorted(lines, key=str.lower)
@@ -144,7 +144,7 @@ def test_constraints_satisfy_the_dependencies(extra: str | None) -> None:
 
 
 def test_constraints_include_indirect_dependencies() -> None:
-    """Check the packages of the container with their own dependencies."""
+    """Constraints fix the version of every package in the container."""
     versions = {canonicalize_name(name) for name in constraints()}
     wanted = [Requirement(line) for line in PROJECT["dependencies"]]
     wanted += [Requirement(line) for extra in ("tokenize", "tune") for line in PROJECT["optional-dependencies"][extra]]
@@ -207,7 +207,7 @@ def test_the_environment_of_the_container_is_a_valid_configuration(monkeypatch: 
     assert instructions("VOLUME") == [instructions("WORKDIR")[-1]]
 
 
-def test_a_wrong_token_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_for_a_short_token_does_not_contain_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HIEROGRAM_HTTP__HOST", "0.0.0.0")
     monkeypatch.setenv("HIEROGRAM_HTTP__TOKEN", "short-secret")
     with pytest.raises(UsageError, match="at least 16") as raised:

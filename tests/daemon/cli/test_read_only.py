@@ -14,15 +14,15 @@ from hierogram.storage.browsing.reader import Reader
 
 
 @pytest.fixture
-def forbidden(learned_url: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+def unwritable_file(learned_url: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A learned store that appears not to be writable."""
-    # As after a sweep of the daemon without a query since: the index of pairs by rule is out of date.
+    # Make the index of pairs by rule out of date, as a sweep of the daemon does.
     query(learned_url, "DELETE FROM indexed_pairs")
     path = Path(learned_url.removeprefix("sqlite:///"))
     access = os.access
 
     def may(asked: str | Path, mode: int, **options: bool) -> bool:
-        # Exports are written next to the store, whose folder is read-only only for SQLite.
+        # Only the check of access fails: the folder stays writable, because the test exports to it.
         return access(asked, mode, **options) and not (mode == os.W_OK and str(asked) in (str(path), str(path.parent)))
 
     monkeypatch.setattr(os, "access", may)
@@ -31,9 +31,9 @@ def forbidden(learned_url: str, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.database("sqlite")
-def test_a_read_only_store_can_be_read(hierogram: Run, forbidden: Path, tmp_path: Path) -> None:
-    before = forbidden.read_bytes()
-    chosen = ("--store", str(forbidden))
+def test_reading_commands_work_on_a_read_only_store(hierogram: Run, unwritable_file: Path, tmp_path: Path) -> None:
+    before = unwritable_file.read_bytes()
+    chosen = ("--store", str(unwritable_file))
     (tmp_path / "in").write_text("la maison\n")
     (tmp_path / "a").write_text("un chat ||| a cat ||| 0-0 1-1\n")
     assert "9 (0 unaligned" in hierogram(*chosen, "status").out
@@ -48,14 +48,14 @@ def test_a_read_only_store_can_be_read(hierogram: Run, forbidden: Path, tmp_path
         ran = hierogram(*chosen, *writing)
         assert ran.code == 3
         assert "the file of the store and its folder must be writable" in ran.err
-    assert forbidden.read_bytes() == before
-    assert not list(forbidden.parent.glob(f"{forbidden.name}-*"))
+    assert unwritable_file.read_bytes() == before
+    assert not list(unwritable_file.parent.glob(f"{unwritable_file.name}-*"))
 
 
 @pytest.mark.database("sqlite")
-def test_the_pages_of_a_read_only_store_are_shown(forbidden: Path) -> None:
-    with Reader(str(forbidden)) as reader, TestClient(build_browser(reader, HttpConfiguration())) as client:
+def test_the_pages_of_a_read_only_store_are_shown(unwritable_file: Path) -> None:
+    with Reader(str(unwritable_file)) as reader, TestClient(build_browser(reader, HttpConfiguration())) as client:
         for page in ("/", "/search?q=maison", "/now", "/pairs/1"):
             answer = client.get(page, headers={"Accept": "text/html", "Host": "127.0.0.1"})
             assert answer.status_code == 200, page
-    assert not list(forbidden.parent.glob(f"{forbidden.name}-*"))
+    assert not list(unwritable_file.parent.glob(f"{unwritable_file.name}-*"))

@@ -27,7 +27,7 @@ def test_results_are_printed_tab_separated_or_as_json(learned_url: str, hierogra
     assert row["empty"] is None
 
 
-def test_files_contain_all_rows(learned_url: str, hierogram: Run, tmp_path: Path) -> None:
+def test_output_files_contain_all_rows_of_a_query(learned_url: str, hierogram: Run, tmp_path: Path) -> None:
     rows = json.loads(hierogram("--store", learned_url, "sql", QUERY, "--json").out)
     for name in ("rules.csv", "rules.json", "rules.parquet"):
         ran = hierogram("--store", learned_url, "sql", QUERY, "--output", name)
@@ -42,7 +42,7 @@ def test_files_contain_all_rows(learned_url: str, hierogram: Run, tmp_path: Path
     ]
 
 
-def test_an_empty_result_keeps_its_columns(learned_url: str, hierogram: Run, tmp_path: Path) -> None:
+def test_files_of_an_empty_result_have_its_columns(learned_url: str, hierogram: Run, tmp_path: Path) -> None:
     nothing = "SELECT source, target FROM current_sample_grammar WHERE count < 0"
     for name in ("none.csv", "none.json", "none.parquet"):
         assert hierogram("--store", learned_url, "sql", nothing, "--output", name).code == 0
@@ -71,7 +71,7 @@ def test_several_queries_run_from_standard_input(
         ([" ; "], "no query"),
     ],
 )
-def test_invalid_requests_are_rejected(
+def test_invalid_queries_and_options_are_rejected(
     learned_url: str, hierogram: Run, tmp_path: Path, arguments: list[str], message: str
 ) -> None:
     ran = hierogram("--store", learned_url, "sql", *arguments)

@@ -56,7 +56,7 @@ def run(path: str, *arguments: str | Path, code: int = 0) -> tuple[str, str]:
     return ran.stdout, ran.stderr
 
 
-def test_the_command_line_has_only_the_commands_of_the_daemon(path: str) -> None:
+def test_command_line_without_tools_has_only_daemon_commands(path: str) -> None:
     listed, _ = run(path, "--help")
     commands = {line.split()[0] for line in listed.splitlines() if line.startswith("  ") and line.strip()}
     assert {"init", "ingest", "learn", "align", "rules", "export", "verify", "serve"} <= commands
@@ -64,7 +64,7 @@ def test_the_command_line_has_only_the_commands_of_the_daemon(path: str) -> None
 
 
 @pytest.mark.slow
-def test_pairs_are_learned_queried_and_exported(path: str, tmp_path: Path) -> None:
+def test_commands_without_tools_learn_query_and_export(path: str, tmp_path: Path) -> None:
     (tmp_path / "news.bars").write_text("".join(line + "\n" for line in LINES))
     store = ("--store", tmp_path / "s.db")
     run(path, *store, "ingest", tmp_path / "news.bars")
@@ -79,7 +79,7 @@ def test_pairs_are_learned_queried_and_exported(path: str, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_a_daemon_learns_and_answers(path: str, serve: Callable[..., Daemon], tmp_path: Path) -> None:
+def test_daemon_without_tools_learns_and_answers(path: str, serve: Callable[..., Daemon], tmp_path: Path) -> None:
     url, spool = f"sqlite:///{tmp_path}/s.db", tmp_path / "spool"
     daemon = serve("--store", url, "--spool", str(spool), PYTHONPATH=path)
     port = daemon.until_port()

@@ -25,7 +25,7 @@ FORMS = [
 ]  # fmt: skip
 
 
-def within(text: str) -> str:
+def mid_sentence(text: str) -> str:
     return text if text.startswith(("Marie", "Mary")) else text[0].lower() + text[1:]
 
 
@@ -35,13 +35,13 @@ def sentences() -> list[tuple[str, str]]:
     for parts in product(WHO, DOES, WHAT):
         source, target = (" ".join(part[side] for part in parts) for side in (0, 1))
         for french, english in FORMS:
-            found.append((french.format(source, within(source)), english.format(target, within(target))))
+            found.append((french.format(source, mid_sentence(source)), english.format(target, mid_sentence(target))))
     random.Random(3).shuffle(found)
     return found
 
 
 def write_files(folder: Path, train: int, held_out: int) -> None:
-    """Write train.fr, train.en and so on."""
+    """Write the training, development and test files of both languages."""
     pairs = sentences()
     parts = {"train": pairs[:train], "dev": pairs[train:][:held_out], "test": pairs[train + held_out :][:held_out]}
     for part, chosen in parts.items():

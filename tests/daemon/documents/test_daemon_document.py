@@ -21,7 +21,7 @@ def test_the_example_configuration_is_valid(tmp_path: Path, monkeypatch: pytest.
     assert load_configuration(file).spool.folder == Path("/var/spool/hierogram")
 
 
-def test_the_documented_withdrawals_run(hierogram: Run, tmp_path: Path) -> None:
+def test_documented_withdraw_commands_run(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "lines").write_text("".join(line + "\n" for line in LINES * 3))
     named = '{"id": "news-17", "source": "la", "target": "the", "alignment": [[0, 0]]}\n'
     (tmp_path / "named").write_text(named)

@@ -21,7 +21,7 @@ def test_the_readme_shows_the_demo_output() -> None:
     assert stored == [figures]
 
 
-def test_an_excerpt_has_the_first_rule_of_each_kind() -> None:
+def test_excerpt_contains_the_first_rule_of_each_kind() -> None:
     printed = "x\nMost used and most probable rules:\n  one\n    a\n    b\n  two\n    c\n\nAsk\n"
     assert excerpt(printed) == "  one\n    a\n  two\n    c\n"
     assert current_excerpt("learns, and prints rules:\n\n```text\nold\n```\n") == "old\n"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import typer
 from sqlalchemy import create_engine, inspect, text
-from tests.daemon.conftest import LINES, Run, teach
+from tests.daemon.conftest import LINES, Run, create_learned_store
 
 from hierogram.daemon.cli.main import app
 from hierogram.daemon.text import rejections as faults
@@ -90,14 +90,14 @@ def test_the_catalog_describes_every_table_view_and_column(learned_url: str) -> 
     assert {name for name, _, _, stable in rows if stable} >= set(VIEWS)
 
 
-def test_the_tour_of_the_readme_runs(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
+def test_commands_of_the_readme_run(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
     for name, column in zip(
         ("news.fr", "news.en", "news.align"), zip(*(line.split(" ||| ") for line in LINES), strict=True), strict=True
     ):
         (tmp_path / name).write_text("".join(line + "\n" for line in column))
-    # The daemon's part of the tour is run by tests/daemon/serving/test_tour.py.
+    # The daemon's commands are run by tests/daemon/serving/test_tour.py.
     tour = [arguments for command, *arguments in commands(README) if command == "hierogram"]
-    # It serves until it is stopped: tests/daemon/cli/test_browse.py.
+    # `browse` serves until it is stopped, and `sql` needs the demo's store: other tests run them.
     tour = [arguments for arguments in tour if arguments[0] not in ("browse", "sql")]
     tour = [arguments for arguments in tour if "sqlite:///live.db" not in arguments]
     assert {argument for arguments in tour for argument in arguments} >= {"ingest", "learn", "rules", "export", "init"}
@@ -109,14 +109,14 @@ def test_the_tour_of_the_readme_runs(hierogram: Run, corpus: Path, tmp_path: Pat
 
 def test_the_query_of_the_readme_runs(corpus: Path, hierogram: Run, tmp_path: Path) -> None:
     [arguments] = [arguments for arguments in commands(README) if arguments[:2] == ["hierogram", "sql"]]
-    teach(f"sqlite:///{tmp_path}/hierogram-demo.db", corpus)
+    create_learned_store(f"sqlite:///{tmp_path}/hierogram-demo.db", corpus)
     ran = hierogram(*arguments[1:-1], arguments[-1].replace("λόγος", "maison"))
     rows = ran.out.splitlines()[1:]
     assert len(rows) > 1
     assert all("maison" in row.split("\t")[0].split() for row in rows)
 
 
-def test_the_commands_for_corpora_run(hierogram: Run, tmp_path: Path) -> None:
+def test_commands_of_the_corpora_page_run(hierogram: Run, tmp_path: Path) -> None:
     for name, column in zip(
         ("news.fr", "news.en", "news.align"), zip(*(line.split(" ||| ") for line in LINES), strict=True), strict=True
     ):
@@ -134,7 +134,7 @@ def test_the_documented_json_line_is_accepted(hierogram: Run, tmp_path: Path) ->
     assert hierogram("ingest", "line", "--strict").code == 0
 
 
-def test_the_document_lists_every_reason() -> None:
+def test_corpora_page_lists_every_reason_for_rejections() -> None:
     codes = {value for name, value in vars(faults).items() if name.isupper() and isinstance(value, str)}
     table = CORPORA.split("| reason |")[1].split("\n\n")[0]
     first_cells = re.findall(r"^\| (`.*?`) \|", table, re.MULTILINE)

@@ -15,7 +15,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
 @pytest.mark.slow
-def test_the_code_of_the_page_runs(
+def test_code_of_the_library_page_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -35,7 +35,7 @@ def test_the_code_of_the_page_runs(
     store.close()
 
 
-def test_the_page_names_existing_functions() -> None:
+def test_library_page_lists_all_methods_and_existing_functions() -> None:
     for name in re.findall(r"\bhg\.(\w+)", PAGE):
         assert hasattr(hg, name), name
     table = PAGE.split("| method |")[1].split("\n\n")[0]

@@ -5,7 +5,7 @@ import shlex
 from pathlib import Path
 
 from starlette.testclient import TestClient
-from tests.daemon.conftest import Run, teach
+from tests.daemon.conftest import Run, create_learned_store
 
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.web.app import build_browser
@@ -18,8 +18,8 @@ COMMANDS = [shlex.split(line) for block in BLOCKS for line in block.splitlines()
 ADDRESS = "http://127.0.0.1:8470"
 
 
-def test_the_documented_commands_run(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
-    teach(f"sqlite:///{tmp_path}/hierogram-demo.db", corpus)
+def test_commands_in_the_document_of_the_pages_run(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
+    create_learned_store(f"sqlite:///{tmp_path}/hierogram-demo.db", corpus)
     assert [arguments[:2] for arguments in COMMANDS] == [
         ["hierogram", "browse"], ["curl", "-s"], ["hierogram", "export"],
     ]  # fmt: skip
@@ -31,7 +31,7 @@ def test_the_documented_commands_run(hierogram: Run, corpus: Path, tmp_path: Pat
     assert found["rules"][0]["source"] == "ne [X,1] pas"
 
 
-def test_the_pictures_exist() -> None:
+def test_pictures_of_the_document_exist_and_are_small() -> None:
     shown = re.findall(r"\]\((figures/[\w-]+\.png)\)", DOCUMENT)
     assert len(set(shown)) == 9
     for name in shown:
@@ -40,7 +40,7 @@ def test_the_pictures_exist() -> None:
         assert len(picture) < 300_000
 
 
-def test_the_documented_configuration_exists() -> None:
+def test_documented_configuration_keys_exist() -> None:
     for key in ("pages", "sql", "sql_seconds", "token"):
         assert f"`{key}" in DOCUMENT
         assert key in HttpConfiguration.model_fields

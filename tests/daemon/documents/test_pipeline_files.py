@@ -20,7 +20,7 @@ from hierogram.storage.store import Store
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "exports.md").read_text()
 
 
-def linked() -> Counter[tuple[str, str]]:
+def count_links() -> Counter[tuple[str, str]]:
     """Return the number of links between words in the small corpus."""
     found: Counter[tuple[str, str]] = Counter()
     for line in LINES:
@@ -30,9 +30,9 @@ def linked() -> Counter[tuple[str, str]]:
     return found
 
 
-def given(side: int) -> dict[tuple[str, str], float]:
+def conditional_frequencies(side: int) -> dict[tuple[str, str], float]:
     """Return relative frequencies of linked words, given the word of one side."""
-    counts = linked()
+    counts = count_links()
     totals: Counter[str] = Counter()
     for pair, count in counts.items():
         totals[pair[side]] += count
@@ -47,13 +47,15 @@ def lines(store: Store, folder: Path, name: str) -> list[str]:
 
 @pytest.mark.database("sqlite")
 @pytest.mark.parametrize(("name", "side"), [("bicleaner", 0), ("shortlist", 0), ("bicleaner-reverse", 1)])
-def test_dictionaries_have_the_probabilities_of_the_links(learned: Store, tmp_path: Path, name: str, side: int) -> None:
+def test_dictionaries_contain_relative_frequencies_of_links(
+    learned: Store, tmp_path: Path, name: str, side: int
+) -> None:
     # Bicleaner and Marian split at white space; the conditioning word is second.
     found = {}
     for line in lines(learned, tmp_path, name):
         other, known, p = line.split()
         found[(known, other) if side == 0 else (other, known)] = float(p)
-    assert found == pytest.approx(given(side), rel=1e-5)
+    assert found == pytest.approx(conditional_frequencies(side), rel=1e-5)
 
 
 @pytest.mark.database("sqlite")
@@ -61,7 +63,7 @@ def test_dictionaries_are_compressed_and_filtered(learned: Store, tmp_path: Path
     export(learned, tmp_path / "dict.gz", ExportOptions(format="bicleaner", min_count=2))
     with gzip.open(tmp_path / "dict.gz", "rt") as file:
         found = {tuple(line.split()[1::-1]) for line in file}
-    assert found == {pair for pair, count in linked().items() if count >= 2}
+    assert found == {pair for pair, count in count_links().items() if count >= 2}
 
 
 @pytest.mark.database("sqlite")
@@ -69,16 +71,16 @@ def test_eflomal_reads_the_priors(learned: Store, tmp_path: Path) -> None:
     lines(learned, tmp_path, "priors")
     with (tmp_path / "file.priors").open() as file:
         lexical, *others = eflomal.read_priors(file)
-    assert {(source, target): count for source, target, count in lexical} == linked()
+    assert {(source, target): count for source, target, count in lexical} == count_links()
     assert not any(others)
 
 
-def test_the_fast_align_table_has_the_probabilities_of_the_links(learned: Store, tmp_path: Path) -> None:
+def test_fast_align_table_contains_relative_frequencies_of_links(learned: Store, tmp_path: Path) -> None:
     found = {}
     for line in lines(learned, tmp_path, "ttable"):
         source, target, logarithm = line.split("\t")
         found[source, target] = math.exp(float(logarithm))
-    assert found == pytest.approx(given(0), rel=1e-4)
+    assert found == pytest.approx(conditional_frequencies(0), rel=1e-4)
 
 
 def test_a_vocabulary_map_contains_all_words_of_translations(learned: Store, tmp_path: Path) -> None:
@@ -97,7 +99,7 @@ def test_a_vocabulary_map_contains_all_words_of_translations(learned: Store, tmp
     assert found == expected
 
 
-def test_the_document_lists_all_files() -> None:
+def test_document_lists_all_lexicon_formats() -> None:
     section = DOCUMENT.split("## Write files for other tools")[1].split("\n## ")[0]
     names = [name for name, format in FORMATS.items() if format.lexicon]
     assert sorted(re.findall(r"^\| `([^`]*)` \|", section, re.MULTILINE)) == sorted(names)

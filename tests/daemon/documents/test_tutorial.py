@@ -54,7 +54,7 @@ def last_output(hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     return ran.out
 
 
-def test_ten_commands_translate_text_and_all_interfaces_agree(
+def test_tutorial_commands_translate_text_and_all_interfaces_agree(
     hierogram: Run, last_output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from sacremoses import MosesDetokenizer, MosesTokenizer

@@ -1,4 +1,4 @@
-"""Expected exports of the odd rules, from slow reference code."""
+"""Expected exports of the rules `ODD`, from slow reference code."""
 
 from collections import Counter
 from fractions import Fraction
@@ -11,14 +11,14 @@ from tests.daemon.exports.rules import ODD, PAIRS, Given
 from hierogram.samplers.grammar.rules import Rule, parse_side
 
 LINKS = link_counts((s.split(), t.split(), parsers.links(a)) for s, t, a in PAIRS)
-OF_SOURCE, OF_TARGET = Counter[str](), Counter[str]()
+SOURCE_COUNTS, TARGET_COUNTS = Counter[str](), Counter[str]()
 for _given in ODD:
-    OF_SOURCE[_given.source] += _given.uses
-    OF_TARGET[_given.target] += _given.uses
+    SOURCE_COUNTS[_given.source] += _given.uses
+    TARGET_COUNTS[_given.target] += _given.uses
 
 
 def _seen(given: Given, samples: int) -> Fraction:
-    """Return the uses of each rule for the discounts, lowered if less than one use is expected."""
+    """Return the expected uses of a rule, at most 1, by which discounts are scaled."""
     return Fraction(min(given.uses, samples), samples)
 
 
@@ -57,9 +57,9 @@ def expected(given: Given, samples: int = 1, discount: Fraction = Fraction(7, 10
             "two_words": float(len(source) - gaps == 2),
             "minimal": float(given.minimal > 0),
             "singleton": float(given.uses <= samples),
-            "source_singleton": float(OF_SOURCE[given.source] <= samples),
+            "source_singleton": float(SOURCE_COUNTS[given.source] <= samples),
             "terminals_only": float(not gaps),
-            "source_count": OF_SOURCE[given.source] / samples,
-            "target_count": OF_TARGET[given.target] / samples,
+            "source_count": SOURCE_COUNTS[given.source] / samples,
+            "target_count": TARGET_COUNTS[given.target] / samples,
         },
     )

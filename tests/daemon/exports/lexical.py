@@ -11,7 +11,7 @@ Links = Iterable[tuple[int, int]]
 
 
 def link_counts(pairs: Iterable[tuple[list[str], list[str], Links]]) -> Counter[tuple[str | None, str | None]]:
-    """Return c(f, e) over all links; an unlinked word is linked to NULL."""
+    """Count links by their words, c(f, e). An unlinked word counts as linked to NULL."""
     counts: Counter[tuple[str | None, str | None]] = Counter()
     for source, target, links in pairs:
         linked = list(links)
@@ -24,7 +24,7 @@ def link_counts(pairs: Iterable[tuple[list[str], list[str], Links]]) -> Counter[
 def weights(
     counts: Counter[tuple[str | None, str | None]], source: Side, target: Side, links: Links
 ) -> tuple[Fraction, Fraction]:
-    """Return lex(e|f) and lex(f|e) of a rule; terminals are texts, nonterminals numbers."""
+    """Return lex(e|f) and lex(f|e) of a rule whose terminals are strings and whose nonterminals are integers."""
     linked = list(links)
 
     def mean(values: list[Fraction]) -> Fraction:

@@ -38,9 +38,7 @@ def links(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def bracketed(side: str, escape: str = "\\") -> tuple[str | int, ...]:
-    """Return a side with nonterminals such as `[X,1]`; any other bracketed word is an error, because cdec reads a
-    nonterminal.
-    """
+    """Parse a side. A bracketed word that is not like `[X,1]` is an error, as cdec reads it as a nonterminal."""
     symbols: list[str | int] = []
     for symbol in side.split(" "):
         match = re.fullmatch(r"\[(.*)\]", symbol)
@@ -55,7 +53,7 @@ def bracketed(side: str, escape: str = "\\") -> tuple[str | int, ...]:
     return tuple(symbols)
 
 
-# Characters that cdec's grammar lexer takes for part of a number.
+# Numbers that cdec's grammar lexer reads.
 CDEC_NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*([eE][-+]*[0-9]+)?)?")
 
 CDEC_NAMES = {
@@ -115,12 +113,12 @@ def moses(line: str, names: list[str]) -> Parsed:
             number[i] = len(number) + 1
             linked_to = [j for k, j in found if k == i]
             assert [right[j] for j in linked_to] == [symbol]
-        parsed_source.append(number[i] if i in number else of_moses(symbol))
+        parsed_source.append(number[i] if i in number else unescape_moses(symbol))
     of_target = {j: number[i] for i, j in found if i in number}
     parsed_target: list[str | int] = []
     for j, symbol in enumerate(right):
         assert (symbol == "[X][X]") == (j in of_target)
-        parsed_target.append(of_target[j] if j in of_target else of_moses(symbol))
+        parsed_target.append(of_target[j] if j in of_target else unescape_moses(symbol))
     assert names[:4] == [
         f"{kind}_{of}" for of in ("source_given_target", "target_given_source") for kind in ("p", "lex")
     ]
@@ -137,6 +135,6 @@ def moses(line: str, names: list[str]) -> Parsed:
     )
 
 
-def of_moses(word: str) -> str:
+def unescape_moses(word: str) -> str:
     assert not set("|[]") & set(word)
     return word.replace("&#124;", "|").replace("&#91;", "[").replace("&#93;", "]")

@@ -44,7 +44,7 @@ def exported(
     return exports[database]
 
 
-def test_dataframes_have_the_rules_of_the_store(exported: tuple[Path, Rows]) -> None:
+def test_pandas_and_polars_read_the_rules_of_the_store(exported: tuple[Path, Rows]) -> None:
     folder, wanted = exported
     frames = [
         pandas.read_parquet(folder / "g.parquet"),
@@ -76,7 +76,7 @@ def test_zstd_decompresses_exports(exported: tuple[Path, Rows]) -> None:
 
 @pytest.mark.database("sqlite")
 @pytest.mark.parametrize("format", ["cdec", "moses"])
-def test_decoders_read_the_rules_of_the_store(learned: Store, tmp_path: Path, format: str) -> None:
+def test_parsers_of_decoder_formats_read_the_rules_of_the_store(learned: Store, tmp_path: Path, format: str) -> None:
     path = tmp_path / f"g.{format}.gz"
     manifest = export(learned, path, ExportOptions(max_scope=None, current_sample=True))
     read = parsers.cdec if format == "cdec" else lambda line: parsers.moses(line, manifest.features)
@@ -101,7 +101,7 @@ def publish_versions(store: Store, folder: Path, counts: range) -> set[tuple[str
 
 @pytest.mark.slow
 @pytest.mark.database("sqlite")
-def test_the_script_follows_versions_without_a_gap(learned: Store, tmp_path: Path) -> None:
+def test_follow_script_loads_complete_versions_during_publication(learned: Store, tmp_path: Path) -> None:
     folder = tmp_path / "grammars"
     published = publish_versions(learned, folder, range(1))
     code: dict[str, Any] = {"__name__": "follow"}
@@ -126,7 +126,7 @@ def test_the_script_follows_versions_without_a_gap(learned: Store, tmp_path: Pat
 
 
 @pytest.mark.database("sqlite")
-def test_the_script_prints_each_version(learned: Store, tmp_path: Path) -> None:
+def test_follow_script_prints_each_version(learned: Store, tmp_path: Path) -> None:
     folder = tmp_path / "grammars"
     [(first, _)] = publish_versions(learned, folder, range(1))
     command = [sys.executable, str(SCRIPT), str(folder)]

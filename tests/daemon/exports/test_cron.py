@@ -1,4 +1,4 @@
-"""Cron expressions have the dates of Vixie cron, including at clock changes."""
+"""Cron expressions run at the times of Vixie cron, including at clock changes."""
 
 from datetime import UTC, datetime
 from itertools import islice
@@ -48,7 +48,7 @@ DATES = [
     ("0 0 1 jan-mar *", "02-01 00:00, 03-01 00:00, 2027-01-01 00:00"),
     ("0 0 1 */3 *", "04-01 00:00, 07-01 00:00, 10-01 00:00"),
     ("0 0 29 2 *", "2028-02-29 00:00, 2032-02-29 00:00"),
-    # Day of month or weekday, if neither begins with a star; otherwise both.
+    # A day must match the day of month or the weekday if neither begins with a star, and otherwise both.
     ("0 0 13 * 5", "01-02 00:00, 01-09 00:00, 01-13 00:00, 01-16 00:00"),
     ("0 0 1,15 * sun", "01-04 00:00, 01-11 00:00, 01-15 00:00, 01-18 00:00"),
     ("0 0 1-7 * 1", "01-02 00:00, 01-03 00:00, 01-04 00:00, 01-05 00:00, 01-06 00:00, 01-07 00:00, 01-12 00:00"),
@@ -71,7 +71,7 @@ DATES = [
 
 
 @pytest.mark.parametrize(("expression", "expected"), DATES)
-def test_an_expression_matches_these_dates(expression: str, expected: str) -> None:
+def test_expression_runs_at_the_expected_times(expression: str, expected: str) -> None:
     dates = [date if len(date) > 11 else f"2026-{date}" for date in expected.split(", ")]
     found = islice(cron_runs(expression, ZoneInfo("UTC"), datetime(2026, 1, 1, 12, tzinfo=UTC)), len(dates))
     assert [f"{time:%Y-%m-%d %H:%M}" for time in found] == dates
@@ -106,18 +106,18 @@ WILDCARD_CHANGES = [
     ("0 */2 * * *", "Europe/Berlin", "2026-10-24 21:30", "10-25 00:00+0200, 10-25 02:00+0200, 10-25 02:00+0100"),
     ("* 1 * * *", "America/New_York", "2026-11-01 05:58", "11-01 01:59-0400, 11-01 01:00-0500, 11-01 01:01-0500"),
 ]
-"""As in cron, a minute or hour that begins with `*` follows the clock: skipped, and run in both repeated hours."""
+"""As in cron, runs whose minute or hour begins with `*` skip a missing hour and happen in both repeated hours."""
 
 
 @pytest.mark.parametrize(("expression", "zone", "after", "expected"), [*CLOCK_CHANGES, *WILDCARD_CHANGES])
-def test_clock_changes_are_treated_as_by_cron(expression: str, zone: str, after: str, expected: str) -> None:
+def test_clock_changes_affect_runs_as_in_cron(expression: str, zone: str, after: str, expected: str) -> None:
     dates = [date if len(date) > 16 else f"2026-{date}" for date in expected.split(", ")]
     found = islice(cron_runs(expression, ZoneInfo(zone), datetime.fromisoformat(f"{after}+00:00")), len(dates))
     assert [f"{time:%Y-%m-%d %H:%M%z}" for time in found] == dates
 
 
 @pytest.mark.parametrize("minutes", [31, 45, 59, 61, 75, 89])
-def test_a_run_in_the_repeated_hour_is_not_repeated_by_a_later_computation(minutes: int) -> None:
+def test_run_in_the_repeated_hour_is_not_scheduled_twice(minutes: int) -> None:
     # The run was at 00:30 UTC; until 02:00 UTC the clock shows times before 03:00.
     now = datetime(2026, 10, 25, minutes // 60, minutes % 60, tzinfo=UTC)
     assert next(cron_runs("30 2 * * *", ZoneInfo("Europe/Berlin"), now)) == datetime(2026, 10, 26, 1, 30, tzinfo=UTC)
@@ -152,7 +152,7 @@ def test_an_unknown_time_zone_is_refused(name: str) -> None:
         read_zone(name)
 
 
-def test_an_interval_runs_at_whole_multiples_after_a_due_run() -> None:
+def test_intervals_are_counted_from_the_last_due_run() -> None:
     job = ExportJob(name="a", to="/tmp/a", every="6h", timezone="Europe/Berlin")
     due = datetime(2026, 3, 28, 20, tzinfo=UTC)
     assert [f"{time:%d %H:%M%z}" for time in islice(job.runs_after(due, due), 2)] == ["29 04:00+0200", "29 10:00+0200"]

@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.daemon.conftest import Run, teach
+from tests.daemon.conftest import Run, create_learned_store
 
 
-def test_canned_queries_run(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
-    teach(f"sqlite:///{tmp_path}/grammar.db", corpus)
+def test_exported_datasette_queries_run_on_the_store(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
+    create_learned_store(f"sqlite:///{tmp_path}/grammar.db", corpus)
     ran = hierogram("--store", "grammar.db", "export", "--format", "datasette")
     assert ran.code == 0, ran.err
     assert ran.out.startswith("datasette serve grammar.db --metadata datasette.json --setting ")
@@ -38,7 +38,7 @@ def test_canned_queries_run(hierogram: Run, corpus: Path, tmp_path: Path) -> Non
 
 @pytest.mark.slow
 def test_datasette_runs_the_canned_queries(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
-    teach(f"sqlite:///{tmp_path}/grammar.db", corpus)
+    create_learned_store(f"sqlite:///{tmp_path}/grammar.db", corpus)
     printed = hierogram("--store", "grammar.db", "export", "--format", "datasette")
     [command] = [shlex.split(line) for line in printed.out.splitlines() if line.startswith("datasette ")]
 
@@ -60,7 +60,7 @@ def test_datasette_runs_the_canned_queries(hierogram: Run, corpus: Path, tmp_pat
     assert "Standard error of" in get("/grammar/rule_changes")
 
 
-def test_only_stores_in_files_are_supported(hierogram: Run) -> None:
+def test_datasette_export_requires_an_sqlite_store_and_an_existing_folder(hierogram: Run) -> None:
     ran = hierogram("--store", "postgresql://nobody@localhost/nowhere", "export", "--format", "datasette")
     assert ran.code == 2
     assert "hierogram browse" in ran.err

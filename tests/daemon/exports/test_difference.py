@@ -65,14 +65,14 @@ def test_links_of_nonterminals_distinguish_rules(store: Store, tmp_path: Path, f
     assert (found.most_changed[0].source, found.most_changed[0].target) == crossed
 
 
-def test_rules_with_equal_text_in_a_format_are_merged(store: Store, tmp_path: Path) -> None:
+def test_diff_merges_rules_with_equal_text_in_a_format(store: Store, tmp_path: Path) -> None:
     commit(store, [], [delta("|", "x", 3), delta("&#124;", "x", 5)])
     export(store, tmp_path / "a.moses", ExportOptions(current_sample=True, format="moses"))
     found = diff(tmp_path / "a.moses", tmp_path / "a.moses", 10)
     assert (found.same, found.changed, found.added, found.removed) == (1, 0, 0, 0)
 
 
-def test_exports_that_cannot_be_compared_are_reported(store: Store, tmp_path: Path) -> None:
+def test_diff_rejects_different_formats_and_invalid_files(store: Store, tmp_path: Path) -> None:
     commit(store, [], [delta("a", "x", 3)])
     export(store, tmp_path / "a", ExportOptions(current_sample=True, format="cdec"))
     export(store, tmp_path / "b", ExportOptions(current_sample=True, format="tsv"))
@@ -86,7 +86,7 @@ def test_exports_that_cannot_be_compared_are_reported(store: Store, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_the_commands_compare_versions(hierogram: Run, corpus: Path) -> None:
+def test_diff_command_compares_versions(hierogram: Run, corpus: Path) -> None:
     make_store(schedule="paper", sweeps_per_level=2, levels=3, round_sweeps=2)
     hierogram("ingest", str(corpus))
     hierogram("learn", "--sweeps", "2")
@@ -129,7 +129,7 @@ def test_the_error_of_a_difference_includes_the_errors_of_both_exports(
     assert diff(tmp_path / "before", tmp_path / "after", 10).significant == significant
 
 
-def test_a_rule_that_is_not_exported_may_have_a_quarter_of_a_use(store: Store, store_url: str, tmp_path: Path) -> None:
+def test_diff_assumes_up_to_a_quarter_use_of_missing_rules(store: Store, store_url: str, tmp_path: Path) -> None:
     options = ExportOptions(format="tsv")
     commit(store, [], [delta("a", "x", 1, 2)])
     query(store_url, "UPDATE rules SET expected_uses_variance = 0.01 * expected_uses")
@@ -138,11 +138,11 @@ def test_a_rule_that_is_not_exported_may_have_a_quarter_of_a_use(store: Store, s
     query(store_url, "UPDATE rules SET expected_uses_variance = 0.01 * expected_uses")
     export(store, tmp_path / "after", options)
     found = diff(tmp_path / "before", tmp_path / "after", 10)
-    # From nothing to 0.1875 would be more than twice the error of 0.043.
+    # A change from 0 to 0.1875 would exceed twice its error of 0.043.
     assert (found.added, [rule.source for rule in found.most_significant]) == (3, ["c"])
 
 
-def test_changes_beyond_the_error_are_distinguished_from_noise(store: Store, store_url: str, tmp_path: Path) -> None:
+def test_diff_distinguishes_significant_changes_from_noise(store: Store, store_url: str, tmp_path: Path) -> None:
     options = ExportOptions(format="tsv")
     commit(store, [], [delta(side, "x", 1, 20) for side in "abc"])
     query(store_url, "UPDATE rules SET expected_uses_variance = expected_uses / 20")

@@ -25,7 +25,7 @@ def first_cells(title: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_the_documented_commands_run(hierogram: Run, corpus: Path, make_bucket: Callable[[str], object]) -> None:
+def test_documented_export_commands_run(hierogram: Run, corpus: Path, make_bucket: Callable[[str], object]) -> None:
     make_bucket("bucket")
     make_store(schedule="paper", sweeps_per_level=2, levels=3, round_sweeps=2)
     hierogram("ingest", str(corpus))
@@ -38,7 +38,7 @@ def test_the_documented_commands_run(hierogram: Run, corpus: Path, make_bucket: 
         assert ran.code == 0, ran.err
 
 
-def test_the_documented_tables_are_complete() -> None:
+def test_documented_tables_of_formats_and_features_are_complete() -> None:
     assert first_cells("Formats") == [name for name, format in FORMATS.items() if not format.lexicon]
     assert first_cells("Features") == [feature.name for feature in FEATURES]
     for name, cdec in CDEC_NAMES.items():

@@ -22,7 +22,6 @@ from hierogram.daemon.exports.filters import read_sentence_index
 from hierogram.daemon.exports.options import MIN_EXPECTED, ExportOptions
 from hierogram.daemon.exports.publication import Manifest, Versions, manifest_path
 from hierogram.daemon.exports.scratch import Scratch
-from hierogram.daemon.files import Compression
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.reading import Input
@@ -33,7 +32,7 @@ from hierogram.storage.store import Store, open_store
 ALL = ExportOptions(max_scope=None, current_sample=True)
 
 
-def rules_of(store: Store) -> dict[tuple[str, str], int]:
+def count_rules(store: Store) -> dict[tuple[str, str], int]:
     return {(rule.source, rule.target): rule.count for rule in store.find_rules(limit=10_000, current_sample=True)}
 
 
@@ -103,9 +102,7 @@ def test_lexical_weights_follow_the_definition(learned: Store, tmp_path: Path) -
 
 @pytest.mark.database("sqlite")
 @pytest.mark.parametrize("least", [MIN_EXPECTED, 50.0, 1e6])
-def test_counts_are_translation_weights_unless_means_or_draws_are_requested(
-    learned: Store, tmp_path: Path, least: float
-) -> None:
+def test_default_counts_are_translation_weights(learned: Store, tmp_path: Path, least: float) -> None:
     path = tmp_path / "g.jsonl"
     chosen = {} if least == MIN_EXPECTED else {"min_expected": least}
     manifest = export(learned, path, ExportOptions(max_scope=None, **chosen))
@@ -156,21 +153,21 @@ def test_counts_are_translation_weights_unless_means_or_draws_are_requested(
 
 
 @pytest.mark.slow
-def test_compositions_of_pairs_read_in_parts_are_the_same(
+def test_compositions_are_the_same_if_pairs_are_read_in_parts(
     learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = ExportOptions(min_expected=50.0)
     export(learned, tmp_path / "together.jsonl", options)
     monkeypatch.setattr("hierogram.daemon.exports.loading._PAIRS_PER_READ", 1)
     export(learned, tmp_path / "apart.jsonl", options)
-    # If all n-grams share one slot of the seen table, none is discarded too early.
+    # Even if all n-grams share one slot of the table of seen n-grams, none is discarded too early.
     monkeypatch.setattr("hierogram.daemon.exports.loading._BUCKETS", 1)
     export(learned, tmp_path / "crowded.jsonl", options)
     together, apart, crowded = ((tmp_path / f"{name}.jsonl").read_text() for name in ("together", "apart", "crowded"))
     assert together == apart == crowded
 
 
-def test_counts_are_means_on_request(learned: Store, tmp_path: Path) -> None:
+def test_counts_are_posterior_means_on_request(learned: Store, tmp_path: Path) -> None:
     path = tmp_path / "g"
     manifest = export(learned, path, ExportOptions(max_scope=None, posterior_mean=True))
     assert manifest.options["smoothing"] == 0
@@ -184,15 +181,15 @@ def test_counts_are_means_on_request(learned: Store, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_rules_of_one_corpus_are_recounted(learned: Store, tmp_path: Path) -> None:
-    before = rules_of(learned)
+def test_export_of_a_corpus_counts_only_its_uses(learned: Store, tmp_path: Path) -> None:
+    before = count_rules(learned)
     (tmp_path / "more").write_text(
         "une porte ||| a door ||| 0-0 1-1\nla porte verte ||| the green door ||| 0-0 1-2 2-1\n"
     )
     with Input([str(tmp_path / "more")], format="pipes") as source:
         ingest(learned, source, corpus="more")
     learn(learned, sweeps=2)
-    whole = rules_of(learned)
+    whole = count_rules(learned)
     assert whole != before
     parts: list[dict[tuple[str, str], float]] = []
     for corpus in sorted(learned.status().corpora):
@@ -217,7 +214,7 @@ def test_the_rules_of_one_corpus_are_recounted(learned: Store, tmp_path: Path) -
 
 
 @pytest.mark.database("sqlite")
-def test_the_manifest_is_correct(learned: Store, tmp_path: Path) -> None:
+def test_manifest_and_export_record_match_the_written_files(learned: Store, tmp_path: Path) -> None:
     path = tmp_path / "g.gz"
     position = learned.position()
     manifest = export(learned, path, ExportOptions(min_count=2, format="moses", current_sample=True))
@@ -245,7 +242,7 @@ def test_the_manifest_is_correct(learned: Store, tmp_path: Path) -> None:
 
 @pytest.mark.database("sqlite")
 @pytest.mark.parametrize("name", ["g.jsonl.zst", "g.gz", "g.txt"])
-def test_the_same_grammar_gives_the_same_bytes(learned: Store, tmp_path: Path, name: str) -> None:
+def test_exporting_a_grammar_twice_gives_the_same_bytes(learned: Store, tmp_path: Path, name: str) -> None:
     for folder in ("1", "2"):
         (tmp_path / folder).mkdir()
     first = export(learned, tmp_path / "1" / name, ALL)
@@ -258,7 +255,7 @@ def test_the_same_grammar_gives_the_same_bytes(learned: Store, tmp_path: Path, n
 def test_an_export_shows_the_state_at_its_start(
     learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = rules_of(learned)
+    before = count_rules(learned)
     load = Scratch.load
 
     def learn_during_the_export(self: Scratch, *arguments: Any) -> None:
@@ -272,10 +269,10 @@ def test_an_export_shows_the_state_at_its_start(
         for rule, line in zip(sides(tmp_path / "g"), parsers.lines(tmp_path / "g"), strict=True)
     }
     assert found == before
-    assert rules_of(learned) != before
+    assert count_rules(learned) != before
 
 
-def test_a_failed_export_leaves_only_its_record(
+def test_failed_export_keeps_the_previous_file_and_is_recorded(
     learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "folder" / "g.gz"
@@ -296,17 +293,15 @@ def test_a_failed_export_leaves_only_its_record(
 
 
 @pytest.mark.database("sqlite")
-def test_a_missing_folder_is_reported(learned: Store, tmp_path: Path) -> None:
+def test_export_to_a_missing_folder_is_refused(learned: Store, tmp_path: Path) -> None:
     with pytest.raises(ExportError, match=r"the folder .* does not exist"):
         export(learned, tmp_path / "nowhere" / "g.gz")
     assert export_rows(learned) == []
-    with pytest.raises(OptionError, match="its own compression"):
-        ExportOptions(format="parquet", compression=Compression.GZIP)
 
 
 @pytest.mark.slow
 @pytest.mark.database("sqlite")
-def test_versions_in_a_folder_are_numbered_and_linked(learned: Store, tmp_path: Path) -> None:
+def test_publish_links_latest_and_deletes_old_versions(learned: Store, tmp_path: Path) -> None:
     folder = tmp_path / "grammars"
     first = publish(learned, Versions(folder, "news", 2), ExportOptions(format="moses"))
     assert (folder / "latest").resolve() == first.folder
@@ -326,7 +321,7 @@ def test_versions_in_a_folder_are_numbered_and_linked(learned: Store, tmp_path: 
 
 @pytest.mark.database("sqlite")
 @pytest.mark.parametrize("counts", [{}, {"posterior_mean": True, "smoothing": 0.5}, {"current_sample": True}])
-def test_a_filtered_export_has_the_matching_lines_of_the_whole_export(
+def test_export_for_a_test_set_contains_the_matching_lines(
     learned: Store, tmp_path: Path, counts: dict[str, Any]
 ) -> None:
     test_set = tmp_path / "test.fr"
@@ -347,7 +342,7 @@ def test_a_filtered_export_has_the_matching_lines_of_the_whole_export(
 
 
 @pytest.mark.database("sqlite")
-def test_a_test_set_may_be_named_by_a_string(learned: Store, tmp_path: Path) -> None:
+def test_path_of_a_test_set_may_be_a_string(learned: Store, tmp_path: Path) -> None:
     (tmp_path / "test.fr").write_text("la maison verte\n")
     options = ExportOptions(filter_for=str(tmp_path / "test.fr"))
     assert export(learned, tmp_path / "g.gz", options).filters[0].filter == "matches a sentence of test.fr"
@@ -367,7 +362,7 @@ def test_a_store_that_has_not_learned_is_not_exported(store: Store, corpus: Path
 
 
 @pytest.mark.database("sqlite")
-def test_an_export_in_a_format_of_another_kind_of_grammar_is_recorded_as_failed(learned: Store, tmp_path: Path) -> None:
+def test_export_in_a_format_for_trees_is_recorded_as_failed(learned: Store, tmp_path: Path) -> None:
     with pytest.raises(ExportError, match=r"cannot be exported as fragments: use cdec, .*, shortlist, .*, ttable$"):
         publish(learned, Versions(tmp_path / "versions", "news"), ExportOptions(format="fragments"), job="news")
     [row] = export_rows(learned, "news")
@@ -376,7 +371,7 @@ def test_an_export_in_a_format_of_another_kind_of_grammar_is_recorded_as_failed(
 
 
 @pytest.mark.database("sqlite")
-def test_a_grammar_without_remaining_rules_is_written(learned: Store, tmp_path: Path) -> None:
+def test_export_without_remaining_rules_is_an_empty_file(learned: Store, tmp_path: Path) -> None:
     assert export(learned, tmp_path / "g.gz", ExportOptions(min_count=1e6)).rules == 0
     assert parsers.lines(tmp_path / "g.gz") == []
 
@@ -394,7 +389,9 @@ def test_export_to_a_stream_equals_export_to_a_file(learned: Store, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_both_databases_give_the_same_bytes(corpus: Path, tmp_path: Path, make_database: Callable[[], str]) -> None:
+def test_exports_from_both_databases_have_the_same_bytes(
+    corpus: Path, tmp_path: Path, make_database: Callable[[], str]
+) -> None:
     digests = set()
     for url in (f"sqlite:///{tmp_path}/s.db", make_database()):
         with open_store(url, create=True, settings=QUICK) as opened, Input([str(corpus)]) as source:

@@ -35,7 +35,7 @@ RULES = [
 ]
 
 
-def kept(folder: Path, **options: object) -> tuple[set[tuple[str, str]], list[tuple[str, int, int]]]:
+def export_filtered(folder: Path, **options: object) -> tuple[set[tuple[str, str]], list[tuple[str, int, int]]]:
     wanted = ExportOptions(format="tsv", features=("count",), **{"max_scope": None, **options})
     path, written, counts = write(folder, RULES, wanted)
     rows = [line.split("\t") for line in parsers.lines(path)[1:]]
@@ -43,7 +43,7 @@ def kept(folder: Path, **options: object) -> tuple[set[tuple[str, str]], list[tu
     return {(row[0], row[1]) for row in rows}, [(c.filter, c.before, c.after) for c in counts]
 
 
-def rule_of(given: Given) -> Rule:
+def parse_rule(given: Given) -> Rule:
     return Rule(parse_side(given.source), parse_side(given.target))
 
 
@@ -58,27 +58,27 @@ SINGLE = {
 
 
 @pytest.mark.parametrize("name", sorted(SINGLE))
-def test_each_filter_alone_selects_its_rules(tmp_path: Path, name: str) -> None:
+def test_each_filter_selects_the_expected_rules(tmp_path: Path, name: str) -> None:
     value, condition = SINGLE[name]
-    found, counts = kept(tmp_path, **{name: value})
-    wanted = {(given.source, given.target) for given in RULES if condition(given, rule_of(given))}
+    found, counts = export_filtered(tmp_path, **{name: value})
+    wanted = {(given.source, given.target) for given in RULES if condition(given, parse_rule(given))}
     assert found == wanted
     assert 0 < len(wanted) < len(RULES)
     assert [(before, after) for _, before, after in counts] == [(len(RULES), len(wanted))]
 
 
-def test_rules_without_links_must_have_words_on_both_sides(tmp_path: Path) -> None:
+def test_hiero_requires_words_on_both_sides_of_rules_without_links(tmp_path: Path) -> None:
     rules = [Given("a [X,1]", "[X,1] x"), Given("a", "x"), Given("a [X,1]", "[X,1]"), Given("[X,1]", "[X,1] x")]
     path, _, counts = write(tmp_path, rules, ExportOptions(format="tsv", hiero=True, max_scope=None))
     assert len(parsers.lines(path)) == 3
     assert counts[3].filter.startswith("words on both sides")
 
 
-def test_the_preset_combines_all_constraints(tmp_path: Path) -> None:
-    found, counts = kept(tmp_path, hiero=True)
+def test_hiero_preset_combines_all_constraints(tmp_path: Path) -> None:
+    found, counts = export_filtered(tmp_path, hiero=True)
     wanted = set()
     for given_rule in RULES:
-        rule = rule_of(given_rule)
+        rule = parse_rule(given_rule)
         if (
             rule.nonterminals <= 2
             and not has_adjacent(rule)
@@ -93,7 +93,7 @@ def test_the_preset_combines_all_constraints(tmp_path: Path) -> None:
 
 
 def test_the_best_rules_of_a_source_side_are_kept(tmp_path: Path) -> None:
-    found, counts = kept(tmp_path, per_source=2, min_count=2)
+    found, counts = export_filtered(tmp_path, per_source=2, min_count=2)
     wanted = set()
     for source in SIDES:
         rules = [given for given in RULES if given.source == source and given.uses >= 2]
@@ -102,13 +102,13 @@ def test_the_best_rules_of_a_source_side_are_kept(tmp_path: Path) -> None:
     assert counts[-1] == ("best 2 per source side", counts[0][2], len(wanted))
 
 
-def test_the_first_of_equally_frequent_rules_is_kept(tmp_path: Path) -> None:
+def test_first_target_of_equally_frequent_rules_is_kept(tmp_path: Path) -> None:
     rules = [Given("a", target, 3) for target in ("y", "x", "z")] + [Given("b", "y", 1), Given("b", "x", 2)]
     path, _, _ = write(tmp_path, rules, ExportOptions(format="tsv", features=("count",), per_source=1))
     assert [line.split("\t")[:2] for line in parsers.lines(path)[1:]] == [["a", "x"], ["b", "x"]]
 
 
-def test_probabilities_are_relative_to_all_rules(tmp_path: Path) -> None:
+def test_probabilities_are_relative_to_all_rules_before_filters(tmp_path: Path) -> None:
     rules = [Given("a", "x", 6), Given("a", "y", 2), Given("b", "x", 1), Given("b b b b b b", "x", 9)]
     features = ("p_target_given_source", "p_source_given_target")
     options = ExportOptions(format="tsv", features=features, smoothing=0, min_count=3, per_source=1)
@@ -117,7 +117,7 @@ def test_probabilities_are_relative_to_all_rules(tmp_path: Path) -> None:
     assert (float(row[-2]), float(row[-1])) == (6 / 8, 6 / 16)
 
 
-def test_averaged_counts_are_filtered_by_the_written_values(tmp_path: Path) -> None:
+def test_min_count_applies_to_average_counts(tmp_path: Path) -> None:
     rules = [Given("a", "x", 6), Given("a", "y", 2)]
     path, _, _ = write(
         tmp_path, rules, ExportOptions(format="tsv", features=("count",), min_count=0.75), units_per_use=8
@@ -125,7 +125,7 @@ def test_averaged_counts_are_filtered_by_the_written_values(tmp_path: Path) -> N
     assert [line.split("\t")[-1] for line in parsers.lines(path)[1:]] == ["0.75"]
 
 
-def test_unknown_options_are_reported() -> None:
+def test_invalid_export_options_are_rejected() -> None:
     for wrong in ({"format": "word"}, {"features": ("magic",)}, {"format": "vmap", "features": ("count",)}, {"x": 1}):
         with pytest.raises(ValidationError, match=r"cdec|magic|fixed|Unexpected"):
             from_plain(ExportOptions, wrong)
@@ -151,14 +151,16 @@ sentences = st.lists(st.lists(st.sampled_from(["a", "b", "[X,1]", "\\"]), max_si
 @pytest.mark.slow
 @given(symbols, sentences)
 @settings(max_examples=400)
-def test_rules_that_can_match_a_sentence_are_found(side: list[str | None], test_set: list[list[str]]) -> None:
+def test_sentence_index_finds_the_sentences_that_a_side_matches(
+    side: list[str | None], test_set: list[list[str]]
+) -> None:
     number = iter(range(1, 10))
     parsed: Side = tuple(next(number) if symbol is None else symbol for symbol in side)
     found = SentenceIndex(" ".join(words) for words in test_set).matches(render_side(parsed))
     assert list(found) == [k for k, words in enumerate(test_set) if fits(parsed, words)]
 
 
-def test_a_frequent_word_is_searched_only_where_the_rarest_occurs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sentence_index_searches_only_sentences_with_the_rarest_words(monkeypatch: pytest.MonkeyPatch) -> None:
     class Places(dict[int, list[int]]):
         asked = 0
 
@@ -176,14 +178,14 @@ def test_a_frequent_word_is_searched_only_where_the_rarest_occurs(monkeypatch: p
     assert Places.asked == 13
 
 
-def test_only_rules_for_a_test_set_are_kept(tmp_path: Path) -> None:
+def test_filter_for_keeps_only_rules_that_match_the_test_set(tmp_path: Path) -> None:
     test_set = tmp_path / "test.src"
     test_set.write_text("z a q b\n\nc c c\n")
-    found, counts = kept(tmp_path, filter_for=test_set)
+    found, counts = export_filtered(tmp_path, filter_for=test_set)
     words = [line.split() for line in test_set.read_text().splitlines()]
     assert found == {(r.source, r.target) for r in RULES if any(fits(parse_side(r.source), line) for line in words)}
     assert counts[-1][0] == "matches a sentence of test.src"
     test_set.write_text("\ufeff" + test_set.read_text())
-    assert kept(tmp_path / "marked", filter_for=test_set)[0] == found
+    assert export_filtered(tmp_path / "marked", filter_for=test_set)[0] == found
     with pytest.raises(ExportError, match="cannot be read as a test set"):
-        kept(tmp_path / "other", filter_for=tmp_path / "missing")
+        export_filtered(tmp_path / "other", filter_for=tmp_path / "missing")

@@ -1,4 +1,4 @@
-"""Every format is read back by an independent parser and compared with a slow reference."""
+"""Independent parsers read every format back, and a slow reference gives the expected values."""
 
 import csv
 import json
@@ -23,7 +23,6 @@ from hierogram.samplers.grammar.rules import Rule, parse_side
 
 @pytest.mark.parametrize("seen", [0.0, 3.0, 40.0])
 def test_part_of_a_grammar_is_smoothed_like_the_whole_grammar(tmp_path: Path, seen: float) -> None:
-    """A part of a grammar is scored like the whole grammar, given only how often all rules are seen."""
     rules = [Given("a", "x", 6), Given("a", "y", 2), Given("b", "x", 1)]
     options = ExportOptions(format="tsv", features=("p_target_given_source",), smoothing=0.5)
     path, _, _ = write(tmp_path, rules, options, min_seen=seen)
@@ -54,7 +53,7 @@ def check(found: list[Parsed], *, links: bool, samples: int = 1, order: bool = T
                 assert value == pytest.approx(wanted.values[name], rel=2e-5), (given, name)
 
 
-def test_every_format_has_its_test() -> None:
+def test_every_grammar_format_is_tested() -> None:
     grammar_formats = {name for name, format in FORMATS.items() if not format.lexicon}
     assert grammar_formats == {"cdec", "moses", "jsonl", "tsv", "parquet", "fragments", "pcfg"}
 
@@ -98,7 +97,7 @@ class Decoder(NamedTuple):
     lm: float
 
 
-def as_cdec(folder: Path) -> Decoder:
+def read_cdec(folder: Path) -> Decoder:
     ini = dict(line.split("=", 1) for line in (folder / "g.ini").read_text().splitlines())
     assert (ini["formalism"], ini["grammar"], ini["add_pass_through_rules"]) == ("scfg", "g", "true")
     weights = {name: float(value) for name, value in map(str.split, (folder / "g.weights").read_text().splitlines())}
@@ -111,7 +110,7 @@ def as_cdec(folder: Path) -> Decoder:
     return Decoder(rule, weights["Glue"], word, weights["PassThrough"], weights["LanguageModel"] / math.log(10))
 
 
-def as_moses(folder: Path) -> Decoder:
+def read_moses(folder: Path) -> Decoder:
     sections: dict[str, list[str]] = {}
     for line in (folder / "g.ini").read_text().splitlines():
         if line.startswith("["):
@@ -139,11 +138,11 @@ def as_moses(folder: Path) -> Decoder:
     return Decoder(lambda line: score(line, "TranslationModel0"), glue, word, unknown, weights["LM0"][0])
 
 
-READERS = {"cdec": as_cdec, "moses": as_moses}
+READERS = {"cdec": read_cdec, "moses": read_moses}
 
 
 @pytest.mark.parametrize("format", READERS)
-def test_decoders_score_by_their_configuration_as_our_decoder_does(
+def test_scores_by_exported_configurations_equal_our_decoder_scores(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str
 ) -> None:
     random = Random(1)
@@ -166,7 +165,7 @@ def test_decoders_score_by_their_configuration_as_our_decoder_does(
     assert all(min(abs(score - own) for own in scores) < 1e-3 for score in wanted)
 
 
-def of_table(row: dict[str, object]) -> Parsed:
+def parse_row(row: dict[str, object]) -> Parsed:
     rule = Rule(parse_side(str(row["source"])), parse_side(str(row["target"])))
     assert row["scope"] == rule.scope
     assert row["nonterminals"] == rule.nonterminals
@@ -178,7 +177,7 @@ def of_table(row: dict[str, object]) -> Parsed:
 @pytest.mark.parametrize("samples", [1, 3])
 def test_json_lines_contain_all_rules(tmp_path: Path, samples: int) -> None:
     path, _, _ = write(tmp_path, ODD, ExportOptions(format="jsonl", max_scope=None), samples)
-    check([of_table(json.loads(line)) for line in parsers.lines(path)], links=True, samples=samples)
+    check([parse_row(json.loads(line)) for line in parsers.lines(path)], links=True, samples=samples)
 
 
 def test_tab_separated_values_contain_all_rules(tmp_path: Path) -> None:
@@ -193,20 +192,20 @@ def test_tab_separated_values_contain_all_rules(tmp_path: Path) -> None:
         }
         for row in rows
     ]
-    check([of_table(row) for row in typed], links=True)
+    check([parse_row(row) for row in typed], links=True)
 
 
 def test_parquet_files_contain_all_rules(tmp_path: Path) -> None:
     path, written, _ = write(tmp_path, ODD, ExportOptions(format="parquet", max_scope=None))
     table = pyarrow.parquet.read_table(path)
-    check([of_table(row) for row in table.to_pylist()], links=True)
+    check([parse_row(row) for row in table.to_pylist()], links=True)
     assert written[1][0].bytes == path.stat().st_size
     assert str(table.schema.field("p_target_given_source").type) == "double"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("format", [name for name, format in FORMATS.items() if not format.lexicon])
-def test_the_same_rules_give_the_same_bytes(tmp_path: Path, format: str) -> None:
+def test_order_of_rules_does_not_change_exported_bytes(tmp_path: Path, format: str) -> None:
     rules = [Given(f"s{n % 40} [X,1]", f"[X,1] t{n % 60} u{n}", n % 7 + 1, "0-1 0-2") for n in range(3_000)]
     options = ExportOptions(format=format, max_scope=None)
     digests = set()
@@ -217,7 +216,7 @@ def test_the_same_rules_give_the_same_bytes(tmp_path: Path, format: str) -> None
 
 
 @pytest.mark.parametrize("format", ["cdec", "moses", "jsonl", "tsv", "parquet"])
-def test_an_empty_grammar_is_written(tmp_path: Path, format: str) -> None:
+def test_empty_grammars_are_written_in_all_formats(tmp_path: Path, format: str) -> None:
     path, written, counts = write(tmp_path, ODD, ExportOptions(format=format, min_count=1e6))
     assert written[0] == 0
     assert path.exists()

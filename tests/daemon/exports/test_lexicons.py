@@ -17,7 +17,7 @@ SPACES = [chr(code) for code in range(sys.maxunicode) if chr(code).isspace() and
 PRINTABLE = [space for space in SPACES if space > "\x85" and space not in "\u2028\u2029"]
 
 
-def test_the_pattern_has_all_characters_at_which_python_splits_text() -> None:
+def test_unicode_space_pattern_matches_all_spaces_of_python() -> None:
     import duckdb
 
     with duckdb.connect() as connection:

@@ -1,4 +1,4 @@
-"""Format and file names follow from an export's name, options and kind of grammar; contradictions are refused."""
+"""Format and file names follow from an export's name, options and kind of grammar. Contradictions are refused."""
 
 from pathlib import Path
 
@@ -78,6 +78,8 @@ def test_moses_and_cdec_formats_are_compressed_with_gzip_only() -> None:
 
 @pytest.mark.parametrize("format", ["cdec", "moses", "bicleaner", "ttable"])
 def test_compression_that_the_reader_does_not_support_is_refused(format: str) -> None:
+    with pytest.raises(OptionError, match="its own compression"):
+        ExportOptions(format="parquet", compression="gzip")
     with pytest.raises(OptionError, match=f"readers of {format} do not support zstd"):
         ExportOptions(format=format, compression="zstd")
     with pytest.raises(UsageError, match="readers of cdec do not support zstd"):
@@ -90,7 +92,7 @@ def test_glue_rules_are_named_like_their_grammar() -> None:
 
 @pytest.mark.slow
 @pytest.mark.database("sqlite")
-def test_the_command_names_its_files(learned_url: str, hierogram: Run) -> None:
+def test_export_command_chooses_names_and_compression_of_files(learned_url: str, hierogram: Run) -> None:
     for arguments, name, magic in (
         ((), "grammar.cdec.gz", b"\x1f\x8b"),
         (("--format", "parquet"), "grammar.parquet", b"PAR1"),
@@ -117,7 +119,7 @@ def test_a_grammar_is_written_to_standard_output(learned_url: str, hierogram: Ru
 
 @pytest.mark.database("sqlite")
 @pytest.mark.parametrize("to", [("-o", "g.tsv"), ("-o", "-"), ("--to", "versions")])
-def test_an_empty_grammar_gives_a_warning(learned_url: str, hierogram: Run, to: tuple[str, ...]) -> None:
+def test_export_command_warns_if_no_rules_are_left(learned_url: str, hierogram: Run, to: tuple[str, ...]) -> None:
     ran = hierogram("--store", learned_url, "export", *to, "--min-count", "1e6")
     assert ran.code == 0
     assert "hierogram: no rules left after filtering by count ≥ 1e+06: relax the filters\n" in ran.err
@@ -138,7 +140,7 @@ def test_an_empty_grammar_gives_a_warning(learned_url: str, hierogram: Run, to: 
         (("-o", "folder/"), "--output: folder/ is a folder"),
     ],
 )
-def test_contradictory_options_of_the_command_are_refused(
+def test_invalid_or_contradictory_options_of_export_are_refused(
     learned_url: str, hierogram: Run, arguments: tuple[str, ...], message: str
 ) -> None:
     before = set(Path.cwd().iterdir())

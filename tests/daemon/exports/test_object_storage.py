@@ -66,7 +66,7 @@ def test_a_failed_upload_leaves_no_version(learned: Store, bucket: Any, monkeypa
     assert [path.name for path in list_versions(folder, "news")] == [first.folder.name]
     assert len(keys(bucket)) > 3
 
-    # The next export after a day deletes what was uploaded.
+    # An export a day later deletes the incomplete upload.
     prune_versions(Versions(folder, "news"), datetime.now(UTC) + timedelta(days=2))
     assert len(keys(bucket)) == 3 + len(first.manifest.extra_files)
 
@@ -92,7 +92,7 @@ def test_a_job_without_changes_writes_nothing(learned: Store, bucket: Any) -> No
         add_job(learned, job("other", f"s3://{bucket.name}/news/"))
 
 
-def test_errors_name_the_url(learned: Store, bucket: Any, tmp_path: Path) -> None:
+def test_object_storage_errors_contain_the_url(learned: Store, bucket: Any, tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="s3://no-such-bucket/x"):
         publish(learned, Versions(open_folder("s3://no-such-bucket/x"), "news"))
     with pytest.raises(OptionError, match=r"nowhere://x: cannot be opened .*nowhere"):

@@ -19,7 +19,7 @@ HOURLY = ExportJob(
 )
 
 
-def test_nothing_in_the_table_is_executed(
+def test_unreadable_stored_jobs_are_reported_and_never_executed(
     store: Store, store_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     add_job(store, NIGHTLY)

@@ -52,8 +52,7 @@ while True:
 """
 
 
-def test_a_new_version_sorts_after_all_others(tmp_path: Path) -> None:
-    """This holds within one second, after older versions are deleted, and when the clock is set back."""
+def test_new_version_sorts_last_even_if_the_clock_is_set_back(tmp_path: Path) -> None:
     moment = datetime(2026, 3, 1, 12, tzinfo=UTC)
     made = []
     for wait in (0, 0, 0, -3600, 1):
@@ -126,7 +125,7 @@ def interrupt(path: Path) -> None:
         raise KeyboardInterrupt
 
 
-def check_whole(folder: Path) -> int:
+def check_complete(folder: Path) -> int:
     """Check that every visible file is complete, and return the number of versions."""
     seen = [path for path in (folder / "versions").iterdir() if not path.name.startswith(".")]
     found = [path for path in seen if path.name != "latest"]
@@ -152,7 +151,7 @@ def check_whole(folder: Path) -> int:
 
 @contextmanager
 def exporter(url: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that has started to export, killed at the end."""
+    """Start a process that exports repeatedly, and kill it at the end."""
     process = subprocess.Popen([sys.executable, "-c", EXPORTER, url, str(folder)], stdout=subprocess.PIPE)
     assert process.stdout is not None
     with process.stdout:
@@ -184,12 +183,12 @@ def kill_again_and_again(folder: Path, times: int, seed: int) -> None:
         found = set(folder.rglob(".*.tmp"))
         interrupted += bool(found - left)
         left = found
-        check_whole(folder)
+        check_complete(folder)
     assert interrupted > times // 2
     with open_store(url) as store:
         chosen = ExportOptions(format="moses", current_sample=True)
         made = publish(store, Versions(folder / "versions", "news", 2), chosen)
-        assert check_whole(folder) <= 3
+        assert check_complete(folder) <= 3
         assert (folder / "versions" / "latest").resolve() == made.folder
         for hidden in (folder / "versions").glob(".news.*.tmp"):
             # Only a version that was renamed for removal has no lock, and is removed after a minute.

@@ -38,7 +38,7 @@ from hierogram.storage.store import Store, open_store
 
 
 class Runs:
-    """Runs due jobs at simulated times and keeps the results."""
+    """Run due jobs at simulated times, and keep the results."""
 
     def __init__(self, store: Store) -> None:
         self.results: list[tuple[str, Published | None, Exception | None]] = []
@@ -63,7 +63,7 @@ def runs(store: Store) -> Runs:
 
 @pytest.fixture
 def store(store: Store) -> Store:
-    """An empty store with one rule."""
+    """A store with one rule and no pairs."""
     commit(store, [], [delta("a", "x", 3)])
     return store
 
@@ -120,7 +120,7 @@ def test_jobs_in_two_time_zones_run_once_a_day_across_a_clock_change(store: Stor
 
 
 @pytest.mark.database("sqlite")
-def test_a_run_that_ends_in_the_repeated_hour_does_not_run_again(store: Store, tmp_path: Path, runs: Runs) -> None:
+def test_job_that_ends_in_the_repeated_hour_does_not_run_again(store: Store, tmp_path: Path, runs: Runs) -> None:
     start = datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
     configure_jobs(
         store, [job(tmp_path, every=None, cron="30 2 * * *", timezone="Europe/Berlin")], start - timedelta(hours=5)
@@ -162,7 +162,7 @@ def test_a_failed_run_keeps_the_earlier_version(store: Store, store_url: str, tm
     assert status.path == str(made.folder / made.manifest.file)
 
 
-def test_a_job_that_becomes_due_while_it_runs_is_skipped(store: Store, tmp_path: Path, runs: Runs) -> None:
+def test_run_that_becomes_due_during_the_last_run_is_skipped(store: Store, tmp_path: Path, runs: Runs) -> None:
     start = datetime.now(UTC)
     add_job(store, job(tmp_path, every="1m"))
     runs.now = start + timedelta(minutes=2)
@@ -175,7 +175,9 @@ def test_a_job_that_becomes_due_while_it_runs_is_skipped(store: Store, tmp_path:
     assert timedelta(minutes=10) < status.next_runs[0] - start <= timedelta(minutes=11)
 
 
-def test_two_schedules_run_a_due_job_once(store: Store, store_url: str, tmp_path: Path, runs: Runs) -> None:
+def test_job_postponed_by_another_scheduler_does_not_run(
+    store: Store, store_url: str, tmp_path: Path, runs: Runs
+) -> None:
     add_job(store, job(tmp_path))
     make_due(store_url, "news")
     [row] = store.jobs()
@@ -225,7 +227,7 @@ def test_correcting_the_clock_ignores_unreadable_jobs_and_jobs_that_never_run(
     assert correct_next_runs(store) == []
 
 
-def test_interrupted_and_later_due_runs_happen_at_the_next_start(
+def test_interrupted_and_overdue_jobs_run_at_the_next_start(
     store: Store, store_url: str, tmp_path: Path, runs: Runs
 ) -> None:
     for name in ("a", "b"):
@@ -244,7 +246,7 @@ def test_interrupted_and_later_due_runs_happen_at_the_next_start(
     assert [error for *_, error in runs.results[1:]] == [None, None]
 
 
-def test_a_crashed_run_is_closed(store: Store, store_url: str) -> None:
+def test_export_of_a_dead_process_is_recorded_as_failed(store: Store, store_url: str) -> None:
     own = store.record_export("own", "/tmp/x", "cdec")
     crashed = store.record_export("crashed", "/tmp/y", "cdec", "news")
     before = store.record_export("before", "/tmp/y", "cdec")
@@ -257,7 +259,7 @@ def test_a_crashed_run_is_closed(store: Store, store_url: str) -> None:
 
 
 def dead_process() -> str:
-    """Return the store's name for a process of this machine that has ended."""
+    """Return the identity of an ended process of this machine, as stores record it."""
     with subprocess.Popen(["sleep", "60"]) as process, pytest.MonkeyPatch.context() as patched:
         patched.setattr("os.getpid", lambda: process.pid)
         name = process_identity()
@@ -265,7 +267,9 @@ def dead_process() -> str:
     return name
 
 
-def test_jobs_of_the_configuration_run(store: Store, store_url: str, tmp_path: Path, runs: Runs) -> None:
+def test_configured_jobs_run_and_cannot_be_removed_or_replaced(
+    store: Store, store_url: str, tmp_path: Path, runs: Runs
+) -> None:
     file = tmp_path / "hierogram.toml"
     file.write_text(
         f"""
@@ -312,7 +316,7 @@ def test_jobs_of_the_configuration_run(store: Store, store_url: str, tmp_path: P
         ([{"name": "b", "to": "added"}], "exports.0.to: .*: job 'added' writes to the same folder"),
     ],
 )
-def test_jobs_that_conflict_with_others_are_refused(
+def test_configured_jobs_that_conflict_or_lack_a_file_are_refused(
     store: Store, tmp_path: Path, jobs: list[dict[str, str]], message: str
 ) -> None:
     add_job(store, job(tmp_path, "added"))
@@ -326,7 +330,9 @@ def test_jobs_that_conflict_with_others_are_refused(
 
 
 @pytest.mark.database("sqlite")
-def test_stored_jobs_that_share_a_folder_fail_visibly(store: Store, store_url: str, tmp_path: Path, runs: Runs) -> None:
+def test_stored_job_that_shares_a_folder_fails_with_an_error(
+    store: Store, store_url: str, tmp_path: Path, runs: Runs
+) -> None:
     add_job(store, job(tmp_path))
     make_due(store_url, "news")
     runs()
@@ -359,7 +365,7 @@ def test_an_added_job_replaces_only_the_job_of_the_same_name(store: Store, tmp_p
 
 
 @pytest.mark.slow
-def test_nothing_is_rewritten_without_a_change(store: Store, store_url: str, tmp_path: Path, runs: Runs) -> None:
+def test_job_writes_no_version_without_a_change(store: Store, store_url: str, tmp_path: Path, runs: Runs) -> None:
     test_set = tmp_path / "test.fr"
     test_set.write_text("a b")
     add_job(store, job(tmp_path, filter_for=test_set))
@@ -414,7 +420,7 @@ def test_an_unchanged_run_takes_less_than_50_ms(store: Store, store_url: str, tm
     assert min(times) < 0.05
 
 
-def test_the_manifest_has_the_position_for_reading_changes(store: Store, tmp_path: Path) -> None:
+def test_manifest_contains_the_position_of_the_last_event(store: Store, tmp_path: Path) -> None:
     commit(store, [], [delta("often", "souvent", 20, 20)])
     made = run_job(store, job(tmp_path))
     assert made.manifest.last_event_id == store.events().last - 1
@@ -428,7 +434,7 @@ def test_the_manifest_has_the_position_for_reading_changes(store: Store, tmp_pat
 
 
 @pytest.mark.parametrize("broken", [{"corpus": "missing"}, {"filter_for": Path("missing.fr")}])
-def test_a_failed_run_names_its_folder_in_full(
+def test_event_of_a_failed_run_has_the_absolute_folder(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: dict[str, Any]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -512,7 +518,7 @@ def test_a_job_added_again_is_reported_as_replaced(hierogram: Run, store: Store,
 
 
 @pytest.mark.slow
-def test_the_commands_manage_jobs(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
+def test_commands_add_list_run_and_remove_jobs(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
     make_store(schedule="paper", sweeps_per_level=2, levels=3, round_sweeps=2)
     hierogram("ingest", str(corpus))
     hierogram("learn", "--sweeps", "2")

@@ -1,4 +1,4 @@
-"""Texts survive the scratch database unchanged, and failures at either end do not block the other."""
+"""Texts survive the scratch database unchanged, and an error of the reader or the writer does not block the other."""
 
 import tempfile
 from collections.abc import Sequence
@@ -19,14 +19,14 @@ from hierogram.samplers.grammar.settings import SYNCHRONOUS
 
 LINES = 200_000
 
-# Any text a store can hold: anything but NUL and line ends; tabs separate tokens.
+# Any text of a store: all characters except NUL, line ends, and tabs, which separate tokens.
 ODD_TEXTS = ["", " ", "\ufeff", "\ufeffa", "\u2028", "\x85", "\x01", '"', '"a"', "'", "\\", "\\n", "#", ",", "NULL"]
 texts = st.sampled_from(ODD_TEXTS) | st.text(
     st.characters(exclude_characters="\0\t\n\r", exclude_categories=["Cs"]), max_size=8
 )
 
 
-def through(blocks: Sequence[Sequence[tuple[str, str]]]) -> bytes:
+def round_trip(blocks: Sequence[Sequence[tuple[str, str]]]) -> bytes:
     with tempfile.TemporaryDirectory() as folder, scratch(Path(folder)) as database:
         kinds = {"number": "INTEGER", "a": "VARCHAR", "b": "VARCHAR"}
         number = 0
@@ -41,10 +41,10 @@ def through(blocks: Sequence[Sequence[tuple[str, str]]]) -> bytes:
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.lists(st.tuples(texts, texts), min_size=1, max_size=9), min_size=1, max_size=3))
 def test_texts_survive_a_round_trip(blocks: list[list[tuple[str, str]]]) -> None:
-    assert through(blocks) == "".join(f"{a}\t{b}\n" for rows in blocks for a, b in rows).encode()
+    assert round_trip(blocks) == "".join(f"{a}\t{b}\n" for rows in blocks for a, b in rows).encode()
 
 
-def test_many_lines_are_in_order(tmp_path: Path) -> None:
+def test_many_lines_are_written_in_order(tmp_path: Path) -> None:
     with scratch(tmp_path) as database:
         query = f"SELECT CAST(k AS VARCHAR) AS line FROM range({LINES}) t(k) ORDER BY hash(k), k"
         found = b"".join(database.lines(query)).split(b"\n")
@@ -78,7 +78,7 @@ def test_errors_while_writing_are_raised(tmp_path: Path, wrong: str) -> None:
 def test_an_export_with_little_memory_has_the_same_bytes(
     tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Tables replace the views between the steps, lexical weights are added in parts, and the bytes are the same."""
+    """With little memory, tables replace views between the steps, and lexical weights are added in parts."""
     written = []
     for name, room, at_once in (("roomy", 0, 1_000), ("tight", 1 << 60, 2)):
         monkeypatch.setattr("hierogram.daemon.exports.scratch._MEMORY_PER_LOADED_BYTE", room)
@@ -94,7 +94,7 @@ def test_large_stores_get_more_memory_within_a_limit() -> None:
 
 
 def test_a_rule_has_the_links_of_its_most_frequent_form(tmp_path: Path) -> None:
-    """Uses of a form are added up over blocks of pairs; of forms used equally often the first in order is chosen."""
+    """Uses of a form are added up over blocks of pairs. Among equally frequent forms, the first is chosen."""
     forms = [
         ("a b", "x y", "0-0 1-1", 3),
         ("a b", "x y", "0-1 1-0", 5),

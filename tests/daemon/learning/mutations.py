@@ -1,4 +1,4 @@
-"""Damage to stored derivations and averages, and properties of each damaged pair of each kind of grammar."""
+"""Damage to stored derivations and averages of every kind of grammar, and checks that kernels and repairs detect it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -30,10 +30,10 @@ def learned(name: str, url: str) -> tuple[list[PairRow], Settings]:
         case.fill(store)
         case.add(store)
         learn(store, sweeps=7)
-        return rows_of(store), store.settings()
+        return rows_without_checksums(store), store.settings()
 
 
-def rows_of(store: Store) -> list[PairRow]:
+def rows_without_checksums(store: Store) -> list[PairRow]:
     """Return the pairs of a store without checksums, so that only the structure of their bytes is checked."""
     return [row._replace(checksum=None) for row in store.pairs()]
 
@@ -102,7 +102,7 @@ class Outcome:
 
 
 class Fuzz:
-    """Mutations of the pairs of one kind: kernels reject the same as the reference, and run on the rest."""
+    """Mutated pairs of one kind. Kernels must reject the same pairs as the reference, and run on the rest."""
 
     def __init__(self, rows: list[PairRow], settings: Settings, seed: int) -> None:
         self._rows, self._settings = rows, settings
@@ -184,8 +184,8 @@ class Fuzz:
             loaded.average(averages, state, every)
         loaded.write_averages(averages)
 
-    def shown(self) -> list[RuleUse]:
-        """Return the rules of a possibly damaged derivation, as shown on pages."""
+    def show_mutated(self) -> list[RuleUse]:
+        """Return the rules of a possibly damaged derivation, as pages show them."""
         k = int(self._random.integers(0, len(self._rows)))
         state = mutated(self._random, self._states[k], self._states)
         return (

@@ -26,7 +26,7 @@ print(len(sweep_pairs.signatures))
 """
 """Script that prints the checksum, whether the cache had the kernel, and the number of kernels afterwards."""
 
-BROUGHT = """
+COPIED_KERNEL = """
 import sys
 from tests.daemon.learning import checksum
 from hierogram.daemon.learning.kinds import kernel_compilation as compiling
@@ -36,7 +36,7 @@ copying = "import shutil, sys, time; time.sleep(0.5); shutil.copytree(*sys.argv[
 copy = [sys.executable, "-c", copying, *sys.argv[2:]]
 compiling.subprocess.Popen = lambda command, **given: start(copy if "-P" in command else command, **given)
 """
-"""Script for the background process that restores a compiled kernel instead of compiling it."""
+"""Code that makes the background process copy a compiled kernel instead of compiling it."""
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def run_without_the_kernel(folder: Path, before: str = "") -> list[str]:
 
 @pytest.mark.slow
 def test_learning_waits_for_the_background_kernel(tmp_path: Path, expected: int) -> None:
-    assert run_without_the_kernel(tmp_path, BROUGHT) == [str(expected), "1", "0", "1"]
+    assert run_without_the_kernel(tmp_path, COPIED_KERNEL) == [str(expected), "1", "0", "1"]
 
 
 @pytest.mark.campaign

@@ -40,7 +40,7 @@ def test_kernels_sample_all_valid_derivations(kind: str, tmp_path: Path) -> None
     fuzz = Fuzz(*learned(kind, f"sqlite:///{tmp_path / 'some.db'}"), seed=4)
     for _ in range(40):
         fuzz.round()
-        fuzz.shown()
+        fuzz.show_mutated()
     assert fuzz.outcome.derivations_that_fit > 0
 
 
@@ -53,13 +53,13 @@ def make(url: str) -> None:
 
 @pytest.fixture
 def filled(store_url: str, copy_store: CopyStore) -> Iterator[Store]:
-    """Yield a learned store whose aligner has counted given alignments."""
+    """A learned store whose aligner has counted the given alignments."""
     copy_store("to be damaged", store_url, make)
     with open_store(store_url) as store:
         yield store
 
 
-def sound(store: Store) -> bool:
+def is_consistent(store: Store) -> bool:
     return verify(store).problems == []
 
 
@@ -81,10 +81,10 @@ def test_zeroed_derivations_are_reported_and_resampled(filled: Store, sealed: bo
     assert [one.pair_id for one in caught.value.damaged] == ids
     done = repair(filled)
     assert (done.reset_pairs, done.remaining_problems) == (ids, [])
-    assert sound(filled)
+    assert is_consistent(filled)
     assert filled.count_pairs(["waiting"]) == len(ids)
     learn(filled, sweeps=1)
-    assert sound(filled)
+    assert is_consistent(filled)
     assert filled.count_pairs(["settled"]) == 30
 
 
@@ -116,13 +116,13 @@ def test_a_store_with_random_derivations_is_repaired(kind: str, store_url: str) 
 
 
 @pytest.mark.slow
-def test_counts_that_lack_uses_end_learning_with_an_error(filled: Store, store_url: str) -> None:
+def test_rule_counts_that_are_too_low_end_learning_with_an_error(filled: Store, store_url: str) -> None:
     query(store_url, "UPDATE rules SET count = 1 WHERE count > 1")
     with pytest.raises(CountsError, match="hierogram repair"):
         learn(filled, sweeps=3)
     assert repair(filled).remaining_problems == []
     learn(filled, sweeps=1)
-    assert sound(filled)
+    assert is_consistent(filled)
 
 
 def test_rules_that_are_too_long_end_learning_with_an_error(filled: Store, store_url: str) -> None:
@@ -132,7 +132,7 @@ def test_rules_that_are_too_long_end_learning_with_an_error(filled: Store, store
 
 
 @pytest.mark.slow
-def test_links_that_do_not_fit_are_reported_and_recomputed(filled: Store, store_url: str) -> None:
+def test_aligner_links_that_do_not_fit_their_words_are_recomputed(filled: Store, store_url: str) -> None:
     # Given alignments restore the aligner's links; other pairs are re-aligned.
     query(store_url, "UPDATE pair_links SET forward = substr(forward, 3) WHERE pair_id = 4")
     query(store_url, "UPDATE pair_links SET backward = forward, forward = backward WHERE pair_id IN (5, 6)")
@@ -143,11 +143,11 @@ def test_links_that_do_not_fit_are_reported_and_recomputed(filled: Store, store_
     assert "pair 5: its links do not fit its words" in problems
     done = repair(filled)
     assert (done.unaligned_pairs, done.remaining_problems) == ([5], [])
-    assert sound(filled)
+    assert is_consistent(filled)
     assert filled.count_pairs(["unaligned"]) == 1
     align_pending(filled)
     learn(filled, sweeps=1)
-    assert sound(filled)
+    assert is_consistent(filled)
 
 
 @pytest.mark.slow
@@ -167,10 +167,10 @@ def test_an_unreadable_alignment_is_reported_and_recomputed(
         learn(filled, sweeps=1)
     done = repair(filled)
     assert (done.unaligned_pairs, done.remaining_problems) == ([damaged], [])
-    assert sound(filled)
+    assert is_consistent(filled)
     align_pending(filled)
     learn(filled, sweeps=1)
-    assert sound(filled)
+    assert is_consistent(filled)
 
 
 def test_pairs_set_aside_are_excluded_until_they_are_repaired(filled: Store, store_url: str) -> None:
@@ -189,4 +189,4 @@ def test_pairs_set_aside_are_excluded_until_they_are_repaired(filled: Store, sto
     assert (done.released_pairs, done.reset_pairs) == (1, [5])
     withdraw_requested(filled)
     assert filled.pairs_by_id([5, 6]) == []
-    assert sound(filled)
+    assert is_consistent(filled)

@@ -13,7 +13,7 @@ UNEQUAL = """SELECT r.id, r.count, sum(s.uses) FROM rules AS r LEFT JOIN rule_su
  GROUP BY r.id, r.count HAVING r.count <> coalesce(sum(s.uses), 0)"""
 
 
-def forget(url: str) -> None:
+def clear_index(url: str) -> None:
     for table in ("rule_pairs", "indexed_pairs"):
         query(url, f"DELETE FROM {table}")
 
@@ -32,12 +32,12 @@ def test_learning_fills_rule_support_with_uses_that_sum_to_the_counts(learned: S
 
 
 def test_a_daemon_fills_rule_support(learned: Store, learned_url: str) -> None:
-    forget(learned_url)
+    clear_index(learned_url)
     with ManualTurns(learned, idle_share=0.0) as turns:
         assert turns.turns.take()
         assert learned.count_unindexed() == 0
         assert not turns.turns.take()
-    forget(learned_url)
+    clear_index(learned_url)
     with ManualTurns(learned, idle_share=1.0, commit_seconds=1.0) as turns:
         turns.turns.take()
         assert learned.count_unindexed() == 0
@@ -55,13 +55,13 @@ def test_recently_sampled_pairs_are_reindexed(learned: Store, learned_url: str) 
 
 
 def test_a_pair_sampled_after_it_was_read_is_not_indexed(learned: Store, learned_url: str) -> None:
-    forget(learned_url)
+    clear_index(learned_url)
     position, rows = learned.unindexed_pairs(limit=3)
     ids = [row.id for row in rows]
     with ManualTurns(learned, idle_share=1.0, commit_seconds=1e-6) as turns:
         turns.turns.take()
     # On a slow machine, the turn also indexes pairs.
-    forget(learned_url)
+    clear_index(learned_url)
     salt = learned.settings().key_salt
     assert learned.index_pairs(ids, position, [], salt) == 0
     assert learned.index_pairs(ids, learned.position(), [], salt + 1) == 0
@@ -70,8 +70,8 @@ def test_a_pair_sampled_after_it_was_read_is_not_indexed(learned: Store, learned
     assert [row.id for row in learned.unindexed_pairs(after_id=0, limit=2)[1]] == [ids[2] + 1, ids[2] + 2]
 
 
-def test_the_command_shows_pairs(learned: Store, learned_url: str, hierogram: Run) -> None:
-    # The number of pairs of each rule equals its count.
+def test_rules_command_shows_pairs_that_use_a_rule(learned: Store, learned_url: str, hierogram: Run) -> None:
+    # The uses in the pairs of a rule add up to its count.
     rules = query(learned_url, "SELECT source, target, count FROM rules WHERE count > 0 ORDER BY id LIMIT 4")
     at = ("--store", learned_url)
     for source, target, count in rules:

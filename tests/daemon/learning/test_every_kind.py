@@ -111,7 +111,7 @@ def test_withdrawal_leaves_the_counts_of_the_remaining_pairs(filled: Store, case
     assert filled.status().rules_in_use > 0
 
 
-def test_withdrawals_update_the_table_of_the_learner(filled: Store, case: Case) -> None:
+def test_withdrawals_update_the_rule_table_of_the_learner(filled: Store, case: Case) -> None:
     learn(filled, sweeps=3)
     case.add(filled)
     new = filled.pairs(states=["waiting"])

@@ -41,7 +41,7 @@ ONE_DATABASE = pytest.mark.database("sqlite")
     ],
 )
 def case(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Case:
-    """A kind, with a limit of words in memory."""
+    """A kind of grammar, learned with a limit of words in memory."""
     kind, words = request.param
     monkeypatch.setattr(residents, "_WORDS_PER_BATCH", words)
     return CASES[kind]
@@ -78,7 +78,7 @@ def expected(
 
 
 @pytest.mark.slow
-def test_a_run_stopped_anywhere_is_continued_to_the_same_end(
+def test_stopped_runs_continue_to_the_result_of_an_uninterrupted_run(
     case: Case, expected: tuple[object, ...], tmp_path: Path
 ) -> None:
     for steps in ((1, 2, 4), (0, 17)):
@@ -99,7 +99,7 @@ class KilledError(Exception):
 
 
 @pytest.mark.slow
-def test_a_failed_commit_leaves_all_pairs_unchanged(
+def test_failed_commits_keep_the_store_consistent_and_the_result_equal(
     case: Case, expected: tuple[object, ...], store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(residents, "_PAIRS_PER_COMMIT", 3)
@@ -190,7 +190,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[o
 @pytest.mark.parametrize(
     ("store_url", "kind", "number", "moments"),
     [
-        # Both during the schedule and during the sweeps after it.
+        # Interrupt the schedule and the sweeps after it.
         ("sqlite", "phrases", signal.SIGINT, (3, 15)),
         ("sqlite", "trees", signal.SIGTERM, (15,)),
         ("sqlite", "itg", signal.SIGKILL, (3,)),
@@ -264,7 +264,7 @@ main()
 @pytest.mark.slow
 @pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 def test_a_finished_run_is_not_sampled_again(store_url: str, hierogram: Run) -> None:
-    """It exits with 0 after any signal; if it was killed before its report, the next run reports it."""
+    """A run exits with 0 if terminated after its last commit. If it is killed then, the next run reports it."""
 
     def run(number: int, point: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-c", ENDING, store_url, "5", str(int(number)), point]
@@ -303,12 +303,12 @@ def test_an_unreported_run_is_reported_and_not_sampled_again(case: Case, store_u
             assert (again.rules_in_use_after, again.tokens_after) == (done.rules_in_use_after, done.tokens_after)
             assert again.log_likelihood_after == pytest.approx(done.log_likelihood_after)
             assert everything(store) == before
-        # Once it has been reported, the same call starts another run.
+        # After the report is recorded, the same call starts another run.
         store.finish_run()
         assert learn(store, sweeps=SWEEPS, options=LearnOptions(1)).pair_sweeps == done.pairs * SWEEPS
 
 
-def test_a_finished_run_does_not_continue_if_pairs_are_new(store_url: str) -> None:
+def test_new_pairs_start_a_new_run_after_a_finished_run(store_url: str) -> None:
     with open_store(store_url, create=True, settings=QUICK) as store:
         fill(store, some_pairs(40))
         learn(store, sweeps=SWEEPS, options=LearnOptions(1), leave_unfinished=True)
@@ -351,7 +351,6 @@ def test_a_run_interrupted_while_aligning_keeps_its_sweeps(
 @pytest.mark.campaign
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_thirty_signals_after_the_last_commit_lose_nothing(store_url: str, number: signal.Signals) -> None:
-    """At moments between the last commit and the end of the process, and shortly after."""
     sweeps = 2
     command = [sys.executable, "-m", "hierogram", "--store", store_url, "learn", "--sweeps", str(sweeps)]
     at_end = 0

@@ -26,7 +26,7 @@ def raw(store_url: str) -> Iterator[Store]:
         yield store
 
 
-def test_stored_rules_are_the_derivations_rules(raw: Store) -> None:
+def test_stored_rules_equal_the_rules_of_the_derivations(raw: Store) -> None:
     assert raw.count_pairs(["waiting"]) == len(RAW)
     done = learn(raw, sweeps=6)
     assert (done.pairs, done.sweeps) == (len(RAW), QUICK.burn_in + 6)
@@ -114,7 +114,7 @@ TOGETHER = [
     *[("viens", "come"), ("pomme de terre", "potato"), ("une pomme de terre", "a potato")] * 3,
     ("une porte", "a door"),
 ]
-"""Pairs whose words have translations only in phrases; a word-based store leaves most of them untranslated."""
+"""Pairs whose words have translations only in phrases. A word-based store leaves most of them untranslated."""
 
 
 @pytest.mark.slow
@@ -171,7 +171,7 @@ def test_a_store_samples_with_the_slices_of_its_settings(tmp_path: Path) -> None
     assert found[0] != found[1]
 
 
-def test_given_links_do_not_change_the_grammar(store_url: str, tmp_path: Path) -> None:
+def test_given_links_do_not_change_an_itg(store_url: str, tmp_path: Path) -> None:
     found = []
     for number, links in enumerate((None, "0-0")):
         with open_store(f"sqlite:///{tmp_path}/{number}.db", create=True, settings=QUICK) as store:
@@ -182,7 +182,7 @@ def test_given_links_do_not_change_the_grammar(store_url: str, tmp_path: Path) -
     assert found[0] == found[1]
 
 
-def test_a_derivation_is_shown(raw: Store) -> None:
+def test_shown_derivations_cover_each_word_once(raw: Store) -> None:
     learn(raw, sweeps=10)
     settings = raw.settings()
     for row in raw.pairs():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tests.conftest import CopyStore
-from tests.daemon.conftest import LINES, Run, written
+from tests.daemon.conftest import LINES, Run, write_corpus
 from tests.daemon.serving.turns import SHORT, ManualTurns
 from tests.storage.rows import rule_rows
 
@@ -41,7 +41,7 @@ WORDS = (WordSide(SOURCE, SOURCE, unescape_terminal), WordSide(TARGET, TARGET, u
 
 
 class WholePairsChain(Chain):
-    """Counts of rules that are whole pairs; there is nothing to sample."""
+    """Chain that counts whole pairs as rules and has nothing to sample."""
 
     rule_types = rule_tokens = 0
 
@@ -107,7 +107,7 @@ def url(store_url: str, copy_store: CopyStore, hierogram: Run, tmp_path: Path) -
     def make(url: str) -> None:
         with open_store(url, create=True, settings=Settings(grammar=NAME, span_limit=0)):
             pass
-        for command in (["ingest", str(written(tmp_path))], ["learn", "--sweeps", "4"]):
+        for command in (["ingest", str(write_corpus(tmp_path))], ["learn", "--sweeps", "4"]):
             ran = hierogram("--store", url, *command)
             assert ran.code == 0, ran.err
 

@@ -59,14 +59,14 @@ def minimal_uses(store: Store) -> list[tuple[str, str, int]]:
     ids=[
         "count",
         "expected uses",
-        "error",
+        "variance of uses",
         "minimal uses",
         "length",
         "derivation lost",
         "expected uses damaged",
     ],
 )
-def test_a_single_planted_error_is_found(filled: Store, store_url: str, damage: str, complaint: str) -> None:
+def test_verify_reports_a_single_planted_error(filled: Store, store_url: str, damage: str, complaint: str) -> None:
     learn(filled, sweeps=2)
     assert verify(filled).problems == []
     change(store_url, damage)
@@ -84,7 +84,7 @@ def test_the_result_does_not_depend_on_threads(tmp_path: Path) -> None:
     assert results[0] == results[1] == results[2]
 
 
-def test_minimal_uses_follow_from_the_stored_pairs(filled: Store, tmp_path: Path) -> None:
+def test_minimal_uses_depend_only_on_the_stored_pairs(filled: Store, tmp_path: Path) -> None:
     learn(filled, sweeps=2)
     fill(filled, some_pairs(70)[60:])
     withdraw_all(filled, list(range(1, 31)), lambda _done: None)

@@ -72,7 +72,7 @@ LOST = {
 }
 
 
-def sound(store: Store) -> bool:
+def is_consistent(store: Store) -> bool:
     return verify(store).problems == []
 
 
@@ -81,46 +81,46 @@ def sound(store: Store) -> bool:
 def test_counts_are_repaired_from_intact_derivations(filled: Store, store_url: str, damage: str) -> None:
     before, words = contents(filled), filled.vocabulary_sizes()
     query(store_url, DAMAGE[damage])
-    assert not sound(filled)
+    assert not is_consistent(filled)
     done = repair(filled)
     assert (done.remaining_problems, done.reset_pairs, done.changed) == ([], [], True)
-    assert sound(filled)
+    assert is_consistent(filled)
     assert contents(filled) == before
     assert filled.vocabulary_sizes() == words
     if store_url.startswith("sqlite"):
-        # The repaired stores are equal; later behavior is tested elsewhere on both databases.
+        # SQLite suffices for later behavior, because repaired stores are equal on both databases.
         assert not repair(filled).changed
         learn(filled, sweeps=1)
-        assert sound(filled)
+        assert is_consistent(filled)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", LOST)
-def test_a_pair_without_a_readable_derivation_starts_over(filled: Store, store_url: str, damage: str) -> None:
+def test_pair_without_a_readable_derivation_is_reset(filled: Store, store_url: str, damage: str) -> None:
     query(store_url, LOST[damage])
-    assert not sound(filled)
+    assert not is_consistent(filled)
     done = repair(filled)
     assert (done.remaining_problems, done.reset_pairs) == ([], [7])
-    assert sound(filled)
+    assert is_consistent(filled)
     [row] = filled.pairs_by_id([7])
     assert (row.state, row.stage, row.sweep, row.current, row.averages) == ("waiting", 0, 0, None, None)
     learn(filled, sweeps=1)
-    assert sound(filled)
+    assert is_consistent(filled)
     assert filled.count_pairs(["settled"]) == 30
 
 
 def test_a_derivation_is_kept_if_only_the_state_was_lost(filled: Store, store_url: str) -> None:
     rules, _ = contents(filled)
     query(store_url, "UPDATE sentence_pairs SET state = 'waiting' WHERE id = 3")
-    assert not sound(filled)
+    assert not is_consistent(filled)
     done = repair(filled)
     assert (done.resumed_pairs, done.reset_pairs, done.remaining_problems) == (1, [], [])
-    assert sound(filled)
+    assert is_consistent(filled)
     assert contents(filled)[0] == rules
     assert filled.pairs_by_id([3])[0].state == "sampling"
 
 
-def test_all_damage_at_once_is_repaired(filled: Store, store_url: str) -> None:
+def test_several_kinds_of_damage_at_once_are_repaired(filled: Store, store_url: str) -> None:
     for damage in (
         "count",
         "extra rule",
@@ -133,17 +133,17 @@ def test_all_damage_at_once_is_repaired(filled: Store, store_url: str) -> None:
         query(store_url, DAMAGE[damage])
     query(store_url, LOST["derivation truncated"])
     assert repair(filled).remaining_problems == []
-    assert sound(filled)
+    assert is_consistent(filled)
 
 
-def test_a_consistent_store_is_unchanged(filled: Store) -> None:
+def test_repair_does_not_change_a_consistent_store(filled: Store) -> None:
     before = contents(filled)
     done = repair(filled)
     assert (done.changed, done.remaining_problems) == (False, [])
     assert contents(filled) == before
 
 
-def test_a_dry_run_changes_nothing(filled: Store, store_url: str) -> None:
+def test_dry_run_of_repair_changes_nothing(filled: Store, store_url: str) -> None:
     query(store_url, DAMAGE["count"])
     query(store_url, LOST["derivation truncated"])
     before, problems = query(store_url, "SELECT * FROM rules ORDER BY id"), verify(filled)
@@ -153,7 +153,7 @@ def test_a_dry_run_changes_nothing(filled: Store, store_url: str) -> None:
     assert verify(filled) == problems
     # The store's cached values are still correct.
     assert repair(filled).reset_pairs == [7]
-    assert sound(filled)
+    assert is_consistent(filled)
 
 
 def test_a_failure_during_repair_changes_nothing(
@@ -167,7 +167,7 @@ def test_a_failure_during_repair_changes_nothing(
             repair(filled)
     assert query(store_url, "SELECT * FROM rules ORDER BY id") == before
     repair(filled)
-    assert sound(filled)
+    assert is_consistent(filled)
 
 
 def test_irreparable_damage_is_reported_and_the_rest_repaired(filled: Store, store_url: str) -> None:
@@ -187,14 +187,14 @@ def test_irreparable_damage_is_reported_and_the_rest_repaired(filled: Store, sto
     assert done.rules_corrected
 
 
-def test_no_other_process_may_write_during_a_repair(filled: Store, store_url: str) -> None:
+def test_repair_is_refused_while_another_process_writes(filled: Store, store_url: str) -> None:
     filled.take_lease("hierogram serve", 60)
     with open_store(store_url) as other, pytest.raises(StoreHeldError, match="hierogram serve"):
         repair(other)
 
 
 @pytest.mark.slow
-def test_the_commands_give_advice(hierogram: Run, filled: Store, store_url: str) -> None:
+def test_verify_and_repair_commands_report_problems_with_advice(hierogram: Run, filled: Store, store_url: str) -> None:
     query(store_url, DAMAGE["count"])
     query(store_url, LOST["derivation truncated"])
     chosen = ("--store", store_url)

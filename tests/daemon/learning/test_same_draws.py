@@ -167,7 +167,7 @@ CASES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
-def test_the_draws_are_unchanged(name: str, hierogram: Run, tmp_path: Path) -> None:
+def test_digests_of_sampled_values_are_unchanged(name: str, hierogram: Run, tmp_path: Path) -> None:
     found = CASES[name](hierogram, tmp_path)
     known = json.loads(DIGESTS.read_text()) if DIGESTS.exists() else {}
     if os.environ.get("HIEROGRAM_WRITE_DIGESTS"):

@@ -16,8 +16,6 @@ from hierogram.storage.records.grammar import LabelRow
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.lab.measures.treebanks import count_fragments
 
-FOREST = "(S (| #1=(NP (PRP she)) (VP (VBD saw) (NP (PRP$ her) (NN duck)))) (| (#1) (VP (VBD saw) (NP her) (VB duck))))"
-
 Sides = tuple[str, str]
 
 
@@ -29,7 +27,7 @@ def treebank(store_url: str) -> Iterator[Store]:
         yield store
 
 
-def test_stored_rules_are_the_derivations_rules(treebank: Store) -> None:
+def test_stored_rules_equal_the_rules_of_the_derivations(treebank: Store) -> None:
     done = learn(treebank, sweeps=10)
     assert (done.pairs, done.sweeps, done.pair_sweeps) == (12, 16, 16 * 12)
     assert done.rules_in_use_after == treebank.status().rules_in_use

@@ -36,7 +36,7 @@ def learned(store_url: str, copy_store: CopyStore, monkeypatch: pytest.MonkeyPat
         yield store
 
 
-def make_small(patch: pytest.MonkeyPatch, rules: int) -> None:
+def read_in_small_parts(patch: pytest.MonkeyPatch, rules: int) -> None:
     """Limit everything that verification reads at once to a few rows, and to `rules` rules."""
     for place, number in (
         (f"{VERIFYING}._RULES_PER_PART", rules),
@@ -89,7 +89,7 @@ DAMAGE = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_parts_find_the_same_problems_as_a_single_pass(
+def test_verifying_in_parts_finds_the_same_problems_as_one_pass(
     learned: Store, store_url: str, damage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for statement in DAMAGE[damage]:
@@ -98,7 +98,7 @@ def test_parts_find_the_same_problems_as_a_single_pass(
     assert bool(at_once.problems) == (damage != "nothing")
     for rules in (1, 40):
         with monkeypatch.context() as patch:
-            make_small(patch, rules)
+            read_in_small_parts(patch, rules)
             assert verify(learned) == at_once
 
 
@@ -112,13 +112,13 @@ def test_parts_find_the_same_problems_as_a_single_pass(
         ("every key", lambda rules: 2 * rules),
     ],
 )
-def test_every_rule_of_every_part_is_reported(
+def test_verifying_in_parts_reports_every_damaged_rule(
     learned: Store, store_url: str, damage: str, problems, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     [(rules,)] = query(store_url, "SELECT count(*) FROM rules")
     for statement in DAMAGE[damage]:
         query(store_url, statement)
-    make_small(monkeypatch, 3)
+    read_in_small_parts(monkeypatch, 3)
     of_tables = len(learned.integrity())
     found = verify(learned)
     assert len(found.problems) + found.more_problems == of_tables + problems(rules)
@@ -126,22 +126,24 @@ def test_every_rule_of_every_part_is_reported(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", ["every rule", "every column", "rules at edges", "rules that no pair uses"])
-def test_parts_are_repaired(learned: Store, store_url: str, damage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repairing_in_parts_restores_the_store(
+    learned: Store, store_url: str, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = contents(learned)
     for statement in DAMAGE[damage]:
         query(store_url, statement)
-    make_small(monkeypatch, 3)
+    read_in_small_parts(monkeypatch, 3)
     assert repair(learned).remaining_problems == []
     assert verify(learned).problems == []
     assert contents(learned) == before
 
 
-def test_rules_with_one_key_are_reported_in_parts(
+def test_verifying_in_parts_reports_rules_with_the_same_key(
     learned: Store, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keys, "ALL_BITS", np.uint64(0x3F << 54))
     monkeypatch.setattr(f"{VERIFYING}._PAIRS_PER_READ", 1)
     at_once = verify(learned)
     assert any("have the same key" in problem for problem in at_once.problems)
-    make_small(monkeypatch, 1)
+    read_in_small_parts(monkeypatch, 1)
     assert verify(learned) == at_once

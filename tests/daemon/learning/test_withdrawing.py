@@ -22,7 +22,7 @@ def filled(store_url: str) -> Iterator[Store]:
         yield store
 
 
-def test_learning_carries_out_pending_requests(filled: Store) -> None:
+def test_learning_withdraws_requested_pairs(filled: Store) -> None:
     filled.request_withdrawals([2, 44])
     learn(filled, sweeps=1)
     assert filled.pairs_by_id([2, 44]) == []
@@ -30,7 +30,7 @@ def test_learning_carries_out_pending_requests(filled: Store) -> None:
 
 
 @pytest.mark.slow
-def test_the_command_withdraws_the_selected_pairs(hierogram: Run, tmp_path: Path) -> None:
+def test_withdraw_command_withdraws_the_selected_pairs(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "news.bars").write_text("".join(line + "\n" for line in LINES))
     (tmp_path / "more.jsonl").write_text('{"id": "n-1", "source": "la", "target": "the", "alignment": [[0, 0]]}\n')
     make_store(schedule="paper", levels=2, sweeps_per_level=2)
@@ -52,7 +52,7 @@ def test_the_command_withdraws_the_selected_pairs(hierogram: Run, tmp_path: Path
         assert (ran.code, message in ran.err) == (code, True), ran
 
 
-def test_the_command_names_the_claim_holder(hierogram: Run, filled: Store, store_url: str) -> None:
+def test_withdraw_command_names_the_writer_of_the_store(hierogram: Run, filled: Store, store_url: str) -> None:
     filled.take_lease("hierogram serve", 60)
     ran = hierogram("--store", store_url, "withdraw", "3")
     assert ran.code == 0

@@ -20,7 +20,6 @@ TREES = [
     "(S (NP (PRP she)) (VP (VBD slept)))",
     "(S (NP (PRP she)) (VP (VBD saw) (NP (DT the) (NN dog))))",
 ] * 3
-"""A small treebank."""
 
 
 def expansions(text: str) -> Counter[tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""`import hierogram` is quick and loads no compiler, and all its names exist, also for type checkers."""
+"""`import hierogram` is quick, and type checkers see all of its names."""
 
 import ast
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import hierogram as hg
 
-FACE = Path(__file__).parents[3] / ".imports" / "hierogram" / "__init__.py"
+PACKAGE = Path(__file__).parents[3] / ".imports" / "hierogram" / "__init__.py"
 
 
 def test_importing_loads_no_compiler_and_no_database() -> None:
@@ -23,7 +23,7 @@ def test_importing_loads_no_compiler_and_no_database() -> None:
 
 
 def test_every_name_exists_and_is_visible_to_type_checkers() -> None:
-    [block] = [node for node in ast.parse(FACE.read_text()).body if isinstance(node, ast.If)]
+    [block] = [node for node in ast.parse(PACKAGE.read_text()).body if isinstance(node, ast.If)]
     seen = {
         (alias.asname or alias.name): f"{node.module}.{alias.name}"
         for node in block.body
@@ -37,7 +37,7 @@ def test_every_name_exists_and_is_visible_to_type_checkers() -> None:
         assert name in dir(hg)
 
 
-def test_the_version_is_the_package_s() -> None:
+def test_version_is_the_version_of_the_package() -> None:
     from importlib.metadata import version
 
     assert hg.__version__ == version("hierogram")

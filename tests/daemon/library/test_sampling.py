@@ -55,7 +55,7 @@ def test_a_chain_without_a_store_draws_the_same_values(case: str, store_url: str
     assert len(stored) > 20
 
 
-def test_threads_do_not_change_the_result_and_seeds_do() -> None:
+def test_samples_depend_on_seeds_but_not_on_threads() -> None:
     def counts(seed: int, threads: int) -> list[tuple[str, str, int]]:
         with hg.sample(PAIRS, seed=seed, threads=threads) as chain:
             return [(rule.source, rule.target, rule.count) for rule in chain.run(5).rules()]
@@ -64,7 +64,7 @@ def test_threads_do_not_change_the_result_and_seeds_do() -> None:
     assert counts(1, 1) != counts(2, 1)
 
 
-class Hot:
+class HotSchedule:
     """A custom schedule: T = 3 in every second sweep."""
 
     burn_in = 4
@@ -80,8 +80,8 @@ class Hot:
         return np.ones(len(sweeps), np.int64)
 
 
-def test_a_custom_schedule_is_followed() -> None:
-    with hg.sample(PAIRS, schedule=Hot()) as own, hg.sample(PAIRS, schedule=hg.Annealing(0)) as cold:
+def test_custom_schedule_changes_the_sampled_values() -> None:
+    with hg.sample(PAIRS, schedule=HotSchedule()) as own, hg.sample(PAIRS, schedule=hg.Annealing(0)) as cold:
         assert [a.log_likelihood for a in own.run(8).trace] != [b.log_likelihood for b in cold.run(8).trace]
         assert {done.stage for done in own.trace} == {1}
 
@@ -114,7 +114,7 @@ def test_pairs_that_cannot_be_sampled_are_rejected(pairs: Any, message: str) -> 
         hg.sample(pairs)
 
 
-def test_unknown_settings_are_refused() -> None:
+def test_invalid_settings_are_refused() -> None:
     with pytest.raises(UsageError, match="discount: must be < 1"):
         hg.sample(PAIRS, model=hg.PitmanYor(discount=1.5))
     with pytest.raises(UsageError, match="store of trees cannot be sampled"):

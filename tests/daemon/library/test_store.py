@@ -1,4 +1,4 @@
-"""Python equivalents of the commands, of about the same length, and the effects of interruptions."""
+"""Python equivalents of the commands, and interruptions of learning."""
 
 import math
 import re
@@ -55,7 +55,7 @@ def opened(learned_url: str) -> Iterator[hg.GrammarStore]:
 
 
 @pytest.mark.database("sqlite", "postgres")
-def test_the_tour_of_the_readme_works_in_python(files: Path, store_url: str) -> None:
+def test_python_code_of_the_readme_runs_and_is_as_short_as_commands(files: Path, store_url: str) -> None:
     readme = (ROOT / "README.md").read_text()
     [block] = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     [tour] = [block for block in re.findall(r"```sh\n(.*?)```", readme, re.DOTALL) if "ingest news.fr" in block][:1]
@@ -87,7 +87,7 @@ store.add("news.fr", "news.en", "news.align")
         assert store.status().pairs["waiting"] == len(LINES)
 
 
-def test_every_form_of_the_same_pairs_is_accepted(new: hg.GrammarStore, files: Path) -> None:
+def test_pairs_are_accepted_from_files_sequences_and_data_frames(new: hg.GrammarStore, files: Path) -> None:
     first = new.add("news.fr", Path("news.en"), "news.align")
     assert first.totals.accepted == len(LINES)
     names = ("source", "target", "alignment")
@@ -167,7 +167,7 @@ def test_a_dictionary_is_ingested_and_withdrawn(new: hg.GrammarStore, tmp_path: 
     assert new.withdraw(corpus="dictionary").pairs == 4
 
 
-def test_contradictory_arguments_are_errors(new: hg.GrammarStore) -> None:
+def test_invalid_or_contradictory_arguments_are_errors(new: hg.GrammarStore) -> None:
     for call, message in (
         (lambda: new.add(PAIRS, "news.en"), "pairs and files"),
         (lambda: new.add("trees", nbest=True), "store of trees"),
@@ -191,7 +191,7 @@ def test_contradictory_arguments_are_errors(new: hg.GrammarStore) -> None:
         new.withdraw(corpus="none")
 
 
-def test_settings_equal_the_given_ones(store_url: str) -> None:
+def test_stores_keep_given_settings_and_refuse_others(store_url: str) -> None:
     with pytest.raises(StoreMissingError):
         hg.open(store_url)
     with hg.open(store_url, create=True, model="dirichlet", languages=("fr", "en")) as store:
@@ -227,7 +227,7 @@ def test_learning_does_not_depend_on_how_progress_is_read(store_url: str, tmp_pa
         assert contents(one)[0] == contents(other)[0]
 
 
-def test_a_suspended_loop_held_by_an_exception_ends_with_the_next(new: hg.GrammarStore) -> None:
+def test_suspended_learning_ends_when_another_one_starts(new: hg.GrammarStore) -> None:
     new.add(PAIRS)
     kept = iter(new.learn(sweeps=3))
     next(kept)
@@ -246,7 +246,7 @@ def test_unaligned_pairs_are_aligned_first(new: hg.GrammarStore) -> None:
     assert learning.aligned.pairs == len(PAIRS)
 
 
-def test_another_writer_raises_a_library_error(opened: hg.GrammarStore) -> None:
+def test_learning_while_another_process_writes_is_an_error(opened: hg.GrammarStore) -> None:
     with open_store(opened.store.engine.url.render_as_string(hide_password=False)) as other, holding_lease(other, "me"):
         with pytest.raises(StoreHeldError, match="me"):
             opened.learn(sweeps=1).run()
@@ -291,7 +291,7 @@ def test_grammars_are_exported_published_and_packed(opened: hg.GrammarStore, tmp
 
 
 @pytest.mark.database("sqlite", "postgres")
-def test_queries_find_evidence_and_scores(opened: hg.GrammarStore) -> None:
+def test_evidence_scores_terms_and_diagnosis_of_a_store_are_computed(opened: hg.GrammarStore) -> None:
     found = hg.evidence(opened, "la maison", pairs=2)
     assert found.rules
     assert len(found.pairs) <= 2
@@ -336,7 +336,7 @@ def test_sentences_and_files_get_the_same_links(opened: hg.GrammarStore, files: 
     assert len(hg.align(sources, targets, priors=opened)) == len(PAIRS)
 
 
-def test_translations_are_equal_in_parallel(
+def test_translations_do_not_depend_on_threads_or_grammar_source(
     opened: hg.GrammarStore, files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     opened.export("grammar.cdec.gz", max_scope=2)
@@ -429,7 +429,7 @@ def test_a_pair_shows_its_links_and_its_derivation(opened: hg.GrammarStore) -> N
         opened.pair(99)
 
 
-# The arguments have wrong types.
+# Calls with arguments of a wrong type or out of range.
 CALLS: list[tuple[str, Callable[[Any], object]]] = [
     ("sweeps: expected an integer, got '3'", lambda store: store.learn("3")),
     ("sweeps: expected an integer, got 2.5", lambda store: store.learn(2.5)),
@@ -455,7 +455,7 @@ def test_errors_name_the_invalid_argument(
         call(opened)
 
 
-def test_words_of_a_rule_may_be_one_text(opened: hg.GrammarStore) -> None:
+def test_words_of_rules_are_given_as_a_list_or_a_string(opened: hg.GrammarStore) -> None:
     words = PAIRS[0][0].split()[:2]
     found = [rule.id for rule in opened.rules(containing=words)]
     assert found
@@ -489,7 +489,7 @@ def test_pairs_are_selected_by_one_id_or_several(new: hg.GrammarStore) -> None:
         list(hg.kept_scores(new, 99))
 
 
-def test_a_store_of_itg_rules_uses_no_links(tmp_path: Path) -> None:
+def test_itg_store_refuses_human_links(tmp_path: Path) -> None:
     with hg.open(tmp_path / "itg.db", create=True, grammar="itg") as store:
         store.add([("a b", "x y")])
         with pytest.raises(WrongKindError, match="cannot use links; nothing was stored"):

@@ -1,4 +1,4 @@
-"""Tables of rules: read by pandas, polars, DuckDB and pyarrow, and a million rules."""
+"""Tables of rules in pandas, polars, DuckDB and pyarrow, and their memory for many rules."""
 
 import sqlite3
 import subprocess
@@ -16,7 +16,7 @@ import hierogram as hg
 from hierogram.storage.store import Store
 
 
-def rows_of(table: hg.RuleTable) -> list[dict[str, object]]:
+def as_dicts(table: hg.RuleTable) -> list[dict[str, object]]:
     return [asdict(rule) for rule in table]
 
 
@@ -35,23 +35,23 @@ def test_the_table_matches_the_store_s_rules(opened: hg.GrammarStore, learned: S
     }
     uses = "count" if drawn else "expected_uses"
     assert table.top(7, uses) == learned.find_rules(limit=7, current_sample=drawn)
-    assert rows_of(opened.rules(limit=7, current_sample=drawn)) == [asdict(rule) for rule in table.top(7, uses)]
+    assert as_dicts(opened.rules(limit=7, current_sample=drawn)) == [asdict(rule) for rule in table.top(7, uses)]
 
 
-def test_pandas_polars_duckdb_and_pyarrow_read_it(opened: hg.GrammarStore) -> None:
+def test_pandas_polars_duckdb_and_pyarrow_read_rule_tables(opened: hg.GrammarStore) -> None:
     table = opened.rules()
-    expected = rows_of(table)
+    expected = as_dicts(table)
     assert polars.DataFrame(table).to_dicts() == expected
     assert pyarrow.table(table).to_pylist() == expected
     assert pandas.DataFrame.from_arrow(table).to_dict("records") == expected
     assert table.to_pandas().to_dict("records") == expected
     assert table.to_polars().equals(polars.DataFrame(table))
-    # DuckDB looks up a variable of that name.
+    # DuckDB finds the table by the name of the variable.
     named = table
     found = duckdb.sql("SELECT * FROM named").fetchall()
     assert named
     assert sorted(found) == sorted(tuple(row.values()) for row in expected)
-    # It can be read again.
+    # A table can be read more than once.
     assert pyarrow.table(table).num_rows == len(table)
 
 

@@ -69,7 +69,7 @@ def check(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_a_user_script_is_checked(tmp_path: Path) -> None:
+def test_mypy_checks_types_in_a_user_script(tmp_path: Path) -> None:
     found = check(SCRIPT, tmp_path)
     assert found.returncode == 0, found.stdout + found.stderr
     wrong = check(SCRIPT.replace("accepted: int", "accepted: str").replace("text: str", "text: int"), tmp_path)
@@ -77,7 +77,7 @@ def test_a_user_script_is_checked(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_typo_in_an_option_of_any_call_is_found(tmp_path: Path) -> None:
+def test_mypy_finds_a_typo_in_an_option_of_every_call(tmp_path: Path) -> None:
     found = check(TYPOS, tmp_path)
     lines = {int(line.split(":")[1]) for line in found.stdout.splitlines() if ": error: " in line}
     assert lines == set(range(4, 4 + TYPOS.count("\n") - 3)), found.stdout

@@ -13,7 +13,7 @@ from typing import IO
 import pytest
 
 SECONDS = 120.0
-"""Timeout in seconds for an expected event; kernels may have to be compiled first."""
+"""Timeout in seconds for an expected event, which may include the compilation of kernels."""
 
 
 class Daemon:
@@ -89,7 +89,7 @@ def serve() -> Iterator[Callable[..., Daemon]]:
 
 
 def drop(folder: Path, name: str, content: str) -> None:
-    """Put a file into a spool correctly: written under another name, then renamed."""
+    """Write a file under a hidden name, then rename it in the spool."""
     folder.mkdir(parents=True, exist_ok=True)
     hidden = folder / f".{name}"
     hidden.write_text(content)
@@ -97,7 +97,7 @@ def drop(folder: Path, name: str, content: str) -> None:
 
 
 def until(what: Callable[[], bool]) -> None:
-    """Wait for another process to change a file or a store."""
+    """Wait until a condition is true, which another process causes."""
     end = time.monotonic() + SECONDS
     while not what():
         assert time.monotonic() < end, "the condition was not met in time"

@@ -36,7 +36,7 @@ class ScanLimit:
 
 
 def run(store: Store, limit: ScanLimit, **section: object) -> tuple[list[Told], HealthRegistry]:
-    """Run the loop, and return its log and its health as seen from outside."""
+    """Run the loop, and return its log and its health registry."""
     health = HealthRegistry()
     configuration = Configuration(spool=SpoolSection.model_validate(section))
     with capture_logs() as logs:
@@ -49,7 +49,7 @@ def run(store: Store, limit: ScanLimit, **section: object) -> tuple[list[Told], 
 def read(
     store: Store, files: SpoolInput, check_stop: Callable[[], None] = lambda: None, **options: Any
 ) -> IngestReport:
-    """Ingest one input with a reader process of its own."""
+    """Ingest one input with its own reader process."""
     with closing(WorkerProcess()) as reader:
         return ingest_input(store, files, reader, check_stop, **options)
 

@@ -42,14 +42,14 @@ def learn_in_turns(url: str, cluster: FakeCluster | None) -> object:
 
 
 @pytest.mark.slow
-def test_batches_in_turns_are_sampled_like_with_threads(tmp_path: Path) -> None:
+def test_turns_with_workers_give_the_same_results_as_threads(tmp_path: Path) -> None:
     cluster = FakeCluster(2)
     assert learn_in_turns(f"sqlite:///{tmp_path}/w.db", cluster) == learn_in_turns(f"sqlite:///{tmp_path}/t.db", None)
     assert cluster.started == 2
 
 
 @pytest.mark.slow
-def test_a_daemon_with_workers_samples_with_them(serve: Callable[..., Daemon], tmp_path: Path) -> None:
+def test_daemon_samples_with_configured_workers(serve: Callable[..., Daemon], tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/s.db"
     open_store(url, create=True, settings=QUICK).close()
     asked = {"HIEROGRAM_WORKERS__WORKERS": "2", "HIEROGRAM_WORKERS__BLOCKS": "2x4"}

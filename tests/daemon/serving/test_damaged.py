@@ -23,7 +23,7 @@ from hierogram.daemon.serving.sampling import SamplingLoop
 from hierogram.daemon.serving.supervision import Heartbeat
 from hierogram.storage.store import Store, open_store
 
-ZEROS = "UPDATE derivations SET current = averages WHERE pair_id IN ({ids})"
+DAMAGE = "UPDATE derivations SET current = averages WHERE pair_id IN ({ids})"
 """SQL for both databases that overwrites derivations."""
 
 
@@ -37,7 +37,7 @@ def store(store_url: str) -> Iterator[Store]:
 
 def damage(store: Store, *ids: int) -> None:
     url = store.engine.url.render_as_string(hide_password=False)
-    query(url, ZEROS.format(ids=", ".join(map(str, ids))))
+    query(url, DAMAGE.format(ids=", ".join(map(str, ids))))
 
 
 @pytest.mark.slow
@@ -69,7 +69,7 @@ def test_other_pairs_are_sampled_until_the_damaged_ones_are_repaired(store: Stor
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [name for name in CASES if name != "phrases"])
-def test_grammars_of_whole_stores_are_sampled_without_damaged_pairs(kind: str, store_url: str) -> None:
+def test_trees_and_itgs_are_sampled_without_damaged_pairs(kind: str, store_url: str) -> None:
     case = CASES[kind]
     with open_store(store_url, create=True, settings=replace(case.settings)) as store:
         case.fill(store)
@@ -123,7 +123,7 @@ def test_damage_found_during_withdrawal_does_not_end_the_loop(store: Store) -> N
 
 @pytest.mark.slow
 @pytest.mark.database("sqlite")
-def test_exports_work_with_damaged_pairs(store: Store, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_store_with_damaged_pairs_is_exported(store: Store, tmp_path_factory: pytest.TempPathFactory) -> None:
     damage(store, 5)
     path = tmp_path_factory.mktemp("out") / "rules.txt"
     report = export(store, path, ExportOptions(format="cdec"))

@@ -1,4 +1,4 @@
-"""Sampling order: new pairs first, then the least recently sampled ones; interruptions do not affect the result."""
+"""New pairs are sampled first, then the least recently sampled ones. Interruptions do not affect the result."""
 
 import threading
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ def test_new_pairs_settle_and_settled_ones_are_resampled_in_turn(store: Store) -
     assert verify(store).problems == []
 
 
-def test_a_turn_ends_on_request_and_the_next_one_continues(store: Store) -> None:
+def test_short_turns_take_one_sweep_each(store: Store) -> None:
     with ManualTurns(store, **SHORT) as turns:
         assert turns.settle() == 6
     assert verify(store).problems == []
@@ -120,7 +120,7 @@ def model(learner: Learner) -> Model:
 
 
 class Running:
-    """The loop in a thread, as the daemon runs it."""
+    """Sampling loop with the settings of a daemon that commits often."""
 
     def __init__(self, store: Store) -> None:
         self.stop = threading.Event()
@@ -148,7 +148,7 @@ def test_rules_that_share_a_key_are_separated_without_a_restart(store: Store, mo
     assert verify(store).problems == []
 
 
-def test_a_failed_commit_leaves_nothing_in_memory(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sampling_continues_correctly_after_a_failed_commit(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     running = Running(store)
 
     def fail(*_: object) -> None:
@@ -165,7 +165,7 @@ def test_a_failed_commit_leaves_nothing_in_memory(store: Store, monkeypatch: pyt
     assert verify(store).problems == []
 
 
-def test_the_waiting_time_restarts_when_a_settled_pair_is_sampled_again() -> None:
+def test_lag_restarts_when_a_pair_is_behind_again() -> None:
     health = HealthRegistry()
     health.record_lag(LagRow(1, 1_000.0))
     assert (health.lag().oldest_seconds or 0.0) >= 1_000

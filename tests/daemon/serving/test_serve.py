@@ -29,7 +29,7 @@ def quick_url(store_url: str) -> str:
 
 
 @pytest.mark.slow
-def test_a_spooled_file_becomes_part_of_the_grammar(quick_url: str, serve: Serve, tmp_path: Path) -> None:
+def test_daemon_learns_a_spooled_file_and_withdraws_pairs(quick_url: str, serve: Serve, tmp_path: Path) -> None:
     spool = tmp_path / "spool"
     daemon = serve("--store", quick_url, "--spool", str(spool))
     port = daemon.until_port()
@@ -54,7 +54,7 @@ def test_a_spooled_file_becomes_part_of_the_grammar(quick_url: str, serve: Serve
 
 
 @pytest.mark.slow
-def test_a_killed_daemon_continues_where_it_was(serve: Serve, tmp_path: Path) -> None:
+def test_restarted_daemon_settles_the_pairs_of_a_killed_one(serve: Serve, tmp_path: Path) -> None:
     spool, quick_url = tmp_path / "spool", f"sqlite:///{tmp_path}/s.db"
     open_store(quick_url, create=True, settings=QUICK).close()
     first = serve("--store", quick_url, "--spool", str(spool))
@@ -85,7 +85,7 @@ def test_an_occupied_port_prevents_the_start(hierogram: Run, tmp_path: Path) -> 
     assert "--port" in said
 
 
-def test_a_second_daemon_is_refused_before_it_loads_anything(
+def test_daemon_on_a_store_in_use_is_refused_before_loading(
     hierogram: Run, quick_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "hierogram.daemon.serving.service", None)
@@ -151,7 +151,9 @@ def test_an_invalid_address_is_a_usage_error(hierogram: Run, tmp_path: Path, arg
 
 
 @pytest.mark.slow
-def test_the_address_options_override_the_configuration(serve: Serve, hierogram: Run, tmp_path: Path) -> None:
+def test_daemon_listens_at_its_options_and_refuses_a_second_daemon(
+    serve: Serve, hierogram: Run, tmp_path: Path
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     store = tmp_path / "s.db"
@@ -173,7 +175,7 @@ def test_the_address_options_override_the_configuration(serve: Serve, hierogram:
 
 
 @pytest.mark.slow
-def test_the_configuration_is_reloaded(tmp_path: Path, serve: Serve) -> None:
+def test_configuration_is_reloaded_on_sighup(tmp_path: Path, serve: Serve) -> None:
     file = tmp_path / "daemon.toml"
     file.write_text(f'store = "{tmp_path}/s.db"\n[spool]\nfolder = "{tmp_path}/one"\n')
     daemon = serve("--config", str(file))

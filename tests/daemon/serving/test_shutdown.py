@@ -33,7 +33,7 @@ if kind != "nothing":
         ("keeps Python's lock", 1, "Timeout (0:00:04)!\n"),
     ],
 )
-def test_the_process_ends_whatever_a_thread_does(kind: str, code: int, said: str) -> None:
+def test_process_exits_in_time_even_if_a_thread_blocks(kind: str, code: int, said: str) -> None:
     began = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-c", _SCRIPT.format(kind=kind)], capture_output=True, text=True, timeout=60, check=False

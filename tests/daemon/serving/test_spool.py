@@ -139,7 +139,7 @@ def test_an_unreadable_file_is_moved_aside_with_the_reason(
     assert store.count_pairs() == 0
 
 
-def test_an_interrupted_file_is_continued(spool: Path, store: Store) -> None:
+def test_interrupted_file_is_read_again_without_storing_pairs_twice(spool: Path, store: Store) -> None:
     put(spool / "x.bars")
     [offer] = find_inputs(spool)[0]
 
@@ -205,7 +205,7 @@ def test_files_dated_far_in_the_future_do_not_wait(spool: Path) -> None:
 
 
 @pytest.mark.parametrize("lines", [3, 1_000])
-def test_an_empty_alignment_moves_all_three_files_aside(spool: Path, store: Store, lines: int) -> None:
+def test_input_with_an_empty_alignment_is_refused(spool: Path, store: Store, lines: int) -> None:
     put(spool / "x.source", "la maison\n" * lines)
     put(spool / "x.target", "the house\n" * lines)
     put(spool / "x.alignment", "")
@@ -346,7 +346,9 @@ def test_the_spool_tokenizes_by_the_languages_of_the_store(store_url: str, tmp_p
             run(store, ScanLimit(), folder=folder, languages="en,fr")
 
 
-def test_a_missing_tokenizer_prevents_the_start(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_tokenization_settings_prevent_the_start(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "pythainlp", None)
     for section, message in (
         ({"tokenize": True}, "tokenize requires languages"),

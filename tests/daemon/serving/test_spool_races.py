@@ -96,7 +96,7 @@ def test_no_part_of_an_input_is_read_through_a_link(spool: Path, outside: Path, 
     with pytest.raises(InputError, match=f"{part}: cannot be opened: not a regular file"):
         Input(paths, within=str(spool))
     with Input(paths) as opened:
-        # A user's own links are followed.
+        # Without `within`, links are followed.
         assert opened.format == "parallel"
 
 
@@ -107,7 +107,7 @@ def test_a_treebank_is_not_read_through_a_link(spool: Path, outside: Path) -> No
         pass
 
 
-def test_a_treebank_in_a_spool_that_is_replaced_is_not_read(
+def test_treebank_replaced_between_scan_and_reading_is_not_read(
     store_url: str, spool: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (outside / "x.bars").write_text("(S (NP secret) (VP word))\n")
@@ -125,14 +125,13 @@ def test_a_treebank_in_a_spool_that_is_replaced_is_not_read(
         assert store.count_pairs() == 0
 
 
-def test_a_standard_input_in_a_spool_is_a_file(spool: Path) -> None:
-    """A file named `-` is not standard input."""
+def test_dash_in_a_spool_names_a_file_and_not_standard_input(spool: Path) -> None:
     with pytest.raises(InputError, match="cannot be opened"):
         Input(["-"], within=str(spool))
 
 
 @pytest.mark.parametrize("reason", [None, "it is bad"])
-def test_a_folder_that_is_replaced_before_its_file_is_moved_moves_nothing_from_outside(
+def test_nothing_outside_is_moved_if_the_folder_of_a_file_is_replaced(
     spool: Path, outside: Path, reason: str | None
 ) -> None:
     (spool / "news").mkdir()
@@ -196,7 +195,6 @@ def test_paths_outside_a_folder_are_not_opened(spool: Path, outside: Path) -> No
 
 @pytest.mark.slow
 def test_a_constantly_swapped_file_is_never_read_outside_the_spool(spool: Path, outside: Path) -> None:
-    """Each opening gives the file of the spool or fails; never the other."""
     path, done = spool / "x.bars", threading.Event()
 
     def go() -> None:

@@ -21,7 +21,7 @@ class ShortPauses(DaemonSection):
 
 SOON = ShortPauses()
 LONG = 30.0
-"""Timeout in seconds of a test, never reached otherwise."""
+"""Timeout of a wait in seconds, which only failing tests reach."""
 
 
 class ScriptedLoop:
@@ -66,7 +66,7 @@ def until_given_up(supervisor: Supervisor) -> DaemonError:
         except DaemonError as error:
             return error
         threading.Event().wait(0.005)
-    raise AssertionError("never given up")
+    raise AssertionError("the supervisor did not give up")
 
 
 def test_a_failing_loop_is_restarted_and_its_error_recorded() -> None:
@@ -93,7 +93,7 @@ def test_a_loop_that_fails_too_often_in_a_row_is_given_up() -> None:
     assert supervisor.stop(LONG) == []
 
 
-def test_failures_count_only_in_a_row() -> None:
+def test_only_consecutive_failures_are_counted() -> None:
     def well_then_fail(_stop: StopFlag, beat: Heartbeat) -> None:
         beat.ok()
         raise ValueError("now and then")
@@ -160,7 +160,7 @@ def test_only_loops_affected_by_a_change_restart() -> None:
     assert spool.settled.wait(LONG)
     assert supervisor.stop(LONG) == []
     assert (spool.started, other.started) == (2, 1)
-    assert [health.restarts for health in supervisor.health()] == [0, 0], "another configuration is no failure"
+    assert [health.restarts for health in supervisor.health()] == [0, 0], "reconfiguration is not a failure"
 
 
 def test_a_loop_that_does_not_end_in_time_is_reported() -> None:

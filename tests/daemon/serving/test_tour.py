@@ -1,4 +1,4 @@
-"""The README's tour of the daemon, line by line."""
+"""The README's commands for the daemon run."""
 
 import json
 import re
@@ -21,7 +21,7 @@ TOUR = README.split("## Run the daemon")[1].split("\n## ")[0]
 
 
 @pytest.mark.slow
-def test_the_tour_runs(
+def test_commands_of_the_readme_for_the_daemon_run(
     tmp_path: Path, serve: Callable[..., Daemon], hierogram: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, column in zip(

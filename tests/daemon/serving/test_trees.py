@@ -62,7 +62,7 @@ def test_trees_are_withdrawn_between_turns(treebank: Store) -> None:
         turns.settle()
         assert treebank.count_pairs(["settled"]) == len(TREES) - 2
         assert turns.learner.chain.rule_tokens == treebank.status().rule_tokens
-        # All of them may be withdrawn.
+        # Withdraw all trees.
         treebank.request_withdrawals([row.id for row in treebank.pairs()])
         turns.turns.take()
         turns.turns.take()
@@ -92,7 +92,7 @@ def test_fragments_that_share_a_key_are_separated_without_a_restart(
 
 @pytest.mark.slow
 @pytest.mark.database("sqlite")
-def test_a_file_of_trees_becomes_part_of_the_grammar(
+def test_daemon_learns_spooled_files_of_trees(
     treebank: Store, store_url: str, serve: Callable[..., Daemon], tmp_path: Path
 ) -> None:
     spool = tmp_path / "spool"

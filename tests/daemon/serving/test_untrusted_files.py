@@ -65,7 +65,7 @@ def test_names_are_shortened_to_the_limit_of_the_file_system(tmp_path: Path, nam
 
 
 @pytest.mark.database("sqlite", "postgres")
-def test_files_with_any_bytes_in_their_names_are_handled(store: Store, tmp_path: Path) -> None:
+def test_files_with_any_bytes_in_their_names_are_ingested_or_moved_aside(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / "spool"
     put(folder, b"good\xff.bars", GOOD)
     put(folder, b"bad\xff\n.bars", BAD)
@@ -106,7 +106,7 @@ def test_files_with_long_names_are_moved_aside_with_their_reason(store: Store, t
     )
 
 
-def test_a_folder_and_a_file_may_have_one_name(store: Store, tmp_path: Path) -> None:
+def test_a_folder_and_a_file_may_have_the_same_name(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / "spool"
     put(folder, b"news", GOOD)
     put(folder, b"old", BAD)
@@ -122,8 +122,8 @@ def test_a_folder_and_a_file_may_have_one_name(store: Store, tmp_path: Path) -> 
     assert names(folder / "failed" / "old.1") == [b"b", b"b.reason"]
 
 
-class Trouble:
-    """A fault while storing, a number of times."""
+class IngestFault:
+    """Raise an error in the first `times` calls that ingest a file."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, times: int, error: Exception) -> None:
         self.left = times
@@ -141,16 +141,16 @@ class Trouble:
 @pytest.mark.parametrize(
     "error", [WorkerProcessError("it stood still"), UnicodeError("odd\udcff"), StoreRefusedError("too big")]
 )
-def test_a_file_that_fails_once_is_retried_and_twice_is_moved_aside(
+def test_file_is_retried_after_one_failure_and_moved_aside_after_two(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     folder = tmp_path / "spool"
     put(folder, b"x\xff", GOOD)
-    Trouble(monkeypatch, 1, error)
+    IngestFault(monkeypatch, 1, error)
     log, health = run(store, ScanLimit(nothing, nothing), folder=folder)
     assert [entry["event"] for entry in log] == ["reading failed, will be retried", "file ingested"]
     put(folder, b"y\xff", GOOD)
-    Trouble(monkeypatch, 2, error)
+    IngestFault(monkeypatch, 2, error)
     log, health = run(store, ScanLimit(nothing, nothing), folder=folder)
     assert [entry["event"] for entry in log] == ["reading failed, will be retried", "file failed"]
     assert (health.spool.done, health.spool.failed) == (0, 1)

@@ -75,7 +75,7 @@ class ShortPauses(WebhooksSection):
 
 @contextmanager
 def sending(store: Store, heart: Heartbeat | None = None, **values: Any) -> Iterator[None]:
-    """The loop, in a thread; an export finishes before it ends a turn."""
+    """Run the webhook loop in a thread."""
     section = ShortPauses(**values)
     configuration = Configuration(webhooks=section)
     loop = WebhookLoop(store, lambda: configuration, HealthRegistry(), open_log(configuration.log))
@@ -91,7 +91,7 @@ def sending(store: Store, heart: Heartbeat | None = None, **values: Any) -> Iter
 
 
 @pytest.fixture(autouse=True)
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+def poll_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hierogram.daemon.serving.webhooks._POLL_SECONDS", 0.02)
 
 
@@ -106,21 +106,21 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def begun(store: Store, store_url: str) -> Callable[[], bool]:
+def is_registered(store: Store, store_url: str) -> Callable[[], bool]:
     return lambda: bool(query(store_url, "SELECT name FROM webhooks"))
 
 
 @pytest.mark.database("sqlite", "postgres")
-def test_an_export_is_reported_and_signed(store: Store, store_url: str) -> None:
+def test_webhook_reports_an_export_with_a_signature(store: Store, store_url: str) -> None:
     with Receiver(204).listening() as receiver, sending(store, url=receiver.url, secret=SECRET):
-        until(begun(store, store_url))
+        until(is_registered(store, store_url))
         export(store)
         until(lambda: count_deliveries(store)["done"] == 1)
         [(headers, body)] = receiver.heard
     report = json.loads(body)
     assert (report["kind"], report["count"], report["detail"]["name"]) == ("export-done", 7, "g")
     assert headers["webhook-id"] == str(report["id"])
-    # Verified by the description of Standard Webhooks.
+    # Compute the signature as Standard Webhooks describes it.
     signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
     expected = base64.b64encode(hmac.digest(SECRET.encode(), signed, hashlib.sha256)).decode()
     assert headers["webhook-signature"] == f"v1,{expected}"
@@ -138,7 +138,7 @@ def test_a_secret_of_standard_webhooks_signs_as_specified() -> None:
 
 def test_delivery_is_retried_until_it_is_accepted(store: Store, store_url: str) -> None:
     with Receiver(500, 302, 200).listening() as receiver, sending(store, url=receiver.url):
-        until(begun(store, store_url))
+        until(is_registered(store, store_url))
         export(store)
         until(lambda: count_deliveries(store)["done"] == 1)
         assert len(receiver.heard) == 3
@@ -149,7 +149,7 @@ def test_delivery_is_retried_until_it_is_accepted(store: Store, store_url: str) 
 
 def test_a_delivery_is_given_up_and_the_next_one_sent(store: Store, store_url: str) -> None:
     with Receiver(500, 500, 200).listening() as receiver, sending(store, url=receiver.url, attempts=2):
-        until(begun(store, store_url))
+        until(is_registered(store, store_url))
         export(store, "g")
         until(lambda: count_deliveries(store)["failed"] == 1)
         export(store, "h")
@@ -165,7 +165,7 @@ def test_exports_continue_if_no_receiver_listens(store: Store, store_url: str) -
     receiver = Receiver(200)
     receiver.server.server_close()
     with sending(store, url=receiver.url, attempts=1):
-        until(begun(store, store_url))
+        until(is_registered(store, store_url))
         for name in "abc":
             export(store, name)
         until(lambda: count_deliveries(store)["failed"] == 3)
@@ -173,10 +173,10 @@ def test_exports_continue_if_no_receiver_listens(store: Store, store_url: str) -
 
 
 @pytest.mark.slow
-def test_a_slow_receiver_delays_nothing(store: Store, store_url: str) -> None:
+def test_slow_receiver_does_not_delay_exports(store: Store, store_url: str) -> None:
     receiver = Receiver(200, wait=1.0)
     with receiver.listening(), sending(store, url=receiver.url, attempts=1, timeout_seconds=0.1):
-        until(begun(store, store_url))
+        until(is_registered(store, store_url))
         began = time.monotonic()
         export(store)
         assert time.monotonic() - began < 0.9
@@ -220,12 +220,12 @@ def dripping(first: bytes, then: bytes) -> Iterator[str]:
 
 
 @pytest.mark.database("sqlite", "postgres")
-def test_any_response_can_be_recorded(store: Store, store_url: str) -> None:
+def test_response_with_arbitrary_bytes_is_recorded(store: Store, store_url: str) -> None:
     with (
         dripping(b"HTTP/1.1 500 No\r\n\r\n" + bytes(range(256)) * 4, b"\0") as url,
         sending(store, url=url, attempts=1),
     ):
-        until(begun(store, store_url))
+        until(is_registered(store, store_url))
         export(store)
         until(lambda: count_deliveries(store)["failed"] == 1)
     [(error,)] = query(store_url, "SELECT error FROM webhook_deliveries")
@@ -245,7 +245,7 @@ def test_a_receiver_that_drips_has_one_deadline(sqlite_store: Store, part: str) 
     store = sqlite_store
     heart = Heartbeat()
     with dripping(*DRIPS[part]) as url, sending(store, heart, url=url, attempts=1, timeout_seconds=1.0):
-        until(begun(store, store.url))
+        until(is_registered(store, store.url))
         export(store)
         began = time.monotonic()
         oldest = 0.0
@@ -257,12 +257,12 @@ def test_a_receiver_that_drips_has_one_deadline(sqlite_store: Store, part: str) 
 
 
 @pytest.mark.slow
-def test_the_loop_ends_while_a_receiver_drips(sqlite_store: Store) -> None:
+def test_webhook_loop_ends_while_a_receiver_drips(sqlite_store: Store) -> None:
     with dripping(*DRIPS["head"]) as url:
         with sending(sqlite_store, url=url, timeout_seconds=1_000.0):
-            until(begun(sqlite_store, sqlite_store.url))
+            until(is_registered(sqlite_store, sqlite_store.url))
             export(sqlite_store)
-            # The attempt has begun when the loop is only waiting for it.
+            # Give the attempt time to begin.
             time.sleep(1)
             began = time.monotonic()
         assert time.monotonic() - began < 10
@@ -270,7 +270,7 @@ def test_the_loop_ends_while_a_receiver_drips(sqlite_store: Store) -> None:
 
 def test_other_kinds_of_events_may_be_selected(store: Store, store_url: str) -> None:
     with Receiver(200).listening() as receiver, sending(store, url=receiver.url, events=("export-failed",)):
-        until(begun(store, store_url))
+        until(is_registered(store, store_url))
         export(store)
         store.finish_export(store.record_export("h", "/h", "cdec"), error="no room")
         until(lambda: count_deliveries(store)["done"] == 1)
@@ -295,7 +295,9 @@ def test_invalid_webhooks_are_rejected(tmp_path: Any, section: str, said: str) -
         load_configuration(file)
 
 
-def test_a_url_is_kept_out_of_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credentials_of_a_webhook_are_not_in_configuration_errors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "daemon.toml"
     file.write_text('[webhooks]\nurl = "https://who:swordfish@x/hook"\n')
     assert "swordfish" not in repr(load_configuration(file))
@@ -346,13 +348,12 @@ def test_credentials_of_a_url_are_removed_from_messages(said: str, left: str) ->
 def test_nothing_in_a_store_or_log_has_the_credentials_of_a_webhook(
     store: Store, store_url: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Neither by SQL nor in the log; the receiver gets them."""
     receiver = Receiver(404)
     receiver.says = b"Cannot POST /hook/t0ken-of-the-path?key=query-key"
     with receiver.listening():
         url = receiver.url.replace("//", "//who:swordfish@") + "/t0ken-of-the-path?key=query-key"
         with sending(store, url=url, attempts=1):
-            until(begun(store, store_url))
+            until(is_registered(store, store_url))
             export(store)
             until(lambda: count_deliveries(store)["failed"] == 1)
         [(headers, _)] = receiver.heard
@@ -374,7 +375,7 @@ def test_a_clock_that_was_ahead_delays_no_delivery(
     ahead = 2 * 365 * 86_400.0
     clock = time.time
     with Receiver(500, 200).listening() as receiver, sending(store, url=receiver.url):
-        until(begun(store, store_url))
+        until(is_registered(store, store_url))
         monkeypatch.setattr("hierogram.daemon.serving.webhooks.time.time", lambda: clock() + ahead)
         monkeypatch.setattr(ShortPauses, "pause_seconds", 1_000.0)
         export(store)

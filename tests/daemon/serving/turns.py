@@ -34,7 +34,7 @@ class ManualTurns:
         self.learner.close()
 
     def settle(self) -> int:
-        """Run turns until no pair is behind, and return how many were needed."""
+        """Run turns until no pair is behind, and return their number."""
         number = 0
         while number == 0 or self.health.lag().pairs:
             self.turns.take()

@@ -39,7 +39,7 @@ def test_verses_are_pairs_with_their_links(files: tuple[str, str, str]) -> None:
     assert second == {"id": "40001002", "source": "Ἀβραὰμ", "target": "Abraham", "alignment": []}
 
 
-def test_an_export_can_be_imported(files: tuple[str, str, str], tmp_path: Path) -> None:
+def test_exported_burrito_links_can_be_imported(files: tuple[str, str, str], tmp_path: Path) -> None:
     texts = read_token_text(files[1]), read_token_text(files[2])
     links = read_links(files[0], *texts)
     made = make_burrito(*texts, {verse: dict.fromkeys(links[verse], 0.5) for verse in links}, "hierogram")
@@ -71,7 +71,7 @@ def test_records_with_a_common_word_are_merged(tmp_path: Path) -> None:
         ("SRC.tsv", "id\ttext\nx\ty\n", "line 2"),
     ],
 )
-def test_damaged_files_are_reported(
+def test_invalid_burrito_files_are_reported(
     files: tuple[str, str, str], tmp_path: Path, name: str, text: str, message: str
 ) -> None:
     (tmp_path / name).write_text(text)
@@ -79,7 +79,9 @@ def test_damaged_files_are_reported(
         list(burrito_pairs(*files))
 
 
-def test_commands_import_and_export(hierogram: Run, files: tuple[str, str, str], tmp_path: Path) -> None:
+def test_ingest_reads_and_align_writes_burrito_files(
+    hierogram: Run, files: tuple[str, str, str], tmp_path: Path
+) -> None:
     store = f"sqlite:///{tmp_path / 's.db'}"
     done = hierogram("--store", store, "ingest", *files, "--format", "burrito", "--corpus", "nt")
     assert (done.code, "2 pairs stored" in done.out) == (0, True), done

@@ -27,7 +27,7 @@ ENDINGS = {"arbeit": "arbeits", "schule": "schul"}
 FINNISH = {"kirja": "book", "kauppa": "shop", "auto": "car", "talo": "house", "lentä": "flight", "kenttä": "field"}
 
 
-def _of_two(words: dict[str, str], endings: dict[str, str]) -> list[tuple[str, str]]:
+def _two_part_compounds(words: dict[str, str], endings: dict[str, str]) -> list[tuple[str, str]]:
     """Return compounds of two words, and their translations."""
     return [(endings.get(a, a) + b, f"{words[a]} {words[b]}") for a, b in permutations(words, 2)]
 
@@ -35,7 +35,7 @@ def _of_two(words: dict[str, str], endings: dict[str, str]) -> list[tuple[str, s
 def _pairs(words: dict[str, str], endings: dict[str, str], capital: bool) -> list[tuple[str, str]]:
     """Return sentences with words, and with half of their compounds."""
     alone = [*words.items()] * 4
-    named = [*alone, *_of_two(words, endings)[::2]]
+    named = [*alone, *_two_part_compounds(words, endings)[::2]]
     return [(f"ein {word.title() if capital else word} hier", f"a {english} here") for word, english in named]
 
 
@@ -129,13 +129,13 @@ def test_compounds_of_the_source_are_split_if_they_are_frequent(language: str) -
 
 def test_the_share_of_compounds_counts_each_occurrence() -> None:
     counts = count_words(["haus haus", "garten garten", "Hausgarten hausgarten uhr . 12"])
-    # The known word is as frequent as its parts.
+    # A known word that is as frequent as its parts is not split.
     assert measure_compounds(counts) == 0
     assert measure_compounds(count_words(["haus haus garten garten Hausgarten uhr , 12"])) == 1 / 6
 
 
 @pytest.fixture(scope="module")
-def in_parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[hg.GrammarStore]:
+def compound_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[hg.GrammarStore]:
     folder = tmp_path_factory.mktemp("compounds")
     sentences = [
         (f"{who} {source}", f"{english} {target}")
@@ -152,29 +152,33 @@ def in_parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[hg.GrammarSto
 
 
 @pytest.mark.slow
-def test_a_store_of_compounds_accepts_and_returns_words(in_parts: hg.GrammarStore, tmp_path: Path) -> None:
+def test_a_store_of_compounds_accepts_and_returns_words(compound_store: hg.GrammarStore, tmp_path: Path) -> None:
     known = {source for source, _ in PAIRS["German"]}
-    unknown = [(word, english) for word, english in _of_two(GERMAN, ENDINGS) if f"ein {word.title()} hier" not in known]
+    unknown = [
+        (word, english)
+        for word, english in _two_part_compounds(GERMAN, ENDINGS)
+        if f"ein {word.title()} hier" not in known
+    ]
     assert unknown
-    in_parts.export(tmp_path / "grammar.cdec")
-    for decoder in (hg.Decoder(in_parts), hg.Decoder(tmp_path / "grammar.cdec", lm="none")):
+    compound_store.export(tmp_path / "grammar.cdec")
+    for decoder in (hg.Decoder(compound_store), hg.Decoder(tmp_path / "grammar.cdec", lm="none")):
         texts = decoder.text_translator()
         found = [texts.translate(f"Da ist ein {word.title()} hier.").text for word, _ in unknown]
         assert found == [f"There is a {english} here." for _, english in unknown]
-    assert in_parts.verify().problems == []
+    assert compound_store.verify().problems == []
 
 
 @pytest.mark.slow
-def test_memories_and_links_of_compounds_are_in_words(in_parts: hg.GrammarStore) -> None:
-    exported = "".join(memory(in_parts))
+def test_memories_and_links_of_compounds_are_in_words(compound_store: hg.GrammarStore) -> None:
+    exported = "".join(memory(compound_store))
     assert "<seg>Da ist ein Arbeitshaus hier.</seg>" in exported
     assert PART_MARK not in exported
-    assert [match.source for match in nearest(in_parts, "Da ist ein Arbeitshaus hier.", 99)] == [
+    assert [match.source for match in nearest(compound_store, "Da ist ein Arbeitshaus hier.", 99)] == [
         "Da ist ein Arbeitshaus hier."
     ]
-    split = [row for row in in_parts.store.pairs() if PART_MARK in row.source]
+    split = [row for row in compound_store.store.pairs() if PART_MARK in row.source]
     assert split
-    view = WordView(in_parts.settings().word_parts)
+    view = WordView(compound_store.settings().word_parts)
     for row in split:
         pair = view.pair(row.source, row.target, row.alignment)
         assert view.parts(0, pair.source) == row.source

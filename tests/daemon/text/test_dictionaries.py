@@ -111,7 +111,7 @@ def test_terms_marked_as_not_to_be_used_are_rejected(tmp_path: Path, category: s
         '<termNote type="usageNote">not deprecated any more</termNote>',
     ],
 )
-def test_terms_of_other_statuses_are_stored(tmp_path: Path, category: str) -> None:
+def test_terms_without_a_deprecating_status_are_stored(tmp_path: Path, category: str) -> None:
     assert entries(tmp_path / "a.tbx", concept(tig("cancellare", category)), ("en", "it")) == (
         [("cancel", "cancellare")],
         [],
@@ -127,7 +127,7 @@ def test_a_status_applies_to_all_terms_of_its_level(tmp_path: Path) -> None:
     assert entries(tmp_path / "b.tbx", of_concept, ("en", "it")) == ([], ["deprecated-term"] * 3)
 
 
-def test_the_rejection_of_a_term_names_it_and_its_status(hierogram: Run, tmp_path: Path) -> None:
+def test_rejection_message_contains_the_term_and_its_status(hierogram: Run, tmp_path: Path) -> None:
     status = '<termNote type="administrativeStatus">deprecatedTerm-admn-sts</termNote>'
     (tmp_path / "a.tbx").write_text(concept(tig("cancellare", status) + tig("disdire", status) + PREFERRED))
     done = hierogram("ingest", "--dictionary", "a.tbx", "--languages", "en,it")
@@ -147,7 +147,7 @@ def test_entries_that_a_column_marks_as_not_to_be_used_are_rejected(tmp_path: Pa
         assert entries(tmp_path / name, content, two) == (sound, ["deprecated-term"])
 
 
-def test_columns_are_found_by_their_names(tmp_path: Path) -> None:
+def test_dictionary_columns_are_found_by_their_names(tmp_path: Path) -> None:
     two = ("fr", "en")
     for name, content in (
         ("a.csv", 'en,note,fr\n"the ""cat""",x,le chat\n'),
@@ -180,7 +180,9 @@ def test_columns_are_found_by_their_names(tmp_path: Path) -> None:
         ("a.csv", '"' + "a" * 200_000 + '",b', InputError, "line 1: cannot be read"),
     ],
 )
-def test_errors_state_the_reason(tmp_path: Path, name: str, content: str, error: type[Exception], reason: str) -> None:
+def test_invalid_dictionaries_are_rejected_with_the_reason(
+    tmp_path: Path, name: str, content: str, error: type[Exception], reason: str
+) -> None:
     with pytest.raises(error, match=reason):
         entries(tmp_path / name, content, None)
 
@@ -188,7 +190,7 @@ def test_errors_state_the_reason(tmp_path: Path, name: str, content: str, error:
 @given(
     some.lists(some.tuples(some.text("ab ", min_size=1, max_size=4), some.just("x")), max_size=6), some.integers(1, 4)
 )
-def test_entries_count_once_with_their_weight(rows: list[tuple[str, str]], weight: int) -> None:
+def test_each_distinct_entry_is_stored_as_often_as_its_weight(rows: list[tuple[str, str]], weight: int) -> None:
     sources = [" ".join(source.split()) or "a" for source, _ in rows]
     seen: dict[str, int] = {}
     pairs = []
@@ -206,7 +208,7 @@ def test_entries_count_once_with_their_weight(rows: list[tuple[str, str]], weigh
 PAIRS = 150
 
 
-def taught(url: str) -> Store:
+def create_learned_store(url: str) -> Store:
     """Create and learn a store of an invented language in which `alpha` and `beta` always occur together."""
     sources, targets, _ = invented(PAIRS)
     sources = [f"{source} alpha beta" if k < 4 else source for k, source in enumerate(sources)]
@@ -232,7 +234,7 @@ def test_an_entry_changes_alignments_and_grammar_until_it_is_withdrawn(store_url
         _, [answer] = TextAligner(store).align_texts([("alpha", "one two")])
         return float(answer.posterior[0, 1])
 
-    with taught(store_url) as store:
+    with create_learned_store(store_url) as store:
         before, rules = crossed(store), store.find_rules("alpha", "two", current_sample=True)
         with Dictionary(str(tmp_path / "terms.tsv")) as source:
             done = ingest(store, source, "dictionary", options=IngestOptions(entries=DictionaryOptions(weight=12)))
@@ -262,7 +264,7 @@ def test_an_entry_changes_alignments_and_grammar_until_it_is_withdrawn(store_url
 
 
 @pytest.mark.slow
-def test_the_documented_commands_run(hierogram: Run, learned_url: str, tmp_path: Path) -> None:
+def test_documented_dictionary_commands_run(hierogram: Run, learned_url: str, tmp_path: Path) -> None:
     (tmp_path / "terms.tbx").write_text(
         MARTIF.replace('<termEntry id="b">', "<!--").replace("door</term></tig></langSet></termEntry>", "-->")
     )
@@ -291,7 +293,7 @@ def test_the_documented_commands_run(hierogram: Run, learned_url: str, tmp_path:
     assert hierogram("--store", learned_url, "verify").code == 0
 
 
-def test_invalid_usage_exits_with_2(hierogram: Run, learned_url: str) -> None:
+def test_invalid_dictionary_options_exit_with_2(hierogram: Run, learned_url: str) -> None:
     Path("a.csv").write_text("a,b\n")
     for arguments in (
         ["a.csv", "--weight", "3"],

@@ -55,7 +55,7 @@ LINE = st.one_of(
 ).filter(lambda line: b"\n" not in line)
 
 
-def taken_in(fields: Iterator[LineColumns]) -> tuple[list[NewPair], list[RejectedLine]]:
+def validate_all(fields: Iterator[LineColumns]) -> tuple[list[NewPair], list[RejectedLine]]:
     pairs, rejected, repeats = [], [], DuplicateCounter()
     for chunk in fields:
         more, wrong = validate(chunk, MAX_TOKENS, repeats)
@@ -64,67 +64,67 @@ def taken_in(fields: Iterator[LineColumns]) -> tuple[list[NewPair], list[Rejecte
     return pairs, rejected
 
 
-def in_twos(lines: list[bytes]) -> Iterator[list[bytes]]:
+def chunks_of_two(lines: list[bytes]) -> Iterator[list[bytes]]:
     return (lines[k : k + 2] for k in range(0, len(lines), 2))
 
 
-def links_of(pair: NewPair) -> list[tuple[int, ...]]:
+def parse_links(pair: NewPair) -> list[tuple[int, ...]]:
     assert pair.alignment is not None
     return [tuple(map(int, link.split("-"))) for link in pair.alignment.split()]
 
 
 def check_same(found: list[NewPair], given: list[tuple[list[str], list[str], list[tuple[int, int]]]]) -> None:
-    assert [(p.source, p.target, links_of(p)) for p in found] == [(" ".join(s), " ".join(t), a) for s, t, a in given]
+    assert [(p.source, p.target, parse_links(p)) for p in found] == [(" ".join(s), " ".join(t), a) for s, t, a in given]
     assert [(p.source_length, p.target_length) for p in found] == [(len(s), len(t)) for s, t, _ in given]
     assert [p.line for p in found] == list(range(1, len(given) + 1))
 
 
 @pytest.mark.slow
 @given(PAIRS, BLANK)
-def test_parallel_files_round_trip(given: list, blank: str) -> None:
+def test_pairs_survive_a_round_trip_through_parallel_files(given: list, blank: str) -> None:
     columns = (
         [(blank + f" {blank}".join(source)).encode() for source, _, _ in given],
         [("\t".join(target) + blank).encode() for _, target, _ in given],
         [" ".join(f"{i}-{j}" for i, j in links).encode() for _, _, links in given],
     )
-    pairs, rejected = taken_in(parallel_fields(*map(in_twos, columns)))
+    pairs, rejected = validate_all(parallel_fields(*map(chunks_of_two, columns)))
     assert rejected == []
     check_same(pairs, given)
 
 
 @pytest.mark.slow
 @given(PAIRS, BLANK)
-def test_pipes_round_trip(given: list, blank: str) -> None:
+def test_pairs_survive_a_round_trip_through_pipes(given: list, blank: str) -> None:
     lines = [
         f"{blank}{' '.join(source)} |||{blank} {' '.join(target)} ||| {' '.join(f'{i}-{j}' for i, j in links)}{blank}"
         for source, target, links in given
     ]
-    pairs, rejected = taken_in(parse_lines(in_twos([line.encode() for line in lines]), pipes))
+    pairs, rejected = validate_all(parse_lines(chunks_of_two([line.encode() for line in lines]), pipes))
     assert rejected == []
     check_same(pairs, given)
 
 
 @pytest.mark.slow
 @given(PAIRS, BLANK.map(lambda blank: blank.replace("\t", " ")))
-def test_tabs_round_trip(given: list, blank: str) -> None:
+def test_pairs_survive_a_round_trip_through_tabs(given: list, blank: str) -> None:
     lines = [
         f"{blank}{f' {blank}'.join(source)}\t{' '.join(target)}{blank}\t{' '.join(f'{i}-{j}' for i, j in links)}"
         for source, target, links in given
     ]
-    pairs, rejected = taken_in(parse_lines(in_twos([line.encode() for line in lines]), tabs))
+    pairs, rejected = validate_all(parse_lines(chunks_of_two([line.encode() for line in lines]), tabs))
     assert rejected == []
     check_same(pairs, given)
 
 
 @pytest.mark.slow
 @given(PAIRS, st.booleans(), st.booleans())
-def test_json_lines_round_trip(given: list, as_list: bool, with_id: bool) -> None:
+def test_pairs_survive_a_round_trip_through_json_lines(given: list, as_list: bool, with_id: bool) -> None:
     lines = []
     for number, (source, target, links) in enumerate(given):
         alignment = links if as_list else " ".join(f"{i}-{j}" for i, j in reversed(links))
         value = {"source": " ".join(source), "target": " ".join(target), "alignment": alignment, "more": None}
         lines.append(json.dumps({**value, "id": f"id {number}"} if with_id else value).encode())
-    pairs, rejected = taken_in(parse_lines(in_twos(lines), json_object))
+    pairs, rejected = validate_all(parse_lines(chunks_of_two(lines), json_object))
     assert rejected == []
     check_same(pairs, given)
     assert [p.external_id for p in pairs] == [f"id {k}" if with_id else None for k in range(len(given))]
@@ -133,7 +133,7 @@ def test_json_lines_round_trip(given: list, as_list: bool, with_id: bool) -> Non
 @given(st.lists(LINE, max_size=6))
 def test_every_line_is_stored_or_rejected_once(lines: list[bytes]) -> None:
     for take_apart in (pipes, tabs, json_object):
-        pairs, rejected = taken_in(parse_lines(in_twos(lines), take_apart))
+        pairs, rejected = validate_all(parse_lines(chunks_of_two(lines), take_apart))
         assert sorted([p.line for p in pairs] + [r.line for r in rejected]) == list(range(1, len(lines) + 1))
         assert all(r.content == lines[r.line - 1][:4096] for r in rejected)
 
@@ -141,7 +141,7 @@ def test_every_line_is_stored_or_rejected_once(lines: list[bytes]) -> None:
 @pytest.mark.slow
 @given(st.lists(LINE, max_size=6), st.lists(LINE, max_size=6), st.lists(LINE, max_size=6))
 def test_every_line_of_parallel_files_is_stored_or_rejected_once(a: list, b: list, c: list) -> None:
-    pairs, rejected = taken_in(parallel_fields(in_twos(a), in_twos(b), in_twos(c)))
+    pairs, rejected = validate_all(parallel_fields(chunks_of_two(a), chunks_of_two(b), chunks_of_two(c)))
     most = max(map(len, (a, b, c)))
     assert sorted([p.line for p in pairs] + [r.line for r in rejected]) == list(range(1, most + 1))
     shortest = min(map(len, (a, b, c)))
@@ -195,7 +195,7 @@ def read_alone(line: bytes) -> tuple[str, object]:
 )  # fmt: skip
 def test_errors_in_delimited_lines_are_reported(line: bytes, reason: str, said: str) -> None:
     good = b"a ||| b ||| 0-0"
-    pairs, [rejected] = taken_in(parse_lines(iter([[good, line, good]]), pipes))
+    pairs, [rejected] = validate_all(parse_lines(iter([[good, line, good]]), pipes))
     assert [p.line for p in pairs] == [1, 3]
     assert (rejected.line, rejected.reason) == (2, reason)
     assert said in rejected.message
@@ -236,7 +236,7 @@ def test_errors_in_delimited_lines_are_reported(line: bytes, reason: str, said: 
     ],
 )
 def test_errors_in_json_lines_are_reported(line: str, reason: str, said: str) -> None:
-    pairs, [rejected] = taken_in(parse_lines(iter([[line.encode()]]), json_object))
+    pairs, [rejected] = validate_all(parse_lines(iter([[line.encode()]]), json_object))
     assert pairs == []
     assert (rejected.line, rejected.reason) == (1, reason)
     assert said in rejected.message
@@ -251,7 +251,9 @@ def test_fixed_and_forbidden_links_are_kept_with_their_pairs() -> None:
         b'{"source": "", "target": "c d", "fixed": [[0, 0]]}',
         b'{"source": "b", "target": "c d", "alignment": "0-0", "fixed": "0-1"}',
     ]
-    parts = [validate(fields, MAX_TOKENS, DuplicateCounter())[0] for fields in parse_lines(in_twos(lines), json_object)]
+    parts = [
+        validate(fields, MAX_TOKENS, DuplicateCounter())[0] for fields in parse_lines(chunks_of_two(lines), json_object)
+    ]
     pairs = join_pairs(parts)
     assert pairs.known == {
         1: KnownLinks(frozenset({(0, 1)}), frozenset({(0, 0), (1, 1)})),
@@ -261,28 +263,28 @@ def test_fixed_and_forbidden_links_are_kept_with_their_pairs() -> None:
 
 
 def test_longer_runs_of_bars_are_tokens() -> None:
-    [found], rejected = taken_in(parse_lines(iter([[b"a |||| ||| b ||||| ||| 1-1"]]), pipes))
+    [found], rejected = validate_all(parse_lines(iter([[b"a |||| ||| b ||||| ||| 1-1"]]), pipes))
     assert (found.source, found.target, rejected) == ("a ||||", "b |||||", [])
 
 
 def test_a_long_line_is_rejected() -> None:
     line = b"a " * (1 << 20)
     for take_apart in (pipes, json_object):
-        pairs, [rejected] = taken_in(parse_lines(iter([[line]]), take_apart))
+        pairs, [rejected] = validate_all(parse_lines(iter([[line]]), take_apart))
         assert (pairs, rejected.reason, rejected.content) == ([], "line-too-long", line[:4096])
-    pairs, [rejected] = taken_in(parallel_fields(iter([[line]]), iter([[b"a"]]), iter([[b"0-0"]])))
+    pairs, [rejected] = validate_all(parallel_fields(iter([[line]]), iter([[b"a"]]), iter([[b"0-0"]])))
     assert (pairs, rejected.reason) == ([], "line-too-long")
 
 
 def test_repeats_are_numbered_within_an_input() -> None:
     lines = [b"a ||| b ||| 0-0", b"a ||| b ||| ", b"a ||| b ||| 0-0", b" a ||| b ||| 0-0 0-0"]
-    pairs, _ = taken_in(parse_lines(in_twos(lines), pipes))
+    pairs, _ = validate_all(parse_lines(chunks_of_two(lines), pipes))
     assert [p.occurrence for p in pairs] == [0, 0, 1, 2]
 
 
 def test_unicode_spaces_are_part_of_tokens() -> None:
     line = "a\u00a0b \u3000 ||| c\u2028d ||| 1-0".encode()
-    [found], rejected = taken_in(parse_lines(iter([[line]]), pipes))
+    [found], rejected = validate_all(parse_lines(iter([[line]]), pipes))
     assert rejected == []
     assert (found.source, found.source_length, found.target) == ("a\u00a0b \u3000", 2, "c\u2028d")
 

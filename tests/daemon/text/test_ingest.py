@@ -29,29 +29,29 @@ def rows(url: str, query: str) -> list[tuple[object, ...]]:
     return found
 
 
-def take_in(store: Store, *paths: str, **options: str) -> IngestTotals:
+def ingest_files(store: Store, *paths: str, **options: str) -> IngestTotals:
     with Input(paths) as source:
         return ingest(store, source, **options).totals
 
 
-def test_the_same_input_is_stored_once_with_its_true_repeats(store: Store, store_url: str, corpus: Path) -> None:
-    assert take_in(store, str(corpus)) == IngestTotals(accepted=9)
-    assert take_in(store, str(corpus)) == IngestTotals(duplicates=9)
+def test_ingesting_a_file_again_stores_pairs_only_in_another_corpus(store: Store, store_url: str, corpus: Path) -> None:
+    assert ingest_files(store, str(corpus)) == IngestTotals(accepted=9)
+    assert ingest_files(store, str(corpus)) == IngestTotals(duplicates=9)
     assert rows(store_url, "SELECT count(*), count(DISTINCT source) FROM sentence_pairs") == [(9, 8)]
-    assert take_in(store, str(corpus), corpus="another") == IngestTotals(accepted=9)
+    assert ingest_files(store, str(corpus), corpus="another") == IngestTotals(accepted=9)
 
 
-def test_a_corpus_may_be_in_any_format(store: Store, tmp_path: Path) -> None:
+def test_same_pairs_are_recognized_in_every_format(store: Store, tmp_path: Path) -> None:
     write(tmp_path / "s", "a b\nc\n")
     write(tmp_path / "t", "x\ny\n")
     write(tmp_path / "a", "0-0 1-0\n0-0")
     (tmp_path / "s.gz").write_bytes(gzip.compress((tmp_path / "s").read_bytes()))
-    assert take_in(store, *(str(tmp_path / name) for name in "sta")) == IngestTotals(accepted=2)
-    assert take_in(store, *(str(tmp_path / name) for name in ("s.gz", "t", "a"))) == IngestTotals(duplicates=2)
+    assert ingest_files(store, *(str(tmp_path / name) for name in "sta")) == IngestTotals(accepted=2)
+    assert ingest_files(store, *(str(tmp_path / name) for name in ("s.gz", "t", "a"))) == IngestTotals(duplicates=2)
     bars = write(tmp_path / "bars", "a b ||| x ||| 1-0 0-0\nc ||| y ||| 0-0\n")
-    assert take_in(store, bars) == IngestTotals(duplicates=2)
+    assert ingest_files(store, bars) == IngestTotals(duplicates=2)
     json_lines = write(tmp_path / "jsonl", '{"source": "a b", "target": "x", "alignment": [[1, 0], [0, 0]]}\n')
-    assert take_in(store, json_lines) == IngestTotals(duplicates=1)
+    assert ingest_files(store, json_lines) == IngestTotals(duplicates=1)
 
 
 def test_rejected_lines_are_recorded_with_place_and_reason(store: Store, store_url: str, tmp_path: Path) -> None:
@@ -70,14 +70,14 @@ def test_rejected_lines_are_recorded_with_place_and_reason(store: Store, store_u
     assert kept[2][3] == (
         "alignment: link '0-1' is out of range: the source side has 1 words and the target side 1, counted from 0"
     )
-    assert take_in(store, path) == IngestTotals(duplicates=1, rejected=3)
+    assert ingest_files(store, path) == IngestTotals(duplicates=1, rejected=3)
     assert rows(store_url, "SELECT count(*) FROM rejected_lines") == [(3,)]
 
 
 def test_an_id_stored_with_other_content_is_rejected(store: Store, tmp_path: Path) -> None:
     first = write(tmp_path / "1", '{"source": "a", "target": "b", "alignment": "", "id": 7}\n')
     second = write(tmp_path / "2", '{"source": "a", "target": "c", "alignment": "", "id": 7}\n')
-    assert take_in(store, first) == IngestTotals(accepted=1)
+    assert ingest_files(store, first) == IngestTotals(accepted=1)
     with Input([second]) as source:
         report = ingest(store, source)
     assert report.totals == IngestTotals(rejected=1)
@@ -93,14 +93,14 @@ def test_a_damaged_file_fails_after_its_intact_part_and_may_be_retried(
     path = tmp_path / "corpus.gz"
     path.write_bytes(whole[: len(whole) * 3 // 4])
     with pytest.raises(InputError, match=r"corpus\.gz: truncated gzip data"):
-        take_in(store, str(path))
+        ingest_files(store, str(path))
     stored = store.count_pairs()
     assert stored in (5_000, 10_000, 15_000)
     [(state, accepted, error)] = rows(store_url, "SELECT state, accepted, error FROM ingest_batches")
     assert (state, accepted) == ("failed", stored)
     assert "truncated gzip data" in str(error)
     path.write_bytes(whole)
-    assert take_in(store, str(path)) == IngestTotals(accepted=20_000 - stored, duplicates=stored)
+    assert ingest_files(store, str(path)) == IngestTotals(accepted=20_000 - stored, duplicates=stored)
     assert store.integrity() == []
 
 
@@ -119,7 +119,7 @@ def test_a_chunk_is_stored_whole_or_not_at_all(
 
     monkeypatch.setattr(Store, "add_pairs", fail_at_third)
     with pytest.raises(StoreUnavailableError, match="the disk is full"):
-        take_in(store, str(corpus))
+        ingest_files(store, str(corpus))
     assert store.count_pairs() == 4
     assert rows(store_url, "SELECT state, accepted, error FROM ingest_batches") == [("failed", 4, "the disk is full")]
     assert store.integrity() == []
@@ -139,7 +139,7 @@ def test_progress_is_reported_per_transaction(store: Store, tmp_path: Path) -> N
 
 
 def test_an_empty_file_is_an_empty_corpus(store: Store, tmp_path: Path) -> None:
-    assert take_in(store, write(tmp_path / "empty", "")) == IngestTotals()
+    assert ingest_files(store, write(tmp_path / "empty", "")) == IngestTotals()
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_an_empty_file_is_an_empty_corpus(store: Store, tmp_path: Path) -> None:
         (["-", "-", "a"], "parallel", r"standard input \(-\) can be used only once"),
     ],
 )
-def test_a_wrong_number_of_files_is_reported(paths: list[str], format: str, said: str) -> None:
+def test_wrong_number_of_files_or_unknown_format_is_reported(paths: list[str], format: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         Input(paths, format)
 
@@ -161,14 +161,16 @@ def aligned_by(url: str) -> list[tuple[object, ...]]:
     return rows(url, "SELECT source, alignment, aligned_by, state FROM sentence_pairs ORDER BY id")
 
 
-def test_pairs_may_have_no_alignment(store: Store, store_url: str, tmp_path: Path) -> None:
+def test_pairs_without_an_alignment_are_stored_as_unaligned(store: Store, store_url: str, tmp_path: Path) -> None:
     files = [write(tmp_path / "src", "a b\n\nc\n"), write(tmp_path / "tgt", "x\ny\nz\n")]
-    assert take_in(store, *files) == IngestTotals(accepted=2, rejected=1)
+    assert ingest_files(store, *files) == IngestTotals(accepted=2, rejected=1)
     lines = ["d ||| w", "a b ||| x", "e ||| v ||| 0-0", "f ||| v ||| "]
-    assert take_in(store, write(tmp_path / "bars", "\n".join(lines) + "\n")) == IngestTotals(accepted=3, duplicates=1)
+    assert ingest_files(store, write(tmp_path / "bars", "\n".join(lines) + "\n")) == IngestTotals(
+        accepted=3, duplicates=1
+    )
     objects = ['{"source": "g", "target": "u"}', '{"source": "h", "target": "u", "alignment": null}']
     objects += ['{"source": "i", "target": "u", "alignment": [[0, 0]]}', '{"source": "a b", "target": "x"}']
-    again = take_in(store, write(tmp_path / "jsonl", "\n".join(objects) + "\n"))
+    again = ingest_files(store, write(tmp_path / "jsonl", "\n".join(objects) + "\n"))
     assert again == IngestTotals(accepted=3, duplicates=1)
     assert aligned_by(store_url) == [
         ("a b", "", "none", "unaligned"),
@@ -184,14 +186,12 @@ def test_pairs_may_have_no_alignment(store: Store, store_url: str, tmp_path: Pat
     assert store.integrity() == []
 
 
-def test_a_pair_with_an_id_offered_without_an_alignment_keeps_its_own(
-    store: Store, store_url: str, tmp_path: Path
-) -> None:
+def test_pair_with_an_id_keeps_its_alignment_if_sent_without_one(store: Store, store_url: str, tmp_path: Path) -> None:
     aligned = '{"id": "p", "source": "a", "target": "x", "alignment": "0-0"}'
     raw = '{"id": "p", "source": "a", "target": "x"}'
-    assert take_in(store, write(tmp_path / "one", f"{aligned}\n{raw}\n")) == IngestTotals(accepted=1, duplicates=1)
+    assert ingest_files(store, write(tmp_path / "one", f"{aligned}\n{raw}\n")) == IngestTotals(accepted=1, duplicates=1)
     other = [f.replace('"p"', '"q"') for f in (raw, raw, aligned)]
-    assert take_in(store, write(tmp_path / "two", "\n".join(other))) == IngestTotals(1, 1, 1)
+    assert ingest_files(store, write(tmp_path / "two", "\n".join(other))) == IngestTotals(1, 1, 1)
     assert aligned_by(store_url) == [("a", "0-0", "given", "waiting"), ("a", "", "none", "unaligned")]
 
 

@@ -1,4 +1,4 @@
-"""Tokenizing and detokenizing text restores it; sentences are split; protected text is kept."""
+"""Round trips of tokenized text, sentence splitting, and protected text."""
 
 import random
 import sys
@@ -81,7 +81,7 @@ def test_tokens_are_normalized_and_lowercased_unless_protected() -> None:
     )
 
 
-def test_languages_without_rules_use_general_ones() -> None:
+def test_languages_without_rules_use_general_rules() -> None:
     assert find_language("wo").tokens("Yuda; Fares (ak) 1,5.") == ["Yuda", ";", "Fares", "(", "ak", ")", "1,5", "."]
     assert find_language("fr-CA") is not None
     assert TextPipeline(("fr", "wo")).for_running_text().pair("L'eau.", "Ndox.") == ("L' eau .", "Ndox .")
@@ -107,7 +107,7 @@ def test_sentences_are_split(language: str, text: str, sentences: list[str]) -> 
     assert [text[start:end] for start, end in rules.sentences(text)] == sentences
 
 
-def test_languages_without_spaces_are_joined_without_spaces() -> None:
+def test_tokens_of_languages_without_spaces_are_joined_without_spaces() -> None:
     rules = Language("zh", segmenter=list)
     assert rules.join(["我", "用", "Python", "3", "写", "。"]) == "我用Python 3写。"
     assert rules.join(["New", "York", "很", "大"]) == "New York很大"
@@ -162,7 +162,7 @@ def test_ordinary_text_is_not_protected(text: str) -> None:
     assert find_protected(text) == []
 
 
-def test_no_line_takes_long() -> None:
+def test_protected_text_is_found_quickly_in_long_lines() -> None:
     random.seed(1)
     began = time.process_time()
     for piece in ('<a x="', "http://...", "%0", "{{", "<a b ", "a", "&a", "<!--", "<a " + "b" * 90 + " "):

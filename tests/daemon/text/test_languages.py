@@ -23,7 +23,7 @@ def stored(store: Store) -> list[tuple[str, str]]:
     return [(row.source, row.target) for row in store.pairs()]
 
 
-def test_a_translation_memory_is_matched_by_the_store_s_languages(store_url: str, tmp_path: Path) -> None:
+def test_translation_memory_is_read_in_the_store_s_languages(store_url: str, tmp_path: Path) -> None:
     (tmp_path / "m.tmx").write_text(ENGLISH_FIRST)
     with open_store(store_url, create=True, settings=Settings(languages=("fr", "en"))) as store:
         with Input([str(tmp_path / "m.tmx")]) as source:
@@ -68,7 +68,7 @@ def test_text_is_tokenized_in_the_store_s_case_from_every_source(store_url: str,
             ("un chat", "a cat"),
             ("l' \xe9t\xe9 .", "summer , isn 't it ?"),
             ("non !", "no !"),
-            # Its links count the given words.
+            # Pairs with links keep the given words.
             ("non!", "no!"),
         ]
 

@@ -71,7 +71,7 @@ def test_a_kilobyte_that_unpacks_to_empty_lines_stores_nothing(
 
 
 @pytest.mark.slow
-def test_many_allowed_rejections_are_one_row(store: Store, store_url: str, tmp_path: Path) -> None:
+def test_consecutive_rejections_are_one_row(store: Store, store_url: str, tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"a ||| b\n" + b"\n" * 100_000 + b"c ||| d\n")
     limits = InputLimits(max_rejected_share=1)
     for accepted, duplicates in ((2, 0), (0, 2)):
@@ -109,7 +109,7 @@ def test_chunks_before_the_limit_remain_and_the_input_may_be_retried(
     assert store.integrity() == []
 
 
-def test_the_command_reports_why_an_input_is_refused(hierogram: Run, tmp_path: Path) -> None:
+def test_ingest_reports_why_an_input_is_refused(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("a ||| b\n" + "x\n" * 200)
     refused = hierogram("ingest", "f")
     assert refused.code == 3

@@ -1,4 +1,4 @@
-"""Splitting bytes into lines: independent of blocks and compression; damage is reported."""
+"""Lines do not depend on blocks and compression, and damaged data are reported."""
 
 import bz2
 import gzip
@@ -27,9 +27,7 @@ TEXT = st.lists(st.sampled_from([b"a", b"\xc3\xa9", b"\n", b"\r\n", b"\r", b"\0"
 
 
 def expected_lines(data: bytes) -> list[bytes]:
-    """Return the definition: split at line feeds, keep an unfinished last line, and strip one carriage return before
-    each end.
-    """
+    """Split at line feeds, keep an unfinished last line, and strip one carriage return before each end."""
     found = re.findall(rb"[^\n]*\n|[^\n]+\Z", data.removeprefix(b"\xef\xbb\xbf"))
     return [re.sub(rb"\r?\n\Z|\r\Z", b"", line) for line in found]
 
@@ -61,7 +59,7 @@ def test_only_a_line_feed_ends_a_line() -> None:
 
 
 @pytest.mark.parametrize("content", [b"a\rb\rc\r", b"a\rb", b"\xef\xbb\xbfa\rb\r\n"])
-def test_a_file_without_line_feeds_is_not_one_line(content: bytes, tmp_path: Path) -> None:
+def test_file_with_carriage_returns_as_line_ends_is_refused(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "mac").write_bytes(content)
     with open_lines(str(tmp_path / "mac")) as file:
         chunks = file.chunks()
@@ -85,7 +83,7 @@ def test_all_chunks_except_the_last_are_full(parts: list[list[bytes]], size: int
 
 
 @pytest.mark.parametrize("compress", COMPRESS)
-def test_truncated_data_are_distinguished_from_complete_data(compress: type) -> None:
+def test_truncated_compressed_data_are_reported(compress: type) -> None:
     data = compress(b"".join(b"%d %d\n" % (k, k * k) for k in range(5000)))
     for missing in (1, 3, 9, len(data) // 2, len(data) - 5):
         with pytest.raises(InputError, match=r"f: (truncated \w+ data|damaged)"):
@@ -119,7 +117,7 @@ def test_archives_and_documents_are_named_and_refused(head: bytes, kind: str) ->
         read_all(head + b"more\n")
 
 
-def tar_of(content: bytes) -> bytes:
+def make_tar(content: bytes) -> bytes:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
         member = tarfile.TarInfo("corpus/news.fr")
@@ -131,7 +129,7 @@ def tar_of(content: bytes) -> bytes:
 @pytest.mark.parametrize("compress", [bytes, gzip.compress, lzma.compress, bz2.compress])
 def test_tar_archives_are_named_and_refused_compressed_or_not(compress: Callable[[bytes], bytes]) -> None:
     with pytest.raises(InputError, match="f: expected text, got a tar archive"):
-        read_all(compress(tar_of(b"la maison\n" * 100)))
+        read_all(compress(make_tar(b"la maison\n" * 100)))
 
 
 def test_twice_compressed_input_is_refused() -> None:
@@ -163,14 +161,14 @@ def test_text_blocks_have_no_byte_order_marks_at_line_starts(data: bytes, cuts: 
     assert b"".join(lines._strip_marks(blocks)) == re.sub(rb"(?m)^(?:\xef\xbb\xbf)+", b"", data)
 
 
-def test_damaged_data_are_reported() -> None:
+def test_damaged_gzip_data_are_reported() -> None:
     data = bytearray(gzip.compress(b"some words\n" * 100))
     data[-6] ^= 1
     with pytest.raises(InputError, match="damaged gzip data"):
         read_all(bytes(data))
 
 
-def test_an_endless_line_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_are_truncated_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "MAX_LINE_BYTES", 100)
     blocks = (
         [b"short\n" + b"x" * 60] + [b"y" * 60] * 50 + [b"z\nlast\n", b"w" * 99 + b"\r", b"\n", b"v" * 100 + b"\r\n"]

@@ -71,7 +71,7 @@ def test_spaces_beside_signs_follow_the_corpus(comma: str, stop: str) -> None:
         assert_restored(learned(language, lines), lines)
 
 
-def test_signs_keep_the_spaces_of_their_neighbors() -> None:
+def test_spaces_between_adjacent_signs_are_restored() -> None:
     given = enumerate(make_lines(90, plain_word))
     lines = [f"Article {k} : « {line[:-1]} » ( {line.split(',')[0]} ), {k} °C" for k, line in given]
     assert_restored(learned("qaa", lines), lines)
@@ -107,7 +107,7 @@ def test_rare_signs_in_words_and_signs_without_spaces_are_not_letters() -> None:
     assert learned("qaa", lines).orthography.letters == ""
 
 
-def test_nothing_is_learned_from_few_lines() -> None:
+def test_no_orthography_is_learned_from_few_lines() -> None:
     lines = make_lines(20, plain_word, " , ", " .")
     assert learn_orthography("qaa", lines) == ""
     assert learn_orthography("qaa", ["ka ."] * 100) == ""
@@ -141,7 +141,7 @@ def test_a_store_whose_first_text_is_short_uses_only_the_rules(tmp_path: Path) -
         assert make_pipeline(store.settings()).source.rules.join(["kato", "."]) == "kato."
 
 
-def test_nothing_is_learned_from_text_with_links_or_in_stores_of_tokens(tmp_path: Path) -> None:
+def test_no_orthography_is_learned_from_text_with_links_or_tokens(tmp_path: Path) -> None:
     with hg.open(tmp_path / "a.db", create=True, languages=("qaa", "qab"), tokenize=True) as store:
         store.add([(*pair, "0-0") for pair in SPACED])
         assert store.settings().orthographies == ("", "")
@@ -150,7 +150,7 @@ def test_nothing_is_learned_from_text_with_links_or_in_stores_of_tokens(tmp_path
         assert store.settings().orthographies == ()
 
 
-def test_an_input_tokenized_before_another_set_the_orthography_is_refused(
+def test_input_is_refused_if_another_one_sets_the_orthography_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with hg.open(tmp_path / "a.db", create=True, languages=("qaa", "qab"), tokenize=True) as store:

@@ -18,7 +18,7 @@ RAW = st.one_of(
 LENGTH = st.one_of(st.integers(1, 16), st.just(1200))
 
 
-def judged(line: bytes, source_length: int, target_length: int) -> str | None:
+def canonical_or_none(line: bytes, source_length: int, target_length: int) -> str | None:
     try:
         return canonical_alignment(line, source_length, target_length)
     except RejectionError:
@@ -29,7 +29,7 @@ def judged(line: bytes, source_length: int, target_length: int) -> str | None:
 def test_lines_called_canonical_are_their_own_canonical_form(rows: list[tuple[bytes, int, int]]) -> None:
     lines, source_lengths, target_lengths = (list(column) for column in zip(*rows, strict=True))
     for found, (line, n, m) in zip(are_canonical(lines, source_lengths, target_lengths), rows, strict=True):
-        canonical = judged(line, n, m)
+        canonical = canonical_or_none(line, n, m)
         is_canonical = canonical is not None and canonical.encode() == line
         small = all(len(number) < 4 for link in line.split() for number in link.split(b"-"))
         assert found == (is_canonical and small)

@@ -42,7 +42,7 @@ def refused(run: Run, folder: Path, *contents: str, options: tuple[str, ...] = (
         ("\xff\xfel\0a\0\n\0", "a: expected sentences, got UTF-16: convert it first: iconv -f UTF-16 -t UTF-8 a"),
     ],
 )
-def test_a_file_that_is_not_text_is_not_read_as_sentences(
+def test_file_of_another_kind_is_not_read_as_sentences(
     hierogram: Run, tmp_path: Path, content: str, message: str
 ) -> None:
     assert message in refused(hierogram, tmp_path, content, SENTENCES)
@@ -90,7 +90,9 @@ def test_one_file_of_another_kind_is_reported(hierogram: Run, tmp_path: Path, co
         (("--trees",), TMX),
     ],
 )
-def test_a_wrong_format_is_reported(hierogram: Run, tmp_path: Path, options: tuple[str, ...], content: str) -> None:
+def test_input_in_another_format_than_requested_is_reported(
+    hierogram: Run, tmp_path: Path, options: tuple[str, ...], content: str
+) -> None:
     assert "a: expected " in refused(hierogram, tmp_path, content, options=options)
 
 

@@ -58,7 +58,7 @@ def test_any_words_survive_a_round_trip(line: list[str], merges: int) -> None:
     assert join_parts(SubwordSegmenter(learn_merges([text, text], merges)).tokens(text)) == text
 
 
-def test_the_most_frequent_neighbors_are_joined_first() -> None:
+def test_most_frequent_neighbors_are_merged_first() -> None:
     assert learn_merges(["low low low lower lower new newer newer wider"], 4) == [
         ("e", "r"),
         ("l", "o"),
@@ -67,8 +67,8 @@ def test_the_most_frequent_neighbors_are_joined_first() -> None:
     ]
 
 
-def plain_joins(words: list[str], most: int) -> list[tuple[str, str]]:
-    """Return joins like `learn_merges`, recounting everything before each."""
+def merges_by_recount(words: list[str], most: int) -> list[tuple[str, str]]:
+    """Learn merges like `learn_merges`, but recount all neighbors before each merge."""
     parts, merges = [list(word) for word in words], list[tuple[str, str]]()
     while len(merges) < most:
         counts = Counter(pair for own in parts for pair in pairwise(own))
@@ -87,28 +87,28 @@ def plain_joins(words: list[str], most: int) -> list[tuple[str, str]]:
 
 @given(st.lists(st.text("ab", min_size=1, max_size=12), min_size=1), st.integers(1, 12))
 def test_learned_merges_equal_merges_from_recounts(words: list[str], most: int) -> None:
-    assert learn_merges([" ".join(words)], most) == plain_joins(words, most)
+    assert learn_merges([" ".join(words)], most) == merges_by_recount(words, most)
 
 
-def test_joins_do_not_depend_on_the_order_of_lines() -> None:
+def test_merges_do_not_depend_on_the_order_of_lines() -> None:
     lines = list(VERSES.values())
     assert learn_merges(lines, 40) == learn_merges(lines[::-1], 40)
 
 
-def test_pairs_seen_once_are_not_joined() -> None:
+def test_neighbors_seen_once_are_not_merged() -> None:
     assert learn_merges(["abc"], 5) == []
 
 
-def test_joins_are_applied_in_order() -> None:
+def test_merges_are_applied_in_order() -> None:
     assert SubwordSegmenter([("b", "c"), ("a", "b")]).tokens("abc") == f"a {PART_MARK}bc"
 
 
-def test_a_segmenter_is_made_from_the_stored_joins() -> None:
+def test_segmenter_is_made_from_the_stored_merges() -> None:
     merges = learn_merges(VERSES.values(), 40)
     assert make_segmenter(format_merges(merges)).merges == tuple(merges)
 
 
-def test_without_joins_words_stay_whole() -> None:
+def test_words_stay_whole_without_merges() -> None:
     assert make_segmenter("").tokens("ab c") == "ab c"
     assert make_segmenter("").counts("ab c") == [1, 1]
     assert join_parts(make_segmenter("").tokens(f"{PART_MARK}a {PART_MARK}b")) == f"{PART_MARK}a {PART_MARK}b"
@@ -131,7 +131,7 @@ def test_links_of_subwords_become_links_of_their_words() -> None:
 
 
 @pytest.fixture
-def in_parts(tmp_path: Path) -> hg.GrammarStore:
+def segmented_store(tmp_path: Path) -> hg.GrammarStore:
     store = open_parts(tmp_path / "parts.db", learn_parts(PAIRS, 6, 6))
     store.add(PAIRS[:2])
     store.add([(*PAIRS[2], "0-0 0-1 1-2")], corpus="linked")
@@ -139,15 +139,15 @@ def in_parts(tmp_path: Path) -> hg.GrammarStore:
     return store
 
 
-def test_a_segmented_store_keeps_the_words_of_its_pairs(in_parts: hg.GrammarStore) -> None:
-    with in_parts as store:
+def test_a_segmented_store_keeps_the_words_of_its_pairs(segmented_store: hg.GrammarStore) -> None:
+    with segmented_store as store:
         found = [(join_parts(row.source), join_parts(row.target)) for row in store.store.pairs()]
         assert sorted(found) == sorted(PAIRS)
         assert store.status().corpora == {"default": 2, "linked": 1, "named": 1}
 
 
-def test_word_links_hold_between_all_subwords(in_parts: hg.GrammarStore) -> None:
-    with in_parts as store:
+def test_word_links_hold_between_all_subwords(segmented_store: hg.GrammarStore) -> None:
+    with segmented_store as store:
         rows = {join_parts(row.source): row for row in store.store.pairs()}
         linked, named = rows[PAIRS[2][0]], rows[PAIRS[3][0]]
         places = (link.partition("-") for link in linked.alignment.split())
@@ -158,8 +158,8 @@ def test_word_links_hold_between_all_subwords(in_parts: hg.GrammarStore) -> None
 
 
 @pytest.mark.slow
-def test_a_segmented_store_accepts_and_returns_words(in_parts: hg.GrammarStore, tmp_path: Path) -> None:
-    with in_parts as store:
+def test_a_segmented_store_accepts_and_returns_words(segmented_store: hg.GrammarStore, tmp_path: Path) -> None:
+    with segmented_store as store:
         store.learn(threads=1).run()
         assert store.verify().problems == []
         found = hg.Decoder(store).translator().translate("unakula maji")
@@ -172,14 +172,14 @@ def test_a_segmented_store_accepts_and_returns_words(in_parts: hg.GrammarStore, 
         assert any(PART_MARK in use.target for use in (whole, *uses))
         assert all(0 <= start < end <= 2 for start, end in (use.source_span for use in uses))
         store.export(tmp_path / "grammar.cdec")
-        # A file also accepts and returns words.
+        # The exported grammar also accepts and returns words.
         assert PART_MARK not in hg.Decoder(tmp_path / "grammar.cdec").translate("unakula maji").text
         store.withdraw(external_ids=["tea"], corpus="named")
         assert store.verify().problems == []
 
 
-def test_links_of_missing_words_are_rejected(in_parts: hg.GrammarStore) -> None:
-    with in_parts as store:
+def test_invalid_links_are_rejected_by_a_segmented_store(segmented_store: hg.GrammarStore) -> None:
+    with segmented_store as store:
         report = store.add([("unakula chai", "you eat tea", "0-0 7-1"), ("a", "b", "0-0 x")])
         assert (report.totals.accepted, report.totals.rejected) == (0, 2)
 
@@ -220,12 +220,12 @@ def test_a_first_text_with_rich_morphology_is_segmented(tmp_path: Path) -> None:
         pytest.param(_rich(20_000), {}, marks=pytest.mark.slow),
     ],
 )
-def test_other_first_texts_keep_whole_words(
+def test_unsuitable_first_texts_keep_whole_words(
     pairs: Sequence[tuple[str, ...]], settings: dict[str, Any], tmp_path: Path
 ) -> None:
     parts, notes = _first_text(tmp_path, pairs, **settings)
     assert (parts, WORD_PARTS in notes) == ((), False)
-    # Later texts do not change it.
+    # Later texts do not change the setting.
     with hg.open(tmp_path / "first.db") as store:
         store.add(_rich(600))
         assert store.settings().word_parts == ()
@@ -248,7 +248,7 @@ def test_the_source_is_segmented_if_it_is_richer_than_the_target(
     assert once in reason
 
 
-def test_long_texts_are_compared_by_samples() -> None:
+def test_rare_words_of_long_texts_are_measured_on_samples() -> None:
     # Each word occurs twice; a sample of 20,000 words contains hardly any of them twice.
     twice = [f"w{n % 29_999}" for n in range(59_998)]
     assert measure_rare_share(twice) > 0.9

@@ -30,7 +30,7 @@ def test_typed_words_are_segmented() -> None:
     texts = TextPipeline(word_parts=("a b", ""))
     assert texts.source.convert_rule_side("abc [X,1] c") == f"ab {PART_MARK}c [X,1] c"
     assert TextPipeline(word_parts=("", "x y")).target.convert_rule_side("ab") == f"a {PART_MARK}b"
-    # Words of a side without joins are whole.
+    # Words of a side without merges stay whole.
     assert texts.target.convert_rule_side("ab") == "ab"
     assert texts.source.convert_rule_side(f"{PART_MARK}c") == f"{PART_MARK}c"
     assert UNCHANGED_TEXT.source.convert_rule_side("abc") == "abc"
@@ -57,7 +57,7 @@ def test_rules_are_found_by_words_and_shown_in_words(parts: hg.GrammarStore, hie
     [best, *_] = parts.rules("mkate", limit=1)
     assert join_parts(best.source) == "mkate"
     assert join_parts(best.target) == "bread"
-    # Programs identify the sides as the store has them.
+    # The Python API also accepts the segmented sides of rules.
     assert parts.rules(best.source, best.target, limit=1)[0] == best
 
 
@@ -81,7 +81,7 @@ def test_evidence_consists_of_whole_words(parts: hg.GrammarStore) -> None:
     assert all(0 <= first <= last <= 3 for first, last in spans)
     assert any(rule.source == "mkate" and rule.target == "bread" and rule.matches[0].words == ((1, 2),)
                for rule in found.rules)  # fmt: skip
-    # Words split only at spaces work as well, and letters that no pair has make a word unknown.
+    # Tokenized text is also accepted, and a word with letters that no pair has is unknown.
     assert hg.evidence(parts, f"{word} mkate", tokenized=True).words == [word, "mkate"]
     assert hg.evidence(parts, "mkate ŵŵ").unknown == ["ŵŵ"]
 
@@ -104,15 +104,15 @@ def test_new_links_are_between_whole_words(parts: hg.GrammarStore) -> None:
     assert (1, 2) in {(i, j) for i, j, _ in links}
 
 
-def test_a_concordance_and_machine_readable_links_use_words(parts: hg.GrammarStore) -> None:
+def test_concordance_and_evidence_for_mcp_use_words(parts: hg.GrammarStore) -> None:
     word = segmented_word(parts)
-    desk = McpTools.__new__(McpTools)
-    desk._store = parts
-    found = desk.concordance(word, 3)
+    tools = McpTools.__new__(McpTools)
+    tools._store = parts
+    found = tools.concordance(word, 3)
     assert found
     assert all(word in line.source.split() for line in found)
     assert PART_MARK not in repr(found)
-    assert PART_MARK not in desk.evidence(f"{word} chai", 300)
+    assert PART_MARK not in tools.evidence(f"{word} chai", 300)
 
 
 def test_human_links_of_words_apply_to_their_subwords() -> None:

@@ -1,4 +1,4 @@
-"""Raw text through every interface of a tokenizing store gives the same as tokenized text."""
+"""Raw text gives the same results as tokenized text in every interface of a tokenizing store."""
 
 import json
 from collections.abc import Callable
@@ -128,7 +128,9 @@ def test_translating_raw_text_equals_translating_its_tokens(hierogram: Run, raw_
 
 
 @pytest.mark.slow
-def test_a_model_of_raw_text_equals_a_model_of_its_tokens(hierogram: Run, raw_store: str, tmp_path: Path) -> None:
+def test_language_model_of_raw_text_equals_a_model_of_its_tokens(
+    hierogram: Run, raw_store: str, tmp_path: Path
+) -> None:
     ways = {
         "hand.arpa": ("hand.en",),
         "language.arpa": ("raw.en", "--tokenize", "en"),
@@ -155,7 +157,7 @@ def test_tuning_tokenizes_sentences_and_references(hierogram: Run, raw_store: st
 
 
 @pytest.mark.slow
-def test_files_are_aligned_by_their_tokens(hierogram: Run, raw_store: str, tmp_path: Path) -> None:
+def test_aligning_raw_text_equals_aligning_its_tokens(hierogram: Run, raw_store: str, tmp_path: Path) -> None:
     expected = hierogram("align", "hand.fr", "hand.en", "--tokenized").out
     assert expected.count("\n") == len(RAW)
     assert hierogram("align", "raw.fr", "raw.en", "--tokenize", "fr,en").out == expected
@@ -185,7 +187,7 @@ def test_scores_and_filters_accept_raw_text(hierogram: Run, raw_store: str, tmp_
     assert matching <= some < everything
 
 
-SAYS = "does not seem to be tokenized"
+NOTE = "does not seem to be tokenized"
 
 
 @pytest.mark.slow
@@ -204,8 +206,8 @@ def test_untokenized_text_is_noted_once_by_every_interface(
     assert hierogram("--store", raw_store, "export", "-o", "g.cdec").code == 0
     (tmp_path / "bare.cdec").write_bytes((tmp_path / "g.cdec").read_bytes())
     ran = hierogram(*command("bare.cdec"))
-    assert (ran.code, ran.err.count(SAYS)) == (0, 1), ran.err
-    assert SAYS not in hierogram(*command("bare.cdec"), "--tokenized").err
+    assert (ran.code, ran.err.count(NOTE)) == (0, 1), ran.err
+    assert NOTE not in hierogram(*command("bare.cdec"), "--tokenized").err
 
 
 @pytest.mark.slow
@@ -229,7 +231,7 @@ def test_rules_are_found_by_raw_text(hierogram: Run, raw_store: str) -> None:
     assert found("l'or") == []
 
 
-def test_evidence_for_a_prompt_is_text(hierogram: Run, raw_store: str) -> None:
+def test_evidence_for_a_prompt_is_detokenized(hierogram: Run, raw_store: str) -> None:
     def prompt(*arguments: str) -> str:
         ran = hierogram("--store", raw_store, "evidence", WANTED, "--format", "prompt", *arguments)
         assert ran.code == 0, ran.err

@@ -93,7 +93,7 @@ def test_a_unit_without_a_language_is_rejected() -> None:
     "declaration",
     ['<!ENTITY a "b">', '<!ENTITY % a SYSTEM "http://127.0.0.1/x">', '<!ENTITY a SYSTEM "file:///etc/passwd">'],
 )
-def test_entities_are_refused(declaration: str) -> None:
+def test_entity_declarations_are_refused(declaration: str) -> None:
     with pytest.raises(InputError, match=r"memory\.tmx: entity declarations are not allowed"):
         read(f"<!DOCTYPE tmx [{declaration}]><tmx><body>{unit(('fr', 'la'), ('en', 'the'))}{TAIL}")
 

@@ -13,7 +13,7 @@ from random import Random
 
 import zstandard
 
-TAKEN, APART, EITHER = "taken in", "set apart", "one of both"
+INGESTED, MOVED_ASIDE, EITHER = "ingested", "moved aside", "either"
 
 GOOD = b"la maison ||| the house ||| 0-0 1-1\n"
 _HEAD = b'<?xml version="1.0"?><tmx version="1.4"><header srclang="fr"/><body>'
@@ -28,11 +28,11 @@ class Attack:
 
     name: bytes
     make: Callable[[Path], object]
-    fate: str = APART
+    fate: str = MOVED_ASIDE
     reason: str = ""
 
 
-def path_of(folder: Path, name: bytes) -> Path:
+def attack_path(folder: Path, name: bytes) -> Path:
     return Path(os.fsdecode(os.path.join(os.fsencode(folder), name)))
 
 
@@ -119,81 +119,89 @@ def _all_wrong(path: Path) -> None:
 
 def attacks() -> Iterator[Attack]:
     # Names.
-    yield Attack(b"caf\xe9.bars", _holding(GOOD), TAKEN)
-    yield Attack(b"caf\xe9-bad", _holding(b"what\n"), APART, "expected JSON")
-    yield Attack(b"n\xe9ws/a", _holding(GOOD), TAKEN)
-    yield Attack(b"n\xe9ws/b", _holding(b"what\n"), APART, "expected JSON")
-    yield Attack(b"l" * 250, _holding(b"what\n"), APART, "expected JSON")
-    yield Attack(b"L" * 255, _holding(GOOD), TAKEN)
-    yield Attack("語".encode() * 85, _holding(b"what\n"), APART, "expected JSON")
-    yield Attack(b"two\nlines\x1b[31m", _holding(GOOD), TAKEN)
-    yield Attack(b"<script>alert(1)</script>".replace(b"/", b"|"), _holding(GOOD), TAKEN)
-    yield Attack(b" ", _holding(GOOD), TAKEN)
-    yield Attack(b"x.reason", _holding(b"what\n"), APART, "expected JSON")
-    yield Attack(b"-rf", _holding(GOOD), TAKEN)
-    yield Attack(b"memory\xff.tmx", _memory(), TAKEN)
+    yield Attack(b"caf\xe9.bars", _holding(GOOD), INGESTED)
+    yield Attack(b"caf\xe9-bad", _holding(b"what\n"), MOVED_ASIDE, "expected JSON")
+    yield Attack(b"n\xe9ws/a", _holding(GOOD), INGESTED)
+    yield Attack(b"n\xe9ws/b", _holding(b"what\n"), MOVED_ASIDE, "expected JSON")
+    yield Attack(b"l" * 250, _holding(b"what\n"), MOVED_ASIDE, "expected JSON")
+    yield Attack(b"L" * 255, _holding(GOOD), INGESTED)
+    yield Attack("語".encode() * 85, _holding(b"what\n"), MOVED_ASIDE, "expected JSON")
+    yield Attack(b"two\nlines\x1b[31m", _holding(GOOD), INGESTED)
+    yield Attack(b"<script>alert(1)</script>".replace(b"/", b"|"), _holding(GOOD), INGESTED)
+    yield Attack(b" ", _holding(GOOD), INGESTED)
+    yield Attack(b"x.reason", _holding(b"what\n"), MOVED_ASIDE, "expected JSON")
+    yield Attack(b"-rf", _holding(GOOD), INGESTED)
+    yield Attack(b"memory\xff.tmx", _memory(), INGESTED)
     # Not regular files.
-    yield Attack(b"fifo", os.mkfifo, APART, "not a regular file")
-    yield Attack(b"fifo.tmx", os.mkfifo, APART, "not a regular file")
-    yield Attack(b"socket", _socket, APART, "not a regular file")
-    yield Attack(b"link", lambda path: path.symlink_to("/etc/passwd"), APART, "not a regular file")
-    yield Attack(b"endless", lambda path: path.symlink_to("/dev/zero"), APART, "not a regular file")
-    yield Attack(b"dangling", lambda path: path.symlink_to("nowhere"), APART, "not a regular file")
-    yield Attack(b"loop", lambda path: path.symlink_to(path.name), APART, "not a regular file")
-    yield Attack(b"folder.tmx/inside", _holding(GOOD), TAKEN)
+    yield Attack(b"fifo", os.mkfifo, MOVED_ASIDE, "not a regular file")
+    yield Attack(b"fifo.tmx", os.mkfifo, MOVED_ASIDE, "not a regular file")
+    yield Attack(b"socket", _socket, MOVED_ASIDE, "not a regular file")
+    yield Attack(b"link", lambda path: path.symlink_to("/etc/passwd"), MOVED_ASIDE, "not a regular file")
+    yield Attack(b"endless", lambda path: path.symlink_to("/dev/zero"), MOVED_ASIDE, "not a regular file")
+    yield Attack(b"dangling", lambda path: path.symlink_to("nowhere"), MOVED_ASIDE, "not a regular file")
+    yield Attack(b"loop", lambda path: path.symlink_to(path.name), MOVED_ASIDE, "not a regular file")
+    yield Attack(b"folder.tmx/inside", _holding(GOOD), INGESTED)
     yield Attack(b"unreadable", _unreadable, EITHER)
-    yield Attack(b"of-1901", _dated(-(1 << 31)), TAKEN)
-    yield Attack(b"of-2400", _dated(13_600_000_000), TAKEN)
+    yield Attack(b"of-1901", _dated(-(1 << 31)), INGESTED)
+    yield Attack(b"of-2400", _dated(13_600_000_000), INGESTED)
     # XML.
     laughs = b"".join(b'<!ENTITY l%d "%s">' % (k, b"&l%d;" % (k - 1) * 10) for k in range(1, 10))
     laughing = b'<!DOCTYPE tmx [<!ENTITY l0 "lol">' + laughs + b"]><tmx><body><tu>&l9;</tu></body></tmx>"
-    yield Attack(b"laughs.tmx", _holding(laughing), APART, "declares entities")
+    yield Attack(b"laughs.tmx", _holding(laughing), MOVED_ASIDE, "declares entities")
     outside = b'<!DOCTYPE tmx [<!ENTITY e SYSTEM "file:///etc/passwd">]><tmx><body><tu>&e;</tu></body></tmx>'
-    yield Attack(b"outside.tmx", _holding(outside), APART, "declares entities")
+    yield Attack(b"outside.tmx", _holding(outside), MOVED_ASIDE, "declares entities")
     yield Attack(
-        b"attribute.tmx", _long_memory(b"x" * _MEGABYTE, 200, b'<tu id="', b'"></tu>'), APART, "a tag, comment"
+        b"attribute.tmx", _long_memory(b"x" * _MEGABYTE, 200, b'<tu id="', b'"></tu>'), MOVED_ASIDE, "a tag, comment"
     )
-    yield Attack(b"comment.tmx", _long_memory(b"<" * _MEGABYTE, 100, b"<!--", b"-->"), APART, "a tag, comment")
-    yield Attack(b"deep.tmx", _long_memory(b"<a>" * 100_000, 10, b"", b""), APART, "more than 256 levels")
+    yield Attack(b"comment.tmx", _long_memory(b"<" * _MEGABYTE, 100, b"<!--", b"-->"), MOVED_ASIDE, "a tag, comment")
+    yield Attack(b"deep.tmx", _long_memory(b"<a>" * 100_000, 10, b"", b""), MOVED_ASIDE, "more than 256 levels")
     elements = b"".join(b"<e%d/>" % k for k in range(300_000))
-    yield Attack(b"elements.tmx", _memory(elements), APART, "names of elements")
+    yield Attack(b"elements.tmx", _memory(elements), MOVED_ASIDE, "names of elements")
     attributes = b"<tu " + b" ".join(b'a%d=""' % k for k in range(80_000)) + b"/>"
-    yield Attack(b"attributes.tmx", _memory(attributes), APART, "names of elements")
-    yield Attack(b"unit.tmx", _long_memory(b"<tuv><seg>a</seg></tuv>" * 40_000, 50, b"<tu>", b"</tu>"), APART, "unit 2")
-    yield Attack(b"text.tmx", _memory(b"<tu><tuv xml:lang='fr'><seg>", b"a " * 4_000_000, b"</seg></tuv></tu>"), TAKEN)
-    yield Attack(b"empty-units.tmx", _memory(b"<tu/>" * 400_000), APART, "cannot be stored")
-    yield Attack(b"space.tmx", _repeating(b" " * _MEGABYTE, 50, b'<?xml version="1.0"?>'), APART, "a tag, comment")
-    yield Attack(b"utf7.tmx", _holding(b'<?xml version="1.0" encoding="utf-7"?><tmx></tmx>'), APART)
-    yield Attack(b"unknown.tmx", _holding(b'<?xml version="1.0" encoding="klingon"?><tmx></tmx>'), APART)
-    yield Attack(b"half.tmx", _holding(_HEAD, _UNIT, b"<tu><tuv"), APART, "invalid XML")
-    yield Attack(b"zeros.tmx", _holding(_HEAD, b"\0" * 1000), APART, "invalid XML")
+    yield Attack(b"attributes.tmx", _memory(attributes), MOVED_ASIDE, "names of elements")
+    yield Attack(
+        b"unit.tmx", _long_memory(b"<tuv><seg>a</seg></tuv>" * 40_000, 50, b"<tu>", b"</tu>"), MOVED_ASIDE, "unit 2"
+    )
+    yield Attack(
+        b"text.tmx", _memory(b"<tu><tuv xml:lang='fr'><seg>", b"a " * 4_000_000, b"</seg></tuv></tu>"), INGESTED
+    )
+    yield Attack(b"empty-units.tmx", _memory(b"<tu/>" * 400_000), MOVED_ASIDE, "cannot be stored")
+    yield Attack(
+        b"space.tmx", _repeating(b" " * _MEGABYTE, 50, b'<?xml version="1.0"?>'), MOVED_ASIDE, "a tag, comment"
+    )
+    yield Attack(b"utf7.tmx", _holding(b'<?xml version="1.0" encoding="utf-7"?><tmx></tmx>'), MOVED_ASIDE)
+    yield Attack(b"unknown.tmx", _holding(b'<?xml version="1.0" encoding="klingon"?><tmx></tmx>'), MOVED_ASIDE)
+    yield Attack(b"half.tmx", _holding(_HEAD, _UNIT, b"<tu><tuv"), MOVED_ASIDE, "invalid XML")
+    yield Attack(b"zeros.tmx", _holding(_HEAD, b"\0" * 1000), MOVED_ASIDE, "invalid XML")
     # Compressed.
-    yield Attack(b"bomb.gz", _gzip_bomb, APART, "unpack")
-    yield Attack(b"bomb.zst", _zstd_bomb, APART, "cannot be stored|unpack")
-    yield Attack(b"half.gz", _holding(gzip.compress(GOOD * 1000)[:-20]), APART, "truncated|damaged")
-    yield Attack(b"twice.gz", _holding(gzip.compress(gzip.compress(GOOD))), APART)
-    yield Attack(b"bomb.tmx.gz", lambda path: path.write_bytes(gzip.compress(b"<tmx><!--" + b"x" * 30_000_000)), APART)
+    yield Attack(b"bomb.gz", _gzip_bomb, MOVED_ASIDE, "unpack")
+    yield Attack(b"bomb.zst", _zstd_bomb, MOVED_ASIDE, "cannot be stored|unpack")
+    yield Attack(b"half.gz", _holding(gzip.compress(GOOD * 1000)[:-20]), MOVED_ASIDE, "truncated|damaged")
+    yield Attack(b"twice.gz", _holding(gzip.compress(gzip.compress(GOOD))), MOVED_ASIDE)
+    yield Attack(
+        b"bomb.tmx.gz", lambda path: path.write_bytes(gzip.compress(b"<tmx><!--" + b"x" * 30_000_000)), MOVED_ASIDE
+    )
     # Lines.
-    yield Attack(b"line", _repeating(b"a" * _MEGABYTE, 400, GOOD), APART, "a line has more than")
-    yield Attack(b"columns.tsv", _repeating(b"a\t" * (_MEGABYTE // 2), 64, b"la\tthe\n"), TAKEN)
-    yield Attack(b"terabyte", _sparse(1 << 40), APART, "a line has more than|no text|hold")
-    yield Attack(b"nul", _holding(b"a\0b ||| c\0d ||| 0-0\n" * 200, GOOD), APART, "cannot be stored|no text")
-    yield Attack(b"utf16", _holding("la maison ||| the house\n".encode("utf-16")), APART, "UTF-16")
-    yield Attack(b"half-utf16", _holding(b"\xff\xfe", struct.pack("<3H", 0xD800, 0x0A, 0xDC00) * 999), APART)
-    yield Attack(b"ends", _holding(b"a ||| b ||| 0-0\r\nc ||| d ||| 0-0\ne\r||| f ||| 0-0\n\r\n"), TAKEN)
+    yield Attack(b"line", _repeating(b"a" * _MEGABYTE, 400, GOOD), MOVED_ASIDE, "a line has more than")
+    yield Attack(b"columns.tsv", _repeating(b"a\t" * (_MEGABYTE // 2), 64, b"la\tthe\n"), INGESTED)
+    yield Attack(b"terabyte", _sparse(1 << 40), MOVED_ASIDE, "a line has more than|no text|hold")
+    yield Attack(b"nul", _holding(b"a\0b ||| c\0d ||| 0-0\n" * 200, GOOD), MOVED_ASIDE, "cannot be stored|no text")
+    yield Attack(b"utf16", _holding("la maison ||| the house\n".encode("utf-16")), MOVED_ASIDE, "UTF-16")
+    yield Attack(b"half-utf16", _holding(b"\xff\xfe", struct.pack("<3H", 0xD800, 0x0A, 0xDC00) * 999), MOVED_ASIDE)
+    yield Attack(b"ends", _holding(b"a ||| b ||| 0-0\r\nc ||| d ||| 0-0\ne\r||| f ||| 0-0\n\r\n"), INGESTED)
     yield Attack(b"returns", _holding(b"a ||| b\r" * 4_000_000), EITHER)
     yield Attack(b"words", _large_words, EITHER)
     yield Attack(b"all-wrong", _all_wrong, EITHER)
-    yield Attack(b"zip.tsv", _holding(b"PK\x03\x04", bytes(range(256)) * 100), APART)
-    yield Attack(b"random", _holding(Random(1).randbytes(5_000_000)), APART)
-    yield Attack(b"links", _holding(b"a ||| b ||| " + b"0-0 " * 200_000 + b"\n", GOOD * 200), TAKEN)
-    yield Attack(b"far", _holding(b"a ||| b ||| 999999999999999999999-0\n", GOOD * 200), TAKEN)
-    yield Attack(b"deep.jsonl", _json(b'{"source":' + b"[" * 500_000), TAKEN)
-    yield Attack(b"number.jsonl", _json(b'{"source": ' + b"9" * 100_000 + b', "target": "a"}'), TAKEN)
-    yield Attack(b"halves.jsonl", _json({"source": "\ud800", "target": "a"}), TAKEN)
+    yield Attack(b"zip.tsv", _holding(b"PK\x03\x04", bytes(range(256)) * 100), MOVED_ASIDE)
+    yield Attack(b"random", _holding(Random(1).randbytes(5_000_000)), MOVED_ASIDE)
+    yield Attack(b"links", _holding(b"a ||| b ||| " + b"0-0 " * 200_000 + b"\n", GOOD * 200), INGESTED)
+    yield Attack(b"far", _holding(b"a ||| b ||| 999999999999999999999-0\n", GOOD * 200), INGESTED)
+    yield Attack(b"deep.jsonl", _json(b'{"source":' + b"[" * 500_000), INGESTED)
+    yield Attack(b"number.jsonl", _json(b'{"source": ' + b"9" * 100_000 + b', "target": "a"}'), INGESTED)
+    yield Attack(b"halves.jsonl", _json({"source": "\ud800", "target": "a"}), INGESTED)
     yield Attack(b"ids.jsonl", _json({"source": "a", "target": "b", "id": "x" * 900_000}), EITHER)
     yield Attack(b"huge-id.jsonl", _json({"source": "a", "target": "b", "id": 10**4000}), EITHER)
-    yield Attack(b"keys.jsonl", _json({f"k{k}": 1 for k in range(50_000)}), TAKEN)
-    yield Attack(b"empty", _holding(), TAKEN)
+    yield Attack(b"keys.jsonl", _json({f"k{k}": 1 for k in range(50_000)}), INGESTED)
+    yield Attack(b"empty", _holding(), INGESTED)
     for k in range(100):
-        yield Attack(b"empty-%d" % k, _holding(), TAKEN)
+        yield Attack(b"empty-%d" % k, _holding(), INGESTED)

@@ -1,4 +1,4 @@
-"""Attacks over HTTP: number of connections, first and repeated data of each, and bytes read."""
+"""Attacks over HTTP: connections that send data, hold it back, read slowly or are reset."""
 
 import json
 import socket
@@ -16,7 +16,7 @@ _RESET = struct.pack("ii", 1, 0)
 
 @dataclass(frozen=True)
 class Attack:
-    """`connections` that all do the same.
+    """Connections that all send the same data.
 
     Each sends `first`, then `then` every `pause` seconds. It reads nothing unless `reads` gives a number of bytes per
     read. `half` closes its side after the first data; `resets` resets the connection immediately and reconnects.
@@ -31,7 +31,7 @@ class Attack:
     resets: bool = False
 
     def run(self, port: int, during: Callable[[], None]) -> None:
-        """Keep all connections open for a while, and call `during` repeatedly."""
+        """Keep all connections open for `SECONDS`, and call `during` repeatedly."""
         with ExitStack() as stack:
             held = []
             for number in range(self.connections):
@@ -83,7 +83,7 @@ def http_request(
     host: str = "localhost",
     version: str = "1.1",
 ) -> bytes:
-    """Return a request; `length` overrides its Content-Length."""
+    """Return an HTTP request. `length` overrides its Content-Length."""
     size = len(body) if length is None else length
     length_header = [f"Content-Length: {size}"] if size else []
     return "\r\n".join([f"{line} HTTP/{version}", f"Host: {host}", *headers, *length_header, "", ""]).encode() + body
@@ -98,7 +98,7 @@ _LINE = json.dumps({"source": "a", "target": "b", "alignment": "0-0"}).encode() 
 _CHUNK = b"%x\r\n%b\r\n" % (len(_LINE), _LINE)
 _HELLO = bytes.fromhex("16030100f1010000ed0303") + bytes(range(128)) * 2
 
-NAMED = {
+SUCCESSFUL = {
     "form body never sent": Attack(http_request("POST /login", _FORM, length=20), 99),
     "alignment body never sent": Attack(http_request("POST /v1/align", _JSON, length=90), 99),
     "translation body never sent": Attack(http_request("POST /v1/translate", _JSON, length=90), 99),
@@ -184,5 +184,5 @@ OTHERS = {
 
 def all_attacks() -> Iterator[tuple[str, Attack]]:
     """Yield all attacks, successful ones first."""
-    yield from NAMED.items()
+    yield from SUCCESSFUL.items()
     yield from OTHERS.items()

@@ -1,4 +1,4 @@
-"""A daemon with few descriptors, and checks that it answers in time, ingests, samples and stays small."""
+"""A daemon with few descriptors, and checks of its response times, ingestion, sampling and memory."""
 
 import re
 import resource
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx2
-from tests.daemon.campaigns.daemon import Daemon, HttpFeeder, Speech, wait_until
+from tests.daemon.campaigns.daemon import Daemon, HttpFeeder, PairStream, wait_until
 from tests.daemon.conftest import QUICK
 
 from hierogram.storage.store import open_store
@@ -27,7 +27,7 @@ class Victim:
         self.faults: list[str] = []
         self.slowest = 0.0
         self.most = 0
-        self._feeder = HttpFeeder(Speech("honest", 1), most=3)
+        self._feeder = HttpFeeder(PairStream("honest", 1), most=3)
 
     def look(self, during: str) -> None:
         """Record problems: a late answer of the health or status route, or too much memory."""
@@ -64,7 +64,7 @@ class Victim:
         """Ingest pairs, and wait until they are stored."""
         self._feeder.feed(self.daemon, number)
 
-    def sampled_all(self) -> None:
+    def wait_until_sampled(self) -> None:
         """Wait until every pair has completed the schedule."""
         wait_until(self.daemon.settled, "all pairs are settled", pause=0.5)
 

@@ -1,4 +1,4 @@
-"""Untrusted users put all kinds of files into the spool; the daemon keeps sampling and answering, and stays small."""
+"""Untrusted users put all kinds of files into the spool. The daemon keeps sampling and answering in little memory."""
 
 import json
 import os
@@ -15,9 +15,16 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.daemon.campaigns.daemon import Daemon, assert_consistent, is_running, readers_of, stored_lines, wait_until
+from tests.daemon.campaigns.daemon import (
+    Daemon,
+    assert_consistent,
+    is_running,
+    reader_processes,
+    stored_lines,
+    wait_until,
+)
 from tests.daemon.conftest import QUICK
-from tests.daemon.untrusted.files_attacks import APART, EITHER, GOOD, TAKEN, Attack, attacks, path_of
+from tests.daemon.untrusted.files_attacks import EITHER, GOOD, INGESTED, MOVED_ASIDE, Attack, attack_path, attacks
 
 from hierogram.storage.store import open_store
 
@@ -45,18 +52,18 @@ class Watch:
     def _watch(self) -> None:
         assert self._daemon.process is not None
         while not self._end.wait(0.25):
-            self.memory = max(self.memory, memory_of(self._daemon.process.pid))
+            self.memory = max(self.memory, read_memory(self._daemon.process.pid))
             began = time.monotonic()
             answer = self._daemon.get("/v1/status")
             took = time.monotonic() - began
             if answer is None or answer.status_code != 200:
-                self.wrong.append("nobody answers" if answer is None else answer.text)
+                self.wrong.append("no answer" if answer is None else answer.text)
                 continue
             json.loads(answer.content)
             self.answers += 1
             self.slowest = max(self.slowest, took)
             if took > MAX_SECONDS:
-                readers = len(readers_of(self._daemon.process.pid))
+                readers = len(reader_processes(self._daemon.process.pid))
                 waiting = sorted(os.listdir(self._daemon.spool))[:5]
                 self.slow.append(f"{took:.2f} s at answer {self.answers}, {readers} readers, spool {waiting}")
 
@@ -71,10 +78,10 @@ class Watch:
         assert self.slow == []
 
 
-def memory_of(process: int) -> int:
+def read_memory(process: int) -> int:
     """Return the memory of a process and its children in bytes, shared memory counted once."""
     total = 0
-    for number in (process, *readers_of(process)):
+    for number in (process, *reader_processes(process)):
         with suppress(OSError):
             rollup = Path(f"/proc/{number}/smaps_rollup").read_text()
             found = re.search(r"^Pss: +(\d+) kB$", rollup, re.MULTILINE)
@@ -84,7 +91,7 @@ def memory_of(process: int) -> int:
 
 @contextmanager
 def attacked(url: str, folder: Path) -> Iterator[tuple[Daemon, Watch]]:
-    """Watch a daemon with few descriptors; check at the end that its store is consistent and that it exits cleanly."""
+    """Watch a daemon with few descriptors. At the end, check that its store is consistent and that it exits cleanly."""
     with open_store(url, create=True, settings=QUICK):
         pass
     # The stall timeout is shorter than the default, to keep the campaign short.
@@ -98,25 +105,25 @@ def attacked(url: str, folder: Path) -> Iterator[tuple[Daemon, Watch]]:
             yield daemon, watch
         finally:
             watch.check()
-        wait_until(daemon.settled, "the daemon samples on", pause=0.5)
+        wait_until(daemon.settled, "the daemon continues to sample", pause=0.5)
         daemon.end()
     assert_consistent(url)
 
 
 def drop(daemon: Daemon, name: bytes, content: bytes) -> None:
-    """Put a file into the spool correctly: written elsewhere, then renamed."""
+    """Write a file under a hidden name, then rename it in the spool."""
     hidden = daemon.spool / ".hidden"
     hidden.write_bytes(content)
-    path = path_of(daemon.spool, name)
+    path = attack_path(daemon.spool, name)
     path.parent.mkdir(parents=True, exist_ok=True)
     hidden.rename(path)
 
 
 def put(daemon: Daemon, attack: Attack) -> None:
-    part = path_of(daemon.spool, attack.name).parent / ".attack"
+    part = attack_path(daemon.spool, attack.name).parent / ".attack"
     part.parent.mkdir(parents=True, exist_ok=True)
     attack.make(part)
-    part.rename(path_of(daemon.spool, attack.name))
+    part.rename(attack_path(daemon.spool, attack.name))
 
 
 def empty(daemon: Daemon) -> bool:
@@ -130,17 +137,17 @@ def empty(daemon: Daemon) -> bool:
     return True
 
 
-def fate_of(daemon: Daemon, attack: Attack) -> tuple[str, str]:
+def find_fate(daemon: Daemon, attack: Attack) -> tuple[str, str]:
     """Return the fate of a file, and the reason."""
-    for fate, folder in ((TAKEN, "done"), (APART, "failed")):
-        path = path_of(daemon.spool / folder, attack.name)
+    for fate, folder in ((INGESTED, "done"), (MOVED_ASIDE, "failed")):
+        path = attack_path(daemon.spool / folder, attack.name)
         if os.path.lexists(path):
             reasons = [
                 reason
                 for reason in path.parent.glob("*.reason")
                 if os.fsencode(reason.name).startswith(os.fsencode(path.name)[:200])
             ]
-            return fate, "".join(reason.read_text() for reason in reasons if fate == APART)
+            return fate, "".join(reason.read_text() for reason in reasons if fate == MOVED_ASIDE)
     return "gone", ""
 
 
@@ -153,7 +160,7 @@ def test_every_file_is_ingested_or_moved_aside(store_url: str, tmp_path: Path) -
         wait_until(lambda: empty(daemon), "the spool is empty", seconds=1_800, pause=0.5)
         wrong = []
         for attack in everything:
-            fate, reason = fate_of(daemon, attack)
+            fate, reason = find_fate(daemon, attack)
             if attack.fate not in (fate, EITHER) or fate == "gone" or not re.search(attack.reason, reason):
                 wrong.append((attack.name[:40], attack.fate, attack.reason, fate, reason[:200]))
         assert not wrong, "\n".join(map(str, wrong))
@@ -172,14 +179,14 @@ def test_a_file_and_a_folder_may_have_the_same_name(store_url: str, tmp_path: Pa
         assert (daemon.spool / "failed" / "news.1" / "a.reason").exists()
 
 
-def test_a_reader_that_is_killed_or_stopped_twice_loses_its_file(store_url: str, tmp_path: Path) -> None:
+def test_file_is_moved_aside_if_its_reader_is_killed_or_stopped_twice(store_url: str, tmp_path: Path) -> None:
     """A good file whose reader is killed once is ingested."""
     lines = b"".join(b"la maison %d ||| the house %d ||| 0-0 1-1 2-2\n" % (k, k) for k in range(400_000))
     with attacked(store_url, tmp_path) as (daemon, _):
         for number, times in ((signal.SIGKILL, 1), (signal.SIGKILL, 2), (signal.SIGSTOP, 2)):
             name = b"hit-%d-%d.bars" % (number, times)
             # Killing an idle reader loses nothing.
-            wait_until(lambda: not readers(daemon), "no reader is left of the last file")
+            wait_until(lambda: not readers(daemon), "the readers of the last file end")
             drop(daemon, name, lines)
             hit: set[int] = set()
             for _ in range(times):
@@ -188,7 +195,7 @@ def test_a_reader_that_is_killed_or_stopped_twice_loses_its_file(store_url: str,
                 hit.add(reader)
             wait_until(lambda: empty(daemon), "the file is gone")
             folder = "done" if times == 1 else "failed"
-            assert path_of(daemon.spool / folder, name).exists()
+            assert attack_path(daemon.spool / folder, name).exists()
         reason = (daemon.spool / "failed" / f"hit-{signal.SIGSTOP:d}-2.bars.reason").read_text()
         assert "made no progress for 8 s" in reason
     found = stored_lines(store_url)
@@ -202,11 +209,11 @@ def another_reader(daemon: Daemon, known: set[int]) -> int:
 
 def readers(daemon: Daemon) -> list[int]:
     assert daemon.process is not None
-    return readers_of(daemon.process.pid)
+    return reader_processes(daemon.process.pid)
 
 
 def test_files_that_change_during_reading_do_not_stop_the_daemon(store_url: str, tmp_path: Path) -> None:
-    """Some vanish, some are truncated, some grow, some become a FIFO or a folder; good files arrive in between."""
+    """Files vanish, shrink, grow or become a FIFO, and valid files arrive in between."""
     many = GOOD * 20_000
     with attacked(store_url, tmp_path) as (daemon, _):
         for turn in range(12):
@@ -243,7 +250,7 @@ def test_a_daemon_blocked_on_a_file_ends_on_request(store_url: str, tmp_path: Pa
         drop(daemon, b"large.bars", GOOD * 2_000_000)
         [reader] = wait_until(lambda: readers(daemon), "a reader")
         os.kill(reader, signal.SIGSTOP)
-        wait_until(lambda: watch.answers > 0, "it answers while the reader is stopped")
+        wait_until(lambda: watch.answers > 0, "the daemon answers while the reader is stopped")
         # From here on the daemon is not expected to answer for a while.
         watch.check()
         began = time.monotonic()
@@ -268,17 +275,17 @@ class Loop:
         )
 
     def kill(self) -> bool:
-        """Kill it, check that its reader ends too, and return whether it had one."""
-        found = readers_of(self.process.pid)
+        """Kill the loop, and check that its reader ends too. Returns False if it had no reader."""
+        found = reader_processes(self.process.pid)
         assert self.process.poll() is None
         self.process.kill()
         self.process.wait()
-        wait_until(lambda: not any(map(is_running, found)), "its readers are gone")
+        wait_until(lambda: not any(map(is_running, found)), "its readers end")
         return bool(found)
 
 
-def test_no_pair_is_lost_if_the_loop_is_killed_while_it_reads_files(store_url: str, tmp_path: Path) -> None:
-    """The loop or its reader is killed a hundred times, or HIEROGRAM_TEST_KILLS: no pair is lost or stored twice."""
+def test_no_pair_is_lost_or_stored_twice_if_the_loop_is_killed(store_url: str, tmp_path: Path) -> None:
+    """HIEROGRAM_TEST_KILLS overrides the number of kills."""
     kills = int(os.environ.get("HIEROGRAM_TEST_KILLS", "100"))
     random = Random(8)
     spool = tmp_path / "spool"
@@ -298,9 +305,9 @@ def test_no_pair_is_lost_if_the_loop_is_killed_while_it_reads_files(store_url: s
                 part.write_text("".join(f"{line}\n" for line in lines))
                 part.rename(spool / f"{number}.bars")
             if random.random() < 0.8:
-                wait_until(lambda: readers_of(loop.process.pid), "a reader")
+                wait_until(lambda: reader_processes(loop.process.pid), "a reader")
             time.sleep(random.uniform(0.0, 2.0))
-            found = readers_of(loop.process.pid)
+            found = reader_processes(loop.process.pid)
             if found and random.random() < 0.2:
                 of_readers += 1
                 os.kill(found[0], signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Clients send arbitrary SQL queries to a real daemon, which keeps sampling, answers within a second, and stays small.
+"""Clients send arbitrary SQL queries to a daemon, which keeps sampling and answers within a second in little memory.
 
 The daemon has 1,024 descriptors. `pytest -m campaign tests/daemon/untrusted` runs it on both databases.
 """
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.campaign, pytest.mark.timeout(3_600)]
 MAX_MEMORY_MB = 1_200
 MAX_SECONDS = 1.0
 SECONDS = 3.0
-"""Time limit of a query here."""
+"""Time limit of a query."""
 ROUND = 4
 """Concurrent queries: two are answered, the other clients are told to retry."""
 
@@ -145,7 +145,7 @@ def status(daemon: Daemon) -> tuple[float, int]:
 
 
 def ask(daemon: Daemon, question: str, form: str) -> int:
-    """Send a query until it is answered, and return the status; a truncated response is accepted."""
+    """Send a query, retry after 503, and return the status. A truncated response is accepted."""
     until = time.monotonic() + 300
     while True:
         with httpx2.stream("GET", daemon.address(f"/sql{form}"), params={"sql": question}, timeout=120) as answer:
@@ -178,7 +178,7 @@ class Watch:
 
 
 def attack(daemon: Daemon, questions: list[str]) -> dict[str, int]:
-    """Send all queries in rounds, in all three formats; return the response statuses."""
+    """Send all queries in rounds and in three formats, and return the response statuses."""
     watch = Watch(daemon)
     found: dict[str, int] = {}
     _, before = status(daemon)
@@ -210,7 +210,7 @@ def count_sessions(url: str, which: str) -> int:
     return int(str(found))
 
 
-def test_arbitrary_queries_do_no_harm(learned_url: str, tmp_path: Path) -> None:
+def test_daemon_survives_arbitrary_queries(learned_url: str, tmp_path: Path) -> None:
     questions = ON_SQLITE if learned_url.startswith("sqlite") else ON_POSTGRES
     with attacked(learned_url, tmp_path) as daemon:
         found = attack(daemon, questions)
@@ -227,8 +227,7 @@ def test_arbitrary_queries_do_no_harm(learned_url: str, tmp_path: Path) -> None:
     assert_consistent(learned_url)
 
 
-def test_unread_answers_are_buffered_in_files(learned_url: str, tmp_path: Path) -> None:
-    """Forty clients request the maximum and do not read it: the answers are buffered in files."""
+def test_unread_answers_of_forty_clients_take_little_memory(learned_url: str, tmp_path: Path) -> None:
     much = (
         f"{_ALL} n, hex(zeroblob(2000)) FROM a"
         if learned_url.startswith("sqlite")
@@ -262,7 +261,7 @@ def test_unread_answers_are_buffered_in_files(learned_url: str, tmp_path: Path) 
 
 
 def test_the_query_process_ends_if_the_daemon_is_killed(learned_url: str, tmp_path: Path) -> None:
-    """The answering process dies with the daemon. HIEROGRAM_TEST_KILLS overrides the number of kills."""
+    """HIEROGRAM_TEST_KILLS overrides the number of kills."""
     slow = ON_SQLITE[0] if learned_url.startswith("sqlite") else "SELECT pg_sleep(1000)"
     for _ in range(int(os.environ.get("HIEROGRAM_TEST_KILLS", "100"))):
         with attacked(learned_url, tmp_path) as daemon, ThreadPoolExecutor(2) as pool:

@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 from tests.conftest import CopyStore, LastingStore, make_new, sql_role_url_of
-from tests.daemon.conftest import teacher
+from tests.daemon.conftest import learned_store_maker
 
 from hierogram.daemon.configuration import HttpConfiguration, configuration_type
 from hierogram.daemon.library.store import GrammarStore
@@ -140,7 +140,7 @@ def shared_clients() -> Iterator[Callable[[str], TestClient]]:
 @pytest.fixture
 def reading_url(lasting_store: LastingStore, copy_store: CopyStore, tmp_path_factory: pytest.TempPathFactory) -> str:
     """URL of a learned store shared by tests that change nothing, once on each database."""
-    make = teacher(tmp_path_factory)
+    make = learned_store_maker(tmp_path_factory)
     return lasting_store("learned, to read", lambda url: copy_store("learned", url, make))
 
 

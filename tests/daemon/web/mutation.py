@@ -64,14 +64,14 @@ def mutated(data: bytes, random: Random) -> bytes:
 
 
 def mutated_lines(make: Callable[[Random], bytes], number: int, random: Random) -> bytes:
-    """Return at least `number` lines; a change may insert a line feed."""
+    """Return `number` lines or more, as a change may insert a line feed."""
     return b"".join(
         mutated(make(random), random) + random.choice((b"\n", b"\n", b"\n", b"\r\n")) for _ in range(number)
     )
 
 
 def lines_in(data: bytes) -> int:
-    """Return the number of lines, like `wc`, plus one for a rest after the last line feed."""
+    """Count line feeds, plus one if data remain after the last."""
     return data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
 
 

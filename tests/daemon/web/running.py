@@ -15,7 +15,7 @@ from hierogram.daemon.web.server import HttpLoop
 
 
 class Running:
-    """The loop in a separate thread."""
+    """The HTTP loop of a service, running in a thread until `end`."""
 
     def __init__(self, service: FakeService, **values: object) -> None:
         self.stop = threading.Event()

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.database("sqlite")
 KNOWN, PAIRS = 250, 270
 
 
-def taught(url: str) -> None:
+def create_trained_aligner(url: str) -> None:
     """Make a store whose aligner has seen pairs of an invented language."""
     sources, targets, alignments = invented(PAIRS)
     with open_store(url, create=True, settings=QUICK) as store:
@@ -36,7 +36,7 @@ def taught(url: str) -> None:
 
 @pytest.fixture
 def aligner(store_url: str, copy_store: CopyStore) -> Iterator[Store]:
-    copy_store("aligner", store_url, taught)
+    copy_store("aligner", store_url, create_trained_aligner)
     with open_store(store_url) as store:
         yield store
 
@@ -84,7 +84,7 @@ def test_the_links_of_a_pair_do_not_depend_on_other_pairs(client: TestClient) ->
     assert alone == together[:5]
 
 
-def test_directions_and_likely_links_are_returned(client: TestClient) -> None:
+def test_symmetrization_and_minimum_probability_select_links(client: TestClient) -> None:
     pairs, _ = new_pairs()
 
     def links(**more: object) -> list[tuple[int, int, int, float]]:
@@ -132,7 +132,7 @@ def test_empty_sides_unknown_words_and_nul_characters_are_accepted(client: TestC
         ({"pairs": [], "min_probability": 0}, "min_probability"),
     ],
 )
-def test_invalid_pairs_are_refused(client: TestClient, body: object, reason: str) -> None:
+def test_invalid_alignment_requests_are_refused(client: TestClient, body: object, reason: str) -> None:
     answer = client.post("/v1/align", json=body)
     assert (answer.status_code, reason in answer.json()["detail"]) == (422, True), answer.text
 
@@ -142,7 +142,7 @@ def test_an_untrained_aligner_is_reported(reading_client: TestClient) -> None:
     assert (answer.status_code, "has not seen any pairs yet" in answer.json()["detail"]) == (409, True)
 
 
-def test_texts_are_tokenized_like_the_store(store_url: str, connect: Connect) -> None:
+def test_texts_to_align_are_tokenized_like_the_store(store_url: str, connect: Connect) -> None:
     settings = Settings(languages=("fr", "en"), tokenize=True, case=LOWERED)
     with open_store(store_url, create=True, settings=settings) as store:
         batch = store.begin_ingest("small", "memory", "pipes")

@@ -1,4 +1,4 @@
-"""Tens of thousands of nearly valid lines, files and requests: the daemon does not crash, and counts all of them."""
+"""Thousands of nearly valid lines, files and requests do not crash the daemon, which counts all of them."""
 
 import socket
 import threading
@@ -37,9 +37,7 @@ def quick(store_url: str) -> Iterator[Store]:
 
 
 def assert_accounted_for(store: Store, url: str, totals: IngestTotals) -> None:
-    """Check that the stored pairs and rejections match the totals, that each pair is valid, and that all can be
-    learned.
-    """
+    """Check that the totals count all pairs and rejections, and that all pairs are valid and can be learned."""
     assert store.count_pairs() == totals.accepted
     assert store.status().rejected_lines == totals.rejected
     [kept] = query(url, "SELECT sum(last_line - line + 1) FROM rejected_lines")

@@ -113,7 +113,7 @@ def test_every_example_gives_the_documented_response(learned: Store, connect: Co
     assert compared == 16
 
 
-def test_the_documented_schema_is_current() -> None:
+def test_documented_schema_number_is_current() -> None:
     assert set(re.findall(r'"schema": "(\d+)"', DOCUMENT)) == {REVISIONS[-1]}
 
 

@@ -242,7 +242,7 @@ def test_a_repeated_request_gets_the_same_response(client: TestClient, store: St
     assert store.status().rejected_lines == 1
 
 
-def test_a_key_identifies_one_content(client: TestClient, store: Store) -> None:
+def test_key_of_a_different_request_is_refused(client: TestClient, store: Store) -> None:
     post(client, BODY, "k1")
     for body, path in (
         (BODY.replace(b"blanche", b"noire"), "/v1/pairs"),
@@ -257,7 +257,7 @@ def test_a_key_identifies_one_content(client: TestClient, store: Store) -> None:
         assert texts(store) == LINES
 
 
-class Breaking:
+class FailingStore:
     """A store that fails once, after a number of chunks."""
 
     def __init__(self, store: Store, chunks: int, *, after_commit: bool) -> None:
@@ -288,7 +288,7 @@ def test_an_interrupted_request_continues_where_it_stopped(
     client = connect(service)
     body = BODY + b"bad\nbad\n" + BODY
     lines = 2 * len(LINES) + 2
-    monkeypatch.setattr(service.opened, "store", Breaking(store, chunks, after_commit=after_commit))
+    monkeypatch.setattr(service.opened, "store", FailingStore(store, chunks, after_commit=after_commit))
     broken = post(client, body, "k1")
     assert broken.status_code == 503
     assert "the disk is full" in broken.json()["detail"]
@@ -308,12 +308,12 @@ def test_an_interrupted_request_continues_where_it_stopped(
         assert post(client, body, "k1").json() == found
 
 
-def test_two_requests_with_one_key_conflict(
+def test_concurrent_requests_with_one_key_conflict(
     service: FakeService, connect: Connect, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
-    class Waiting(Breaking):
+    class Waiting(FailingStore):
         def add_pairs(self, *arguments: Any) -> Any:
             begun.set()
             assert go_on.wait(60)
@@ -342,7 +342,7 @@ def test_concurrent_bodies_are_limited(
 ) -> None:
     inner = []
 
-    class Asking(Breaking):
+    class Asking(FailingStore):
         def add_pairs(self, *arguments: Any) -> Any:
             inner.append(post(client, BODY))
             return self._store.add_pairs(*arguments)
@@ -355,10 +355,10 @@ def test_concurrent_bodies_are_limited(
     assert (refused.status_code, "the limit is 1" in refused.json()["detail"]) == (503, True)
 
 
-def test_a_request_recorded_by_another_daemon_in_between_is_recognized(
+def test_request_that_another_daemon_recorded_meanwhile_gets_409(
     service: FakeService, connect: Connect, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Overtaken(Breaking):
+    class Overtaken(FailingStore):
         def add_pairs(self, *arguments: Any) -> Any:
             query(
                 store_url,
@@ -378,7 +378,7 @@ def test_a_request_recorded_by_another_daemon_in_between_is_recognized(
     assert store.count_pairs() == before
 
 
-def test_old_requests_are_forgotten(service: FakeService, connect: Connect, store: Store, store_url: str) -> None:
+def test_old_idempotency_keys_are_deleted(service: FakeService, connect: Connect, store: Store, store_url: str) -> None:
     post(connect(service), BODY, "k1")
     query(store_url, "UPDATE http_requests SET updated_at = '2020-01-01 00:00:00'")
     post(connect(service), as_json(LINES[0]), "k2")
@@ -386,7 +386,7 @@ def test_old_requests_are_forgotten(service: FakeService, connect: Connect, stor
     assert store.find_request("k1") is None
 
 
-# Not yet.
+# Bodies wait or are refused while too many pairs wait for sampling.
 
 
 @pytest.mark.database("sqlite")
@@ -412,7 +412,7 @@ def test_a_body_continues_when_fewer_pairs_wait(
     monkeypatch.setattr(bodies, "_LINES_PER_CHUNK", 2)
     looks = []
 
-    class Lagging(Breaking):
+    class Lagging(FailingStore):
         def count_pairs(self, states: Any = None) -> int:
             looks.append(states)
             return 4 if len(looks) in (3, 4, 5) else 0

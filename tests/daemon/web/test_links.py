@@ -33,7 +33,7 @@ def test_links_of_the_aligner_have_probabilities(store: Store, connect: Connect)
         assert (answer["alignment"], answer["link_probabilities"]) == ("0-0 1-1", "0.98 0.75")
 
 
-def test_delayed_corrections_are_noted(learned: Store, connect: Connect) -> None:
+def test_corrections_that_are_applied_later_get_202(learned: Store, connect: Connect) -> None:
     service = FakeService(learned)
     service.leaves = False
     client = connect(service)

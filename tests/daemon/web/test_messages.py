@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.database("sqlite")
 
 
 @pytest.mark.slow
-def test_a_name_without_a_known_format_is_refused(hierogram: Run, learned_url: str, tmp_path: Path) -> None:
+def test_export_to_an_unknown_suffix_requires_a_format(hierogram: Run, learned_url: str, tmp_path: Path) -> None:
     store = ("--store", learned_url)
     for name in ("x.foo", "x.foo.gz"):
         refused = hierogram(*store, "export", "-o", name)
@@ -37,7 +38,7 @@ def test_a_name_without_a_known_format_is_refused(hierogram: Run, learned_url: s
     assert (refused.code, "one of the suffixes .cdec, " in refused.err) == (3, True)
 
 
-def test_tuning_a_grammar_needs_a_text(hierogram: Run, tmp_path: Path) -> None:
+def test_tuning_without_a_text_is_refused(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "g.cdec.gz").write_bytes(b"")
     (tmp_path / "version").mkdir()
     for grammar in ("g.cdec.gz", "version", "s.db"):
@@ -89,7 +90,7 @@ def test_progress_of_an_export_is_consistent(learned: Store, tmp_path: Path) -> 
     assert heard["count"][-1] == (len(LINES), len(LINES))
 
 
-def test_waiting_for_kernels_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_for_the_settings_are_warmed_up_and_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "_QUIET_SECONDS", 0.0)
     warmed: list[str] = []
     monkeypatch.setattr(service, "warm_up", lambda _: (warmed.append("sampling"), None))
@@ -104,8 +105,17 @@ def test_waiting_for_kernels_is_reported(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [line["event"] for line in lines].count("samplers ready") == 3
 
 
-def test_answers_are_precomputed_in_memory() -> None:
+def test_warm_up_aligns_a_pair_with_and_without_a_fixed_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    align_pair, made = text_aligner._align_pair, []
+
+    def noting(texts: Any, units: Any, prior: Any, known: Any) -> Any:
+        made.append((known.fixed, align_pair(texts, units, prior, known)))
+        return made[-1][1]
+
+    monkeypatch.setattr(text_aligner, "_align_pair", noting)
     text_aligner.warm_up()
+    assert [fixed for fixed, _ in made] == [frozenset(), {(0, 0)}]
+    assert made[1][1].posterior[0, 0] == 1
 
 
 def test_libraries_do_not_log_each_webhook() -> None:
@@ -126,7 +136,7 @@ def test_libraries_do_not_log_each_webhook() -> None:
         ("translate", {"sentences": [], "text": "a"}, "text: Extra inputs are not permitted"),
         ("translate", {"sentences": ["a"] * 101}, "sentences: List should have at most 100 items"),
         ("translate?best=0", {"sentences": []}, 'query.best: Input should be greater than or equal to 1, got "0"'),
-        ("translate?best=x", {"sentences": []}, 'query.best: Input should be a valid integer'),
+        ("translate?best=x", {"sentences": []}, "query.best: Input should be a valid integer"),
     ],
 )
 def test_invalid_requests_are_explained(
@@ -137,7 +147,7 @@ def test_invalid_requests_are_explained(
     assert answer.json()["faults"]
 
 
-def test_the_event_of_a_version_names_it(learned: Store, tmp_path: Path) -> None:
+def test_export_event_contains_the_name_of_the_version(learned: Store, tmp_path: Path) -> None:
     made = publish(learned, Versions(tmp_path, "news"))
     [event] = [event for event in learned.events().events if event.kind == "export-done"]
     assert event.detail["version"] == made.folder.name

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.database("sqlite")
 
 PAGES = ("/search?q=maison", "/v1/rules?limit=5", "/v1/evidence?source=la%20maison", "/healthz", "/readyz")
 SECONDS = 10.0
-"""Timeout of a page in seconds on a busy machine; waiting for the other requests would take 30."""
+"""Timeout of a page in seconds on a busy machine. Waiting for the other requests would take 30 s."""
 
 
 def request(method: str, path: str, body: object = None, accept: str = "*/*") -> bytes:
@@ -34,7 +34,7 @@ def request(method: str, path: str, body: object = None, accept: str = "*/*") ->
 
 
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "translate", "arguments": {"text": "la"}}}
-ENTRANCES = {
+TRANSLATION_ROUTES = {
     "API": request("POST", "/v1/translate", {"sentences": ["la"]}),
     "LibreTranslate": request("POST", "/translate", {"q": "la", "source": "fr", "target": "en"}),
     "page": request("GET", "/translate?q=la", accept="text/html"),
@@ -99,35 +99,35 @@ def ask_pages(running: Running) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("entrance", ENTRANCES)
+@pytest.mark.parametrize("route", TRANSLATION_ROUTES)
 def test_a_translation_is_cancelled_when_its_client_disconnects(
-    start: Callable[..., Running], endless: Endless, entrance: str
+    start: Callable[..., Running], endless: Endless, route: str
 ) -> None:
     running = start()
     with running.connected() as connection:
-        connection.sendall(ENTRANCES[entrance])
+        connection.sendall(TRANSLATION_ROUTES[route])
         assert endless.began.acquire(timeout=20)
         assert not endless.ended.acquire(timeout=0.2)
     assert endless.ended.acquire(timeout=10)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("entrance", ENTRANCES)
+@pytest.mark.parametrize("route", TRANSLATION_ROUTES)
 def test_a_translation_ends_at_its_deadline(
-    start: Callable[..., Running], endless: Endless, entrance: str, monkeypatch: pytest.MonkeyPatch
+    start: Callable[..., Running], endless: Endless, route: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(threads, "WORK_SECONDS", 0.3)
     running = start()
     with running.connected() as connection:
-        connection.sendall(ENTRANCES[entrance])
+        connection.sendall(TRANSLATION_ROUTES[route])
         response = receive_all(connection)
     assert endless.ended.acquire(timeout=10)
     assert b"the request took longer than 0.3 s" in response
-    if entrance == "MCP":
+    if route == "MCP":
         assert b'"isError":true' in response.replace(b" ", b"")
     else:
         assert response.startswith(b"HTTP/1.1 504")
-    if entrance == "API":
+    if route == "API":
         assert b"content-type: application/problem+json" in response
 
 
@@ -137,11 +137,11 @@ def test_translations_through_all_routes_do_not_block_pages(start: Callable[...,
     with ExitStack() as stack:
         held = [stack.enter_context(running.connected()) for _ in range(60)]
         for number, connection in enumerate(held):
-            connection.sendall(list(ENTRANCES.values())[number % 4])
+            connection.sendall(list(TRANSLATION_ROUTES.values())[number % 4])
         for _ in range(2):
             assert endless.began.acquire(timeout=20)
         ask_pages(running)
-        # All routes together have two threads and a queue.
+        # Translations through all routes share two threads and a queue.
         assert not endless.began.acquire(timeout=0.2)
         refused = [one for one in held if b"too many translations are waiting" in received_so_far(one)]
         assert len(refused) == 60 - 2 - 16

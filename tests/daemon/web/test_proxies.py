@@ -1,6 +1,4 @@
-"""The daemon behind nginx: each client has its own rate limit, even with forged headers, and gets the daemon's
-responses.
-"""
+"""Clients behind nginx have separate rate limits, even with forged headers, and may send forms."""
 
 import os
 import shutil
@@ -23,7 +21,7 @@ TOKEN = "a token of some length"
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "http.md").read_text()
 NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 
-# Continuous integration installs it.
+# Continuous integration installs nginx, so the tests are not skipped there.
 if NGINX is None and os.environ.get("CI") != "true":
     pytest.skip("no nginx: install Debian's package nginx", allow_module_level=True)
 

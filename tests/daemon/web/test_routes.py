@@ -179,7 +179,7 @@ def test_a_wrong_method_lists_the_allowed_methods(
     assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
 
 
-def test_a_pair_is_returned(reading_client: TestClient) -> None:
+def test_pair_is_returned_with_its_derivation(reading_client: TestClient) -> None:
     source, target, alignment = LINES[0].split(" ||| ")
     pair = reading_client.get("/v1/pairs/1").json()
     assert pair.pop("added_at").endswith("Z")
@@ -415,9 +415,7 @@ def test_exports_of_the_schedule_are_monitored(learned: Store, connect: Connect,
     assert [job["state"] for job in client.get("/now.json").json()["jobs"]].count("never") == 1
 
 
-def test_the_page_counts_failures_of_a_day_that_later_successes_have_displaced(
-    learned: Store, connect: Connect
-) -> None:
+def test_page_counts_failures_of_the_last_day_despite_later_successes(learned: Store, connect: Connect) -> None:
     for error in ("the input is damaged", *[None] * 20):
         learned.finish_ingest(learned.begin_ingest("news", "a", "bars"), error)
     for error in ("no space left on device", "no space left on device", *[None] * 20):

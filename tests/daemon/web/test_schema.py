@@ -34,7 +34,7 @@ MEMBERS = {
     "forbidden": st.none() | st.just("0-1") | st.lists(st.lists(st.integers(0, 3), max_size=3), max_size=3),
     "id": st.none() | st.integers() | st.text(max_size=5),
 }
-"""Values of the documented members of a body's line; a test compares the names."""
+"""Values of the documented members of a body's line. A test compares the names."""
 
 BODIES = st.lists(
     st.fixed_dictionaries({}, optional=MEMBERS | {"note": st.text(max_size=3)}).map(json.dumps) | st.text(max_size=20),
@@ -71,8 +71,8 @@ def application(store: Store, **values: object) -> ASGIApp:
     return build_app(FakeService(store), configuration_type()(http=http))
 
 
-def described(app: ASGIApp, examples: int, seed: int, token: str | None = None) -> Any:
-    """Return Schemathesis for the app's document, with a number of requests of each kind, fixed by the seed."""
+def load_schema(app: ASGIApp, examples: int, seed: int, token: str | None = None) -> Any:
+    """Return the app's OpenAPI document for Schemathesis, which sends `examples` requests for each operation."""
     headers = {"Host": "localhost"}
     configuration = schemathesis.Config.from_dict(
         {
@@ -130,13 +130,13 @@ def fresh(store_url: str) -> Iterator[Store]:
 
 @pytest.mark.slow
 def test_responses_match_the_document(learned: Store) -> None:
-    assert_as_described(described(application(learned), 1, 1))
+    assert_as_described(load_schema(application(learned), 1, 1))
 
 
 @pytest.mark.slow
 def test_responses_to_authenticated_requests_match_the_document(fresh: Store) -> None:
-    """Only some routes; the campaign tests all of them."""
-    schema = described(application(fresh, token=TOKEN), 2, 2, TOKEN)
+    """Some routes suffice here, because the campaign tests all of them."""
+    schema = load_schema(application(fresh, token=TOKEN), 2, 2, TOKEN)
     assert_as_described(schema.include(path_regex="z$|status|/pairs"))
 
 
@@ -144,20 +144,20 @@ def test_responses_to_authenticated_requests_match_the_document(fresh: Store) ->
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("seed", range(4))
 def test_many_responses_match_the_document(learned: Store, seed: int) -> None:
-    assert_as_described(described(application(learned), 400, seed))
+    assert_as_described(load_schema(application(learned), 400, seed))
 
 
 @pytest.mark.campaign
 @pytest.mark.timeout(3_600)
 def test_all_authenticated_responses_match_the_document(learned: Store) -> None:
-    assert_as_described(described(application(learned, token=TOKEN), 20, 2, TOKEN))
+    assert_as_described(load_schema(application(learned, token=TOKEN), 20, 2, TOKEN))
 
 
 @pytest.mark.slow
 def test_a_wrong_document_is_detected(fresh: Store) -> None:
     """An undocumented status, content type and method are found, so the tests above can fail."""
     app = application(fresh)
-    schema = described(app, 1, 1)
+    schema = load_schema(app, 1, 1)
     paths = schema.raw_schema["paths"]
     del paths["/v1/pairs/{pair_id}"]["get"]["responses"]["404"]
     paths["/v1/pairs/{pair_id}/derivation"]["get"]["responses"]["404"]["content"] = {"application/json": {}}
@@ -168,6 +168,6 @@ def test_a_wrong_document_is_detected(fresh: Store) -> None:
 
 
 def test_the_document_lists_the_members_of_a_line(fresh: Store) -> None:
-    document = described(application(fresh), 1, 1).raw_schema
+    document = load_schema(application(fresh), 1, 1).raw_schema
     [body] = document["paths"]["/v1/pairs"]["post"]["requestBody"]["content"].values()
     assert body["x-item-schema"]["properties"].keys() == MEMBERS.keys()

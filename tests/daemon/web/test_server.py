@@ -158,7 +158,7 @@ SIZE = 32 << 20
 """More than the system buffers for a client that does not read."""
 
 
-def accepted(running: Running) -> list[int]:
+def server_connections(running: Running) -> list[int]:
     """Return the descriptors of the server's connections."""
     listening = running.loop.address
     return [one.fd for one in psutil.Process().net_connections() if one.laddr == listening and one.raddr]
@@ -166,12 +166,14 @@ def accepted(running: Running) -> list[int]:
 
 def wait_for_connections(running: Running, number: int) -> None:
     until = time.monotonic() + 20
-    while len(accepted(running)) != number:
+    while len(server_connections(running)) != number:
         assert time.monotonic() < until
         time.sleep(0.05)
 
 
-def answering(monkeypatch: pytest.MonkeyPatch, start: Start, size: int, pieces: int = 1, **values: object) -> Running:
+def server_with_responses(
+    monkeypatch: pytest.MonkeyPatch, start: Start, size: int, pieces: int = 1, **values: object
+) -> Running:
     """Return a server whose responses have `size` bytes, sent in pieces."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -188,7 +190,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, start: Start, size: int, pieces: 
 
 @pytest.mark.slow
 def test_a_client_that_does_not_read_is_disconnected(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    running = answering(monkeypatch, start, SIZE)
+    running = server_with_responses(monkeypatch, start, SIZE)
     with sent_request(running) as connection:
         wait_for_connections(running, 1)
         wait_for_connections(running, 0)
@@ -201,7 +203,7 @@ def test_a_client_that_does_not_read_is_disconnected(start: Start, monkeypatch: 
 def test_a_client_that_reads_too_slowly_is_disconnected(
     start: Start, monkeypatch: pytest.MonkeyPatch, pieces: int
 ) -> None:
-    running = answering(monkeypatch, start, SIZE, pieces=pieces)
+    running = server_with_responses(monkeypatch, start, SIZE, pieces=pieces)
     with sent_request(running) as connection:
         read = 0
         with suppress(ConnectionError):
@@ -213,11 +215,11 @@ def test_a_client_that_reads_too_slowly_is_disconnected(
 
 @pytest.mark.slow
 def test_a_slow_but_steady_client_is_waited_for(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    running = answering(monkeypatch, start, SIZE)
+    running = server_with_responses(monkeypatch, start, SIZE)
     with sent_request(running, 1 << 18) as connection:
         read = 0
         for _ in range(30):
-            # For longer than the client's timeout, in shorter pauses.
+            # Read for longer than the client's timeout, with shorter pauses.
             time.sleep(0.1)
             read += len(connection.recv(1 << 17))
         assert read < SIZE // 2
@@ -268,7 +270,7 @@ def test_a_request_without_data_is_ended_for_a_new_connection(start: Start) -> N
     with ExitStack() as stack:
         held = [stack.enter_context(running.connected()) for _ in range(3)]
         for connection in held:
-            connection.sendall(silent("POST", "/v1/align"))
+            connection.sendall(head_without_body("POST", "/v1/align"))
             # The response is sent when the body is read.
             assert b"100 Continue" in connection.recv(65536)
         with running.connected() as asking_one:
@@ -309,10 +311,9 @@ def test_running_requests_are_limited_but_health_checks_answered(start: Start, m
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("method", "ends"), [("GET", True), ("POST", False)])
-def test_requests_of_disconnected_clients_are_cancelled(
+def test_only_reading_requests_of_disconnected_clients_are_cancelled(
     start: Start, monkeypatch: pytest.MonkeyPatch, method: str, ends: bool
 ) -> None:
-    """Requests that only read are cancelled; requests that change something continue and count as running."""
     began, given_up, waiting = threading.Event(), threading.Event(), threading.Event()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -408,7 +409,7 @@ def test_pipelined_requests_are_all_answered(start: Start) -> None:
         assert receive_all(connection).count(b"200 OK") == 5
 
 
-def silent(method: str, path: str, kind: str = "application/json") -> bytes:
+def head_without_body(method: str, path: str, kind: str = "application/json") -> bytes:
     """Return the head of a request whose body is never sent."""
     return (
         f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\nContent-Length: 90\r\n"
@@ -431,7 +432,7 @@ def silent(method: str, path: str, kind: str = "application/json") -> bytes:
 def test_a_missing_body_is_not_waited_for(start: Start, method: str, path: str, kind: str) -> None:
     with start(client_timeout=0.3).connected() as connection:
         connection.settimeout(20)
-        connection.sendall(silent(method, path, kind))
+        connection.sendall(head_without_body(method, path, kind))
         response = receive_all(connection)
     assert b"408 Request Timeout" in response
     assert b"client_timeout" in response

@@ -23,7 +23,7 @@ class Clock:
         return seen
 
 
-async def _many() -> None:
+async def _check_concurrent_requests() -> None:
     clock = Clock()
     ask = coalesced(clock)
     late: list[tuple[int, int]] = []
@@ -52,7 +52,7 @@ async def _many() -> None:
     assert clock.made == before + 2
 
 
-async def _one_leaves() -> None:
+async def _check_disconnected_and_failing_clients() -> None:
     clock = Clock()
     ask = coalesced(clock)
     answers: list[int] = []
@@ -77,8 +77,8 @@ async def _one_leaves() -> None:
 
 
 def test_no_response_is_older_than_its_request() -> None:
-    anyio.run(_many)
+    anyio.run(_check_concurrent_requests)
 
 
 def test_a_client_that_disconnects_or_fails_blocks_no_other() -> None:
-    anyio.run(_one_leaves)
+    anyio.run(_check_disconnected_and_failing_clients)

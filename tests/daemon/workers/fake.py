@@ -70,7 +70,7 @@ class FakeCluster:
             call.lost = f"{call.worker} is lost"
             return
         if fate >= 0:
-            # Between processes everything is sent as bytes.
+            # Pickle everything, as calls between processes do.
             arguments = pickle.loads(pickle.dumps(call.arguments))
             call.found = pickle.loads(pickle.dumps(getattr(self.living[call.worker], call.method)(*arguments)))
         if fate:

@@ -1,4 +1,4 @@
-"""A Ray cluster whose workers are killed at given calls; importing this module imports Ray."""
+"""A Ray cluster whose workers are killed at given calls. Importing this module imports Ray."""
 
 import os
 import signal

@@ -61,7 +61,7 @@ def test_counts_do_not_depend_on_how_they_are_transferred(
     assert ("rules" in called) == crowded
 
 
-def test_other_blocks_give_another_result(by_threads: object, tmp_path: Path) -> None:
+def test_block_size_changes_the_result(by_threads: object, tmp_path: Path) -> None:
     assert learned(f"sqlite:///{tmp_path}/s.db", FakeCluster(), blocks=Blocks(3, 4)) != by_threads
 
 
@@ -77,7 +77,7 @@ def at_random(seed: int, share: float) -> Callable[[int, str], int]:
 def test_lost_workers_do_not_change_the_result(
     seed: int, by_threads: object, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Committed after each sweep, so that shards are collected in between.
+    # Commit after each sweep, so that shards are collected between sweeps.
     if seed % 2:
         monkeypatch.setattr("hierogram.daemon.learning.learner.SECONDS_PER_COMMIT", 0.0)
         monkeypatch.setattr("hierogram.daemon.learning.learner._MIN_INTERVAL_PER_COMMIT", 0)

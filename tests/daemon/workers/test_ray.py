@@ -36,7 +36,7 @@ def by_threads(tmp_path_factory: pytest.TempPathFactory) -> object:
     return learned(f"sqlite:///{tmp_path_factory.mktemp('threads')}/s.db")
 
 
-# On SQLite this is covered by the command below; lost workers there are tested with a fake cluster in test_pool.
+# Postgres suffices here: the command below covers SQLite, and test_pool covers lost workers with a fake cluster.
 @pytest.mark.slow
 @pytest.mark.database("postgres")
 @pytest.mark.usefixtures("local_ray")
@@ -65,7 +65,7 @@ def test_a_worker_killed_during_a_sweep_is_replaced(by_threads: object, store_ur
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("local_ray")
-def test_the_command_learns_with_workers(hierogram: Run, tmp_path: Path) -> None:
+def test_learn_command_gives_the_same_results_with_workers(hierogram: Run, tmp_path: Path) -> None:
     found = []
     for number, options in enumerate((["--threads", "2"], ["--workers", "2"])):
         url = f"sqlite:///{tmp_path}/{number}.db"
@@ -102,7 +102,7 @@ assert "ray" not in sys.modules
 
 
 @pytest.mark.slow
-def test_starting_imports_no_ray() -> None:
+def test_command_line_imports_no_ray() -> None:
     subprocess.run([sys.executable, "-c", NO_RAY], check=True)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.daemon.conftest import Run, teach
+from tests.daemon.conftest import Run, create_learned_store
 from tests.daemon.learning.treebanks import QUICK as QUICK_TREES
 from tests.daemon.learning.treebanks import TREES, put
 
@@ -27,7 +27,7 @@ def counts_in(path: Path) -> bytes:
 
 @pytest.mark.slow
 def test_chains_over_a_store_are_diagnosed(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
-    teach(STORE, corpus)
+    create_learned_store(STORE, corpus)
     before = counts_in(tmp_path / "hierogram.db")
     result = hierogram("diagnose", *FEW, "--json", "--draws", "kept.npz", "--plot", "chains.png")
     assert result.code in (0, 1), result.err
@@ -56,7 +56,7 @@ def test_a_store_without_pairs_is_not_diagnosed(hierogram: Run) -> None:
 
 
 def test_chains_are_reproducible_and_record_counts_of_rules(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
-    teach(STORE, corpus)
+    create_learned_store(STORE, corpus)
     with open_store(f"sqlite:///{tmp_path / 'hierogram.db'}") as store:
         taken = run_chains(store, ChainOptions(chains=2, sweeps=30))
         same = run_chains(store, ChainOptions(chains=2, sweeps=30))
@@ -101,7 +101,7 @@ def test_aligner_chains_over_pairs_aligned_by_the_store_are_diagnosed(hierogram:
 
 
 def test_pairs_with_given_links_have_no_aligner_chains(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
-    teach(STORE, corpus)
+    create_learned_store(STORE, corpus)
     with open_store(f"sqlite:///{tmp_path / 'hierogram.db'}") as store:
         taken = run_chains(store, ChainOptions(chains=2, sweeps=10))
     assert not taken.links.names
@@ -155,7 +155,7 @@ def test_unreliable_totals_are_flagged(likelihood: np.ndarray, verdict: str) -> 
 
 
 def test_diagnosis_works_without_recorded_rules(hierogram: Run, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    teach(STORE, corpus)
+    create_learned_store(STORE, corpus)
     monkeypatch.setattr("hierogram.tools.diagnosis.chains._MAX_WATCHED_RULES", 0)
     result = hierogram("diagnose", *FEW, "--json")
     assert result.code in (0, 1), result.err

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.daemon.conftest import LINES, Run, teach
+from tests.daemon.conftest import LINES, Run, create_learned_store
 from tests.reference.compositions import exported_compositions
 from tests.reference.examples import RandomPair, links_of
 from tests.storage.building import query
@@ -58,7 +58,7 @@ def shares(rules: Iterable[notation.Rule], sentences: list[str]) -> list[float]:
 def test_the_comparison_equals_slow_counting(store_url: str, tmp_path: Path, max_scope: int) -> None:
     corpus = tmp_path / "corpus.bars"
     corpus.write_text("".join(line + "\n" for line in LINES))
-    teach(store_url, corpus)
+    create_learned_store(store_url, corpus)
     with open_store(store_url) as store:
         compared = compare(store, HELD_OUT, max_scope=max_scope)
     occurrences, _ = reference.extract(pairs_of(LINES), 10, 5)

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.daemon.conftest import teach, written
+from tests.daemon.conftest import create_learned_store, write_corpus
 from tests.tools.lab.programs import printed
 
 from hierogram.storage.store import open_store
@@ -14,7 +14,7 @@ from hierogram.tools.lab.measures import new_pairs
 @pytest.mark.slow
 def test_the_translations_use_the_posted_pairs(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/store.db"
-    teach(url, written(tmp_path))
+    create_learned_store(url, write_corpus(tmp_path))
     with open_store(url) as store:
         before = store.position()
     output = printed("measures.new_pairs", tmp_path / "store.db", "--pairs", "2", "--rest", "0")

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sqlalchemy import update
-from tests.daemon.conftest import LINES, QUICK, Run, teach
+from tests.daemon.conftest import LINES, QUICK, Run, create_learned_store
 from tests.daemon.learning.stores import fill, some_pairs
 from tests.storage.rows import rule_rows
 
@@ -67,7 +67,7 @@ def test_a_store_without_the_pair_gives_the_same_scores(
 def test_each_of_sixty_pairs_is_scored_without_its_own_counts(model: str, tmp_path: Path) -> None:
     """In such a small store a pair has a large share of all uses, words, and unlinked words."""
     url = f"sqlite:///{tmp_path / 'sixty.db'}"
-    teach(url, sixty(tmp_path), dataclasses.replace(QUICK, model=model))
+    create_learned_store(url, sixty(tmp_path), dataclasses.replace(QUICK, model=model))
     with open_store(url) as store:
         assert store.count_pairs() == 60
         leave_out(store, range(1, 61, 6))

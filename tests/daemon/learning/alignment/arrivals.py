@@ -26,7 +26,7 @@ def put(store: Store, first: int, last: int, given: bool = False) -> None:
 
 
 def error_rate(store: Store, first: int, last: int) -> float:
-    """Return the alignment error rate: the share of links, predicted or true, that are not both."""
+    """Return the alignment error rate, 1 - 2·correct / (predicted + true)."""
     truth = [set(line.split()) for line in invented(PAIRS)[2][first:last]]
     rows = store.pairs()[first:last]
     found = [set(row.alignment.split()) for row in rows]

@@ -1,4 +1,4 @@
-"""Alignment from file to file with the command, and its evaluation."""
+"""`hierogram align` with files, and the evaluation of its links."""
 
 import gzip
 import json
@@ -30,7 +30,7 @@ Files = tuple[list[str], list[str], list[str]]
 
 
 @pytest.mark.parametrize(("model", "most"), [("bhmm-f", 0.02), ("bhmm", 0.06), ("bhmm-z", 0.12)])
-def test_each_model_recovers_an_invented_language(
+def test_each_model_finds_the_links_of_an_invented_language(
     hierogram: Run, files: Files, tmp_path: Path, model: str, most: float
 ) -> None:
     ran = hierogram("align", "s", "t", "-o", "out", "--model", model, "--sweeps", "60")
@@ -42,7 +42,7 @@ def test_each_model_recovers_an_invented_language(
     assert result["aer"] < most
 
 
-def test_output_has_the_same_lines_in_every_format(hierogram: Run, files: Files, tmp_path: Path) -> None:
+def test_links_do_not_depend_on_compression_or_number_of_threads(hierogram: Run, files: Files, tmp_path: Path) -> None:
     (tmp_path / "s.gz").write_bytes(gzip.compress((tmp_path / "s").read_bytes()))
     (tmp_path / "t.zst").write_bytes(zstandard.compress((tmp_path / "t").read_bytes()))
     short = ("--sweeps", "6", "--chains", "3")
@@ -70,7 +70,7 @@ def test_symmetrization_changes_the_links(hierogram: Run, files: Files) -> None:
     assert united != likely
 
 
-def test_scores_follow_the_links(hierogram: Run, files: Files) -> None:
+def test_score_option_adds_a_probability_to_each_link(hierogram: Run, files: Files) -> None:
     short = ("--sweeps", "10", "--chains", "2")
     for direction in ("both", "forward", "backward"):
         plain = hierogram("align", "s", "t", *short, "--direction", direction).out.splitlines()
@@ -100,7 +100,7 @@ def test_every_format_contains_the_link_probabilities(hierogram: Run, files: Fil
     assert gzip.decompress((tmp_path / "a.naacl.gz").read_bytes()).decode().splitlines() == expected
 
 
-def test_directions_link_each_word_of_their_side_once(files: Files) -> None:
+def test_each_direction_links_words_of_one_side_at_most_once(files: Files) -> None:
     source, target, _ = files
     found = {
         name: align(source, target, AlignOptions(direction=name, sweeps=6, chains=1))
@@ -144,7 +144,7 @@ def test_a_corpus_without_pairs_gives_an_empty_file(hierogram: Run, tmp_path: Pa
     assert (tmp_path / "out").read_text() == ""
 
 
-def test_input_that_cannot_be_aligned_is_reported(hierogram: Run, tmp_path: Path) -> None:
+def test_align_reports_invalid_files_and_options(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "one").write_text("a\n")
     (tmp_path / "two").write_text("a\nb\n")
     (tmp_path / "latin").write_bytes(b"a\n\xe9t\xe9\n")
@@ -162,8 +162,7 @@ def test_input_that_cannot_be_aligned_is_reported(hierogram: Run, tmp_path: Path
     assert sorted(path.name for path in tmp_path.iterdir()) == ["latin", "one", "two"]
 
 
-def test_the_paper_s_models_have_the_paper_s_settings() -> None:
-    # From two candidates and without a warm-up, bhmm does not burn in.
+def test_bhmm_and_bhmm_z_have_the_settings_of_their_paper() -> None:
     for model, sweeps, warm, candidates in (("bhmm", 2000, 1600, 0), ("bhmm-z", 1000, 0, 2)):
         options = corpus_options(AlignOptions(model), 1_000)
         assert (options.sweeps, options.thinning, options.chains) == (sweeps, 25, 1)

@@ -1,4 +1,4 @@
-"""Human links: alignments respect fixed and forbidden links, and return to normal when they are removed."""
+"""Human links: alignments respect fixed and forbidden links, and are restored when these links are removed."""
 
 from collections.abc import Iterator
 
@@ -71,8 +71,8 @@ def probabilities(store: Store, pair: int) -> dict[tuple[int, int], float]:
     return found
 
 
-def wrong(store: Store, pair: int) -> KnownLinks:
-    """Fix a link that the pair does not have, and forbid one that it has."""
+def contradicting_links(store: Store, pair: int) -> KnownLinks:
+    """Return links that fix a link absent from the pair and forbid one that it has."""
     [row] = store.pairs_by_id([pair])
     found = sorted(links(store, pair))
     height, width = row.source.count(" ") + 1, row.target.count(" ") + 1
@@ -85,7 +85,7 @@ def wrong(store: Store, pair: int) -> KnownLinks:
 @pytest.mark.parametrize("pair", [1, GIVEN + 1], ids=["given", "aligned"])
 def test_alignments_respect_human_links_and_recover_without_them(store: Store, store_url: str, pair: int) -> None:
     before = links(store, pair)
-    known = wrong(store, pair)
+    known = contradicting_links(store, pair)
     assert store.set_human_links(pair, known, "a test")
     assert not store.is_corrected(pair)
     assert verify(store).problems == []
@@ -127,7 +127,7 @@ def test_alignments_respect_human_links_and_recover_without_them(store: Store, s
 @pytest.mark.slow
 def test_human_links_survive_realignment_and_are_deleted_with_their_pair(store: Store) -> None:
     pairs = [GIVEN + 1, GIVEN + 2, GIVEN + 3]
-    known = {pair: wrong(store, pair) for pair in pairs}
+    known = {pair: contradicting_links(store, pair) for pair in pairs}
     for pair in pairs:
         store.set_human_links(pair, known[pair], "a test")
     assert apply_pending_corrections(store, threads=1) == 3
@@ -159,7 +159,7 @@ def test_new_pairs_are_aligned_with_their_human_links(store_url: str) -> None:
 
 
 def test_links_changed_during_a_correction_are_applied_later(store: Store) -> None:
-    known = wrong(store, 1)
+    known = contradicting_links(store, 1)
     store.set_human_links(1, known, "a test")
     pending = store.pending_corrections(10)
     store.set_human_links(1, KnownLinks(forbidden=known.forbidden), "a test")
@@ -179,8 +179,8 @@ def test_impossible_links_are_refused(store: Store) -> None:
     assert apply_pending_corrections(store) == 0
 
 
-def test_an_alignment_that_violates_human_links_is_found(store: Store, store_url: str) -> None:
-    store.set_human_links(1, wrong(store, 1), "a test")
+def test_verify_reports_alignments_that_contradict_human_links(store: Store, store_url: str) -> None:
+    store.set_human_links(1, contradicting_links(store, 1), "a test")
     apply_pending_corrections(store, threads=1)
     [(alignment,)] = query(store_url, "SELECT input_alignment FROM link_corrections")
     with writing_connection(store.engine) as connection:

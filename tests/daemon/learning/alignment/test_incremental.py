@@ -72,7 +72,7 @@ def test_a_single_pair_is_aligned_with_counts_of_others(quick_store: Store) -> N
     assert store.untrained_pairs(0, 9) == []
 
 
-def test_results_do_not_depend_on_threads(tmp_path: Path) -> None:
+def test_incremental_links_do_not_depend_on_threads(tmp_path: Path) -> None:
     found = []
     for threads in (1, 2):
         with open_store(f"sqlite:///{tmp_path}/{threads}.db", create=True, settings=QUICK) as store:
@@ -85,7 +85,7 @@ def test_results_do_not_depend_on_threads(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_derivations_follow_changed_alignments(quick_store: Store, store_url: str) -> None:
+def test_derivations_of_realigned_pairs_are_resampled(quick_store: Store, store_url: str) -> None:
     store = quick_store
     put(store, 0, 120)
     align_pending(store)
@@ -110,28 +110,27 @@ def test_derivations_follow_changed_alignments(quick_store: Store, store_url: st
     # The new derivations are drawn from other random streams than the first ones.
     assert query(store_url, "SELECT restarts FROM schedule_restarts WHERE pair_id <= 3") == [(1,)] * 3
     rows = store.pairs(limit=3)
-    assert [row.current for row in rows] == current(store, rows)
-    assert [row.current for row in rows] != current(store, [row._replace(restarts=0) for row in rows])
+    assert [row.current for row in rows] == initial_derivations(store, rows)
+    assert [row.current for row in rows] != initial_derivations(store, [row._replace(restarts=0) for row in rows])
     learn(store, sweeps=1)
     assert store.count_pairs(["settled"]) == 120
     assert verify(store).problems == []
 
 
-def current(store: Store, rows: list[PairRow]) -> list[bytes]:
-    """Return the initial derivations of the pairs."""
+def initial_derivations(store: Store, rows: list[PairRow]) -> list[bytes]:
     batch = ResidentBatch.from_rows(
         [row._replace(state="waiting", current=None, averages=None, checksum=None) for row in rows], store.settings()
     )
     return split_blobs(batch.loaded.encode(batch.state))
 
 
-def test_a_learner_s_table_is_updated(quick_store: Store, store_url: str) -> None:
+def test_realignment_updates_the_rule_counts_of_a_learner(quick_store: Store, store_url: str) -> None:
     from hierogram.daemon.learning.learner import Learner
 
     store = quick_store
     put(store, 0, 60)
     align_pending(store)
-    # As if a different alignment had been given: the learned derivation must match it.
+    # Learn derivations of a different alignment, which realignment replaces.
     query(store_url, "UPDATE sentence_pairs SET alignment = '0-0' WHERE id <= 4")
     learn(store, sweeps=0)
     with Learner(store) as learner:
@@ -143,7 +142,7 @@ def test_a_learner_s_table_is_updated(quick_store: Store, store_url: str) -> Non
             assert fresh.measure() == pytest.approx(learner.measure(), rel=1e-12)
 
 
-def test_counts_of_withdrawn_pairs_are_removed(quick_store: Store) -> None:
+def test_aligner_counts_of_withdrawn_pairs_are_removed(quick_store: Store) -> None:
     store = quick_store
     put(store, 0, 40)
     align_pending(store)
@@ -154,7 +153,7 @@ def test_counts_of_withdrawn_pairs_are_removed(quick_store: Store) -> None:
     assert (counts.lexicon, counts.words, counts.jumps) == ([], [], [])
 
 
-def test_verify_recounts_the_aligner_s_counts(quick_store: Store, store_url: str) -> None:
+def test_verify_reports_wrong_counts_of_the_aligner(quick_store: Store, store_url: str) -> None:
     store = quick_store
     put(store, 0, 40)
     align_pending(store)
@@ -168,7 +167,7 @@ def test_verify_recounts_the_aligner_s_counts(quick_store: Store, store_url: str
     assert any("no row in the table pair_links: 5" in problem for problem in verify(store).problems)
 
 
-def test_a_difference_of_ten_percent_is_significant() -> None:
+def test_change_of_ten_percent_of_links_is_material() -> None:
     line = " ".join(f"{k}-{k}" for k in range(20))
     assert not is_material_change(line, line)
     assert not is_material_change(line, line.removesuffix(" 19-19"))
@@ -177,7 +176,7 @@ def test_a_difference_of_ten_percent_is_significant() -> None:
     assert not is_material_change("", "")
 
 
-def test_learning_aligns_first(hierogram: Run, tmp_path: Path) -> None:
+def test_learn_command_aligns_new_pairs_first(hierogram: Run, tmp_path: Path) -> None:
     sources, targets, _ = invented(60)
     for name, lines in (("src", sources), ("tgt", targets)):
         (tmp_path / name).write_text("".join(line + "\n" for line in lines))
@@ -215,7 +214,7 @@ class LoopControl:
         self.beats += 1
 
 
-def test_the_daemon_aligns_samples_and_realigns(tmp_path: Path) -> None:
+def test_daemon_turns_align_sample_and_realign_pairs(tmp_path: Path) -> None:
     from hierogram.daemon.configuration import LogSection, SamplingSection
     from hierogram.daemon.learning.learner import Learner
     from hierogram.daemon.serving.health import HealthRegistry
@@ -266,7 +265,7 @@ def test_the_daemon_realigns_pairs_after_many_arrivals(quick_store: Store) -> No
             aligner.align_new()
             turns.realign_stale()
         turns.realign_stale()
-    # 20 of 80 are a quarter, 21 of 81 are more.
+    # Pairs are re-aligned if more than a quarter of them are new: 21 of 81, but not 20 of 80.
     assert [(entry["event"], entry["pairs"]) for entry in logs] == [("pairs re-aligned", 81)]
     assert verify(quick_store).problems == []
 
@@ -285,7 +284,7 @@ def test_a_growing_store_is_realigned_as_a_whole(quick_store: Store) -> None:
 
 
 @pytest.mark.database("sqlite")
-def test_unsettled_pairs_are_realigned_after_settling(quick_store: Store, store_url: str) -> None:
+def test_pairs_in_burn_in_are_not_realigned(quick_store: Store, store_url: str) -> None:
     put(quick_store, 0, 60)
     align_pending(quick_store)
     put(quick_store, 60, 120)

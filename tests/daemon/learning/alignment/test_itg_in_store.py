@@ -30,7 +30,7 @@ def store(store_url: str) -> Iterator[Store]:
 
 
 @pytest.mark.slow
-def test_new_pairs_are_aligned_and_counted(store: Store) -> None:
+def test_itg_aligns_new_pairs_and_counts_their_links(store: Store) -> None:
     put(store, 0, 100)
     done = align_pending(store)
     assert (done.pairs, done.realigned) == (100, 0)
@@ -59,8 +59,7 @@ def test_a_single_pair_is_aligned_with_counts_of_others(store: Store) -> None:
 
 
 @pytest.mark.slow
-def test_human_links_are_respected(store: Store) -> None:
-    """Covers pairs that are already aligned, new ones, and realignment."""
+def test_itg_respects_human_links_of_aligned_and_new_pairs(store: Store) -> None:
     put(store, 0, 60)
     align_pending(store)
     learn(store, sweeps=1)
@@ -93,7 +92,7 @@ def test_human_links_are_respected(store: Store) -> None:
 
 
 @pytest.mark.database("sqlite")
-def test_the_default_aligner_links_a_single_pair_with_the_counts_of_the_itg(store: Store) -> None:
+def test_default_aligner_links_a_pair_with_counts_of_the_itg(store: Store) -> None:
     put(store, 0, 100)
     align_pending(store)
     row = store.pairs()[3]
@@ -111,7 +110,7 @@ def test_links_of_other_pairs_are_counted_by_type() -> None:
         columns = np.array(conditioning, np.int32), np.array(emitted, np.int32), np.array(number)
         return PriorCounts(*columns, links, *nothing, 3)
 
-    # Word 2 of two source words, and word 3 of three target words, are not words; pair (1, 9) is not in the batch.
+    # Index 2 of two source words and index 3 of three target words mean no word. Pair (1, 9) is not in the batch.
     forward = counts([0, 1, 2, 1], [0, 2, 1, 9], [4, 6, 50, 7], 2)
     backward = counts([0, 2, 3], [0, 1, 0], [2, 10, 80], 3)
     uses = count_link_uses(batch, (forward, backward))

@@ -27,29 +27,27 @@ from hierogram.daemon.cli.main import main
 sys.argv = ["hierogram", "--store", sys.argv[1], "learn", "--sweeps", "1", "--threads", "1"]
 main()
 """
-"""`hierogram learn` with batches of about ten pairs to align and three to commit; campaigns kill it often."""
+"""`hierogram learn` that aligns about ten pairs per batch and commits three at a time."""
 
 PAIRS = 120
-PATIENCE = 300.0
+TIMEOUT = 300.0
 
 
 def kill_when_fewer_wait(store: Store, url: str, waiting: int) -> None:
     """Run the command, and kill it once fewer than `waiting` pairs are unaligned."""
     with subprocess.Popen([sys.executable, "-c", ALIGNING, url], stderr=subprocess.PIPE, text=True) as process:
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + TIMEOUT
         while store.count_pairs([UNALIGNED]) >= waiting:
             assert process.poll() is None, process.communicate()
             assert time.monotonic() < end
             time.sleep(0.002)
         process.kill()
-        process.communicate(timeout=PATIENCE)
+        process.communicate(timeout=TIMEOUT)
     assert process.returncode == -9
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "aligner", [FERTILITIES, pytest.param(ITG_ALIGNER, marks=pytest.mark.database("sqlite"))]
-)
+@pytest.mark.parametrize("aligner", [FERTILITIES, pytest.param(ITG_ALIGNER, marks=pytest.mark.database("sqlite"))])
 def test_a_process_killed_during_alignment_keeps_committed_links(
     store_url: str, aligner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,7 +21,7 @@ def roles(*pairs: tuple[str, str]) -> tuple[list[int], list[int], list[int]]:
     return found.counted.tolist(), found.uncounted.tolist(), found.same_as.tolist()
 
 
-def test_an_empty_side_and_an_extreme_length_set_a_pair_apart() -> None:
+def test_pairs_with_an_empty_side_or_extreme_length_are_not_counted() -> None:
     usual = [("a b", "x y"), ("a", "x"), ("b", "y")]
     assert roles(*usual, ("a", "x " * 9), ("a", "x " * 10), ("b " * 10, "y"), ("", "x"), ("a", "")) == (
         [0, 1, 2, 3],
@@ -30,7 +30,7 @@ def test_an_empty_side_and_an_extreme_length_set_a_pair_apart() -> None:
     )
 
 
-def test_lengths_are_compared_with_the_corpus() -> None:
+def test_extreme_lengths_are_relative_to_the_corpus() -> None:
     # A text without spaces: each sentence is one word.
     pairs = [(f"s{k}", " ".join(f"t{j}" for j in range(k, k + 20))) for k in range(9)]
     assert roles(*pairs)[:2] == (list(range(9)), [])
@@ -40,7 +40,7 @@ def test_lengths_are_compared_with_the_corpus() -> None:
     assert roles(*usual, *[("a", "x " * 20)] * 100)[0] == list(range(9))
 
 
-def test_pairs_that_all_lack_a_side_are_not_set_apart() -> None:
+def test_pairs_are_counted_if_all_of_them_lack_a_side() -> None:
     assert roles(("a", ""), ("", "x")) == ([0, 1], [], [0, 1])
     assert roles() == ([], [], [])
 
@@ -48,7 +48,7 @@ def test_pairs_that_all_lack_a_side_are_not_set_apart() -> None:
 def test_copies_of_a_pair_count_less_than_linearly() -> None:
     pairs = [("a", "x"), ("b", "y"), *[("A", "x")] * 40]
     counted, _, same_as = roles(*pairs)
-    # Of 41 copies, the first four, the eighth, sixteenth and thirty-second.
+    # Copies 1 to 4, 8, 16 and 32 of 41 are counted.
     assert counted == [0, 1, 2, 3, 4, 8, 16, 32]
     assert {k: 0 for k in range(42) if k not in counted} == {k: p for k, p in enumerate(same_as) if p != k}
 
@@ -77,7 +77,7 @@ def error(source: list[str], target: list[str], gold: list[frozenset[tuple[int, 
 
 
 @pytest.mark.parametrize("direction", ["both", "forward", "backward"])
-def test_pairs_set_apart_change_no_link_of_the_others_and_are_aligned(corpus: Corpus, direction: str) -> None:
+def test_uncounted_pairs_are_aligned_without_changing_other_links(corpus: Corpus, direction: str) -> None:
     source, target, _ = corpus
     request = AlignOptions(sweeps=20, chains=3, threads=1, direction=direction)
     random = Random(1)

@@ -23,7 +23,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(incremental, "_PAIRS_PER_COMMIT", 7)
 
 
-def test_nothing_of_a_round_is_committed_before_all_of_it_is_aligned(
+def test_nothing_of_a_round_is_committed_before_the_round_is_aligned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     align_one, rounds = incremental.align_new_batch, list[list[tuple[int, int]]]()
@@ -78,7 +78,7 @@ def test_progress_reaches_the_number_of_pairs(tmp_path: Path) -> None:
     assert len(set(heard)) > 4
 
 
-def test_a_step_of_a_daemon_has_one_batch(tmp_path: Path) -> None:
+def test_align_new_aligns_one_batch_by_default(tmp_path: Path) -> None:
     with open_store(f"sqlite:///{tmp_path}/s.db", create=True, settings=QUICK) as store:
         put(store, 0, PAIRS)
         aligner = IncrementalAligner(store, 1)

@@ -78,17 +78,17 @@ def test_two_of_three_chains_use_stems() -> None:
     assert list(words.lines(True)) != list(aligned.lines(True))
 
 
-def rows_of(sources: list[str], targets: list[str]) -> list[LinkRow]:
+def link_rows(sources: list[str], targets: list[str]) -> list[LinkRow]:
     return [LinkRow(n, *pair, "", "", "", None, None, 1) for n, pair in enumerate(zip(sources, targets, strict=True))]
 
 
-def links_of(counts: PriorCounts) -> dict[tuple[int, int], int]:
+def count_by_link(counts: PriorCounts) -> dict[tuple[int, int], int]:
     pairs = zip(counts.conditioning.tolist(), counts.emitted.tolist(), strict=True)
     return dict(zip(pairs, counts.counts.tolist(), strict=True))
 
 
 def test_links_are_counted_by_words_and_by_stems() -> None:
-    texts = LinkedTexts.from_rows(rows_of(SOURCES, TARGETS))
+    texts = LinkedTexts.from_rows(link_rows(SOURCES, TARGETS))
     random = np.random.default_rng(3)
     lengths = [(len(s.split()), len(t.split())) for s, t in zip(SOURCES, TARGETS, strict=True)]
     forward = [int(random.integers(-1, height)) for height, width in lengths for _ in range(width)]
@@ -118,13 +118,13 @@ def test_links_are_counted_by_words_and_by_stems() -> None:
     again = NamedCounts(counts).select(unit_names(texts.units), (0, 0))
     for read, entered in zip(again, learned, strict=True):
         for one, other in zip(read, entered, strict=True):
-            assert links_of(one) == links_of(other)
+            assert count_by_link(one) == count_by_link(other)
             for array in ("links", "fertility", "jumps"):
                 assert np.array_equal(getattr(one, array), getattr(other, array))
 
 
-def test_counts_of_some_words_are_found_by_name() -> None:
-    """Compare with a search through all rows, for words with shared counts, without counts, and for no words."""
+def test_prior_counts_of_words_are_found_by_name() -> None:
+    """Compare with a search through all rows, for words with and without counts, and for no words."""
     lexicon = [("a", "x", 2, 0), ("a", "y", 0, 3), ("b", "x", 5, 7), ("", "x", 1, 0), ("b", "", 0, 4), ("c", "y", 8, 9)]
     words = [
         WordCounts(side, word, *range(first, first + 9))
@@ -145,7 +145,7 @@ def test_counts_of_some_words_are_found_by_name() -> None:
                     for row in lexicon
                     if row[k] in conditioning and row[1 - k] in emitted and row[2 + k]
                 }
-                assert links_of(task) == expected
+                assert count_by_link(task) == expected
                 own = {row.word: row for row in words if row.side == ("source", "target")[k]}
                 rows = [own[name][2:] if name in own else (0,) * 9 for name in conditioning]
                 assert task.links.tolist() == [row[0] for row in rows]

@@ -39,7 +39,7 @@ def uses(hierogram: Run, url: str) -> dict[str, int]:
 
 
 @pytest.mark.database("sqlite")
-def test_the_default_export_has_fragments(url: str, hierogram: Run) -> None:
+def test_default_export_of_trees_contains_fragments(url: str, hierogram: Run) -> None:
     ran = hierogram("--store", url, "export")
     assert (ran.code, ran.out.split(": ")[0]) == (0, "grammar.fragments.zst"), ran.err
     assert Path("grammar.fragments.zst").read_bytes().startswith(b"\x28\xb5\x2f\xfd")
@@ -75,7 +75,7 @@ def test_a_context_free_grammar_is_exported_as_rules(url: str, hierogram: Run) -
 
 
 @pytest.mark.database("sqlite")
-def test_bilingual_formats_are_refused(url: str, hierogram: Run) -> None:
+def test_bilingual_formats_are_refused_for_tree_grammars(url: str, hierogram: Run) -> None:
     refused = hierogram("--store", url, "export", "-o", "g.txt", "-f", "cdec")
     assert refused.code == 3
     assert "fragments, pcfg" in refused.err
@@ -87,7 +87,7 @@ def test_tree_formats_need_a_tree_grammar(learned_url: str, hierogram: Run) -> N
 
 
 @pytest.mark.database("sqlite")
-def test_rules_are_shown_and_drawn(url: str, hierogram: Run) -> None:
+def test_rules_command_shows_fragments_and_draws_trees(url: str, hierogram: Run) -> None:
     shown = hierogram("--store", url, "rules", "NP")
     header, *rows = [line.split("\t") for line in shown.out.splitlines()]
     assert header == ["expected_uses", "±", "p", "root", "fragment"]

@@ -78,7 +78,7 @@ def test_a_store_of_pairs_accepts_no_trees(store_url: str, treebank: str) -> Non
         ingest_trees(store, TreebankFile(treebank))
 
 
-def test_commands_lead_from_a_treebank_to_a_parse(hierogram: Run, treebank: str, tmp_path: Path) -> None:
+def test_commands_ingest_a_treebank_learn_and_parse(hierogram: Run, treebank: str, tmp_path: Path) -> None:
     store = ("--store", "sqlite:///trees.db")
     ran = hierogram(*store, "ingest", "--trees", treebank, "--strict", "--json")
     assert ran.code == 1
@@ -95,7 +95,7 @@ def test_commands_lead_from_a_treebank_to_a_parse(hierogram: Run, treebank: str,
     assert hierogram(*store, "ingest", "--trees", treebank, treebank).code == 2
 
 
-def test_the_documented_commands_run(hierogram: Run, treebank: str, tmp_path: Path) -> None:
+def test_documented_treebank_commands_run(hierogram: Run, treebank: str, tmp_path: Path) -> None:
     document = (Path(__file__).parents[4] / "docs" / "trees.md").read_text()
     (tmp_path / "sentences.txt").write_text("the dog saw the cat\n")
     (tmp_path / "gold.mrg").write_text("(S (NP (DT the) (NN dog)) (VP (VBD saw) (NP (DT the) (NN cat))))\n")
@@ -120,7 +120,7 @@ AMBIGUOUS = """\
 
 @pytest.fixture
 def uniform(hierogram: Run, store_url: str, copy_store: CopyStore, tmp_path: Path) -> str:
-    """A store trained under P_M, once on each database, next to a sentence."""
+    """A store with a uniform base distribution that has learned, once on each database, next to a sentence."""
     (tmp_path / "trees").write_text(AMBIGUOUS)
     (tmp_path / "text").write_text("ears saw stars with stars with ears\n")
 
@@ -135,7 +135,7 @@ def uniform(hierogram: Run, store_url: str, copy_store: CopyStore, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_a_store_s_grammar_is_smoothed_with_its_training_base(hierogram: Run, uniform: str, tmp_path: Path) -> None:
+def test_parsing_with_a_store_uses_its_base_distribution(hierogram: Run, uniform: str, tmp_path: Path) -> None:
     parsed = hierogram("parse", uniform, "text", "--method", "mpd")
     assert "base distribution" not in parsed.err
     assert hierogram("parse", uniform, "text", "--method", "mpd", "--base", "uniform").out == parsed.out
@@ -178,15 +178,14 @@ def test_each_kind_of_store_names_the_input_it_accepts(hierogram: Run, tmp_path:
     assert (pairs.code, pairs.err.count("a store of trees cannot ingest sentence pairs: ingest trees")) == (3, 1)
     trees = hierogram("--store", "synchronous.db", "ingest", "--trees", "t.mrg")
     assert (trees.code, trees.err.count("a store of sentence pairs cannot ingest trees: ingest pairs")) == (3, 1)
-    # No batch was started for it.
+    # No batch was started.
     for kind in ("trees", "synchronous"):
         with open_store(f"sqlite:///{kind}.db") as store:
             assert store.status().corpora == {}
 
 
 @pytest.mark.database("sqlite")
-def test_a_store_parses_with_its_means(hierogram: Run, uniform: str) -> None:
-    """On request it parses with its last draw, a grammar that also has all productions of the treebank."""
+def test_parser_uses_posterior_means_or_the_current_sample(hierogram: Run, uniform: str) -> None:
     with open_store(uniform) as store, store.snapshot() as snapshot:
         means, drawn = load_grammar(store)[0], load_grammar(store, current_sample=True)[0]
         rules = {rule.target: rule for rule in rule_rows(snapshot)}
@@ -199,7 +198,7 @@ def test_a_store_parses_with_its_means(hierogram: Run, uniform: str) -> None:
     assert binarize(means).productions() == binarize(drawn).productions()
 
 
-def test_a_production_without_a_mean_is_still_used_for_parsing() -> None:
+def test_production_without_a_posterior_mean_is_still_used_for_parsing() -> None:
     def counted(*rows: tuple[str, float]) -> list[tuple[Tree, float]]:
         return [(read_tree(text, frontiers=True), uses) for text, uses in rows]
 
@@ -209,7 +208,7 @@ def test_a_production_without_a_mean_is_still_used_for_parsing() -> None:
 
 
 @pytest.mark.database("sqlite")
-def test_the_last_draw_is_available_only_for_stores(hierogram: Run, uniform: str) -> None:
+def test_current_sample_option_requires_a_store(hierogram: Run, uniform: str) -> None:
     assert hierogram("parse", uniform, "text", "--current-sample").code == 0
     assert hierogram("--store", uniform, "export", "--format", "fragments", "-o", "grammar.txt").code == 0
     refused = hierogram("parse", "grammar.txt", "text", "--current-sample")

@@ -1,4 +1,4 @@
-"""Trees in brackets: read, transformed and restored; invalid trees are reported with their place."""
+"""Trees in brackets are read, transformed and restored, and invalid trees are reported with their place."""
 
 from pathlib import Path
 from typing import Any
@@ -57,7 +57,7 @@ def test_trees_are_read_as_nltk_reads_them(tree: Tree) -> None:
         return ours.label == theirs.label() and all(same(*children) for children in below)
 
     text = str(tree)
-    # nltk splits at every Unicode space, this reader only at those that separate tokens elsewhere; it also undoes
+    # nltk splits at every Unicode space, this reader only at spaces that separate tokens. This reader also undoes
     # escapes.
     if not any((letter.isspace() and letter != " ") or letter == "\\" for letter in text):
         assert same(tree, nltk.Tree.fromstring(text))
@@ -73,7 +73,7 @@ def test_any_text_is_a_tree_or_an_error(text: str) -> None:
     assert list_words(tree)
 
 
-def test_depth_is_unlimited() -> None:
+def test_depth_of_trees_is_unlimited() -> None:
     deep = read_tree("(A " * 20_000 + "a" + ")" * 20_000)
     assert sum(1 for _ in preorder(deep)) == 20_001
     assert str(clean_tree(deep, Transformations())) == "(TOP (A a))"
@@ -177,7 +177,7 @@ def test_invalid_transformations_are_refused(bad: dict[str, Any]) -> None:
         Transformations(**bad)
 
 
-def test_labels_lose_their_tags() -> None:
+def test_function_tags_of_labels_are_removed() -> None:
     labels = ["NP-SBJ-1", "NP=2", "-LRB-", "-NONE-", "PRP$", "ADVP|PRT", "=", "NP"]
     assert [plain_label(label) for label in labels] == ["NP", "NP", "-LRB-", "-NONE-", "PRP$", "ADVP", "=", "NP"]
 

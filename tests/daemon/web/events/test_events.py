@@ -20,12 +20,12 @@ from hierogram.storage.store import Store, open_store
 STREAM = {"Accept": "text/event-stream"}
 
 
-def use(store: Store, *names: str, uses: int = 10) -> None:
+def commit_uses(store: Store, *names: str, uses: int = 10) -> None:
     commit(store, [], [delta(name, name.upper(), 0, uses) for name in names])
 
 
-def test_pages_are_consecutive(client: TestClient, store: Store) -> None:
-    use(store, "a", "b", "c")
+def test_pages_of_events_are_consecutive(client: TestClient, store: Store) -> None:
+    commit_uses(store, "a", "b", "c")
     first = client.get("/v1/events", params={"limit": 2}).json()
     assert [event["source"] for event in first["events"]] == ["a", "b"]
     assert (first["next"], first["oldest"], first["last"]) == (2, 1, 3)
@@ -41,8 +41,8 @@ def test_pages_are_consecutive(client: TestClient, store: Store) -> None:
     assert (gone["events"], gone["next"]) == ([], 3)
 
 
-def test_a_late_client_learns_that_events_are_missing(client: TestClient, store: Store) -> None:
-    use(store, "a", "b", "c")
+def test_request_for_deleted_events_gets_410(client: TestClient, store: Store) -> None:
+    commit_uses(store, "a", "b", "c")
     store.set_event_limit(1)
     answer = client.get("/v1/events", params={"after": 0})
     assert (answer.status_code, answer.json()["oldest"], answer.json()["last"]) == (410, 3, 3)
@@ -57,14 +57,14 @@ def test_invalid_parameters_are_refused(client: TestClient) -> None:
 
 
 @pytest.fixture
-def streamed(tmp_path: Path) -> Iterator[Store]:
+def sqlite_store(tmp_path: Path) -> Iterator[Store]:
     with open_store(f"sqlite:///{tmp_path}/web.db", create=True) as opened:
         yield opened
 
 
 @pytest.fixture
-def running(streamed: Store) -> Iterator[Running]:
-    loop = Running(FakeService(streamed))
+def running(sqlite_store: Store) -> Iterator[Running]:
+    loop = Running(FakeService(sqlite_store))
     yield loop
     loop.end()
 
@@ -95,15 +95,15 @@ class Stream:
         self.lines.__exit__(None, None, None)
 
 
-def test_a_stream_sends_new_events(running: Running, streamed: Store) -> None:
-    use(streamed, "a", "b")
+def test_a_stream_sends_new_events(running: Running, sqlite_store: Store) -> None:
+    commit_uses(sqlite_store, "a", "b")
     live, from_start, resumed = Stream(running), Stream(running, "?after=0"), Stream(running, **{"Last-Event-ID": "1"})
     assert live.answer.headers["content-type"].startswith("text/event-stream")
     first = from_start.next()
     assert (first["id"], first["event"], json.loads(first["data"])["source"]) == ("1", "rule-added", "a")
     assert (from_start.next()["id"], resumed.next()["id"]) == ("2", "2")
     began = time.monotonic()
-    use(streamed, "c")
+    commit_uses(sqlite_store, "c")
     assert [json.loads(stream.next()["data"])["source"] for stream in (live, from_start, resumed)] == ["c"] * 3
     assert time.monotonic() - began < 10
     for stream in (live, from_start, resumed):
@@ -112,20 +112,20 @@ def test_a_stream_sends_new_events(running: Running, streamed: Store) -> None:
 
 # A stream that skipped an event would wait for it as long as a test may take.
 @pytest.mark.timeout(60)
-def test_a_stream_sends_more_than_one_batch(running: Running, streamed: Store) -> None:
-    use(streamed, *(f"w{n}" for n in range(events._PAGE_SIZE + 1)))
+def test_a_stream_sends_more_than_one_batch(running: Running, sqlite_store: Store) -> None:
+    commit_uses(sqlite_store, *(f"w{n}" for n in range(events._PAGE_SIZE + 1)))
     stream = Stream(running, "?after=0")
     assert [int(stream.next()["id"]) for _ in range(events._PAGE_SIZE + 1)] == list(range(1, events._PAGE_SIZE + 2))
     stream.close()
 
 
-def test_a_stream_selects_kinds_and_a_late_one_reports_missed_events(running: Running, streamed: Store) -> None:
-    use(streamed, "a", "b", "c")
-    use(streamed, "a", uses=-10)
+def test_a_stream_selects_kinds_and_a_late_one_reports_missed_events(running: Running, sqlite_store: Store) -> None:
+    commit_uses(sqlite_store, "a", "b", "c")
+    commit_uses(sqlite_store, "a", uses=-10)
     gone = Stream(running, "?after=0&kind=rule-removed")
     assert gone.next()["id"] == "4"
     gone.close()
-    streamed.set_event_limit(2)
+    sqlite_store.set_event_limit(2)
     late = Stream(running, "?after=1")
     missed = late.next()
     assert (missed["event"], missed["id"], json.loads(missed["data"])) == ("missed", "2", {"missed": 1, "oldest": 3})
@@ -135,11 +135,11 @@ def test_a_stream_selects_kinds_and_a_late_one_reports_missed_events(running: Ru
 
 @pytest.mark.slow
 def test_streams_end_with_the_daemon_and_with_their_clients(
-    running: Running, streamed: Store, monkeypatch: pytest.MonkeyPatch
+    running: Running, sqlite_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hierogram.daemon.web.api.events._MAX_STREAMS", 2)
     first, second = Stream(running), Stream(running)
-    use(streamed, "a")
+    commit_uses(sqlite_store, "a")
     assert first.next()["id"] == second.next()["id"] == "1"
     host, port = running.loop.address or ("", 0)
     third = httpx2.get(f"http://{host}:{port}/v1/events", headers=STREAM, timeout=60)
@@ -166,7 +166,7 @@ def test_concurrent_streams_are_limited(running: Running, monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
-def test_a_heartbeat_keeps_the_connection(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_stream_sends_heartbeats(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hierogram.daemon.web.api.events._HEARTBEAT_SECONDS", 1)
     with socket.create_connection(running.loop.address or ("", 0), timeout=30) as connection:
         connection.sendall(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from html.parser import HTMLParser
-from typing import NamedTuple
 
 import pytest
 from starlette.testclient import TestClient
@@ -26,16 +25,8 @@ ALLOWED = {
 }  # fmt: skip
 
 
-class Seen(NamedTuple):
+class ParsedPage(HTMLParser):
     """Contents of a page as a browser parses it: tags, scripts, texts."""
-
-    tags: set[str]
-    scripts: int
-    texts: set[str]
-
-
-class Reading(HTMLParser):
-    """Parse a page like a browser."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -66,7 +57,7 @@ def check(client: TestClient, tokens: list[str]) -> None:
         for path, values in (("/search", {"q": escaped, "side": "source"}), ("/word", {"token": token})):
             answer = client.get(path, params=values, headers=HTML)
             assert answer.status_code == 200, (path, token, answer.text[:500])
-            seen = Reading(answer.text)
+            seen = ParsedPage(answer.text)
             assert seen.tags <= ALLOWED, seen.tags - ALLOWED
             assert seen.scripts == SCRIPTS
             assert visible(token) in seen.texts, token
@@ -89,25 +80,25 @@ def odd_client(store_url: str, copy_store: CopyStore, connect: Connect) -> Itera
 def test_odd_tokens_are_inert(odd_client: TestClient) -> None:
     check(odd_client, odd_tokens(180, 1)[::3])
     for path in ("/", "/now", "/pairs/1", "/pairs/20", "/search.json?q=%3Cscript%3E"):
-        seen = Reading(odd_client.get(path, headers=HTML).text) if ".json" not in path else None
+        seen = ParsedPage(odd_client.get(path, headers=HTML).text) if ".json" not in path else None
         assert seen is None or (seen.tags <= ALLOWED and seen.scripts == SCRIPTS)
 
 
-def test_rules_and_answers_with_odd_tokens_are_escaped(odd_client: TestClient) -> None:
+def test_rules_and_responses_with_odd_tokens_are_escaped(odd_client: TestClient) -> None:
     rules = odd_client.get("/sql.json", params={"sql": "SELECT source, target FROM rules WHERE count > 0"}).json()
     for source, target in rules["rows"][::7]:
         for path in ("/rule", "/rule/pairs"):
             answer = odd_client.get(path, params={"source": source, "target": target}, headers=HTML)
             assert answer.status_code == 200
-            seen = Reading(answer.text)
+            seen = ParsedPage(answer.text)
             assert seen.tags <= ALLOWED
             assert seen.scripts == SCRIPTS
     answer = odd_client.get("/sql", params={"sql": 'SELECT source AS "<script>" FROM rules'}, headers=HTML)
-    assert Reading(answer.text).scripts == SCRIPTS
+    assert ParsedPage(answer.text).scripts == SCRIPTS
     wrong = odd_client.get("/sql", params={"sql": "SELECT '<script>alert(1)</script>' FROM <script>"}, headers=HTML)
-    assert (wrong.status_code, Reading(wrong.text).scripts) == (422, SCRIPTS)
+    assert (wrong.status_code, ParsedPage(wrong.text).scripts) == (422, SCRIPTS)
     lost = odd_client.get("/<script>alert(1)</script>", headers=HTML)
-    assert (lost.status_code, Reading(lost.text).scripts) == (404, SCRIPTS)
+    assert (lost.status_code, ParsedPage(lost.text).scripts) == (404, SCRIPTS)
 
 
 @pytest.mark.campaign
@@ -119,4 +110,4 @@ def test_ten_thousand_odd_tokens_are_escaped(store: Store, connect: Connect) -> 
     client = connect(FakeService(store), max_burst=1_000_000)
     check(client, tokens)
     for pair_id in range(1, 1_600, 40):
-        assert Reading(client.get(f"/pairs/{pair_id}", headers=HTML).text).scripts == SCRIPTS
+        assert ParsedPage(client.get(f"/pairs/{pair_id}", headers=HTML).text).scripts == SCRIPTS

@@ -1,4 +1,4 @@
-"""Every page is served as HTML and JSON, shows its SQL, and accepts nothing that it should not."""
+"""Every page is served as HTML and JSON and shows its SQL, and invalid or foreign requests are refused."""
 
 import csv
 import json
@@ -75,7 +75,7 @@ def browser(reading_url: str) -> Iterator[TestClient]:
 
 
 @pytest.mark.slow
-def test_every_page_is_valid(reading_client: TestClient, browser: TestClient) -> None:
+def test_pages_have_no_inline_scripts_styles_or_duplicate_ids(reading_client: TestClient, browser: TestClient) -> None:
     for client in (reading_client, browser):
         for path in PAGES:
             page = client.get(path, headers=HTML)
@@ -102,11 +102,11 @@ def test_every_page_has_a_json_version_and_shows_its_sql(reading_client: TestCli
         assert answer.headers["content-type"] == "application/json"
         statements += answer.json()["sql"]
     assert len(statements) > len(PAGES)
-    rows_found(reading_client, list(dict.fromkeys(statements)))
+    count_rows(reading_client, list(dict.fromkeys(statements)))
 
 
-def rows_found(client: TestClient, statements: list[str]) -> list[int]:
-    """Run many statements in one query, because each query takes a process; return the number of rows of each."""
+def count_rows(client: TestClient, statements: list[str]) -> list[int]:
+    """Count the rows of each statement, many statements in one query, because each query takes a process."""
     found: list[int] = []
     for first in range(0, len(statements), AT_ONCE):
         part = statements[first : first + AT_ONCE]
@@ -119,7 +119,7 @@ def rows_found(client: TestClient, statements: list[str]) -> list[int]:
     return found
 
 
-def now_stored(client: TestClient) -> dict[str, int]:
+def count_pairs_by_state(client: TestClient) -> dict[str, int]:
     return client.get("/now.json").json()["store"]["pairs"]
 
 
@@ -145,7 +145,7 @@ def test_contents_of_pages_agree_with_the_store(reading_client: TestClient) -> N
     assert word["count"] == 6
     dispersion = word["dispersion"]
     assert dispersion["pairs_with_word"] == sum(share["pairs_with_word"] for share in dispersion["shares"]) == 6
-    assert word["dispersion"]["pairs_read"] == sum(now_stored(reading_client).values())
+    assert word["dispersion"]["pairs_read"] == sum(count_pairs_by_state(reading_client).values())
     assert len(word["lines"]) == 6
     for line in word["lines"]:
         assert [line["source"].split(" ")[place] for place in line["source_positions"]] == ["maison"]
@@ -191,7 +191,7 @@ def test_the_pages_of_an_empty_store_show_the_next_step(empty_client: TestClient
         ("/sql.json?sql=DELETE+FROM+rules", 422), ("/sql.csv?sql=", 422), ("/search?q=a&after=1.2.3.4", 200),
     ],
 )  # fmt: skip
-def test_errors_are_shown(reading_client: TestClient, path: str, status: int) -> None:
+def test_pages_of_invalid_addresses_show_the_error(reading_client: TestClient, path: str, status: int) -> None:
     answer = reading_client.get(path, headers=HTML)
     assert answer.status_code == status, answer.text
     if "." not in path.split("?")[0]:
@@ -287,7 +287,7 @@ def test_queries_return_csv_and_json(reading_client: TestClient) -> None:
 
 
 @pytest.mark.slow
-def test_truncation_is_shown(learned: Store, connect: Connect) -> None:
+def test_truncated_query_results_are_marked(learned: Store, connect: Connect) -> None:
     learned_client = connect(FakeService(learned), sql_seconds=300)
     long = "hex(zeroblob(20000))" if learned.engine.dialect.name == "sqlite" else "repeat('00', 20000)"
     sql = f"SELECT {long} AS long, 1 AS one UNION ALL SELECT 'short', 2"
@@ -412,7 +412,7 @@ def test_pages_of_a_tree_store_mention_trees_and_not_pairs(tree_client: TestClie
     assert lines["dispersion"]["pairs_with_word"] == 2
 
 
-def test_the_curve_compares_only_comparable_values(store: Store, connect: Connect) -> None:
+def test_likelihood_curve_separates_the_stages_of_the_schedule(store: Store, connect: Connect) -> None:
     from hierogram.daemon.learning.learning import learn
 
     batch = store.begin_ingest("corpus", "file", "bars")
@@ -477,7 +477,7 @@ def test_nothing_is_withdrawn_without_a_daemon(browser: TestClient) -> None:
 
 
 @pytest.mark.database("sqlite")
-def test_the_token_is_entered_once(learned: Store, connect: Connect) -> None:
+def test_login_sets_a_cookie_for_pages_only(learned: Store, connect: Connect) -> None:
     client = connect(FakeService(learned), token=TOKEN)
     assert client.get("/search?q=maison").status_code == 401
     response = client.get("/search?q=maison", headers=HTML, follow_redirects=False)
@@ -540,7 +540,7 @@ def test_pages_can_be_switched_off(learned: Store, connect: Connect) -> None:
     assert "/sql" not in without_asking.get("/", headers=HTML).text
 
 
-def test_the_history_of_a_rule_is_a_curve(learned: Store, learned_client: TestClient, learned_url: str) -> None:
+def test_history_of_a_rule_is_shown_as_a_curve(learned: Store, learned_client: TestClient, learned_url: str) -> None:
     [(rule_id,)] = query(learned_url, "SELECT id FROM rules WHERE source = 'ne [X,1] pas' AND target = 'not [X,1]'")
     assert "No history yet" in learned_client.get(f"/rule?{RULE}", headers=HTML).text
     today = time.strftime("%Y-%m-%d", time.gmtime())

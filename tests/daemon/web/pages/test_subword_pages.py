@@ -58,7 +58,7 @@ def test_pages_show_whole_words(client: TestClient, parts: hg.GrammarStore) -> N
     for page in pages:
         assert page.status_code == 200
         shown = page.text.partition("<main")[2].partition('class="behind"')[0]
-        # URLs identify rules as the store has them.
+        # URLs contain the segmented sides of rules.
         assert PART_MARK not in shown.replace("%EF%BF%AD", "")
     assert 'data-key="s0" data-to="' in pages[4].text
     words = client.get("/word.json", params={"side": "source", "token": word}).json()

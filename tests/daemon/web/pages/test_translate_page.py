@@ -1,4 +1,4 @@
-"""The translation page over HTTP: its contents, and the handling of corrections."""
+"""The translation page over HTTP: its contents, and corrections of translations."""
 
 import html
 import re
@@ -22,7 +22,7 @@ from hierogram.tools.translation.pages import MAX_TEXT_LENGTH
 pytestmark = pytest.mark.database("sqlite")
 
 
-def form_of(page: str) -> dict[str, str]:
+def hidden_fields(page: str) -> dict[str, str]:
     found = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', page)
     return {name: html.unescape(value) for name, value in found}
 
@@ -62,7 +62,7 @@ def test_similar_pairs_are_shown(reading_client: TestClient) -> None:
 
 
 def test_a_correction_becomes_a_pair_immediately(learned: Store, learned_client: TestClient) -> None:
-    values = form_of(learned_client.get("/translate", params={"q": "Zut, la maison."}).text)
+    values = hidden_fields(learned_client.get("/translate", params={"q": "Zut, la maison."}).text)
     assert values["source"] == "Zut, la maison."
     before = learned.count_pairs()
     answer = learned_client.post("/translate/correct", data=values | {"target": "Darn,\n the house."})
@@ -80,7 +80,7 @@ def test_a_correction_becomes_a_pair_immediately(learned: Store, learned_client:
 
 
 def test_a_form_of_another_site_corrects_nothing(learned: Store, learned_client: TestClient) -> None:
-    values = form_of(learned_client.get("/translate", params={"q": "la maison"}).text) | {"target": "x"}
+    values = hidden_fields(learned_client.get("/translate", params={"q": "la maison"}).text) | {"target": "x"}
     before = learned.count_pairs()
     for data, headers in ((values, {"Origin": "http://evil.example"}), (values | {"form_token": "x"}, {})):
         assert learned_client.post("/translate/correct", data=data, headers=headers).status_code == 403
@@ -93,7 +93,7 @@ def test_a_tokenizing_store_accepts_corrections_as_text(connect: Connect, corpus
         ingest(store, source)
         learn(store, sweeps=2)
         client = connect(FakeService(store))
-        values = form_of(client.get("/translate", params={"q": "L'eau."}).text)
+        values = hidden_fields(client.get("/translate", params={"q": "L'eau."}).text)
         assert "was stored" in client.post("/translate/correct", data=values | {"target": "The water."}).text
         assert (store.pairs()[-1].source, store.pairs()[-1].target) == ("L' eau .", "The water .")
 

@@ -1,4 +1,4 @@
-"""The trend of a log-likelihood: rising or not."""
+"""The trend of a log-likelihood: rising, falling or flat."""
 
 import numpy as np
 import pytest

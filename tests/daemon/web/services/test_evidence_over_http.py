@@ -14,7 +14,7 @@ def client(learned: Store, connect: Connect) -> TestClient:
     return connect(FakeService(learned))
 
 
-def test_a_sentence_has_evidence(client: TestClient, learned: Store) -> None:
+def test_evidence_of_a_sentence_is_returned(client: TestClient, learned: Store) -> None:
     answer = client.get("/v1/evidence", params={"source": "il ne voit pas la porte", "pairs": 2})
     assert answer.status_code == 200
     body = answer.json()
@@ -42,7 +42,7 @@ def test_text_for_a_prompt_is_detokenized(store_url: str, connect: Connect, boun
     assert ("l'eau" in text, "it's" in text, "it 's" in text) == (True, True, False)
 
 
-def test_text_within_characters_is_shortened(client: TestClient) -> None:
+def test_prompt_is_shortened_to_the_given_characters(client: TestClient) -> None:
     parameters = {"source": "la porte est verte", "format": "prompt", "characters": 60}
     found = client.get("/v1/evidence", params=parameters).text
     assert ("door" in found, "target:" in found, len(found) <= 60) == (True, False, True)

@@ -1,6 +1,6 @@
 """A real browser that opens the daemon's pages.
 
-Without chromium these tests are skipped with a message; in continuous integration (CI=true) they fail instead.
+Without chromium these tests are skipped with a message. In continuous integration (CI=true) they fail.
 """
 
 import os
@@ -24,12 +24,12 @@ ARGUMENTS = [
 ]  # fmt: skip
 CHROMIUM = "/usr/bin/chromium"
 TIMEOUT = 30_000
-"""Milliseconds until an action or an expectation fails; the first translation compiles the decoder."""
+"""Milliseconds until an action or an expectation fails. The first translation compiles the decoder."""
 
 
 @pytest.fixture(scope="module")
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Chromium, for the tests of a module: Playwright keeps an event loop in this thread."""
+    """Chromium for the tests of a module. Playwright keeps an event loop in this thread."""
     path = CHROMIUM if Path(CHROMIUM).exists() else shutil.which("chromium")
     if path is None:
         missing = f"no browser: install Debian's package chromium ({CHROMIUM})"

@@ -19,7 +19,7 @@ from hierogram.storage.store import Store, open_store
 pytestmark = pytest.mark.database("sqlite")
 
 WIDE, NARROW = {"width": 1200, "height": 800}, {"width": 360, "height": 740}
-MOODS = {
+APPEARANCES = {
     "light": {"viewport": WIDE, "color_scheme": "light"},
     "dark": {"viewport": WIDE, "color_scheme": "dark"},
     "narrow": {"viewport": NARROW, "color_scheme": "light"},
@@ -45,7 +45,7 @@ TEXT = f"הבית הלבן גדול\n\n我 喜欢 红 房子. {LONG}"
 
 
 def paths(store: Store) -> list[str]:
-    """Return the path of every page, each with at least one example."""
+    """Return paths of all kinds of pages."""
     rule = store.find_rules(limit=1)[0]
     sides = f"source={quote(rule.source)}&target={quote(rule.target)}"
     return [
@@ -65,25 +65,25 @@ def violations(page: Any) -> list[str]:
 
 @pytest.mark.slow
 def test_pages_are_accessible(many: Store, serve: Serve, visit: Visit) -> None:
-    mood = "narrow" if many.url.startswith("sqlite") else "dark"
-    look_everywhere(visit(serve(many), **MOODS[mood]), paths(many))
+    appearance = "narrow" if many.url.startswith("sqlite") else "dark"
+    check_pages(visit(serve(many), **APPEARANCES[appearance]), paths(many))
 
 
 @pytest.mark.slow
 def test_the_translation_page_is_accessible(learned: Store, serve: Serve, visit: Visit) -> None:
-    look_at_translations(learned, serve, visit, [(390, "light"), (1280, "dark")])
+    check_translation_page(learned, serve, visit, [(390, "light"), (1280, "dark")])
 
 
 @pytest.mark.campaign
 def test_the_translation_page_is_accessible_in_every_appearance(learned: Store, serve: Serve, visit: Visit) -> None:
-    look_at_translations(learned, serve, visit, product((390, 1280), ("light", "dark")))
+    check_translation_page(learned, serve, visit, product((390, 1280), ("light", "dark")))
 
 
-def look_at_translations(store: Store, serve: Serve, visit: Visit, looks: Iterable[tuple[int, str]]) -> None:
+def check_translation_page(store: Store, serve: Serve, visit: Visit, looks: Iterable[tuple[int, str]]) -> None:
     address = serve(store)
     for width, scheme in looks:
         page = visit(address, viewport={"width": width, "height": 800}, color_scheme=scheme)
-        look_everywhere(page, ["/translate", "/translate?q=La+maison+verte.%0A%0ALa+maison.+Xyz&corrected=stored"])
+        check_pages(page, ["/translate", "/translate?q=La+maison+verte.%0A%0ALa+maison.+Xyz&corrected=stored"])
         page.locator(".translated .w").first.hover()
         expect(page.locator(".phrases tr.lit").first).to_be_attached()
         page.locator(".phrases").first.scroll_into_view_if_needed()
@@ -91,26 +91,26 @@ def look_at_translations(store: Store, serve: Serve, visit: Visit, looks: Iterab
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("mood", MOODS)
-def test_pages_are_accessible_in_every_appearance(many: Store, serve: Serve, visit: Visit, mood: str) -> None:
+@pytest.mark.parametrize("appearance", APPEARANCES)
+def test_pages_are_accessible_in_every_appearance(many: Store, serve: Serve, visit: Visit, appearance: str) -> None:
     rules = [
         f"/rule?source={quote(rule.source)}&target={quote(rule.target)}" for rule in many.find_rules(limit=400)[::20]
     ]
     words = [f"/word?token={quote(word)}" for word in ("הבית", "red", LONG.split()[7], *odd_tokens(60, 3)[::6])]
     pairs = [f"/pairs/{number}" for number in range(2, 17)]
     recipes = [f"/sql?sql={quote(recipe.sql)}" for recipe in cookbook()[::4]]
-    look_everywhere(visit(serve(many), **MOODS[mood]), [*paths(many), *rules, *words, *pairs, *recipes])
+    check_pages(visit(serve(many), **APPEARANCES[appearance]), [*paths(many), *rules, *words, *pairs, *recipes])
 
 
 @pytest.mark.slow
 def test_pages_of_an_empty_store_are_accessible(store: Store, serve: Serve, visit: Visit) -> None:
-    page = visit(serve(store), **MOODS["dark" if store.url.startswith("sqlite") else "narrow"])
+    page = visit(serve(store), **APPEARANCES["dark" if store.url.startswith("sqlite") else "narrow"])
     expect(page.get_by_role("heading", name="Nothing learned yet")).to_have_count(1)
     expect(page.locator(".empty pre").first).to_contain_text("ingest")
-    look_everywhere(page, ["/", "/now"])
+    check_pages(page, ["/", "/now"])
 
 
-def look_everywhere(page: Any, places: list[str]) -> None:
+def check_pages(page: Any, places: list[str]) -> None:
     address = page.url.rstrip("/")
     for path in places:
         page.goto(address + path)
@@ -169,7 +169,7 @@ def test_two_hundred_words_are_shown(many: Store, serve: Serve, visit: Visit) ->
 
 
 @pytest.mark.slow
-def test_words_without_spaces_are_separate(many: Store, serve: Serve, visit: Visit) -> None:
+def test_words_of_languages_without_spaces_are_drawn_separately(many: Store, serve: Serve, visit: Visit) -> None:
     # Search for the whole side, because the words of rules outside the last sample are not indexed.
     page = visit(f"{serve(many)}/search?match=whole")
     page.locator("#q").fill("红")
