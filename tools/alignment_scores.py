@@ -77,7 +77,8 @@ def evaluate_links(links: str | Path, reference: str | Path, *, one_based: bool 
         (reference, gold_set, found_set, 1, "use evaluate --of links-from-1"),
         (links, found_set, gold_set, -1, "subtract 1 from all word numbers"),
     ):
-        if checked and _has_no_first_word(checked) and not _has_no_first_word(reference_set):
+        lacks_first, reference_lacks_first = (not any(0 in link for link in s) for s in (checked, reference_set))
+        if checked and lacks_first and not reference_lacks_first:
             # Require a better score after the shift, because links may lack word 0 for other reasons.
             shifted = [frozenset((i + shift, j + shift) for i, j in pair) for pair in alignments]
             if evaluate(gold, shifted).aer < score.aer:
@@ -85,10 +86,6 @@ def evaluate_links(links: str | Path, reference: str | Path, *, one_based: bool 
                     Note(ONE_BASED, f"{path}: no link refers to word 0, so words seem to be counted from 1: {remedy}")
                 )
     return replace(score, notes=tuple(notes))
-
-
-def _has_no_first_word(links: Iterable[Link]) -> bool:
-    return not any(0 in link for link in links)
 
 
 def read_gold(path: str, *, one_based: bool = False) -> list[GoldLinks]:

@@ -228,7 +228,10 @@ class SamplingTurns:
     def take(self) -> bool:
         """Take one turn of a few seconds and commit it. Returns False if no work was waiting."""
         self._health.record_lag(self._learner.store.lag())
-        self._withdraw()
+        while ids := self._learner.store.pending_withdrawals(PAIRS_PER_TRANSACTION):
+            self._residency.drop(set(ids))
+            self._learner.withdraw(self._learner.store.pairs_by_id(ids))
+            self._log.info("pairs withdrawn", pairs=len(ids))
         self._correct()
         self._learner.chain.refresh_model(self._learner.store)
         aligned = 0
@@ -243,12 +246,6 @@ class SamplingTurns:
         worked = self._sample_next(new, seconds)
         self._health.record_lag(self._learner.store.lag())
         return worked or new is not None or aligned > 0
-
-    def _withdraw(self) -> None:
-        while ids := self._learner.store.pending_withdrawals(PAIRS_PER_TRANSACTION):
-            self._residency.drop(set(ids))
-            self._learner.withdraw(self._learner.store.pairs_by_id(ids))
-            self._log.info("pairs withdrawn", pairs=len(ids))
 
     def _correct(self) -> None:
         store = self._learner.store

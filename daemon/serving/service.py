@@ -61,6 +61,7 @@ class Daemon:
         self, store: GrammarStore, configuration: Configuration, log: Log, make_loops: "LoopFactory | None" = None
     ) -> None:
         self.opened = store
+        self.store: Store = store.store
         self.configuration = configuration
         self.health = HealthRegistry()
         self.log = log
@@ -75,11 +76,6 @@ class Daemon:
         self.supervisor = Supervisor(
             [*loops, *(make_loops(self) if make_loops else ())], configuration.daemon, self._record_failure
         )
-
-    @property
-    def store(self) -> Store:
-        """The underlying `Store` of `opened`."""
-        return self.opened.store
 
     def _record_failure(self, name: str, error: BaseException, pause: float | None) -> None:
         log = self.log.bind(loop=name)

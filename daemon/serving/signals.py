@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from functools import cache
 from types import FrameType
 from typing import NoReturn
 
@@ -79,15 +80,10 @@ class Signals:
             signal.signal(number, signal.SIG_DFL)
 
 
-_installed: Signals | None = None
-
-
+@cache
 def install_signal_handlers() -> Signals:
     """Install handlers for SIGTERM, SIGINT and SIGHUP on the first call, and return their flags."""
-    global _installed
-    if _installed is None:
-        _installed = Signals()
-    return _installed
+    return Signals()
 
 
 def notify(*lines: str) -> None:

@@ -233,7 +233,12 @@ def move(spool_input: SpoolInput, reason: str | None = None) -> str:
         for path in spool_input.files:
             if not exists_in(folder_descriptor, path.name):
                 continue
-            free_name = _unused_name(target_descriptor, path.name)
+            free_name, number = path.name, 1
+            while exists_in(target_descriptor, free_name) or exists_in(
+                target_descriptor, shorten_name(target_descriptor, free_name, REASON)
+            ):
+                free_name = shorten_name(target_descriptor, path.name, f".{number}")
+                number += 1
             # Write the reason first, so that it exists when the file appears.
             if reason is not None:
                 reason_name = shorten_name(target_descriptor, free_name, REASON)
@@ -310,15 +315,6 @@ def _folder_problem(folder: Path, *names: str) -> str | None:
     except OSError as error:
         return error.strerror or str(error)
     return None
-
-
-def _unused_name(folder: int, name: str) -> str:
-    free_name = name
-    number = 1
-    while exists_in(folder, free_name) or exists_in(folder, shorten_name(folder, free_name, REASON)):
-        free_name = shorten_name(folder, name, f".{number}")
-        number += 1
-    return free_name
 
 
 _MAX_ATTEMPTS = 2

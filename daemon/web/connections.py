@@ -141,12 +141,6 @@ class _Client:
     def is_closing(self) -> bool:
         return self.transport.is_closing() or (self.exchange is not None and self.exchange.refusal is not None)
 
-    def evict(self) -> None:
-        if self.exchange is not None and self.exchange.body_timeout is not None:
-            self.exchange.refuse(try_later("too many connections, and the body arrived too slowly", _RETRY_SECONDS))
-        else:
-            self.transport.abort()
-
 
 class Gate:
     """Middleware that enforces client deadlines and the connection limit.
@@ -172,7 +166,12 @@ class Gate:
         if len(connections) > self._max_requests:
             waiting = [client for client in connections if client is not new and client.is_waiting]
             if waiting:
-                min(waiting, key=lambda client: client.last_data_at).evict()
+                silent = min(waiting, key=lambda client: client.last_data_at)
+                if silent.exchange is not None and silent.exchange.body_timeout is not None:
+                    reason = "too many connections, and the body arrived too slowly"
+                    silent.exchange.refuse(try_later(reason, _RETRY_SECONDS))
+                else:
+                    silent.transport.abort()
             if len(self._clients) > self._max_requests + _SPARE_CONNECTIONS:
                 transport.abort()
         return new

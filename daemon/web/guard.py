@@ -50,13 +50,6 @@ class _RequestBody:
                     await self.receive()
 
 
-def _password(credentials: str) -> str:
-    try:
-        return b64decode(credentials.strip(), validate=True).decode().partition(":")[2]
-    except ValueError:
-        return ""
-
-
 class Guard:
     """Middleware that authenticates requests, limits their rate, counts them, and sets response headers."""
 
@@ -82,6 +75,7 @@ class Guard:
         started = time.perf_counter()
         status = HTTPStatus.INTERNAL_SERVER_ERROR.value
         body = _RequestBody(scope, receive)
+        protocol = next((protocol for protocol in self._protocols if protocol.handles(scope)), None)
 
         async def send_with_headers(message: Message) -> None:
             nonlocal status
@@ -97,7 +91,7 @@ class Guard:
             await send(message)
 
         try:
-            refusal = self._refusal(scope)
+            refusal = self._refusal(scope, protocol is not None)
             if refusal is None:
                 await self._app(scope, body.receive, send_with_headers)
             elif (
@@ -113,17 +107,13 @@ class Guard:
                 redirect = RedirectResponse(f"{LOGIN_PATH}?{urlencode({'next': address})}", HTTPStatus.SEE_OTHER)
                 await redirect(scope, body.receive, send_with_headers)
             else:
-                protocol = self._find_protocol(scope)
                 refuse = protocol.refuse if protocol and protocol.refuse else problem_response
                 await refuse(refusal)(scope, body.receive, send_with_headers)
         finally:
             route = getattr(scope.get("route"), "path", "none")
             self._metrics.count(scope["method"], route, status, time.perf_counter() - started)
 
-    def _find_protocol(self, scope: Scope) -> ProtocolApp | None:
-        return next((protocol for protocol in self._protocols if protocol.handles(scope)), None)
-
-    def _refusal(self, scope: Scope) -> ProblemError | None:
+    def _refusal(self, scope: Scope, is_protocol: bool) -> ProblemError | None:
         headers, path = Headers(scope=scope), scope["path"]
         if not self._sessions.required:
             # Protect against DNS rebinding: a web page whose host name resolves to this machine must not read the store
@@ -138,7 +128,6 @@ class Guard:
                     f"this daemon serves this machine only: use localhost or 127.0.0.1, not {host!r}",
                 )
         authenticated = self._sessions.required and self._is_authenticated(scope)
-        is_protocol = self._find_protocol(scope) is not None
         if is_protocol and not authenticated and scope["method"] == "POST":
             # The application of the protocol checks the API key in the body, and the rate limit.
             return None
@@ -159,8 +148,10 @@ class Guard:
         scheme, _, credentials = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self._sessions.is_token(credentials.strip()):
             return True
-        is_basic = scheme.lower() == "basic" and path.startswith(MEMORY_PREFIX)
-        if is_basic and self._sessions.is_token(_password(credentials)):
-            return True
+        if scheme.lower() == "basic" and path.startswith(MEMORY_PREFIX):
+            with suppress(ValueError):
+                _, _, password = b64decode(credentials.strip(), validate=True).decode().partition(":")
+                if self._sessions.is_token(password):
+                    return True
         # API clients send the token with every request. Browsers have a cookie, which is valid only for pages.
         return not path.startswith(API_PREFIXES) and self._sessions.is_valid(HTTPConnection(scope).cookies.get(COOKIE))

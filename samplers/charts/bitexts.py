@@ -20,7 +20,6 @@ from hierogram.samplers.charts.hypergraph import (
     Key,
     draw,
     make_hypergraph,
-    max_derivation_edges,
 )
 from hierogram.samplers.charts.pairs import ANY, PairTask, has_words, make_cells, number_items, span_of
 from hierogram.samplers.compiled.jit import njit, njit_allocating, njit_inline
@@ -236,7 +235,8 @@ def drawn_links(
     n, m = task.fixed.shape
     found = Emissions(np.zeros((n, m)), np.zeros(n), np.zeros(m))
     room = np.empty(n, np.int32), np.empty(m, np.int32)
-    max_edges = max_derivation_edges(bitext.graph)
+    # A derivation has up to this number of edges, because it may use an item several times.
+    max_edges = bitext.graph.size[ITEMS] + bitext.graph.size[TAILS] + 1
     stack, edges = np.empty(max_edges, np.int64), np.empty(max_edges, np.int64)
     values = np.zeros((draws, len(links)), np.bool_)
     random = stream(key.seed, key.number, key.step)

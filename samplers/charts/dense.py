@@ -887,12 +887,6 @@ def _count_emissions(c, p, expected, sides, piece, joint, work):
             tails += 1
 
 
-@njit_inline
-def _clear_row(rows, offset, stride):
-    for k in range(offset, offset + stride):
-        rows[k] = 0.0
-
-
 @njit
 def _reverse_target(match, c, weight, above, sides, words, piece, joint, work):
     """Add the outside sums of a match's nonterminals, given the offset `above` of the head's outside sums."""
@@ -902,7 +896,7 @@ def _reverse_target(match, c, weight, above, sides, words, piece, joint, work):
     length = work.part[c, 3] - first
     values, back, low, high = work.values, work.back, work.low, work.high
     total_back = 0.0
-    _clear_row(back, length * stride, stride)
+    back[length * stride : (length + 1) * stride] = 0.0
     for y in range(low[length], high[length] + 1):
         back[length * stride + y] = weight * work.outside[above + y]
         total_back += back[length * stride + y]
@@ -911,7 +905,7 @@ def _reverse_target(match, c, weight, above, sides, words, piece, joint, work):
     for t in range(length - 1, -1, -1):
         symbol = sides.target[first + t]
         row_offset, next_offset = t * stride, (t + 1) * stride
-        _clear_row(back, row_offset, stride)
+        back[row_offset:next_offset] = 0.0
         if symbol >= 0:
             for q in range(low[t + 1], high[t + 1] + 1):
                 if values[next_offset + q] != 0.0:

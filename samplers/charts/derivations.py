@@ -261,16 +261,6 @@ class Forest:
             raise GrammarError("the sentence has no derivation")
         self.graph = LazyHypergraph(root, grammar, chart, empty_items(grammar, chart))
 
-    @property
-    def items(self) -> Items:
-        """Items and edges expanded so far."""
-        return self.graph.items
-
-    @property
-    def edges(self) -> int:
-        """Number of edges expanded so far."""
-        return int(self.items.used[1])
-
     def draw(self, key: SentenceKey, draws: int, productions: Productions, processes: FragmentMasses) -> Draws:
         """Return independent samples. Sample k uses the stream of (seed, sentence, k)."""
         draws_made = Draws(np.zeros(draws, np.uint64), np.zeros(draws))
@@ -290,7 +280,7 @@ class Forest:
 
     def count_uses(self, key: SentenceKey, times: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the uses of each edge in the last `draw`, float64[E]. Sample k counts `times[k]` times."""
-        counts, stack = np.zeros(self.edges), self._stack()
+        counts, stack = np.zeros(self.graph.items.used[1]), self._stack()
         count_edges(key, self.graph, times, counts, np.zeros(len(stack), np.int64), stack)
         return counts
 
@@ -306,13 +296,13 @@ class Forest:
         """Return the expected uses of each edge, float64[E]. The chart must have sums."""
         while True:
             visits = np.zeros_like(self.graph.chart.value)
-            counts = np.zeros(len(self.items.edge))
+            counts = np.zeros(len(self.graph.items.edge))
             if expect_edges(self.graph, visits, np.zeros_like(visits[0]), counts):
-                return counts[: self.edges]
+                return counts[: self.graph.items.used[1]]
             self._make_room()
 
     def _make_room(self) -> None:
-        self.graph = self.graph._replace(items=with_room(self.items))
+        self.graph = self.graph._replace(items=with_room(self.graph.items))
 
     def _stack(self) -> NDArray[np.int32]:
         # A derivation may use a cycle of unary rules repeatedly, so leave room for 64 times the depth without cycles.
@@ -364,11 +354,6 @@ def _tree_hash(edge, item, productions):
 
 
 @njit
-def _find_stack_item(graph, row):
-    return find_item(row[0], row[1], row[2], graph.grammar, graph.chart, graph.items)
-
-
-@njit
 def draw_derivations(first, key, graph, productions, processes, drawn, scratch):
     """Draw the samples from index `first` on. Returns the number of samples drawn so far, fewer if memory is full."""
     items = graph.items
@@ -385,7 +370,7 @@ def draw_derivations(first, key, graph, productions, processes, drawn, scratch):
         full = False
         while top > 0:
             top -= 1
-            row = _find_stack_item(graph, stack[top])
+            row = find_item(stack[top, 0], stack[top, 1], stack[top, 2], graph.grammar, graph.chart, items)
             if row < 0:
                 full = True
                 break
@@ -426,7 +411,7 @@ def walk(key, draw, best, graph, edges, stack):
     number = 0
     while top > 0:
         top -= 1
-        item_row = _find_stack_item(graph, stack[top])
+        item_row = find_item(stack[top, 0], stack[top, 1], stack[top, 2], graph.grammar, graph.chart, items)
         if item_row < 0:
             return -1
         item = items.item[item_row]

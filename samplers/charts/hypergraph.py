@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.compiled.streams import advance, uniform
 from hierogram.samplers.exceptions import GrammarError
 
@@ -90,12 +90,6 @@ def total_weight(graph: Hypergraph) -> float:
     inside = np.empty(int(graph.size[ITEMS]))
     sum_inside(graph, inside)
     return float(inside[-1]) if len(inside) else 0.0
-
-
-@njit_inline
-def max_derivation_edges(graph):
-    """Return an upper bound on the number of edges of a derivation, which may use an item several times."""
-    return graph.size[ITEMS] + graph.size[TAILS] + 1
 
 
 @njit

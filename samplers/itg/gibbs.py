@@ -165,12 +165,6 @@ def _list_rules(local, at):
 
 
 @njit
-def _remove_old(batch, pair, counts, local, number):
-    for k in range(number):
-        count_rule(batch, pair, counts, local.old[k, 0], local.old[k, 1], local.old[k, 2], -1)
-
-
-@njit
 def _weigh_phrases_at(batch, pair, base, counts, local, p, q, scale):
     """Set the weights of phrase pairs that begin at items p and q and consist of adjacent single words."""
     items, source, target = local.items, local.source, local.target
@@ -335,7 +329,8 @@ def _move(batch, pair, base, counts, local, at, side, random):
     _select_pieces(local, at, side)
     _list_items(local)
     number = _list_rules(local, at)
-    _remove_old(batch, pair, counts, local, number)
+    for k in range(number):
+        count_rule(batch, pair, counts, local.old[k, 0], local.old[k, 1], local.old[k, 2], -1)
     _weigh_items(batch, pair, base, counts, local)
     sum_inside(local.chart, local.items)
     sampled_length, random = draw_derivation(local.chart, local.items, random, local.drawn)
@@ -348,7 +343,8 @@ def _move(batch, pair, base, counts, local, at, side, random):
     random = advance(random)
     if uniform(random) * before >= ratio:
         return 0, random
-    _remove_old(batch, pair, counts, local, number)
+    for k in range(number):
+        count_rule(batch, pair, counts, local.old[k, 0], local.old[k, 1], local.old[k, 2], -1)
     _add_new(batch, pair, base, counts, local, sampled_length, 1)
     return sampled_length, random
 

@@ -125,16 +125,6 @@ def make_base(batch: ItgBatch, model1: Model1, settings: ItgSettings) -> Base:
     )
 
 
-def empty_counts(batch: ItgBatch) -> ItgCounts:
-    """Return counts of zero."""
-    return ItgCounts(
-        np.zeros(batch.emitted_types, np.int32),
-        np.zeros(batch.source_words, np.int32),
-        np.zeros(batch.target_words, np.int32),
-        np.zeros(RULE_TYPES, np.int64),
-    )
-
-
 @njit
 def _phrase_mass(batch, base, pair_type):
     q = pair_type - len(batch.type_source)

@@ -30,6 +30,7 @@ from hierogram.samplers.itg.charts import (
 from hierogram.samplers.itg.derivations import (
     INVERTED,
     NODE,
+    RULE_TYPES,
     STRAIGHT,
     Derivations,
     empty_derivations,
@@ -46,7 +47,6 @@ from hierogram.samplers.itg.model import (
     draw_strengths,
     draw_tables,
     draw_words,
-    empty_counts,
     log_likelihood,
     make_base,
     make_tables,
@@ -344,7 +344,12 @@ class ItgKernel:
 
     def resume(self, derivations: Derivations, base: Base | None = None) -> ItgState:
         """Return a state with these derivations and base distributions, by default the initial base distributions."""
-        counts = empty_counts(self.batch)
+        counts = ItgCounts(
+            np.zeros(self.batch.emitted_types, np.int32),
+            np.zeros(self.batch.source_words, np.int32),
+            np.zeros(self.batch.target_words, np.int32),
+            np.zeros(RULE_TYPES, np.int64),
+        )
         _count_all(self.batch, derivations, counts, self._scratch.nodes)
         source_base = base or self.first_base
         copied = source_base._replace(

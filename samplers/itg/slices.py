@@ -474,16 +474,6 @@ def _centering_factor(null, pairs):
 
 
 @njit
-def _center_emissions(emissions, n, m, scale):
-    """Scale emissions so that the range of each word's weights is centered on 1, which scales all derivations alike."""
-    for i in range(n):
-        scale[i] = _centering_factor(emissions.source_nulls[i], emissions.pairs[i, :m])
-    for x in range(m):
-        scale[n + x] = _centering_factor(emissions.target_nulls[x], emissions.pairs[:n, x])
-    scale_emissions(emissions, n, m, scale)
-
-
-@njit
 def _sum_nulls(chart, slices):
     """Compute the sums of target spans without source words, which are the same at all source positions."""
     m = slices.width
@@ -762,8 +752,14 @@ def _draw(chart, slices):
 def _parse(chart, slices):
     """Draw a derivation of surviving emissions. Returns its length, 0 without derivation, `NO_ROOM` or `GIVEN_UP`."""
     n, m = slices.height, slices.width
-    find_required(chart.viability, chart.emissions, n, m)
-    _center_emissions(chart.emissions, n, m, chart.scale)
+    emissions, scale = chart.emissions, chart.scale
+    find_required(chart.viability, emissions, n, m)
+    # Scale emissions so that the range of each word's weights is centered on 1, which scales all derivations alike.
+    for i in range(n):
+        scale[i] = _centering_factor(emissions.source_nulls[i], emissions.pairs[i, :m])
+    for x in range(m):
+        scale[n + x] = _centering_factor(emissions.target_nulls[x], emissions.pairs[:n, x])
+    scale_emissions(emissions, n, m, scale)
     if not sum_inside(chart, slices):
         too_large = chart.registers[COMBINATIONS] > chart.registers[LIMIT] or len(chart.inside) >= MAX_CELLS
         return GIVEN_UP if too_large else NO_ROOM

@@ -170,15 +170,6 @@ def link_count(links, source, target):
 
 
 @njit
-def _count(words, word):
-    number = 0
-    for earlier in words:
-        if earlier == word:
-            number += 1
-    return number
-
-
-@njit
 def _own_links(own, source, target):
     """Return the number of the pair's own links between two words."""
     number = 0
@@ -212,10 +203,12 @@ def _fill_side(side, words, own, lexicon, facts):
     vocabulary, bound = len(counts.words), 0
     for k in range(len(own_words)):
         bound += facts.is_linked[side, k]
-        first = True
-        for earlier in range(k):
-            first = first and own_words[earlier] != own_words[k]
-        if first and own_words[k] >= 0 and counts.words[own_words[k]] <= _count(own_words, own_words[k]):
+        first, number = True, 0
+        for other in range(len(own_words)):
+            if own_words[other] == own_words[k]:
+                first = first and other >= k
+                number += 1
+        if first and own_words[k] >= 0 and counts.words[own_words[k]] <= number:
             vocabulary -= 1
     total = counts.total - len(own_words)
     rate = max(1.0 - (counts.linked_total - bound) / max(total, 1), _MIN_RATE)

@@ -406,17 +406,6 @@ def _put_piece(pieces, number, i, j, x, y):
 
 
 @njit
-def _scale_piece(piece, factor, words):
-    """Multiply the emissions of each word of a piece's longer side by `factor`."""
-    if piece.j - piece.i > piece.y - piece.x:
-        for i in range(piece.i, piece.j):
-            words.source_scale[i] *= factor
-    else:
-        for x in range(piece.x, piece.y):
-            words.target_scale[x] *= factor
-
-
-@njit
 def _sum_pieces(rules, base, chosen, likely, max_cells, n, m, scratch):
     """Return ln of the scaled sum, number of words emitted by the base, and number of pieces (0 if out of seats)."""
     log_total, emitted = 0.0, 0.0
@@ -443,8 +432,15 @@ def _sum_pieces(rules, base, chosen, likely, max_cells, n, m, scratch):
                 )
                 if divisible or not (0 <= total <= MIN_TOTAL or total >= MAX_TOTAL):
                     break
-                # Rescale and retry, since most words of one side are null in this piece and the scales do not fit.
-                _scale_piece(piece, 16.0 if total <= MIN_TOTAL else 1 / 16.0, scratch.words)
+                # Rescale the longer side and retry, since most of its words are null in this piece and the scales do
+                # not fit.
+                factor = 16.0 if total <= MIN_TOTAL else 1 / 16.0
+                if j - i > y - x:
+                    for k in range(i, j):
+                        scratch.words.source_scale[k] *= factor
+                else:
+                    for k in range(x, y):
+                        scratch.words.target_scale[k] *= factor
             if MIN_TOTAL < total < MAX_TOTAL:
                 number += 1
                 log_total += np.log(total)

@@ -39,10 +39,6 @@ class Phrase:
         """Return the phrase with its words replaced by the mapping."""
         return Phrase(tuple(None if part is None else words[part] for part in self.parts))
 
-    def with_word(self, word: str, replacement: str) -> "Phrase":
-        """Return the phrase with one word replaced."""
-        return self.replace_words({part: replacement if part == word else part for part in self.words})
-
     def typed(self) -> str:
         """Return the phrase as a user types it. This is the inverse of `read_phrase`."""
         return " ".join(
@@ -232,7 +228,7 @@ class _Search:
         self.vocabulary = query.side if self.two_sides else notation.rule_words[0].vocabulary
         self.known: dict[str, KnownWord] = known_words(transaction.connection, phrase.words)[self.vocabulary]
         self.labels = _find_labels(transaction, phrase, self.known) if FRAGMENTS in notation.capabilities else {}
-        words = self.words_of(phrase)
+        words = [word for word in phrase.words if word not in self.labels]
         self.exact = all(word in self.known for word in words)
         self.readings: list[Phrase] = []
         self.unknown: tuple[str, ...] = ()
@@ -247,9 +243,6 @@ class _Search:
         self.known |= {
             spelling_row.token: spelling_row for candidates in spellings.values() for spelling_row in candidates
         }
-
-    def words_of(self, phrase: Phrase) -> list[str]:
-        return [word for word in phrase.words if word not in self.labels]
 
     def page(
         self, phrases: Sequence[Phrase], excluded: Phrase | None, after: PagePosition | None, limit: int
@@ -275,7 +268,7 @@ class _Search:
 
     def conditions(self, phrase: Phrase, prefix: str, values: dict[str, Value]) -> str | None:
         """Return FROM and WHERE clauses for the rules with the phrase, or None if no rule contains it."""
-        words = self.words_of(phrase)
+        words = [word for word in phrase.words if word not in self.labels]
         if not all(word in self.known for word in words) or not (words or self.labels):
             return None
         postgres, query = self.read.postgres, self.query

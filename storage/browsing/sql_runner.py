@@ -124,7 +124,12 @@ class SqlRunner:
                 "select fewer rows or columns"
             ) from error
         finally:
-            self._prepare()
+            # Start the process of the next query, because loading the Postgres driver takes a quarter of a second.
+            with self._lock, suppress(StoreUnavailableError):
+                if self._file is None and self._next is None:
+                    child = self._child()
+                    child.start()
+                    self._next = child
 
     def _run(
         self, child: WorkerProcess, statement: str, seconds: float, limit: int, cells: int, size: int
@@ -183,13 +188,3 @@ class SqlRunner:
         driver = ("psycopg",) if self._file is None else ()
         # Do not limit the time without output, because the query has its own time limit.
         return WorkerProcess(untrusted_sql.MEMORY_MB << 20, float("inf"), (untrusted_sql.__name__, *driver))
-
-    def _prepare(self) -> None:
-        """Start the process of the next query, because loading the Postgres driver takes a quarter of a second."""
-        if self._file is not None:
-            return
-        with self._lock, suppress(StoreUnavailableError):
-            if self._next is None:
-                child = self._child()
-                child.start()
-                self._next = child

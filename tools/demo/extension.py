@@ -75,8 +75,7 @@ def demo(
             manifest = opened.export(output)
             rules = f"{plural(manifest.rules, 'rule')} of scope {manifest.options['max_scope']} or less"
             print(f"{output}: {rules}, {plural(manifest.bytes, 'byte')}")
-            _show_rules(opened)
-            _print_next_steps(opened.url)
+            _print_examples(opened)
 
 
 def _align(opened: "GrammarStore", learning: "Learning", verses: "Sequence[VersePair]") -> None:
@@ -97,7 +96,8 @@ def _align(opened: "GrammarStore", learning: "Learning", verses: "Sequence[Verse
     )
 
 
-def _show_rules(opened: "GrammarStore") -> None:
+def _print_examples(opened: "GrammarStore") -> None:
+    """Print the most informative rules, and commands that query the store."""
     print()
     print("Most used and most probable rules:")
     for kind, listed in most_informative(opened.rules(), _SHOWN_RULES).items():
@@ -106,6 +106,17 @@ def _show_rules(opened: "GrammarStore") -> None:
         for rule in listed:
             probabilities = f"p(e|f) {rule.p_target_given_source:.2f}, p(f|e) {rule.p_source_given_target:.2f}"
             print(f"    {rule.source} → {rule.target}   ({rule.expected_uses:.1f} uses, {probabilities})")
+    print()
+    print("How is λόγος translated, and how often? Query the store:")
+    url = opened.url
+    file = url.removeprefix("sqlite:///")
+    exact = "" if file != url else "::numeric"
+    query = (
+        f"SELECT source, target, round(expected_uses{exact}, 1) AS uses, round(p_target_given_source{exact}, 2) AS p "
+        "FROM word_rules WHERE token = 'λόγος' ORDER BY expected_uses DESC, source, target LIMIT 5"
+    )
+    print(f'  sqlite3 -box {file} "{query}"' if file != url else f'  psql "{url}" -c "{query}"')
+    print(f"  hierogram rules --store {url} --containing λόγος")
 
 
 def most_informative(rules: "Iterable[RuleRow]", number: int) -> "dict[str, list[RuleRow]]":
@@ -135,19 +146,6 @@ def classify_rule(rule: Rule) -> str | None:
     if source != target:
         return WORD_ORDER
     return GAP if source.count(0) > 1 else None
-
-
-def _print_next_steps(url: str) -> None:
-    print()
-    print("How is λόγος translated, and how often? Query the store:")
-    file = url.removeprefix("sqlite:///")
-    exact = "" if file != url else "::numeric"
-    query = (
-        f"SELECT source, target, round(expected_uses{exact}, 1) AS uses, round(p_target_given_source{exact}, 2) AS p "
-        "FROM word_rules WHERE token = 'λόγος' ORDER BY expected_uses DESC, source, target LIMIT 5"
-    )
-    print(f'  sqlite3 -box {file} "{query}"' if file != url else f'  psql "{url}" -c "{query}"')
-    print(f"  hierogram rules --store {url} --containing λόγος")
 
 
 EXTENSION = Extension(commands=lambda: [Command(LEARN, demo, "hierogram demo --align")])

@@ -86,7 +86,13 @@ class MatchedSentence:
             for chunk in pattern.chunks
         ]
         placements = self._placements(pattern, starts, 0, 0) if all(starts) else ()
-        return [self._make_match(pattern, chosen) for chosen in islice(placements, MAX_MATCHES)]
+        found = []
+        for chosen in islice(placements, MAX_MATCHES):
+            words = [(start, start + len(chunk)) for start, chunk in zip(chosen, pattern.chunks, strict=True)]
+            edges = [0, *(edge for span in words for edge in span), len(self.words)]
+            gaps = [(edges[2 * n], edges[2 * n + 1]) for n, number in enumerate(pattern.gaps) if number]
+            found.append(SideMatch(tuple(words), tuple(gaps)))
+        return found
 
     def _placements(
         self, pattern: Pattern, starts: list[list[int]], number: int, after: int
@@ -99,12 +105,6 @@ class MatchedSentence:
             if start >= after + pattern.gaps[number]:
                 for later_starts in self._placements(pattern, starts, number + 1, start + len(pattern.chunks[number])):
                     yield (start, *later_starts)
-
-    def _make_match(self, pattern: Pattern, chosen: tuple[int, ...]) -> SideMatch:
-        words = [(start, start + len(chunk)) for start, chunk in zip(chosen, pattern.chunks, strict=True)]
-        edges = [0, *(edge for span in words for edge in span), len(self.words)]
-        gaps = [(edges[2 * n], edges[2 * n + 1]) for n, number in enumerate(pattern.gaps) if number]
-        return SideMatch(tuple(words), tuple(gaps))
 
 
 _MAX_NGRAM = 4

@@ -25,12 +25,19 @@ def mcp(context: typer.Context) -> None:
     """
     from hierogram.daemon.configuration import load_configuration
     from hierogram.daemon.web.protocol.threads import Threads
-    from hierogram.tools.integrations.mcp.server import make_server, make_tools
+    from hierogram.tools.integrations.mcp.server import make_server
+    from hierogram.tools.integrations.mcp.tools import McpTools
+    from hierogram.tools.translation.corrections import Corrections
     from hierogram.tools.translation.options import DecodingOptions
+    from hierogram.tools.translation.plain_text import CurrentTranslator, PlainTranslator
 
     configuration = load_configuration()
     with open_chosen_store(context) as opened:
-        tools = make_tools(opened, configuration.section(DecodingOptions).to_translate())
+        corrections = Corrections(opened)
+        options = configuration.section(DecodingOptions).to_translate()
+        current_translator = CurrentTranslator(opened.store, options, corrections)
+        translator = PlainTranslator(opened.store, lambda: current_translator.newest()[0])
+        tools = McpTools(opened, translator, corrections)
         make_server(tools, Threads(), may_add=configuration.http.mcp == "add").run("stdio")
 
 

@@ -23,7 +23,7 @@ from hierogram.daemon.extensions import INSPECT, Command, Extension
 from hierogram.daemon.progress import progress
 from hierogram.daemon.shared_options import AsJson, Tokenized
 from hierogram.storage.options import Option
-from hierogram.storage.records.pairs import Misfit, PairScore
+from hierogram.storage.records.pairs import PairScore
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -147,21 +147,20 @@ def _format_row(scored: "ScoredPair") -> list[str]:
     score = scored.score
     if score is None:
         return [str(scored.number), "", "", "", "", "", "", scored.source, scored.target]
+    misfits = (
+        "" if misfit is None else f"{words.split()[misfit.position]} {misfit.log_odds:.1f}"
+        for misfit, words in ((score.source_misfit, scored.source), (score.target_misfit, scored.target))
+    )
     return [
         str(scored.number),
         f"{score.doubt:.2f}",
         f"{score.evidence:.3f}",
         f"{score.log_probability:.3f}",
         f"{score.unseen:.2f}",
-        _format_misfit(score.source_misfit, scored.source),
-        _format_misfit(score.target_misfit, scored.target),
+        *misfits,
         scored.source,
         scored.target,
     ]
-
-
-def _format_misfit(misfit: Misfit | None, words: str) -> str:
-    return "" if misfit is None else f"{words.split()[misfit.position]} {misfit.log_odds:.1f}"
 
 
 def _sections() -> "Mapping[str, type[Any]]":

@@ -17,7 +17,6 @@ from hierogram.samplers.grammar.rules import escape_terminal, parse_side
 from hierogram.samplers.grammar.settings import PITMAN_YOR, SYNCHRONOUS
 from hierogram.samplers.scores.lexicon import Lexicon, LinkCounts, SideCounts, count_neighbors
 from hierogram.samplers.scores.scorer import KnownRules, PairsToScore
-from hierogram.storage.records.columns import RuleDeltas
 from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store
@@ -38,17 +37,6 @@ class Column(NamedTuple):
 
     words: NDArray[np.int32]
     first: NDArray[np.int64]
-
-
-class _UsedRules(NamedTuple):
-    """Rules in use: keys uint64[N, 2], symbols of both sides, lengths, scopes and uses."""
-
-    keys: NDArray[np.uint64]
-    source: Column
-    target: Column
-    lengths: NDArray[np.int32]
-    scopes: NDArray[np.int32]
-    uses: NDArray[np.int64]
 
 
 class _Links:
@@ -111,14 +99,18 @@ class LearnedCounts:
                 raise NothingLearnedError(store.url)
             report("reading rules", 0, total)
             escaped = [{escape_terminal(word): number for word, number in words.items()} for words in self.words]
-            parts = (_select_used(stored.rules, escaped) for stored in snapshot.rule_ranges())
-            keys, source, target, lengths, scopes, uses = zip(*parts, strict=True)
-        sides = _join_columns(source), _join_columns(target)
-        numbers = np.concatenate(lengths), np.concatenate(scopes), np.concatenate(uses)
-        used_rules = _UsedRules(np.concatenate(keys), *sides, *numbers)
-        order = np.lexsort((used_rules.keys[:, 1], used_rules.keys[:, 0]))
-        self._keys, self._rule_ids = used_rules.keys[order], order.astype(np.int32)
-        self.rules = self._known_rules(used_rules)
+            parts = []
+            for stored in snapshot.rule_ranges():
+                part, rows = stored.rules, np.flatnonzero(stored.rules.count > 0)
+                columns = _symbols(part.source.at(rows), escaped[0]), _symbols(part.target.at(rows), escaped[1])
+                parts.append((part.keys[rows], *columns, part.length[rows], part.scope[rows], part.count[rows]))
+            key_parts, source_parts, target_parts, *number_parts = zip(*parts, strict=True)
+        keys = np.concatenate(key_parts)
+        order = np.lexsort((keys[:, 1], keys[:, 0]))
+        self._keys, self._rule_ids = keys[order], order.astype(np.int32)
+        self.rules = self._known_rules(
+            _join_columns(source_parts), _join_columns(target_parts), *map(np.concatenate, number_parts)
+        )
 
     def _read_pairs(self, store: Store, report: Phases) -> Lexicon:
         total = store.count_pairs()
@@ -134,7 +126,11 @@ class LearnedCounts:
                 slot = len(self.examples) if done <= _EXAMPLES else int(random.integers(done))
                 if slot < _EXAMPLES:
                     self.examples[slot : slot + 1] = [row._replace(averages=None)]
-            sides = self._column(0, [row.source for row in rows]), self._column(1, [row.target for row in rows])
+            texts_by_side = ([row.source for row in rows], [row.target for row in rows])
+            sides = []
+            for numbers, texts in zip(self.words, texts_by_side, strict=True):
+                word_ids = [[numbers.setdefault(word, len(numbers)) for word in text.split(" ")] for text in texts]
+                sides.append(_concatenate_sides(word_ids))
             *linked_words, first = read_links(valid_alignments(rows))
             ends = [
                 words.astype(np.int64) + np.repeat(side.first[:-1], np.diff(first))
@@ -158,18 +154,20 @@ class LearnedCounts:
         neighbors = [count_neighbors(joined[k].words, joined[k].first, sizes[k]) for k in (0, 1)]
         return Lexicon((side_columns[0], side_columns[1]), counts, (neighbors[0], neighbors[1]))
 
-    def _column(self, side: int, texts: Sequence[str]) -> Column:
-        numbers = self.words[side]
-        words = [[numbers.setdefault(word, len(numbers)) for word in text.split(" ")] for text in texts]
-        return _concatenate_sides(words)
-
     def word_ids(self, side: int, texts: Iterable[Sequence[str]]) -> Column:
         """Return the numbers of the words of sentences, or -1 for unknown words."""
         numbers = self.words[side]
         return _concatenate_sides([[numbers.get(word, -1) for word in words] for words in texts])
 
-    def _known_rules(self, used_rules: "_UsedRules") -> KnownRules:
-        source, target, uses = used_rules.source, used_rules.target, used_rules.uses
+    def _known_rules(
+        self,
+        source: Column,
+        target: Column,
+        lengths: NDArray[np.int32],
+        scopes: NDArray[np.int32],
+        uses: NDArray[np.int64],
+    ) -> KnownRules:
+        """Return the rules in use, given the symbols of both sides, lengths, scopes and uses."""
         number = len(uses)
         # Index rules by their rarest word, which has the lowest code: count, side and number.
         max_count = np.int64(1) << 62
@@ -184,10 +182,9 @@ class LearnedCounts:
         wordless = len(self.words[0]) + len(self.words[1])
         group = (rarest & 0xFFFFFFFF) + np.where(rarest >> 32 & 1, len(self.words[0]), 0)
         group[rarest == max_count] = wordless
-        usable = (used_rules.scopes <= _MAX_SCOPE) & ~unknown
+        usable = (scopes <= _MAX_SCOPE) & ~unknown
         indexed = np.flatnonzero(usable)
         indexed = indexed[np.argsort(group[indexed], kind="stable")]
-        lengths = used_rules.lengths
         longest = int(lengths.max()) + 1
         settings = self.settings
         pooled = settings.model != PITMAN_YOR
@@ -253,21 +250,8 @@ class LearnedCounts:
         return np.where((sorted_keys[index] == keys).all(axis=1), self._rule_ids[index], np.int32(-1))
 
 
-def _select_used(stored: RuleDeltas, numbers: Sequence[dict[str, int]]) -> _UsedRules:
-    """Return the rules in use. `numbers` maps symbols of each side to numbers, and new symbols are added."""
-    rows = np.flatnonzero(stored.count > 0)
-    return _UsedRules(
-        stored.keys[rows],
-        _symbols(stored.source.at(rows), numbers[0]),
-        _symbols(stored.target.at(rows), numbers[1]),
-        stored.length[rows],
-        stored.scope[rows],
-        stored.count[rows],
-    )
-
-
 def _symbols(texts: Sequence[str], numbers: dict[str, int]) -> Column:
-    """Return the symbols of one side of rules: word numbers, and -k for nonterminal k."""
+    """Return symbols of one side of rules: word numbers, and -k for nonterminal k. Extends `numbers`."""
     sides = []
     for text in texts:
         symbols = []

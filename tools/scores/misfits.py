@@ -18,14 +18,6 @@ Classifier = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]
 """Classifier: mean and deviation of the features, weights, and prior log-odds of the training data."""
 
 
-def _expand(
-    features: NDArray[np.float64], mean: NDArray[np.float64], deviation: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    scaled = np.clip((features - mean) / deviation, -MAX_FEATURE, MAX_FEATURE)
-    first, second = np.triu_indices(scaled.shape[1])
-    return np.hstack([scaled, np.minimum(scaled, 0), scaled[:, first] * scaled[:, second], np.ones((len(scaled), 1))])
-
-
 def train(
     original: NDArray[np.float64], replaced: NDArray[np.float64], report: Callable[[], object] = lambda: None
 ) -> Classifier | None:
@@ -35,7 +27,9 @@ def train(
     original, replaced = (rows[:: 1 + len(rows) // _MAX_WORDS] for rows in (original, replaced))
     examples = np.vstack([original, replaced])
     mean, deviation = examples.mean(axis=0), examples.std(axis=0) + 1e-9
-    rows = _expand(examples, mean, deviation)
+    scaled = np.clip((examples - mean) / deviation, -MAX_FEATURE, MAX_FEATURE)
+    first, second = np.triu_indices(scaled.shape[1])
+    rows = np.hstack([scaled, np.minimum(scaled, 0), scaled[:, first] * scaled[:, second], np.ones((len(scaled), 1))])
     labels = np.concatenate([np.zeros(len(original)), np.ones(len(replaced))])
     ridge = np.full(rows.shape[1], _RIDGE)
     ridge[-1] = 1e-6

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -140,7 +141,7 @@ class Scorer:
         """Score stored pairs without each pair's own contributions: derivation, links and words."""
         pairs = self.learned.load_pairs(rows)
         scored = self._run_kernels(pairs)
-        derivations = map(_number_or_none, scored.numbers[:, DERIVATION].tolist())
+        derivations = [None if math.isnan(number) else number for number in scored.numbers[:, DERIVATION].tolist()]
         texts = [(row.source.split(" "), row.target.split(" ")) for row in rows]
         return list(map(StoredScore, self._make_scores(pairs, scored, texts), derivations))
 
@@ -156,7 +157,7 @@ class Scorer:
         capacities, scratch = self._take_scratch(pairs)
         weigh_derivations(pairs, self.learned.rules, scratch, log_probabilities)
         self._free_scratches.append((capacities, scratch))
-        return list(map(_number_or_none, log_probabilities.tolist()))
+        return [None if math.isnan(number) else number for number in log_probabilities.tolist()]
 
     def _take_scratch(self, pairs: PairsToScore) -> tuple[ScorerCapacities, ScorerScratch]:
         firsts = pairs.source_first, pairs.target_first, pairs.own_source_first, pairs.own_target_first
@@ -169,11 +170,8 @@ class Scorer:
         if scratch is None or longest > capacities.longest or links > capacities.links:
             longest, links = max(longest, capacities.longest), max(links, capacities.links)
             capacities = capacities._replace(longest=longest, links=links)
-            scratch = self._make_scratch(capacities)
+            scratch = make_scorer_scratch(self.learned.rules, self.learned.lexicon, capacities, self._exact)
         return capacities, scratch
-
-    def _make_scratch(self, capacities: ScorerCapacities) -> ScorerScratch:
-        return make_scorer_scratch(self.learned.rules, self.learned.lexicon, capacities, self._exact)
 
     def _run_kernels(self, pairs: PairsToScore) -> ScoreResults:
         number = len(pairs.source_first) - 1
@@ -191,7 +189,7 @@ class Scorer:
             missing = int(scratch.dense.sizes[NEEDED])
             padding = {"seats": 2 * missing} if missing > 0 else {"rules": -2 * missing}
             capacities = capacities._replace(**padding)
-            scratch = self._make_scratch(capacities)
+            scratch = make_scorer_scratch(self.learned.rules, self.learned.lexicon, capacities, self._exact)
         self._free_scratches.append((capacities, scratch))
         return scored
 
@@ -226,10 +224,7 @@ class Scorer:
         learned = self.learned
         random = np.random.default_rng([learned.settings.seed, side])
         original, corrupted = [], []
-
-        def report_progress() -> None:
-            report("computing word statistics", side, 2)
-
+        report_progress = partial(report, "computing word statistics", side, 2)
         for rows in batches(learned.examples, BATCH_SIZE):
             report_progress()
             pairs = learned.load_pairs(rows)
@@ -254,10 +249,6 @@ class Scorer:
         facts = make_facts(longest, int(np.diff(pairs.link_first).max(initial=1)))
         list_features(pairs, self.learned.lexicon, side, facts, features)
         return features
-
-
-def _number_or_none(number: float) -> float | None:
-    return None if math.isnan(number) else number
 
 
 def _misfit(position: float, odds: float) -> Misfit | None:

@@ -51,9 +51,13 @@ def terms(
     not required. The store is not changed. By default, a glossary (-o terms.glossary) also contains single words, and
     only terms with their usual rendering in at least 90 % of their pairs.
     """
+    from hierogram.daemon.files import open_output
     from hierogram.daemon.text.texts import make_pipeline, two_languages
 
-    format_name = _resolve_format(format, output)
+    suffix = output.suffix.removeprefix(".") if output else ""
+    format_name = format or (suffix if suffix in FORMATS else TABLE)
+    if output is not None and format_name == TABLE:
+        raise UsageError(f"{output}: unknown suffix: expected {_SUFFIXES}, or choose the format with --format")
     language_pair = two_languages(languages, "--languages") if languages else ()
     if format_name in (TBX, GLOSSARY) and departures:
         raise UsageError(
@@ -78,7 +82,12 @@ def terms(
             report = report.as_text(make_pipeline(opened.store.settings()).with_whole_words())
         url = opened.url
     if format_name != TABLE:
-        _write(output, list(format_terms(report, format_name, departures > 0, language_pair, url)))
+        content = "".join(format_terms(report, format_name, departures > 0, language_pair, url))
+        if output is None:
+            sys.stdout.write(content)
+        else:
+            with open_output(output) as file:
+                file.write(content.encode())
     elif departures:
         rows = [
             (item.term, item.usual, item.rendering, str(item.pair), item.source, item.target)
@@ -94,26 +103,6 @@ def terms(
         print_table(("score", "source", "target", "pairs", "other renderings"), reported, numeric=(0, 3))
     departure_count = f", {plural(len(report.departures), 'departure')}" if departures else ""
     print_note(f"{plural(len(report.terms), 'term')}{departure_count} of {plural(report.pairs, 'pair')}")
-
-
-def _resolve_format(format_option: str | None, output: Path | None) -> str:
-    suffix = output.suffix.removeprefix(".") if output else ""
-    format_name = format_option or (suffix if suffix in FORMATS else TABLE)
-    if output is not None and format_name == TABLE:
-        raise UsageError(f"{output}: unknown suffix: expected {_SUFFIXES}, or choose the format with --format")
-    return format_name
-
-
-def _write(output: Path | None, pieces: list[str]) -> None:
-    from hierogram.daemon.files import open_output
-
-    if output is None:
-        for piece in pieces:
-            sys.stdout.write(piece)
-        return
-    with open_output(output) as file:
-        for piece in pieces:
-            file.write(piece.encode())
 
 
 _EXAMPLE = "hierogram terms --top 200 -o terms.tbx --languages fr,en"

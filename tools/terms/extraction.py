@@ -52,24 +52,8 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 
 _CELLS_BITS = 22
+"""Binary logarithm of the size of the table of approximate counts."""
 _ROWS = 1 << 20
-
-
-class CountSketch:
-    """Approximate counts of hashes in a fixed-size table. Collisions only make a count too high."""
-
-    def __init__(self, bits: int = _CELLS_BITS) -> None:
-        self._shift = np.uint64(64 - bits)
-        self._cells = np.zeros(1 << bits, np.uint32)
-
-    def add(self, hashes: HashArray) -> None:
-        """Add the occurrences of hashes to the counts. Repeated hashes are counted each time."""
-        np.add.at(self._cells, hashes >> self._shift, 1)
-
-    def may_have_count(self, hashes: HashArray, count: int) -> BoolArray:
-        """Return bool[n], False only if a hash was counted fewer than `count` times."""
-        may_have: BoolArray = self._cells[hashes >> self._shift] >= count
-        return may_have
 
 
 class HashCounter:
@@ -145,14 +129,17 @@ NextPass = Callable[[], Iterable[TermPairs]]
 
 
 def count_candidates(
-    next_pass: NextPass, sketch: CountSketch, words: Vocabularies, options: TermOptions
+    next_pass: NextPass, cells: NDArray[np.uint32], words: Vocabularies, options: TermOptions
 ) -> TermCandidates:
-    """Count phrases with their renderings, and the pairs that contain either side (passes 2 and 3)."""
+    """Count phrases with their renderings, and the pairs that contain either side (passes 2 and 3).
+
+    `cells` contains approximate counts of hashes by their first bits. Collisions only make a count too high.
+    """
     counter = HashCounter(2 + 2 * options.max_words)
     for pairs in next_pass():
         pair, sources, targets, source_words, target_words = _candidate_phrases(pairs, words, options)
         hashes = pair_hashes(sources, targets)
-        selected = np.flatnonzero(sketch.may_have_count(hashes, options.min_count))
+        selected = np.flatnonzero(cells[hashes >> np.uint64(64 - _CELLS_BITS)] >= options.min_count)
         selected = selected[_first_per_pair(pair[selected], hashes[selected])]
         sides = np.stack((sources[selected], targets[selected])).view(np.int64).T
         descriptions = np.concatenate((sides, source_words[selected], target_words[selected]), axis=1)
@@ -544,7 +531,7 @@ def terms(
             make_vocabulary(_word_counts(snapshot, TARGET, view)),
         )
         total = sum(snapshot.state().pairs().values())
-        sketch, spool = CountSketch(), PairSpool(file)
+        cells, spool = np.zeros(1 << _CELLS_BITS, np.uint32), PairSpool(file)
         corpora = snapshot.corpus_ids()
         if options.corpus not in (None, *corpora):
             known = ", ".join(sorted(corpora)) or "none"
@@ -555,7 +542,7 @@ def terms(
             spool.add(pairs)
             pair, sources, targets, _, _ = _candidate_phrases(pairs, words, options)
             hashes = pair_hashes(sources, targets)
-            sketch.add(hashes[_first_per_pair(pair, hashes)])
+            np.add.at(cells, hashes[_first_per_pair(pair, hashes)] >> np.uint64(64 - _CELLS_BITS), 1)
             progress("reading", spool.pairs, total)
         if not spool.pairs:
             raise NothingLearnedError(store.url)
@@ -563,7 +550,7 @@ def terms(
         def next_pass(step: str = "counting") -> Iterator[TermPairs]:
             return spool.read(lambda done: progress(step, done, spool.pairs))
 
-        candidates = count_candidates(next_pass, sketch, words, options)
+        candidates = count_candidates(next_pass, cells, words, options)
         best, scores = rank_terms(candidates, spool.pairs, options, words)
         details = TermDetails(best, words, options.max_words, departures)
         for pairs in next_pass("reporting"):

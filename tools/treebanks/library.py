@@ -18,7 +18,7 @@ from hierogram.tools.treebanks.approximation import approximate
 from hierogram.tools.treebanks.evaluation import BracketScore, evaluate
 from hierogram.tools.treebanks.grammars import binarize, load_grammar, read_grammar
 from hierogram.tools.treebanks.parsing import Parser
-from hierogram.tools.treebanks.requests import ParseRequest
+from hierogram.tools.treebanks.requests import MPP, MPP_DRAWS, ParseRequest
 
 if TYPE_CHECKING:
     from hierogram.tools.keywords import ParseKeywords
@@ -58,10 +58,11 @@ def parse(
     else:
         fragments = read_grammar(str(grammar))
     root = request.root or transformations.root
+    draws = request.draws
+    if draws is None:
+        draws = MPP_DRAWS if request.method == MPP else 0
     transformations = replace(transformations, root=root)
-    parser = Parser(
-        approximate(binarize(fragments), root, priors, base=base or PCFG), root, request.draws_taken, request.seed
-    )
+    parser = Parser(approximate(binarize(fragments), root, priors, base=base or PCFG), root, draws, request.seed)
     parsed = []
     for number, line in enumerate(lines):
         words = split_tokens(line)

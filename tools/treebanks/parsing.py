@@ -172,7 +172,7 @@ class Parser:
         return times, int(first[best])
 
     def _tree(self, forest: Forest, derivation: NDArray[np.int64]) -> Tree:
-        rows = forest.items.edge[derivation]
+        rows = forest.graph.items.edge[derivation]
         done: list[Node] = []
         for kind, rule in zip(reversed(rows["kind"].tolist()), reversed(rows["rule"].tolist()), strict=True):
             fragment_rule: FragmentRule = self.grammar.rules[kind][rule]
@@ -193,8 +193,8 @@ class Parser:
         """Return the tree of MER. Each edge adds its expected count to all its productions."""
         cells: defaultdict[tuple[int, int], _Cell] = defaultdict(dict)
         edges = np.flatnonzero(counts > _MIN_EXPECTED)
-        rows = forest.items.edge[edges]
-        items = forest.items.item[: forest.items.used[0]]
+        expanded = forest.graph.items
+        rows, items = expanded.edge[edges], expanded.item[: expanded.used[0]]
         item_rows = np.searchsorted(items["first"], edges, "right") - 1
         productions = self.grammar.productions
         for kind, rule, split, start, end, count in zip(

@@ -15,7 +15,8 @@ METHODS = {
 }
 """Objectives of parsing [CGB09 §5]."""
 
-_MPP_DRAWS = 1000
+MPP_DRAWS = 1000
+"""Default number of derivations to sample per sentence for mpp."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +43,3 @@ class ParseRequest:
     ] = None
     seed: Seed = 1
     current_sample: CurrentSample = False
-
-    @property
-    def draws_taken(self) -> int:
-        """Number of derivations sampled per sentence."""
-        if self.draws is not None:
-            return self.draws
-        return _MPP_DRAWS if self.method == MPP else 0

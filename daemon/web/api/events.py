@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Collection
 from http import HTTPStatus
 from typing import Annotated
 
@@ -101,18 +101,18 @@ def event_routes(context: WebContext) -> APIRouter:
 
 
 class _Stream(EventSourceResponse):
-    """Stream of events. `on_end` is called when it ends, even if it never started."""
+    """Stream of events, counted as open until it ends, even if it never started."""
 
-    def __init__(self, events: AsyncIterator[bytes], on_end: Callable[[], None]) -> None:
+    def __init__(self, events: AsyncIterator[bytes], streams: "_Streams") -> None:
         # Caches must not store the stream, and proxies must not buffer it.
         super().__init__(events, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
-        self._on_end = on_end
+        self._streams = streams
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._on_end()
+            self._streams.number -= 1
 
 
 class _Streams:
@@ -122,26 +122,23 @@ class _Streams:
         self._store = context.service.opened
         self._threads = context.threads.downloads.threads
         self._stopping = context.stopping
-        self._open = 0
+        self.number = 0
 
     async def page(self, kinds: Collection[str], after: int | None, limit: int) -> EventPage:
         return await to_thread.run_sync(lambda: self._store.events(after, limit, kinds), limiter=self._threads)
 
     async def open(self, kinds: Collection[str], after: int | None) -> Response:
         """Return a stream of the events after number `after`, or of new events if it is None."""
-        if self._open >= _MAX_STREAMS:
+        if self.number >= _MAX_STREAMS:
             raise try_later(f"too many open event streams, the limit is {_MAX_STREAMS}", _RETRY_SECONDS)
         # Count the stream before the first await, so that concurrent requests cannot exceed the limit.
-        self._open += 1
+        self.number += 1
         try:
             first = await self.page(kinds, after, 1)
         except BaseException:
-            self._close()
+            self.number -= 1
             raise
-        return _Stream(self._events(kinds, first.last if after is None else after), self._close)
-
-    def _close(self) -> None:
-        self._open -= 1
+        return _Stream(self._events(kinds, first.last if after is None else after), self)
 
     async def _events(self, kinds: Collection[str], position: int) -> AsyncIterator[bytes]:
         sent = time.monotonic()

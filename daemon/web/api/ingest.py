@@ -113,16 +113,13 @@ class IngestRequest:
         self._open_batch: tuple[InputValidator, IngestBatch] | None = None
         self._earlier = self._store.find_request(key) if key is not None else None
         self._recorded_lines = self._earlier.lines if self._earlier else None
+        self.is_replay = self._earlier is not None and self._earlier.done
+        """True if an earlier attempt completed the request."""
         self.answer = (
             IngestAnswer.model_validate_json(self._earlier.response) if self._earlier else IngestAnswer(corpus=corpus)
         )
         if self._earlier and self._earlier.corpus != corpus:
             raise self._key_conflict(f"the earlier request used the corpus {self._earlier.corpus!r}")
-
-    @property
-    def is_replay(self) -> bool:
-        """True if an earlier attempt completed the request."""
-        return self._earlier is not None and self._earlier.done
 
     def add(self, lines: list[bytes]) -> IngestTotals:
         """Ingest the next lines. Returns the totals of new lines. Raises `ProblemError` and `StoreError`."""
@@ -143,7 +140,7 @@ class IngestRequest:
         unused: Counter[str] = Counter()
         [fields] = parse_lines([lines], partial(json_object, unused=unused), self._seen + 1)
         digest = self._digest.copy()
-        digest.update(_joined(lines))
+        digest.update(b"\n".join(lines) + b"\n")
 
         def receipt(added: IngestTotals, rejected: list[RejectedLine]) -> Receipt:
             return self._record(self.answer.plus(added, rejected, unused), digest.digest()), self._recorded_lines
@@ -155,7 +152,7 @@ class IngestRequest:
         return totals
 
     def _skip(self, lines: list[bytes]) -> None:
-        self._digest.update(_joined(lines))
+        self._digest.update(b"\n".join(lines) + b"\n")
         if not self.is_replay:
             [fields] = parse_lines([lines], json_object, self._seen + 1)
             # Validate stored lines again, so that later repeats are numbered correctly.
@@ -211,10 +208,6 @@ class IngestRequest:
 def _not_json_lines(body: str, detail: str = "") -> ProblemError:
     expected = 'send JSON lines, one object {"source": …, "target": …} per line'
     return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"the body is {body}: {expected}{detail}")
-
-
-def _joined(lines: Sequence[bytes]) -> bytes:
-    return b"\n".join(lines) + b"\n"
 
 
 T = TypeVar("T")

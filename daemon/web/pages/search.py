@@ -103,14 +103,16 @@ def _tokenize(snapshot: PageSnapshot, phrase: Phrase) -> Phrase:
     def known(side: str, words: Sequence[str]) -> bool:
         return phrase_occurs(transaction, side, _split_words(Phrase(tuple(words)), view, side == TARGET))
 
-    def find_tokens(word: str) -> Sequence[str]:
-        if not any(known(side, [word]) for side in (SOURCE, TARGET)):
+    parts: list[str | None] = []
+    for word in phrase.parts:
+        found: Sequence[str | None] = [word]
+        if word is not None and not any(known(side, [word]) for side in (SOURCE, TARGET)):
             for side, rules in ((SOURCE, texts.source), (TARGET, texts.target)):
                 if known(side, tokens := rules.tokens(word).split(" ")):
-                    return tokens
-        return [word]
-
-    return Phrase(tuple(part for word in phrase.parts for part in ([None] if word is None else find_tokens(word))))
+                    found = tokens
+                    break
+        parts += found
+    return Phrase(tuple(parts))
 
 
 def _split_words(phrase: Phrase, view: WordView, side: int) -> Phrase:
@@ -128,6 +130,7 @@ def _results(snapshot: PageSnapshot, phrase: Phrase, query: Query, parameters: M
     vocabulary = side if TWO_SIDES in notation.capabilities else notation.rule_words[0].vocabulary
     other = TARGET if side == SOURCE else SOURCE
     repeated = {name: value for name, value in parameters.items() if name != "after"}
+    words_as_typed = {word: word for word in phrase.words}
     after = _format_cursor(results.next)
     missing = results.unknown
     if settings.word_parts:
@@ -152,7 +155,7 @@ def _results(snapshot: PageSnapshot, phrase: Phrase, query: Query, parameters: M
         "labels": list(results.labels),
         "word": words[0] if phrase.is_word and words else None,
         "_replacement": lambda word, candidate: build_url(
-            "/search", **repeated | {"q": phrase.with_word(word, candidate).typed()}
+            "/search", **repeated | {"q": phrase.replace_words({**words_as_typed, word: candidate}).typed()}
         ),
         "_reading": lambda variant: build_url("/search", **repeated | {"q": variant}),
         "_exact": results.exact,

@@ -70,7 +70,11 @@ def _complete(document: dict[str, Any], with_token: bool) -> None:
         components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     for path, _, operation in operations(document):
         for parameter in operation.get("parameters", ()):
-            parameter["schema"] = _without_null(parameter["schema"])
+            # Remove null from the schema of an optional parameter, because a query cannot express null.
+            schema = parameter["schema"]
+            forms = [form for form in schema.get("anyOf", ()) if form != {"type": "null"}]
+            if len(forms) == 1:
+                parameter["schema"] = {name: schema[name] for name in schema if name != "anyOf"} | dict(forms[0])
         answers = operation["responses"]
         for status, text in _COMMON_RESPONSES.items():
             answers.setdefault(str(status), {"description": text})
@@ -85,14 +89,6 @@ def _complete(document: dict[str, Any], with_token: bool) -> None:
             if int(status) >= HTTPStatus.BAD_REQUEST:
                 answer.setdefault("content", {})[MEDIA_TYPE] = _PROBLEM_REFERENCE
         operation["responses"] = dict(sorted(answers.items()))
-
-
-def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """Remove null from the schema of an optional parameter, because a query cannot express null."""
-    forms = [form for form in schema.get("anyOf", ()) if form != {"type": "null"}]
-    if len(forms) != 1:
-        return schema
-    return {name: value for name, value in schema.items() if name != "anyOf"} | dict(forms[0])
 
 
 def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:

@@ -32,11 +32,8 @@ class Sessions:
         self._token = token.get_secret_value().encode() if token is not None else None
         self._key = hmac.digest(self._token or secrets.token_bytes(32), b"hierogram pages", "sha256")
         self._clock = clock
-
-    @property
-    def required(self) -> bool:
+        self.required = token is not None
         """True if the daemon has a token, so that requests must be authenticated."""
-        return self._token is not None
 
     def is_token(self, token: str) -> bool:
         """Check if a token is the daemon's token."""

@@ -124,27 +124,25 @@ class Download(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response."""
+        downloads = self._downloads
         try:
-            with self._downloads:
+            if downloads.running >= _MAX_DOWNLOADS:
+                raise try_later(f"too many downloads, the limit is {_MAX_DOWNLOADS}", _RETRY_SECONDS)
+            downloads.running += 1
+            try:
                 await super().__call__(scope, receive, send)
+            finally:
+                downloads.running -= 1
         finally:
             self._close()
 
 
 class Downloads:
-    """Limit on the number of concurrent downloads, and the threads that generate their content."""
+    """Number of running downloads, and the threads that generate their content."""
 
     def __init__(self) -> None:
         self.threads = CapacityLimiter(_DOWNLOAD_THREADS)
-        self._running = 0
-
-    def __enter__(self) -> None:
-        if self._running >= _MAX_DOWNLOADS:
-            raise try_later(f"too many downloads, the limit is {_MAX_DOWNLOADS}", _RETRY_SECONDS)
-        self._running += 1
-
-    def __exit__(self, *_: object) -> None:
-        self._running -= 1
+        self.running = 0
 
     async def stream(self, pieces: Iterator[str | bytes]) -> AsyncIterator[str | bytes]:
         """Yield the pieces, each generated in a thread."""

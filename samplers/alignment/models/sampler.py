@@ -173,10 +173,7 @@ class AlignmentKernel:
             number = run_chains(number, sides, runs, blank, chain, self._scratch, marginals, total)
             if number == len(keys):
                 return total
-            blank = self._enlarge(blank)
-
-    def _enlarge(self, chain: AlignmentChain) -> AlignmentChain:
-        return chain._replace(pairs=larger_pairs(chain.pairs, self.direction.sides.longest_emitted))
+            blank = blank._replace(pairs=larger_pairs(blank.pairs, sides.longest_emitted))
 
     def _repeat_until(
         self, end: int, chain: AlignmentChain, resample: Callable[[int, AlignmentChain], int]
@@ -187,7 +184,7 @@ class AlignmentKernel:
             position = resample(position, chain)
             if position == end:
                 return chain
-            chain = self._enlarge(chain)
+            chain = chain._replace(pairs=larger_pairs(chain.pairs, self.direction.sides.longest_emitted))
 
     def _empty_chain(self, links: NDArray[np.int16], collocated: NDArray[np.uint8] | None = None) -> AlignmentChain:
         """Return a chain with these links, which are not counted yet. Its counts are prior counts of other pairs."""

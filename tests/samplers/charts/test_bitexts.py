@@ -8,7 +8,7 @@ from tests.reference.charts.bitexts import Pair, agreeing, classes, derivations,
 from tests.samplers.charts.pairs import ITG, MIXED, compiled, random_pair
 
 from hierogram.samplers.charts.bitexts import PairBuilder, PairGraph, expected_emissions
-from hierogram.samplers.charts.hypergraph import draw, max_derivation_edges, score, sum_outside, total_weight
+from hierogram.samplers.charts.hypergraph import ITEMS, TAILS, draw, score, sum_outside, total_weight
 from hierogram.samplers.charts.pairs import PairTask, unmasked
 from hierogram.samplers.exceptions import SamplerError
 
@@ -117,7 +117,7 @@ def test_draws_follow_their_probabilities() -> None:
     scores = score(graph)
     draws, random = 20_000, np.uint64(5)
     counts = np.zeros(graph.edges)
-    stack, edges = np.empty((2, max_derivation_edges(graph)), np.int64)
+    stack, edges = np.empty((2, graph.size[ITEMS] + graph.size[TAILS] + 1), np.int64)
     for _ in range(draws):
         number, random = draw(graph, scores.inside, random, stack, edges)
         counts[edges[:number]] += 1

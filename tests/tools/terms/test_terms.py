@@ -17,7 +17,7 @@ from hierogram.storage.options import OptionError
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.terms import extraction, phrases
-from hierogram.tools.terms.extraction import CountSketch, HashCounter, likelihood_ratio, terms
+from hierogram.tools.terms.extraction import HashCounter, likelihood_ratio, terms
 from hierogram.tools.terms.options import TermOptions
 from hierogram.tools.terms.reports import TermReport
 
@@ -64,7 +64,7 @@ def test_terms_match_the_definition(store: Store, tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(phrases, "_COMMON_SHARE", 1.0)
     monkeypatch.setattr("hierogram.storage.exports.snapshot._IDS_PER_BLOCK", 64)
     # Use a small table so that rare phrases collide.
-    monkeypatch.setattr(extraction, "CountSketch", lambda: CountSketch(bits=6))
+    monkeypatch.setattr(extraction, "_CELLS_BITS", 6)
     lines = random_lines(400, 3)
     put(store, lines, tmp_path)
     found = extract_terms(store, ALL)

@@ -132,9 +132,9 @@ def expected_productions(weights, found) -> dict:
 def productions_by_span(known: Approximation, forest: Forest, counts) -> dict:
     got: defaultdict[tuple, float] = defaultdict(float)
     table = known.productions
-    for item in forest.items.item[: forest.items.used[0]]:
+    for item in forest.graph.items.item[: forest.graph.items.used[0]]:
         for o in range(item["first"], item["last"]):
-            option = forest.items.edge[o]
+            option = forest.graph.items.edge[o]
             kind, rule, split = int(option["kind"]), int(option["rule"]), int(option["split"])
             for p in range(table.start[kind, rule], table.start[kind, rule + 1]):
                 label, right, _ = known.production_list[table.production[p]]

@@ -9,15 +9,12 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hierogram.daemon.exceptions import DaemonError, UsageError
-from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.web.protocol.problems import ProblemError, problem_response
 from hierogram.daemon.web.protocol.sessions import is_cross_site
 from hierogram.storage.exceptions import StoreError, install_extra
 from hierogram.tools.evidence.options import MAX_CHARACTERS
 from hierogram.tools.integrations.mcp.tools import ConcordanceLine, LinkedWords, McpTools, TermSummary
-from hierogram.tools.translation.corrections import Corrections
-from hierogram.tools.translation.options import TranslateOptions
-from hierogram.tools.translation.plain_text import CurrentTranslator, PlainTranslation, PlainTranslator
+from hierogram.tools.translation.plain_text import PlainTranslation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,13 +36,6 @@ Result = TypeVar("Result")
 
 Text = Annotated[str, Field(min_length=1, max_length=MAX_TEXT_LENGTH)]
 ResultLimit = Annotated[int, Field(ge=1, le=200, description="Maximum number of results.")]
-
-
-def make_tools(opened: GrammarStore, options: TranslateOptions) -> McpTools:
-    """Return the MCP tools for an open store."""
-    corrections = Corrections(opened)
-    current_translator = CurrentTranslator(opened.store, options, corrections)
-    return McpTools(opened, PlainTranslator(opened.store, lambda: current_translator.newest()[0]), corrections)
 
 
 def make_server(tools: McpTools, threads: "Threads", *, may_add: bool) -> "MCPServer":

@@ -15,8 +15,11 @@ from tests.daemon.web.running import Running
 
 import hierogram as hg
 from hierogram.daemon.web.protocol.threads import Threads
-from hierogram.tools.integrations.mcp.server import make_server, make_tools
+from hierogram.tools.integrations.mcp.server import make_server
+from hierogram.tools.integrations.mcp.tools import McpTools
+from hierogram.tools.translation.corrections import Corrections
 from hierogram.tools.translation.options import TranslateOptions
+from hierogram.tools.translation.plain_text import CurrentTranslator, PlainTranslator
 
 READING = ["evidence", "translate", "align", "terms", "concordance"]
 TOKEN = "a token of sixteen"
@@ -70,7 +73,10 @@ async def round_trip(client: Client) -> None:
 
 
 def served(store: hg.GrammarStore, *, may_add: bool = False) -> Any:
-    return make_server(make_tools(store, TranslateOptions()), Threads(), may_add=may_add)
+    corrections = Corrections(store)
+    current = CurrentTranslator(store.store, TranslateOptions(), corrections)
+    translator = PlainTranslator(store.store, lambda: current.newest()[0])
+    return make_server(McpTools(store, translator, corrections), Threads(), may_add=may_add)
 
 
 def test_every_tool_answers(opened: hg.GrammarStore) -> None:
