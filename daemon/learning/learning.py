@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from hierogram.daemon.learning.kinds.stored import find_kind, load_stored
 from hierogram.daemon.learning.learner import Learner, LearnOptions, holding_lease
 from hierogram.daemon.learning.residents import ResidentBatch, read_batches, withdraw_requested
+from hierogram.samplers.counts.occurrences import Occurrences
 from hierogram.samplers.exceptions import KeyCollisionError
 from hierogram.samplers.grammar.keys import signed
 from hierogram.storage.exceptions import RuleKeyCollisionError as StoredKeyCollisionError
@@ -130,6 +131,8 @@ def _learn(store: Store, run: LearningRun, options: LearnOptions | None, started
         finished = executor.burn_in()
         burn_in = learner.sweeps
         finished = finished and executor.sweep_all_pairs()
+        if finished:
+            executor.index_batch()
         after = learner.likelihood if learner.likelihood is not None else learner.measure()
         before = executor.before or (learner.chain.rule_types, learner.chain.rule_tokens, after)
         return LearnReport(
@@ -199,6 +202,19 @@ class _RunExecutor:
                 break
         return True
 
+    def index_batch(self) -> None:
+        """Index the pairs in memory by their rules, because `index_occurrences` would load them again."""
+        if self._batch is None:
+            return
+        position, salt = self._store.position(), self._learner.settings.key_salt
+        uses = _list_uses(self._batch.ids, self._batch.loaded.occurrences(self._batch.state))
+        for first in range(0, len(self._batch.rows), _PAIRS_PER_TRANSACTION):
+            ids = self._batch.ids[first : first + _PAIRS_PER_TRANSACTION].tolist()
+            bounds = slice(*np.searchsorted(uses[:, 0], (ids[0], ids[-1] + 1)))
+            self._store.index_pairs(ids, position, uses[bounds], salt)
+            if self._learner.options.stop():
+                break
+
     def _advance_run(self, is_whole_store: bool, sweeps: int) -> LearningRun:
         sweeps_in_round = self._run.sweeps_in_round + sweeps
         if is_whole_store:
@@ -228,7 +244,7 @@ class _RunExecutor:
         return not (batch.sweeps < target_sweeps).any()
 
 
-_PAIRS_PER_TRANSACTION = 2_000
+_PAIRS_PER_TRANSACTION = 8_192
 _PAIRS_PER_CHECK = 500
 """Number of pairs that `IncrementalIndexer` indexes between two checks of its deadline."""
 
@@ -277,8 +293,11 @@ def _index_chunk(store: Store, after: int, limit: int) -> tuple[int, int] | None
         return None
     settings = store.settings()
     pairs = load_stored(rows, settings)
-    occurrences = pairs.loaded.occurrences(pairs.state)
-    ids = np.array([row.id for row in rows], np.int64)[occurrences.pairs]
-    keys = occurrences.keys.view(np.int64)
-    uses = zip(ids.tolist(), keys[:, 0].tolist(), keys[:, 1].tolist(), occurrences.uses.tolist(), strict=True)
-    return rows[-1].id, store.index_pairs([row.id for row in rows], position, uses, settings.key_salt)
+    ids = [row.id for row in rows]
+    uses = _list_uses(np.array(ids, np.int64), pairs.loaded.occurrences(pairs.state))
+    return ids[-1], store.index_pairs(ids, position, uses, settings.key_salt)
+
+
+def _list_uses(ids: NDArray[np.int64], occurrences: Occurrences) -> NDArray[np.int64]:
+    """Return rows of pair id, key high, key low and uses, in the order of the pairs."""
+    return np.column_stack((ids[occurrences.pairs], occurrences.keys.view(np.int64), occurrences.uses))

@@ -4,13 +4,13 @@ The index records the store position at which each indexed derivation was sample
 derivations are re-indexed.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from sqlalchemy import exists, func, select, text
 
 from hierogram.storage.database.settings import read_settings
 from hierogram.storage.database.transactions import (
-    Row,
     StoreAccess,
     WriteTransaction,
     delete_staged,
@@ -24,9 +24,12 @@ from hierogram.storage.records.grammar import SupportingPair
 from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.schema.tables import corpora, indexed_pairs, pair_positions, rule_pairs, rules, sentence_pairs
 
-UsedKey = tuple[int, int, int, int]
-"""Pair id, key high, key low, uses."""
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
+    Uses = NDArray[np.int64] | Sequence[tuple[int, int, int, int]]
+    """Rows of pair id, key high, key low, uses."""
 
 _IS_INDEXED = exists().where(
     indexed_pairs.c.pair_id == pair_positions.c.pair_id, indexed_pairs.c.position == pair_positions.c.position
@@ -56,7 +59,7 @@ class OccurrenceIndex(StoreAccess):
         with self._reading() as connection:
             return connection.scalar(select(func.count()).select_from(pair_positions).where(~_IS_INDEXED)) or 0
 
-    def index_pairs(self, pair_ids: Sequence[int], position: int, uses: Iterable[UsedKey], key_salt: int) -> int:
+    def index_pairs(self, pair_ids: Sequence[int], position: int, uses: "Uses", key_salt: int) -> int:
         """Index pairs by the rules of their derivations at a store position. Returns the number of indexed pairs.
 
         The keys in `uses` were made with `key_salt`. Pairs that were sampled after the position are skipped. If the
@@ -73,7 +76,7 @@ class OccurrenceIndex(StoreAccess):
                 .where(pair_positions.c.position <= position)
             ).all()
             stage_ids(transaction, current)
-            transaction.loader.stage(staged_uses, _with_rules(transaction, list(uses)))
+            _stage_uses(transaction, uses)
             delete_staged(transaction, "rule_pairs", "indexed_pairs")
             for statement in (
                 "INSERT INTO rule_pairs (rule_id, pair_id, uses)"
@@ -102,14 +105,14 @@ class OccurrenceIndex(StoreAccess):
             return [SupportingPair._make(row) for row in connection.execute(statement)]
 
 
-def _with_rules(transaction: WriteTransaction, uses: Sequence[UsedKey]) -> list[Row]:
-    """Join the uses with all candidate rules for their keys."""
+def _stage_uses(transaction: WriteTransaction, uses: "Uses") -> None:
+    """Stage the uses with all candidate rules for their keys, in the order of rule ids."""
     # Import numpy only here, because reads do not need it.
     import numpy as np
 
     from hierogram.storage.grammar.key_runs import find_candidates
 
-    keys = np.array([(high, low) for _, high, low, _ in uses], np.int64).reshape(-1, 2)
-    numbers, rule_ids = find_candidates(transaction, keys)
-    rows = zip(numbers.tolist(), rule_ids.tolist(), strict=True)
-    return [(uses[n][0], rule_id, *uses[n][1:]) for n, rule_id in rows]
+    pair_ids, *keys, counts = np.asarray(uses, np.int64).reshape(-1, 4).T
+    rows, rule_ids = find_candidates(transaction, np.stack(keys, axis=1))
+    columns = (column[rows] for column in (*keys, counts))
+    transaction.loader.stage_columns(staged_uses, [pair_ids[rows], rule_ids, *columns])
