@@ -11,7 +11,7 @@ import pytest
 from libretranslatepy import LibreTranslateAPI
 from starlette.testclient import TestClient
 from tests.conftest import CopyStore
-from tests.daemon.conftest import QUICK, Run, written
+from tests.daemon.conftest import QUICK, Run, write_corpus
 from tests.daemon.web.conftest import Connect, FakeService
 from tests.daemon.web.running import Running
 
@@ -35,7 +35,7 @@ def french(store_url: str, copy_store: CopyStore, tmp_path_factory: pytest.TempP
 
     def make(url: str) -> None:
         settings = replace(QUICK, languages=("fr", "en"), tokenize=True, case="lowered")
-        corpus = written(tmp_path_factory.mktemp("corpus"))
+        corpus = write_corpus(tmp_path_factory.mktemp("corpus"))
         with open_store(url, create=True, settings=settings) as store, Input([str(corpus)]) as source:
             ingest(store, source)
             learn(store, sweeps=4)
