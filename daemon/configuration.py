@@ -9,6 +9,7 @@ import os
 import re
 import tomllib
 from functools import cache
+from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, TypeVar
@@ -32,6 +33,7 @@ from hierogram.daemon.extensions import extensions
 from hierogram.daemon.shared_options import CORPUS, HOST, PORT, SPOOL, Languages, Threads
 from hierogram.daemon.text.rejections import InputLimits
 from hierogram.daemon.workers.options import WorkerOptions
+from hierogram.storage.exceptions import install_extra
 from hierogram.storage.options import DEFAULT_STORE
 from hierogram.storage.records.operations import EVENT_KINDS, EXPORT_DONE, EXPORT_FAILED
 
@@ -91,7 +93,6 @@ class SpoolSection(Section):
     corpus: Annotated[str, CORPUS] = Field(default="default", min_length=1)
     poll_seconds: Seconds = Field(default=1.0, description="Seconds between scans of the folder.")
     languages: Languages = None
-    tokenize: bool = Field(default=False, description="Tokenize the text of pairs without links.")
     unaligned_after: Seconds | None = Field(
         default=None,
         description="Seconds after which `.source` and `.target` files are ingested without an `.alignment`.",
@@ -153,6 +154,8 @@ class WebhooksSection(Section):
 
     @model_validator(mode="after")
     def _check_values(self) -> Self:
+        if self.url is not None and find_spec("httpx2") is None:
+            raise ValueError(f"url: webhooks require httpx2: {install_extra('webhooks')}")
         # Do not show the value in the message, because it may contain a password.
         if self.url is not None and not _is_http_url(self.url.get_secret_value()):
             raise ValueError("url: must be a URL such as https://example.org/hook")

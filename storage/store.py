@@ -63,7 +63,7 @@ def open_store(url: str, *, create: bool = False, settings: Settings | None = No
         if settings is not None:
             stored = store.settings()
             # Ignore settings that the store itself changes: the salt (after a key collision) and learned settings.
-            learned = {name: getattr(settings, name) or getattr(stored, name) for name in LEARNED}
+            learned = {name: getattr(stored, name) for name in LEARNED if getattr(settings, name) in (None, ())}
             if replace(settings, key_salt=stored.key_salt, **learned) != stored:
                 raise StoreError(
                     f"the store at {store.url} has the settings {stored}, got {settings}: settings cannot be changed, "

@@ -20,7 +20,7 @@ from hierogram.daemon.cli.common import (
 from hierogram.daemon.cli.flags import given_options, with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.progress import progress
-from hierogram.daemon.shared_options import CORPUS, AsJson, DictionaryOptions, Languages, Tokenize
+from hierogram.daemon.shared_options import CORPUS, AsJson, DictionaryOptions, Languages
 from hierogram.daemon.text.treebanks.transformations import Transformations
 from hierogram.storage.options import Option
 
@@ -55,7 +55,6 @@ def ingest(
         ),
     ] = "auto",
     languages: Languages = None,
-    tokenize: Tokenize = None,
     corpus: Annotated[str, CORPUS] = "default",
     strict: Annotated[bool, Option("Exit with 1 if any line was rejected, not only if the input is damaged.")] = False,
     trees: Annotated[bool, Option("Read bracketed trees or packed forests into a store of trees.")] = False,
@@ -71,32 +70,32 @@ def ingest(
 ) -> None:
     """Store sentence pairs or trees. Creates the store if it does not exist.
 
-    Pairs without word alignments are aligned by `hierogram learn` or the daemon. Text is split at spaces and tabs, or
-    tokenized by --tokenize. Invalid lines are rejected and recorded in the table rejected_lines. If too many lines are
-    invalid, the whole input is rejected. Exit with 1 if the input is empty, its files have different numbers of lines,
-    or a line is not UTF-8; with --strict, also if any line was rejected. Ingesting the same input again adds nothing.
+    Pairs without word alignments are aligned by `hierogram learn` or the daemon. The first pairs without links
+    determine whether the store takes running text, which it tokenizes, or tokens separated by spaces. Invalid lines are
+    rejected and recorded in the table rejected_lines. If too many lines are invalid, the whole input is rejected. Exit
+    with 1 if the input is empty, its files have different numbers of lines, or a line is not UTF-8; with --strict, also
+    if any line was rejected. Ingesting the same input again adds nothing.
 
     With --dictionary, entries become pairs of the corpus `dictionary`, or of --corpus. Entries with one word on each
     side get a fixed link. The first trees of a store determine its tree transformations and its known words.
     """
     files = files_or_input(files, "pairs")
     if dictionary:
-        if len(files) != 1 or trees or tokenize is not None:
-            raise UsageError("--dictionary requires exactly one file, without --trees and --tokenize")
+        if len(files) != 1 or trees:
+            raise UsageError("--dictionary requires exactly one file, without --trees")
     elif given_options(context, DictionaryOptions):
         raise UsageError("--weight and --block require --dictionary, as in hierogram ingest --dictionary terms.tbx")
     if nbest and not trees:
         raise UsageError("--nbest requires --trees, as in hierogram ingest --trees --nbest lists.txt")
     if trees and (len(files) != 1 or was_given(context, "format")):
         raise UsageError("--trees requires exactly one file, without --format")
-    if format == MEMORY and (len(files) != 1 or trees or dictionary or tokenize is not None):
-        raise UsageError("--format memory requires exactly one TMX file, without --tokenize")
+    if format == MEMORY and (len(files) != 1 or trees or dictionary):
+        raise UsageError("--format memory requires exactly one TMX file")
     from hierogram.daemon.library.store import open_input
     from hierogram.daemon.text.formats import TMX
     from hierogram.daemon.text.ingest import IngestReport
-    from hierogram.daemon.text.texts import make_pipeline, two_languages
+    from hierogram.daemon.text.texts import two_languages
     from hierogram.samplers.grammar.settings import SYNCHRONOUS, TREES
-    from hierogram.storage.records.settings import Settings
 
     def show_progress(current: IngestReport) -> None:
         rejected = f"{current.totals.rejected:,} rejected" if current.totals.rejected else ""
@@ -105,8 +104,7 @@ def ingest(
     with ExitStack() as stack:
         stack.enter_context(interruptible("stored pairs are kept: run the command again to continue"))
         given_languages = two_languages(languages, "--languages") if languages is not None else None
-        tokenize_languages = two_languages(tokenize, "--tokenize") if tokenize is not None else None
-        text_languages = make_pipeline(Settings(), given_languages, tokenize_languages).languages or ()
+        text_languages = given_languages or ()
         if trees:
             description = " of trees (use `hierogram init --kind trees` to choose settings)"
         else:
@@ -133,7 +131,7 @@ def ingest(
         else:
             ingested = opened.add(
                 source, corpus=corpus if was_given(context, "corpus") else None, languages=given_languages,
-                tokenize=tokenize_languages, entries=entries if dictionary else None, progress=show_progress,
+                entries=entries if dictionary else None, progress=show_progress,
                 transformations=transformations if given_options(context, Transformations) else None,
             )  # fmt: skip
     _print_report(ingested, strict, as_json, ("forest" if nbest else "tree") if trees else "pair")

@@ -17,7 +17,7 @@ from hierogram.daemon.memory import resident_bytes
 from hierogram.daemon.shared_options import LIMIT, AsJson
 from hierogram.storage.options import Option
 from hierogram.storage.records.operations import EVENT_KINDS
-from hierogram.storage.records.settings import LEARNED, Settings
+from hierogram.storage.records.settings import Settings
 
 if TYPE_CHECKING:
     from hierogram.storage.records.operations import Event
@@ -34,7 +34,7 @@ def init(
     The default schedule of a Dirichlet process is `annealed`, from T = 10 over 280 sweeps.
     """
     from hierogram.daemon.library.store import open
-    from hierogram.daemon.text.texts import words_advice
+    from hierogram.daemon.text.texts import segmenter_advice
 
     chosen, url = given_options(context, Settings), store_url(context)
     if upgrade:
@@ -55,11 +55,15 @@ def init(
         stored = opened.settings()
         for name, value in asdict(stored).items():
             # Omit learned values, which are long.
-            if name not in LEARNED:
-                print(f"  {name:<17}{','.join(value) or '(not known)' if isinstance(value, tuple) else value}")
-        if stored.tokenize and len(stored.languages) == 2:
-            source, target = stored.languages
-            if advice := words_advice((source, target), ()):
+            if name not in ("orthographies", "word_parts"):
+                shown = ",".join(value) or "(not known)" if isinstance(value, tuple) else value
+                print(f"  {name:<17}{'(determined by the first text)' if shown is None else shown}")
+        if stored.languages and stored.tokenize is not False:
+            try:
+                advice = segmenter_advice((stored.languages[0], stored.languages[1]))
+            except UsageError as error:
+                advice = str(error)
+            if advice:
                 print_note(advice)
 
 

@@ -132,8 +132,8 @@ class SettingsKeywords(TypedDict, total=False):
     languages: tuple[str, ...]
     """Source and target language, such as fr,en. Input in other languages is refused (default: unknown)."""
 
-    tokenize: bool
-    """Tokenize pairs without links by the rules of the languages (default: no)."""
+    tokenize: bool | None
+    """Tokenize pairs without links, or keep their tokens (default: determined by the first text)."""
 
     case: str
     """Treatment of capital letters: kept, lowered (default: kept)."""

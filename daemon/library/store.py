@@ -127,7 +127,7 @@ def open(
             raise
         return GrammarStore(open_store(str(url), create=True, settings=settings), created=True)
     stored, requested = asdict(opened.settings()) if values else {}, asdict(settings)
-    changed = [name for name in stored if name in values and stored[name] != requested[name]]
+    changed = [name for name in stored if name in values and requested[name] not in (None, stored[name])]
     if differing := [f"{name} is {stored[name]}, not {requested[name]}" for name in changed]:
         opened.close()
         raise StoreError(
@@ -270,7 +270,6 @@ class GrammarStore:
         origin: str = "python",
         format: str = "auto",
         languages: tuple[str, str] | None = None,
-        tokenize: tuple[str, str] | None = None,
         entries: DictionaryOptions | None = None,
         transformations: Transformations | None = None,
         nbest: bool = False,
@@ -281,8 +280,8 @@ class GrammarStore:
         `pairs` are tuples (source, target) or (source, target, links), mappings with the fields of JSON lines, a data
         frame with these columns, the result of `open_input`, or a file name, with more names in `files`. Files have the
         formats of `hierogram ingest`; a store of trees accepts treebanks. `origin` names pairs in memory in notes and
-        rejections. Tokens are separated by spaces unless the store or `tokenize` sets a tokenizer. With `entries`, the
-        file is a dictionary. Pairs that the corpus already contains are skipped. Raises `InputError`, `UsageError`.
+        rejections. Running text without links is tokenized, and tokens are kept. With `entries`, the file is a
+        dictionary. Pairs that the corpus already contains are skipped. Raises `InputError`, `UsageError`.
         """
         from hierogram.daemon.text.ingest import ingest
         from hierogram.daemon.text.reading import IngestOptions, OpenFiles
@@ -304,7 +303,7 @@ class GrammarStore:
                 return ingest_open(self.store, added, transformations, corpus or DEFAULT_CORPUS, progress)
             source: Any = added if isinstance(added, OpenFiles | GivenPairs) else GivenPairs(added, origin)
             default = DEFAULT_CORPUS if entries is None else "dictionary"
-            options = IngestOptions(languages, tokenize, entries=entries)
+            options = IngestOptions(languages, entries=entries)
             return ingest(self.store, source, corpus or default, progress, options)
 
     def learn(

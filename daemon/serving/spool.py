@@ -351,15 +351,10 @@ class SpoolLoop(StoreLoop):
         section, settings = configuration.spool, self._store.settings()
         try:
             languages = two_languages(section.languages, "languages") if section.languages else None
-            tokenize = None
-            if section.tokenize:
-                tokenize = languages or make_pipeline(settings).languages
-                if tokenize is None:
-                    raise UsageError('tokenize requires languages, such as languages = "fr,en"')
-            make_pipeline(settings, languages, tokenize)
+            make_pipeline(settings, languages)
         except UsageError as error:
             raise SpoolError(f"spool: {error}") from error
-        return IngestOptions(languages, tokenize, configuration.intake)
+        return IngestOptions(languages, configuration.intake)
 
     def run(self, stop: StopFlag, beat: Heartbeat) -> None:
         """Ingest inputs as they arrive, oldest first; see `Loop.run`."""

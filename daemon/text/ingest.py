@@ -184,8 +184,7 @@ class _VocabularyNotes:
                 Note(
                     NOT_NFC,
                     f"{len(odd):,} {'word is' if len(odd) == 1 else 'words are'} not in Unicode form NFC, such as "
-                    f"{odd[0]!a}: convert the text (uconv -x nfc), or use --tokenize, which "
-                    "normalizes it to NFC",
+                    f"{odd[0]!a}: convert the text (uconv -x nfc)",
                 )
             )
         return notes

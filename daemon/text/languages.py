@@ -217,10 +217,9 @@ def find_language(code: str, learned: str = "") -> Language:
                 raise UsageError(
                     f"tokenizing {code} requires {package.name}: {install_extra(package.extra)}"
                 ) from error
-    try:
-        from sacremoses.corpus import NonbreakingPrefixes
-    except ImportError as error:
-        raise UsageError(f"tokenizing text requires sacremoses: {install_extra('tokenize')}") from error
+    # Import here because sacremoses loads slowly.
+    from sacremoses.corpus import NonbreakingPrefixes
+
     prefixes = NonbreakingPrefixes()
     listed = prefixes.words(base) if base in prefixes.available_langs.values() else ()
     abbreviations: dict[bool, list[str]] = {False: [], True: []}

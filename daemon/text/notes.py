@@ -7,12 +7,13 @@ command line prints the notes, HTTP and the library return them, and `ingest_bat
 import re
 from dataclasses import dataclass
 
-from hierogram.daemon.text.texts import LOOKS_RUNNING, LOOKS_TOKENIZED, Languages, looks_tokenized, words_advice
+from hierogram.daemon.text.languages import GENERAL
+from hierogram.daemon.text.running_text import TextSigns
+from hierogram.daemon.text.texts import Languages, segmenter_advice
 from hierogram.daemon.text.validation import LineColumns
 
 EMPTY_INPUT = "empty-input"
-RUNNING_TEXT = "running-text"
-TOKENS_DIVIDED = "tokens-divided"
+TOKENIZATION = "tokenization"
 NO_WORD_DIVISION = "no-word-division"
 ESCAPED = "escaped"
 NOT_NFC = "not-nfc"
@@ -44,45 +45,22 @@ class Note:
 class Notes:
     """Collector of notes on an input.
 
-    `rules` are the languages whose rules tokenize lines without links, None for no tokenization. `is_text` is False for
-    a dictionary. `quoting` is True if a spreadsheet may have quoted the fields.
+    `quoting` is True if a spreadsheet may have quoted the fields.
     """
 
-    def __init__(self, rules: Languages | None, is_text: bool, quoting: bool) -> None:
-        self._rules = rules
+    def __init__(self, quoting: bool) -> None:
         self._quoting = quoting
-        self._word_notes: list[Note] | None = None if is_text else []
         self._lines = self._escaped = self._quoted = self._doubled = 0
         self._escape = ""
 
     def inspect(self, fields: LineColumns) -> None:
         """Inspect the next lines of the input before they are tokenized."""
-        if self._word_notes is None:
-            self._word_notes = self._check_words(fields)
         self._lines += len(fields.sources)
         self._count_escapes(fields)
         for source, target in zip(fields.sources, fields.targets, strict=True) if self._quoting else ():
             quoted = [field for field in (source, target) if len(field) > 1 and _QUOTED.fullmatch(field.strip(b" "))]
             self._quoted += bool(quoted)
             self._doubled += any(b'""' in field.strip(b" ")[1:-1] for field in quoted)
-
-    def _check_words(self, fields: LineColumns) -> list[Note]:
-        divides = self._rules is not None
-        raw = [k for k, alignment in enumerate(fields.alignments) if alignment is None]
-        sides = [[side[k].decode(errors="replace") for k in raw] for side in (fields.sources, fields.targets)]
-        notes = []
-        if any(looks_tokenized(divides, side) for side in sides):
-            text = (
-                f"{LOOKS_TOKENIZED}, but it was tokenized again, which damages some tokens (d' eau becomes d ' eau)"
-                ": withdraw the input, and ingest the raw text, or ingest into a store without --tokenize"
-                if divides
-                else f"{LOOKS_RUNNING}: tokenize the text with `hierogram ingest --tokenize fr,en`, or with a store "
-                "created by `hierogram init --languages fr,en --tokenize`"
-            )
-            notes.append(Note(TOKENS_DIVIDED if divides else RUNNING_TEXT, text))
-        if raw and (advice := words_advice(self._rules, sides)) is not None:
-            notes.append(Note(NO_WORD_DIVISION, advice))
-        return notes
 
     def _count_escapes(self, fields: LineColumns) -> None:
         escapes: set[int] = set()
@@ -98,7 +76,7 @@ class Notes:
 
     def collect(self) -> list[Note]:
         """Return the notes on the lines so far."""
-        notes = [*(self._word_notes or ())]
+        notes = []
         if self._escaped > _MIN_ESCAPED_SHARE * self._lines:
             notes.append(
                 Note(
@@ -116,6 +94,40 @@ class Notes:
                 )
             )
         return notes
+
+
+def describe_tokenization(signs: TextSigns, rules: Languages | None, decides: bool) -> list[Note]:
+    """Return the notes on the tokenization of an input: the decision of the store, or a conflict with it.
+
+    `rules` are the languages whose rules tokenize the input, None for no tokenization.
+    """
+    notes = []
+    if decides and rules is not None:
+        names = "general rules" if GENERAL in rules else f"the rules of {' and '.join(dict.fromkeys(rules))}"
+        hint = "; `hierogram init --languages` selects the rules of languages" if GENERAL in rules else ""
+        notes.append(Note(TOKENIZATION, f"text is tokenized by {names}, because it is {signs}{hint}"))
+    elif decides:
+        notes.append(Note(TOKENIZATION, f"tokens are kept, because the text is {signs}"))
+    elif signs.is_running is False and rules is not None:
+        text = (
+            f"the input seems to be {signs}; it was tokenized again, which damages some tokens (it 's becomes it ' s)"
+            ": withdraw it, and ingest the original text"
+        )
+        notes.append(Note(TOKENIZATION, text))
+    elif signs.is_running and rules is None:
+        text = (
+            f"the input seems to be {signs}; the store keeps tokens, so these words include punctuation: withdraw the "
+            "input, and tokenize it like the other text of the store"
+        )
+        notes.append(Note(TOKENIZATION, text))
+    if rules is not None and GENERAL not in rules and (advice := segmenter_advice(rules)):
+        notes.append(Note(NO_WORD_DIVISION, advice))
+    elif rules is not None and 4 * signs.unspaced > signs.lines:
+        text = (
+            "sentences have no spaces between words: create a store with `hierogram init --languages` to find the words"
+        )
+        notes.append(Note(NO_WORD_DIVISION, text))
+    return notes
 
 
 def _lines(number: int) -> str:

@@ -1,10 +1,10 @@
 """Input reader: turns files into validated lines. Needs no store, so that a sandbox can run it."""
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import chain, islice, product
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.files import printable, strip_suffix
@@ -28,8 +28,9 @@ from hierogram.daemon.text.formats import (
 from hierogram.daemon.text.languages import learn_orthography
 from hierogram.daemon.text.lines import STANDARD_INPUT, LineFile, open_lines, read_sentences
 from hierogram.daemon.text.link_positions import UnicodeSpaceDetector
-from hierogram.daemon.text.notes import WORD_PARTS, Note, Notes
+from hierogram.daemon.text.notes import WORD_PARTS, Note, Notes, describe_tokenization
 from hierogram.daemon.text.rejections import DEFAULT_LIMITS, InputLimits
+from hierogram.daemon.text.running_text import count_signs
 from hierogram.daemon.text.segments import choose_word_parts
 from hierogram.daemon.text.texts import Languages, check_names, make_pipeline
 from hierogram.daemon.text.validation import DuplicateCounter, LineColumns, validate
@@ -37,7 +38,7 @@ from hierogram.samplers.grammar.kinds import find_notation
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.samplers.grammar.settings import ITG_ALIGNER
 from hierogram.storage.records.pairs import NewPairs, RejectedLine, join_pairs, join_runs
-from hierogram.storage.records.settings import Settings
+from hierogram.storage.records.settings import LearnedSettings, Settings
 from hierogram.storage.worker_process import KeepAlive
 
 AUTO = "auto"
@@ -188,6 +189,8 @@ def _check_paths(paths: Sequence[str], format: str) -> None:
 CHUNKS_PER_TRANSACTION = 4
 """Number of chunks that share the fixed costs of a transaction (recounting words, disk writes)."""
 
+_SAMPLED_PAIRS = 1_000
+"""Number of pairs whose signs decide if a store tokenizes."""
 _MIN_PAIRS = 500
 """Minimum number of pairs of a first text for learning word parts."""
 
@@ -200,7 +203,6 @@ class IngestOptions:
     """Options of an input. None stands for the store's setting. `within` is a folder of untrusted files."""
 
     languages: Languages | None = None
-    tokenize: Languages | None = None
     limits: InputLimits = DEFAULT_LIMITS
     entries: DictionaryOptions | None = None
     within: str | None = None
@@ -220,14 +222,14 @@ class InputHeader(NamedTuple):
 class ValidatedChunk(NamedTuple):
     """Valid pairs and rejected lines for one transaction.
 
-    `bytes_read` and `notes` cover the input up to this chunk. `learned` are settings learned from the first text.
+    `bytes_read` and `notes` cover the input up to this chunk. `learned` are settings, determined by the first text.
     """
 
     pairs: NewPairs
     rejected: list[RejectedLine]
     bytes_read: int = 0
     notes: tuple[Note, ...] = ()
-    learned: Mapping[str, tuple[str, ...]] | None = None
+    learned: LearnedSettings | None = None
 
 
 class InputValidator:
@@ -236,17 +238,25 @@ class InputValidator:
     def __init__(
         self, settings: Settings, options: IngestOptions, repeats: DuplicateCounter | None = None, format: str = ""
     ) -> None:
-        self._pipeline = make_pipeline(settings, options.languages, options.tokenize)
         self._entries = options.entries
+        is_text = options.entries is None
+        self._decides = is_text and settings.tokenize is None
+        if not is_text and settings.tokenize is None:
+            # Entries of dictionaries are running text.
+            settings = replace(settings, tokenize=True)
+        self._settings, self._languages = settings, options.languages
+        self._pipeline = make_pipeline(settings, options.languages)
         self._max_tokens = settings.max_tokens
         self._repeats = DuplicateCounter() if repeats is None else repeats
-        self._notes = Notes(self._pipeline.rules, is_text=options.entries is None, quoting=format == TSV)
+        self._notes = Notes(quoting=format == TSV)
         self._unicode_spaces = UnicodeSpaceDetector()
-        self._learns_settings = settings.tokenize and not settings.orthographies and options.entries is None
+        self._has_signs = not is_text
+        self._learns_orthography = is_text and not settings.orthographies
         takes_word_parts = find_notation(settings.grammar).needs_links and settings.aligner != ITG_ALIGNER
         self._chooses_word_parts = takes_word_parts and not settings.word_parts
-        self._learned: dict[str, tuple[str, ...]] = {}
-        self._word_parts_note: Note | None = None
+        # A store must not decide otherwise while it takes the tokens of an input without signs.
+        self._learned: dict[str, Any] = {"tokenize": None} if self._decides else {}
+        self._text_notes: list[Note] = []
 
     def read(self, line_chunks: Iterable[LineColumns], whole: bool = False) -> ValidatedChunk:
         """Validate the next chunks of the input. `whole` is True if they are the whole input."""
@@ -254,7 +264,9 @@ class InputValidator:
         pairs: list[NewPairs] = []
         rejected: list[RejectedLine] = []
         self._unicode_spaces.inspect(chunks)
-        if self._learns_settings and not self._learned:
+        if not self._has_signs:
+            self._inspect_text(chunks)
+        if self._learns_orthography and self._pipeline.rules is not None:
             self._learn(chunks, whole)
         for fields in chunks:
             self._notes.inspect(fields)
@@ -262,18 +274,30 @@ class InputValidator:
             sound, wrong = validate(self._pipeline.prepare(fields), self._max_tokens, self._repeats)
             pairs.append(sound if self._entries is None else weigh_entries(sound, self._entries))
             rejected += wrong
-        notes = [*self._notes.collect(), *filter(None, (self._unicode_spaces.note(), self._word_parts_note))]
-        return ValidatedChunk(join_pairs(pairs), join_runs(rejected), notes=tuple(notes), learned=self._learned or None)
+        notes = [*self._text_notes, *self._notes.collect(), *filter(None, (self._unicode_spaces.note(),))]
+        valid = join_pairs(pairs)
+        # Rejected lines alone determine nothing.
+        learned = self._learned if len(valid) else None
+        return ValidatedChunk(valid, join_runs(rejected), notes=tuple(notes), learned=learned)
+
+    def _inspect_text(self, chunks: Sequence[LineColumns]) -> None:
+        """Decide if the store tokenizes. If it has decided before, check that the input fits the decision."""
+        signs = count_signs(chain(*_unlinked_lines(chunks, _SAMPLED_PAIRS)))
+        if signs.is_running is None:
+            return
+        self._has_signs = True
+        if self._decides:
+            self._learned["tokenize"] = signs.is_running
+            if signs.is_running and self._languages is not None:
+                self._learned["languages"] = self._languages
+            self._pipeline = make_pipeline(replace(self._settings, **self._learned), self._languages)
+        self._text_notes += describe_tokenization(signs, self._pipeline.rules, self._decides)
 
     def _learn(self, chunks: Sequence[LineColumns], whole: bool) -> None:
         """Learn orthographies from the first text, and word parts if the first text is the whole input."""
         assert self._pipeline.rules is not None
-        # Learn from lines without links only, because lines with links are already tokenized.
-        lines: tuple[list[str], list[str]] = [], []
-        for fields in chunks:
-            linked = fields.linked()
-            for side, texts in zip(lines, (fields.sources, fields.targets), strict=True):
-                side += [text.decode(errors="replace") for k, text in enumerate(texts) if k not in linked]
+        self._learns_orthography = False
+        lines = _unlinked_lines(chunks)
         orthographies = tuple(map(learn_orthography, self._pipeline.rules, lines))
         self._learned["orthographies"] = orthographies
         self._pipeline = replace(self._pipeline, orthographies=orthographies)
@@ -284,7 +308,7 @@ class InputValidator:
             word_parts, reason = choose_word_parts(*words)
             self._learned["word_parts"] = word_parts
             self._pipeline = replace(self._pipeline, word_parts=word_parts)
-            self._word_parts_note = Note(WORD_PARTS, reason)
+            self._text_notes.append(Note(WORD_PARTS, reason))
 
     def chunks(self, source: Source) -> Generator[ValidatedChunk, None, None]:
         """Yield the validated chunks of an open input. Raises `UsageError` for other languages."""
@@ -303,6 +327,17 @@ class InputValidator:
     def close(self) -> None:
         """Delete temporary files."""
         self._repeats.close()
+
+
+def _unlinked_lines(chunks: Iterable[LineColumns], limit: int | None = None) -> tuple[list[str], list[str]]:
+    """Return both sides of the first `limit` pairs without links. Lines with links are already tokenized."""
+    lines: tuple[list[str], list[str]] = [], []
+    for fields in chunks:
+        linked = fields.linked()
+        unlinked = [k for k in range(len(fields.sources)) if k not in linked][slice(limit and limit - len(lines[0]))]
+        for side, texts in zip(lines, (fields.sources, fields.targets), strict=True):
+            side += [texts[k].decode(errors="replace") for k in unlinked]
+    return lines
 
 
 def read_in_sandbox(

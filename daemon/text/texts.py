@@ -8,7 +8,7 @@ The settings of a store define its pipeline. Exports have the settings in their 
 import os
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
@@ -23,8 +23,9 @@ from hierogram.daemon.text.languages import (
 )
 from hierogram.daemon.text.orthography import SOFT_HYPHEN
 from hierogram.daemon.text.protected_spans import ProtectedSpan, find_protected
+from hierogram.daemon.text.running_text import count_signs
 from hierogram.daemon.text.segments import make_segmenter, spread_links
-from hierogram.daemon.text.tokenizer import LONG_WORD, SPACE, ZERO_WIDTH_SPACE
+from hierogram.daemon.text.tokenizer import SPACE, ZERO_WIDTH_SPACE
 from hierogram.daemon.text.validation import LineColumns
 from hierogram.samplers.grammar.kinds import PAIRS, find_notation
 from hierogram.samplers.grammar.numbers import MAX_ITG_SIDE_LENGTH
@@ -36,22 +37,14 @@ from hierogram.storage.records.settings import KEPT, LOWERED, Settings
 Languages = tuple[str, str]
 """Source and target language, such as ("fr", "en")."""
 
-LOOKS_RUNNING = (
-    "the text does not seem to be tokenized, because most sentences end in a word with an attached full stop"
-)
-LOOKS_TOKENIZED = (
-    "the text seems to be tokenized already, because most sentences have spaces before full stops and commas"
-)
-IN_REQUESTS = ("a store created by `hierogram init --languages fr,en --tokenize`", '"tokenized": true')
+UNKNOWN: Languages = (GENERAL, GENERAL)
+"""Languages whose rules tokenize text in unknown languages."""
+IN_REQUESTS = ("a store of running text", '"tokenized": true')
 """Arguments `tokenize` and `keep` of `text_advice` for advice in HTTP responses."""
 
 _LANGUAGE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
-_ATTACHED = re.compile(r"""\w[.!?…。！？]+["'»”’)\]]*\s*$""")
-"""Line end with a full stop, exclamation or question mark attached to the last word."""
 _NO_TEXT = re.compile(rb"[\0\r\n]")
 """Bytes that validation rejects in a line of text."""
-_DETACHED = re.compile(r"\w\s+[.,](\s|$)")
-_SAMPLE_LINES = 1_000
 
 
 class TextWord(NamedTuple):
@@ -240,9 +233,8 @@ class TextPipeline:
 
     def as_settings(self) -> dict[str, object]:
         """Return the store settings that define this pipeline, as JSON values."""
-        languages = self.rules or self.languages or ()
         return {
-            "languages": list(languages),
+            "languages": list(self.languages or ()),
             "tokenize": self.rules is not None,
             "case": LOWERED if self.lower else KEPT,
             "word_parts": list(self.word_parts),
@@ -251,7 +243,7 @@ class TextPipeline:
 
     def for_running_text(self) -> "TextPipeline":
         """Return the pipeline for running text. It tokenizes text even if the store takes tokens."""
-        return replace(self, rules=self.rules or self.languages or (GENERAL, GENERAL))
+        return replace(self, rules=self.rules or self.languages or UNKNOWN)
 
 
 UNCHANGED_TEXT = TextPipeline()
@@ -263,8 +255,8 @@ def make_pipeline(
 ) -> TextPipeline:
     """Return the pipeline of a store for text in `languages`, tokenized by the rules of `tokenize`.
 
-    `settings` may be the mapping in a manifest. Raises `UsageError` if the languages differ from the store's, or the
-    package of a language is not installed.
+    `settings` may be the mapping in a manifest. A store that has not decided about tokenization takes tokens. Raises
+    `UsageError` if the languages differ from the store's, or the package of a language is not installed.
     """
     if isinstance(settings, Settings):
         settings = asdict(settings)
@@ -276,7 +268,7 @@ def make_pipeline(
                 f"{named} {','.join(value)}: the languages of the store are {','.join(stored_pair)} (source, target): "
                 "exchange the sides of the input, or use another store"
             )
-    rules = tokenize or (stored_pair if settings.get("tokenize") else None)
+    rules = tokenize or ((stored_pair or UNKNOWN) if settings.get("tokenize") else None)
     for language in rules or ():
         find_language(language)
     word_parts = tuple(map(str, settings.get("word_parts") or ()))
@@ -292,22 +284,9 @@ def make_side(language: str) -> TextSide:
     return TextSide(language)
 
 
-def looks_tokenized(tokenized: bool, lines: Sequence[str]) -> bool:
-    """Check if most lines look tokenized (or not, if `tokenized` is False), by spaces beside punctuation."""
-    pattern = _DETACHED if tokenized else _ATTACHED
-    return 2 * sum(pattern.search(line) is not None for line in lines) > len(lines)
-
-
-def words_advice(rules: Languages | None, sides: Iterable[Sequence[str]]) -> str | None:
-    """Return a note if tokens are not words, because a segmenter is missing or `sides` have no spaces."""
-    if rules is not None:
-        return "; ".join(note for code in dict.fromkeys(rules) if (note := missing_segmenter_note(code))) or None
-    if not any(2 * sum(LONG_WORD.search(line) is not None for line in side) > len(side) for side in sides):
-        return None
-    return (
-        "most sentences have no spaces between words: use `hierogram init --languages` with --tokenize to segment the "
-        "text"
-    )
+def segmenter_advice(rules: Languages) -> str | None:
+    """Return a note if no package finds the words of a language without spaces. Otherwise None."""
+    return "; ".join(note for code in dict.fromkeys(rules) if (note := missing_segmenter_note(code))) or None
 
 
 def text_advice(side: TextSide, name: str, lines: Sequence[str], tokenize: str, keep: str) -> str | None:
@@ -315,13 +294,15 @@ def text_advice(side: TextSide, name: str, lines: Sequence[str], tokenize: str, 
 
     `name` is the name of the text, `tokenize` the setting that tokenizes it, `keep` the setting that keeps its tokens.
     """
-    sample = [line for line in lines[:_SAMPLE_LINES] if line.strip()]
-    is_tokenized_again = side.language is not None
-    if not looks_tokenized(is_tokenized_again, sample):
+    signs = count_signs(lines)
+    if signs.is_running in (None, side.language is not None):
         return None
-    if is_tokenized_again:
-        return f"{name}: {LOOKS_TOKENIZED}: use {keep} to keep the tokens"
-    return f"{name}: {LOOKS_RUNNING}: use {tokenize} to tokenize it, or {keep} if it is tokenized"
+    advice = (
+        f"use {tokenize} to tokenize it, or {keep} if it is tokenized"
+        if signs.is_running
+        else (f"use {keep} to keep the tokens")
+    )
+    return f"{name}: the text seems to be {signs}: {advice}"
 
 
 def two_languages(text: str, option: str) -> Languages:
@@ -348,8 +329,6 @@ def check_settings(settings: Settings) -> None:
         two_languages(",".join(settings.languages), "--languages")
         if notation.input_kind != PAIRS:
             raise UsageError(f"--languages is not supported for a store of {notation.content}, which is monolingual")
-    if settings.tokenize and not settings.languages:
-        raise UsageError("--tokenize requires languages, such as --languages fr,en")
     make_pipeline(settings)
 
 

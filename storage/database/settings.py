@@ -1,7 +1,6 @@
 """Settings of a store, written once: when it is created, or with the first text if they are learned from it."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, get_type_hints
 
@@ -9,7 +8,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from hierogram.samplers.grammar.kinds import Notation, find_notation
 from hierogram.storage.exceptions import RequestConflictError, StoreError
-from hierogram.storage.records.settings import Settings
+from hierogram.storage.records.settings import LearnedSettings, Settings
 from hierogram.storage.schema.tables import settings as table
 
 
@@ -31,21 +30,24 @@ _KINDS: dict[str, Any] = get_type_hints(Settings)
 
 _JSON_TYPES = {
     str: (str, "a string"),
-    bool: (bool, "true or false"),
+    bool | None: (bool | None, "true, false or null"),
     float: (int | float, "a number"),
     int: (int, "a whole number"),
     tuple[str, ...]: (list, "a list of strings"),
 }
 
 
-def write_learned(connection: Connection, learned: Mapping[str, tuple[str, ...]]) -> None:
+def write_learned(connection: Connection, learned: LearnedSettings) -> None:
     """Write settings learned from the first text. Raises `RequestConflictError` if they are set to other values."""
     stored = read_settings(connection)
-    if not stored.orthographies:
-        for name, values in learned.items():
-            connection.execute(update(table).where(table.c.name == name).values(value=json.dumps([*values])))
-    elif any(getattr(stored, name) != values for name, values in learned.items()):
-        raise RequestConflictError("another input has set the orthography of the store: ingest this input again")
+    is_open = {"languages": not stored.languages, "tokenize": stored.tokenize is None}
+    for name, value in learned.items():
+        may_be_set = is_open.get(name, not stored.orthographies)
+        # A store takes tokens until it decides, so an input without signs fits a store of tokens.
+        if not may_be_set and (value or None) != (getattr(stored, name) or None):
+            raise RequestConflictError("another input has set the tokenization of the store: ingest this input again")
+        if may_be_set and value is not None:
+            connection.execute(update(table).where(table.c.name == name).values(value=json.dumps(value)))
 
 
 def _value(stored: dict[str, str], name: str, kind: Any) -> Any:
@@ -58,7 +60,7 @@ def _value(stored: dict[str, str], name: str, kind: Any) -> Any:
     except ValueError as error:
         raise StoreError(f"table settings: {name} is not JSON: {stored[name]!r}") from error
     json_type, type_name = _JSON_TYPES[kind]
-    fits = isinstance(value, json_type) and (kind is bool or not isinstance(value, bool))
+    fits = isinstance(value, json_type) and (kind == bool | None or not isinstance(value, bool))
     if not fits or (isinstance(value, list) and not all(isinstance(part, str) for part in value)):
         raise StoreError(f"table settings: {name} must be {type_name}, got {value!r}")
     return tuple(value) if isinstance(value, list) else float(value) if kind is float else value

@@ -1,7 +1,7 @@
 """Ingest: batches, deduplication of pairs, rejected lines, human links, and idempotent requests."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from hashlib import blake2b
@@ -28,6 +28,7 @@ from hierogram.storage.records.pairs import (
     RejectedLine,
     join_runs,
 )
+from hierogram.storage.records.settings import LearnedSettings
 from hierogram.storage.schema.tables import (
     corpora,
     failed_files,
@@ -98,14 +99,14 @@ class Ingest(StoreAccess):
         new_pairs: NewPairs,
         rejected: Sequence[RejectedLine] = (),
         receipt: Callable[[IngestTotals, list[RejectedLine]], Receipt] | None = None,
-        learned: Mapping[str, tuple[str, ...]] | None = None,
+        learned: LearnedSettings | None = None,
     ) -> tuple[IngestTotals, list[RejectedLine]]:
         """Store new pairs and rejected lines, atomically. Returns the totals of all lines, and the rejected runs.
 
         The store rejects a pair if its external id is stored with other content (`external-id-conflict`) or if a token
         or the external id exceeds `MAX_TOKEN_BYTES` (`token-too-long`). `receipt` returns the state of the request,
-        which is recorded in the same transaction. `learned` are the settings that were learned from the store's first
-        text. Raises `StoreError` if the batch is not open, and `RequestConflictError` if another process has recorded
+        which is recorded in the same transaction. `learned` are the settings that the store's first text determines.
+        Raises `StoreError` if the batch is not open, and `RequestConflictError` if another process has recorded
         the request or set other learned settings.
         """
         with self._writing() as transaction:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -28,8 +29,10 @@ INFINITY = float("inf")
 
 KEPT, LOWERED = "kept", "lowered"
 CASES = (KEPT, LOWERED)
-LEARNED = ("orthographies", "word_parts")
+LEARNED = ("languages", "tokenize", "orthographies", "word_parts")
 """Settings that a store learns from its first text."""
+LearnedSettings = Mapping[str, bool | tuple[str, ...] | None]
+"""Settings in `LEARNED` by name. `tokenize` is None if the text did not determine it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +50,11 @@ class Settings:
     `temperature` to 1 in the first `annealing` sweeps. The model, its parameters, the span limit and the schedule apply
     to synchronous grammars.
 
-    `languages` are the source and target languages, () if unknown. If `tokenize` is set, pairs without links are
-    tokenized by the rules of these languages. The first tokenized text sets `word_parts` and `orthographies`
-    permanently. `word_parts` define how the words of source and target are split, () if all words are whole, see
+    `languages` are the source and target languages, () if unknown. If `tokenize` is True, pairs without links are
+    tokenized by the rules of these languages, or by general rules. If it is None, the first pairs with signs of running
+    text or tokens set it permanently, see `hierogram.daemon.text.running_text`; until then, tokens are kept. If this
+    input has languages, it also sets them. The first tokenized text sets `word_parts` and `orthographies` permanently.
+    `word_parts` define how the words of source and target are split, () if all words are whole, see
     `hierogram.daemon.text.segments`. `orthographies` are the orthographies of source and target as JSON, () before the
     first text, see `hierogram.daemon.text.orthography`. The orthography of a side with too little text is empty.
     """
@@ -93,7 +98,13 @@ class Settings:
             metavar="SRC,TGT", shown="unknown",
         ),
     ] = ()  # fmt: skip
-    tokenize: Annotated[bool, Option("Tokenize pairs without links by the rules of the languages.")] = False
+    tokenize: Annotated[
+        bool | None,
+        Option(
+            "Tokenize pairs without links, or keep their tokens.",
+            flags=("--tokenize/--no-tokenize",), shown="determined by the first text",
+        ),
+    ] = None  # fmt: skip
     case: Annotated[str, Option("Treatment of capital letters", values=CASES)] = KEPT
     aligner: Annotated[str, Option("Aligner of pairs without links", values=ALIGNERS)] = FERTILITIES
     phrase_words: Annotated[

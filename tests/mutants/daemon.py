@@ -25,6 +25,8 @@ _ROUNDS = "tests/daemon/learning/alignment/test_rounds.py"
 _TEXT = "tests/tools/translation/test_text.py"
 _CASING = "tests/tools/translation/test_casing.py"
 _JOINING = "tests/daemon/text/test_joining.py"
+_RUNNING_TEXT = "tests/daemon/text/test_running_text.py"
+_TOKENIZATION = "tests/daemon/text/test_tokenization.py"
 _COMPILING = "tests/tools/scores/test_compiling.py"
 
 DAEMON_FAULTS = (
@@ -190,6 +192,27 @@ DAEMON_FAULTS = (
         "early = 2 * k < len(self._tokens)",
         "early = False",
         (_JOINING, "-k", "round_trip"),
+    ),
+    Fault(
+        "equally many signs decide for tokens",
+        "daemon/text/running_text.py",
+        "return running >= self.detached",
+        "return running > self.detached",
+        (_RUNNING_TEXT,),
+    ),
+    Fault(
+        "an input without signs is stored as tokens after another input has decided",
+        "daemon/text/reading.py",
+        '{"tokenize": None} if self._decides else {}',
+        "{}",
+        (_TOKENIZATION, "-k", "sqlite"),
+    ),
+    Fault(
+        "rejected lines decide whether a store tokenizes",
+        "daemon/text/reading.py",
+        "learned = self._learned if len(valid) else None",
+        "learned = self._learned",
+        (_TOKENIZATION, "-k", "sqlite"),
     ),
     Fault(
         "a sentence begins in lowercase",

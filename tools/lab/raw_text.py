@@ -30,7 +30,7 @@ from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.text.languages import find_language, learn_orthography
 from hierogram.daemon.text.lines import write_lines
 from hierogram.daemon.text.orthography import SOFT_HYPHEN
-from hierogram.daemon.text.texts import looks_tokenized
+from hierogram.daemon.text.running_text import count_signs
 from hierogram.daemon.text.tokenizer import Apostrophe
 from hierogram.tools.lab.measures.results import post, serving
 
@@ -99,7 +99,7 @@ def round_trip(path: Path, language: str) -> RoundTrip:
     """Tokenize and detokenize the lines of a file. If the lines are tokenized, detokenizes them first."""
     rules = find_language(language)
     lines = [line.rpartition("\t")[2] for line in path.read_text().splitlines()]
-    if looks_tokenized(True, lines):
+    if count_signs(lines).is_running is False:
         lines = [rules.join(line.split()) for line in lines]
     lines = [" ".join(filter(None, line.replace(SOFT_HYPHEN, "").split(" "))) for line in lines]
     fitted = find_language(language, learn_orthography(language, lines[::2]))
@@ -207,7 +207,7 @@ def interfaces(
     folder = work
     folder.mkdir(parents=True, exist_ok=True)
     make_texts(corpus, folder, pairs, held_out)
-    for kind, options in (("raw", ("--languages", "fr,en", "--tokenize")), ("hand", ())):
+    for kind, options in (("raw", ("--languages", "fr,en")), ("hand", ())):
         store = ("--store", f"{kind}.db")
         run_command(*store, "init", *options, folder=folder)
         run_command(*store, "ingest", f"train.{kind}.fr", f"train.{kind}.en", folder=folder)

@@ -73,11 +73,11 @@ class Corrections:
         if any(pair.external_id == identifier for pair in earlier):
             # The same correction was stored before. Withdraw it so that it can be stored again as the newest.
             self._withdraw([pair.id for pair in earlier])
-        texts = make_pipeline(self._store.settings())
+        settings = self._store.settings()
         source, target = _normalize_spaces(text), _normalize_spaces(translation)
-        if texts.rules is None:
+        if settings.tokenize is False:
             # The store takes tokens, but corrections are running text.
-            source, target = texts.for_running_text().pair(source, target)
+            source, target = make_pipeline(settings).for_running_text().pair(source, target)
         new_pair = GivenPairs([{"source": source, "target": target, "id": identifier}], origin)
         report = ingest(self._store, new_pair, CORPUS)
         if report.first_rejected:

@@ -27,7 +27,7 @@ from hierogram.daemon.text.lines import detect_data_type
 from hierogram.daemon.text.notes import Note
 from hierogram.daemon.text.reading import IngestOptions, InputValidator
 from hierogram.daemon.text.rejections import DEFAULT_LIMITS, InputLimits
-from hierogram.daemon.text.texts import make_pipeline, two_languages
+from hierogram.daemon.text.texts import Languages, make_pipeline, two_languages
 from hierogram.daemon.web.api.health import RequestMetrics
 from hierogram.daemon.web.protocol.bodies import check_content, line_chunks
 from hierogram.daemon.web.protocol.context import WebContext
@@ -103,11 +103,19 @@ class IngestRequest:
     checks their digest, and continues the counts. Call the methods from one thread at a time.
     """
 
-    def __init__(self, store: GrammarStore, corpus: str, key: str | None, limits: InputLimits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self,
+        store: GrammarStore,
+        corpus: str,
+        key: str | None,
+        limits: InputLimits = DEFAULT_LIMITS,
+        languages: Languages | None = None,
+    ) -> None:
         self._store = store.store
         self._corpus = corpus
         self._key = key
         self._limits = limits
+        self._languages = languages
         self._digest = blake2b(digest_size=16)
         self._seen = 0
         self._open_batch: tuple[InputValidator, IngestBatch] | None = None
@@ -189,7 +197,7 @@ class IngestRequest:
             check_input_kind(self._store, PAIRS)
             # The origin must be unique, because origin and line number identify a rejected line.
             name = self._key if self._key is not None else uuid4().hex
-            validator = InputValidator(self._store.settings(), IngestOptions(limits=self._limits))
+            validator = InputValidator(self._store.settings(), IngestOptions(self._languages, self._limits))
             batch = IngestBatch(self._store, self._corpus, f"http:{name}", JSONL, self._limits)
             self.answer.batch = batch.report.batch
             self._open_batch = validator, batch
@@ -360,10 +368,10 @@ def ingest_routes(context: WebContext, metrics: RequestMetrics) -> APIRouter:
                 HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "compressed bodies are not supported: send the body uncompressed"
             )
         async with slots.acquire(idempotency_key):
-            await slots.in_thread(lambda: _check_languages(opened, languages))
+            input_languages = await slots.in_thread(lambda: _parse_languages(opened, languages))
             await slots.wait_until_caught_up()
             body = await slots.in_thread(
-                lambda: IngestRequest(opened, corpus, idempotency_key, context.configuration.intake)
+                lambda: IngestRequest(opened, corpus, idempotency_key, context.configuration.intake, input_languages)
             )
             try:
                 async for lines in line_chunks(request, context.http.max_request_bytes):
@@ -373,7 +381,7 @@ def ingest_routes(context: WebContext, metrics: RequestMetrics) -> APIRouter:
             except BaseException as error:
                 with CancelScope(shield=True):
                     await slots.in_thread(partial(body.fail, str(error) or type(error).__name__))
-                if not isinstance(error, (ProblemError, StoreError, InputError)):
+                if not isinstance(error, (ProblemError, StoreError, InputError, UsageError)):
                     raise
                 _log.warning("body of pairs aborted: %s", error)
                 raise _problem(request, error, body) from error
@@ -383,17 +391,20 @@ def ingest_routes(context: WebContext, metrics: RequestMetrics) -> APIRouter:
     return router
 
 
-def _check_languages(store: GrammarStore, languages: str | None) -> None:
+def _parse_languages(store: GrammarStore, languages: str | None) -> Languages | None:
     if languages is None:
-        return
+        return None
     try:
-        make_pipeline(store.settings(), two_languages(languages, "languages"))
+        return make_pipeline(store.settings(), two_languages(languages, "languages")).languages
     except UsageError as error:
         raise ProblemError(HTTPStatus.CONFLICT, str(error)) from error
 
 
 def _problem(request: Request, error: Exception, body: IngestRequest) -> ProblemError:
-    if isinstance(error, RequestConflictError):
+    if isinstance(error, UsageError):
+        # The package of a language is not installed.
+        problem = ProblemError(HTTPStatus.CONFLICT, str(error))
+    elif isinstance(error, RequestConflictError):
         problem = ProblemError(HTTPStatus.CONFLICT, str(error), {"Retry-After": str(STORE_RETRY_SECONDS)})
     elif isinstance(error, InputError) and not isinstance(error, (WrongKindError, TooManyRejectedError)):
         # Other input errors mean that the duplicate counter found no space for a temporary file.

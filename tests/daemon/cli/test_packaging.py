@@ -121,7 +121,7 @@ def test_the_installation_recipe_gives_each_folder_its_group_and_mode() -> None:
 
 def test_the_container_has_the_extras_of_a_daemon() -> None:
     [extras] = re.findall(r"pip install .*'\.\[(.*)\]'", CONTAINER)
-    assert {"tokenize", "tune"} <= set(extras.split(",")) <= set(PROJECT["optional-dependencies"])
+    assert {"postgres", "tune"} <= set(extras.split(",")) <= set(PROJECT["optional-dependencies"])
 
 
 def constraints() -> dict[str, str]:
@@ -135,7 +135,7 @@ def test_constraints_are_sorted_and_have_exact_versions() -> None:
     assert "hierogram" not in constraints()
 
 
-@pytest.mark.parametrize("extra", [None, "test", "lint", "tokenize", "tune"])
+@pytest.mark.parametrize("extra", [None, "test", "lint", "tune"])
 def test_constraints_satisfy_the_dependencies(extra: str | None) -> None:
     versions = {canonicalize_name(name): version for name, version in constraints().items()}
     for line in PROJECT["dependencies"] if extra is None else PROJECT["optional-dependencies"][extra]:
@@ -147,7 +147,7 @@ def test_constraints_include_indirect_dependencies() -> None:
     """Constraints fix the version of every package in the container."""
     versions = {canonicalize_name(name) for name in constraints()}
     wanted = [Requirement(line) for line in PROJECT["dependencies"]]
-    wanted += [Requirement(line) for extra in ("tokenize", "tune") for line in PROJECT["optional-dependencies"][extra]]
+    wanted += [Requirement(line) for line in PROJECT["optional-dependencies"]["tune"]]
     seen: set[str] = set()
     while wanted:
         one = wanted.pop()
@@ -167,7 +167,7 @@ def test_constraints_include_indirect_dependencies() -> None:
 
 def test_the_container_and_the_recipe_use_the_constraints() -> None:
     for page in (CONTAINER, (ROOT / "docs" / "daemon.md").read_text()):
-        assert re.search(r"pip install .*--constraint constraints\.txt '\.\[postgres,tokenize,tune\]'", page)
+        assert re.search(r"pip install .*--constraint constraints\.txt '\.\[postgres,tune,webhooks\]'", page)
     ignored = (ROOT / ".containerignore").read_text().split()
     assert "constraints.txt" not in ignored
 

@@ -181,7 +181,6 @@ def test_invalid_or_contradictory_arguments_are_errors(new: hg.GrammarStore) -> 
         (lambda: new.export("g", max_scoop=2), "unknown option max_scoop: expected format"),
         (lambda: new.export("g", per_source=0), "per_source: must be >= 1, got 0"),
         (lambda: hg.terms(new, min_words=9), "min_words"),
-        (lambda: hg.open("other.db", create=True, tokenize=True), "languages"),
         (lambda: hg.align(["a"], ["b"], model="no"), "no"),
         (lambda: hg.align(["a"], ["b"], tokenize=("fr", "en"), tokenized=True), "mutually exclusive"),
     ):

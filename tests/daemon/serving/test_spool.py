@@ -220,7 +220,7 @@ def test_tables_and_translation_memories_use_the_languages_of_the_spool(spool: P
     put(spool / "a.tsv", "L'eau.\tThe water.\n", changed=1)
     put(spool / "b.tmx", HEAD + unit(("en", "A cat."), ("fr", "Un chat.")) + TAIL, changed=2)
     for offer in find_inputs(spool)[0]:
-        read(store, offer, options=IngestOptions(("fr", "en"), ("fr", "en")))
+        read(store, offer, options=IngestOptions(("fr", "en")))
     assert [(row.source, row.target) for row in store.pairs()] == [
         ("L' eau .", "The water ."),
         ("Un chat .", "A cat ."),
@@ -334,26 +334,46 @@ def test_a_file_that_cannot_be_moved_has_no_row(
     assert store.events(kinds=["file-failed"]).events == []
 
 
-def test_the_spool_tokenizes_by_the_languages_of_the_store(store_url: str, tmp_path: Path) -> None:
+def test_the_spool_tokenizes_running_text_by_the_languages_of_the_store(store_url: str, tmp_path: Path) -> None:
     folder = tmp_path / "spool"
     folder.mkdir()
     (folder / "a.tsv").write_text("L'eau.\tThe water.\n")
     (folder / "b.en").write_text("")
     with open_store(store_url, create=True, settings=Settings(languages=("fr", "en"))) as store:
-        run(store, ScanLimit(nothing), folder=folder, tokenize=True)
+        log, _ = run(store, ScanLimit(nothing), folder=folder)
+        [note] = [line["reason"] for line in log if line.get("note") == "tokenization"]
+        assert note == (
+            "text is tokenized by the rules of fr and en, because it is running text: 2 of 2 lines have punctuation "
+            "attached to words"
+        )
         assert [(row.source, row.target) for row in store.pairs()] == [("L' eau .", "The water .")]
         with pytest.raises(SpoolError, match="languages en,fr: the languages of the store are fr,en"):
             run(store, ScanLimit(), folder=folder, languages="en,fr")
 
 
-def test_invalid_tokenization_settings_prevent_the_start(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_invalid_language_prevents_the_start(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(SpoolError, match="expected two languages"):
+        run(store, ScanLimit(), folder=tmp_path / "spool", languages="fr")
+
+
+def test_running_text_fails_if_the_tokenizer_is_missing(
+    store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pythainlp", None)
-    for section, message in (
-        ({"tokenize": True}, "tokenize requires languages"),
-        ({"tokenize": True, "languages": "th,en"}, "requires pythainlp"),
-        ({"languages": "fr"}, "expected two languages"),
+    folder = tmp_path / "spool"
+    folder.mkdir()
+    (folder / "a.tsv").write_text("น้ำ.\tThe water.\n")
+    (folder / "b.tsv").write_text("น้ำ .\tThe water .\n")
+    with open_store(store_url, create=True, settings=Settings(languages=("th", "en"))) as store:
+        run(store, ScanLimit(nothing), folder=folder)
+        assert [(row.source, row.target) for row in store.pairs()] == [("น้ำ .", "The water .")]
+        assert store.settings().tokenize is False
+    [(reason,)] = query(store_url, "SELECT reason FROM failed_files")
+    assert "tokenizing th requires pythainlp" in str(reason)
+    with (
+        open_store(
+            f"sqlite:///{tmp_path}/tokenizing.db", create=True, settings=Settings(languages=("th", "en"), tokenize=True)
+        ) as store,
+        pytest.raises(SpoolError, match="requires pythainlp"),
     ):
-        with pytest.raises(SpoolError, match=message):
-            run(store, ScanLimit(), folder=tmp_path / "spool", **section)
+        run(store, ScanLimit(), folder=folder)

@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import json
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from pydantic import SecretStr
 from tests.storage.building import count_deliveries, export_rows, query
 
 from hierogram.daemon.configuration import Configuration, WebhooksSection, load_configuration
@@ -108,6 +110,13 @@ def until(condition: Callable[[], bool]) -> None:
 
 def is_registered(store: Store, store_url: str) -> Callable[[], bool]:
     return lambda: bool(query(store_url, "SELECT name FROM webhooks"))
+
+
+def test_a_webhook_without_its_extra_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "httpx2", None)
+    assert WebhooksSection().url is None
+    with pytest.raises(ValueError, match=r"webhooks require httpx2: run pip install '\.\[webhooks\]'"):
+        WebhooksSection(url=SecretStr("https://example.org/hook"))
 
 
 @pytest.mark.database("sqlite", "postgres")

@@ -118,7 +118,7 @@ def test_spreadsheet_quoting_of_fields_is_noted(hierogram: Run, tmp_path: Path, 
 
 
 def test_a_quotation_in_a_table_is_not_noted(hierogram: Run, tmp_path: Path) -> None:
-    (tmp_path / "a.tsv").write_text('"Non !"\t"No!"\nun "chat"\ta "cat"\nla maison\tthe house\nun chien\ta dog\n')
+    (tmp_path / "a.tsv").write_text('"Non !"\t"No !"\nun "chat"\ta "cat"\nla maison\tthe house\nun chien\ta dog\n')
     assert codes(hierogram, "ingest", "a.tsv") == []
 
 

@@ -111,9 +111,9 @@ def test_other_xml_is_not_a_translation_memory() -> None:
 
 def test_translation_memories_are_ingested_and_tokenized(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "m.tmx").write_text(HEAD + unit(("fr", "L'eau, c'est bon."), ("en", "Water &amp; wine.")) + TAIL)
-    assert "1 pair stored" in hierogram("ingest", "m.tmx", "--languages", "fr,en", "--tokenize", "fr,en").out
+    assert "1 pair stored" in hierogram("ingest", "m.tmx", "--languages", "fr,en").out
     (tmp_path / "raw").write_text("L'eau, ||| Water, don't\na, b ||| c, d ||| 0-0\n")
-    assert "2 pairs stored" in hierogram("ingest", "raw", "--format", "pipes", "--tokenize", "fr,en").out
+    assert "2 pairs stored" in hierogram("ingest", "raw", "--format", "pipes").out
     assert hierogram("ingest", "m.tmx", "--languages", "fr").code == 2
     from hierogram.storage.store import open_store
 

@@ -60,8 +60,8 @@ def test_untokenized_text_is_answered_with_advice(reading_client: TestClient) ->
     body = {"sentences": ["La maison."]}
     assert reading_client.post("/v1/translate", json={"sentences": ["la maison"]}).json()["advice"] is None
     advice = reading_client.post("/v1/translate", json=body).json()["advice"]
-    assert "does not seem to be tokenized" in advice
-    assert "--tokenize` to tokenize it" in advice
+    assert "the text seems to be running text: 1 of 1 lines have punctuation attached to words" in advice
+    assert "use a store of running text to tokenize it" in advice
     assert reading_client.post("/v1/translate", json=body | {"tokenized": True}).json()["advice"] is None
 
 
