@@ -151,7 +151,7 @@ def test_translations_through_all_routes_do_not_block_pages(start: Callable[...,
 def test_requests_that_wait_for_the_grammar_do_not_block_pages(
     start: Callable[..., Running], endless: Endless, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(CurrentTranslator, "now", endless.translate)
+    monkeypatch.setattr(CurrentTranslator, "newest", endless.translate)
     monkeypatch.setattr(PlainTranslator, "detect", endless.translate)
     running = start()
     requests = request("GET", "/translate/near?q=la"), request("POST", "/detect", {"q": "la"})
