@@ -250,7 +250,7 @@ class InputValidator:
         self._repeats = DuplicateCounter() if repeats is None else repeats
         self._notes = Notes(quoting=format == TSV)
         self._unicode_spaces = UnicodeSpaceDetector()
-        self._has_signs = not is_text
+        self._inspects_text = is_text
         self._learns_orthography = is_text and not settings.orthographies
         takes_word_parts = find_notation(settings.grammar).needs_links and settings.aligner != ITG_ALIGNER
         self._chooses_word_parts = takes_word_parts and not settings.word_parts
@@ -264,7 +264,7 @@ class InputValidator:
         pairs: list[NewPairs] = []
         rejected: list[RejectedLine] = []
         self._unicode_spaces.inspect(chunks)
-        if not self._has_signs:
+        if self._inspects_text:
             self._inspect_text(chunks)
         if self._learns_orthography and self._pipeline.rules is not None:
             self._learn(chunks, whole)
@@ -285,7 +285,7 @@ class InputValidator:
         signs = count_signs(chain(*_unlinked_lines(chunks, _SAMPLED_PAIRS)))
         if signs.is_running is None:
             return
-        self._has_signs = True
+        self._inspects_text = False
         if self._decides:
             self._learned["tokenize"] = signs.is_running
             if signs.is_running and self._languages is not None:

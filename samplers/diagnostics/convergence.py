@@ -1,7 +1,7 @@
 """Convergence of chains: R-hat, effective sample sizes, Monte Carlo errors [Vehtari et al. 2021].
 
 Functions take draws float64[S, C, N] of S quantities in C chains with N >= 4 draws, and return float64[S]. Results
-equal those of arviz-stats. A verdict says whether a quantity has converged, or names the problem of its chains.
+equal the results of arviz-stats. `MEANINGS` lists the verdicts on a quantity.
 """
 
 from collections.abc import Sequence

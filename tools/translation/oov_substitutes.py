@@ -35,7 +35,7 @@ def shared_letters(first: str, second: str) -> int:
     return before + _shared_beginning(first[: -longest - 1 : -1], second[: -longest - 1 : -1])
 
 
-def remove_accents(word: str) -> str:
+def _remove_accents(word: str) -> str:
     """Remove accents, Hebrew points and Arabic vowel marks. Marks that are letters of a script, such as ु, are kept."""
     marked = unicodedata.normalize("NFD", word)
     bare = "".join(letter for letter in marked if not _is_accent(unicodedata.combining(letter)))
@@ -78,7 +78,7 @@ class SubstituteFinder:
         # In order of frequency, so that the most frequent of several words replaces words with other accents.
         for folded in sorted(counts, key=counts.__getitem__) if oov_similarity else ():
             if not folded.isascii():
-                self._accented[remove_accents(folded)] = folded
+                self._accented[_remove_accents(folded)] = folded
             if len(folded) >= _MIN_SHARED_LETTERS:
                 for key in {f"{folded[:_AFFIX]}-", f"-{folded[-_AFFIX:]}"}:
                     self._alike[key].append(folded)
@@ -90,7 +90,7 @@ class SubstituteFinder:
         """Return the numbers of the known words that replace an unknown word after the word `before`, or ()."""
         folded = self._casing.lower(word)
         if self._min_similarity:
-            bare = remove_accents(folded)
+            bare = _remove_accents(folded)
             for same in (folded, bare, self._accented.get(bare, bare)):
                 if same in self.known:
                     return (self.known[same],)
