@@ -81,7 +81,7 @@ class Difference:
     """Numbers of unchanged, changed, added and removed rules, and lists of the most frequent or most changed rules.
 
     `significant` is the number of rules whose counts changed by more than twice the Monte Carlo standard error of the
-    change. It is None if a manifest lacks `variance_a_use`.
+    change. It is None if a manifest lacks `variance_per_use`.
     """
 
     same: int
@@ -106,14 +106,14 @@ def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
         raise ExportError(
             f"{before} has format {formats[0]}, {after} has format {formats[1]}: exports must have the same format"
         )
-    variances = a[1].get("variance_a_use"), b[1].get("variance_a_use")
+    variances = a[1].get("variance_per_use"), b[1].get("variance_per_use")
     with (
         tempfile.TemporaryDirectory(prefix="hierogram-") as folder,
         scratch(Path(folder)) as database,
     ):
         for table, exported in (("a", a), ("b", b)):
             _load(database, f"{table}_lines", exported)
-            # Sum the counts, because some formats write different rules as equal lines.
+            # Sum the counts, because some formats write different rules with equal sides, such as lowercased words.
             database.run(f"""
                 CREATE VIEW {table} AS
                 SELECT source, target, sum(count) FILTER (WHERE NOT isnan(count)) AS count
@@ -152,7 +152,8 @@ def _is_significant(variance_before: float | None, variance_after: float | None)
     """Return SQL that checks if a count changed by more than twice the standard error of the change."""
     if variance_before is None or variance_after is None:
         return "false"
-    # Expected uses below `STEP` are rounded to 0 or to `STEP`, so a missing rule may have been used up to `STEP` times.
+    # A missing rule may have up to `STEP` / `ONE_USE` expected uses, because smaller expected uses are rounded at
+    # random to 0 or to `STEP`.
     rounding_step = STEP / ONE_USE
     before, after = (
         f"coalesce(a.count, least(b.count, {rounding_step}))",

@@ -30,7 +30,7 @@ from hierogram.daemon.exports.publication import (
     find_expired,
     is_object_storage,
     latest_version,
-    lock_name,
+    lock_versions,
     manifest_path,
     open_folder,
     prune_versions,
@@ -67,8 +67,9 @@ class ExportPlan:
     corpus: int | None = None
     """Id of the corpus whose pairs are counted, or None for all pairs."""
     units_per_use: int = 1
+    """Units of the integer column `uses` per use."""
     seen: str | None = None
-    """SQL expression for the part of a rule's uses that smoothing discounts. By default, at most one use."""
+    """SQL expression for the column `seen`, the part of `uses` that smoothing discounts. Default: at most one use."""
     nonempty_sides: bool = False
     """Omit rules with an empty side."""
 
@@ -101,11 +102,11 @@ class ExportPlan:
 def score_rules(
     scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, report: Phases = lambda *_: None
 ) -> tuple[list[FilterCount], int]:
-    """Load, filter and score rules into the view `scored`. Returns the filter counts and the number of rules."""
+    """Load, filter and score rules into the view `scored`. Returns the filter counts and the number of kept rules."""
     settings, options = snapshot.settings(), plan.options
     test_set = _read_test_set(snapshot, options)
-    states = snapshot.state().pairs()
-    pairs = None if plan.corpus else sum(states.values()) - states[UNALIGNED]
+    pairs_by_state = snapshot.state().pairs()
+    pairs = None if plan.corpus else sum(pairs_by_state.values()) - pairs_by_state[UNALIGNED]
     if plan.format.word_pairs:
         blocks = snapshot.pair_blocks(plan.corpus)
         load_word_pairs(scratch, blocks, plan.units_per_use, lambda done: report("count", done, pairs))
@@ -146,10 +147,10 @@ class ReadState(NamedTuple):
 
 
 def score_new_rules(scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, since: ReadState) -> bool:
-    """Create the view `scored`: the rules of new pairs, and the rules that share a side with one of them.
+    """Create the view `scored` with the rules that new pairs use, and all rules that share a side with such a rule.
 
-    Rules that do not pass the filters are omitted. The table `fresh` contains the new rules. Returns True if the store
-    has new pairs.
+    Rules that do not pass the filters are omitted. The table `fresh` contains the new rules that new pairs use. If
+    there are no new pairs, returns False without a view.
     """
     from hierogram.daemon.exports.loading import load_new_rules
 
@@ -187,7 +188,8 @@ def _filter_and_score(
 def score(scratch: Scratch, plan: ExportPlan, min_seen: float = 0) -> None:
     """Create the view `scored`: the rules that pass the filters, with counts, sums and features.
 
-    `min_seen` is the minimum of the total `all_seen`, in case the view `rules` lacks some rules of the store.
+    `min_seen` is a lower bound of the sum `all_seen` over all rules of the store, needed if the view `rules` contains
+    only some of them.
     """
     scratch.run(NUMBER_MACRO)
     features, units, lexical = plan.features, plan.units_per_use, plan.lexical
@@ -254,7 +256,7 @@ def _write_rule_lines(scratch: Scratch, plan: ExportPlan, path: Path, progress: 
     if format.order == "line":
         query = f"SELECT line FROM (SELECT {line} FROM scored) ORDER BY line"
     else:
-        # Sort the columns before formatting lines, because lines are longer and take more memory to sort.
+        # Sort the rows before formatting them, because formatted lines are longer and take more memory to sort.
         rows = format.rows or "scored"
         query = f"SELECT {line} FROM (SELECT * FROM {rows} ORDER BY {format.order})"
     rules = 0
@@ -288,9 +290,11 @@ GRAMMAR, GLUE = "grammar", "glue"
 def resolve_plan(options: ExportOptions, notation: Notation, path: Path | None = None) -> ExportPlan:
     """Resolve the options of an export for a kind of grammar.
 
-    The suffix of the path determines the default format and compression. Without a suffix or with `.txt`, the default
-    format depends on the kind of grammar, and the file is not compressed. Raises `UsageError` if path and options
-    disagree or the suffix is unknown, and `ExportError` if the kind of grammar lacks the format or a feature.
+    The suffixes of the path determine the default format and compression. Without a suffix or with `.txt`, the default
+    format depends on the kind of grammar, and the file is not compressed. Without a path, the default compression
+    depends on the format. Raises `UsageError` if path and options disagree, the suffix is unknown, or the format does
+    not support the compression, and `ExportError` if the kind of grammar lacks the format or a feature, or the format
+    lacks a feature.
     """
     stem, suffix_compression = split_suffix("" if path is None else path.name)
     suffix_format = format_from_name(stem)
@@ -358,7 +362,7 @@ Record = Callable[[Manifest, Path, str | None], None]
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Exported version with its folder, its manifest, and the expired versions that were deleted."""
+    """Exported version, its manifest, and the expired versions that were deleted (in a dry run: would be deleted)."""
 
     folder: Path
     manifest: Manifest
@@ -370,11 +374,10 @@ class Published:
 def export(
     store: Store, path: Path | None = None, options: ExportOptions | None = None, report: Phases | None = None
 ) -> Manifest:
-    """Write the store's grammar to `path`, with a manifest and the format's glue rules beside it.
+    """Write the store's grammar to `path`, and beside it a manifest and the glue rules and configuration of the format.
 
     The default path is `grammar` in the current folder, with the suffixes of format and compression. The same grammar
-    and options give the same bytes. Raises `ExportError`, `NothingLearnedError`, and `UsageError` if path and options
-    disagree.
+    and options give the same bytes. Raises the errors of `resolve_plan`, `ExportError` and `NothingLearnedError`.
     """
     plan = resolve_plan(options or ExportOptions(), find_notation(store.settings().grammar), path)
     path = Path(GRAMMAR + plan.suffix).absolute() if path is None else path.absolute()
@@ -401,7 +404,7 @@ def export_to(
 ) -> Manifest:
     """Write the store's grammar to a stream, by default without compression.
 
-    Glue rules are not written. The manifest is stored in the table `exports`.
+    Glue rules and decoder configuration are not written. Returns the manifest.
     """
     name = Path("-")
     plan = resolve_plan(options or ExportOptions(), find_notation(store.settings().grammar), name)
@@ -426,26 +429,27 @@ def publish(
     job: str | None = None,
     report: Phases | None = None,
 ) -> Published:
-    """Write the store's grammar as a new version into a folder, and point the link `latest` to it.
+    """Write the store's grammar as a new version into a folder, and point the link `latest` to the version.
 
-    A version is a folder with the grammar, glue rules if the format has them, and `manifest.json`. A missing folder is
-    created, and expired versions are deleted. A run of a `job` writes nothing if the new version would equal its last
-    version. Raises the errors of `export`. Earlier versions remain after an error.
+    A version is a folder with the grammar, `manifest.json`, and the glue rules and decoder configuration of the format,
+    if it has them. A missing folder is created, and expired versions are deleted. A run of a `job` writes nothing if
+    the new version would equal the last version of the job. Raises the errors of `export`. Earlier versions remain
+    after an error.
     """
     options, notation = options or ExportOptions(), find_notation(store.settings().grammar)
     folder, name = versions.folder, versions.name
     if job is not None and (unchanged := _unchanged_version(store, versions, options, job)) is not None:
         now = datetime.now(UTC)
         store.record_unchanged(job, now.timestamp())
-        # Skip the deletion if another process holds the lock, because it is writing a version and deletes them itself.
-        with suppress(ExportError), lock_name(folder, name):
+        # Skip the deletion if another process holds the lock, because that process deletes the expired versions itself.
+        with suppress(ExportError), lock_versions(folder, name):
             unchanged = replace(unchanged, pruned=prune_versions(versions, now))
         return unchanged
     with _recorded(store, name, folder, options.format or default_format(notation).name, job) as record:
         plan = resolve_plan(options, notation)
         if not is_object_storage(folder):
             folder.mkdir(parents=True, exist_ok=True)
-        with lock_name(folder, name), working_folder(folder, name) as work:
+        with lock_versions(folder, name), working_folder(folder, name) as work:
             now = datetime.now(UTC)
             final = folder / version_name(folder, name, now)
             new = work / "version"
@@ -501,7 +505,7 @@ def _unchanged_version(store: Store, versions: Versions, options: ExportOptions,
 
 
 def _test_set_digest(options: ExportOptions) -> str | None:
-    """Return the SHA-256 of the test set's file. Returns None without a test set, or if its file cannot be read."""
+    """Return the SHA-256 of the test set's file. Returns None without a test set, or if the file cannot be read."""
     if options.filter_for is None:
         return None
     try:
@@ -515,7 +519,8 @@ def _test_set_digest(options: ExportOptions) -> str | None:
 def _recorded(store: Store, name: str, path: Path, format: str, job: str | None = None) -> Iterator[Record]:
     """Record the start of an export, and its failure if an exception is raised. The yielded callback records success.
 
-    Exports of read-only stores are not recorded.
+    Exports of read-only stores are not recorded. Errors of the file system, object storage and DuckDB are raised as
+    `ExportError`.
     """
     started = time.monotonic()
     export_id = None if store.read_only else store.record_export(name, str(path), format, job)
@@ -537,13 +542,15 @@ def _recorded(store: Store, name: str, path: Path, format: str, job: str | None 
                 store.finish_export(export_id, error=reason, seconds=time.monotonic() - started)
         if isinstance(error, OSError):
             raise ExportError(f"{path}: cannot be written: {error.strerror or error}") from error
-        if is_object_storage(path) or type(error).__module__.split(".")[0] in ("duckdb", "_duckdb"):
+        package = type(error).__module__.split(".")[0]
+        is_storage_error = is_object_storage(path) and isinstance(error, Exception) and package != "hierogram"
+        if is_storage_error or package in ("duckdb", "_duckdb"):
             raise ExportError(f"{path}: cannot be written: {' '.join(str(error).split())}") from error
         raise
 
 
 def _write(store: Store, work: Path, plan: ExportPlan, report: Phases | None, path: Path, glue: Path) -> Manifest:
-    """Write the rules of a snapshot and the format's glue rules to new files. Returns the manifest."""
+    """Write the rules, glue rules and decoder configuration to new files. Returns the manifest."""
     report, options = report or (lambda *_: None), plan.options
     test_set_digest = _test_set_digest(options)
     with store.snapshot() as snapshot:
@@ -580,7 +587,7 @@ def _write(store: Store, work: Path, plan: ExportPlan, report: Phases | None, pa
             sha256=rules.sha256,
             created_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             extra_files=extra_files,
-            variance_a_use=float(VARIANCE_PER_DRAW) if options.current_sample else snapshot.variance_a_use(),
+            variance_per_use=float(VARIANCE_PER_DRAW) if options.current_sample else snapshot.variance_per_use(),
             grammar_position=state.grammar_position,
             last_event_id=snapshot.last_event_id(),
             filter_for_sha256=test_set_digest,

@@ -50,7 +50,7 @@ class SentenceIndex:
         self._symbols.update(*self.sentences)
 
     def has_match(self, side: str) -> bool:
-        """Check if a source side matches a span of a sentence."""
+        """Check if a source side matches a span of any sentence."""
         symbols = side.split(" ")
         # Most sides have a word that does not occur in any sentence, so reject them before the slower search.
         if len(symbols) <= _MAX_NONTERMINAL and not self._symbols.issuperset(symbols):
@@ -60,7 +60,10 @@ class SentenceIndex:
         return next(self.matches(side), None) is not None
 
     def matches(self, side: str) -> Iterator[int]:
-        """Yield the ascending numbers of sentences that match `side`. Examines only sentences with its rarest run."""
+        """Yield the numbers of the sentences that match `side`, ascending.
+
+        If the side has words, only sentences that contain its rarest word run are examined.
+        """
         runs, gaps = _split_runs(side)
         if not runs:
             yield from (number for number, words in enumerate(self.sentences) if gaps[0] <= len(words))
@@ -77,7 +80,7 @@ class SentenceIndex:
                 yield number
 
     def _find(self, run: Run) -> Starts:
-        """Return the ascending start positions of a word run in each sentence. Results for short runs are cached."""
+        """Return the ascending start positions of a word run by sentence. Short runs that occur are cached."""
         if run in self._cached:
             return self._cached[run]
         starts: Starts = {}
@@ -99,9 +102,10 @@ def _split_runs(side: str) -> tuple[list[Run], list[int]]:
 
 
 def _fits(starts: Sequence[Sequence[int]], runs: Sequence[Run], gaps: Sequence[int], length: int) -> bool:
-    """Check if the runs occur in order, with at least one word between them for each nonterminal.
+    """Check if the runs occur in order, with at least one word for each nonterminal before, between and after them.
 
-    `gaps` counts the nonterminals before each run and after the last run. Each run is matched as far left as possible.
+    `gaps` counts the nonterminals before each run and after the last run. `length` is the number of words of the
+    sentence. Each run is matched as far left as possible.
     """
     end = 0
     for number, (run, run_starts) in enumerate(zip(runs, starts, strict=True)):
@@ -175,7 +179,7 @@ def apply_filters(
 ) -> list[FilterCount]:
     """Create the view `kept` of the rows of `rules` that pass all filters. Returns the counts of each filter.
 
-    If a test set is given, the first filter keeps only rules that match one of its sentences.
+    If a test set is given, the first filter keeps only rules whose source side matches a sentence of the test set.
     """
     counts_by_filter, candidates = [], "rules"
     if test_set is not None:

@@ -7,8 +7,9 @@ The expressions use these columns of a rule:
 - the shape columns of the format, such as `scope`, and the features `FEATURES`
 - `uses`: the count as an integer, in units of 1/`ExportPlan.units_per_use`
 - `source_uses`, `target_uses`: the sums of `uses` over the rules with the same source or target side
-- `seen`: the part of `uses` that smoothing discounts, by default at most one use
+- `seen`: the part of `uses` that is multiplied by the discount, by default at most one use (s in docs/model.md)
 - `source_seen`, `target_seen`, `all_seen`: the sums of `seen` over the rules with the same side, and over all rules
+- `smoothing`: the discount (D in docs/model.md)
 """
 
 from collections.abc import Callable, Sequence
@@ -87,7 +88,7 @@ ConfigurationFile = tuple[str, Sequence[str]]
 """File name suffix and lines of a configuration file."""
 
 ReadRule = tuple[str, str, float | None]
-"""Source side, target side and count of a rule in an export. The count is None if the export omits it."""
+"""Source side, target side and count of a rule in an export. The count is None if the export has no counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ class Format:
     shape: tuple[str, ...] = ("nonterminals",)
     """Shape columns that the format needs."""
     order: str = "source, target"
-    """Columns by which lines are sorted."""
+    """Columns by which rules are sorted, or `line` to sort the written lines."""
     header: Callable[[FeatureSet], str] | None = None
     glue: Sequence[str] = ()
     """Lines of the file of glue rules."""
@@ -127,7 +128,7 @@ class Format:
     """Returns a decoder configuration, given the file names of rules and glue rules, and the features."""
 
     def check_features(self, names: Sequence[str] | None) -> None:
-        """Raise `ValueError` if the format lacks one of the features, or if its features are fixed."""
+        """Raise `ValueError` if `names` is given, but the format has fixed features or lacks one of the names."""
         if names is None:
             return
         if self.fixed:
@@ -139,7 +140,7 @@ class Format:
     def check_compression(self, compression: Compression) -> None:
         """Raise `ValueError` if the format, or the programs that read it, do not support the compression."""
         if self.line is None and compression is not Compression.NONE:
-            raise ValueError(f"{self.name} has its own compression: remove --compression")
+            raise ValueError(f"{self.name} has its own compression: remove --compression or {compression.suffix}")
         if compression is Compression.ZSTD and self.compression is not Compression.ZSTD:
             raise ValueError(f"readers of {self.name} do not support zstd: use gzip (.gz) or no compression")
 
@@ -160,7 +161,7 @@ class Format:
 
 
 def concat(*parts: str) -> str:
-    """Return SQL that concatenates non-NULL parts without copying the text for each part, as `||` would."""
+    """Return SQL that concatenates non-NULL parts. Unlike `||`, `concat` does not copy the text for each part."""
     return f"concat({', '.join(parts)})"
 
 
@@ -214,7 +215,7 @@ def links(source: str, target: str, alignment: str) -> str:
 
 
 def format_number(value: str) -> str:
-    """Return SQL that formats a number: integers exactly, others with six digits and a decimal point."""
+    """Return SQL that formats a number: integers below 1e15 exactly, other numbers with six significant digits."""
     return f"format_number({value})"
 
 

@@ -1,8 +1,8 @@
 """Formats of exports, and their registry `FORMATS`. docs/exports.md shows a line of each format.
 
 cdec reads any word in brackets as a nonterminal, and `|||` as the end of a field. Both are escaped with a backslash, as
-in the store's own notation. Features of value 0 are omitted, because cdec takes absent features as 0, except
-logarithms.
+in the store's own notation. Features of value 0 are omitted, because cdec takes absent features as 0. Logarithmic
+features are always written.
 
 Moses takes the logarithm of every score, so values x other than probabilities and counts are written as e^x. The rule
 table is sorted as Moses' tools require. `|`, `[` and `]` in words are written as Moses' own tokenizer escapes them.
@@ -138,7 +138,7 @@ _GAP = "[X][X]"
 """Nonterminal in a Moses rule table. Links pair the nonterminals, so they need no numbers."""
 
 MOSES_SCORES = ("p_source_given_target", "lex_source_given_target", "p_target_given_source", "lex_target_given_source")
-"""Scores of a Moses rule table, in order."""
+"""First scores of a Moses rule table, in order."""
 
 
 def _moses_side(side: str) -> str:
@@ -194,7 +194,7 @@ MOSES = Format(
     name="moses",
     suffix=".moses",
     compression=Compression.GZIP,
-    features=(*MOSES_SCORES, *(own.name for own in FEATURES if own.name not in MOSES_SCORES)),
+    features=(*MOSES_SCORES, *(feature.name for feature in FEATURES if feature.name not in MOSES_SCORES)),
     line=_moses_line,
     read=_read_moses,
     order="line",
@@ -210,7 +210,7 @@ MOSES = Format(
 
 _TREE_FEATURES = ("p_target_given_source", "count")
 
-# A piece `(NN)` of a fragment is a frontier node, `(DT` is an inner label, and `the)` is a word.
+# A piece `(NN)` of a fragment is a frontier node, `(DT` is an inner label, and other pieces, such as `the)`, are words.
 _FRONTIER = "piece LIKE '(%' AND piece LIKE '%)'"
 _FLAT = f"""array_to_string([
     CASE WHEN {_FRONTIER} THEN '[' || rtrim(piece[2:], ')') || ']'
@@ -220,13 +220,16 @@ _FLAT = f"""array_to_string([
 
 
 def _read_fragment(line: str, _: FeatureSet) -> ReadRule:
-    fragment, count, _share = line.split(" ||| ")
+    # Split from the end, because a word of the fragment may be `|||`.
+    fragment, count, _share = line.rsplit(" ||| ", 2)
     return _root(fragment), fragment, float(count)
 
 
 def _read_flat(line: str, _: FeatureSet) -> ReadRule:
-    # Split from the end, because a word of the flat rule may be `|||`. In the fragment, a bracket follows each word.
-    _rule, values, fragment = line.rsplit(" ||| ", 2)
+    # Search for a round bracket, which only the fragment contains, because words may be `|||`.
+    rule_and_values, fragment = line.split(" ||| (", 1)
+    _rule, values = rule_and_values.rsplit(" ||| ", 1)
+    fragment = f"({fragment}"
     return _root(fragment), fragment, float(values.split(" ")[1])
 
 
@@ -330,12 +333,12 @@ def _read_fields(line: str, _: FeatureSet, source: int, target: int) -> ReadRule
     return fields[source], fields[target], None
 
 
-_ONLY_WORDS = f"""(
+_PHRASE_PAIRS = f"""(
     SELECT {_plain_words("source")} AS source, {_plain_words("target")} AS target, uses
       FROM scored WHERE nonterminals = 0)"""
 _CANDIDATES = f"""(
     SELECT source, string_agg(DISTINCT candidate, ' ' ORDER BY candidate) AS target FROM (
-        SELECT source, unnest(string_split(target, ' ')) AS candidate FROM {_ONLY_WORDS}
+        SELECT source, unnest(string_split(target, ' ')) AS candidate FROM {_PHRASE_PAIRS}
     ) GROUP BY source)"""
 
 _phrase_format = partial(Format, fixed=True, needs=LINKS, lexicon=True)
@@ -343,7 +346,7 @@ _word_format = partial(_phrase_format, word_pairs=True)
 
 
 def _dictionary(name: str, suffix: str, probability: str = _BY_SOURCE) -> Format:
-    """Return a format with lines of a word, its conditioning word, and its probability."""
+    """Return a format whose lines contain the predicted word, the given word, and the probability."""
     words = ("target", "source") if probability == _BY_SOURCE else ("source", "target")
     return _word_format(
         name=name,

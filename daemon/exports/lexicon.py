@@ -111,8 +111,12 @@ def _add_lexical_weights(scratch: Scratch, condition: str) -> None:
           FROM words GROUP BY id""")
 
 
-def _without_links(side: str, part: int, to_target: str, to_source: str) -> str:
-    """Return a query of the unlinked words on one side of rules, with the logarithms of their weights."""
+def _without_links(side: str, link_field: int, to_target: str, to_source: str) -> str:
+    """Return SQL for (id, log weight to target, log weight to source) of each unlinked word on a side of the rules.
+
+    `to_target` and `to_source` are the columns of these logarithms in the table `unlinked`, or "0". `link_field` is the
+    position of the side in a link `i-j`, 1 or 2.
+    """
     tokens = symbols(side)
     terminals = f"list_filter({tokens}, lambda x: NOT {is_nonterminal('x')})"
     unlinked = f"list_transform({_unlinked('side', 'linked')}, lambda x: side[x + 1])"
@@ -126,16 +130,16 @@ def _without_links(side: str, part: int, to_target: str, to_source: str) -> str:
                   FROM part WHERE alignment = ''
                 UNION ALL
                 SELECT id, unnest({unlinked})
-                  FROM (SELECT id, {tokens} AS side, {_positions(part)} AS linked FROM part
+                  FROM (SELECT id, {tokens} AS side, {_positions(link_field)} AS linked FROM part
                          WHERE alignment <> '')
             )
         ) LEFT JOIN (SELECT * FROM unlinked WHERE {column} IS NOT NULL) USING (word)"""
 
 
-def _positions(part: int) -> str:
+def _positions(link_field: int) -> str:
     return (
-        "(CASE WHEN coalesce(alignment, '') = '' THEN CAST([] AS INTEGER[]) ELSE "
-        f"list_transform(string_split(alignment, ' '), lambda x: CAST(split_part(x, '-', {part}) AS INTEGER)) END)"
+        "(CASE WHEN coalesce(alignment, '') = '' THEN CAST([] AS INTEGER[]) ELSE list_transform("
+        f"string_split(alignment, ' '), lambda x: CAST(split_part(x, '-', {link_field}) AS INTEGER)) END)"
     )
 
 

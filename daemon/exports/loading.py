@@ -34,7 +34,7 @@ _PAIRS_PER_READ = 2_000
 _AGGREGATES = {"minimal_uses": "sum"}
 """SQL aggregates that merge the shape columns of equal rules. The default is `min`."""
 LINKED_COLUMNS = SIDE_COLUMNS | {"alignment": "VARCHAR"} | USES_COLUMN | {"composed": "BIGINT"}
-"""Columns of the table `inner_uses`: a rule, an alignment, and the rule's uses with this alignment in derivations
+"""Columns of the table `aligned_uses`: a rule, an alignment, and the rule's uses with this alignment in derivations
 (`uses`) and compositions (`composed`).
 """
 
@@ -76,42 +76,42 @@ def _recount(
 
 def load_pair_uses(
     scratch: Scratch, snapshot: Snapshot, corpus: int | None, count_kind: CountKind, shape: Collection[str],
-    min_uses: float | None, linked: bool, progress: Report | None = None,
+    min_expected: float | None, linked: bool, progress: Report | None = None,
 ) -> None:  # fmt: skip
-    """Add compositions to the view `rules` if `min_uses` is given, and links if `linked`.
+    """Add compositions to the view `rules` if `min_expected` is given, and links if `linked`.
 
     A composition is added if it occurs at least twice, or if it has more than `MAX_SHORT_SOURCE` source symbols and its
-    source side is expected to occur at least `min_uses` times in new text. Any other rule is removed if it is used less
-    than twice, does not occur in minimal derivations, and its source side is expected to occur less often. With
-    `min_uses`, `shape` must contain `minimal_uses`.
+    source side is expected to occur at least `min_expected` times in new text. Any other rule is removed if it is used
+    less than twice, does not occur in minimal derivations, and its source side is expected to occur less often. With
+    `min_expected`, `shape` must contain `minimal_uses`.
     """
-    text = None if min_uses is None else _TextStatistics(snapshot, corpus, min_uses)
+    text = None if min_expected is None else _TextStatistics(snapshot, corpus, min_expected)
     text_shape = () if text is None else shape
     blocks = _pair_uses(snapshot, corpus, count_kind if linked else None, text, text_shape)
-    scratch.load("inner_uses", LINKED_COLUMNS | dict.fromkeys(text_shape, "INTEGER"), blocks, progress)
+    scratch.load("aligned_uses", LINKED_COLUMNS | dict.fromkeys(text_shape, "INTEGER"), blocks, progress)
     if text is not None:
         _compose(scratch, text, shape)
     if linked:
         link_rules(scratch, composed=text is not None)
     if text is not None:
         scratch.run("DROP TABLE composed")
-    scratch.run("DROP TABLE inner_uses")
+    scratch.run("DROP TABLE aligned_uses")
 
 
 def load_new_rules(
     scratch: Scratch, snapshot: Snapshot, last_pair: int, last_rule: int, count_kind: CountKind, shape: Collection[str]
 ) -> bool:
-    """Create the view `rules`: the rules of new pairs, and the rules that share a side with one of them.
+    """Create the view `rules` with the rules that new pairs use, and all rules that share a side with such a rule.
 
-    Pairs and rules are new if their ids are above `last_pair` and `last_rule`. The table `fresh` (source, target)
-    contains the new rules. Returns True if there are new pairs.
+    A pair is new if its id is above `last_pair`, a rule if its id is above `last_rule`. The table `fresh` (source,
+    target) contains the new rules that new pairs use. If there are no new pairs, returns False without a view.
     """
     if next(snapshot.iterate_derivations(1, after_id=last_pair), None) is None:
         return False
-    scratch.load("inner_uses", LINKED_COLUMNS, _pair_uses(snapshot, None, count_kind, None, (), last_pair))
+    scratch.load("aligned_uses", LINKED_COLUMNS, _pair_uses(snapshot, None, count_kind, None, (), last_pair))
     sides = {}
     for side in SIDE_COLUMNS:
-        rows = scratch.row_blocks(f"SELECT DISTINCT {side} FROM inner_uses WHERE uses > 0")
+        rows = scratch.row_blocks(f"SELECT DISTINCT {side} FROM aligned_uses WHERE uses > 0")
         sides[side] = [text for texts in rows for (text,) in texts]
     columns = (*SIDE_COLUMNS, *shape, f"CASE WHEN id > {last_rule} THEN 1 ELSE 0 END")
     kinds = SIDE_COLUMNS | dict.fromkeys((*shape, "fresh"), "INTEGER") | USES_COLUMN
@@ -120,24 +120,24 @@ def load_new_rules(
         CREATE TABLE fresh AS
         SELECT source, target FROM loaded WHERE fresh = 1
         INTERSECT
-        SELECT source, target FROM inner_uses WHERE uses > 0""")
+        SELECT source, target FROM aligned_uses WHERE uses > 0""")
     view_loaded(scratch, shape)
     link_rules(scratch)
-    scratch.run("DROP TABLE inner_uses")
+    scratch.run("DROP TABLE aligned_uses")
     return True
 
 
 _TWICE = 2
 _BUCKETS = 1 << 25
-"""Number of hash buckets. A collision is rare, and can only add a composition that occurs once."""
+"""Number of hash buckets. A collision can only add candidates, which `_compose` deletes by their exact counts."""
 
 
 class _TextStatistics:
-    """Counts of the n-grams and compositions of all pairs. Compositions are counted in hash buckets."""
+    """N-grams and compositions of the exported pairs. Hash buckets count the compositions up to two."""
 
-    def __init__(self, snapshot: Snapshot, corpus: int | None, min_uses: float) -> None:
-        """Read all pairs. `min_uses` is the minimum number of expected occurrences of a source side in new text."""
-        self._min_uses, self._settings = min_uses, snapshot.settings()
+    def __init__(self, snapshot: Snapshot, corpus: int | None, min_expected: float) -> None:
+        """Read the pairs. `min_expected` is the minimum of the expected occurrences of a source side in new text."""
+        self._min_expected, self._settings = min_expected, snapshot.settings()
         self._bucket_counts = np.zeros(_BUCKETS, np.uint8)
         self._ngrams = empty_ngrams()
         for rows in snapshot.iterate_derivations(_PAIRS_PER_READ, corpus):
@@ -150,25 +150,25 @@ class _TextStatistics:
             self._bucket_counts[buckets] = np.minimum(self._bucket_counts[buckets] + times, _TWICE)
 
     def compositions(self, batch: Batch) -> Fragments:
-        """Return compositions that occur at least twice or whose source side is expected `min_uses` times."""
+        """Return compositions that may occur twice, or whose source side is expected at least `min_expected` times."""
         found = compositions(batch, ONE_COMPOSITION, self._ngrams)
         twice = self._bucket_counts[found.keys % np.uint64(_BUCKETS)] >= _TWICE
-        return found.select(twice | (found.expected >= self._min_uses))
+        return found.select(twice | (found.expected >= self._min_expected))
 
-    def delete_rare(self, scratch: Scratch, table: str, rows: str) -> None:
-        """Delete rows whose source side is expected less than `min_uses` times.
+    def delete_rare(self, scratch: Scratch, table: str, candidates: str) -> None:
+        """Delete the rows of a table whose source side is expected less than `min_expected` times.
 
-        `rows` is the FROM clause of the rows to check.
+        `candidates` selects the rows to check: a FROM clause, with joins and conditions.
         """
         scratch.run("CREATE TABLE rare_rows (row BIGINT)")
-        for rows_of_sources in scratch.row_blocks(f"SELECT {table}.rowid, source FROM {rows}"):
+        for rows_of_sources in scratch.row_blocks(f"SELECT {table}.rowid, source FROM {candidates}"):
             expected = expected_occurrences(
                 self._ngrams, [source for _, source in rows_of_sources], self._settings.key_salt
             )
             rare_rows = [
                 (row,)
                 for (row, _), times in zip(rows_of_sources, expected.tolist(), strict=True)
-                if times < self._min_uses
+                if times < self._min_expected
             ]
             if rare_rows:
                 scratch.insert("rare_rows", rare_rows)
@@ -177,14 +177,14 @@ class _TextStatistics:
 
 
 def _compose(scratch: Scratch, text: _TextStatistics, shape: Collection[str]) -> None:
-    """Add compositions of `inner_uses` to the table `loaded`, and delete rules that are unlikely to occur in new text.
+    """Add compositions of `aligned_uses` to the table `loaded`, and delete rules that rarely occur in new text.
 
     The table `composed` contains the added compositions.
     """
     shape_columns = "".join(f", min({name}) AS {name}" for name in shape)
     scratch.run(f"""
         CREATE TABLE composed AS
-        SELECT source, target, CAST(sum(composed) AS BIGINT) AS uses{shape_columns} FROM inner_uses
+        SELECT source, target, CAST(sum(composed) AS BIGINT) AS uses{shape_columns} FROM aligned_uses
          WHERE composed > 0 GROUP BY source, target""")
     once = f"uses < {_TWICE * ONE_COMPOSITION}"
     scratch.run(f"DELETE FROM composed WHERE {once} AND len(string_split(source, ' ')) <= {MAX_SHORT_SOURCE}")
@@ -202,7 +202,7 @@ def _compose(scratch: Scratch, text: _TextStatistics, shape: Collection[str]) ->
 
 
 def link_rules(scratch: Scratch, composed: bool = False) -> None:
-    """Set the alignment of each rule in `rules` to its most frequent alignment in `inner_uses`.
+    """Set the alignment of each rule in `rules` to its most frequent alignment in `aligned_uses`.
 
     If `composed`, uses in the compositions of the table `composed` are also counted. If several alignments are equally
     frequent, the first in sort order is used.
@@ -210,22 +210,22 @@ def link_rules(scratch: Scratch, composed: bool = False) -> None:
     compositions = """
             UNION ALL
             SELECT source, target, alignment, composed AS uses
-              FROM inner_uses SEMI JOIN composed USING (source, target) WHERE composed > 0"""
+              FROM aligned_uses SEMI JOIN composed USING (source, target) WHERE composed > 0"""
     scratch.run(f"""
-        CREATE TABLE inner_alignments AS
+        CREATE TABLE best_alignments AS
         WITH used AS (
-            SELECT source, target, alignment, uses FROM inner_uses WHERE uses > 0{compositions if composed else ""}
+            SELECT source, target, alignment, uses FROM aligned_uses WHERE uses > 0{compositions if composed else ""}
         )
         SELECT source, target, alignment FROM used GROUP BY source, target, alignment
         QUALIFY row_number() OVER (PARTITION BY source, target ORDER BY sum(uses) DESC, alignment) = 1""")
     scratch.run("""
         CREATE TABLE linked AS
-        SELECT rules.* EXCLUDE (id) REPLACE (coalesce(inner_alignments.alignment, '') AS alignment)
-          FROM rules LEFT JOIN inner_alignments USING (source, target)""")
+        SELECT rules.* EXCLUDE (id) REPLACE (coalesce(best_alignments.alignment, '') AS alignment)
+          FROM rules LEFT JOIN best_alignments USING (source, target)""")
     scratch.run("DROP VIEW rules")
     scratch.run("DROP TABLE loaded")
     scratch.run("ALTER TABLE linked RENAME TO loaded")
-    scratch.run("DROP TABLE inner_alignments")
+    scratch.run("DROP TABLE best_alignments")
     scratch.run("CREATE VIEW rules AS SELECT rowid AS id, * FROM loaded")
 
 
@@ -263,7 +263,7 @@ def _pair_uses(
             minimal_state.cut[:] = 1
             deltas = add_minimal(deltas, batch, np.arange(len(undamaged)), 1)
             weighted_links.append(_weighted(rule_links(deltas, batch, minimal_state, all_pairs), ONE_MINIMAL_USE))
-        derived = len(weighted_links)
+        composed_start = len(weighted_links)
         rules = loaded.rules(deltas, np.arange(deltas.entries))
         if composed is not None:
             weighted_links.append((fragment_links(deltas, batch, composed), composed.weights))
@@ -274,7 +274,7 @@ def _pair_uses(
         if not len(uses):
             continue
         shape_numbers = (getattr(rules, name)[links.entries] for name in shape)
-        numbers = (uses[:, :derived].sum(axis=1), uses[:, derived:].sum(axis=1), *shape_numbers)
+        numbers = (uses[:, :composed_start].sum(axis=1), uses[:, composed_start:].sum(axis=1), *shape_numbers)
         sides = (take_texts(side, links.entries) for side in (rules.source, rules.target))
         yield pairs, [*sides, link_texts(links), *numbers]
 

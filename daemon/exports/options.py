@@ -107,8 +107,8 @@ MIN_EXPECTED = 0.1
 class ExportOptions(Options):
     """Options of an export: format, counts and filters. Raises `OptionError`.
 
-    Filters are applied in the order of the fields, except that `filter_for` precedes `min_count`. The default format
-    depends on the store's kind of grammar.
+    Filters are applied in this order: `corpus`, `min_expected`, `filter_for`, `min_count`, `max_scope`, `hiero`,
+    `per_source`. The default format depends on the file name and the store's kind of grammar.
     """
 
     format: Annotated[
@@ -130,7 +130,8 @@ class ExportOptions(Options):
     compression: Annotated[
         Compression,
         Option(
-            "Compression (auto selects it by the suffix, .zst or .gz, and the format)",
+            "Compression (auto: by the suffix .zst or .gz of the file, or the default of the format if no file is "
+            "named)",
             values=tuple(Compression),
             metavar="NAME",
         ),
@@ -149,8 +150,8 @@ class ExportOptions(Options):
     min_expected: Annotated[
         float,
         Option(
-            "In a translation grammar, omit rules used less than twice if their source side is expected to occur "
-            "fewer times than this in new text of the length of the store's text.",
+            "In a translation grammar, omit rules that are used less than twice and are not minimal, if their source "
+            "side is expected to occur fewer times than this in new text as long as the store's text.",
             min=0,
             below=INFINITY,
         ),
@@ -184,7 +185,7 @@ class ExportOptions(Options):
 
     @property
     def count_kind(self) -> CountKind:
-        """Kind of the exported counts."""
+        """`DRAWN` with `current_sample`, `MEANS` with `posterior_mean`, otherwise `TRANSLATION`."""
         if self.current_sample:
             return CountKind.DRAWN
         return CountKind.MEANS if self.posterior_mean else CountKind.TRANSLATION
@@ -246,7 +247,7 @@ def parse_span(text: str) -> timedelta:
 
 @dataclass(frozen=True, kw_only=True)
 class ExportJob(ExportOptions):
-    """Scheduled export. Each run writes a new version named `name` into the folder `to`.
+    """Scheduled export. A run writes a version with the prefix `name` into the folder `to`, if something has changed.
 
     Either `cron`, in the time zone `timezone`, or `every` determines the times. Raises `OptionError`, and `ValueError`
     unless exactly one of `cron` and `every` is given.
@@ -282,7 +283,7 @@ class ExportJob(ExportOptions):
         return read_zone(self.timezone or DEFAULT_ZONE)
 
     def runs_after(self, now: datetime, due: datetime | None = None) -> Iterator[datetime]:
-        """Yield the job's run times after `now`, in its time zone. Intervals are counted from `due` (default `now`)."""
+        """Yield the run times after `now`, in the job's time zone. Intervals are counted from `due` (default `now`)."""
         if self.cron is not None:
             yield from cron_runs(self.cron, self.zone, now)
             return
@@ -293,7 +294,7 @@ class ExportJob(ExportOptions):
             yield (start + number * span).astimezone(self.zone)
 
     def options(self) -> ExportOptions:
-        """Return the options of the export."""
+        """Return the options of a run, without the name, destination, schedule and expiry of the job."""
         return ExportOptions(**{field.name: getattr(self, field.name) for field in fields(ExportOptions)})
 
     def versions(self) -> Versions:

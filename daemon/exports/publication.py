@@ -28,7 +28,7 @@ from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.files import flush_to_disk
 from hierogram.storage.exceptions import install_extra
 
-MANIFEST_VERSION = 3
+MANIFEST_VERSION = 4
 LATEST = "latest"
 MANIFEST = "manifest.json"
 
@@ -78,7 +78,7 @@ class Manifest:
     sha256: str
     created_at: str
     extra_files: list[ExportedFile] = field(default_factory=list)
-    variance_a_use: float | None = None
+    variance_per_use: float | None = None
     grammar_position: int = 0
     last_event_id: int = 0
     filter_for_sha256: str | None = None
@@ -106,7 +106,11 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Versions with the prefix `name` in a folder. All but the newest `keep` expire, and all older than `max_age`."""
+    """Versions with the prefix `name` in a folder.
+
+    A version other than `latest` expires if `keep` newer versions exist, or if it is older than `max_age`. None means
+    no limit.
+    """
 
     folder: Path
     name: str
@@ -178,7 +182,7 @@ def _is_abandoned(folder: Path) -> bool:
 
 
 @contextmanager
-def lock_name(folder: Path, name: str) -> Iterator[None]:
+def lock_versions(folder: Path, name: str) -> Iterator[None]:
     """Lock the versions in a folder that have this name prefix. Raises `ExportError` if they are already locked."""
     if is_object_storage(folder):
         # Do nothing, because object storage has no locks.
@@ -230,7 +234,7 @@ def publish_folder(written: Path, final: Path) -> None:
 def version_name(folder: Path, name: str, moment: datetime) -> str:
     """Return the name of a new version: prefix and UTC time.
 
-    If the newest version has the same or a later time, its time is used again, with the next number.
+    If the newest version has the same or a later time, that time is used with the next number.
     """
     stamp, number = moment.astimezone(UTC).strftime(_TIME_FORMAT), 1
     for newest, last, _ in _find_versions(folder, name)[-1:]:
@@ -240,7 +244,7 @@ def version_name(folder: Path, name: str, moment: datetime) -> str:
 
 
 def list_versions(folder: Path, name: str) -> list[Path]:
-    """Return the versions of an export in its folder, oldest first."""
+    """Return the complete versions with the prefix `name` in a folder, oldest first."""
     return [path for *_, path in _find_versions(folder, name)]
 
 

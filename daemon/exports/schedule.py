@@ -42,10 +42,11 @@ _log = logging.getLogger(__name__)
 class JobStatus:
     """Status of a scheduled job, as shown by commands, HTTP and pages. Times are in the job's time zone.
 
-    `state` is the result of the last run: `unchanged` if there was nothing new to export, `unreadable` if the stored
-    job is invalid and never runs. `error` is the reason why the last run failed or the next run will fail.
-    `succeeded_at` is the time when the last version was written or confirmed as unchanged. `seconds`, `rules`, `bytes`
-    and `path` describe the last version. `failures` is the number of failed runs.
+    `configured` is True if the configuration of the daemon defines the job. `state` is the result of the last run:
+    `unchanged` if there was nothing new to export, `unreadable` if the stored job is invalid and never runs. `error` is
+    the reason why the last run failed or the next run will fail. `succeeded_at` is the time when the last version was
+    written or confirmed as unchanged. `seconds`, `rules`, `bytes` and `path` describe the last version. `failures` is
+    the number of failed runs.
     """
 
     name: str
@@ -73,7 +74,7 @@ def show_time(time: datetime) -> str:
 
 
 def run_job(store: Store, job: ExportJob, report: Phases | None = None) -> Published:
-    """Run a job now. A failure is recorded in the store and raised as `ExportError`."""
+    """Run a job now. A failure is recorded in the store. Raises the errors of `publish`."""
     try:
         _check_stored(store, job)
     except ExportError as error:
@@ -84,7 +85,7 @@ def run_job(store: Store, job: ExportJob, report: Phases | None = None) -> Publi
 
 
 def dry_run_job(store: Store, job: ExportJob, report: Phases | None = None) -> Published:
-    """Predict the result of running the job now, without writing anything. Raises `ExportError`."""
+    """Predict the result of running the job now, without writing anything. Raises the errors of `publish`."""
     _check_stored(store, job)
     return dry_run_publish(store, job.versions(), job.options(), job=job.name, report=report)
 
@@ -120,23 +121,23 @@ def run_due(
             return
         job = _read_job(row)
         if job is None:
-            store.postpone_job(row, None)
+            store.set_next_run(row, None)
             continue
         due = _utc_time(row.next_run)
-        later = _next_run(job, now, due)
-        if not store.postpone_job(row, later):
+        next_run = _next_run(job, now, due)
+        if not store.set_next_run(row, next_run):
             # Another process has changed, removed or run the job, so read the jobs again.
             continue
-        row = row._replace(next_run=later)
+        row = row._replace(next_run=next_run)
         try:
             ended(job.name, run_job(store, job, step), None)
         except Exception as error:
             ended(job.name, None, error)
             if str(error) == INTERRUPTED:
-                store.postpone_job(row, due.timestamp())
+                store.set_next_run(row, due.timestamp())
                 continue
-        if later is not None and later <= clock().timestamp():
-            store.postpone_job(row, _next_run(job, clock(), due))
+        if next_run is not None and next_run <= clock().timestamp():
+            store.set_next_run(row, _next_run(job, clock(), due))
 
 
 def correct_next_runs(store: Store, now: datetime | None = None) -> list[str]:
@@ -148,7 +149,7 @@ def correct_next_runs(store: Store, now: datetime | None = None) -> list[str]:
         if row.next_run is None or isinstance(job, str):
             continue
         runs = [run.timestamp() for run in islice(job.runs_after(now), 2)]
-        if runs and row.next_run > runs[-1] and store.postpone_job(row, runs[0]):
+        if runs and row.next_run > runs[-1] and store.set_next_run(row, runs[0]):
             corrected.append(row.name)
     return corrected
 
@@ -157,7 +158,9 @@ def check_job(job: ExportJob, others: Iterable[ExportJob]) -> None:
     """Check a job. Raises `OptionError` for a conflict with another job, an unusable folder or a missing test set."""
     for other in others:
         if other.name == job.name:
-            raise OptionError("name", f"job {job.name!r} already exists: `hierogram schedule` lists all jobs")
+            raise OptionError(
+                "name", f"job {job.name!r} already exists: choose another name (`hierogram schedule` lists all jobs)"
+            )
         if canonical_folder(other.to) == canonical_folder(job.to):
             raise OptionError(
                 "to",
@@ -207,7 +210,7 @@ def remove_job(store: Store, name: str) -> None:
 
 
 def find_job(store: Store, name: str) -> ExportJob:
-    """Return the job with the name. Raises `DaemonError` if it does not exist."""
+    """Return the job with the name. Raises `DaemonError` if it does not exist or is invalid."""
     for row in store.jobs():
         if row.name == name and (job := _read_job(row)):
             return job
@@ -227,36 +230,36 @@ def job_status(store: Store, name: str) -> JobStatus:
     raise _not_found(name)
 
 
-def job_statuses(states: Sequence[JobRow]) -> list[JobStatus]:
-    """Return the status of stored jobs."""
-    jobs = [_parse_job(state.job) for state in states]
+def job_statuses(rows: Sequence[JobRow]) -> list[JobStatus]:
+    """Parse stored jobs and check each against the others. Returns their statuses in the same order."""
+    jobs = [_parse_job(row.job) for row in rows]
     valid_jobs = [job for job in jobs if isinstance(job, ExportJob)]
-    return [_status(state, job, valid_jobs) for state, job in zip(states, jobs, strict=True)]
+    return [_status(row, job, valid_jobs) for row, job in zip(rows, jobs, strict=True)]
 
 
-def _status(state: JobRow, job: ExportJob | str, valid_jobs: list[ExportJob]) -> JobStatus:
-    unchanged = None if state.unchanged_at is None else _utc_time(state.unchanged_at).replace(microsecond=0)
-    confirmed = unchanged is not None and (state.started_at is None or unchanged >= state.started_at)
-    last: RunState = "unchanged" if confirmed else state.state or "never"
-    error = state.error if last == "failed" else None
+def _status(row: JobRow, job: ExportJob | str, valid_jobs: list[ExportJob]) -> JobStatus:
+    unchanged = None if row.unchanged_at is None else _utc_time(row.unchanged_at).replace(microsecond=0)
+    confirmed = unchanged is not None and (row.started_at is None or unchanged >= row.started_at)
+    last: RunState = "unchanged" if confirmed else row.state or "never"
+    error = row.error if last == "failed" else None
     next_runs: tuple[datetime, ...] = ()
     zone: tzinfo = UTC
     if isinstance(job, str):
         last, error, options = "unreadable", job, {}
     else:
         zone, options = job.zone, as_plain(job)
-        if state.next_run is not None:
-            due = _utc_time(state.next_run)
+        if row.next_run is not None:
+            due = _utc_time(row.next_run)
             next_runs = (due.astimezone(zone), *islice(job.runs_after(due, due), RUNS_SHOWN - 1))
         try:
             check_job(job, [other for other in valid_jobs if other is not job])
         except OptionError as problem:
             error = error or f"{problem.option}: {problem.reason}"
-    succeeded = unchanged if confirmed else state.succeeded_at
+    succeeded = unchanged if confirmed else row.succeeded_at
     return JobStatus(
-        state.name, state.configured, options, next_runs, last, error, state.started_at and
-        state.started_at.astimezone(zone), succeeded and succeeded.astimezone(zone), state.seconds, state.rules,
-        state.bytes, state.path, state.failures,
+        row.name, row.configured, options, next_runs, last, error, row.started_at and
+        row.started_at.astimezone(zone), succeeded and succeeded.astimezone(zone), row.seconds, row.rules,
+        row.bytes, row.path, row.failures,
     )  # fmt: skip
 
 

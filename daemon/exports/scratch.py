@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Blocks = Iterator["tuple[int, Sequence[str | Texts | NDArray[Any]]]"]
 """Iterator of row blocks: `(rows or pairs read so far, columns)`. A string is a column with one value per line."""
 
-MEMORY, _MAX_MEMORY = 256_000_000, 1_000_000_000
+MIN_MEMORY, _MAX_MEMORY = 256_000_000, 1_000_000_000
 """Lowest and highest memory limit of the database, in bytes. The limit grows with the number of rules."""
 _MEMORY_PER_RULE = 1_000
 
@@ -43,7 +43,7 @@ _WRITE_OPTIONS = "FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER '\n',
 
 
 class Scratch:
-    """Temporary database of one export, opened by `scratch`."""
+    """Temporary database, opened by `scratch`."""
 
     def __init__(self, connection: "DuckDBPyConnection", memory: int) -> None:
         self._connection = connection
@@ -61,14 +61,14 @@ class Scratch:
         return row
 
     def row_blocks(self, query: str) -> Iterator[list[tuple[Any, ...]]]:
-        """Yield the rows of a query in blocks of a few thousand."""
+        """Yield the rows of a query in lists of up to 20,000."""
         cursor = self._connection.cursor()
         cursor.execute(query)
         while rows := cursor.fetchmany(_STREAM_ROWS):
             yield rows
         cursor.close()
 
-    def numbers(self, table: str, names: Sequence[str]) -> "NDArray[np.float64]":
+    def numeric_columns(self, table: str, names: Sequence[str]) -> "NDArray[np.float64]":
         """Return numeric columns of a table or subquery as float64[rows, columns]."""
         import numpy as np
 
@@ -124,14 +124,14 @@ class Scratch:
                     progress(reached)
 
     def insert(self, table: str, rows: Sequence[tuple[object, ...]]) -> None:
-        """Append a few thousand rows to a table. Values must not contain line feeds."""
+        """Append rows in one block. Values are integers, or text without line feeds for columns of text."""
         kinds = {name: kind for name, kind, *_ in self._connection.execute(f"DESCRIBE {table}").fetchall()}
         block = ["\n".join(map(str, column)) for column in zip(*rows, strict=True)]
         self.load(table, kinds, iter([(len(rows), block)]))
 
 
 def _parts(blocks: Blocks, kinds: dict[str, str]) -> "Iterator[tuple[int, int, ArrowTable]]":
-    """Merge blocks into tables of a few megabytes. Yields the rows read so far, the size in bytes, and the table."""
+    """Merge blocks into tables of a few megabytes. Yields the rows or pairs read so far, the bytes, and the table."""
     import numpy as np
 
     from hierogram.daemon.arrow import ArrowTable, column_from_lines
@@ -157,11 +157,11 @@ def _parts(blocks: Blocks, kinds: dict[str, str]) -> "Iterator[tuple[int, int, A
 
 def memory_for(rules: int) -> int:
     """Return the memory limit in bytes of an export, given the number of rules in use."""
-    return min(max(MEMORY, _MEMORY_PER_RULE * rules), _MAX_MEMORY)
+    return min(max(MIN_MEMORY, _MEMORY_PER_RULE * rules), _MAX_MEMORY)
 
 
 @contextmanager
-def scratch(folder: Path, memory: int = MEMORY) -> Iterator[Scratch]:
+def scratch(folder: Path, memory: int = MIN_MEMORY) -> Iterator[Scratch]:
     """Open an in-memory database that spills to a folder, and close it on exit."""
     import duckdb
 
@@ -191,7 +191,7 @@ USES_COLUMN = {"uses": "BIGINT"}
 def load_rules(
     scratch: Scratch, snapshot: Snapshot, count_kind: CountKind, shape: Collection[str], progress: Report | None = None
 ) -> None:
-    """Load all rules of a store into the view `rules` (id, source, target, empty alignment, `shape`, uses)."""
+    """Load the rules in use into the view `rules` (id, source, target, empty alignment, `shape`, uses)."""
     kinds = SIDE_COLUMNS | dict.fromkeys(shape, "INTEGER") | USES_COLUMN
     scratch.load("loaded", kinds, snapshot.rule_blocks((*SIDE_COLUMNS, *shape), count_kind), progress)
     view_loaded(scratch, shape)

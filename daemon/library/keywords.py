@@ -50,8 +50,8 @@ class ExportKeywords(TypedDict, total=False):
     target_words, one_word, two_words, minimal (default: all)."""
 
     compression: str
-    """Compression (auto selects it by the suffix, .zst or .gz, and the format): auto, zstd, gzip, none (default:
-    auto)."""
+    """Compression (auto: by the suffix .zst or .gz of the file, or the default of the format if no file is named):
+    auto, zstd, gzip, none (default: auto)."""
 
     posterior_mean: bool
     """Use expected uses (posterior means) as counts instead of the translation grammar (default: no)."""
@@ -65,8 +65,8 @@ class ExportKeywords(TypedDict, total=False):
     else 0)."""
 
     min_expected: float
-    """In a translation grammar, omit rules used less than twice if their source side is expected to occur fewer
-    times than this in new text of the length of the store's text (default: 0.1)."""
+    """In a translation grammar, omit rules that are used less than twice and are not minimal, if their source side
+    is expected to occur fewer times than this in new text as long as the store's text (default: 0.1)."""
 
     corpus: str | None
     """Name of the corpus that contains the pairs (default: none)."""

@@ -160,8 +160,8 @@ class Exports(StoreAccess):
         with writing_connection(self.engine) as connection:
             connection.execute(statement, row._asdict())
 
-    def postpone_job(self, row: JobRow, next_run: float | None) -> bool:
-        """Set the next run of a job. Returns False if its row has changed since it was read."""
+    def set_next_run(self, row: JobRow, next_run: float | None) -> bool:
+        """Set the next run of a job. Returns False if the stored job has changed since `row` was read."""
         columns = scheduled_jobs.c
         is_unchanged = (columns.name == row.name) & (columns.job == row.job) & (columns.next_run == row.next_run)
         with writing_connection(self.engine) as connection:

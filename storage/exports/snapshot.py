@@ -121,7 +121,7 @@ class Snapshot:
         used, _ = _uses(kind)
         return self._connection.scalar(select(func.count()).select_from(rules).where(text(f"{used} > 0"))) or 0
 
-    def variance_a_use(self) -> float | None:
+    def variance_per_use(self) -> float | None:
         """Return the sum of `expected_uses_variance` divided by the sum of expected uses, or None without uses."""
         sums = select(func.sum(rules.c.expected_uses_variance), func.sum(rules.c.expected_uses))
         variance, uses = self._connection.execute(sums).one()

@@ -331,8 +331,8 @@ DAEMON_FAULTS = (
     Fault(
         "the links of unused forms count",
         "daemon/exports/loading.py",
-        "uses FROM inner_uses WHERE uses > 0{",
-        "uses FROM inner_uses{",
+        "uses FROM aligned_uses WHERE uses > 0{",
+        "uses FROM aligned_uses{",
         _LINKS_OF_RULES,
     ),
     Fault(
@@ -443,7 +443,7 @@ DAEMON_FAULTS = (
     Fault(
         "an interrupted job waits for its next scheduled time",
         "daemon/exports/schedule.py",
-        "store.postpone_job(row, due.timestamp())",
+        "store.set_next_run(row, due.timestamp())",
         "pass",
         (_SCHEDULE, "-k", "sqlite and interrupted"),
     ),

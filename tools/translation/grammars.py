@@ -315,8 +315,8 @@ class StoreGrammar:
         database.run(f"CREATE TABLE sorted AS SELECT {columns} FROM {rules} ORDER BY source, target")
         for _ in self._reader.read(database.lines(query)):
             pass
-        self._values = np.concatenate([self._values, database.numbers("sorted", self._names)])
-        return float(database.numbers("sorted", ["all_seen"]).max(initial=0.0))
+        self._values = np.concatenate([self._values, database.numeric_columns("sorted", self._names)])
+        return float(database.numeric_columns("sorted", ["all_seen"]).max(initial=0.0))
 
 
 def _sample(snapshot: Snapshot) -> tuple[list[str], list[str]]:

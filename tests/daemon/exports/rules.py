@@ -90,7 +90,7 @@ def write(
     work.mkdir()
     with scratch(work) as database:
         load_rules(database, source, options.count_kind, plan.shape)
-        database.load("inner_uses", LINKED_COLUMNS, given.linked_blocks())
+        database.load("aligned_uses", LINKED_COLUMNS, given.linked_blocks())
         link_rules(database)
         test_set = None if options.filter_for is None else read_sentence_index(options.filter_for)
         counts = apply_filters(database, plan.options, units_per_use, test_set)

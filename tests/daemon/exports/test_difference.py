@@ -159,7 +159,7 @@ def test_diff_distinguishes_significant_changes_from_noise(store: Store, store_u
         ("d", pytest.approx(1)),
     ]
     manifest = json.loads((tmp_path / "before.json").read_text())
-    assert manifest["variance_a_use"] == pytest.approx(0.05)
-    del manifest["variance_a_use"]
+    assert manifest["variance_per_use"] == pytest.approx(0.05)
+    del manifest["variance_per_use"]
     (tmp_path / "before.json").write_text(json.dumps(manifest))
     assert diff(tmp_path / "before", tmp_path / "after", 10).significant is None

@@ -177,7 +177,7 @@ def test_counts_are_posterior_means_on_request(learned: Store, tmp_path: Path) -
     with learned.snapshot() as snapshot:
         rules = list(rule_rows(snapshot))
     variance = sum(rule.expected_uses_variance for rule in rules)
-    assert manifest.variance_a_use == pytest.approx(variance / sum(rule.expected_uses for rule in rules))
+    assert manifest.variance_per_use == pytest.approx(variance / sum(rule.expected_uses for rule in rules))
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.exports.exporting import publish
 from hierogram.daemon.exports.options import ExportJob
 from hierogram.daemon.exports.publication import Versions, latest_version, list_versions, open_folder, prune_versions
-from hierogram.daemon.exports.schedule import add_job, job_status, run_job
+from hierogram.daemon.exports.schedule import add_job, job_status, run_due, run_job
 from hierogram.storage.options import OptionError, from_plain
 from hierogram.storage.store import Store
 
@@ -97,3 +97,33 @@ def test_object_storage_errors_contain_the_url(learned: Store, bucket: Any, tmp_
         publish(learned, Versions(open_folder("s3://no-such-bucket/x"), "news"))
     with pytest.raises(OptionError, match=r"nowhere://x: cannot be opened .*nowhere"):
         add_job(learned, job("news", "nowhere://x"))
+
+
+def test_an_interrupted_job_remains_due(learned: Store, bucket: Any) -> None:
+    add_job(learned, job("news", f"s3://{bucket.name}/news"))
+    before = learned.jobs()
+    errors: list[Exception | None] = []
+
+    def run(stopping: Callable[[], bool]) -> None:
+        run_due(
+            learned,
+            lambda *result: errors.append(result[-1]),
+            stopping=stopping,
+            clock=lambda: datetime.now(UTC) + timedelta(hours=2),
+        )
+
+    stops = iter([False])
+    run(lambda: next(stops, True))
+    assert "interrupted" in str(errors.pop())
+    assert learned.jobs() == before
+    assert not keys(bucket)
+    run(lambda: False)
+    assert errors == [None]
+
+
+def test_interrupts_are_not_reported_as_errors_of_the_storage(learned: Store, bucket: Any) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        publish(learned, Versions(open_folder(f"s3://{bucket.name}"), "news"), report=interrupt)

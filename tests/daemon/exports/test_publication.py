@@ -25,7 +25,7 @@ from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.publication import (
     Versions,
     list_versions,
-    lock_name,
+    lock_versions,
     prune_versions,
     publish_files,
     publish_folder,
@@ -231,9 +231,9 @@ def test_only_leftovers_of_dead_processes_are_removed(tmp_path: Path) -> None:
 
 
 def test_each_export_name_has_one_writer_at_a_time(tmp_path: Path) -> None:
-    with lock_name(tmp_path, "a"), lock_name(tmp_path, "b"), pytest.raises(ExportError, match="another export"):
-        lock_name(tmp_path, "a").__enter__()
-    with lock_name(tmp_path, "a"):
+    with lock_versions(tmp_path, "a"), lock_versions(tmp_path, "b"), pytest.raises(ExportError, match="another export"):
+        lock_versions(tmp_path, "a").__enter__()
+    with lock_versions(tmp_path, "a"):
         pass
 
 

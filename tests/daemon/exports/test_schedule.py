@@ -181,8 +181,8 @@ def test_job_postponed_by_another_scheduler_does_not_run(
     add_job(store, job(tmp_path))
     make_due(store_url, "news")
     [row] = store.jobs()
-    assert store.postpone_job(row, row.next_run and row.next_run + 86_400)
-    assert not store.postpone_job(row, None)
+    assert store.set_next_run(row, row.next_run and row.next_run + 86_400)
+    assert not store.set_next_run(row, None)
     assert runs() == []
 
 

@@ -13,7 +13,7 @@ from tests.daemon.exports.rules import ODD, write
 from hierogram.daemon.exports.formats import FORMATS
 from hierogram.daemon.exports.loading import LINKED_COLUMNS, link_rules
 from hierogram.daemon.exports.options import ExportOptions
-from hierogram.daemon.exports.scratch import MEMORY, memory_for, scratch
+from hierogram.daemon.exports.scratch import MIN_MEMORY, memory_for, scratch
 from hierogram.samplers.grammar.kinds import NOTATIONS
 from hierogram.samplers.grammar.settings import SYNCHRONOUS
 
@@ -89,8 +89,8 @@ def test_an_export_with_little_memory_has_the_same_bytes(
 
 
 def test_large_stores_get_more_memory_within_a_limit() -> None:
-    assert memory_for(0) == memory_for(100_000) == MEMORY
-    assert MEMORY < memory_for(500_000) < memory_for(5_000_000) == memory_for(50_000_000)
+    assert memory_for(0) == memory_for(100_000) == MIN_MEMORY
+    assert MIN_MEMORY < memory_for(500_000) < memory_for(5_000_000) == memory_for(50_000_000)
 
 
 def test_a_rule_has_the_links_of_its_most_frequent_form(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_rule_has_the_links_of_its_most_frequent_form(tmp_path: Path) -> None:
         database.run(f"CREATE VIEW rules AS SELECT rowid AS id, *, 'old' AS alignment, {target} FROM loaded")
         for block in (forms[:3], forms[3:]):
             columns = [["\n".join(map(str, column)) for column in zip(*((*form, 0) for form in block), strict=True)]]
-            database.load("inner_uses", LINKED_COLUMNS, ((len(block), column) for column in columns))
+            database.load("aligned_uses", LINKED_COLUMNS, ((len(block), column) for column in columns))
         link_rules(database)
         [rows] = list(database.row_blocks("SELECT source, alignment, uses FROM rules ORDER BY source"))
     assert rows == [("a b", "0-0 1-1", 7), ("c", "", 7), ("d", "", 7), ("d e", "0-0", 7), ("f", "", 7)]
@@ -124,7 +124,7 @@ def test_uses_in_compositions_count_for_the_links(tmp_path: Path) -> None:
         database.run("CREATE VIEW rules AS SELECT rowid AS id, *, '' AS alignment FROM loaded")
         database.run("CREATE TABLE composed AS SELECT 'a b' AS source, 'x y' AS target")
         block = ["a b\na b", "x y\nx y", "0-0 1-1\n0-1 1-0", "0\n0", "1\n5"]
-        database.load("inner_uses", LINKED_COLUMNS, iter([(2, block)]))
+        database.load("aligned_uses", LINKED_COLUMNS, iter([(2, block)]))
         link_rules(database, composed=True)
         [[(alignment,)]] = list(database.row_blocks("SELECT alignment FROM rules"))
     assert alignment == "0-1 1-0"

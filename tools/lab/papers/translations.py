@@ -269,7 +269,7 @@ def _by_scope(snapshot: Snapshot, system: TranslationSystem) -> list[int]:
         if system.counted is CountKind.TRANSLATION:
             load_pair_uses(database, snapshot, None, system.counted, shape, MIN_EXPECTED, linked=False)
         only = "WHERE hiero > 0" if system.hiero else ""
-        numbers = database.numbers(f"(SELECT scope FROM rules {only})", ["scope"])
+        numbers = database.numeric_columns(f"(SELECT scope FROM rules {only})", ["scope"])
     return [int(number) for number in np.bincount(numbers[:, 0].astype(np.int64), minlength=1)]
 
 

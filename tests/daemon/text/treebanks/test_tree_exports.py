@@ -118,7 +118,7 @@ def test_exports_of_fragments_can_be_compared(url: str, hierogram: Run, format: 
     assert hierogram("--store", url, "export", "-f", format, "-o", "before").code == 0
     assert hierogram("diff", "before", "before").code == 0
     with open_store(url) as store:
-        put(store, ["(S (NP (SYM |||)) (VP (VBD [X,1]) (NP (NN new))))"] * 3)
+        put(store, ["(S (NP (SYM |||)) (VP (VBD [X,1]) (NP (NN new))))", "(S (NP a ||| b) (VP (VBD ||| ran) |||))"] * 3)
         learn(store, sweeps=2)
     after = uses(hierogram, url)
     assert hierogram("--store", url, "export", "-f", format, "-o", "after").code == 0
