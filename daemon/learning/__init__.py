@@ -1,1 +1,1 @@
-"""Learning: pairs in memory, sweeps, commits, withdrawal, verification."""
+"""Learning: word alignment, sampling, withdrawal, verification and repair of stored pairs."""

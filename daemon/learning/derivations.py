@@ -16,7 +16,7 @@ from hierogram.storage.records.settings import Settings
 
 
 def read_derivation(row: PairRow, settings: Settings) -> list[RuleUse]:
-    """Return the current derivation of a pair, root rule first. It is empty before the first sweep."""
+    """Return the current derivation of a pair, root rule first. The list is empty if no derivation is stored."""
     if row.current is None and row.is_intact():
         return []
     load_stored([row], settings)
@@ -24,7 +24,10 @@ def read_derivation(row: PairRow, settings: Settings) -> list[RuleUse]:
 
 
 def expected_rules(row: PairRow, settings: Settings) -> list[UsedRule]:
-    """Return the rules of a pair with their expected uses, averaged over sweeps, highest first."""
+    """Return the rules of a pair with their expected uses, highest first.
+
+    Expected uses are averages over sweeps after the burn-in. Before, they are the uses in the current derivation.
+    """
     if row.current is None and row.is_intact():
         return []
     rules = load_stored([row], settings).rules(settings)
@@ -48,7 +51,7 @@ def _span(use: RuleUse, side: str) -> Span:
 
 
 SEARCH_SECONDS = 2.0
-"""Time limit in seconds of the text search for a rule that the index does not contain."""
+"""Time limit in seconds of the search for one page of a concordance."""
 
 _CANDIDATES = 50
 
@@ -68,7 +71,8 @@ class ConcordanceRow(NamedTuple):
 class ConcordancePage(NamedTuple):
     """Page of a concordance. The next page starts after the id `next`, which is None on the last page.
 
-    `indexed` is True if the index of rules was used. `searched_to` is the last id searched, `last` the newest id.
+    `indexed` is True if the index of pairs by rule was used. All pairs up to the id `searched_to` were searched. `last`
+    is the id of the newest pair.
     """
 
     lines: list[ConcordanceRow]
@@ -81,7 +85,7 @@ class ConcordancePage(NamedTuple):
 def concordance(
     transaction: ReadTransaction, rule: tuple[int | None, str, str], after: int, limit: int
 ) -> ConcordancePage:
-    """Return up to `limit` pairs with ids above `after` that use a rule. `rule` is its id (or None) and its sides."""
+    """Return up to `limit` pairs with ids above `after` that use the `rule` (id or None, source, target)."""
     settings = transaction.settings()
     rule_id, source, target = rule
     last = transaction.state().last_pair_id

@@ -35,7 +35,7 @@ def holding_lease(
 ) -> Iterator[None]:
     """Hold and renew the lease on the grammar. Raises `StoreHeldError`.
 
-    After each renewal, `report` is called with the error, or with None on success.
+    After each attempt to renew the lease, `report` receives the error message, or None on success.
     """
     store.take_lease(command, LEASE_SECONDS)
     stopped = threading.Event()
@@ -69,16 +69,20 @@ def holding_lease(
 
 
 SECONDS_PER_COMMIT = 180.0
-"""Time between two commits, in seconds. It is extended if commits are slow."""
+"""Time in seconds after which the finished sweeps of a batch are committed. The time increases if commits are slow."""
 _MIN_INTERVAL_PER_COMMIT = 8
-"""Minimum time between two commits, as a multiple of the duration of the last commit."""
+"""Minimum of the time between two commits, as a multiple of the duration of a commit."""
 LIKELIHOOD_EVERY = 10
 """Default number of sweeps between two computations of the log-likelihood."""
 
 
 @dataclass(frozen=True, slots=True)
 class LearnProgress:
-    """Progress of learning. `done` and `total` count sweeps of single pairs. Other figures are the latest values."""
+    """Progress of learning. `done` and `total` count sweeps of single pairs. Other figures are the latest values.
+
+    `phase` is "pairs" during a sweep, "sweep" after a sweep, or "commit". `stage` is the highest stage of the schedule
+    that a pair in the sweep has reached, or 0 during a commit.
+    """
 
     phase: str
     sweep: int
@@ -103,11 +107,11 @@ class LearnOptions:
     likelihood_seconds: float = 0.0
     """Minimum time in seconds between two computations of the log-likelihood."""
     stop: Callable[[], bool] = field(default=lambda: False)
-    """Called after each sweep. If it returns True, finished sweeps are committed and learning ends."""
+    """Called at least after each sweep. If `stop` returns True, finished sweeps are committed and learning ends."""
     blocks: Blocks | None = None
     """Sizes of blocks, or None to select them by the number of pairs."""
     chain: Callable[[Store, ChainConfig], Chain] | None = None
-    """Factory of the chain, or None for the chain of the kind."""
+    """Factory of the chain, or None for `Kind.chain`."""
 
 
 class Learner(AbstractContextManager["Learner"]):
@@ -124,8 +128,8 @@ class Learner(AbstractContextManager["Learner"]):
         self._measured_at = float("-inf")
         self._open_records: list[SweepRecord] = []
         self._last_commit = time.monotonic()
-        self.curve: list[tuple[int, float]] = []
-        self.likelihood: float | None = None
+        self.log_likelihoods: list[tuple[int, float]] = []
+        self.log_likelihood: float | None = None
         self.rules_in_use = 0
         self.sampling_seconds = 0.0
         self.sweeps = 0
@@ -133,7 +137,7 @@ class Learner(AbstractContextManager["Learner"]):
         self.total = 0
 
     def close(self) -> None:
-        """End the learner's threads."""
+        """End the threads and processes of the chain."""
         self.chain.close()
 
     def __exit__(self, *exception: object) -> None:
@@ -143,24 +147,24 @@ class Learner(AbstractContextManager["Learner"]):
         if self.options.report:
             self.options.report(
                 LearnProgress(
-                    phase, self.sweeps, stage, pairs, done, self.total, self.likelihood, self.rules_in_use,
+                    phase, self.sweeps, stage, pairs, done, self.total, self.log_likelihood, self.rules_in_use,
                     self.chain.rule_tokens,
                 )
             )  # fmt: skip
 
     def measure(self) -> float:
-        """Compute the natural log-likelihood of all rule counts, and add it to the curve."""
-        self.likelihood = self.chain.log_likelihood()
+        """Compute the natural log-likelihood of all rule tokens, and append it to `log_likelihoods`."""
+        self.log_likelihood = self.chain.log_likelihood()
         self.rules_in_use = self.chain.rule_types
-        self.curve.append((self.sweeps, self.likelihood))
+        self.log_likelihoods.append((self.sweeps, self.log_likelihood))
         self._measured_at = time.monotonic()
-        return self.likelihood
+        return self.log_likelihood
 
     def _may_measure(self) -> bool:
         return time.monotonic() - self._measured_at >= self.options.likelihood_seconds
 
     def open(self, rows: list[PairRow]) -> ResidentBatch:
-        """Load pairs into memory and count their derivations. Some kinds of grammar need all pairs in one batch."""
+        """Load pairs into memory and count derivations that are not stored. Some kinds need all pairs in one batch."""
         batch = ResidentBatch.from_rows(rows, self.settings)
         self.chain.add_pairs(batch.loaded, batch.state, batch.committed)
         return batch
@@ -179,12 +183,13 @@ class Learner(AbstractContextManager["Learner"]):
         run_progress: Callable[[int], LearningRun] | None = None,
         leave_open: bool = False,
     ) -> None:
-        """Sweep over a batch until each pair has `target_sweeps` sweeps. Commits at intervals and at the end.
+        """Sweep over a batch until each pair has `target_sweeps` int64[P] sweeps. Commits at intervals and at the end.
 
-        `should_stop` is called after each sweep. If it returns True, finished sweeps are committed and the method
-        returns. `run_progress` returns the progress of the run, given the number of sweeps over this batch. The
-        progress is committed with the sweeps. With `leave_open`, the last commit is left to the next sweeps over the
-        same batch, unless it is due.
+        `should_stop` (default `LearnOptions.stop`) is called after each sweep. If `should_stop` returns True, finished
+        sweeps are committed and the method returns. `run_progress` returns the progress of the run, given the number of
+        sweeps of this call. The progress is committed with the sweeps. With `leave_open`, the last sweeps are
+        committed by the next call for the same batch or by `commit_open`, unless a commit is due or the method was
+        stopped.
         """
         first_sweep = self.sweeps
         should_stop = should_stop or self.options.stop
@@ -221,13 +226,13 @@ class Learner(AbstractContextManager["Learner"]):
             )
 
     def commit_open(self, batch: ResidentBatch) -> None:
-        """Commit the sweeps that `sweep` has left open."""
+        """Commit the sweeps that `sweep` left open."""
         records, self._open_records = self._open_records, []
         if records:
             batch.commit(self.store, records, self.chain.labels())
 
     def _sweep_once(self, run_sweep: Sweep, batch: ResidentBatch, active: NDArray[np.bool_]) -> SweepRecord:
-        initial_likelihood = self.likelihood if self.sweeps == 0 else None
+        initial_likelihood = self.log_likelihood if self.sweeps == 0 else None
         batch.sweeps[active] += 1
         stage = int(self.schedule.reached(batch.sweeps[active]).max())
         active_pairs = int(active.sum())

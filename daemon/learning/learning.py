@@ -26,10 +26,11 @@ from hierogram.storage.store import Store
 
 @dataclass(frozen=True, slots=True)
 class LearnReport:
-    """Report of a learning run: pairs and sweeps, time, and the grammar before and after.
+    """Report of a call of `learn`: pairs and sweeps, time in seconds, and the grammar before and after.
 
-    The *before* figures include the initial derivations of new pairs. `curve` lists the computed log-likelihoods, each
-    after its sweep number. `finished` is False if the run was stopped. `burn_in` is the number of burn-in sweeps.
+    `sweeps` counts all sweeps over batches, `burn_in` the sweeps over batches during the burn-in, and `pair_sweeps` the
+    sweeps of single pairs. The *before* figures include the initial derivations of new pairs in the first batch.
+    `log_likelihoods` contains pairs (sweep number, log-likelihood). `finished` is False if the run was stopped.
     """
 
     pairs: int
@@ -43,7 +44,7 @@ class LearnReport:
     rules_in_use_after: int
     tokens_after: int
     log_likelihood_after: float
-    curve: list[tuple[int, float]] = field(default_factory=list)
+    log_likelihoods: list[tuple[int, float]] = field(default_factory=list)
     finished: bool = True
     burn_in: int = 0
 
@@ -76,14 +77,14 @@ def find_interrupted_run(store: Store, sweeps: int | None = None) -> LearningRun
     run = store.unfinished_run()
     if run is None or sweeps not in (None, run.sweeps):
         return None
-    # Pairs that are pending after all sweeps of the run are new pairs, so the run is over. But in a run of 0 sweeps,
-    # its own pairs may still need their burn-in.
+    # Pairs that are pending after all sweeps of the run are new pairs, so the run is over. But a run of 0 sweeps is
+    # always complete, although its pairs may still need their burn-in.
     is_over = run.sweeps and run.is_complete and store.count_pairs([UNALIGNED, WAITING, SAMPLING])
     return None if is_over else run
 
 
 def resume_or_start_run(store: Store, sweeps: int | None = None) -> LearningRun:
-    """Return the interrupted run, or start one (default `Kind.sweeps` sweeps). Raises `StoreHeldError`."""
+    """Return the interrupted run, or start a run of `sweeps` (default `Kind.sweeps`). Raises `StoreHeldError`."""
     run = find_interrupted_run(store, sweeps)
     if run is None:
         run = store.begin_run(find_kind(store.settings()).sweeps if sweeps is None else sweeps)
@@ -96,9 +97,10 @@ def learn(
     """Burn in new pairs by their schedule, then sweep `sweeps` times over every pair.
 
     Commits every few minutes and after each batch. An interrupted run is continued if `sweeps` is the same or
-    None, and gives the result of an uninterrupted run. The result depends on the store, its seed, the calls and
-    `LearnOptions.blocks`. With `leave_unfinished`, the caller must call `Store.finish_run` after delivering the report.
-    Until then, a call with the same arguments returns the report of the completed run.
+    None, and gives the result of an uninterrupted run. The result depends on the store, its seed, the sequence of calls
+    and `LearnOptions.blocks`. With `leave_unfinished`, the caller must call `Store.finish_run` after delivering the
+    report. Until then, a call with the same arguments reports the completed run without sweeps, unless pairs were
+    added.
 
     If two rules share a key, all keys are recomputed with another salt and the run continues from its last commit.
     Pairs with a withdrawal request are removed before and after the run. A finished run indexes pairs by their rules.
@@ -133,7 +135,7 @@ def _learn(store: Store, run: LearningRun, options: LearnOptions | None, started
         finished = finished and executor.sweep_all_pairs()
         if finished:
             executor.index_batch()
-        after = learner.likelihood if learner.likelihood is not None else learner.measure()
+        after = learner.log_likelihood if learner.log_likelihood is not None else learner.measure()
         before = executor.before or (learner.chain.rule_types, learner.chain.rule_tokens, after)
         return LearnReport(
             executor.pairs,
@@ -145,14 +147,14 @@ def _learn(store: Store, run: LearningRun, options: LearnOptions | None, started
             learner.chain.rule_types,
             learner.chain.rule_tokens,
             after,
-            learner.curve,
+            learner.log_likelihoods,
             finished,
             burn_in,
         )
 
 
 class _RunExecutor:
-    """Executor of the remaining sweeps of a run. Methods return False if they were stopped."""
+    """Executor of the remaining sweeps of a run. `burn_in` and `sweep_all_pairs` return False if they were stopped."""
 
     def __init__(self, learner: Learner, run: LearningRun) -> None:
         self._learner = learner
@@ -176,7 +178,11 @@ class _RunExecutor:
         return True
 
     def sweep_all_pairs(self) -> bool:
-        """Sweep over every pair until the run is complete."""
+        """Sweep over every pair in rounds until the run is complete.
+
+        A round sweeps up to `Settings.round_sweeps` times over each batch. If one batch contains all pairs, one round
+        does all sweeps.
+        """
         while self._run.sweeps_done < self._run.sweeps:
             remaining = self._run.sweeps - self._run.sweeps_done
             round_sweeps = min(self._learner.settings.round_sweeps, remaining)
@@ -246,13 +252,13 @@ class _RunExecutor:
 
 _PAIRS_PER_TRANSACTION = 8_192
 _PAIRS_PER_CHECK = 500
-"""Number of pairs that `IncrementalIndexer` indexes between two checks of its deadline."""
+"""Number of pairs that `IncrementalIndexer` indexes between two checks of the deadline."""
 
 
 def index_occurrences(
     store: Store, report: Callable[[int], None] | None = None, stop: Callable[[], bool] = lambda: False
 ) -> int:
-    """Index every pair whose derivation is not indexed. Returns and reports the number of pairs."""
+    """Index every pair whose derivation is not indexed. Returns the number of pairs, and reports the number so far."""
     indexed = after = 0
     while not stop() and (chunk := _index_chunk(store, after, _PAIRS_PER_TRANSACTION)):
         after = chunk[0]
@@ -263,7 +269,7 @@ def index_occurrences(
 
 
 class IncrementalIndexer:
-    """Indexer of pairs by their rules. Each call continues in id order, and restarts after the last pair."""
+    """Indexer of pairs by their rules, in id order across calls. The last pair is followed by the first pair."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -271,7 +277,7 @@ class IncrementalIndexer:
         self._complete_at = -1
 
     def index_for(self, seconds: float, stop: Callable[[], bool]) -> bool:
-        """Index pairs for about `seconds`. Returns True if any pair was indexed."""
+        """Index pairs for about `seconds`, or until all pairs are indexed. Returns True if any pair was unindexed."""
         deadline = time.monotonic() + seconds
         indexed_any = False
         while time.monotonic() < deadline and not stop():
@@ -287,7 +293,7 @@ class IncrementalIndexer:
 
 
 def _index_chunk(store: Store, after: int, limit: int) -> tuple[int, int] | None:
-    """Index up to `limit` pairs with ids above `after`. Returns the last id and the number of pairs, or None."""
+    """Index up to `limit` pairs with ids above `after`. Returns (last id, number), or None if all pairs are indexed."""
     position, rows = store.unindexed_pairs(after, limit)
     if not rows:
         return None
@@ -299,5 +305,5 @@ def _index_chunk(store: Store, after: int, limit: int) -> tuple[int, int] | None
 
 
 def _list_uses(ids: NDArray[np.int64], occurrences: Occurrences) -> NDArray[np.int64]:
-    """Return rows of pair id, key high, key low and uses, in the order of the pairs."""
+    """Return the rule uses as rows (pair id, key high, key low, uses), int64[n, 4], in the order of the pairs."""
     return np.column_stack((ids[occurrences.pairs], occurrences.keys.view(np.int64), occurrences.uses))

@@ -8,7 +8,7 @@ import numpy as np
 from hierogram.daemon.learning.kinds.stored import ALIGNMENT, DERIVATION, TEXTS
 from hierogram.daemon.learning.learner import holding_lease
 from hierogram.daemon.learning.stored_links import DIRECTIONS
-from hierogram.daemon.learning.verifying import WORD_COUNT_COLUMNS, CountName, RulePart, open_recount
+from hierogram.daemon.learning.verifying import WORD_COUNT_COLUMNS, CountName, RuleComparison, open_recount
 from hierogram.daemon.progress import Steps
 from hierogram.storage.checks.repair import Repair
 from hierogram.storage.exports.snapshot import Snapshot
@@ -20,10 +20,11 @@ from hierogram.storage.store import Store
 class RepairReport:
     """Numbers of repaired items.
 
-    `reset_pairs` are the ids of pairs that lost their derivation or averages. `unaligned_pairs` are the ids of pairs
-    that lost their alignment. `released_pairs` had been set aside. `resumed_pairs` had a derivation but were marked as
-    waiting. `pair_positions` counts pairs whose last sampling time was unknown. `totals` are the corrected totals of
-    the store, before and after. `remaining_problems` cannot be repaired.
+    `reset_pairs` are the ids of pairs that restart without a derivation, because the derivation was damaged or did not
+    match the state of the pair. `unaligned_pairs` are the ids of pairs that lost their alignment. `released_pairs` had
+    been set aside as damaged. `resumed_pairs` had a derivation but were marked as unaligned or waiting.
+    `pair_positions` is the number of missing or superfluous rows of the tables `pair_positions` and `pair_scores`.
+    `totals` are the corrected totals of the store as (before, after). `remaining_problems` cannot be repaired.
     """
 
     reset_pairs: list[int] = field(default_factory=list)
@@ -50,7 +51,10 @@ class RepairReport:
 
 
 def repair(store: Store, report: Steps | None = None, *, keep: bool = True) -> RepairReport:
-    """Recompute all derived data of a store in one transaction. Without `keep`, it is rolled back."""
+    """Recompute all derived data of a store in one transaction, which is rolled back without `keep`.
+
+    If the database file is damaged, the damage is reported and nothing is repaired. Raises `StoreHeldError`.
+    """
     repaired = RepairReport()
     with store.snapshot() as snapshot:
         repaired.remaining_problems = snapshot.file_damage()
@@ -66,7 +70,7 @@ def _repair(repairs: Repair, snapshot: Snapshot, repaired: RepairReport, report:
     reset_pairs, repaired.resumed_pairs, repaired.pair_positions = repairs.repair_states()
     repaired.reset_pairs = reset_pairs
     if not _repair_counts(repairs, snapshot, repaired, report):
-        # Recount, because the first recount included pairs whose alignments are now deleted.
+        # Recount, because the first recount included pairs whose links or alignments are now deleted.
         _repair_counts(repairs, snapshot, repaired, report)
     repaired.word_counts, repaired.rule_words, repaired.pair_word_blocks, repaired.rule_keys = repairs.repair_indexes()
     repaired.corpora_and_batches, repaired.totals = repairs.repair_totals()
@@ -88,24 +92,24 @@ def _repair_counts(repairs: Repair, snapshot: Snapshot, repaired: RepairReport, 
         repairs.restart(unreadable)
         repaired.reset_pairs = sorted({*repaired.reset_pairs, *unreadable})
         repaired.remaining_problems = [str(damage) for damage in recount.damaged_pairs if damage.part == TEXTS]
-        for part in recount.rule_parts():
-            repaired.remaining_problems += _repair_rules(repairs, part, repaired)
+        for comparison in recount.rule_comparisons():
+            repaired.remaining_problems += _repair_rules(repairs, comparison, repaired)
         repaired.remaining_problems += recount.unreadable_links
         if not recount.unreadable_links:
-            for differing in recount.link_parts():
+            for differing in recount.aligner_differences():
                 repaired.aligner_counts += len(differing)
                 repairs.repair_aligner(_count_difference(differing))
         return True
 
 
-def _repair_rules(repairs: Repair, part: RulePart, repaired: RepairReport) -> list[str]:
-    """Replace the stored rules of a part by the recounted rules. Returns the remaining problems."""
-    if part.collisions:
-        return list(part.collisions.values())
-    matches, ids = part.matches(), part.stored.ids
-    differing = np.unique(np.concatenate([which for _, which in part.differences(matches)]))
+def _repair_rules(repairs: Repair, comparison: RuleComparison, repaired: RepairReport) -> list[str]:
+    """Replace the stored rules by the recounted rules, unless keys collide. Returns the remaining problems."""
+    if comparison.collisions:
+        return list(comparison.collisions.values())
+    matches, ids = comparison.matches(), comparison.stored.ids
+    differing = np.unique(np.concatenate([indices for _, indices in comparison.differences(matches)]))
     replacement = ids[matches.theirs[differing]], matches.ours[differing], matches.only_ours, ids[matches.only_theirs]
-    repairs.repair_rules(part.counted, *replacement)
+    repairs.repair_rules(comparison.counted, *replacement)
     corrected, _, added, removed = map(len, replacement)
     repaired.rules_corrected += corrected
     repaired.rules_added += added

@@ -23,12 +23,16 @@ _WORDS_PER_BATCH = 4_000_000
 _PAIRS_PER_READ = 5_000
 _PAIRS_PER_COMMIT = 4_096
 _FIRST_PART_DIVISOR = 4
-"""The first part of a commit is smaller by this factor, because writing starts when it is computed."""
+"""The first part of a commit is smaller by this factor, because writing starts when the first part is computed."""
 
 
 @dataclass(slots=True)
 class ResidentBatch:
-    """Pairs in memory with their current and last committed derivations, averages and sweeps."""
+    """Pairs in memory with their current and last committed derivations, averages and sweeps.
+
+    `sweeps` int64[P] counts the sweeps of each pair. `committed` bool[P] is True for pairs with a committed derivation.
+    `committed_state` is None if no pair has a committed derivation.
+    """
 
     rows: list[PairRow]
     loaded: LoadedBatch
@@ -59,7 +63,7 @@ class ResidentBatch:
     def commit(
         self, store: Store, records: list[SweepRecord], labels: Sequence[LabelRow] = (), run: LearningRun | None = None
     ) -> None:
-        """Write derivations, averages, counts, records and the progress of a `run` in one transaction."""
+        """Write derivations, averages, rule counts, records, labels and the progress of a `run` in one transaction."""
         averages = self.loaded.write_averages(self.averages)
         with closing(prefetch(self._parts(averages))) as parts:
             store.commit(parts, records, labels, run)
@@ -69,7 +73,6 @@ class ResidentBatch:
         self.committed_sweeps = self.sweeps.copy()
 
     def _parts(self, averages: Blobs) -> Iterator[tuple[PairUpdates, RuleDeltas]]:
-
         schedule = find_kind(self.settings).schedule(self.settings)
         stages = schedule.reached(self.sweeps)
         states = self.loaded.encode(self.state)
@@ -115,10 +118,11 @@ def _sort_by_text(deltas: RuleDeltas) -> RuleDeltas:
 def read_batches(
     store: Store, states: list[str] | None = None, after_id: int = 0, undamaged: bool = False
 ) -> Iterator[list[PairRow]]:
-    """Yield batches of stored pairs with ids above `after_id`, in id order. The number of words per batch is limited.
+    """Yield batches of stored pairs in the `states` (default: all) with ids above `after_id`, in id order.
 
-    If the kind of grammar needs all pairs together, yields one batch of all pairs in any state. With `undamaged`, pairs
-    that are set aside as damaged are excluded.
+    The number of words per batch is limited. If the kind of grammar needs all pairs together, `states` and `after_id`
+    are ignored, and the only batch contains all pairs. With `undamaged`, pairs that are set aside as damaged are
+    excluded.
     """
     all_together = find_kind(store.settings()).needs_all_pairs
     batch: list[PairRow] = []
@@ -195,7 +199,7 @@ PAIRS_PER_TRANSACTION = 2_000
 
 
 def withdraw(store: Store, rows: list[PairRow], settings: Settings) -> ResidentBatch | None:
-    """Remove pairs in one transaction. Returns a batch of the removed pairs that had derivations."""
+    """Remove pairs in one transaction. Returns the removed pairs with derivations, or None without derivations."""
     derived = [row for row in rows if row.current is not None]
     batch = ResidentBatch.from_rows(derived, settings) if derived else None
     store.withdraw(rows, batch.removal_deltas() if batch else None, make_withdrawal(store, [row.id for row in rows]))
@@ -209,7 +213,10 @@ def split_transactions(ids: Sequence[int]) -> Iterator[Sequence[int]]:
 
 
 def withdraw_all(store: Store, ids: Sequence[int], report: Callable[[int], None]) -> int:
-    """Remove pairs. The store must not have another writer. Returns the number of removed pairs."""
+    """Remove pairs. `report` receives the number of `ids` done. Returns the number of removed pairs.
+
+    The store must not have another writer.
+    """
     settings = store.settings()
     withdrawn = 0
     for number, chunk in enumerate(split_transactions(ids)):
@@ -221,7 +228,7 @@ def withdraw_all(store: Store, ids: Sequence[int], report: Callable[[int], None]
 
 
 def withdraw_requested(store: Store) -> None:
-    """Remove the pairs whose withdrawal was requested while no learner was running."""
+    """Remove the undamaged pairs with a pending withdrawal request."""
     settings = store.settings()
     while ids := store.pending_withdrawals(PAIRS_PER_TRANSACTION):
         withdraw(store, store.pairs_by_id(ids), settings)

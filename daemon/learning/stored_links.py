@@ -1,4 +1,4 @@
-"""Stored links of pairs, and the aligner's counts derived from them.
+"""Stored links of pairs, and the aligner's counts of these links.
 
 Words are strings in the store and numbers in the sampler. Words and stems have separate counts. The name of a stem is
 its letters and a space, which cannot occur in a word.
@@ -31,10 +31,10 @@ SIDES = ("source", "target")
 DIRECTIONS = ("forward", "backward")
 
 _WORD, _STEM = "", " "
-"""Suffixes of the names of words and of stems."""
+"""Suffix of the name of a word, and suffix of the name of a stem."""
 
 Units = Sequence[tuple[Side, Side]]
-"""Source and target side as words, then as stems."""
+"""Pairs (source side, target side), first of words, then of stems."""
 Names = tuple[list[str], list[str]]
 """Names of the words or stems of both sides, by number. The last name is the null word."""
 
@@ -77,7 +77,7 @@ class NamedCounts:
             self._jumps[is_backward.astype(np.int64), jump_events(np.array(widths)) + MAX_EVENTS] = jumps
 
     def select(self, names: Iterable[Names], vocabulary: tuple[int, int]) -> LearnedCounts:
-        """Return the counts of the named words and stems by number. `vocabulary` has the sizes of both sides."""
+        """Return the counts of words and stems by their numbers. `vocabulary` is the vocabulary size of each side."""
         return [self._select_unit(unit, vocabulary) for unit in names]
 
     def _select_unit(self, names: Names, vocabulary: tuple[int, int]) -> list[PriorCounts]:
@@ -123,7 +123,7 @@ def _is_plausible(counts: AlignerCounts) -> bool:
 
 
 def load_counts(store: Store, units: Units) -> LearnedCounts:
-    """Return the store's counts for the words and stems of pairs, which need not be stored."""
+    """Return the store's counts for the words and stems of pairs. The pairs need not be stored."""
     names = unit_names(units)
     source, target = (
         max(size, len(side.vocabulary)) for size, side in zip(store.vocabulary_sizes(), units[0], strict=True)
@@ -172,7 +172,7 @@ Links = tuple[NDArray[np.int16], NDArray[np.int16]]
 
 
 class LinkedTexts(NamedTuple):
-    """Texts of pairs for counting links: both sides, and both directions, first of words, then of stems."""
+    """Both sides of pairs for counting links. `directions` are (forward, backward) of words, then of stems."""
 
     source: Side
     target: Side
@@ -185,7 +185,7 @@ class LinkedTexts(NamedTuple):
 
     @classmethod
     def from_sides(cls, source: Side, target: Side) -> "LinkedTexts":
-        """Return both directions between the sides."""
+        """Build both directions from the sides."""
         directions = [
             (make_direction(target_side, source_side), make_direction(source_side, target_side))
             for source_side, target_side in words_and_stems(source, target)
@@ -246,7 +246,7 @@ def read_blobs(rows: Sequence[LinkRow]) -> Links:
 
 
 def check_alignments(rows: Sequence[LinkRow | PairRow]) -> None:
-    """Raise `DamagedPairsError` if alignments are unreadable or have links outside the words."""
+    """Raise `DamagedPairsError` if alignments are unreadable or have positions after the last word."""
     if not _alignments_fit(rows):
         reason = "its alignment cannot be read or does not fit its words"
         raise DamagedPairsError([Damage(row.id, reason, ALIGNMENT) for row in rows if not _alignments_fit([row])])
@@ -281,7 +281,7 @@ def make_withdrawal(store: Store, ids: Sequence[int]) -> AlignerChange:
 
 
 def count_links(rows: Sequence[LinkRow], weight: int = 1) -> AlignerChange:
-    """Return a change that adds the link counts of pairs, times `weight`."""
+    """Return a change that adds the link counts of pairs, times `weight`. Raises `DamagedPairsError`."""
     texts, change = LinkedTexts.from_rows(rows), AlignerChange()
     add_link_counts(change, texts.counts(read_blobs(rows), np.full(len(rows), weight, np.int64)), texts.units)
     return change

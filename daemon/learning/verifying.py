@@ -1,8 +1,7 @@
 """Verify a store: recount every rule and link, and compare the result with the stored counts.
 
-Pairs are read in batches of a few thousand. Their counts and the stored rules are written to temporary files by rule
-key, then compared one part of the keys at a time. So memory depends on the size of a part, not on the size of the
-store.
+Pairs are read in batches of a few thousand. Stored and recounted counts are written to temporary files by key, then
+compared one range of keys at a time. So memory depends on the size of a range, not on the size of the store.
 """
 
 import os
@@ -33,10 +32,10 @@ from hierogram.storage.store import Store
 
 _PAIRS_PER_READ = 2_000
 _LINKS_PER_READ = 5_000
-"""Number of pairs whose links are read together. If reading fails, one problem names all of them."""
-_RULES_PER_PART = 300_000
-"""Number of rule rows in a part: stored rows plus recounted rows."""
-_COUNTS_PER_PART = 100_000
+"""Number of pairs whose links are read together. If reading fails, one problem covers all of them."""
+_RULES_AT_ONCE = 300_000
+"""Maximum number of rows, stored and recounted, in a range of rule keys. A range has at least one slice of the keys."""
+_COUNTS_AT_ONCE = 100_000
 _MAX_PROBLEMS = 20
 
 CountName = tuple[str, str, object]
@@ -48,10 +47,10 @@ _LEXICON, _JUMP = "lexicon", "jump"
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """Result of a verification. `problems` describes the first problems. It is empty for a sound store.
+    """Result of a verification. `problems` describes the first problems, `more_problems` counts all other problems.
 
-    `damaged_file` is True if the database file is partly unreadable. `human_links` is the number of fixed or forbidden
-    links that were checked.
+    `rules`, `rule_tokens` and `expected_tokens` are stored totals. `human_links` is the number of fixed or forbidden
+    links that were checked. If the database file is damaged, `damaged_file` is True and only the damage is reported.
     """
 
     pairs: int
@@ -72,11 +71,11 @@ _RULE_DTYPE = np.dtype(
         ("expected_uses_variance", np.float64), ("minimal_uses", np.int64),
     ]
 )  # fmt: skip
-"""Rule in a temporary file, without its sides. `number` is its id, or its index among all recounted rules."""
+"""Rule in a temporary file, without its sides. `number` is the id of a stored rule, or the index of a recounted row."""
 _COLUMNS = [name for name in _RULE_DTYPE.names or () if name != "number"]
 WORD_COUNT_COLUMNS = WordCounts._fields[2:]
 _COUNTS_DTYPE = np.dtype([("stored", np.bool_), ("counts", np.int64, len(WORD_COUNT_COLUMNS))])
-"""Row of an aligner table in a temporary file, stored or recounted. Its key is stored as a text beside it."""
+"""Row of an aligner table in a temporary file, stored or recounted. The key is a text beside the row."""
 _SHIFT = np.uint64(64 - SLICES.bit_length() + 1)
 
 SpilledRules = tuple[NDArray[np.int64], NDArray[Any], Blobs, Blobs]
@@ -101,8 +100,8 @@ def _from_spilled(spill: Spill, first: int, last: int) -> StoredRules:
 
 
 @dataclass(frozen=True, slots=True)
-class RulePart:
-    """Stored and recounted rules within one slice of the keys.
+class RuleComparison:
+    """Stored and recounted rules in a range of key slices.
 
     `counted` may have several rows of a rule. `rows` int64[n] are the first rows of the rules, which contain the total
     counts. `numbers` are the indices of the rows of `counted` among all recounted rows. `collisions` describes, by
@@ -133,50 +132,52 @@ class RulePart:
 
 @dataclass(slots=True)
 class Recount:
-    """Recount of the derivations, samples and links of a snapshot, with the corresponding stored data.
+    """Recount of the rules and links of a snapshot, with the stored rules and counts.
 
-    `damaged_pairs` cannot be read. `damaged_links` are pairs with invalid links. `unreadable_links` are messages about
-    groups of pairs whose links cannot be read. `rules`, `rule_tokens` and `expected_tokens` are the stored totals.
+    `pairs` is the number of pairs with a derivation. `damaged_pairs` describes pairs that cannot be read, and
+    `damaged_links` pairs with invalid links. `unreadable_links` are messages about groups of pairs with unreadable
+    links.
     """
 
     _stored: Spill
     _counted: Spill
     _links: Spill
     pairs: int = 0
-    rules: int = 0
-    rule_tokens: int = 0
-    expected_tokens: float = 0.0
+    stored_rules: int = 0
+    stored_tokens: int = 0
+    stored_expected_tokens: float = 0.0
     damaged_pairs: list[Damage] = field(default_factory=list)
     unreadable_links: list[str] = field(default_factory=list)
     damaged_links: list[Damage] = field(default_factory=list)
 
     def add_stored_rules(self, stored: StoredRules) -> None:
         """Add rows of the stored rules. May be called several times."""
-        self.rules += len(stored.ids)
-        self.rule_tokens += int(stored.rules.count.sum())
-        self.expected_tokens += float(stored.rules.expected_uses.sum())
+        self.stored_rules += len(stored.ids)
+        self.stored_tokens += int(stored.rules.count.sum())
+        self.stored_expected_tokens += float(stored.rules.expected_uses.sum())
         self._stored.add(*_to_spilled(stored.rules, stored.ids))
 
-    def rule_parts(self) -> Iterator[RulePart]:
-        """Yield all rules, one part of the keys at a time."""
-        for first, last in slice_ranges([self._stored, self._counted], _RULES_PER_PART):
+    def rule_comparisons(self) -> Iterator[RuleComparison]:
+        """Yield all stored and recounted rules, one range of key slices at a time."""
+        for first, last in slice_ranges([self._stored, self._counted], _RULES_AT_ONCE):
             recounted = _from_spilled(self._counted, first, last)
             counted, numbers = recounted.rules, recounted.ids
-            firsts = first_rows_by_key(counted.keys)
-            is_first = firsts == np.arange(len(firsts))
+            first_rows = first_rows_by_key(counted.keys)
+            is_first = first_rows == np.arange(len(first_rows))
             later = np.flatnonzero(~is_first)
-            same_sides = same_texts(counted.source, later, counted.source, firsts[later])
-            same_sides &= same_texts(counted.target, later, counted.target, firsts[later])
+            same_sides = same_texts(counted.source, later, counted.source, first_rows[later])
+            same_sides &= same_texts(counted.target, later, counted.target, first_rows[later])
             collisions = {}
             for row in later[~same_sides].tolist():
-                both = f"{_format_rule(counted, firsts[row])} and {_format_rule(counted, row)}"
+                both = f"{_format_rule(counted, first_rows[row])} and {_format_rule(counted, row)}"
                 collisions[int(numbers[row])] = f"rules {both} have the same key"
             stored = _from_spilled(self._stored, first, last)
-            yield RulePart(stored, counted.added_up(firsts), numbers, np.flatnonzero(is_first), collisions)
+            sums = counted.sum_by_group(first_rows)
+            yield RuleComparison(stored, sums, numbers, np.flatnonzero(is_first), collisions)
 
-    def link_parts(self) -> Iterator[dict[CountName, tuple[int, int]]]:
+    def aligner_differences(self) -> Iterator[dict[CountName, tuple[int, int]]]:
         """Yield the aligner counts that differ, in parts. A value is (stored, recounted)."""
-        for first, last in slice_ranges([self._links], _COUNTS_PER_PART):
+        for first, last in slice_ranges([self._links], _COUNTS_AT_ONCE):
             rows, [texts] = self._links.read(first, last)
             row_by_key: dict[bytes, int] = {}
             key_rows = np.array([row_by_key.setdefault(name, len(row_by_key)) for name in split_blobs(texts)], np.int64)
@@ -298,9 +299,9 @@ _TABLES, _UNREADABLE_LINKS, _ALIGNER, _DAMAGED_PAIRS, _COLLISIONS, _UNUSED, _DIF
 """Kinds of problems, in reporting order."""
 
 
-def _compare(part: RulePart, problems: _Problems) -> None:
-    ids, rules, counted = part.stored.ids, part.stored.rules, part.counted
-    matches = part.matches()
+def _add_rule_problems(comparison: RuleComparison, problems: _Problems) -> None:
+    ids, rules, counted = comparison.stored.ids, comparison.stored.rules, comparison.counted
+    matches = comparison.matches()
 
     def unused(k: int) -> str:
         row = matches.only_theirs[k]
@@ -323,12 +324,12 @@ def _compare(part: RulePart, problems: _Problems) -> None:
         rule = f"rule {ids[stored_row]} {_format_rule(rules, stored_row)}"
         return f"{rule}: {name} is {stored_value}, but should be {counted_value}"
 
-    problems.add(_COLLISIONS, list(part.collisions), list(part.collisions.values()).__getitem__)
+    problems.add(_COLLISIONS, list(comparison.collisions), list(comparison.collisions.values()).__getitem__)
     problems.add(_UNUSED, ids[matches.only_theirs].tolist(), unused)
-    for column, (name, differing) in enumerate(part.differences(matches)):
+    for column, (name, differing) in enumerate(comparison.differences(matches)):
         sort_keys = [(column, rule_id) for rule_id in ids[matches.theirs[differing]].tolist()]
         problems.add(_DIFFERENT, sort_keys, partial(different, name, differing))
-    problems.add(_MISSING, part.numbers[matches.only_ours].tolist(), missing)
+    problems.add(_MISSING, comparison.numbers[matches.only_ours].tolist(), missing)
 
 
 def _value(rules: RuleDeltas, name: str, row: int) -> object:
@@ -362,20 +363,20 @@ def _verify_tables(store: Store, report: Steps | None) -> VerifyReport:
             problems.add_all(_TABLES, snapshot.table_problems(recount.add_stored_rules))
             problems.add_all(_UNREADABLE_LINKS, [*recount.unreadable_links, *map(str, recount.damaged_links)])
             problems.add_all(_DAMAGED_PAIRS, list(map(str, recount.damaged_pairs)))
-            for differing in recount.link_parts():
+            for differing in recount.aligner_differences():
                 lines = {
                     str(name): f"aligner: the count of {' '.join(map(repr, name))} is {stored}, but should be {counted}"
                     for name, (stored, counted) in differing.items()
                 }
                 problems.add(_ALIGNER, list(lines), list(lines.values()).__getitem__)
-            for part in recount.rule_parts():
-                _compare(part, problems)
+            for comparison in recount.rule_comparisons():
+                _add_rule_problems(comparison, problems)
     messages = [line for *_, line in problems.first]
     return VerifyReport(
         recount.pairs,
-        recount.rules,
-        recount.rule_tokens,
-        recount.expected_tokens,
+        recount.stored_rules,
+        recount.stored_tokens,
+        recount.stored_expected_tokens,
         problems=messages,
         more_problems=problems.number - len(messages),
         human_links=human_links,

@@ -331,5 +331,5 @@ class SamplingTurns:
         seconds = self._section.commit_seconds
         learner.sweep(batch, until, lambda: self._stop.is_set() or time.monotonic() - started > seconds)
         self._health.record_sweeps(learner.pair_sweeps - before)
-        self._health.log_likelihood = learner.likelihood
+        self._health.log_likelihood = learner.log_likelihood
         return time.monotonic() - started

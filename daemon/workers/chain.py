@@ -14,7 +14,7 @@ from hierogram.daemon.exceptions import DaemonError
 from hierogram.daemon.learning.kinds.kind import Chain, ChainConfig, Sweep, SweepRequest
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs
 from hierogram.daemon.learning.kinds.stored import find_kind
-from hierogram.daemon.learning.kinds.synchronous import PhraseChain
+from hierogram.daemon.learning.kinds.synchronous import SynchronousChain
 from hierogram.daemon.workers.options import Workers
 from hierogram.daemon.workers.pool import WorkerPool
 from hierogram.daemon.workers.worker import BOUNDS, Setup, Variables
@@ -75,7 +75,7 @@ def choose_blocks(pairs: int) -> Blocks | None:
     return replace(blocks, blocks_per_round=-(-pairs // (rounds * blocks.pairs_per_block)))
 
 
-class ClusterChain(PhraseChain):
+class ClusterChain(SynchronousChain):
     """Chain whose pairs are sampled by workers. Small batches are sampled in this process."""
 
     def __init__(self, store: Store, config: ChainConfig, cluster: "RayCluster") -> None:

@@ -162,7 +162,7 @@ def merge_deltas(deltas: RuleDeltas) -> NamedChanges:
             raise RuleKeyCollisionError(deltas.shown(earlier), deltas.shown(row))
     groups = np.empty_like(firsts)
     groups[order] = firsts
-    return NamedChanges(deltas.added_up(groups), keys, (sources, targets))
+    return NamedChanges(deltas.sum_by_group(groups), keys, (sources, targets))
 
 
 def _stored(transaction: WriteTransaction, named: NamedChanges) -> StoredUses:

@@ -57,7 +57,7 @@ class RuleDeltas:
         """Return the number of rules."""
         return len(self.keys)
 
-    def added_up(self, groups: NDArray[np.int64]) -> RuleDeltas:
+    def sum_by_group(self, groups: NDArray[np.int64]) -> RuleDeltas:
         """Sum the changes by group: row g is the sum of the rows k with `groups[k]` = g, or 0."""
         import numpy as np
 

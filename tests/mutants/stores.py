@@ -123,7 +123,7 @@ STORE_FAULTS = (
     Fault(
         "the counts of a rule's first part are used as its total",
         "daemon/learning/verifying.py",
-        "counted.added_up(firsts)",
+        "counted.sum_by_group(first_rows)",
         "counted",
         (_VERIFYING, "-k", "sqlite and nothing"),
     ),

@@ -48,7 +48,7 @@ _PAIRS_PER_CHUNK = 10_000
 _STEMS_LOCK = threading.Lock()
 """Keeps threads from computing the same stems twice."""
 _MAX_LANE_WORDS = 20_000_000
-"""Maximum number of emitted words in all lanes of `_sample` together. A lane needs about 40 bytes per word."""
+"""Maximum number of emitted words in several lanes of `_sample` together. A lane needs about 40 bytes per word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class AlignedCorpus:
                 yield list(islice(links, number))
 
     def to_words(self, sources: Iterable[str], targets: Iterable[str]) -> "AlignedCorpus":
-        """Return links between words, given lines of word parts. A link has the highest probability of its parts."""
+        """Return links between words, given lines of word parts. Probabilities are maxima over the parts."""
         links: list[tuple[int, int]] = []
         posterior: list[float] = []
         offset = [0]
@@ -199,7 +199,7 @@ class DirectionTask(NamedTuple):
     """Direction to sample, with the counts of other pairs, the initial links and the known links.
 
     Direction 0 emits target words, direction 1 source words. `stems` computes the stems of both sides on the first
-    call, because they take as much memory as the words.
+    call, because stems take as much memory as words.
     """
 
     number: int
@@ -245,12 +245,12 @@ def align(
     report: Steps | None = None,
     read_prior: Callable[[Side, Side], LearnedCounts] | None = None,
 ) -> AlignedCorpus:
-    """Align sentences with their translations. `report` receives the number of sweeps done and in total.
+    """Align the words of sentence pairs. `report` receives the number of sweeps done and in total.
 
     `read_prior` returns the counts of other pairs for the words of both sides. Equal sentences, options and seed give
-    equal links with any number of threads. Pairs with an empty side or very different lengths do not change the links
-    of other pairs. Pairs with a side of more than `MAX_WORDS` words are skipped. Raises `UsageError` and
-    `AlignmentInputError`.
+    equal links with any number of threads. Except in joint models, pairs with an empty side or very different lengths
+    do not change the links of other pairs (see `assign_roles`). Pairs with a side of more than `MAX_WORDS` words are
+    skipped. Raises `UsageError` and `AlignmentInputError`.
     """
     request = request or AlignOptions()
     if request.direction not in DIRECTIONS:
@@ -295,7 +295,7 @@ def _read_sides(source: Iterable[str], target: Iterable[str]) -> tuple[list[Side
 def _align_robustly(
     sides: list[Side], request: AlignOptions, report: Steps | None, prior: LearnedCounts | None
 ) -> AlignedCorpus:
-    """Align the counted pairs, then the other pairs given the counts of their links. Clears `sides` to free memory."""
+    """Align counted and uncounted pairs separately, and copy links to surplus copies. Clears `sides` to free memory."""
     roles = assign_roles(*sides)
     source, target = sides
     uncounted = select_pairs(source, roles.uncounted), select_pairs(target, roles.uncounted)
@@ -457,7 +457,6 @@ def _apply_known_links(links: LinkList, known: Mapping[int, KnownLinks], exclusi
 
 
 def _set_fixed_posteriors(posterior: NDArray[np.float32], links: LinkList, known: Mapping[int, KnownLinks]) -> None:
-
     for pair, (fixed, _) in known.items():
         for link in range(int(links.offset[pair]), int(links.offset[pair + 1])):
             if (int(links.source[link]), int(links.target[link])) in fixed:
@@ -485,7 +484,8 @@ def _sample(
     report: Steps | None,
 ) -> list[Marginals]:
     """Run all chains in parallel lanes. A lane runs chains one after another and adds up their samples."""
-    # The lanes limit the memory. Their number must not depend on `threads`, because more lanes can change the result.
+    # Limit the number of lanes, because each lane needs memory. The number must not depend on `threads`, because it can
+    # change the result.
     words = sum(len(task.direction.sides.emitted) for task in tasks)
     lanes = min(options.chains, max(1, _MAX_LANE_WORDS // max(words, 1)))
     jobs = [(task, lane) for lane in range(lanes) for task in tasks]

@@ -49,7 +49,7 @@ from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store
 
 MIN_MATERIAL_CHANGE = 0.1
-"""A changed alignment is material if more than this share of its old and new links differs."""
+"""A change of an alignment is material if more than this share of all old and new links was added or removed."""
 
 MIN_ARRIVED_SHARE = 0.25
 """Pairs are re-aligned while more than this share of all pairs has been aligned only once, on arrival."""
@@ -59,7 +59,7 @@ _SWEEP_ON_ARRIVAL, _SWEEP_IN_BATCH = 1, 2
 Pairs aligned with all sweeps count as re-aligned.
 """
 _CELLS_PER_BATCH = 30_000_000
-"""Maximum number of cells of a batch. A pair has as many cells as possible links."""
+"""Maximum number of cells of a batch with several pairs. A pair has as many cells as possible links."""
 _MAX_BATCHES, _MAX_PAIRS = 32, 1_000_000
 """Maximum number of batches and of pairs in a round."""
 _PAIRS_PER_COMMIT = 8_192
@@ -72,7 +72,10 @@ _REALIGNMENT_OPTIONS: dict[str, Any] = {"sweeps": 6, "burn_in": 2, "chains": 3, 
 
 @dataclass(frozen=True, slots=True)
 class RealignReport:
-    """Re-aligned batch: numbers of pairs and changed alignments, and the changed pairs that have derivations."""
+    """Re-aligned batch: number of pairs, and number of changed alignments.
+
+    `rebuilt` contains the changed pairs that have derivations, or is None without such pairs.
+    """
 
     pairs: int
     changed: int
@@ -81,7 +84,10 @@ class RealignReport:
 
 @dataclass(frozen=True, slots=True)
 class AlignReport:
-    """Numbers of aligned, trained and re-aligned pairs and of changed alignments, and the time in seconds."""
+    """Numbers of aligned pairs, re-aligned pairs and changed alignments, and the time in seconds.
+
+    `trained` is the number of given alignments that were added to the counts of the aligner.
+    """
 
     pairs: int
     trained: int
@@ -93,9 +99,9 @@ class AlignReport:
 class IncrementalAligner:
     """Aligner of the pairs in a store. Only one aligner may write to a store at a time.
 
-    Pairs with given alignments keep them and train the aligner. A round aligns one or more batches of pairs. Each batch
-    uses the counts of all pairs outside the round, so the result does not depend on the number of threads. A round of
-    several batches has no more pairs than there are linked pairs outside the round.
+    Given alignments are kept and train the aligner. A round aligns one or more batches of pairs. Each batch uses the
+    counts from before the round, without the old links of this batch. A round of several batches has no more pairs than
+    there are linked pairs outside the round.
     """
 
     def __init__(self, store: Store, threads: int | None = None) -> None:
@@ -141,7 +147,10 @@ class IncrementalAligner:
     def realign_stale(
         self, limit: int | None = None, report: Steps | None = None, max_batches: int = 1
     ) -> list[RealignReport]:
-        """Re-align up to `limit` pairs, least aligned first. A learner must apply `RealignReport.rebuilt`."""
+        """Re-align up to `limit` pairs, the least often sampled first.
+
+        A learner must apply `RealignReport.rebuilt` to its counts.
+        """
         pairs = self._store.stalest_links(_MAX_PAIRS if limit is None else min(limit, _MAX_PAIRS))
         linked = self._store.count_pairs() - self._store.count_pairs([UNALIGNED])
         batches = _make_batches(pairs, linked, max_batches, realign=True) if pairs else []
@@ -324,7 +333,7 @@ def _map_counts(
 
 
 def _is_prior_sufficient(texts: LinkedTexts, prior: LearnedCounts) -> bool:
-    """Check if the store has at least as many counted jumps as the texts have words."""
+    """Check if the prior has at least as many jumps in each direction as the shorter side of the texts has words."""
     words = min(len(texts.source.words), len(texts.target.words))
     return min(int(counts.jumps.sum()) for counts in prior[0]) >= words
 
@@ -361,7 +370,10 @@ MAX_CORRECTIONS = 200
 def apply_corrections(
     store: Store, pending: Sequence[LinkCorrection], threads: int | None = None
 ) -> list[RealignedPairs]:
-    """Apply human links to input alignments or new alignments. A learner must apply the results to its counts."""
+    """Apply human links to the input alignments of pairs, or re-align pairs without an input alignment.
+
+    A learner must apply the results to its counts.
+    """
     results = []
     with_input = [correction for correction in pending if correction.input_alignment is not None]
     others = [correction for correction in pending if correction.input_alignment is None]

@@ -19,7 +19,11 @@ DIRECTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class AlignOptions:
-    """Options of word alignment. None selects the default of the model."""
+    """Options of word alignment.
+
+    If `sweeps` or `chains` is None, the number depends on the model and the size of the corpus. If `threads` is None,
+    one thread per core is used.
+    """
 
     model: Annotated[str, Option("Model", values={model.name: model.summary for model in ALL_MODELS.values()})] = (
         DEFAULT_MODEL

@@ -1,7 +1,7 @@
 """Divide a corpus into counted pairs, which train the aligner, and uncounted pairs, which do not.
 
 A pair with an empty side, or with sides of very different lengths, is rarely a translation, and its links would spoil
-the counts. Only a few copies of a repeated pair are counted, but all copies have the same links.
+the counts. Only a few copies of a repeated pair are counted. Surplus copies get the links of the first copy.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ class Roles(NamedTuple):
 
     `counted` int64[C]: indices of the pairs that are aligned together, ascending. `uncounted` int64[U]: indices of the
     pairs that are aligned given the counts of the counted pairs, ascending. `same_as` int64[P]: index of the pair whose
-    links a pair gets, which is its own index unless it is a surplus copy.
+    links a pair gets. It is the index of the first copy for a surplus copy, and the pair's own index otherwise.
     """
 
     counted: NDArray[np.int64]
@@ -34,7 +34,10 @@ class Roles(NamedTuple):
 
 
 def assign_roles(source: Side, target: Side) -> Roles:
-    """Assign roles to all pairs. If a pair has n > 4 copies, 2 + log2(n) of them, rounded down, are counted."""
+    """Assign roles to all pairs. If n > 4 pairs are equal, 2 + ⌊log2 n⌋ copies are counted.
+
+    If every pair has an empty side or very different lengths, all pairs except surplus copies are counted.
+    """
     same_as = _copies(source, target)
     # Leave out surplus copies, so that frequent pairs do not determine the median ratio.
     kept = np.flatnonzero(same_as == np.arange(len(same_as)))

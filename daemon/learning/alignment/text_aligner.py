@@ -32,10 +32,10 @@ from hierogram.storage.store import Store
 
 _DECIMALS = 5
 _CHAINS = 6
-"""Number of chains per request. It is lower than for stored pairs, because a client waits."""
+"""Number of chains per pair. It is lower than the model's default for few pairs, because a client waits."""
 _CHAIN_OPTIONS: dict[str, Any] = {"sweeps": 6, "burn_in": 3, "warming": 1, "thinning": 1}
 
-Texts = tuple[str, str]
+TextPair = tuple[str, str]
 """Source and target text."""
 
 
@@ -58,7 +58,7 @@ class AlignedPair:
 
     @property
     def posterior(self) -> NDArray[np.float32]:
-        """Mean of both directions, float32[source words, target words]. It is calibrated (docs/alignment.md)."""
+        """Calibrated mean of both directions, float32[source words, target words] (docs/alignment.md)."""
         mean: NDArray[np.float32] = (self.forward + self.backward) / np.float32(2)
         return mean
 
@@ -70,31 +70,34 @@ class TextAligner:
         settings = store.settings()
         notation = find_notation(settings.grammar)
         if notation.input_kind != PAIRS:
-            raise WrongKindError(f"{store.url}: {notation.cannot('align')}: its sentences are monolingual")
+            raise WrongKindError(
+                f"{store.url}: {notation.cannot('align words')}, because its sentences are monolingual: use a store of "
+                "sentence pairs"
+            )
         self._store = store
         self._seed = settings.seed
         self._max_tokens = settings.max_tokens
         self._cached_counts: TextAlignerCounts | None = None
 
     @property
-    def texts(self) -> TextPipeline:
-        """Text pipeline of the store. It changes once, when the store decides settings from its first text."""
+    def pipeline(self) -> TextPipeline:
+        """Text pipeline of the store, read on each use because the store learns settings from its first pairs."""
         return make_pipeline(self._store.settings())
 
-    def prepare(self, pairs: Sequence[Texts], tokenized: bool = False) -> list[Texts]:
+    def prepare(self, pairs: Sequence[TextPair], tokenized: bool = False) -> list[TextPair]:
         """Prepare texts with the store's pipeline. Words of `tokenized` texts are only split into word parts."""
-        texts = self.texts.for_tokenized() if tokenized else self.texts
-        return [texts.pair(source, target) for source, target in pairs]
+        pipeline = self.pipeline.for_tokenized() if tokenized else self.pipeline
+        return [pipeline.pair(source, target) for source, target in pairs]
 
-    def advice(self, pairs: Sequence[Texts]) -> str | None:
+    def advice(self, pairs: Sequence[TextPair]) -> str | None:
         """Return advice if texts are tokenized but should not be, or the reverse. Otherwise, return None."""
-        for side, name, number in ((self.texts.source, "source", 0), (self.texts.target, "target", 1)):
+        for side, name, number in ((self.pipeline.source, "source", 0), (self.pipeline.target, "target", 1)):
             advice = text_advice(side, name, [pair[number] for pair in pairs], *IN_REQUESTS)
             if advice is not None:
                 return advice
         return None
 
-    def align_texts(self, pairs: Sequence[Texts], symmetrization: str = POSTERIOR) -> tuple[int, list[AlignedPair]]:
+    def align_texts(self, pairs: Sequence[TextPair], symmetrization: str = POSTERIOR) -> tuple[int, list[AlignedPair]]:
         """Return the store's position, and the links of tokenized pairs given the counts at this position.
 
         In a store of word parts, the texts must consist of parts, and the results are links of words. Human links of a
@@ -114,8 +117,8 @@ class TextAligner:
         counts_read = self._cached_counts = self._store.text_aligner_counts((words, stems), stored, self._cached_counts)
         if not counts_read.counts.jumps:
             raise AlignerUntrainedError(
-                f"{self._store.url}: the aligner has not seen any pairs yet: it learns from pairs that are added "
-                "without links"
+                f"{self._store.url}: the aligner has not seen any pairs yet: add pairs without links, then run "
+                "`hierogram learn`"
             )
         vocabulary = max(counts_read.vocabulary[0], len(words[0])), max(counts_read.vocabulary[1], len(words[1]))
         counts = NamedCounts(counts_read.counts)
@@ -127,7 +130,7 @@ class TextAligner:
                     texts, pair_units, counts.select(pair_names, vocabulary), human_links, symmetrization, self._seed
                 )
             )
-        return counts_read.position, list(map(_to_words, answers)) if self.texts.word_parts else answers
+        return counts_read.position, list(map(_to_words, answers)) if self.pipeline.word_parts else answers
 
 
 def _distinct_names(names: Sequence[Names]) -> Names:
@@ -139,7 +142,7 @@ def _distinct_names(names: Sequence[Names]) -> Names:
 
 
 def _align_pair(
-    texts: Texts,
+    texts: TextPair,
     units: Units,
     prior: LearnedCounts,
     human_links: KnownLinks,
@@ -182,7 +185,7 @@ def _align_pair(
 
 
 def _to_words(pair: AlignedPair) -> AlignedPair:
-    """Return the pair with links between words. A link has the highest probability of its parts."""
+    """Return the pair with links between words. Probabilities are maxima over the parts."""
     source, target = index_words(pair.source), index_words(pair.target)
     if not (pair.source and pair.target):
         return replace(pair, source=_words(pair.source), target=_words(pair.target))

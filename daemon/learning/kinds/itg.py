@@ -23,7 +23,14 @@ from hierogram.samplers.counts.occurrences import Occurrences
 from hierogram.samplers.counts.table import CountTable, empty_table, fill_table
 from hierogram.samplers.exceptions import KeyCollisionError
 from hierogram.samplers.grammar.columns import Blobs, empty_blobs, join_blobs, join_texts
-from hierogram.samplers.grammar.keys import hash_words, lexical_hashes, lexical_keys, pack_size, rule_key
+from hierogram.samplers.grammar.keys import (
+    first_rows_by_key,
+    hash_words,
+    lexical_hashes,
+    lexical_keys,
+    pack_size,
+    rule_key,
+)
 from hierogram.samplers.grammar.numbers import ONE_SQUARE, ONE_USE
 from hierogram.samplers.grammar.rules import Rule, RuleUse, escape_terminal, render_side
 from hierogram.samplers.grammar.schedules import Annealing
@@ -107,7 +114,7 @@ class LoadedRawPairs:
     def rule_deltas(
         self, before: StoredSamples | None, after: StoredSamples | None, settings: Settings, first: int = 0
     ) -> RuleDeltas:
-        """Return the changes of rule counts."""
+        """Return the changes of rule counts, like `ForestPairs.rule_deltas`. Raises `KeyCollisionError`."""
         parts = [self._uses(before, -1, first), self._uses(after, 1, first)]
         return self._columns(sum_uses([part for uses in parts for part in uses]))
 
@@ -128,8 +135,13 @@ class LoadedRawPairs:
         binary, source, target = self._words(uses.rules)
         sources, targets = self._side(binary, source, 0), self._side(binary, target, 1)
         keys = self._keys(binary, source, target)
-        if len(np.unique(keys, axis=0)) < len(keys):
-            raise KeyCollisionError("two rules have the same key")
+        first_rows = first_rows_by_key(keys)
+        later = np.flatnonzero(first_rows != np.arange(len(keys)))
+        if len(later):
+            earlier_rule, rule = (f"{sources[row]} ||| {targets[row]}" for row in (first_rows[later[0]], later[0]))
+            raise KeyCollisionError(
+                f"rules {earlier_rule!r} and {rule!r} have the same key: assign new keys with another salt"
+            )
         is_binary = binary >= 0
         scopes = np.where(is_binary, BINARY_RULES[0].scope, 0).astype(np.int32)
         nonterminals = np.where(is_binary, 2, 0).astype(np.int32)
@@ -263,7 +275,7 @@ class ItgStoreChain(Chain):
         )
 
     def add_pairs(self, loaded: LoadedRawPairs, state: Derivations, stored: NDArray[np.bool_]) -> None:
-        """Load all pairs, with the strengths stored by earlier sweeps."""
+        """Load all pairs, with the known strengths of the processes."""
         self._save_strengths()
         self._loaded = loaded
         self._kernel = build(loaded.batch, _ITG_SETTINGS, self._method, loaded.model1)
@@ -341,7 +353,15 @@ _EXAMPLE = PairRow(1, "a b", "c d", "", WAITING, 0, 0, None, None)
 
 
 KIND = Kind(
-    ITG, True, load_raw_pairs, _draw_initial_state, lambda settings: Annealing(0, 1.0, settings.burn_in), ItgStoreChain,
-    make_key, _read_derivation, _EXAMPLE, sweeps=74,
-)  # fmt: skip
+    name=ITG,
+    needs_all_pairs=True,
+    load=load_raw_pairs,
+    draw_initial_state=_draw_initial_state,
+    schedule=lambda settings: Annealing(0, 1.0, settings.burn_in),
+    chain=ItgStoreChain,
+    key=make_key,
+    read_derivation=_read_derivation,
+    example=_EXAMPLE,
+    sweeps=74,
+)
 """Inversion transduction grammars from pairs without links. All sweeps are at T = 1."""

@@ -1,8 +1,8 @@
-"""Compile the kernel of sweeps in a second process, if the cache does not contain it.
+"""Compile the sweep kernel in a second process, if the cache does not contain it.
 
 The sweep kernel takes half of the compile time, and the kernels that run before it take the other half. A process
-compiles one kernel at a time. So a second process compiles the sweep kernel into the cache while this process reads,
-builds forests and counts. If the second process fails, this process compiles the kernel itself.
+compiles one kernel at a time. So a second process compiles the sweep kernel into the cache while this process reads
+pairs, builds forests and counts rules. If the second process fails, this process compiles the kernel itself.
 """
 
 import os
@@ -20,7 +20,7 @@ _TIMEOUT = 300.0
 
 
 class BackgroundCompilation:
-    """Compilation of the sweep kernel in a second process. `process` is None if this would not save time."""
+    """Compilation of the sweep kernel in a second process. `process` is None if no compilation is running."""
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
@@ -35,7 +35,7 @@ class BackgroundCompilation:
             )
 
     def wait(self) -> None:
-        """Wait until the kernel is in the cache or its compilation has failed."""
+        """Wait for the end of the compilation. End the compilation after `_TIMEOUT` seconds."""
         if self.process is not None:
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(_TIMEOUT)

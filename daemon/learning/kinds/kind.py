@@ -34,7 +34,7 @@ Key = tuple[int, int]
 """Key of a rule: the high and low 64 bits, unsigned."""
 
 State = Any
-"""Current derivations of pairs in memory, in the format of their kind. It has a method `copy`."""
+"""Current derivations of pairs in memory, in the format of their kind. The type has a method `copy`."""
 Averages = Any
 """Averaged expected uses of pairs in memory, in the format of their kind."""
 KindBatch = Any
@@ -77,7 +77,7 @@ InitialCounts = Store | EmptyCounts
 
 
 class StoredSamples(NamedTuple):
-    """Stored form of pairs, from which rules are counted.
+    """Encoded derivations and averages of pairs, from which rules are counted.
 
     `trees` are the current derivations, from `LoadedBatch.trees`, and `records` the averages, from
     `LoadedBatch.write_averages`. `chosen` bool[pairs] selects the pairs with a derivation (None for all pairs).
@@ -161,19 +161,20 @@ class ChainConfig:
     schedule: PairSchedule | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """Kind of grammar."""
+    """Functions and default values of a kind of grammar."""
 
     name: str
     needs_all_pairs: bool
     """True if all pairs of a store must be in memory together, because they share parameters."""
     load: Callable[[Sequence[PairRow], Settings], KindBatch]
-    """Loads pairs into memory. Raises `SamplerError` if a pair is not of this kind."""
+    """Loads pairs into memory. Raises one of `stored.UNREADABLE` if a pair is malformed."""
     draw_initial_state: Callable[[KindBatch, Settings, NDArray[np.bool_], str | None], State]
     """Draws the initial states of the pairs in the mask from the pairs' own random streams.
 
-    The last argument is one of `STARTS`, or None for the start of the settings. Other pairs have unspecified states.
+    Pairs outside the mask have unspecified states. The last argument is one of `STARTS`, or None for the default of the
+    kind and its settings.
     """
     schedule: Callable[[Settings], PairSchedule]
     """Returns the schedule of new pairs."""

@@ -106,8 +106,8 @@ class ForestPairs(ABC):
     ) -> RuleDeltas:
         """Return the changes of rule counts as columns for the store, without unchanged rules.
 
-        `before` or `after` is None if the pairs have no derivations. Their first pair is pair `first` in memory. Raises
-        `DerivationError`, and `KeyCollisionError` if two rules have the same key.
+        `before` and `after` are the samples of consecutive pairs of the batch, from index `first`, or None if these
+        pairs have no derivations. Raises `DerivationError`, and `KeyCollisionError` if two rules have the same key.
         """
         changes: list[Change] = []
         for samples, weight in ((after, 1), (before, -1)):
@@ -280,7 +280,7 @@ def stream_names(rows: Sequence[PairRow]) -> NDArray[np.int64]:
 
 
 def _check_links(rows: Sequence[PairRow], bitext: Bitext) -> None:
-    """Raise `AlignmentInputError` if a link is outside the words, because kernels do not check bounds."""
+    """Raise `AlignmentInputError` if a position is after the last word, because kernels do not check bounds."""
     links = np.diff(bitext.link_offset)
     out_of_range = bitext.link_source >= np.repeat(np.diff(bitext.source_offset), links)
     out_of_range |= bitext.link_target >= np.repeat(np.diff(bitext.target_offset), links)
@@ -292,7 +292,7 @@ def _check_links(rows: Sequence[PairRow], bitext: Bitext) -> None:
 
 
 def load_pairs(rows: Sequence[PairRow], settings: Settings) -> LoadedPairs:
-    """Load pairs and build their forests. Raises `AlignmentInputError` if a link is outside the words."""
+    """Load pairs and build their forests. Raises one of `stored.UNREADABLE` if a pair is malformed or too long."""
     source, source_offset, source_words = number_words(row.source for row in rows)
     target, target_offset, target_words = number_words(row.target for row in rows)
     link_source, link_target, link_offset = read_links([row.alignment for row in rows])

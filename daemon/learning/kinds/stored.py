@@ -1,7 +1,7 @@
 """Kinds of grammar by name, and loading of stored pairs.
 
-All stored bytes pass through `load_stored`, which validates them, because kernels do not check indices or the end of a
-derivation. A damaged byte raises an error that names the pair before a kernel runs.
+All stored derivations pass through `load_stored`, which validates the bytes, because kernels do not check indices or
+the end of a derivation. A damaged byte raises an error that names the pair before a kernel runs.
 """
 
 from collections.abc import Sequence
@@ -68,7 +68,7 @@ class ValidatedPairs(NamedTuple):
     """Pairs in memory with their validated derivations and averages.
 
     `stored` bool[pairs] marks the pairs with a stored derivation. Other pairs have an initial state. `records` are the
-    averages as bytes. `averages` are the averages for the sampler, if requested.
+    averages as bytes. `averages` are the averages for the sampler, or None if they were not requested.
     """
 
     loaded: LoadedBatch
@@ -89,7 +89,7 @@ def load_stored(rows: Sequence[PairRow], settings: Settings, *, averages: bool =
     `DamagedPairsError` if a pair cannot be read, and the errors of `Kind.load` if the pairs cannot form a batch.
     """
     try:
-        return _load(rows, settings, averages)
+        return _load(rows, settings, averages=averages)
     except UNREADABLE:
         damaged = find_damage(rows, settings)
         if not damaged:
@@ -114,7 +114,7 @@ def find_damage(rows: Sequence[PairRow], settings: Settings) -> list[Damage]:
     return sorted(_find(derived, settings, derivations=True) + _find(others, settings, derivations=False))
 
 
-def _load(rows: Sequence[PairRow], settings: Settings, averages: bool) -> ValidatedPairs:
+def _load(rows: Sequence[PairRow], settings: Settings, *, averages: bool) -> ValidatedPairs:
     _check_bytes(rows)
     kind = find_kind(settings)
     loaded = kind.load(rows, settings)
@@ -138,7 +138,7 @@ def _check_bytes(rows: Sequence[PairRow]) -> None:
     altered = [k for k, row in enumerate(rows) if not row.is_intact()]
     if altered:
         raise DerivationError(
-            f"the derivation of pair {rows[altered[0]].id} does not match its checksum",
+            f"the derivation and averages of pair {rows[altered[0]].id} do not match their checksum",
             altered,
             "derivation and averages do not match their checksum",
         )
@@ -166,7 +166,8 @@ def _find(rows: Sequence[PairRow], settings: Settings, *, derivations: bool) -> 
         if len(rows) == 1:
             part = DERIVATION if loaded else _unreadable_part(rows[0], settings)
             subject = "it" if part == TEXTS else f"its {part}"
-            return [Damage(rows[0].id, f"{subject} cannot be read: {error}", part)]
+            reason = str(error).removeprefix(f"pair {rows[0].id}: ")
+            return [Damage(rows[0].id, f"{subject} cannot be read: {reason}", part)]
     middle = len(rows) // 2
     return [
         damage for half in (rows[:middle], rows[middle:]) for damage in _find(half, settings, derivations=derivations)

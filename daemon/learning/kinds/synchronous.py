@@ -1,4 +1,4 @@
-"""Synchronous grammars: rules between two languages, sampled given all other rules [CFGŠ14]."""
+"""Synchronous grammars from word-aligned pairs, sampled given the counts of all other rules [CFGŠ14]."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -52,7 +52,7 @@ def make_model(settings: Settings, vocabulary: tuple[int, int]) -> Model:
 
 
 def make_schedule(settings: Settings) -> PairSchedule:
-    """Return the store's schedule."""
+    """Return the schedule that the settings select."""
     if settings.schedule == PAPER:
         return Schedule(settings.sweeps_per_level, settings.levels)
     if settings.schedule == ANNEALED:
@@ -63,15 +63,19 @@ def make_schedule(settings: Settings) -> PairSchedule:
 
 
 def make_plan(request: SweepRequest, schedule: PairSchedule) -> SweepPlan:
-    """Return the plan of a sweep. The schedule determines the stage and the temperature of each pair."""
-    stages = schedule.stages(request.sweeps)
-    stages[~request.active] = 0
+    """Return the plan of a sweep. The schedule determines the highest level and the temperature of each pair."""
+    max_levels = schedule.stages(request.sweeps)
+    max_levels[~request.active] = 0
     return SweepPlan(
-        request.sweeps, stages, schedule.powers(request.sweeps), True, request.averaged, schedule.avoid_current
+        request.sweeps,
+        max_levels,
+        schedule.powers(request.sweeps),
+        averaged=request.averaged,
+        avoid_current=schedule.avoid_current,
     )
 
 
-class PhraseChain(Chain):
+class SynchronousChain(Chain):
     """Chain with the rule counts of all pairs of a store. Only one batch of pairs is in memory."""
 
     def __init__(self, store: InitialCounts, config: ChainConfig) -> None:
@@ -128,7 +132,7 @@ class PhraseChain(Chain):
         )  # fmt: skip
         kernel.compile_merging(self.table)
         moves = self._settings.type_moves
-        types = TypeSampler(self.model, batch) if moves and not self.model.pitman_yor else None
+        type_sampler = TypeSampler(self.model, batch) if moves and not self.model.pitman_yor else None
         self._compiling.wait()
 
         def run_sweep(
@@ -138,8 +142,8 @@ class PhraseChain(Chain):
             plan = make_plan(request, self._schedule)
             chain, info = kernel.step(self._settings.seed, before, plan, report)
             # Type-based moves are valid only at T = 1.
-            if types is not None and (plan.powers == 1.0).all():
-                chain, _ = types.step(self._settings.seed, chain, int(request.sweeps.max(initial=0)), moves)
+            if type_sampler is not None and (plan.powers == 1.0).all():
+                chain, _ = type_sampler.step(self._settings.seed, chain, int(request.sweeps.max(initial=0)), moves)
             state, self.table, _ = chain
             return state, info
 
@@ -163,7 +167,7 @@ class PhraseChain(Chain):
 
 
 def _draw_initial_state(loaded: LoadedPairs, settings: Settings, due: NDArray[np.bool_], start: str | None) -> State:
-    """Draw a random edge at each node. Cut all nodes or random nodes, by `start` or the schedule."""
+    """Draw a random edge at each node. `start` or, by default, the schedule determines the cuts."""
     default_start = CUT if settings.schedule in (STRATIFIED, PAPER) else RANDOM
     return initial_state(settings.seed, loaded.batch, start or default_start)
 
@@ -212,15 +216,15 @@ def _side(words: Sequence[str], spans: Sequence[Span]) -> Side:
 _EXAMPLE = PairRow(1, "a b", "c d", "0-0 1-1", WAITING, 0, 0, None, None)
 
 KIND = Kind(
-    SYNCHRONOUS,
-    False,
-    load_pairs,
-    _draw_initial_state,
-    make_schedule,
-    PhraseChain,
-    make_key,
-    _read_derivation,
-    _EXAMPLE,
+    name=SYNCHRONOUS,
+    needs_all_pairs=False,
+    load=load_pairs,
+    draw_initial_state=_draw_initial_state,
+    schedule=make_schedule,
+    chain=SynchronousChain,
+    key=make_key,
+    read_derivation=_read_derivation,
+    example=_EXAMPLE,
     sweeps=24,
 )
-"""Rules between two languages, from word-aligned pairs."""
+"""Synchronous grammars from word-aligned pairs."""

@@ -77,7 +77,10 @@ class LoadedTrees(ForestPairs):
 
 
 def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0) -> LoadedTrees:
-    """Load trees or packed forests in bracket notation. `ids` are the names of random streams."""
+    """Load trees or packed forests in bracket notation. `ids` are the names of random streams.
+
+    Raises `BracketError`, and `ForestTooLargeError` if a tree is too large.
+    """
     parses = list(map(read_parse, texts))
     labels = {"": 0}
     words: dict[str, int] = {}
@@ -85,7 +88,7 @@ def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0) -> L
     numbers: list[int] = []
     weights: list[float] = []
     degrees: list[int] = []
-    pairs: list[list[Node]] = []
+    nodes: list[list[Node]] = []
     tokens: list[int] = []
     lengths: list[int] = []
     longest = 1
@@ -99,7 +102,7 @@ def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0) -> L
             raise ForestTooLargeError(
                 f"tree {number}: a node has {max_degree} expansions, the limit is {MAX_EDGES}: remove this tree"
             )
-        pairs.append(
+        nodes.append(
             [
                 Node((node.start, node.end), (0, 0), node.edges, labels.setdefault(node.label, len(labels)))
                 for node in parse.nodes
@@ -113,14 +116,16 @@ def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0) -> L
         lengths.append(len(parse.words))
         longest = max(longest, len(parse.words) + 2 * len(parse.nodes))
     if len(labels) > MAX_LABEL + 1:
-        raise BracketError(f"{len(labels) - 1} different labels, the limit is {MAX_LABEL}")
+        raise BracketError(
+            f"the trees have {len(labels) - 1:,} different labels, the limit is {MAX_LABEL:,}: merge labels"
+        )
     source = np.array(tokens, np.int32)
     offsets = np.cumsum([0, *lengths], dtype=np.int64)
     zeros = np.zeros(len(offsets), np.int64)
     no_links = np.zeros(0, np.int16)
     bitext = Bitext(source, offsets, np.zeros(0, np.int32), zeros, no_links, no_links, zeros)
     hashed = cumulate_hashes(hash_words(words, key_salt)[source], np.zeros(0, np.uint64), keys.ALL_BITS)
-    batch = make_batch(bitext, hashed, assemble(pairs), np.asarray(ids, np.int64), longest)
+    batch = make_batch(bitext, hashed, assemble(nodes), np.asarray(ids, np.int64), longest)
     expansions = Expansions(
         list(numbers_by_symbols),
         np.array(numbers, np.int32),
@@ -304,15 +309,15 @@ def _fragment(head: int, forests: Forests, state: State, labels: Sequence[str], 
 
 
 KIND = Kind(
-    TREES,
-    True,
-    _load,
-    _draw_initial_state,
-    make_annealing,
-    TreebankChain,
-    fragment_key,
-    _read_derivation,
-    _EXAMPLE,
+    name=TREES,
+    needs_all_pairs=True,
+    load=_load,
+    draw_initial_state=_draw_initial_state,
+    schedule=make_annealing,
+    chain=TreebankChain,
+    key=fragment_key,
+    read_derivation=_read_derivation,
+    example=_EXAMPLE,
     sweeps=74,
 )
-"""Tree fragments from a treebank."""
+"""Tree grammars from trees or packed forests."""

@@ -5,14 +5,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.daemon.conftest import Run
 from tests.daemon.learning.raw_pairs import QUICK, RAW, dictionary, put
 from tests.storage.building import query
 
 from hierogram.daemon.learning.derivations import expected_rules, read_derivation, terminal_positions
+from hierogram.daemon.learning.kinds.stored import load_stored
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
+from hierogram.samplers.exceptions import KeyCollisionError
+from hierogram.samplers.grammar import keys
+from hierogram.storage.records.pairs import WAITING, PairRow
 from hierogram.storage.store import Store, open_store
 
 STRAIGHT, INVERTED = ("[X,1] [X,2]", "[X,1] [X,2]"), ("[X,1] [X,2]", "[X,2] [X,1]")
@@ -51,6 +56,15 @@ def test_stored_rules_equal_the_rules_of_the_derivations(raw: Store) -> None:
     assert expected == pytest.approx(words, rel=0.03)
     assert {row.label for row in raw.labels()} == {"pair", "source null", "target null"}
     assert all(row.strength > 0 for row in raw.labels())
+
+
+def test_an_error_names_rules_with_the_same_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys, "ALL_BITS", np.uint64(0x1))
+    rows = [PairRow(number, *sides, "", WAITING, 0, 0, None, None) for number, sides in enumerate(RAW, 1)]
+    pairs = load_stored(rows, QUICK)
+    rule = r"'.*? \|\|\| .*?'"
+    with pytest.raises(KeyCollisionError, match=f"^rules {rule} and {rule} have the same key: assign new keys"):
+        pairs.rules(QUICK)
 
 
 def test_a_learned_itg_is_a_dictionary_with_probabilities(raw: Store, store_url: str) -> None:

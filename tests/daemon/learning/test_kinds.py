@@ -79,15 +79,15 @@ EXAMPLE = PairRow(1, "a b", "c d", "0-0 1-1", WAITING, 0, 0, None, None)
 
 
 WHOLE_PAIRS = Kind(
-    NAME,
-    False,
-    load_pairs,
-    begin,
-    lambda _: Schedule(1, 2),
-    WholePairsChain,
-    make_key,
-    show,
-    EXAMPLE,
+    name=NAME,
+    needs_all_pairs=False,
+    load=load_pairs,
+    draw_initial_state=begin,
+    schedule=lambda _: Schedule(1, 2),
+    chain=WholePairsChain,
+    key=make_key,
+    read_derivation=show,
+    example=EXAMPLE,
     sweeps=3,
 )
 """Kind in which each pair is a rule."""

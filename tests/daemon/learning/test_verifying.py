@@ -39,8 +39,8 @@ def learned(store_url: str, copy_store: CopyStore, monkeypatch: pytest.MonkeyPat
 def read_in_small_parts(patch: pytest.MonkeyPatch, rules: int) -> None:
     """Limit everything that verification reads at once to a few rows, and to `rules` rules."""
     for place, number in (
-        (f"{VERIFYING}._RULES_PER_PART", rules),
-        (f"{VERIFYING}._COUNTS_PER_PART", 2),
+        (f"{VERIFYING}._RULES_AT_ONCE", rules),
+        (f"{VERIFYING}._COUNTS_AT_ONCE", 2),
         (f"{INTEGRITY}.IDS_PER_RANGE", RANGE),
         ("hierogram.storage.grammar.counts.IDS_PER_RANGE", RANGE),
         (f"{INTEGRITY}._WORDS_AT_ONCE", 4),

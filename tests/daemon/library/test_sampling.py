@@ -44,7 +44,7 @@ def test_a_chain_without_a_store_draws_the_same_values(case: str, store_url: str
         stored = {(r.source, r.target): (r.count, r.expected_uses, r.expected_uses_error) for r in store.rules()}
         with hg.sample(PAIRS, seed=7, span_limit=5, threads=1, **own) as chain:
             chain.run(chain.schedule.burn_in + 9)
-            assert [done.log_likelihood for done in chain.trace] == [value for _, value in learned.curve][
+            assert [done.log_likelihood for done in chain.trace] == [value for _, value in learned.log_likelihoods][
                 -len(chain.trace) :
             ]
             assert {

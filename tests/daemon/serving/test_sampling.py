@@ -11,7 +11,7 @@ from tests.daemon.serving.turns import LOG, SHORT, ManualTurns
 from tests.storage.building import pairs_of
 
 from hierogram.daemon.configuration import Configuration
-from hierogram.daemon.learning.kinds.synchronous import PhraseChain
+from hierogram.daemon.learning.kinds.synchronous import SynchronousChain
 from hierogram.daemon.learning.learner import Learner
 from hierogram.daemon.learning.verifying import verify
 from hierogram.daemon.serving.health import HealthRegistry
@@ -115,7 +115,7 @@ def test_the_model_follows_changes_of_the_vocabulary(store: Store) -> None:
 
 
 def model(learner: Learner) -> Model:
-    assert isinstance(learner.chain, PhraseChain)
+    assert isinstance(learner.chain, SynchronousChain)
     return learner.chain.model
 
 

@@ -33,7 +33,7 @@ def learned(url: str, cluster: FakeCluster | None, settings: Settings = QUICK, b
         chain = None if cluster is None else partial(ClusterChain, cluster=cluster)
         done = learn(store, sweeps=SWEEPS, options=LearnOptions(1, blocks=blocks, chain=chain))
         assert verify(store).problems == []
-        return contents(store), done.curve
+        return contents(store), done.log_likelihoods
 
 
 @pytest.fixture(scope="module")

@@ -80,7 +80,7 @@ class McpTools:
     def align(self, source: str, target: str) -> LinkedWords:
         """Align a pair without storing it. Raises `AlignerUntrainedError` or `InputError`."""
         aligner = self._store.aligner
-        _, [pair] = aligner.align_texts([aligner.texts.for_running_text().pair(source, target)])
+        _, [pair] = aligner.align_texts([aligner.pipeline.for_running_text().pair(source, target)])
         links = [(i, j, round(float(pair.posterior[i, j]), 3)) for i, j in pair.links]
         return LinkedWords(list(map(clean_text, pair.source)), list(map(clean_text, pair.target)), links)
 
