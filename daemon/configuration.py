@@ -30,7 +30,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.exports.options import DEFAULT_ZONE, ExportJob, read_zone
 from hierogram.daemon.extensions import extensions
-from hierogram.daemon.shared_options import CORPUS, HOST, PORT, SPOOL, Languages, Threads
+from hierogram.daemon.shared_options import CORPUS, HOST, PORT, SPOOL, Languages, ProcessThreads
 from hierogram.daemon.text.rejections import InputLimits
 from hierogram.daemon.workers.options import WorkerOptions
 from hierogram.storage.exceptions import install_extra
@@ -102,7 +102,7 @@ class SpoolSection(Section):
 class SamplingSection(Section):
     """Sampling of new and settled pairs."""
 
-    threads: Threads = None
+    threads: ProcessThreads = None
     pairs_at_once: int = Field(
         default=10_000,
         ge=1,

@@ -7,10 +7,10 @@ from hierogram.storage.options import Option
 
 AsJson = Annotated[bool, Option("Print JSON.", flags=("--json",))]
 CORPUS = Option("Name of the corpus that contains the pairs.", metavar="NAME")
-Corpus = Annotated[str | None, CORPUS]
+Corpus = Annotated[str | None, Option("Count only the pairs of this corpus.", metavar="NAME", shown="all corpora")]
 CurrentSample = Annotated[
     bool,
-    Option("Use counts of the current derivations (one sample) instead of the translation grammar or posterior means."),
+    Option("Count the uses of rules in the current derivations, which are one sample."),
 ]
 HOST = Option(
     "Address to listen on. Addresses other than loopback require a token.", metavar="ADDRESS", shown="127.0.0.1"
@@ -28,7 +28,8 @@ OUTPUT = Option(
 )  # fmt: skip
 PORT = Option("Port to listen on; 0 picks any free port.", min=0, max=65535, shown="8470")
 PosteriorMean = Annotated[
-    bool, Option("Use expected uses (posterior means) as counts instead of the translation grammar.")
+    bool,
+    Option("Count only expected uses (posterior means), without the other counts of a translation grammar."),
 ]
 REFERENCE = Option(
     "References, line by line; may be repeated. An empty line means that this file has no reference for the sentence.",
@@ -41,9 +42,14 @@ SWEEPS = Option(
     shown="24; 74 for trees and ITGs",
 )
 SPOOL = Option("Folder to watch for files; created if it does not exist.", metavar="FOLDER")
-Threads = Annotated[
-    int | None, Option("Number of threads. Results do not depend on it.", min=1, shown="one per core, or 1 per worker")
-]
+Threads = Annotated[int | None, Option("Number of threads. Results do not depend on it.", min=1, shown="one per core")]
+ProcessThreads = Annotated[
+    int | None,
+    Option(
+        "Number of threads of each process. Results do not depend on it.",
+        min=1, shown="one per core; with workers, 1",
+    ),
+]  # fmt: skip
 Tokenize = Annotated[
     str | None,
     Option(

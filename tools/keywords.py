@@ -21,7 +21,7 @@ class ChainKeywords(TypedDict, total=False):
     """Random seed (default: 1)."""
 
     threads: int | None
-    """Number of threads. Results do not depend on it (default: one per core, or 1 per worker)."""
+    """Number of threads. Results do not depend on it (default: one per core)."""
 
 
 class EstimationKeywords(TypedDict, total=False):
@@ -84,8 +84,7 @@ class ParseKeywords(TypedDict, total=False):
     """Random seed (default: 1)."""
 
     current_sample: bool
-    """Use counts of the current derivations (one sample) instead of the translation grammar or posterior means
-    (default: no)."""
+    """Count the uses of rules in the current derivations, which are one sample (default: no)."""
 
 
 class TermKeywords(TypedDict, total=False):
@@ -107,7 +106,7 @@ class TermKeywords(TypedDict, total=False):
     """Minimum share of a term's pairs with its usual rendering (default: 0.5)."""
 
     corpus: str | None
-    """Name of the corpus that contains the pairs (default: none)."""
+    """Count only the pairs of this corpus (default: all corpora)."""
 
 
 class TranslateKeywords(TypedDict, total=False):
@@ -121,11 +120,10 @@ class TranslateKeywords(TypedDict, total=False):
     """Feature weights written by `hierogram tune` (default: built in)."""
 
     posterior_mean: bool
-    """Use expected uses (posterior means) as counts instead of the translation grammar (default: no)."""
+    """Count only expected uses (posterior means), without the other counts of a translation grammar (default: no)."""
 
     current_sample: bool
-    """Use counts of the current derivations (one sample) instead of the translation grammar or posterior means
-    (default: no)."""
+    """Count the uses of rules in the current derivations, which are one sample (default: no)."""
 
     min_count: float
     """Omit rules with a lower count (default: 0.0)."""

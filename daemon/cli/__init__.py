@@ -1,1 +1,1 @@
-"""Commands of `hierogram`. Each imports its dependencies when it runs, so that `--help` is fast."""
+"""Commands of `hierogram`. Each command imports its slow dependencies when it runs, so that `--help` is fast."""

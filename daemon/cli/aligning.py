@@ -50,10 +50,11 @@ def align(
 ) -> None:
     """Align the words of sentence pairs. Writes Pharaoh lines such as `0-0 1-2`, one per pair.
 
-    Text is split at spaces unless --tokenize or the store sets a tokenizer. Tokens in links are numbered from 0. A pair
-    with an empty side gets an empty line. With --store, the aligner starts from the counts of the store and does not
-    change the store. If --output ends in .jsonl or .naacl, JSON lines or NAACL lines are written, with the probability
-    of each link. Two .tsv files with a .json output are read and written as Scripture Burrito.
+    Text is split at spaces unless --tokenize or the store sets a tokenizer. Words in links are numbered from 0, in
+    NAACL lines from 1. A pair that cannot be aligned, such as a pair with an empty side, gets an empty line. With
+    --store, the aligner starts from the counts of the store and does not change the store. If --output ends in .jsonl
+    or .naacl, JSON lines or NAACL lines are written, with the probability of each link. If both inputs are .tsv files
+    of tokens and --output ends in .json, the alignment is written as Scripture Burrito.
     """
     from hierogram.daemon.library.aligning import align as align_texts
     from hierogram.daemon.library.aligning import resolve_text_pipeline
@@ -113,7 +114,7 @@ _CSV_COLUMNS = ("pair", "source", "target", "verdict")
 @with_options
 def links(
     context: typer.Context,
-    pair: Annotated[int | None, Option("Number of the pair.", min=1, metavar="[PAIR]", positional=True)] = None,
+    pair: Annotated[int | None, Option("Id of the pair.", min=1, metavar="[PAIR]", positional=True)] = None,
     fixed: Annotated[str, Option("Links that must be present, such as 0-0 1-2.", metavar="LINKS")] = "",
     forbidden: Annotated[str, Option("Links that must be absent.", metavar="LINKS")] = "",
     forget: Annotated[bool, Option("Remove all corrections of the pair's links.")] = False,
@@ -132,11 +133,11 @@ def links(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fix or forbid word links of pairs. Replaces earlier corrections of these pairs.
+    """Fix or forbid word links of one pair, or of many pairs with --import.
 
-    The pair is re-aligned and its derivation restarts. Corrections hold until they are removed with --forget.
-    If a daemon is running, it applies the corrections within seconds. If a line of a file is invalid, nothing is
-    stored.
+    Earlier corrections of these pairs are replaced. The pairs are re-aligned, and their derivations restart.
+    Corrections hold until they are removed with --forget. A running daemon applies the corrections within seconds. If a
+    line of the imported file is invalid, nothing is stored.
     """
     from hierogram.daemon.text.formats import parse_known_links
     from hierogram.daemon.text.rejections import RejectionError
@@ -153,7 +154,7 @@ def links(
             raise UsageError(str(error)) from error
         corrections, corrections_origin = {pair: pair_links}, origin or "command line"
     with (
-        interruptible("the corrections are stored but not applied: run the command again to continue"),
+        interruptible("some corrections may not be stored or applied: run the command again to continue"),
         open_chosen_store(context) as opened,
     ):
         holder = opened.set_links(corrections, corrections_origin)

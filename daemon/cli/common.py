@@ -22,18 +22,18 @@ STORE_HELP = "Store to work on: sqlite:///FILE, postgresql://USER@HOST/DATABASE,
 
 
 def store_url(context: typer.Context) -> str:
-    """Return the URL of the store, from the command line, the environment, or the default."""
+    """Return the URL of the store that the command line or the environment names, or the default URL."""
     return named_store(context) or str(context.find_root().params["store"])
 
 
 def named_store(context: typer.Context) -> str | None:
-    """Return the value of `--store` on the command line, or None. For commands with an optional store."""
+    """Return the value of `--store`, or None if it was not given on the command line."""
     named: str | None = context.obj
     return named
 
 
 def open_chosen_store(context: typer.Context) -> "GrammarStore":
-    """Open the store of the command line, the environment, or the default."""
+    """Open the store that the command line or the environment names, or the default store."""
     from hierogram.daemon.library.store import open
 
     return open(store_url(context))
@@ -58,7 +58,11 @@ def grammar_and_sentences(
     *,
     needs_file: bool = False,
 ) -> tuple["GrammarStore | str", str]:
-    """Return the grammar and the file of sentences that the arguments name. `stack` closes the store, if any."""
+    """Return the grammar (a store, or the path of a file) and the file of sentences that the arguments name.
+
+    `is_grammar` checks if a path is a grammar file. With `needs_file`, sentences are not read from standard input if
+    the only argument is a grammar. `stack` closes the store. Raises `UsageError` and `InputError`.
+    """
     from hierogram.daemon.library.store import open
     from hierogram.daemon.text.lines import check_readable
 

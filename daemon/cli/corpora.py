@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from hierogram.daemon.text.ingest import IngestReport
 
 
-MEMORY = "memory"
-"""Value of `--format` for a TMX file with the whole corpus."""
+TRANSLATION_MEMORY = "memory"
+"""Value of `--format` for a TMX file that replaces the whole corpus."""
 
 
 @with_options
@@ -64,7 +64,7 @@ def ingest(
     dictionary: Annotated[
         bool, Option("Read a dictionary or a list of terms: TBX, CSV or TSV, by its suffix or --format.")
     ] = False,
-    entries: DictionaryOptions,
+    dictionary_options: DictionaryOptions,
     transformations: Transformations,
     as_json: AsJson = False,
 ) -> None:
@@ -72,9 +72,9 @@ def ingest(
 
     Pairs without word alignments are aligned by `hierogram learn` or the daemon. The first pairs without links
     determine whether the store takes running text, which it tokenizes, or tokens separated by spaces. Invalid lines are
-    rejected and recorded in the table rejected_lines. If too many lines are invalid, the whole input is rejected. Exit
-    with 1 if the input is empty, its files have different numbers of lines, or a line is not UTF-8; with --strict, also
-    if any line was rejected. Ingesting the same input again adds nothing.
+    rejected and recorded in the table rejected_lines. If too many lines are invalid, the command stops with exit code
+    3; pairs stored until then are kept. Exit with 1 if the input is empty, its files have different numbers of lines,
+    or a line is not UTF-8; with --strict, also if any line was rejected. Ingesting the same input again adds nothing.
 
     With --dictionary, entries become pairs of the corpus `dictionary`, or of --corpus. Entries with one word on each
     side get a fixed link. The first trees of a store determine its tree transformations and its known words.
@@ -89,8 +89,8 @@ def ingest(
         raise UsageError("--nbest requires --trees, as in hierogram ingest --trees --nbest lists.txt")
     if trees and (len(files) != 1 or was_given(context, "format")):
         raise UsageError("--trees requires exactly one file, without --format")
-    if format == MEMORY and (len(files) != 1 or trees or dictionary):
-        raise UsageError("--format memory requires exactly one TMX file")
+    if format == TRANSLATION_MEMORY and (len(files) != 1 or trees or dictionary):
+        raise UsageError("--format memory requires exactly one TMX file, without --trees and --dictionary")
     from hierogram.daemon.library.store import open_input
     from hierogram.daemon.text.formats import TMX
     from hierogram.daemon.text.ingest import IngestReport
@@ -113,7 +113,7 @@ def ingest(
         # Open the input first, so that no store is created if the input is invalid.
         source = stack.enter_context(
             open_input(
-                files, format=TMX if format == MEMORY else format, dictionary=dictionary, trees=trees,
+                files, format=TMX if format == TRANSLATION_MEMORY else format, dictionary=dictionary, trees=trees,
                 nbest=nbest,
             )
         )  # fmt: skip
@@ -122,7 +122,7 @@ def ingest(
         bar = stack.enter_context(progress("ingest", "trees" if trees else "lines"))
         if opened.created:
             print_note(f"{opened.url}: created a store{description}")
-        if format == MEMORY:
+        if format == TRANSLATION_MEMORY:
             synchronized = opened.synchronize(files[0], corpus, languages=given_languages)
             print_note(f"{synchronized.kept:,} unchanged, {synchronized.withdrawn:,} withdrawn")
             ingested = synchronized.added
@@ -131,7 +131,7 @@ def ingest(
         else:
             ingested = opened.add(
                 source, corpus=corpus if was_given(context, "corpus") else None, languages=given_languages,
-                entries=entries if dictionary else None, progress=show_progress,
+                dictionary_options=dictionary_options if dictionary else None, progress=show_progress,
                 transformations=transformations if given_options(context, Transformations) else None,
             )  # fmt: skip
     _print_report(ingested, strict, as_json, ("forest" if nbest else "tree") if trees else "pair")

@@ -97,10 +97,11 @@ def export(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write the grammar and a manifest to files.
+    """Export the grammar and a manifest, or schedule exports.
 
-    The suffix of the file selects format and compression: grammar.moses.gz, rules.parquet. With a packed grammar,
-    `translate` starts at once, because it maps the file into memory.
+    The suffix of the file selects the format and the compression, as in grammar.moses.gz or rules.parquet. With --cron
+    or --every, the daemon runs the export regularly. `translate` maps a packed grammar (grammar.packed, which has no
+    manifest) into memory, and so starts at once.
     """
     chosen = given_options(context, _ExportCommandOptions)
     if options.format == PACKED or (options.format is None and (destination.output or Path()).suffix == f".{PACKED}"):
@@ -208,7 +209,7 @@ def _schedule(
     from hierogram.daemon.exports.schedule import add_job, show_time
 
     if destination.to is None:
-        raise UsageError("--cron and --every require --to FOLDER")
+        raise UsageError("a scheduled export requires --to FOLDER")
     values = {field.name: getattr(options, field.name) for field in fields(ExportOptions)}
     values |= {name: getattr(destination, name) for name in ("name", "keep")} | when
     filter_for = options.filter_for and options.filter_for.absolute()
@@ -239,7 +240,10 @@ def diff(
     limit: Annotated[int, LIMIT] = 10,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two exports. Lists the most changed, added and removed rules. Exit with 1 if they differ."""
+    """Compare two exports. Exit with 1 if they differ.
+
+    Lists the rules with the largest changes, and the added and removed rules with the highest counts.
+    """
     from hierogram.daemon.exports.difference import diff as compare
 
     with interruptible("nothing was compared"):
@@ -279,7 +283,7 @@ def schedule(
     context: typer.Context,
     name: Annotated[str | None, Option("Name of the job.", metavar="[NAME]", positional=True)] = None,
     run: Annotated[bool, Option("Run the job now, in this process.")] = False,
-    dry_run: Annotated[bool, Option("Show what the job would write and delete now.")] = False,
+    dry_run: Annotated[bool, Option("Show the files that the job would write and delete now.")] = False,
     remove: Annotated[bool, Option("Remove the job; its versions remain.")] = False,
     as_json: AsJson = False,
 ) -> None:

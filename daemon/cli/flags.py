@@ -26,7 +26,7 @@ class Exclude(NamedTuple):
 
 
 def command_options(command: Callable[..., Any]) -> dict[str, tuple[str | None, OptionField]]:
-    """Return the options of a command by name, with the parameter that groups them (None if ungrouped)."""
+    """Return the options of a command by name, each with the parameter whose dataclass declares it, or None."""
     hints, kinds = get_type_hints(command, include_extras=True), get_type_hints(command)
     fields: dict[str, tuple[str | None, OptionField]] = {}
     for name, parameter in inspect.signature(command).parameters.items():
@@ -103,11 +103,11 @@ def _check_output(values: Mapping[str, Any]) -> None:
         if isinstance(candidate, str | Path) and os.path.isfile(candidate)
     ]
     # `tune` may replace the file of its starting weights.
-    read = [path for name, path in files if name not in (*_OUTPUT_OPTIONS, "weights")]
+    inputs = [path for name, path in files if name not in (*_OUTPUT_OPTIONS, "weights")]
     for output in (path for name, path in files if name in _OUTPUT_OPTIONS):
         if is_database(output):
             raise UsageError(f"{output} is a database: use another output file")
-        if any(map(output.samefile, read)):
+        if any(map(output.samefile, inputs)):
             raise UsageError(f"{output} is also an input of this command: use another output file")
 
 

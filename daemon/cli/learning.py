@@ -12,7 +12,7 @@ import typer
 from hierogram.daemon.cli.common import interruptible, open_chosen_store, plural, print_json, print_note
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.progress import Progress, progress
-from hierogram.daemon.shared_options import SWEEPS, AsJson, Threads
+from hierogram.daemon.shared_options import SWEEPS, AsJson, ProcessThreads
 from hierogram.daemon.workers.options import WorkerOptions
 
 if TYPE_CHECKING:
@@ -30,10 +30,10 @@ def learn(
     context: typer.Context,
     worker_options: WorkerOptions,
     sweeps: Annotated[int | None, SWEEPS] = None,
-    threads: Threads = None,
+    threads: ProcessThreads = None,
     as_json: AsJson = False,
 ) -> None:
-    """Learn the grammar. Burns in new pairs, then samples all pairs.
+    """Learn the grammar: burn in new pairs, then sample all pairs.
 
     Pairs without an alignment are aligned first. An interrupted run is continued if it had the same --sweeps, or if
     --sweeps is not given. SIGTERM and Ctrl-C stop the run after the current sweep and its commit.
@@ -49,10 +49,10 @@ def learn(
     with (
         open_chosen_store(context) as opened,
         # Start the workers before installing signal handlers, because Ray installs its own.
-        start_workers(opened.store, workers, threads or 1) as chain,
+        start_workers(opened.store, workers, threads or 1) as make_chain,
     ):
         block_sizes = None if blocks is None else Blocks(*blocks)
-        options = LearnOptions(threads, blocks=block_sizes, chain=chain)
+        options = LearnOptions(threads, blocks=block_sizes, make_chain=make_chain)
         learning, kind = opened.learn(sweeps, options=options), opened.notation()
         with interruptible("committed alignments are kept: run the command again to continue"):
             aligned = align_pending(learning)
@@ -61,8 +61,8 @@ def learn(
         run = learning.resumed_run()
         if run is not None and run.is_complete:
             print_note(
-                f"the previous run had completed all of its {plural(run.sweeps, 'sweep')} when it was interrupted: "
-                "run the command again to start a new run"
+                f"the interrupted run had completed all of its {plural(run.sweeps, 'sweep')}: showing its result; run "
+                "the command again to start a new run"
             )
         elif run is not None:
             total_sweeps = plural(run.sweeps, "sweep")
@@ -91,7 +91,7 @@ def align_pending(learning: "Learning") -> "AlignReport":
 
 
 def print_aligned(report: "AlignReport") -> None:
-    """Print the result of aligning, or nothing if no pair was aligned."""
+    """Print the number of aligned pairs and the time, or nothing if no pair was aligned."""
     if report.pairs:
         realigned = f", {plural(report.realigned, 'pair')} re-aligned" if report.realigned else ""
         print(f"{plural(report.pairs, 'pair')} aligned in {report.seconds:.1f} s{realigned}")
@@ -109,7 +109,7 @@ def learning_progress(bar: Progress) -> "Callable[[LearnProgress], None]":
 
 
 def print_learned(report: "LearnReport", kind: "Notation") -> None:
-    """Print the result of learning."""
+    """Print the speed of a run, and the log-likelihood, rules in use and uses of rules before and after the run."""
     rate = report.pair_sweeps / max(report.sampling_seconds, 1e-9)
     parts = f" ({report.burn_in:,} of burn-in, {report.sweeps - report.burn_in:,} after it)" if report.burn_in else ""
     print(

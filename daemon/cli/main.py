@@ -63,9 +63,10 @@ def choose_store(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Learn translation rules from word-aligned sentence pairs, and keep learning as pairs arrive.
+    """Learn translation rules from sentence pairs, and keep learning as pairs arrive.
 
-    Exit codes: 0 done, 1 a check found a problem, 2 wrong usage, 3 bad input or store, 130 interrupted.
+    Exit codes: 0 success, 1 a check found a problem or a difference, 2 wrong usage, 3 invalid input or store, 130
+    interrupted by Ctrl-C, 143 by SIGTERM.
     """
     context.obj = store if was_given(context, "store") else None
 

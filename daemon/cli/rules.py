@@ -28,7 +28,11 @@ def rules(
     *,
     query: Annotated[RuleQuery, Exclude(("source",))],
     containing: Annotated[
-        bool, Option("Find rules that contain WORDS anywhere, if they are in use or have at least 0.5 expected uses.")
+        bool,
+        Option(
+            "Find rules that contain all WORDS, on either side, among rules in use and rules with at least 0.5 "
+            "expected uses."
+        ),
     ] = False,
     tree: Annotated[bool, Option("Draw the fragments of a tree grammar as outlines.")] = False,
     pairs: Annotated[
@@ -45,12 +49,12 @@ def rules(
     `l' eau`. In a store of trees, WORDS is the root label of the fragments, and the probability is
     p(fragment | label).
 
-    --pairs first adds the pairs sampled since the last update to the table rule_pairs. Without WORDS,
-    only the table is updated.
+    --pairs first adds the pairs sampled since the last update to the table rule_pairs. Without WORDS, only the table is
+    updated.
     """
     if pairs:
         if containing or tree or current_sample or given_options(context, RuleQuery) - {"limit"}:
-            raise UsageError("--pairs can be combined only with a rule such as `source ||| target` and --limit")
+            raise UsageError("--pairs accepts only a rule such as `source ||| target`, --limit and --json")
         _show_occurrences(context, words or [], query.limit, as_json)
         return
 
@@ -75,7 +79,7 @@ def rules(
             )
         fragments = FRAGMENTS in notation.capabilities
     if tree and not fragments:
-        raise UsageError(notation.cannot("be drawn with --tree: its rules are not tree fragments"))
+        raise UsageError("--tree requires a store of trees, because it draws tree fragments")
     if matching and respelled:
         print_note("no exact match: these rules differ in accents or capital letters")
     if as_json:

@@ -31,7 +31,7 @@ def init(
 ) -> None:
     """Create a store. Settings cannot be changed later. With --upgrade, upgrade an older store instead.
 
-    The default schedule of a Dirichlet process is `annealed`, from T = 10 over 280 sweeps.
+    With `--model dirichlet`, the default schedule is `annealed`: the temperature falls from 10 to 1 over 280 sweeps.
     """
     from hierogram.daemon.library.store import open
     from hierogram.daemon.text.texts import segmenter_advice
@@ -43,11 +43,11 @@ def init(
                 "--upgrade cannot be combined with settings, because the settings of a store cannot be changed"
             )
         with open(url, upgrade=True) as opened:
-            before, after = opened.upgraded_from, opened.status().schema
-        if before == after:
-            print(f"the store already has schema {after}; nothing was changed")
+            before, schema = opened.upgraded_from, opened.status().schema
+        if before is None:
+            print(f"the store already has schema {schema}; nothing was changed")
         else:
-            print(f"upgraded the store from schema {before} to {after}")
+            print(f"upgraded the store from schema {before} to {schema}")
         return
     chosen_settings = {name: getattr(settings, name) for name in chosen}
     with open(url, create=True, **chosen_settings) as opened:
@@ -69,7 +69,11 @@ def init(
 
 @with_options
 def status(context: typer.Context, as_json: AsJson = False) -> None:
-    """Show the size of the store and the progress of learning."""
+    """Show the size of the store and the progress of learning.
+
+    Rules in use occur in the current derivations of the pairs. Expected uses are averages over sweeps. The table of
+    rules also contains rules that occur only in minimal derivations.
+    """
     with open_chosen_store(context) as opened:
         current = opened.status()
         settings, kind = opened.settings(), opened.notation()
@@ -81,7 +85,7 @@ def status(context: typer.Context, as_json: AsJson = False) -> None:
             **{name: str(getattr(writer, name)) for name in ("command", "host", "pid", "acquired_at")},
             "memory_bytes": memory,
         }
-        lag = {"pairs": sum(current.behind.values()), "states": current.behind}
+        lag = {"pairs": sum(current.unsettled.values()), "states": current.unsettled}
         print_json({**asdict(current), "lag": lag, "settings": asdict(settings), "writer": writer_json})
         return
     states = ", ".join(f"{number:,} {state}" for state, number in current.pairs.items())
@@ -91,16 +95,20 @@ def status(context: typer.Context, as_json: AsJson = False) -> None:
         ("store", f"{current.url} (schema {current.schema}, position {current.position:,})"),
         (kind.plural, f"{sum(current.pairs.values()):,} ({states})"),
         *((f"  {name}", f"{number:,}") for name, number in current.corpora.items()),
-        ("lag", f"{plural(sum(current.behind.values()), kind.singular)} not settled"),
+        ("lag", f"{plural(sum(current.unsettled.values()), kind.singular)} not settled"),
         ("rules in use", f"{current.rules_in_use:,}, {current.rule_tokens:,} uses"),
-        ("rules expected", f"{current.rules_expected:,}, {current.expected_tokens:,.0f} expected uses"),
-        ("rules stored", f"{current.rules_stored:,}"),
+        ("expected uses", f"{current.expected_tokens:,.0f} of {plural(current.rules_expected, 'rule')}"),
+        ("rules in table", f"{current.rules_stored:,}"),
         ("sweeps", f"{current.sweeps:,}"),
         ("log-likelihood", likelihood),
         ("rejected lines", f"{current.rejected_lines:,}"),
         *([(f"{kind.plural} set aside", f"{damaged:,}: run `hierogram repair`")] if damaged else []),
         *([("failed files", f"{current.failed_files:,}")] if current.failed_files else []),
-        *([("webhooks", f"{failed:,} events undelivered")] if (failed := current.deliveries.get("failed", 0)) else []),
+        *(
+            [("webhooks", f"{failed:,} recent deliveries failed")]
+            if (failed := current.deliveries.get("failed", 0))
+            else []
+        ),
         *([] if current.wal_bytes is None else [("log", f"{current.wal_bytes / 1e6:,.1f} MB (write-ahead log)")]),
     ]
     if writer:
@@ -135,10 +143,11 @@ def events(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List events of rules, inputs and exports.
+    """List events of the store and of the daemon.
 
-    Events are numbered: pass the last number to --after to continue from there. --json prints one object per line. Old
-    events are deleted. If events after the given number were deleted, their count is printed on standard error.
+    Events are changes of rules, rejected lines, failed files, damaged pairs, exports, and failures of the daemon. Pass
+    the number of the last event to --after to continue from there. --json prints one object per line. Old events are
+    deleted. If events after the given number were deleted, their count is printed on standard error.
     """
     with open_chosen_store(context) as opened, suppress(KeyboardInterrupt):
         if keep is not None:

@@ -16,7 +16,7 @@ from hierogram.daemon.cli.common import (
 )
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.progress import progress
-from hierogram.daemon.shared_options import AsJson, Corpus
+from hierogram.daemon.shared_options import AsJson
 from hierogram.storage.options import Option
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _MAX_LISTED = 20
 
 @with_options
 def verify(context: typer.Context, as_json: AsJson = False) -> None:
-    """Recount all rules and check all tables. Exit with 1 if problems are found."""
+    """Recount all rules and links, and check all tables. Exit with 1 if problems are found."""
     with open_chosen_store(context) as opened:
         kind = opened.notation()
         with progress("verify", kind.plural) as bar:
@@ -61,18 +61,19 @@ def verify(context: typer.Context, as_json: AsJson = False) -> None:
 @with_options
 def repair(
     context: typer.Context,
-    dry_run: Annotated[bool, Option("Show what would change, without changing it.")] = False,
+    dry_run: Annotated[bool, Option("Show the changes without making them.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Repair a store by recounting its derivations. Exit with 1 if some problems cannot be repaired.
+    """Repair a store by recounting its derivations and links. Exit with 1 if some problems cannot be repaired.
 
-    The texts, alignments and links of pairs are assumed to be correct. A pair with an unreadable derivation is learned
-    from scratch. The repair is one transaction: if it is interrupted, nothing changes. Other writers wait for its end.
+    Texts and readable derivations, alignments and links are assumed to be correct. A pair with an unreadable derivation
+    is learned from scratch, and a pair with an unreadable alignment is aligned again. The repair is one transaction: if
+    it is interrupted, nothing changes. Other writers wait for its end.
     """
     with open_chosen_store(context) as opened:
         kind = opened.notation()
         with progress("repair", kind.plural) as bar:
-            report = opened.repair(keep=not dry_run, progress=bar.update)
+            report = opened.repair(dry_run=dry_run, progress=bar.update)
     if as_json:
         print_json({**asdict(report), "dry_run": dry_run})
     else:
@@ -91,14 +92,17 @@ def _print_changes(report: "RepairReport", dry_run: bool, one: str, many: str) -
     for number, change in (
         (report.released_pairs, f"{one} no longer set aside|{many} no longer set aside"),
         (report.resumed_pairs, f"{one} resumed from its derivation|{many} resumed from their derivations"),
-        (report.pair_positions, f"sampling time of a {one} corrected|sampling times of {many} corrected"),
+        (
+            report.pair_positions,
+            f"sampling position or score of a {one} corrected|sampling positions or scores of {many} corrected",
+        ),
         (report.rules_corrected, "rule corrected|rules corrected"),
         (report.rules_added, "rule added|rules added"),
         (report.rules_removed, "rule removed|rules removed"),
         (report.aligner_counts, "count of the aligner corrected|counts of the aligner corrected"),
         (report.word_counts, "word recounted|words recounted"),
         (report.rule_words, "rule reindexed by its words|rules reindexed by their words"),
-        (report.pair_word_blocks, "block of pairs reindexed by its words|blocks of pairs reindexed by their words"),
+        (report.pair_word_blocks, f"block of {many} reindexed by its words|blocks of {many} reindexed by their words"),
         (report.rule_keys, "rule reindexed by its key|rules reindexed by their keys"),
         (report.corpora_and_batches, "total of a corpus or batch corrected|totals of corpora and batches corrected"),
     ):
@@ -107,13 +111,13 @@ def _print_changes(report: "RepairReport", dry_run: bool, one: str, many: str) -
     for name, (before, after) in report.totals.items():
         print(f"  {name}: {before:,} → {after:,}")
     for pairs, change in (
-        (report.reset_pairs, "with an unreadable derivation reset, to be learned from scratch"),
-        (report.unaligned_pairs, "without a readable alignment, to be aligned"),
+        (report.reset_pairs, "reset because of a missing or invalid derivation, to be learned from scratch"),
+        (report.unaligned_pairs, "marked for alignment because of unreadable links"),
     ):
         if pairs:
             unlisted = len(pairs) - _MAX_LISTED
             rest = f", and {unlisted:,} more (use --json to list all)" if unlisted > 0 else ""
-            print(f"  {plural(len(pairs), 'pair')} {change}: {', '.join(map(str, pairs[:_MAX_LISTED]))}{rest}")
+            print(f"  {plural(len(pairs), one)} {change}: {', '.join(map(str, pairs[:_MAX_LISTED]))}{rest}")
     for problem in report.remaining_problems[:_MAX_LISTED]:
         print(f"not repaired: {problem}")
     if len(report.remaining_problems) > _MAX_LISTED:
@@ -129,7 +133,7 @@ def backup(
 ) -> None:
     """Copy an SQLite store to a file, which is itself a store. A daemon may write at the same time.
 
-    For a store on Postgres, print the pg_dump and pg_restore commands to use instead.
+    For a store on Postgres, the error message contains the pg_dump and pg_restore commands to use instead.
     """
     with open_chosen_store(context) as opened, progress("backup", "MB") as bar:
         size = opened.back_up(file, lambda done, total: bar.update(done, total, done // _MEGABYTE), force=force)
@@ -143,19 +147,19 @@ def backup(
 def withdraw(
     context: typer.Context,
     ids: Annotated[list[int] | None, Option("Ids of the pairs.", metavar="[ID]...", positional=True)] = None,
-    corpus: Corpus = None,
+    corpus: Annotated[str | None, Option("Withdraw the pairs of this corpus.", metavar="NAME")] = None,
     origin: Annotated[
         str | None, Option("Withdraw the pairs of this input, named as in ingest_batches.origin.", metavar="FILE")
     ] = None,
     external_id: Annotated[
-        list[str] | None, Option("Withdraw the pair with this external id; may be repeated.", metavar="ID")
+        list[str] | None, Option("Withdraw the pairs with this external id; may be repeated.", metavar="ID")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Remove pairs from the store, with their derivations and counts.
 
-    With several options, pairs must match all of them. If a daemon is running, it removes the pairs within seconds.
-    Withdrawn pairs can be ingested again.
+    Select pairs either by IDs, or by --corpus, --origin and --external-id, which must all match. A running daemon
+    removes the pairs within seconds. Withdrawn pairs can be ingested again.
     """
     with (
         interruptible("some pairs are already withdrawn: run the command again to continue"),

@@ -121,9 +121,9 @@ class ExportOptions(Options):
     features: Annotated[
         tuple[str, ...] | None,
         Option(
-            "Features to write, separated by commas, if the format has no fixed features",
+            "Features to write, if the format has no fixed features",
             values=tuple(feature.name for feature in FEATURES),
-            metavar="NAMES",
+            metavar="NAME,...",
             shown="all",
         ),
     ] = None

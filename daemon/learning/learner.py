@@ -110,7 +110,7 @@ class LearnOptions:
     """Called at least after each sweep. If `stop` returns True, finished sweeps are committed and learning ends."""
     blocks: Blocks | None = None
     """Sizes of blocks, or None to select them by the number of pairs."""
-    chain: Callable[[Store, ChainConfig], Chain] | None = None
+    make_chain: Callable[[Store, ChainConfig], Chain] | None = None
     """Factory of the chain, or None for `Kind.chain`."""
 
 
@@ -124,7 +124,7 @@ class Learner(AbstractContextManager["Learner"]):
         self.kind = find_kind(self.settings)
         self.schedule = self.kind.schedule(self.settings)
         config = ChainConfig(self.options.threads or os.cpu_count() or 1, self.options.blocks)
-        self.chain = (self.options.chain or self.kind.chain)(store, config)
+        self.chain = (self.options.make_chain or self.kind.chain)(store, config)
         self._measured_at = float("-inf")
         self._open_records: list[SweepRecord] = []
         self._last_commit = time.monotonic()

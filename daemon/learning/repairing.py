@@ -50,8 +50,8 @@ class RepairReport:
         return any(getattr(self, name) for name in self.__slots__ if name != "remaining_problems")
 
 
-def repair(store: Store, report: Steps | None = None, *, keep: bool = True) -> RepairReport:
-    """Recompute all derived data of a store in one transaction, which is rolled back without `keep`.
+def repair(store: Store, report: Steps | None = None, *, dry_run: bool = False) -> RepairReport:
+    """Recompute all derived data of a store in one transaction. With `dry_run`, the transaction is rolled back.
 
     If the database file is damaged, the damage is reported and nothing is repaired. Raises `StoreHeldError`.
     """
@@ -60,7 +60,7 @@ def repair(store: Store, report: Steps | None = None, *, keep: bool = True) -> R
         repaired.remaining_problems = snapshot.file_damage()
     # Do not write to a partly unreadable file, because the write would fail too.
     if not repaired.remaining_problems:
-        with holding_lease(store, "hierogram repair"), store.repairing(keep=keep) as (repairs, snapshot):
+        with holding_lease(store, "hierogram repair"), store.repairing(keep=not dry_run) as (repairs, snapshot):
             _repair(repairs, snapshot, repaired, report)
     return repaired
 

@@ -95,7 +95,11 @@ class ResidentBatch:
             )
             old = None if before is None else self._committed(before, first, last)
             new = StoredSamples(slice_blobs(after, first, last), slice_blobs(averages, first, last))
-            yield updates, _sort_by_text(self.loaded.rule_deltas(old, new, self.settings, first))
+            rules = self.loaded.rule_deltas(old, new, self.settings, first)
+            # Sort by text, so that rules queried together are stored together, and the index of sources is filled in
+            # order.
+            order = text_order(rules.source, rules.keys)
+            yield updates, rules.at(order, take_texts(rules.source, order), take_texts(rules.target, order))
 
     def removal_deltas(self) -> RuleDeltas:
         """Return the changes of rule counts that remove the committed samples of all pairs."""
@@ -107,12 +111,6 @@ class ResidentBatch:
     def _committed(self, trees: Blobs, first: int, last: int) -> StoredSamples:
         records = slice_blobs(self.committed_averages, first, last)
         return StoredSamples(slice_blobs(trees, first, last), records, self.committed[first:last])
-
-
-def _sort_by_text(deltas: RuleDeltas) -> RuleDeltas:
-    """Sort rules so that rules queried together are stored together, and the index of sources is filled in order."""
-    order = text_order(deltas.source, deltas.keys)
-    return deltas.at(order, take_texts(deltas.source, order), take_texts(deltas.target, order))
 
 
 def read_batches(

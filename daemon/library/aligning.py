@@ -29,13 +29,13 @@ def align(
     progress: Steps | None = None,
     **overrides: Unpack[AlignKeywords],
 ) -> AlignedCorpus:
-    """Align sentences with their translations. Iterate over the result for the links of each pair.
+    """Align sentences with their translations. The result yields the links of each pair: (source, target, probability).
 
     `source` and `target` are sentences, or files with one sentence per line. With `priors`, the aligner starts from the
     counts of a store, and text is tokenized like the text of the store. `tokenize`, such as `("fr", "en")`, selects the
-    tokenizers of two languages. With `tokenized`, text is split at spaces only. Options are the fields of
-    `AlignOptions`. Tokens in links are numbered from 0. The same input and seed give the same links for any number of
-    threads. Raises `UsageError`, `InputError`, `AlignmentInputError`.
+    tokenizers of two languages. With `tokenized`, words are separated by spaces. Options are the fields of
+    `AlignOptions`. Words in links are numbered from 0. The same input, options and counts give the same links for any
+    number of threads. Raises `UsageError`, `InputError`, `AlignmentInputError`.
     """
     from hierogram.daemon.learning.alignment.aligning import align
     from hierogram.daemon.learning.alignment.requests import AlignOptions
@@ -56,15 +56,15 @@ def align(
 def resolve_text_pipeline(
     store: GrammarStore | None, tokenize: tuple[str, str] | None, tokenized: bool
 ) -> TextPipeline:
-    """Return the text pipeline of a store, with these tokenization options. Raises `UsageError`."""
+    """Return the text pipeline of a store, or of text without a store, with these options. Raises `UsageError`."""
     if tokenized and tokenize is not None:
-        raise UsageError("--tokenize and --tokenized are mutually exclusive")
+        raise UsageError("tokenize and tokenized are mutually exclusive")
     pipeline = make_pipeline({} if store is None else store.settings(), tokenize=tokenize)
     return pipeline.for_tokenized() if tokenized else pipeline
 
 
 def open_sentences(lines: PathLike | Iterable[str]) -> Iterable[str]:
-    """Return the sentences of a file, or `lines` if it is not a path. Raises `InputError`."""
+    """Return `lines`, or the sentences of the file if `lines` is a path. Raises `InputError`."""
     if not isinstance(lines, str | Path):
         return lines
     from hierogram.daemon.text.lines import read_sentences

@@ -33,7 +33,7 @@ class AlignKeywords(TypedDict, total=False):
     """Random seed (default: 1)."""
 
     threads: int | None
-    """Number of threads. Results do not depend on it (default: one per core, or 1 per worker)."""
+    """Number of threads. Results do not depend on it (default: one per core)."""
 
 
 class ExportKeywords(TypedDict, total=False):
@@ -44,21 +44,20 @@ class ExportKeywords(TypedDict, total=False):
     priors, ttable (default: by the suffix of the file, else cdec, or fragments for trees)."""
 
     features: tuple[str, ...] | None
-    """Features to write, separated by commas, if the format has no fixed features: p_target_given_source,
-    p_source_given_target, lex_target_given_source, lex_source_given_target, count, source_count, target_count,
-    quarter, half, singleton, rare, source_singleton, terminals_only, nonterminals, scope, source_words,
-    target_words, one_word, two_words, minimal (default: all)."""
+    """Features to write, if the format has no fixed features: p_target_given_source, p_source_given_target,
+    lex_target_given_source, lex_source_given_target, count, source_count, target_count, quarter, half, singleton,
+    rare, source_singleton, terminals_only, nonterminals, scope, source_words, target_words, one_word, two_words,
+    minimal (default: all)."""
 
     compression: str
     """Compression (auto: by the suffix .zst or .gz of the file, or the default of the format if no file is named):
     auto, zstd, gzip, none (default: auto)."""
 
     posterior_mean: bool
-    """Use expected uses (posterior means) as counts instead of the translation grammar (default: no)."""
+    """Count only expected uses (posterior means), without the other counts of a translation grammar (default: no)."""
 
     current_sample: bool
-    """Use counts of the current derivations (one sample) instead of the translation grammar or posterior means
-    (default: no)."""
+    """Count the uses of rules in the current derivations, which are one sample (default: no)."""
 
     smoothing: float | None
     """Discount of smoothed probabilities. 0 writes relative frequencies (default: 0.7 for translation grammars,
@@ -69,7 +68,7 @@ class ExportKeywords(TypedDict, total=False):
     is expected to occur fewer times than this in new text as long as the store's text (default: 0.1)."""
 
     corpus: str | None
-    """Name of the corpus that contains the pairs (default: none)."""
+    """Count only the pairs of this corpus (default: all corpora)."""
 
     min_count: float
     """Omit rules with a lower count (default: 0.0)."""
@@ -130,7 +129,7 @@ class SettingsKeywords(TypedDict, total=False):
     """Sweeps in which a new tree or pair is annealed to T = 1 (default: 200)."""
 
     languages: tuple[str, ...]
-    """Source and target language, such as fr,en. Input in other languages is refused (default: unknown)."""
+    """Source and target language, such as fr and en. Input in other languages is refused (default: unknown)."""
 
     tokenize: bool | None
     """Tokenize pairs without links, or keep their tokens (default: determined by the first text)."""
@@ -143,7 +142,7 @@ class SettingsKeywords(TypedDict, total=False):
     bhmm-f)."""
 
     phrase_words: int
-    """Maximum number of words per side in an ITG word pair (default: 1)."""
+    """Maximum number of words per side of an ITG phrase pair. 1 allows only word pairs (default: 1)."""
 
     slices: str
     """Slice variables of an ITG: flat (uniform below the weight of the rule), beta (as in the paper, Beta(a, 1) off

@@ -19,12 +19,13 @@ class _StoppedError(Exception):
 
 
 class Learning:
-    """Learning run. Iterate over it to perform one sweep at a time, or call `run` to perform all sweeps.
+    """Learning run. Iterate over the object to perform one sweep at a time, or call `run` to perform all sweeps.
 
-    The run first aligns pairs without links. It resumes an interrupted run with the same number of `sweeps`, or any
-    interrupted run if `sweeps` is None; the result is the same as without the interruption. A `break` or Ctrl-C ends
-    the run after the current sweep, which is committed. A notebook may keep the loop alive after an exception; the run
-    then ends when the store learns again or closes. Between two iterations, nothing is sampled or written.
+    The run first aligns pairs without links. An interrupted run is resumed if it had the same number of `sweeps`, or if
+    `sweeps` is None; the result is the same as without the interruption. A `break` or Ctrl-C ends the run after the
+    current sweep, which is committed. A notebook may keep the loop alive after an exception; the run then ends when the
+    store learns again or closes. Between two iterations, no pair is sampled, but the run holds the lease on the
+    grammar.
 
     `report` is set at the end of the run, and `aligned` before the first sweep. Iteration raises the errors of the run.
     Iteration and `run` call `align`, `sample` and `finish` in a thread. Programs with their own signal handlers call
@@ -36,11 +37,12 @@ class Learning:
         self._sweeps = sweeps
         self._options = options
         self._messages: SimpleQueue[LearnProgress | LearnReport | BaseException] = SimpleQueue()
-        self._requests = threading.Semaphore(0)
+        self._permits = threading.Semaphore(0)
+        """Permits to continue. A stepwise run acquires one permit at its start and one after each sweep."""
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self._started_run: int | None = None
-        """Id of the run that this object started, or None if it resumes a run."""
+        """Id of the run that `align` started, or None if `align` was not called or found an interrupted run."""
         self.aligned: AlignReport | None = None
         self.report: LearnReport | None = None
 
@@ -79,32 +81,32 @@ class Learning:
         report.
         """
         options = replace(self._options, report=progress, stop=stop)
-        if options.chain is not None:
-            # Use one thread here by default, because each worker has its own threads.
+        if options.make_chain is not None:
+            # A chain of `make_chain` samples in worker processes, which have their own threads, so use one thread here.
             options = replace(options, threads=options.threads or 1)
         self.report = learn_all(self._store, sweeps=self._sweeps, options=options, leave_unfinished=True)
         return self.report
 
     def finish(self) -> None:
-        """Record the end of the run, after its report is stored."""
+        """Record the end of the run. Call this method after saving the report."""
         self._store.finish_run()
 
     def stop(self) -> None:
-        """Stop the run after the current sweep, commit the sweep, and wait for the end of the run."""
+        """Stop the run, and wait for its end. The current sweep is completed and committed."""
         self._stopped.set()
-        self._requests.release()
+        self._permits.release()
         if self._thread is not None:
             self._thread.join()
 
     def _iterate(self, stepwise: bool) -> Iterator[LearnProgress]:
         if self._thread is not None:
-            raise RuntimeError("this run has already started: call learn() again for a new one")
+            raise RuntimeError("this run has already started: call learn() again for a new run")
         # Learn in another thread, so that Ctrl-C cannot interrupt a sweep.
         self._thread = threading.Thread(target=self._learn, args=(stepwise,), name="learn", daemon=True)
         self._thread.start()
         try:
             while True:
-                self._requests.release()
+                self._permits.release()
                 message = self._messages.get()
                 if isinstance(message, BaseException):
                     raise message
@@ -125,11 +127,11 @@ class Learning:
             if step.phase == "sweep":
                 self._messages.put(step)
                 if stepwise and not stopped.is_set():
-                    self._requests.acquire()
+                    self._permits.acquire()
 
         try:
             if stepwise:
-                self._requests.acquire()
+                self._permits.acquire()
             self.align(check_stopped)
             report = self.sample(report_sweep, stopped.is_set)
             if report.finished:

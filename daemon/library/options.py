@@ -19,7 +19,7 @@ PathLike = str | Path
 
 
 def resolve_options(kind: type[T], options: T | None, overrides: Mapping[str, object]) -> T:
-    """Return `options` (None for the defaults) with some fields replaced. Raises `UsageError`."""
+    """Return `options` (None for the defaults) with the fields in `overrides` replaced. Raises `UsageError`."""
     return make_options(kind, overrides) if options is None else _validated(lambda: replace(options, **overrides))
 
 
@@ -44,7 +44,7 @@ def _validated(make: Callable[[], T], display_name: Callable[[str], str] = str) 
 
 
 def check_integer(name: str, number: object, minimum: int) -> int:
-    """Convert an argument to `int`. Raises `UsageError` for other types and numbers below `minimum`."""
+    """Convert an integer of any type to `int`. Raises `UsageError` for other values and numbers below `minimum`."""
     if isinstance(number, bool) or not isinstance(number, Integral):
         raise UsageError(f"{name}: expected an integer, got {number!r}")
     integer = int(number)

@@ -13,15 +13,15 @@ from hierogram.storage.store import Store
 
 
 class StoredPair:
-    """Stored pair or tree as it was when read: number, texts, links and derivation."""
+    """Stored pair or tree as it was when read: id, texts, links and derivation."""
 
     def __init__(self, row: PairRow, settings: Settings) -> None:
         self._row = row
         self._settings = settings
 
     @property
-    def number(self) -> int:
-        """Id of the pair in the store."""
+    def id(self) -> int:
+        """Id in the store, from 1."""
         return self._row.id
 
     @property
@@ -46,22 +46,22 @@ class StoredPair:
 
     @property
     def link_probabilities(self) -> dict[Link, float] | None:
-        """Probability of each link, or None if the links were ingested."""
+        """Probability of each link, or None if the aligner did not compute the links."""
         probabilities = self._row.link_probabilities
         if probabilities is None:
             return None
         return dict(zip(parse_links(self._row.alignment), map(float, probabilities.split()), strict=True))
 
     def derivation(self) -> list[RuleUse]:
-        """Return the rules of the current derivation, root first. Empty until the pair is sampled."""
+        """Return the rules of the current derivation, root first, or [] before the pair is sampled."""
         return read_derivation(self._row, self._settings)
 
     def expected_rules(self) -> list[UsedRule]:
-        """Return rules with their expected uses in this pair (means over sweeps), highest first."""
+        """Return the rules of this pair with their expected uses, most used first."""
         return expected_rules(self._row, self._settings)
 
     def __repr__(self) -> str:
-        return f"StoredPair({self.number}: {self.source!r}, {self.target!r}, {self._row.alignment!r})"
+        return f"StoredPair({self.id}: {self.source!r}, {self.target!r}, {self._row.alignment!r})"
 
 
 def rows_by_id(store: Store, ids: Sequence[int]) -> Iterator[PairRow]:

@@ -38,7 +38,7 @@ from hierogram.storage.records.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class PitmanYor:
-    """Prior of rules: a Pitman-Yor process per length, with Poisson lengths of mean `rate` [CFGŠ14 §5.2]."""
+    """Prior of rules: Poisson rule lengths of mean `rate`, a Pitman-Yor process for each length [CFGŠ14 §5.2]."""
 
     discount: float = 0.5
     strength: float = 5.0
@@ -81,7 +81,7 @@ class SampledChain:
 
     @property
     def state(self) -> State:
-        """Copy of the current derivations: edge and cut of each node."""
+        """Copy of the current derivations, in the format of the grammar kind."""
         return self._batch.state.copy()
 
     def step(self) -> SweepRecord:
@@ -116,7 +116,11 @@ class SampledChain:
         return self._chain.log_likelihood()
 
     def rules(self) -> RuleTable:
-        """Return the rules in use, most used first. Expected uses are means over the sweeps after the burn-in."""
+        """Return the rules with expected uses, most used first.
+
+        Expected uses are means over the sweeps after the burn-in. Before its end, they are uses in the current
+        derivations.
+        """
         loaded, batch = self._batch.loaded, self._batch
         samples = StoredSamples(loaded.trees(batch.state), loaded.write_averages(batch.averages))
         return table_from_deltas(loaded.rule_deltas(None, samples, self.settings))
@@ -167,9 +171,10 @@ def sample(
     """Return a chain over pairs in memory, before its first sweep: `sample(pairs).run(100).rules()`.
 
     `pairs` have the forms that `GrammarStore.add` accepts; for the grammar "itg" they need no links. `schedule` is an
-    `Annealing`, a `Schedule` or an object with the same methods, by default the schedule of new stores. All phrases are
-    cut initially if the schedule samples short phrases first; otherwise cuts are random. A store with the same settings
-    and pairs gives the same draws, with any number of threads. Raises `InputError` if a pair cannot be sampled.
+    `Annealing`, a `Schedule` or an object with the same methods. The default is the schedule of a new store with the
+    rule model pitman-yor. All phrases are cut initially if the schedule samples short phrases first; otherwise cuts are
+    random. A store with the same settings and pairs gives the same draws, with any number of threads. Raises
+    `UsageError` for invalid arguments, and `InputError` if there are no pairs or a pair cannot be sampled.
     """
     prior = {"model": PITMAN_YOR if isinstance(model, PitmanYor) else DIRICHLET, **asdict(model)}
     settings = Settings(**{**prior, "seed": seed, "span_limit": span_limit, "grammar": grammar})
@@ -177,7 +182,7 @@ def sample(
     if schedule is None:
         schedule = find_kind(settings).schedule(settings)
     else:
-        # Match the setting `schedule` to the given schedule, because it determines the initial state.
+        # Set a `schedule` of the same type as the given object, because this setting determines the initial state.
         levels_first = isinstance(schedule, Schedule) or getattr(schedule, "levels", 0) > 0
         settings = replace(settings, schedule=PAPER if levels_first else ANNEALED)
     return SampledChain(_read_pairs(pairs, settings), settings, schedule, threads)
@@ -186,7 +191,9 @@ def sample(
 def _read_pairs(pairs: Iterable[GivenPair] | Frame, settings: Settings) -> list[PairRow]:
     notation = find_notation(settings.grammar)
     if notation.input_kind != PAIRS:
-        raise UsageError(notation.cannot("be sampled without a store: create a store and add trees"))
+        raise UsageError(
+            f"grammar {settings.grammar!r} cannot be sampled in memory: create a store with this grammar, and add trees"
+        )
     rows: list[PairRow] = []
     with closing(InputValidator(settings, STORE_DEFAULTS)) as validator:
         for chunk in validator.chunks(GivenPairs(pairs)):

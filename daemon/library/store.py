@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self, Unpack
 
-from hierogram.daemon.exceptions import InputError, NothingLearnedError, UsageError, WrongKindError
+from hierogram.daemon.exceptions import DaemonError, InputError, NothingLearnedError, UsageError, WrongKindError
 from hierogram.daemon.files import is_database
 from hierogram.daemon.library.options import (
     PathLike,
@@ -83,7 +83,7 @@ class FoundRules(NamedTuple):
 
 
 class Withdrawn(NamedTuple):
-    """Number of withdrawn pairs. `writer` is the lease of another process that will remove them, or None."""
+    """Number of withdrawn pairs. `writer` is the lease of another process that will remove the pairs, or None."""
 
     pairs: int
     writer: Lease | None
@@ -98,7 +98,7 @@ def make_settings(values: Mapping[str, object]) -> Settings:
         settings = replace(settings, **{name: value for name, value in defaults.items() if name not in values})
     check_settings(settings)
     if settings.type_moves and settings.model != DIRICHLET:
-        raise UsageError("--type-moves requires an exchangeable model: use --model dirichlet")
+        raise UsageError(f"type_moves requires the model {DIRICHLET}, got {settings.model}")
     return settings
 
 
@@ -112,14 +112,15 @@ def open(
     """Open the store at a URL or path. With `create`, create it if it does not exist.
 
     `url` is `sqlite:///grammar.db`, `postgresql://user@host/database`, or a path that ends in `.db`. `values` are the
-    options of `hierogram init`. Settings never change, so an existing store must have the same values. With `upgrade`,
-    a store of an older version gets the schema of this version; `upgraded_from` is its previous schema version.
+    settings of `hierogram init`. They cannot be changed, so an existing store must have the same values. With
+    `upgrade`, a store of an older version gets the schema of this version, and `upgraded_from` is the previous version
+    of the schema.
 
     Raises `UsageError`, `StoreUrlError`, `StoreMissingError`, `StoreUnavailableError`, `SchemaOutdatedError`, and
     `StoreError` if the store has other settings or was created by a newer version.
     """
     settings = make_settings(values) if values or create else Settings()
-    old_version = upgrade_schema(str(url))[0] if upgrade else None
+    before, after = upgrade_schema(str(url)) if upgrade else (None, None)
     try:
         opened = open_store(str(url))
     except StoreMissingError:
@@ -134,7 +135,7 @@ def open(
             f"{opened.url} already exists, and its {'; '.join(differing)}: settings cannot be changed, create another "
             "store instead"
         )
-    return GrammarStore(opened, upgraded_from=old_version)
+    return GrammarStore(opened, upgraded_from=None if before == after else before)
 
 
 @contextmanager
@@ -146,7 +147,7 @@ def open_input(
     trees: bool = False,
     nbest: bool = False,
 ) -> Iterator[Input | Dictionary | GivenPairs | OpenTreebank]:
-    """Open files for `GrammarStore.add`. Raises `InputError`, `UsageError`."""
+    """Open files for `GrammarStore.add`, which has the same options. Raises `InputError`, `UsageError`."""
     from hierogram.daemon.text.burrito import BURRITO, burrito_pairs
     from hierogram.daemon.text.dictionaries import Dictionary
     from hierogram.daemon.text.reading import Input
@@ -162,7 +163,7 @@ def open_input(
             yield treebank
     elif format == BURRITO:
         if len(paths) != 3:
-            raise UsageError("--format burrito requires three files: ALIGNMENT.json SOURCE.tsv TARGET.tsv")
+            raise UsageError(f"format {BURRITO} requires three files: ALIGNMENT.json SOURCE.tsv TARGET.tsv")
         yield GivenPairs(burrito_pairs(*paths), paths[0])
     else:
         with Dictionary(paths[0], format) if dictionary else Input(paths, format) as opened:
@@ -172,11 +173,13 @@ def open_input(
 class GrammarStore:
     """Store of sentence pairs or trees and of the learned grammar. Created by `open`.
 
-    As a context manager, it closes the store at the end. Methods are thread-safe. Only one thread or process at a time
-    may learn, repair or withdraw; others get `StoreHeldError`. Each change is one transaction, so the store remains
-    consistent after an interruption. All methods raise `StoreUnavailableError` if the database fails. Options are
-    keyword arguments, or an instance of the options dataclass that the method names. `created` is True if `open`
-    created the store.
+    As a context manager, the object closes the store at the end. Methods are thread-safe. Only one process at a time
+    writes the grammar. While another process does, `learn` and `repair` raise `StoreHeldError`, and `withdraw` and
+    `set_links` store a request for that process. These four methods stop an earlier learning run of the object. All
+    changes are made in transactions, so the store remains consistent after an interruption. All methods raise
+    `StoreUnavailableError` if the database fails. Options are keyword arguments, or an instance of the options
+    dataclass that the method names. `created` is True if `open` created the store, and `upgraded_from` is the previous
+    version of the schema if `open` upgraded it, else None.
     """
 
     def __init__(self, store: Store, created: bool = False, upgraded_from: str | None = None) -> None:
@@ -236,18 +239,18 @@ class GrammarStore:
         rows = [
             (units, ", ".join(f"{number:,} {state}" for state, number in status.pairs.items())),
             ("rules in use", f"{status.rules_in_use:,}, {status.rule_tokens:,} uses"),
-            ("rules expected", f"{status.rules_expected:,}, {status.expected_tokens:,.0f} expected uses"),
+            ("expected uses", f"{status.expected_tokens:,.0f} of {status.rules_expected:,} rules"),
             ("sweeps", f"{status.sweeps:,}"),
             ("log-likelihood", likelihood),
         ]
         return html_table((self.url, ""), rows)
 
     def settings(self) -> Settings:
-        """Return the settings of the store."""
+        """Return the settings of the store. The first text sets some of them, see `Settings`."""
         return self.store.settings()
 
     def notation(self) -> Notation:
-        """Return the notation of the store's grammar, which names the stored units: pairs or trees."""
+        """Return the store's kind of grammar: its input, its capabilities, and names for messages."""
         return find_notation(self.settings().grammar)
 
     def writer(self) -> Lease | None:
@@ -270,7 +273,7 @@ class GrammarStore:
         origin: str = "python",
         format: str = "auto",
         languages: tuple[str, str] | None = None,
-        entries: DictionaryOptions | None = None,
+        dictionary_options: DictionaryOptions | None = None,
         transformations: Transformations | None = None,
         nbest: bool = False,
         progress: Callable[[IngestReport], None] | None = None,
@@ -280,15 +283,16 @@ class GrammarStore:
         `pairs` are tuples (source, target) or (source, target, links), mappings with the fields of JSON lines, a data
         frame with these columns, the result of `open_input`, or a file name, with more names in `files`. Files have the
         formats of `hierogram ingest`; a store of trees accepts treebanks. `origin` names pairs in memory in notes and
-        rejections. Running text without links is tokenized, and tokens are kept. With `entries`, the file is a
-        dictionary. Pairs that the corpus already contains are skipped. Raises `InputError`, `UsageError`.
+        rejections. The setting `tokenize` determines if text without links is tokenized; if it is None, the first text
+        sets it. With `dictionary_options`, the file is a dictionary, whose default corpus is `dictionary`. Pairs that
+        the corpus already contains are skipped. Raises `InputError`, `UsageError`.
         """
         from hierogram.daemon.text.ingest import ingest
         from hierogram.daemon.text.reading import IngestOptions, OpenFiles
         from hierogram.daemon.text.treebanks.ingest import ingest_open
         from hierogram.daemon.text.treebanks.reading import OpenTreebank
 
-        trees, dictionary = self.notation().input_kind == PARSES, entries is not None
+        trees, dictionary = self.notation().input_kind == PARSES, dictionary_options is not None
         if (nbest or transformations is not None) and not (trees or isinstance(pairs, OpenTreebank)):
             raise UsageError("nbest and transformations require a store of trees")
         with ExitStack() as stack:
@@ -302,8 +306,8 @@ class GrammarStore:
             if isinstance(added, OpenTreebank):
                 return ingest_open(self.store, added, transformations, corpus or DEFAULT_CORPUS, progress)
             source: Any = added if isinstance(added, OpenFiles | GivenPairs) else GivenPairs(added, origin)
-            default = DEFAULT_CORPUS if entries is None else "dictionary"
-            options = IngestOptions(languages, entries=entries)
+            default = "dictionary" if dictionary else DEFAULT_CORPUS
+            options = IngestOptions(languages, entries=dictionary_options)
             return ingest(self.store, source, corpus or default, progress, options)
 
     def learn(
@@ -318,8 +322,9 @@ class GrammarStore:
 
         New pairs first pass the burn-in schedule; then all pairs are sampled `sweeps` times (default 24, or 74 for
         trees and ITGs). The log-likelihood is computed every `likelihood_every` sweeps, in time proportional to the
-        store. `options` replaces `threads` and `likelihood_every`. Neither the number of threads nor interruptions
-        change the result. Raises `UsageError`, and `StoreHeldError` if another process writes the store's grammar.
+        number of rules. `options` replaces `threads` and `likelihood_every`. Neither the number of threads nor
+        interruptions change the result. Raises `UsageError`. The run raises `StoreHeldError` if another process writes
+        the store's grammar.
         """
         from hierogram.daemon.learning.learner import LearnOptions
         from hierogram.daemon.library.learning import Learning
@@ -339,17 +344,23 @@ class GrammarStore:
     def synchronize(
         self, memory: PathLike, corpus: str = DEFAULT_CORPUS, *, languages: tuple[str, str] | None = None
     ) -> Synchronized:
-        """Make a corpus equal to a TMX file. Units are identified by their `tuid`, or by their texts.
+        """Make a corpus equal to a TMX file. Units are identified by their `tuid`, or else by their texts.
 
-        If another process writes the grammar, the call waits up to a minute for that process to remove pairs. Raises
-        `InputError`.
+        If another process writes the grammar, that process removes the pairs to withdraw. After a minute of waiting,
+        `DaemonError` is raised, and no pair is added. Also raises `InputError` and `UsageError`.
         """
         from hierogram.daemon.library.synchronizing import synchronize
 
         def withdraw_and_wait(ids: Sequence[int]) -> None:
-            withdrawn = self.withdraw(ids)
+            writer = self.withdraw(ids).writer
             deadline = time.monotonic() + _WITHDRAWAL_TIMEOUT
-            while withdrawn.writer and self.store.pairs_by_id([ids[0], ids[-1]]) and time.monotonic() < deadline:
+            while writer and self.store.pairs_by_id([ids[0], ids[-1]]):
+                if time.monotonic() >= deadline:
+                    raise DaemonError(
+                        f"corpus {corpus}: `{writer.command}` (process {writer.pid} on {writer.host}) has not removed "
+                        f"all {len(ids):,} pairs to withdraw within {_WITHDRAWAL_TIMEOUT:g} s, so no pairs were added: "
+                        "check that process, and synchronize again"
+                    )
                 time.sleep(_POLL_INTERVAL)
 
         return synchronize(self.store, str(memory), corpus, withdraw_and_wait, languages=languages)
@@ -365,10 +376,10 @@ class GrammarStore:
     ) -> RuleTable:
         """Return a table of all rules, or of the rules that meet every condition.
 
-        `source` and `target` are whole sides, such as `la [X,1] de`. `containing` is a text or several words, on either
-        side. If no rule has this spelling, rules with other accents or case are returned. With a condition, up to
-        `limit` rules are returned, most used first; otherwise, all rules in the order of the store. Uses and
-        probabilities are expected values, or counts of the current derivations with `current_sample`. Raises
+        `source` and `target` are whole sides, such as `la [X,1] de`. `containing` is a text or a sequence of words;
+        each word must occur on one of the sides. If no rule matches, rules that differ only in accents or case are
+        returned. With a condition or a `limit`, rules are sorted by uses, most used first; otherwise by id. Order and
+        probabilities follow expected uses, or with `current_sample` the uses in the current derivations. Raises
         `UsageError`.
         """
         from hierogram.daemon.library.tables import table_from_rows, table_from_store
@@ -389,10 +400,10 @@ class GrammarStore:
         after: tuple[float, str, str] | None = None,
         current_sample: bool = False,
     ) -> FoundRules:
-        """Return the most used rules that match the conditions of `rules`.
+        """Return up to `limit` rules that meet the conditions of `rules`, most used first.
 
-        `after` has uses, source and target of the last rule of the previous page. Raises `NothingLearnedError`,
-        `UsageError`.
+        `after` has uses, source and target of the last rule of the previous page. Raises `NothingLearnedError` if the
+        store has no rules, and `UsageError`.
         """
         result = self._search(source, target, containing, limit, after, current_sample)
         if not result.rules and not self.store.status().rules_in_use:
@@ -429,14 +440,17 @@ class GrammarStore:
         return FoundRules([])
 
     def index(self, progress: Steps = lambda *_: None) -> int:
-        """Index newly sampled pairs by their rules. Returns their number, or 0 for a read-only store."""
+        """Index newly sampled pairs by their rules. Returns the number of pairs, 0 for a read-only store."""
         from hierogram.daemon.learning.learning import index_occurrences
 
         waiting = 0 if self.store.read_only else self.store.count_unindexed()
         return index_occurrences(self.store, lambda done: progress(done, waiting)) if waiting else 0
 
     def pairs_using(self, source: str, target: str, limit: int = 20) -> list[SupportingPair]:
-        """Return pairs or trees whose current derivation uses a rule. Raises `RuleNotationError`."""
+        """Return up to `limit` pairs or trees whose current derivation uses a rule. Raises `RuleNotationError`.
+
+        Newly sampled pairs are indexed first; a read-only store omits them.
+        """
         from hierogram.samplers.grammar.rules import Rule, render_side
 
         rule = Rule.parse(f"{source} ||| {target}")
@@ -444,25 +458,25 @@ class GrammarStore:
         return self.store.supporting_pairs(render_side(rule.source), render_side(rule.target), limit)
 
     def pairs(self) -> Iterator[StoredPair]:
-        """Return an iterator over all stored pairs or trees, by id."""
+        """Return an iterator over all stored pairs or trees, in the order of their ids."""
         from hierogram.daemon.library.pairs import StoredPair
 
         settings = self.settings()
         return (StoredPair(row, settings) for row in self.store.pairs())
 
-    def pair(self, number: int) -> StoredPair:
+    def pair(self, pair_id: int) -> StoredPair:
         """Return a stored pair or tree by its id. Raises `InputError` if it does not exist."""
         from hierogram.daemon.library.pairs import StoredPair, rows_by_id
 
-        [row] = rows_by_id(self.store, [number])
+        [row] = rows_by_id(self.store, [pair_id])
         return StoredPair(row, self.settings())
 
     def set_links(self, links: Mapping[int, KnownLinks], origin: str = "python") -> Lease | None:
-        """Fix and forbid links, given by pair id. `KnownLinks()` removes all corrections of a pair.
+        """Fix and forbid links, given by pair id. Earlier corrections of these pairs are replaced.
 
-        If another process writes the grammar, it re-aligns the pairs, and its lease is returned; otherwise this call
-        re-aligns them. Raises `InputError`, and `WrongKindError` if the store's grammar does not use links. If an error
-        is raised, nothing is stored.
+        `KnownLinks()` removes all corrections of a pair. If another process writes the grammar, that process re-aligns
+        the pairs, and its lease is returned. Otherwise this call re-aligns the pairs and returns None. Raises
+        `InputError`, and `WrongKindError` if the store's grammar does not use links, before anything is stored.
         """
         from hierogram.daemon.learning.alignment.incremental import apply_pending_corrections
         from hierogram.daemon.text.segments import WordView
@@ -501,7 +515,10 @@ class GrammarStore:
     def open_query_result(
         self, sql: str, *, limit: int | None = None, seconds: float = 10.0, sql_url: str | None = None
     ) -> SpooledResult:
-        """Return the rows of a SELECT in a temporary file, for large results. Close the result after use."""
+        """Return the rows of a SELECT in a temporary file, for large results. Close the result after use.
+
+        By default, all rows are returned. For the other arguments and errors, see `query`.
+        """
         from hierogram.storage.browsing.sql_runner import SqlRunner
 
         with closing(SqlRunner(self.store.engine.url, sql_url, own_role=sql_url is None)) as sql_runner:
@@ -517,9 +534,10 @@ class GrammarStore:
     ) -> Manifest:
         """Write the grammar to a file, atomically, with a manifest beside it, and return the manifest.
 
-        Options are the fields of `ExportOptions`: `max_scope=2, min_count=0.5`. The file name determines format and
-        compression: `grammar.cdec.gz`, `rules.parquet`. An open binary file gets the rules without a manifest. Raises
-        `ExportError`, `UsageError`, `NothingLearnedError`.
+        Options are the fields of `ExportOptions`, such as `max_scope=2, min_count=0.5`. The file name determines format
+        and compression, as in `grammar.cdec.gz` or `rules.parquet`. The default path is `grammar` in the current
+        folder, with the suffixes of format and compression. An open binary file gets the rules without a manifest.
+        Raises `ExportError`, `UsageError`, `NothingLearnedError`.
         """
         from hierogram.daemon.exports.exporting import export, export_to
         from hierogram.daemon.exports.options import ExportOptions
@@ -545,8 +563,8 @@ class GrammarStore:
     ) -> Published:
         """Write the grammar as a new version in a folder, and point the link `latest` to this version.
 
-        Versions older than the newest `keep` are deleted. `folder` can also be a URL of object storage, such as
-        `s3://bucket/prefix`. Options are the fields of `ExportOptions`. Raises the errors of `export`.
+        Versions older than the newest `keep` are deleted, by default none. `folder` can also be a URL of object
+        storage, such as `s3://bucket/prefix`. Options are the fields of `ExportOptions`. Raises the errors of `export`.
         """
         from hierogram.daemon.exports.exporting import publish
         from hierogram.daemon.exports.options import ExportOptions
@@ -556,27 +574,28 @@ class GrammarStore:
         return publish(self.store, Versions(open_folder(folder), name, keep), options, report=progress)
 
     def verify(self, progress: Steps | None = None) -> VerifyReport:
-        """Recount all rules from the derivations, check all tables, and return the differences."""
+        """Recount all rules and links, check all tables, and report the problems."""
         from hierogram.daemon.learning.verifying import verify
 
         return verify(self.store, progress)
 
-    def repair(self, *, keep: bool = True, progress: Steps | None = None) -> RepairReport:
-        """Recount all rules from the derivations and store the counts. With `keep=False`, only report changes.
+    def repair(self, *, dry_run: bool = False, progress: Steps | None = None) -> RepairReport:
+        """Recompute all derived data of the store: rule counts, aligner counts, indexes and totals.
 
-        Raises `StoreHeldError` if another process writes the store's grammar.
+        Unreadable derivations and alignments are deleted, so that their pairs are learned again. With `dry_run`, the
+        changes are only reported. Raises `StoreHeldError` if another process writes the store's grammar.
         """
         from hierogram.daemon.learning.repairing import repair
 
         self._end_learning()
-        return repair(self.store, progress, keep=keep)
+        return repair(self.store, progress, dry_run=dry_run)
 
     def back_up(self, path: PathLike, progress: Steps | None = None, *, force: bool = False) -> int:
         """Copy an SQLite store to a file, and return the file's size in bytes.
 
         Other processes may write at the same time. The copy is complete or not created. `force` replaces an existing
-        file. Raises `StoreError`, and `UsageError` if the file cannot be written or the store is on Postgres; the
-        message then names the backup commands of Postgres.
+        file. Raises `StoreError` if copying fails, and `UsageError` if `path` is not a valid destination or the store
+        is on Postgres. For Postgres, the message contains the commands for a backup.
         """
         file, store_file = Path(path), sqlite_file(self.store.engine.url)
         if store_file is None:
@@ -599,9 +618,9 @@ class GrammarStore:
     ) -> Withdrawn:
         """Remove pairs from the store, with their derivations and counts.
 
-        Pairs are selected by `ids`, or by all other conditions together. If another process writes the grammar, that
-        process removes the pairs. Raises `UsageError` if neither ids nor conditions are given, and `InputError` if no
-        pair matches.
+        Pairs are selected either by `ids`, or by `corpus`, `origin` and `external_ids`, which must all match. If
+        another process writes the grammar, that process removes the pairs. Raises `UsageError` if ids and conditions
+        are both given or both missing, and `InputError` if no pair matches.
         """
         from hierogram.daemon.learning.residents import split_transactions, withdraw_all
 
@@ -626,7 +645,7 @@ class GrammarStore:
         return Withdrawn(number, holder)
 
     def events(self, after: int | None = None, limit: int = 1_000, kinds: Collection[str] = ()) -> EventPage:
-        """Return events after the event id `after`, or from the oldest stored event if it is None."""
+        """Return up to `limit` events of these kinds (default: all) after the id `after`, or from the oldest event."""
         return self.store.events(after, limit, kinds)
 
 
@@ -649,5 +668,5 @@ def _backup_problem(file: Path, store: Path, force: bool) -> str | None:
     if file.exists() and file.samefile(store):
         return "is the store itself: use another file"
     if file.exists() and not force:
-        return "already exists: use another file, or --force to replace it"
+        return "already exists: use another file, or the option force to replace it"
     return "is a store in use: use another file" if Path(f"{file}-wal").exists() else None

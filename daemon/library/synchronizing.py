@@ -35,30 +35,34 @@ def synchronize(
 ) -> Synchronized:
     """Make a corpus equal to a TMX file: add new pairs, and withdraw pairs that are missing or changed.
 
-    Pairs are identified by the `tuid` of their unit, or by their texts. If units with different texts share a `tuid`,
-    all except the first are rejected. `withdraw` removes pairs and waits for the removal. Raises `InputError`, without
-    changing the store, if the file is damaged or has no unit in both languages.
+    A pair is identified by the `tuid` of its unit, or by its texts if the unit has no `tuid`. If pairs with different
+    texts share a `tuid`, only the texts of the first are stored, and the others are rejected. `withdraw` removes pairs,
+    waits for the removal, and may raise an error. `languages` are source and target; the default are the languages of
+    the store, or of the first unit. Raises `InputError`, without changing the store, if the file is damaged or no unit
+    has text in both languages, and `UsageError` for other languages than the store's.
     """
     check_input_kind(store, PAIRS)
     settings = store.settings()
-    texts = make_pipeline(settings, languages)
+    pipeline = make_pipeline(settings, languages)
     file_texts: dict[str | tuple[str, str], tuple[str, str]] = {}
     positions: dict[str | tuple[str, str], int] = {}
-    rejected_positions: list[int] = []
+    invalid_positions: list[int] = []
     position = count()
     with open_lines(path) as file:
-        chunks = list(tmx_fields(file.blocks(), file.name, texts.languages, ids=True))
+        chunks = list(tmx_fields(file.blocks(), file.name, pipeline.languages, ids=True))
     for fields in chunks:
-        for source, target, name in zip(fields.sources, fields.targets, fields.ids, strict=True):
+        for source, target, unit_id in zip(fields.sources, fields.targets, fields.ids, strict=True):
             number = next(position)
-            pair = texts.pair(source.decode(), target.decode())
-            earlier = file_texts.get(name or pair)
+            pair = pipeline.pair(source.decode(), target.decode())
+            earlier = file_texts.get(unit_id or pair)
             if not (source.strip() and target.strip()) or earlier not in (None, pair):
-                rejected_positions.append(number)
+                # Ingest also receives these pairs, and rejects them with a reason.
+                invalid_positions.append(number)
             elif earlier is None:
-                file_texts[name or pair], positions[name or pair] = pair, number
+                file_texts[unit_id or pair], positions[unit_id or pair] = pair, number
     if not file_texts:
-        raise InputError(f"{path}: no units in both languages; nothing was changed")
+        both = " and ".join(pipeline.languages) if pipeline.languages else "the two languages of the first unit"
+        raise InputError(f"{path}: no unit has text in both {both}; nothing was changed: check the languages")
     obsolete: list[int] = []
     unchanged = 0
     with Reader(store.engine.url) as reader, reader.read() as transaction:
@@ -71,12 +75,12 @@ def synchronize(
                 obsolete.append(stored.id)
     if obsolete:
         withdraw(obsolete)
-    added = ingest(store, _Units(chunks, frozenset((*positions.values(), *rejected_positions)), path), corpus)
+    added = ingest(store, _Units(chunks, frozenset((*positions.values(), *invalid_positions)), path), corpus)
     return Synchronized(added, unchanged, len(obsolete))
 
 
 class _Units:
-    """Source for `ingest` with the TMX units at the given positions (from 0) and all rejected units."""
+    """Source for `ingest` with the pairs of a TMX file at the given positions (from 0), and all rejected units."""
 
     format = OBJECTS
     bytes_total = None
@@ -88,7 +92,7 @@ class _Units:
         self._positions = positions
 
     def fields(self, _languages: Languages | None) -> Iterator[LineColumns]:
-        """Yield the units. The languages were already selected when the file was read."""
+        """Yield the pairs. Ignores the languages, which were selected when the file was read."""
         position = count()
         for units in self._chunks:
             chosen = [next(position) in self._positions for _ in units.numbers]

@@ -73,7 +73,7 @@ class RuleTable:
         return rules[:number]
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Return the table as an Arrow stream of one batch, without a copy of the columns."""
+        """Return the table as an Arrow stream of one batch. Texts and numbers are not copied."""
         columns = {name: self._values[name] for name in COLUMNS}
         return ArrowTable(columns).__arrow_c_stream__(requested_schema)
 
@@ -124,7 +124,7 @@ def table_from_rows(rows: Sequence[RuleRow]) -> RuleTable:
 
 
 def _join_lines(blocks: Sequence[bytes]) -> TextColumn:
-    """Convert blocks of lines, without a final line feed, to a column of texts."""
+    """Convert blocks of lines, each without its final line feed, to a column of texts."""
     return column_from_lines(np.frombuffer(b"".join(block + b"\n" for block in blocks), np.uint8))
 
 
@@ -137,7 +137,7 @@ def _table(columns: Mapping[str, Any]) -> RuleTable:
 
 
 def table_from_deltas(rules: RuleDeltas) -> RuleTable:
-    """Convert counts in memory to a table of the rules in use, most used first, numbered from 1."""
+    """Convert counts in memory to a table of the rules with expected uses, most used first, with ids from 1."""
     order = np.lexsort((-rules.count, -rules.expected_uses))[: np.count_nonzero(rules.expected_uses > 0)]
     if not len(order):
         return table_from_rows([])
@@ -161,8 +161,9 @@ def table_from_deltas(rules: RuleDeltas) -> RuleTable:
 
 
 _SHAPE = ("length", "scope", "nonterminals", "hiero")
+"""Columns that depend only on the sides of a rule. They are read as one integer, because this is faster."""
 _SHAPE_BITS = 15
-"""Bits of each field of `_SHAPE`. Fields are packed in one integer to reduce the text that is read."""
+"""Bits of each column of `_SHAPE` in the integer."""
 _READ_EXPRESSIONS = (
     *_TEXTS,
     "id",
@@ -170,11 +171,15 @@ _READ_EXPRESSIONS = (
     + f" + CAST(hiero AS INTEGER) * CAST({1 << _SHAPE_BITS * 3} AS BIGINT)",
     f"CAST(expected_uses_variance * {ONE_SQUARE} AS BIGINT)",
 )
-"""SQL expressions of the columns read for each rule, except uses."""
+"""SQL expressions of the columns read for each rule, except expected uses and counts."""
 
 
 def table_from_store(snapshot: "Snapshot", current_sample: bool) -> RuleTable:
-    """Read all rules in use. Their probabilities are relative frequencies of expected or current uses."""
+    """Read all rules with expected uses, or in the current derivations if `current_sample`, in the order of their ids.
+
+    Probabilities are relative frequencies of these uses.
+    """
+    # `rule_blocks` appends the uses of `count_kind`, so only the other kind of uses must be selected here.
     other_count = f"CAST(expected_uses * {ONE_USE} AS BIGINT)" if current_sample else "count"
     sides: tuple[list[bytes], list[bytes]] = [], []
     numbers: list[NDArray[np.int64]] = []

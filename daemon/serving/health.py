@@ -95,7 +95,7 @@ class HealthRegistry:
                 self._settled_at = self._recorded_at
 
     def record_sweeps(self, pair_sweeps: int) -> None:
-        """Record the number of pairs swept since the last call."""
+        """Record the number of pair sweeps since the last call."""
         now = time.monotonic()
         with self._lock:
             self._sweep_log.append((now, pair_sweeps))

@@ -49,8 +49,8 @@ def open_undamaged(learner: Learner, rows: list[PairRow], log: Log) -> ResidentB
     return None
 
 
-class IncrementalResidency:
-    """Pairs in memory, in batches that take turns. A batch of new pairs is dropped after the burn-in."""
+class BatchedPairs:
+    """Some pairs in memory, as batches in a queue. A batch of new pairs takes turns until it has burned in."""
 
     def __init__(self, learner: Learner, log: Log, pairs_at_once: int) -> None:
         self.queue: deque[ResidentBatch] = deque()
@@ -61,14 +61,16 @@ class IncrementalResidency:
         self._all_resumed = False
 
     def open_new(self) -> ResidentBatch | None:
-        """Return a batch of new pairs, within the limit of pairs in memory."""
+        """Open a batch of new pairs, and of pairs that were burning in when the daemon stopped.
+
+        Returns None without such pairs, or if the number of pairs in memory has reached the limit.
+        """
         room = self._pairs_at_once - sum(len(batch.rows) for batch in self.queue)
         if room <= 0:
             return None
         store = self._learner.store
         rows: list[PairRow] = []
         if not self._all_resumed:
-            # Resume pairs that were burning in when the daemon stopped.
             rows = store.pairs(after_id=self._last_resumed, limit=room, states=(SAMPLING,), undamaged=True)
             self._all_resumed = len(rows) < room
             self._last_resumed = rows[-1].id if rows else self._last_resumed
@@ -78,30 +80,30 @@ class IncrementalResidency:
         rows += store.pairs(limit=room - len(rows), states=(WAITING,), undamaged=True)
         return open_undamaged(self._learner, rows, self._log)
 
-    def stalest(self, pairs: int) -> ResidentBatch | None:
-        """Return a batch of the least recently sampled pairs."""
-        rows = self._learner.store.stalest_pairs(min(pairs, self._pairs_at_once))
+    def stalest(self, limit: int) -> ResidentBatch | None:
+        """Open a batch of up to `limit` settled pairs, least recently sampled first. Returns None without pairs."""
+        rows = self._learner.store.stalest_pairs(min(limit, self._pairs_at_once))
         return open_undamaged(self._learner, rows, self._log)
 
-    def restart(self, ids: Sequence[int]) -> None:
-        """Add the pairs to the queue as a new batch."""
+    def reload(self, ids: Sequence[int]) -> None:
+        """Load pairs that are not in memory, and add them to the queue as a batch."""
         batch = open_undamaged(self._learner, self._learner.store.pairs_by_id(ids), self._log)
         if batch is not None:
             self.queue.append(batch)
 
     def drop(self, ids: Collection[int]) -> None:
-        """Drop the pairs, and reload the rest of their batches from the store."""
+        """Drop the pairs. The other pairs of their batches are reloaded from the store."""
         before, self.queue = self.queue, deque()
         for batch in before:
             remaining = [row.id for row in batch.rows if row.id not in ids]
             if len(remaining) == len(batch.rows):
                 self.queue.append(batch)
             elif remaining:
-                self.restart(remaining)
+                self.reload(remaining)
 
 
-class FullResidency:
-    """All pairs in memory, for grammars that sample all pairs together. Any change reloads the store."""
+class AllPairs:
+    """All pairs in memory, for grammars that sample all pairs together. Any change reloads all pairs."""
 
     def __init__(self, learner: Learner, log: Log) -> None:
         self.queue: deque[ResidentBatch] = deque()
@@ -110,20 +112,23 @@ class FullResidency:
         self._batch: ResidentBatch | None = None
 
     def open_new(self) -> ResidentBatch | None:
-        """Reload all pairs on the first call or if some are new. Returns them if some have not burned in."""
+        """Reload all pairs on the first call or if new pairs wait, and return the pairs unless all have burned in.
+
+        Otherwise, return None.
+        """
         if self._batch is not None and not self._learner.store.lag().states[WAITING]:
             return None
-        self.restart()
+        self.reload()
         if self._batch is not None and (self._batch.sweeps < self._learner.schedule.burn_in).any():
             return self._batch
         return None
 
-    def stalest(self, pairs: int) -> ResidentBatch | None:
-        """Return all pairs, because all were sampled at the same time."""
+    def stalest(self, limit: int) -> ResidentBatch | None:
+        """Return all pairs regardless of the limit, because all were sampled at the same time."""
         return self._batch
 
-    def restart(self, ids: Sequence[int] = ()) -> None:
-        """Reload all pairs."""
+    def reload(self, ids: Sequence[int] = ()) -> None:
+        """Reload all pairs of the store."""
         self.drop()
         rows = next(read_batches(self._learner.store, undamaged=True), [])
         self._batch = open_undamaged(self._learner, rows, self._log)
@@ -134,7 +139,7 @@ class FullResidency:
         self._batch = None
 
 
-Residency = IncrementalResidency | FullResidency
+PairsInMemory = BatchedPairs | AllPairs
 """Pairs in memory. Between turns, memory and store agree."""
 
 _POLL_SECONDS = 0.5
@@ -179,11 +184,11 @@ class SamplingLoop(StoreLoop):
         workers, block_sizes = configuration.workers.parsed()
         threads = section.threads or (None if workers is None else 1)
         with ExitStack() as stack:
-            chain = stack.enter_context(start_workers(self._store, workers, threads or 1))
+            make_chain = stack.enter_context(start_workers(self._store, workers, threads or 1))
             blocks = None if block_sizes is None else Blocks(*block_sizes)
             seconds = section.likelihood_seconds
             options = LearnOptions(
-                threads, lambda _now: beat.progress(), likelihood_seconds=seconds, blocks=blocks, chain=chain
+                threads, lambda _: beat.progress(), likelihood_seconds=seconds, blocks=blocks, make_chain=make_chain
             )
             learner = stack.enter_context(Learner(self._store, options))
             self._log.info("rules loaded", rules_in_use=learner.chain.rule_types, uses=learner.chain.rule_tokens)
@@ -214,10 +219,10 @@ class SamplingTurns:
         self._stop = stop
         self._beat = beat
         self._health = health
-        self._residency: Residency = (
-            FullResidency(learner, log)
+        self._pairs: PairsInMemory = (
+            AllPairs(learner, log)
             if learner.kind.needs_all_pairs
-            else IncrementalResidency(learner, log, section.pairs_at_once)
+            else BatchedPairs(learner, log, section.pairs_at_once)
         )
         self._rate = _INITIAL_RATE
         self._owed = 0.0
@@ -226,10 +231,10 @@ class SamplingTurns:
         self._index = IncrementalIndexer(learner.store)
 
     def take(self) -> bool:
-        """Take one turn of a few seconds and commit it. Returns False if no work was waiting."""
+        """Take one turn of a few seconds and commit it. Returns False if the loop should pause before the next turn."""
         self._health.record_lag(self._learner.store.lag())
         while ids := self._learner.store.pending_withdrawals(PAIRS_PER_TRANSACTION):
-            self._residency.drop(set(ids))
+            self._pairs.drop(set(ids))
             self._learner.withdraw(self._learner.store.pairs_by_id(ids))
             self._log.info("pairs withdrawn", pairs=len(ids))
         self._correct()
@@ -239,7 +244,7 @@ class SamplingTurns:
             aligned = self._aligner.align_new(_PAIRS_PER_ALIGNMENT, self._check_stop)
         if aligned:
             self._log.info("pairs aligned", pairs=aligned)
-        new = self._residency.open_new()
+        new = self._pairs.open_new()
         # Sample and commit new pairs in this turn, because uncommitted pairs cannot be withdrawn. Also sample the next
         # batch, so that a stream of new pairs does not keep earlier pairs from burning in.
         seconds = self._burn_in(new) if new is not None else 0.0
@@ -251,13 +256,13 @@ class SamplingTurns:
         store = self._learner.store
         while pending := store.pending_corrections(MAX_CORRECTIONS):
             ids = [correction.id for correction in pending]
-            self._residency.drop(set(ids))
-            for rebuilt in apply_corrections(store, pending, self._section.threads or None):
-                rebuilt.apply_to(self._learner.chain)
+            self._pairs.drop(set(ids))
+            for realigned in apply_corrections(store, pending, self._section.threads or None):
+                realigned.apply_to(self._learner.chain)
             self._log.info("pairs corrected", pairs=len(pending))
             still_sampling = [row.id for row in store.pairs_by_id(ids) if row.state == SAMPLING]
             if still_sampling:
-                self._residency.restart(still_sampling)
+                self._pairs.reload(still_sampling)
 
     def _check_stop(self, _done: int, _total: int) -> None:
         self._beat.progress()
@@ -265,7 +270,10 @@ class SamplingTurns:
             raise StoppedError
 
     def realign_stale(self) -> list[int]:
-        """Re-align some pairs if many have arrived. Returns the ids of pairs whose derivations restart."""
+        """Re-align the least aligned pairs if too many pairs were aligned only on arrival.
+
+        Returns the ids of pairs whose derivations restart.
+        """
         restarted = []
         with suppress(StoppedError):
             if self._aligner.needs_realignment():
@@ -277,9 +285,12 @@ class SamplingTurns:
         return restarted
 
     def _sample_next(self, new: ResidentBatch | None, seconds: float) -> bool:
-        """Sample the next batch or settled pairs. `new` was just sampled for `seconds`. Returns False if idle."""
+        """Sample the next batch of the queue, or settled pairs. `new` was just sampled for `seconds`.
+
+        Returns False if there was nothing to sample, or during a pause between turns of settled pairs.
+        """
         share = self._section.new_share
-        queue = self._residency.queue
+        queue = self._pairs.queue
         if queue or new is not None:
             if queue and queue[0] is not new and not self._stop.is_set():
                 seconds += self._burn_in(queue.popleft())
@@ -290,7 +301,7 @@ class SamplingTurns:
         self._owed = 0.0
         if restarted := self.realign_stale():
             # No client waits for these pairs, so sample them in later turns.
-            self._residency.restart(restarted)
+            self._pairs.reload(restarted)
             return True
         idle = self._section.idle_share
         if not idle:
@@ -305,15 +316,15 @@ class SamplingTurns:
         burn_in = self._learner.schedule.burn_in
         seconds = self._sweep(batch, np.maximum(batch.sweeps, burn_in))
         if (batch.sweeps < burn_in).any():
-            self._residency.queue.append(batch)
+            self._pairs.queue.append(batch)
         return seconds
 
     def _resample_settled(self, seconds: float) -> float:
-        """Resample the least recently sampled pairs, and index pairs. Returns the elapsed seconds."""
+        """Resample settled pairs for about `seconds`, and index pairs. Returns the elapsed seconds, 0 without pairs."""
         sweeps = self._learner.settings.round_sweeps
         pairs = int(self._rate * seconds / sweeps)
         started, before = time.monotonic(), self._learner.pair_sweeps
-        batch = self._residency.stalest(max(pairs, _MIN_RESAMPLED_PAIRS))
+        batch = self._pairs.stalest(max(pairs, _MIN_RESAMPLED_PAIRS))
         if batch is None:
             return 0.0
         burned_in = batch.sweeps >= self._learner.schedule.burn_in

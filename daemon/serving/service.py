@@ -111,7 +111,7 @@ class Daemon:
         )
 
     def withdraw(self, pair_ids: Sequence[int]) -> list[int]:
-        """Request the removal of pairs, and wait for it up to a time limit. Returns the ids of existing pairs."""
+        """Request the removal of pairs, and wait up to a time limit. Returns the ids of the pairs that were stored."""
         store = self.store
         requested = store.request_withdrawals(pair_ids)
         self._wait_for(lambda: not (requested and store.pairs_by_id(requested)))
@@ -139,7 +139,10 @@ class Daemon:
         return self._stopping
 
     def reconfigure(self, configuration: Configuration) -> list[str]:
-        """Apply a configuration. Returns the names of restarted loops. If an error is raised, nothing changes."""
+        """Apply a configuration. Returns the names of restarted loops.
+
+        If an error is raised, the daemon keeps its old configuration.
+        """
         before = self.configuration
         keys = type(configuration).model_fields
         changed = {name for name in keys if getattr(before, name) != getattr(configuration, name)}
@@ -160,8 +163,8 @@ class Daemon:
         late = self.supervisor.stop(self.configuration.daemon.grace_seconds)
         if late:
             raise ShutdownTimeoutError(
-                f"not stopped within {self.configuration.daemon.grace_seconds:g} s: {', '.join(late)}; uncommitted "
-                "work is rolled back and repeated after the next start"
+                f"loops did not stop within {self.configuration.daemon.grace_seconds:g} s (grace_seconds): "
+                f"{', '.join(late)}; their uncommitted work is rolled back, and repeated after the next start"
             )
 
 
@@ -264,7 +267,7 @@ def prepare_kernels(settings: Settings, log: Log, *, http: bool) -> None:
     def log_progress() -> None:
         pause, text = _QUIET_SECONDS, "not ready: compiling the samplers for this machine (once)"
         while not done.wait(pause):
-            log.info(text, kernels=_kernels(), seconds=round(time.monotonic() - started))
+            log.info(text, kernels=_count_kernels(), seconds=round(time.monotonic() - started))
             pause, text = _SECONDS_PER_LINE, "not ready: still compiling the samplers"
 
     reporter = threading.Thread(target=log_progress, name="log-compilation", daemon=True)
@@ -281,10 +284,10 @@ def prepare_kernels(settings: Settings, log: Log, *, http: bool) -> None:
         done.set()
         reporter.join()
     if time.monotonic() - started > _QUIET_SECONDS:
-        log.info("samplers ready", kernels=_kernels(), seconds=round(time.monotonic() - started))
+        log.info("samplers ready", kernels=_count_kernels(), seconds=round(time.monotonic() - started))
 
 
-def _kernels() -> int:
+def _count_kernels() -> int:
     return sum(1 for _ in cache_folder().rglob("*.nbc"))
 
 

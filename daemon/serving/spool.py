@@ -1,12 +1,13 @@
 """The spool: a watched folder whose files are ingested as pairs.
 
 Writers rename files into the folder or a subfolder, which names the corpus. Names that begin with a dot or end in
-`.part` are ignored as incomplete. Files that end in `.source`, `.target` and `.alignment` form one input. Ingested
-files are moved to `done/`, rejected files to `failed/` with a `.reason` file. If the daemon ends while it reads a file,
-it reads the file again: pairs already in the corpus are not stored twice.
+`.part` are ignored as incomplete. Files with the same stem and the suffixes `.source`, `.target` and `.alignment` form
+one input. Ingested files are moved to `done/`, rejected files to `failed/` with a `.reason` file. If the loop stops
+while a file is read, the file is read again when the loop restarts, and pairs of the corpus are not stored twice.
 
-Other users may write to the spool, so files are untrusted. Their names may be any bytes, a separate process reads them,
-and symbolic links below the spool folder are never followed. An error in a file or subfolder affects only that input.
+Other users may write to the spool, so files are untrusted. File names may contain any bytes, a separate process reads
+the files, and symbolic links below the spool folder are never followed. An error in a file or subfolder affects only
+this input.
 """
 
 import errno
@@ -122,7 +123,12 @@ def create_spool(folder: Path) -> None:
 
 
 def find_inputs(folder: Path, unaligned_after: float | None = None) -> tuple[list[SpoolInput], list[PendingFiles]]:
-    """Return the complete inputs, oldest first, and the files that wait for other files of their input."""
+    """Return the complete inputs, oldest first, and files that wait for other files of their input.
+
+    `.source` and `.target` form an input without an alignment if they have not changed for `unaligned_after` seconds
+    (None: never), or if an `.unaligned` file marks them. Unreadable subfolders are returned like waiting files. Raises
+    `SpoolError` if the spool folder cannot be read.
+    """
     inputs: list[tuple[int, SpoolInput]] = []
     incomplete: list[PendingFiles] = []
     for name in (None, *_subfolders(folder)):
@@ -365,7 +371,7 @@ class SpoolLoop(StoreLoop):
         def check_stop() -> None:
             beat()
             if stop.is_set():
-                raise StoppedError("the daemon is stopping: the file will be read after the next start")
+                raise StoppedError("the loop is stopping: the file will be read again when it restarts")
 
         with closing(WorkerProcess(MEMORY_BYTES)) as reader:
             if folder is not None:
@@ -374,6 +380,7 @@ class SpoolLoop(StoreLoop):
                 self._read = lambda files: ingest_input(self._store, files, reader, check_stop, section.corpus, options)
             while not stop.is_set():
                 if folder is not None and not self._poll(folder, section.unaligned_after, stop, beat):
+                    # End the reader process, which would keep its memory while it waits for files.
                     reader.close()
                 beat.ok()
                 stop.wait(section.poll_seconds)
@@ -403,12 +410,13 @@ class SpoolLoop(StoreLoop):
         return bool(inputs)
 
     def _report_waiting(self, waiting: Sequence[PendingFiles]) -> None:
+        """Report waiting files. A warning is logged once, at the second poll that finds the files waiting."""
         waiting = sorted(waiting, key=lambda files: files.files)
         self._health.spool = replace(self._health.spool, incomplete=tuple(files.message for files in waiting))
         current = set(waiting)
         for files in waiting:
             if files in self._waiting and files not in self._logged:
-                self._log.warning("incomplete input is waiting", files=list(files.files), reason=files.message)
+                self._log.warning("files are waiting", files=list(files.files), reason=files.message)
         self._logged = current & (self._logged | self._waiting)
         self._waiting = current
 
@@ -418,7 +426,7 @@ class SpoolLoop(StoreLoop):
         except FileNotFoundError:
             self._log.warning("file disappeared before it was read", file=spool_input.name)
         except StoppedError:
-            self._log.info("file postponed to the next start", file=spool_input.name)
+            self._log.info("reading stopped, the file will be read again", file=spool_input.name)
         except (InputError, UsageError) as error:
             self._reject(spool_input, str(error))
         except Exception as error:

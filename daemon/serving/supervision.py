@@ -1,7 +1,8 @@
 """Supervision of named loops, each in its own thread.
 
 A loop that fails is restarted after a pause, which doubles with each failure. Too many consecutive failures end the
-daemon, except failures of the store or the spool (unavailable, disk full, process limit).
+daemon, except failures of the store or the spool (unavailable, disk full, process limit). If another process has taken
+the lease on the grammar, the daemon ends at once.
 """
 
 import threading
@@ -29,7 +30,7 @@ StopFlag = threading.Event
 
 
 class StoppedError(DaemonError):
-    """The daemon stopped during an operation. The operation is repeated after the restart."""
+    """A loop was stopped during an operation. The next run of the loop repeats the operation."""
 
 
 class Heartbeat:
@@ -40,8 +41,10 @@ class Heartbeat:
         self.last = clock()
         self.failures = 0
         self.restarts = 0
-        self.error: str | None = None
+        self.last_error: str | None = None
+        """Message of the last failure. It is never cleared."""
         self.problem: str | None = None
+        """Message of the last failure, or None after later progress."""
 
     def __call__(self) -> None:
         """Record that the loop is alive."""
@@ -129,7 +132,7 @@ class _SupervisedLoop:
     def _wait_for_retry(self, error: BaseException) -> bool:
         """Report a failure and wait before the next attempt. Returns False if the loop must not be retried."""
         heartbeat = self.heartbeat
-        heartbeat.error = heartbeat.problem = str(error) or type(error).__name__
+        heartbeat.last_error = heartbeat.problem = str(error) or type(error).__name__
         heartbeat.failures += 1
         retryable = isinstance(error, _RETRYABLE)
         too_often = not retryable and heartbeat.failures >= self.section.max_failures
@@ -185,9 +188,11 @@ class Supervisor:
         for name, supervised in self._supervised.items():
             if supervised.failed is not None:
                 times = f" {supervised.heartbeat.failures} times in a row" if supervised.heartbeat.failures > 1 else ""
-                raise DaemonError(f"the loop {name} failed{times}: {supervised.heartbeat.error}") from supervised.failed
+                raise DaemonError(
+                    f"the loop {name} failed{times}: {supervised.heartbeat.last_error}"
+                ) from supervised.failed
             if not supervised.thread.is_alive():
-                raise DaemonError(f"the loop {name} has stopped: {supervised.heartbeat.error}")
+                raise DaemonError(f"the loop {name} has stopped: {supervised.heartbeat.last_error}")
             if supervised.heartbeat.age > self._section.stall_seconds:
                 raise DaemonError(f"the loop {name} has not responded for {supervised.heartbeat.age:.0f} s")
 
@@ -216,7 +221,9 @@ class Supervisor:
         states = []
         for name, supervised in self._supervised.items():
             beat, age = supervised.heartbeat, supervised.heartbeat.age
-            states.append(LoopHealth(name, age, timeout_seconds, age <= timeout_seconds, beat.restarts, beat.error))
+            states.append(
+                LoopHealth(name, age, timeout_seconds, age <= timeout_seconds, beat.restarts, beat.last_error)
+            )
         return tuple(states)
 
     def problem(self) -> str | None:

@@ -1,7 +1,7 @@
 """Compile all kernels that a daemon uses: `python -m hierogram.daemon.serving.warm_up`.
 
-Run this when an image or installation is built, so that the first start takes seconds. Kernels are cached for the type
-of processor.
+Run this when an image or installation is built, so that the first start takes seconds. Cached kernels are valid only
+for the same type of processor, so build on the type that will run the daemon.
 """
 
 import threading
@@ -34,7 +34,7 @@ def warm_up_daemon() -> None:
                 learner, configuration.sampling, threading.Event(), Heartbeat(), HealthRegistry(), log
             )
             turns.take()
-            while any(opened.status().behind.values()):
+            while any(opened.status().unsettled.values()):
                 turns.take()
             # Take another turn, which samples settled pairs because no new pairs wait.
             turns.take()

@@ -195,7 +195,7 @@ class Gate:
         """Stop waiting for bodies. Requests whose bodies are complete are still answered."""
         for exchange in self._running:
             exchange.refuse(
-                try_later("the daemon is stopping: send the rest after its restart", _STOPPING_RETRY_SECONDS)
+                try_later("the HTTP server is stopping: send the rest after its restart", _STOPPING_RETRY_SECONDS)
             )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

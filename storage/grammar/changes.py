@@ -35,9 +35,6 @@ from hierogram.storage.schema.tables import rule_history, rule_words, rules
 
 _EXPECTED = ("expected_uses", "expected_uses_variance")
 
-_RULES_PER_INSERT = 10_000
-"""Number of rules whose columns are converted to Python objects at once, to limit memory."""
-
 Rows = NDArray[np.int64]
 
 
@@ -210,18 +207,16 @@ def _set_counts(transaction: WriteTransaction, after: StoredUses, rows: Rows) ->
 
 def insert_rules(transaction: WriteTransaction, named: NamedChanges, rows: Rows, ids: NDArray[np.int64]) -> None:
     """Insert rules with the given ids and their deltas as counts. Does not index words or keys."""
+    numbers = (getattr(named.deltas, name)[rows] for name in NUMBERS)
+    columns = [
+        ids.tolist(),
+        *named.sides(rows),
+        *named.keys[rows].T.tolist(),
+        # Bind booleans as integers, which is faster in the SQLite driver.
+        *((column.view(np.int8) if column.dtype == np.bool_ else column).tolist() for column in numbers),
+    ]
     names = ("id", "source", "target", "key_high", "key_low", *NUMBERS)
-    for first in range(0, len(rows), _RULES_PER_INSERT):
-        chunk = slice(first, first + _RULES_PER_INSERT)
-        numbers = (getattr(named.deltas, name)[rows[chunk]] for name in NUMBERS)
-        columns = [
-            ids[chunk].tolist(),
-            *named.sides(rows[chunk]),
-            *named.keys[rows[chunk]].T.tolist(),
-            # Bind booleans as integers, which is faster in the SQLite driver.
-            *((column.view(np.int8) if column.dtype == np.bool_ else column).tolist() for column in numbers),
-        ]
-        transaction.loader.insert(rules, names, zip(*columns, strict=True))
+    transaction.loader.insert(rules, names, zip(*columns, strict=True))
 
 
 def _index_more_words(transaction: WriteTransaction, changed: NamedChanges, after: StoredUses, rows: Rows) -> None:

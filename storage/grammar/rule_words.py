@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.grammar.kinds import SOURCE, TWO_SIDES, Notation, WordSide
 
-_RULES_PER_BATCH = 10_000
+_RULES_PER_BATCH = 50_000
 """Number of rules whose sides are split into words at once, to limit memory."""
 
-_NO_WORD = 0
+_NO_WORD, _NOT_SEEN = 0, -1
 
 WordIds = Callable[[str, Iterable[str]], Mapping[str, int]]
 """Function that returns the ids of tokens on a side of the vocabulary."""
@@ -111,15 +111,15 @@ class RuleWords:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the word id of each symbol of the texts (`_NO_WORD` if it is not a word), and its row."""
         symbols = " ".join(texts).split(" ")
-        new_words = {
-            symbol: word_side.word(symbol) for symbol in dict.fromkeys(symbols) if symbol not in words_by_symbol
-        }
-        if new_words:
+        words = np.fromiter(map(words_by_symbol.get, symbols, repeat(_NOT_SEEN)), np.int64, len(symbols))
+        uncached = np.flatnonzero(words == _NOT_SEEN).tolist()
+        if uncached:
+            new_words = {symbol: word_side.word(symbol) for symbol in dict.fromkeys(symbols[k] for k in uncached)}
             ids = self._word_ids(word_side.vocabulary, (token for token in new_words.values() if token is not None))
             words_by_symbol.update(
                 (symbol, _NO_WORD if token is None else ids[token]) for symbol, token in new_words.items()
             )
-        words = np.fromiter(map(words_by_symbol.__getitem__, symbols), np.int64, len(symbols))
+            words[uncached] = [words_by_symbol[symbols[k]] for k in uncached]
         spaces = np.fromiter(map(str.count, texts, repeat(" ")), np.int64, len(texts))
         return words, np.repeat(np.arange(len(texts)), spaces + 1)
 

@@ -38,7 +38,7 @@ class StoreStatus:
     wal_bytes: int | None = None
 
     @property
-    def behind(self) -> dict[str, int]:
+    def unsettled(self) -> dict[str, int]:
         """Number of pairs in each unsettled state."""
         return {state: self.pairs.get(state, 0) for state in UNSETTLED}
 

@@ -94,7 +94,7 @@ class Settings:
     languages: Annotated[
         tuple[str, ...],
         Option(
-            "Source and target language, such as fr,en. Input in other languages is refused.",
+            "Source and target language, such as fr and en. Input in other languages is refused.",
             metavar="SRC,TGT", shown="unknown",
         ),
     ] = ()  # fmt: skip
@@ -109,7 +109,11 @@ class Settings:
     aligner: Annotated[str, Option("Aligner of pairs without links", values=ALIGNERS)] = FERTILITIES
     phrase_words: Annotated[
         int,
-        Option("Maximum number of words per side in an ITG word pair.", min=1, max=MAX_ITG_PHRASE_LENGTH),
+        Option(
+            "Maximum number of words per side of an ITG phrase pair. 1 allows only word pairs.",
+            min=1,
+            max=MAX_ITG_PHRASE_LENGTH,
+        ),
     ] = 1
     slices: Annotated[str, Option("Slice variables of an ITG", values=SLICES)] = FLAT
     word_parts: tuple[str, ...] = ()

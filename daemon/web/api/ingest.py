@@ -324,7 +324,7 @@ class _IngestSlots:
         started = time.monotonic()
         while True:
             if self._stopping():
-                raise try_later("the daemon is stopping: send the rest after its restart", STORE_RETRY_SECONDS)
+                raise try_later("the HTTP server is stopping: send the rest after its restart", STORE_RETRY_SECONDS)
             waiting = await self.in_thread(partial(self._store.count_pairs, UNSETTLED))
             if waiting <= self._configuration.max_lag:
                 return

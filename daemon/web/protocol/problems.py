@@ -147,7 +147,7 @@ def parse_query(request: Request, accepted: Mapping[str, bool]) -> list[tuple[st
         if times > 1 and not accepted[name]:
             raise ProblemError(
                 HTTPStatus.BAD_REQUEST,
-                f"the query parameter {name!r} is repeated {times} times, but must be given once",
+                f"the query parameter {name!r} is given {times} times, but must be given once",
                 parameter=name,
             )
     return pairs

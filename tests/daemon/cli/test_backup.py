@@ -47,7 +47,7 @@ def test_backup_replaces_a_file_only_with_force_and_never_a_used_store(
     (tmp_path / "copy.db").write_text("mine")
     chosen = ("--store", str(file), "backup")
     ran = hierogram(*chosen, "copy.db")
-    assert (ran.code, "or --force to replace it" in ran.err) == (2, True)
+    assert (ran.code, "or the option force to replace it" in ran.err) == (2, True)
     assert (tmp_path / "copy.db").read_text() == "mine"
     assert "copied from sqlite:///" in hierogram(*chosen, "copy.db", "--force").out
     assert hierogram("--store", "copy.db", "verify").code == 0

@@ -61,7 +61,7 @@ def test_every_command_has_help_with_an_example(hierogram: Run, command: tuple[s
 
 def test_exit_codes_match_the_help(hierogram: Run, learned_url: str, tmp_path: Path) -> None:
     [line] = [line for line in hierogram("--help").out.splitlines() if "Exit codes" in line]
-    assert "0 done, 1 a check found a problem, 2 wrong usage" in line
+    assert "0 success, 1 a check found a problem or a difference, 2 wrong" in line
     chosen = ("--store", learned_url)
     (tmp_path / "wrong").write_text("a ||| b ||| 7-7\n")
     for code, arguments in (

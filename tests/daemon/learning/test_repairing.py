@@ -147,7 +147,7 @@ def test_dry_run_of_repair_changes_nothing(filled: Store, store_url: str) -> Non
     query(store_url, DAMAGE["count"])
     query(store_url, LOST["derivation truncated"])
     before, problems = query(store_url, "SELECT * FROM rules ORDER BY id"), verify(filled)
-    done = repair(filled, keep=False)
+    done = repair(filled, dry_run=True)
     assert (done.reset_pairs, done.changed) == ([7], True)
     assert query(store_url, "SELECT * FROM rules ORDER BY id") == before
     assert verify(filled) == problems
@@ -208,7 +208,7 @@ def test_verify_and_repair_commands_report_problems_with_advice(hierogram: Run, 
     assert hierogram(*chosen, "verify").code == 1
     ran = hierogram(*chosen, "repair")
     assert (ran.code, ran.out.splitlines()[0], ran.err) == (0, "repaired:", "")
-    assert "1 pair with an unreadable derivation reset, to be learned from scratch: 7" in ran.out
+    assert "1 pair reset because of a missing or invalid derivation, to be learned from scratch: 7" in ran.out
     assert "settled: 30 → 29" in ran.out
     assert hierogram(*chosen, "verify").code == 0
     assert hierogram(*chosen, "repair").out == "no problems found: nothing to repair\n"

@@ -70,13 +70,13 @@ def use_a_store(folder: Path) -> None:
         assert store.find_rules("maison").rules[0].target == "house"
         for use in (lambda: hg.nearest(store, "la maison"), lambda: "".join(hg.memory(store))):
             assert "the house" in str(use())
-        assert [pair.number for pair in store.pairs()] == [1, 2, 3, 4, 5]
+        assert [pair.id for pair in store.pairs()] == [1, 2, 3, 4, 5]
         assert store.set_links({1: hg.KnownLinks(frozenset({(0, 0)}), frozenset())}) is None
         store.open_query_result("SELECT 1").close()
         assert store.query("SELECT count(*) FROM sentence_pairs").rows == [(len(PAIRS),)]
         assert store.events().events is not None
         assert not store.verify().problems
-        assert not store.repair(keep=False).changed
+        assert not store.repair(dry_run=True).changed
         assert store.back_up(folder / "copy.db")
         assert hg.Decoder(store).translate("une maison").text == "a house"
         hg.Corrections(store).put("une maison", "one house", "smoke test")
@@ -90,7 +90,7 @@ def use_a_store(folder: Path) -> None:
             assert decoder.translate("une maison").text == "a house"
             assert [one.text for one in decoder.translate_all(["la fleur"], threads=1)] == ["the flower"]
         (folder / "terms.csv").write_text("source,target\nchat,cat\n")
-        assert store.add(folder / "terms.csv", entries=hg.DictionaryOptions()).totals.accepted == 1
+        assert store.add(folder / "terms.csv", dictionary_options=hg.DictionaryOptions()).totals.accepted == 1
         assert store.withdraw(corpus="dictionary").pairs == 1
 
 

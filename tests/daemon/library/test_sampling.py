@@ -117,5 +117,5 @@ def test_pairs_that_cannot_be_sampled_are_rejected(pairs: Any, message: str) -> 
 def test_invalid_settings_are_refused() -> None:
     with pytest.raises(UsageError, match="discount: must be < 1"):
         hg.sample(PAIRS, model=hg.PitmanYor(discount=1.5))
-    with pytest.raises(UsageError, match="store of trees cannot be sampled"):
+    with pytest.raises(UsageError, match="grammar 'trees' cannot be sampled in memory"):
         hg.sample(PAIRS, grammar="trees")

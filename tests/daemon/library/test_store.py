@@ -162,7 +162,7 @@ def test_invalid_pairs_are_rejected_and_the_others_stored(new: hg.GrammarStore) 
 
 def test_a_dictionary_is_ingested_and_withdrawn(new: hg.GrammarStore, tmp_path: Path) -> None:
     (tmp_path / "terms.csv").write_text("source,target\nmaison,house\nchat,cat\n")
-    assert new.add(tmp_path / "terms.csv", entries=hg.DictionaryOptions(weight=2)).totals.accepted == 4
+    assert new.add(tmp_path / "terms.csv", dictionary_options=hg.DictionaryOptions(weight=2)).totals.accepted == 4
     assert new.status().corpora == {"dictionary": 4}
     assert new.withdraw(corpus="dictionary").pairs == 4
 
@@ -304,7 +304,7 @@ def test_evidence_scores_terms_and_diagnosis_of_a_store_are_computed(opened: hg.
     assert len(list(hg.score(opened, keep=True))) == len(opened.store.scores(0)) > 2
     assert hg.diagnose(opened, chains=2, sweeps=16).chains == 2
     assert hg.terms(opened, min_count=2, min_words=1).pairs == len(LINES)
-    assert opened.repair(keep=False).changed is False
+    assert opened.repair(dry_run=True).changed is False
     assert opened.events(limit=1).last >= 0
 
 
@@ -413,10 +413,19 @@ def test_ctrl_c_commits_the_current_sweep_and_leaves_a_consistent_store(store_ur
         assert store.store.unfinished_run() is not None
 
 
+def test_only_an_upgraded_store_has_a_previous_schema(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_store(store_url)
+    with hg.open(store_url, upgrade=True) as store:
+        assert store.upgraded_from is None
+    monkeypatch.setattr("hierogram.daemon.library.store.upgrade_schema", lambda _url: ("0001", "0002"))
+    with hg.open(store_url, upgrade=True) as store:
+        assert store.upgraded_from == "0001"
+
+
 def test_a_pair_shows_its_links_and_its_derivation(opened: hg.GrammarStore) -> None:
     pair = opened.pair(1)
     source, target, links = PAIRS[0]
-    assert (pair.number, pair.source, pair.target, pair.state) == (1, source, target, "settled")
+    assert (pair.id, pair.source, pair.target, pair.state) == (1, source, target, "settled")
     assert " ".join(f"{i}-{j}" for i, j in pair.links) == links
     assert pair.derivation()[0].source_span == (0, len(source.split()))
     uses = [rule.expected_uses for rule in pair.expected_rules()]

@@ -29,7 +29,7 @@ def learn_in_turns(url: str, cluster: FakeCluster | None) -> object:
     chain = None if cluster is None else partial(ClusterChain, cluster=cluster)
     with open_store(url, create=True, settings=QUICK) as store:
         with ManualTurns(
-            store, LearnOptions(1, likelihood_seconds=1e6, blocks=Blocks(2, 3), chain=chain), **SHORT
+            store, LearnOptions(1, likelihood_seconds=1e6, blocks=Blocks(2, 3), make_chain=chain), **SHORT
         ) as turns:
             for first in (0, 10, 20):
                 fill(store, some_pairs(first + 10)[first:])

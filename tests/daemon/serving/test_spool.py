@@ -236,13 +236,13 @@ def test_waiting_files_are_reported_once(store: Store, tmp_path: Path) -> None:
     log, health = run(store, ScanLimit(nothing, nothing, nothing), folder=folder)
     [entry] = log
     assert (entry["event"], entry["files"], entry["reason"]) == (
-        "incomplete input is waiting",
+        "files are waiting",
         ["b.source", "b.target"],
         message,
     )
     assert (health.spool.waiting, health.spool.incomplete) == (2, (message,))
     log, health = run(store, ScanLimit(nothing, lambda: (folder / "b.unaligned").touch(), nothing), folder=folder)
-    assert [entry["event"] for entry in log] == ["incomplete input is waiting", "file ingested"]
+    assert [entry["event"] for entry in log] == ["files are waiting", "file ingested"]
     assert (health.spool.waiting, health.spool.incomplete, health.spool.done) == (0, (), 1)
     assert store.count_pairs(["unaligned"]) == 1
 

@@ -76,7 +76,7 @@ def test_files_with_any_bytes_in_their_names_are_ingested_or_moved_aside(store: 
     assert sorted(entry["event"] for entry in log) == [
         *["file failed"] * 2,
         *["file ingested"] * 2,
-        "incomplete input is waiting",
+        "files are waiting",
     ]
     assert (health.spool.done, health.spool.failed, health.spool.waiting) == (2, 2, 1)
     json.dumps([log, health.spool.incomplete], ensure_ascii=False, default=str).encode()
@@ -173,7 +173,7 @@ def test_a_file_that_cannot_be_moved_blocks_no_other(
 
     monkeypatch.setattr(os, "rename", rename)
     log, health = run(store, ScanLimit(nothing, lambda: put(folder, b"b", GOOD), nothing, nothing), folder=folder)
-    assert [entry["event"] for entry in log if entry["event"] != "incomplete input is waiting"] == [
+    assert [entry["event"] for entry in log if entry["event"] != "files are waiting"] == [
         "file cannot be moved",
         "file ingested",
     ]

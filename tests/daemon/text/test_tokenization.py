@@ -175,7 +175,7 @@ def test_running_text_in_given_languages_sets_the_languages_of_the_store(store_u
 def test_a_dictionary_is_running_text_but_decides_nothing(store_url: str, tmp_path: Path) -> None:
     (tmp_path / "terms.csv").write_text("source,target\nl'eau.,water\n")
     with create(store_url) as store:
-        hg.GrammarStore(store).add(tmp_path / "terms.csv", entries=hg.DictionaryOptions())
+        hg.GrammarStore(store).add(tmp_path / "terms.csv", dictionary_options=hg.DictionaryOptions())
         assert texts(store) == [("l' eau .", "water")]
         assert store.settings().tokenize is None
 

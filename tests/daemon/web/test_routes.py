@@ -151,7 +151,7 @@ def test_every_route_is_tested(empty_client: TestClient) -> None:
             "unknown query parameter 'x': expected 'source', 'target', 'containing', 'limit', 'cursor', "
             "'current_sample'",
         ),
-        ("source=a&source=b", "the query parameter 'source' is repeated 2 times, but must be given once"),
+        ("source=a&source=b", "the query parameter 'source' is given 2 times, but must be given once"),
         ("source=%ff", "the query must be percent-encoded UTF-8"),
         ("source=a;target=b&", None),
         ("containing=a&containing=b", None),

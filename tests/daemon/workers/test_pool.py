@@ -31,7 +31,7 @@ def learned(url: str, cluster: FakeCluster | None, settings: Settings = QUICK, b
     with open_store(url, create=True, settings=settings) as store:
         fill(store, some_pairs(PAIRS))
         chain = None if cluster is None else partial(ClusterChain, cluster=cluster)
-        done = learn(store, sweeps=SWEEPS, options=LearnOptions(1, blocks=blocks, chain=chain))
+        done = learn(store, sweeps=SWEEPS, options=LearnOptions(1, blocks=blocks, make_chain=chain))
         assert verify(store).problems == []
         return contents(store), done.log_likelihoods
 

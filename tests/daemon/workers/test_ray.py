@@ -26,7 +26,7 @@ PAIRS, SWEEPS = 120, 3
 def learned(url: str, chain: Any = None) -> object:
     with open_store(url, create=True, settings=QUICK) as store:
         fill(store, some_pairs(PAIRS))
-        learn(store, sweeps=SWEEPS, options=LearnOptions(1, blocks=BLOCKS, chain=chain))
+        learn(store, sweeps=SWEEPS, options=LearnOptions(1, blocks=BLOCKS, make_chain=chain))
         assert verify(store).problems == []
         return contents(store)
 

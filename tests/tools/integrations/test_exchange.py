@@ -9,7 +9,9 @@ from tests.daemon.conftest import Run
 from translate.storage.tmx import tmxfile
 
 import hierogram as hg
+from hierogram.daemon.learning.learner import holding_lease
 from hierogram.storage.browsing.details import iterate_pairs
+from hierogram.storage.store import open_store
 
 FIRST = {"1": ("La maison est grande.", "The house is big."), "2": ("La porte & <le> mur", "The door & <the> wall")}
 
@@ -65,9 +67,27 @@ def test_new_changed_or_removed_units_are_synchronized(opened: hg.GrammarStore, 
     assert sum(opened.status().pairs.values()) == 3
 
 
+def test_new_units_are_not_added_while_another_process_keeps_the_old_ones(
+    opened: hg.GrammarStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened.synchronize(memory(tmp_path / "m.tmx", FIRST), "memory")
+    before = stored(opened)
+    monkeypatch.setattr("hierogram.daemon.library.store._WITHDRAWAL_TIMEOUT", 0.2)
+    changed = memory(tmp_path / "m.tmx", {"1": FIRST["1"], "2": ("La porte", "The door"), "3": ("Le chat", "The cat")})
+    with (
+        open_store(opened.store.engine.url.render_as_string(hide_password=False)) as other,
+        holding_lease(other, "hierogram serve"),
+        pytest.raises(hg.DaemonError, match=r"`hierogram serve` .* has not removed all 1 pairs .* within 0\.2 s"),
+    ):
+        opened.synchronize(changed, "memory")
+    assert stored(opened) == before
+    done = opened.synchronize(changed, "memory")
+    assert (done.added.totals.accepted, done.added.totals.rejected, done.kept, done.withdrawn) == (2, 0, 1, 1)
+
+
 def test_a_translation_memory_without_units_changes_nothing(opened: hg.GrammarStore, tmp_path: Path) -> None:
     opened.synchronize(memory(tmp_path / "m.tmx", FIRST), "memory")
-    with pytest.raises(hg.InputError, match="nothing was changed"):
+    with pytest.raises(hg.InputError, match="no unit has text in both fr and en; nothing was changed"):
         opened.synchronize(memory(tmp_path / "m.tmx", {}), "memory")
     assert stored(opened).keys() == FIRST.keys()
 
