@@ -1,1 +1,4 @@
-"""Forests, rules, rule models and samplers. Only numerics, without SQL, files, clock or logging."""
+"""Alignment, forests, rules, rule models, samplers, decoding and scores.
+
+Only numerics, without SQL, clock or logging. Only `compiled` uses files: it caches compiled kernels.
+"""

@@ -12,11 +12,11 @@ class RuleNotationError(SamplerError, ValueError):
 
 
 class BracketError(RuleNotationError):
-    """A text does not follow the notation of trees, forests or fragments."""
+    """A text does not follow the notation of trees and forests, or trees do not fit together."""
 
 
 class ForestTooLargeError(SamplerError):
-    """A pair's forest has more nodes than a pair-local node number can represent."""
+    """A pair's forest has more nodes, edges or words than its integer types can represent."""
 
 
 class DerivationError(SamplerError, ValueError):
@@ -36,8 +36,8 @@ class KeyCollisionError(SamplerError):
 
 
 class AlignmentInputError(SamplerError, ValueError):
-    """Sentences cannot be aligned, for example because a sentence is too long or the model is unknown."""
+    """Sentences, options or counts of an alignment are invalid, for example a sentence that is too long."""
 
 
 class GrammarError(SamplerError):
-    """The weights of some derivations under a grammar are not finite."""
+    """A grammar has an unusable rule or unary rules of infinite weight, or does not derive the input."""

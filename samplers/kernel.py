@@ -1,10 +1,10 @@
-"""Interface of all samplers, as in blackjax: build a kernel, initialize a state, take steps.
+"""Interface of samplers, as in blackjax: build a kernel, initialize a state, take steps.
 
     kernel = build(model, batch, …)
     state = kernel.init(key)
     state, info = kernel.step(key, state, plan)
 
-The state has the rule table and all sampled values. The kernel has the batch, the model and scratch memory.
+The state has all sampled values and their counts. The kernel has the batch, the model and scratch memory.
 """
 
 from collections.abc import Callable
@@ -21,12 +21,12 @@ Report = Callable[[int], None]
 class Kernel(Protocol[State, Plan, Info]):
     """Sampler of one model over one batch.
 
-    `key` is the chain's seed: draws are a function of key, plan and state. The plan of a step contains the sweep's
-    number, the pairs that may change, and how they may change.
+    `key` is the chain's seed: draws are a function of key, plan and state. A plan contains the number of the step, and
+    its options, such as the pairs that may change.
     """
 
     def init(self, key: int) -> State:
         """Return the initial state."""
 
     def step(self, key: int, state: State, plan: Plan) -> tuple[State, Info]:
-        """Return the next state and information about the step. Consumes `state`: changes its arrays in place."""
+        """Return the next state and information about the step. Consumes `state`: may change its arrays in place."""

@@ -16,9 +16,9 @@ from hierogram.daemon.learning.kinds.stored import ALIGNMENT, LINKS, UNREADABLE,
 from hierogram.samplers.alignment.bitext import Direction, Side, make_direction, read_side, stem_side
 from hierogram.samplers.alignment.chain import MAX_FERTILITY, first_width, jump_events
 from hierogram.samplers.alignment.prior_counts import (
-    MAX_EVENTS,
-    LearnedCounts,
+    MAX_EVENT,
     PriorCounts,
+    PriorsByUnit,
     count_direction_links,
 )
 from hierogram.samplers.counts.chain import CountsError
@@ -70,13 +70,13 @@ class NamedCounts:
         self._words: tuple[dict[str, Sequence[int]], dict[str, Sequence[int]]] = ({}, {})
         for side, word, *word_counts in counts.words:
             self._words[side == SIDES[1]][word] = word_counts
-        self._jumps = np.zeros((len(DIRECTIONS), 2 * MAX_EVENTS + 1), np.int64)
+        self._jumps = np.zeros((len(DIRECTIONS), 2 * MAX_EVENT + 1), np.int64)
         if counts.jumps:
             directions, widths, jumps = zip(*counts.jumps, strict=True)
             is_backward = np.array([direction == DIRECTIONS[1] for direction in directions])
-            self._jumps[is_backward.astype(np.int64), jump_events(np.array(widths)) + MAX_EVENTS] = jumps
+            self._jumps[is_backward.astype(np.int64), jump_events(np.array(widths)) + MAX_EVENT] = jumps
 
-    def select(self, names: Iterable[Names], vocabulary: tuple[int, int]) -> LearnedCounts:
+    def select(self, names: Iterable[Names], vocabulary: tuple[int, int]) -> PriorsByUnit:
         """Return the counts of words and stems by their numbers. `vocabulary` is the vocabulary size of each side."""
         return [self._select_unit(unit, vocabulary) for unit in names]
 
@@ -116,13 +116,13 @@ def _is_plausible(counts: AlignerCounts) -> bool:
         and all(min(word_counts) >= 0 for _, _, *word_counts in counts.words)
         and all(
             # The count of a jump event is stored with the smallest jump width of the event. Any other width is damage.
-            direction in DIRECTIONS and abs(event) <= MAX_EVENTS and first_width(event) == width and count >= 0
+            direction in DIRECTIONS and abs(event) <= MAX_EVENT and first_width(event) == width and count >= 0
             for event, (direction, width, count) in zip(events, counts.jumps, strict=True)
         )
     )
 
 
-def load_counts(store: Store, units: Units) -> LearnedCounts:
+def load_counts(store: Store, units: Units) -> PriorsByUnit:
     """Return the store's counts for the words and stems of pairs. The pairs need not be stored."""
     names = unit_names(units)
     source, target = (
@@ -131,7 +131,7 @@ def load_counts(store: Store, units: Units) -> LearnedCounts:
     return NamedCounts(store.aligner_counts(*names)).select(names, (source, target))
 
 
-def add_link_counts(change: AlignerChange, learned: LearnedCounts, units: Units) -> None:
+def add_link_counts(change: AlignerChange, learned: PriorsByUnit, units: Units) -> None:
     """Add the counts of words and stems, in both directions, to a change of the aligner's tables."""
     for both, names in zip(learned, unit_names(units), strict=True):
         _add_unit_counts(change, both, names)
@@ -139,7 +139,7 @@ def add_link_counts(change: AlignerChange, learned: LearnedCounts, units: Units)
     for direction, direction_counts in zip(DIRECTIONS, learned[0], strict=True):
         events = np.flatnonzero(direction_counts.jumps)
         change.jumps += [
-            (direction, first_width(event - MAX_EVENTS), count)
+            (direction, first_width(event - MAX_EVENT), count)
             for event, count in zip(events.tolist(), direction_counts.jumps[events].tolist(), strict=True)
         ]
 
@@ -154,7 +154,7 @@ def _add_unit_counts(change: AlignerChange, both: Sequence[PriorCounts], words: 
     change.lexicon += [(s, t, counts[0], counts[1]) for (s, t), counts in lexicon.items()]
     for k, direction_counts in enumerate(both):
         table = np.zeros((len(words[k]), MAX_FERTILITY + 2), np.int64)
-        table[:, 0] = direction_counts.links
+        table[:, 0] = direction_counts.link_counts
         table[:-1, 1:] = direction_counts.fertility
         changed = np.flatnonzero(table.any(axis=1))
         rows = zip(changed.tolist(), table[changed].tolist(), strict=True)
@@ -197,7 +197,7 @@ class LinkedTexts(NamedTuple):
         """Both sides as words and as stems."""
         return [(forward.conditioning, forward.emitted) for forward, _ in self.directions]
 
-    def counts(self, links: Links, weight: NDArray[np.int64] | None = None) -> LearnedCounts:
+    def counts(self, links: Links, weight: NDArray[np.int64] | None = None) -> PriorsByUnit:
         """Count the links of both directions, with a `weight` for each pair (default 1)."""
         weights = np.ones(len(self.source.offset) - 1, np.int64) if weight is None else weight
         return [

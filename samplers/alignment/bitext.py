@@ -15,7 +15,7 @@ MAX_WORDS = 2**15 - 1
 
 
 class Side(NamedTuple):
-    """Sentences of one language. Sentence k is `words[offset[k] : offset[k + 1]]`, numbers in `vocabulary`."""
+    """Sentences of one language. Sentence k is `words[offset[k] : offset[k + 1]]`, indices into `vocabulary`."""
 
     words: NDArray[np.int32]
     offset: NDArray[np.int64]
@@ -51,7 +51,7 @@ class Sides(NamedTuple):
 
 
 _MAX_FOLDED_LENGTH = 1024
-"""Maximum size of a word in bytes. Stores have the same limit. A word keeps its case if its lower case is longer."""
+"""Maximum size of a lower-cased word in bytes, as in stores. A word keeps its case if its lower case is longer."""
 
 
 def split_tokens(sentence: str) -> list[str]:
@@ -63,13 +63,16 @@ def split_tokens(sentence: str) -> list[str]:
 
 
 def fold(word: str) -> str:
-    """Return the word in lower case, or unchanged if it would be longer than `_MAX_FOLDED_LENGTH`."""
+    """Return the word in lower case, or unchanged if its lower case has more than `_MAX_FOLDED_LENGTH` bytes."""
     folded = word.lower()
     return folded if len(folded) < _MAX_FOLDED_LENGTH // 4 or len(folded.encode()) <= _MAX_FOLDED_LENGTH else word
 
 
 def read_side(sentences: Iterable[str], keep_case: bool = False) -> Side:
-    """Return sentences as word numbers. Raises `AlignmentInputError` if a sentence is too long."""
+    """Return sentences as numbers of their words, in lower case unless `keep_case`.
+
+    Raises `AlignmentInputError` if a sentence has more than `MAX_WORDS` words.
+    """
     numbers = numbering()
     words, offset = array("i"), array("q", [0])
     for number, sentence in enumerate(sentences, 1):
@@ -108,7 +111,7 @@ class Direction(NamedTuple):
 
 
 def make_direction(emitted: Side, conditioning: Side) -> Direction:
-    """Return the direction from `conditioning` to `emitted`. Raises `AlignmentInputError` if sizes differ."""
+    """Return the direction from `conditioning` to `emitted`. Raises `AlignmentInputError` if line counts differ."""
     if len(emitted.offset) != len(conditioning.offset):
         raise AlignmentInputError(
             f"one side has {len(emitted.offset) - 1:,} lines, the other {len(conditioning.offset) - 1:,}: sentences "
@@ -119,7 +122,7 @@ def make_direction(emitted: Side, conditioning: Side) -> Direction:
 
 
 def number_bigrams(emitted: Side) -> tuple[NDArray[np.int32], int]:
-    """Return the (previous word, word) bigram number of each emitted position, int32[N], and their count."""
+    """Return the bigram (previous word, word) at each emitted position as a number, int32[N], and the bigram count."""
     before = np.roll(emitted.words, 1).astype(np.int64)
     before[emitted.offset[:-1][np.diff(emitted.offset) > 0]] = len(emitted.vocabulary)
     distinct, numbers = np.unique(before << 32 | emitted.words, return_inverse=True)

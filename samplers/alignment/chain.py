@@ -13,7 +13,7 @@ from hierogram.samplers.compiled.streams import advance, uniform
 from hierogram.samplers.grammar.known_links import KnownLinks
 
 FREE, EXCEPT, ONLY = 0, 1, 2
-"""Kinds of constraints: `FREE` allows all links, `EXCEPT` all but the listed ones, `ONLY` the listed ones."""
+"""Kinds of constraints: `FREE` allows all links, `EXCEPT` all but the listed links, `ONLY` only the listed links."""
 
 
 class LinkEvidence(NamedTuple):
@@ -73,11 +73,11 @@ def apply_evidence(evidence, g, length, weight):
 
 
 SINGLE_WIDTHS = 100
-"""Largest jump width with an event of its own. Wider jumps share events: 101 to 200, 201 to 400, …."""
+"""Largest jump width with its own event (bin of widths). Wider jumps share events: 101 to 200, 201 to 400, …."""
 
 
 def jump_events(widths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the event of each jump width: the width itself up to `SINGLE_WIDTHS`, then bin numbers."""
+    """Return the event of each jump width: the width up to ±`SINGLE_WIDTHS`, then a bin number with the same sign."""
     distance = np.abs(widths)
     bins = np.log2(np.maximum(distance - 1, SINGLE_WIDTHS) // SINGLE_WIDTHS).astype(np.int64)
     events: NDArray[np.int64] = np.sign(widths) * np.minimum(distance, SINGLE_WIDTHS + 1 + bins)
@@ -85,7 +85,7 @@ def jump_events(widths: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def first_width(event: int) -> int:
-    """Return the smallest jump width of an event, with its sign."""
+    """Return the narrowest jump width of an event, with the sign of the event."""
     further = abs(event) - SINGLE_WIDTHS - 1
     if further < 0:
         return event
@@ -93,7 +93,7 @@ def first_width(event: int) -> int:
 
 
 def furthest_event(longest: int) -> int:
-    """Return the largest event of jumps in conditioning sentences of up to `longest` words."""
+    """Return the largest event for conditioning sentences of up to `longest` words, which includes wider jumps."""
     if longest < SINGLE_WIDTHS:
         return max(1, longest)
     # Add 1, because the longest jump is from before the first position to the end of the sentence.
@@ -139,7 +139,7 @@ class Tokens(NamedTuple):
     position: NDArray[np.int32]
     # int32[N]: pair of each emitted position.
     pair: NDArray[np.int32]
-    # int16[N]: link of each emitted position before the last `hmm._relink`.
+    # int16[N]: link of each emitted position before the position was last relinked (`hmm._relink`).
     saved_links: NDArray[np.int16]
 
 
@@ -160,7 +160,7 @@ NO_TOKENS = Tokens(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.
 
 
 class AlignmentChain(NamedTuple):
-    """State of one chain: links and collocations, counts of them, and settings."""
+    """State of one chain: links and collocations, their counts, and settings."""
 
     # int16[N]: conditioning position, or UNLINKED.
     links: NDArray[np.int16]
@@ -171,15 +171,15 @@ class AlignmentChain(NamedTuple):
     # CONDITIONING[V + 1]: counts by conditioning word, the empty word last.
     conditioning: NDArray[np.void]
     # float64[2L + 4]: counts of the jump events -L to L (`jump_events`), of jumps to the empty word, of jumps from the
-    # empty word, and of all jumps.
+    # empty word (both only bhmm), and of all jumps (only bhmm-f).
     jumps: NDArray[np.float64]
-    # int32[V, MAX_FERTILITY + 1]: number of tokens of each conditioning word with 0, 1, … links.
+    # int32[V, MAX_FERTILITY + 1]: number of tokens of each conditioning word with 0, 1, … links (bhmm-f).
     fertility: NDArray[np.int32]
-    # int32[N]: bigram number of each emitted position.
+    # int32[N]: bigram number of each emitted position (bhmm-z).
     bigram: NDArray[np.int32]
-    # int32[B]: number of collocations of each bigram.
+    # int32[B]: number of collocations of each bigram (bhmm-z).
     bigram_count: NDArray[np.int32]
-    # FOLLOWERS[W + 1]: counts by emitted word, the start of a sentence last.
+    # FOLLOWERS[W + 1]: counts by emitted word, the start of a sentence last (bhmm-z).
     followers: NDArray[np.void]
     # SETTINGS[1].
     settings: NDArray[np.void]
@@ -248,7 +248,10 @@ def make_scratch(sides: Sides) -> AlignmentScratch:
 
 @njit_inline
 def jump_event(jumps, start, stop):
-    """Return the index of a jump's event, up to the widest one. `start` -1 is before the first position."""
+    """Return the index in `jumps` of a jump's event. `start` -1 is before the first position.
+
+    A jump that is wider than all events has the largest event.
+    """
     middle = (len(jumps) - 4) // 2
     width = stop - start
     distance = abs(width)
@@ -277,8 +280,8 @@ def jump_share(jumps, event):
 def choose_candidates(first, present, stop, candidates, state, scratch):
     """Fill `candidate` with positions in [first, stop). Returns their number and the stream state.
 
-    All positions are candidates if `candidates` is 0 or at least their number. Otherwise, the candidates are the
-    position `present` and others drawn uniformly without replacement: the auxiliary variable K of [SA16 §4.3].
+    All positions are candidates if `candidates` is 0 or at least `stop` - `first`. Otherwise, the candidates are the
+    position `present` and other positions drawn uniformly without replacement: the auxiliary variable K of [SA16 §4.3].
     """
     number = stop - first
     if candidates == 0 or candidates >= number:

@@ -1,7 +1,7 @@
 """Sparse counts of linked word pairs: a hash table with open addressing.
 
-A word pair has a row if it is linked somewhere or favored by the prior. When its count falls to 0, the row is removed
-and the following rows shift back. A Bloom filter that fits the processor's cache rules out most pairs without a row.
+A word pair has a row if it is linked somewhere or favored by the prior. When a row is removed, the following rows move
+back. A Bloom filter that fits the processor's cache rules out most pairs without a row.
 """
 
 from typing import NamedTuple
@@ -17,7 +17,10 @@ ROW = np.dtype([("key", np.uint64), ("count", np.int32), ("prior", np.float32)])
 """Row of a word pair. `key`: 0 if the row is free. `count`: number of links. `prior`: added to the symmetric prior."""
 
 CONDITIONING = np.dtype([("links", np.int64), ("prior", np.float64)])
-"""Counts of a conditioning word. `links`: number of links. `prior`: sum of `ROW.prior` over all emitted words."""
+"""Counts of a conditioning word.
+
+`links`: number of links. `prior`: sum of the symmetric prior and `ROW.prior` over all emitted words.
+"""
 
 TAKEN, SHIFT = 0, 1
 """Indices into `registers`: number of used rows, and 64 - log2 of the capacity."""
@@ -172,7 +175,7 @@ def conditioning_mass(conditioning, conditioning_word):
 
 @njit_inline
 def known_weight(pairs, key):
-    """Return the number of links of the word pair plus its prior, or 0 if it has no row."""
+    """Return the number of links of the word pair plus its `ROW.prior`, or 0 for a pair without a row."""
     row = pairs.rows[find_pair(pairs.rows, pairs.registers[SHIFT], key)]
     # If the pair has no row, this row is free and its key differs. Multiply by the comparison to avoid a branch.
     return np.float64(row["key"] == key) * (row["count"] + np.float64(row["prior"]))
@@ -217,7 +220,7 @@ def larger_pairs(pairs: WordPairs, extra: int = 0) -> WordPairs:
 
 
 def smaller_pairs(pairs: WordPairs) -> WordPairs:
-    """Return a smaller copy if less than 1/8 of the rows are used, otherwise `pairs`."""
+    """Return a smaller copy if less than 1/8 of the rows are used and a smaller table exists, otherwise `pairs`."""
     taken = int(pairs.registers[TAKEN])
     return _resized(pairs, 2 * taken) if len(pairs.rows) > _SMALLEST and 8 * taken < len(pairs.rows) else pairs
 

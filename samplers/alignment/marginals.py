@@ -17,23 +17,24 @@ from hierogram.samplers.compiled.jit import njit, njit_inline
 
 CELL = np.float32
 WHOLE = 65520
-"""Integer that stands for probability 1: divisible by 1 to 10, so shares of few samples are exact."""
+"""Integer that represents probability 1: divisible by 1 to 10, so shares of few samples are exact."""
 _MAX_ENTRIES = 8_000_000
 _MIN_SLOTS, _MAX_SLOTS = 2, 8
 """Range of the number of entries per emitted word. Larger corpora need fewer, since their posteriors are sharper."""
 _NEGLIGIBLE = 0.001
-"""If a pair has too many entries, probabilities below this are dropped first."""
+"""Probabilities below this are dropped if a pair has more cells than entries."""
 LIKELY = 0.5
 """Decoding threshold of one-to-one links: links above it share no word."""
 LIKELY_IN_MEAN = 0.35
-"""Decoding threshold of mean posteriors. The best threshold for an F-score of 0.7 is half of it [Lewis 1995]."""
+"""Decoding threshold of mean posteriors. The best threshold is half the F-score, here 0.7 [Lewis 1995]."""
 LIKELY_BESIDE = 0.2
-"""Lower decoding threshold of mean posteriors for links of unlinked words next to a decoded link."""
-BESIDE = 0.8
+"""Lower decoding threshold of mean posteriors for links of unlinked words next to a link above `LIKELY_IN_MEAN`."""
+BESIDE_RATIO = 0.8
 """Ratio of `Thresholds.beside` to `Thresholds.likely`, if `likely` maximizes the expected F-score."""
 _STEPS = 1000
 """Number of thresholds among which the expected F-score is maximized."""
 _MIN_LIKELY = 0.1
+"""Minimum of `likely` in `expected_thresholds`."""
 
 
 class Marginals(NamedTuple):
@@ -44,14 +45,15 @@ class Marginals(NamedTuple):
     """
 
     # uint32[slots * N]: posteriors. The entries of a pair begin at `slots` times its first emitted position, and end
-    # before the first 0. The high half of an entry is the distance from the previous entry's cell in `cells`. The low
-    # half is the probability * WHOLE.
+    # before the first 0 or the next pair. The high half of an entry is the distance from the previous entry's cell in
+    # `cells`. The low half is the probability * WHOLE.
     entries: NDArray[np.uint32]
     # int64[1]: number of samples.
     samples: NDArray[np.int64]
     cells: NDArray[np.float32]
     # int32[cells]: scratch memory for the indices of cells to store.
     kept: NDArray[np.int32]
+    # Number of entries per emitted word.
     slots: int
 
 
@@ -95,7 +97,7 @@ def load_sums(sides, pair, marginals):
 
 @njit
 def store_sums(sides, pair, samples, marginals):
-    """Divide the sums in `cells` by `samples`, and store the means, or only the largest if not all fit."""
+    """Divide the sums in `cells` by `samples`, and store the means, or only the largest means if not all fit."""
     start, stop = sides.emitted_offset[pair], sides.emitted_offset[pair + 1]
     size = (stop - start) * (sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair] + 1)
     first, end = marginals.slots * start, marginals.slots * stop
@@ -129,7 +131,7 @@ def store_sums(sides, pair, samples, marginals):
 
 @njit
 def add_marginals(sides: Sides, total: Marginals, added: Marginals) -> None:
-    """Add the samples of other chains in place. Rounding depends on the order of chains, so keep it fixed."""
+    """Add the samples `added` of other chains to `total`. Rounding depends on the order of the additions."""
     samples = total.samples[0] + added.samples[0]
     for pair in range(len(sides.emitted_offset) - 1):
         load_sums(sides, pair, total)
@@ -143,13 +145,13 @@ def add_marginals(sides: Sides, total: Marginals, added: Marginals) -> None:
 
 @njit_inline
 def add_sample(marginals, row, i):
-    """Count the current link i (position or UNLINKED) of an emitted word. Its cells begin at `row`."""
+    """Count the current link i (position or UNLINKED) of the emitted word whose cells begin at `row`."""
     marginals.cells[row + 1 + i] += CELL(1.0)
 
 
 @njit_inline
 def add_conditional(marginals, row, scratch, number):
-    """Add the conditional distribution of a link, which has less variance than the drawn link (Rao-Blackwell)."""
+    """Add the distribution of a link over `number` candidates, with less variance than a drawn link (Rao-Blackwell)."""
     total = scratch.weight[number - 1]
     below = 0.0
     for k in range(number):
@@ -190,7 +192,11 @@ def _decode(sides, marginals, by_half, links, posterior):
 
 
 def decode(sides: Sides, marginals: Marginals, by_half: bool = False) -> DirectionLinks:
-    """Return the most probable link of each word. `by_half`: a word is unlinked only with a probability above 1/2."""
+    """Return the most probable link of each emitted word.
+
+    A word without stored posteriors of links is unlinked. `by_half`: other words are unlinked only with a probability
+    above 1/2.
+    """
     links = np.zeros(len(sides.emitted), np.int16)
     posterior = np.zeros(len(links), np.float32)
     _decode(sides, marginals, by_half, links, posterior)
@@ -230,7 +236,7 @@ def mean_posterior(links: LinkList, source: Side, target: Side, marginals: Seque
 
 
 class Thresholds(NamedTuple):
-    """Thresholds of mean posteriors: `likely` for any link, `beside` for a link next to a decoded link."""
+    """Thresholds of mean posteriors: `likely` for any link, `beside` for links of unlinked words next to such links."""
 
     likely: float
     beside: float
@@ -247,7 +253,7 @@ def _is_likely(work, height, width, s, t, likely):
 
 @njit_inline
 def _grows(work, height, width, s, t, likely, beside):
-    """Check if one word of the link is unlinked and the other has an adjacent likely link."""
+    """Check if a link is above `beside`, one word is unlinked, and the other word has an adjacent likely link."""
     if work.cells[s * width + t] <= beside or not (work.source_free[s] or work.target_free[t]):
         return False
     if _is_likely(work, height, width, s - 1, t, likely) or _is_likely(work, height, width, s + 1, t, likely):
@@ -270,14 +276,17 @@ def _sum_by_mean(source_offset, target_offset, forward, backward, number, total)
 
 
 def expected_thresholds(source: Side, target: Side, marginals: Sequence[Marginals]) -> Thresholds:
-    """Return thresholds that maximize the expected F-score, with mean posteriors as probabilities of links."""
+    """Return the thresholds with the highest expected F-score, given mean posteriors as probabilities of links.
+
+    `likely` is at least `_MIN_LIKELY`, and `beside` is `BESIDE_RATIO` * `likely`.
+    """
     number, total = np.zeros(_STEPS, np.int64), np.zeros(_STEPS)
     _sum_by_mean(source.offset, target.offset, marginals[0], marginals[1], number, total)
     min_step = round(_MIN_LIKELY * _STEPS)
     # Number of links above each threshold, and expected number of correct links among them.
     above, correct = np.cumsum(number[::-1])[::-1][min_step:], np.cumsum(total[::-1])[::-1][min_step:]
     likely = (min_step + int(np.argmax(2 * correct / np.maximum(above + total.sum(), 1e-9)))) / _STEPS
-    return Thresholds(likely, BESIDE * likely)
+    return Thresholds(likely, BESIDE_RATIO * likely)
 
 
 @njit
@@ -325,7 +334,11 @@ def join_directions(
     target: Side,
     thresholds: Thresholds | None = None,
 ) -> LinkList:
-    """Combine both directions. `thresholds` apply to `EXPECTED` and by default maximize the expected F-score."""
+    """Combine both directions. Raises `AlignmentInputError` for an unknown symmetrization.
+
+    `thresholds` apply to `EXPECTED` and by default maximize the expected F-score. `decoded` has the links of both
+    directions, which `EXPECTED` and `POSTERIOR` do not use.
+    """
     if symmetrization == EXPECTED:
         return decode_mean(source, target, marginals, thresholds or expected_thresholds(source, target, marginals))
     if symmetrization == POSTERIOR:
@@ -334,16 +347,16 @@ def join_directions(
 
 
 class LinkSamples(NamedTuple):
-    """Number of samples with each link, for the C cells (source, target) of all pairs in row-major order."""
+    """Numbers of samples, or expected numbers, for the C cells (source, target) of all pairs in row-major order."""
 
     # float32[C]: number of samples in which the words are linked.
     links: NDArray[np.float32]
-    # float32[C]: number of samples with a link that is inferred for an unlinked word from its neighbors.
+    # float32[C]: number of samples with an implied link of an unlinked word (`itg.summaries.LinkSums.chunks`).
     implied: NDArray[np.float32]
     samples: int
 
     def joined(self, other: "LinkSamples") -> "LinkSamples":
-        """Add the samples of another chain."""
+        """Return these samples together with the samples of another chain."""
         return LinkSamples(self.links + other.links, self.implied + other.implied, self.samples + other.samples)
 
 

@@ -134,7 +134,7 @@ def model1_links(
 
 
 def random_links(sides: Sides, seed: np.uint64, unlinked: float) -> NDArray[np.int16]:
-    """Return uniformly random links, int16[N]. A word is unlinked with probability `unlinked`."""
+    """Return uniformly random links, int16[N]. A word that can be linked is unlinked with probability `unlinked`."""
     links = np.zeros(len(sides.emitted), np.int16)
     _random_links(sides, seed, unlinked, links)
     return links

@@ -18,13 +18,14 @@ SYMMETRIZATIONS = {
     "gdf": "grow-diag-final",
     GDFA: "grow-diag-final-and",
 }
-"""Symmetrizations and their meanings. All names but the first two are as in Koehn et al. (2003)."""
+"""Symmetrizations and their meanings. All methods but the first two are from Koehn et al. (2003)."""
 
 
 class AlignmentPlan(NamedTuple):
     """Plan of a sweep.
 
-    `sweep`: number from 1. `stage`: stage of the warm-up, 3 after the warm-up. `sampled`: True if links are sampled.
+    `sweep`: number from 1. `stage`: stage of the warm-up of bhmm-f, 3 after the warm-up. `sampled`: True if the link
+    posteriors of the sweep are added to the marginals.
     """
 
     sweep: int
@@ -34,9 +35,9 @@ class AlignmentPlan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AlignerOptions:
-    """Options of an aligner run. Raises `AlignmentInputError` if no sweep would be sampled.
+    """Options of an aligner run. Raises `AlignmentInputError` for invalid values, or if no sweep would be sampled.
 
-    - `burn_in`, `thinning`: every `thinning`-th sweep after `burn_in` is sampled.
+    - `burn_in`, `thinning`: sweeps after `burn_in` are sampled if their number is a multiple of `thinning`.
     - `candidates`: number of positions that a link is drawn from, 0 for all.
     - `lexical`, `jump`, `collocation`: strengths β, α, γ of Dirichlet priors.
     - `fertility`: strength of the fertility priors.

@@ -1,8 +1,8 @@
 """Orthographic similarity: names, numbers and cognates are likely translations of each other.
 
-The similarity of two words is 1 for the same spelling, the squared share of the common prefix if both words are long
-enough, otherwise 0. The prior of a co-occurring word pair is proportional to it. Words of different scripts are
-compared in Latin letters.
+The similarity of two words is 1 for the same spelling, the squared share of the common prefix if both words and the
+prefix are long enough, otherwise 0. The prior of a co-occurring word pair is proportional to its similarity. Words of
+different scripts are compared in Latin letters.
 """
 
 from functools import lru_cache
@@ -27,6 +27,7 @@ from hierogram.samplers.compiled.jit import njit, njit_inline
 MIN_LENGTH = 4
 """Minimum length of similar words. Shorter words must be equal."""
 MIN_COMMON_LETTERS = 3
+"""Minimum length of the common prefix of similar words."""
 
 
 class Letters(NamedTuple):
@@ -91,7 +92,7 @@ def _add_similar(first, sides, emitted, others, strength, pairs, conditioning):
         j_start, j_stop = sides.emitted_offset[pair], sides.emitted_offset[pair + 1]
         i_start, i_stop = sides.conditioning_offset[pair], sides.conditioning_offset[pair + 1]
         for j in range(j_start, j_stop):
-            # After the table has grown, this pair is repeated. Word pairs that it has added before remain unchanged.
+            # After the table has grown, this pair is repeated. Word pairs that were added before remain unchanged.
             if not has_room(pairs, i_stop - i_start):
                 return pair
             f = np.int64(sides.emitted[j])
@@ -112,7 +113,10 @@ def _add_similar(first, sides, emitted, others, strength, pairs, conditioning):
 
 
 def favor_similar(direction: Direction, strength: float, pairs: WordPairs, conditioning: NDArray[np.void]) -> WordPairs:
-    """Add all similar word pairs to an empty table. Their prior is `strength` times their similarity."""
+    """Add all similar co-occurring word pairs to an empty table, and return the table.
+
+    The prior of a word pair is `strength` times its similarity, and is also added to `conditioning`.
+    """
     sides = direction.sides
     both = direction.emitted.vocabulary, direction.conditioning.vocabulary
     emitted, conditioning_letters = letters(*both), letters(*both[::-1])

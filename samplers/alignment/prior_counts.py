@@ -1,6 +1,7 @@
 """Link counts of other pairs, which a chain uses as prior counts.
 
-Words have the same numbers as in the direction. The number after the last conditioning word is the empty word.
+Word numbers are those of the `Direction` that the chain aligns. The number after the last conditioning word is the
+empty word.
 """
 
 from collections.abc import Sequence
@@ -16,8 +17,8 @@ from hierogram.samplers.alignment.symmetrization import LinkList
 from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.exceptions import AlignmentInputError
 
-MAX_EVENTS = furthest_event(MAX_WORDS)
-"""Largest event of jumps in the longest possible sentence."""
+MAX_EVENT = furthest_event(MAX_WORDS)
+"""Largest event (bin of jump widths) in the longest possible sentence."""
 _WORDS_AT_ONCE = 1_000_000
 
 
@@ -30,17 +31,17 @@ class PriorCounts(NamedTuple):
     # int64[K]: number of links of each word pair.
     counts: NDArray[np.int64]
     # int64[V + 1]: all links of each conditioning word, including links to words outside the direction.
-    links: NDArray[np.int64]
+    link_counts: NDArray[np.int64]
     # int64[V, 8]: number of tokens of each conditioning word with 0, 1, … links.
     fertility: NDArray[np.int64]
-    # int64[2 * MAX_EVENTS + 1]: number of jumps of each event, from -MAX_EVENTS to MAX_EVENTS.
+    # int64[2 * MAX_EVENT + 1]: number of jumps of each event, from -MAX_EVENT to MAX_EVENT.
     jumps: NDArray[np.int64]
     # Number of distinct emitted words, including words outside the direction.
     emitted_words: int
 
 
-LearnedCounts = Sequence[Sequence[PriorCounts]]
-"""Prior counts by kind (0: words, 1: stems), then by direction (0: forward, 1: backward)."""
+PriorsByUnit = Sequence[Sequence[PriorCounts]]
+"""Prior counts by unit (0: words, 1: stems), then by direction (0: forward, 1: backward)."""
 
 
 @njit
@@ -56,7 +57,10 @@ def enter_pairs(conditioning, emitted, count, pairs):
 def count_direction_links(
     sides: Sides, links: NDArray[np.int16], weight: NDArray[np.int64], conditioning_words: int
 ) -> PriorCounts:
-    """Count links int16[N], each times the `weight` int64[P] of its pair. Omits word pairs of count 0."""
+    """Count links int16[N], each times the `weight` int64[P] of its pair.
+
+    Omits word pairs of count 0. `emitted_words` is 0.
+    """
     middle = sides.pairs // 2
     if middle and len(links) > _WORDS_AT_ONCE:
         # Counting needs about 100 bytes per word, so count the halves one after the other to save memory.
@@ -110,7 +114,7 @@ def add_counts(first: PriorCounts, second: PriorCounts, sign: int = 1) -> PriorC
         (distinct[nonzero] >> 32).astype(np.int32),
         (distinct[nonzero] & 0xFFFFFFFF).astype(np.int32),
         count[nonzero],
-        first.links + sign * second.links,
+        first.link_counts + sign * second.link_counts,
         first.fertility + sign * second.fertility,
         first.jumps + sign * second.jumps,
         first.emitted_words,
@@ -133,14 +137,17 @@ def _count_jumps(
     last[pair] = position
     with_words = lengths > 0
     widths = np.concatenate([position - before, (np.diff(sides.conditioning_offset) - last)[with_words]])
-    jumps = np.zeros(2 * MAX_EVENTS + 1, np.int64)
+    jumps = np.zeros(2 * MAX_EVENT + 1, np.int64)
     weights = np.concatenate([weight[pair], weight[with_words]])
-    np.add.at(jumps, jump_events(widths) + MAX_EVENTS, weights)
+    np.add.at(jumps, jump_events(widths) + MAX_EVENT, weights)
     return jumps
 
 
 def subtract_counts(counts: PriorCounts, own: PriorCounts) -> PriorCounts:
-    """Return `counts` - `own`. Raises `AlignmentInputError` if a word pair would have a negative count."""
+    """Return `counts` - `own`, given the counts `own` of the stored links of pairs that are re-aligned.
+
+    Raises `AlignmentInputError` if a word pair would have a negative count. Other counts are not checked.
+    """
     others = add_counts(counts, own, -1)
     if (others.counts < 0).any():
         raise AlignmentInputError("the counts of the aligner do not match its links: run `hierogram verify`")
@@ -148,7 +155,7 @@ def subtract_counts(counts: PriorCounts, own: PriorCounts) -> PriorCounts:
 
 
 def split_directions(links: LinkList, source: Side, target: Side) -> tuple[NDArray[np.int16], NDArray[np.int16]]:
-    """Return one link per word in each direction, int16[N]: its link nearest to the diagonal, or -1 without links."""
+    """Return one link per target word and per source word, int16[N]: the link nearest to the diagonal, or -1."""
     pair = np.repeat(np.arange(len(links.offset) - 1), np.diff(links.offset))
     s, t = links.source.astype(np.int64), links.target.astype(np.int64)
     # Scale relative positions by both lengths, so that distances are exact integers.

@@ -42,7 +42,7 @@ _IRREGULAR = {
 
 
 def find_script(words: Sequence[str]) -> str:
-    """Return the script of most letters in the first words, such as CYRILLIC, as in Unicode names."""
+    """Return the script of most letters in the first words, such as CYRILLIC. LATIN if the words have no letters."""
     letters = Counter(chain.from_iterable(words[:_WORDS]))
     scripts = Counter[str]()
     for letter, number in letters.items():
@@ -52,7 +52,7 @@ def find_script(words: Sequence[str]) -> str:
 
 
 def romanize(word: str) -> str:
-    """Return a word in Latin letters and digits. Words in Latin letters are unchanged."""
+    """Return a word in Latin letters and digits, without tones and points. Chinese characters remain unchanged."""
     if max(word, default="") < _FIRST:
         return word
     # Keep a word without any sound, such as a soft sign alone, since words must not be empty.
@@ -78,6 +78,6 @@ def _romanize(character: str) -> str:
         # Shorten long vowels, which names spell with two letters, such as AA.
         sound = re.sub(r"(.)\1", r"\1", found["sound"]).lower()
     elif sound is None:
-        # Take the consonants at the start, otherwise the first vowel.
+        # A letter's name begins with its sound: SIGMA is s, KHA is kh, ALPHA is a.
         sound = (re.match("[BCDFGHJKLMNPQRSTVWXYZ]+|.", found["sound"]) or found)[0].lower()
     return sound.capitalize() if character.isupper() else sound

@@ -54,7 +54,7 @@ def _keep(s, t, width, work):
 
 @njit_inline
 def _grow(height, width, work):
-    """Add links of the union next to kept links if a word is unlinked, until no more can be added."""
+    """Add links of the union that are next to a kept link and have an unlinked word, until no such link is left."""
     grown = True
     while grown:
         grown = False
@@ -128,7 +128,10 @@ def symmetrize(
     source_offset: NDArray[np.int64],
     target_offset: NDArray[np.int64],
 ) -> LinkList:
-    """Combine links int16 of target words (`forward`) and source words (`backward`). Raises `AlignmentInputError`."""
+    """Combine links int16 of target words (`forward`) and source words (`backward`).
+
+    Raises `AlignmentInputError` for an unknown method.
+    """
     if method not in METHODS:
         raise AlignmentInputError(f"unknown symmetrization {method!r}: expected {', '.join(METHODS)}")
     max_links = len(forward) + len(backward)
@@ -141,7 +144,7 @@ def symmetrize(
 
 
 def trim(padded: LinkList) -> LinkList:
-    """Resize the arrays of a list in place to their used part. Returns the list."""
+    """Resize the positions of a list in place to their used part. Returns the list."""
     for positions in (padded.source, padded.target):
         positions.resize(padded.offset[-1], refcheck=False)
     return padded

@@ -1,5 +1,6 @@
-"""Patches of numba's internals. No other module depends on these internals.
+"""Patches of numba's internals, which only `jit` applies.
 
+`jit` and `intrinsics` use other internals of numba: its cache, its runtime and its code generation.
 Tested with numba 0.62 and 0.68, the bounds in `pyproject.toml`.
 """
 

@@ -53,7 +53,7 @@ _folder_digest = cache(source_digest)
 
 
 def cache_folder() -> Path:
-    """Return the cache folder for the current sources. HIEROGRAM_CACHE changes its parent folder."""
+    """Return the cache folder for the current sources, in HIEROGRAM_CACHE, XDG_CACHE_HOME or ~/.cache."""
     base = os.environ.get("HIEROGRAM_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / _PRIVATE / "kernels" / _folder_digest(Path(str(files(_PACKAGE.rstrip(".")))))
 
@@ -92,7 +92,7 @@ def _warn(message: str) -> None:
 
 @cache
 def notify_listeners() -> None:
-    """Run the `LISTENERS` before the first compilation."""
+    """Run the `LISTENERS` on the first call in this process."""
     for listener in LISTENERS:
         listener()
 

@@ -1,7 +1,7 @@
 """Convergence of chains: R-hat, effective sample sizes, Monte Carlo errors [Vehtari et al. 2021].
 
-Functions take draws float64[S, C, N] of S quantities in C chains with N >= 4 draws, and return float64[S]. Results
-equal the results of arviz-stats. `MEANINGS` lists the verdicts on a quantity.
+Functions take draws float64[S, C, N] of S quantities in C chains with N >= 4 draws, and return float64[S] by default.
+Results equal the results of arviz-stats. `MEANINGS` lists the verdicts on a quantity.
 """
 
 from collections.abc import Sequence
@@ -176,9 +176,11 @@ def tail_size(draws: Draws) -> Values:
 
 
 def summarize(draws: Draws) -> Summary:
-    """Return the summary of draws float64[S, C, N]. Raises `ValueError` for fewer than four draws per chain."""
+    """Return the summary of draws float64[S, C, N]. Raises `ValueError` for another shape or N < `MIN_DRAWS`."""
     if draws.ndim != 3 or draws.shape[2] < MIN_DRAWS:
-        raise ValueError(f"expected an array of shape (quantities, chains, draws) with at least {MIN_DRAWS} draws")
+        raise ValueError(
+            f"expected draws of shape (quantities, chains, draws) with at least {MIN_DRAWS} draws, got {draws.shape}"
+        )
     halves = split(draws)
     scores = normal_scores(halves)
     deviation = draws.std(axis=(1, 2), ddof=1)
@@ -223,7 +225,7 @@ def verdicts(draws: Draws, summary: Summary) -> list[str]:
 
 
 def _drift_and_spread(draws: Draws) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return (squared mean drift of the chains from the first to the second half, variance of the chains' means)."""
+    """Return (square of half the mean drift from first to second halves, variance of the chains' means)."""
     chains = draws.shape[1]
     means = split(draws).mean(axis=2)
     first, last = means[:, :chains], means[:, chains:]

@@ -28,7 +28,7 @@ class Overlap(NamedTuple):
     rules: float
     # Jaccard index of the sets of rules with at least two uses.
     used_twice: float
-    # Sum over rules of the smaller of its shares of all uses in both grammars.
+    # Sum over rules of the smaller of the rule's shares of all uses in the two grammars.
     uses: float
 
 
@@ -71,7 +71,7 @@ def overlap(first: GrammarCounts, second: GrammarCounts, min_uses: float = 0.0) 
 def mean_overlap(grammars: Sequence[GrammarCounts], min_uses: float = 0.0) -> Overlap:
     """Return the mean overlap of all pairs of grammars. Raises `ValueError` for fewer than two grammars."""
     if len(grammars) < 2:
-        raise ValueError("expected at least two grammars")
+        raise ValueError(f"expected at least two grammars, got {len(grammars)}")
     overlaps = [overlap(first, second, min_uses) for first, second in combinations(grammars, 2)]
     return Overlap(*(float(np.mean(values)) for values in zip(*overlaps, strict=True)))
 
@@ -98,7 +98,7 @@ class ChainTrace:
     counts: list[NDArray[np.int64]] = field(default_factory=list)
 
     def record(self, log_likelihood: float, table: CountTable) -> None:
-        """Record a draw."""
+        """Append the totals and the rule counts of `table`."""
         self.totals.append((log_likelihood, float(table.rule_tokens), float(table.rule_types)))
         self.counts.append(look_up_counts(table, self.keys))
 

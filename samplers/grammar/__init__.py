@@ -1,1 +1,1 @@
-"""Rules, their notation and their size limits. Imports only Python and numpy, so that storage can use it."""
+"""Rules, their notation and their size limits. Requires only numpy, so that storage can use this package."""

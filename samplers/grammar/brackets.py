@@ -62,7 +62,7 @@ class _Reader:
 
     def fail(self, problem: str, offset: int) -> BracketError:
         shown = self.text[max(0, offset - 20) : offset + _SHOWN]
-        return BracketError(f"{problem} at character {offset + 1}: {shown!r}")
+        return BracketError(f"character {offset + 1}, {shown!r}: {problem}")
 
     def label(self, label: str, offset: int) -> None:
         self.opened[-1].label = label
@@ -94,7 +94,8 @@ class _Reader:
             raise self.fail("expected a tree, got a reference", offset)
         number = self.named[name]
         if self.nodes[number].start != start:
-            raise self.fail(f"node #{name} begins at word {self.nodes[number].start}, not {start}", offset)
+            first = self.nodes[number].start
+            raise self.fail(f"node #{name} begins after {first} words, but is used after {start} words", offset)
         self.opened[-1].tails.append(number)
         self.no_expansions(offset)
         self.position = self.nodes[number].end
@@ -113,7 +114,7 @@ class _Reader:
         if done.edges:
             self.position = done.end
         elif self.position == done.start:
-            raise self.fail(f"a node {done.label!r} without words", offset)
+            raise self.fail(f"node {done.label!r} must contain a word", offset)
         self.nodes.append(TreeNode(done.label, done.start, self.position, done.edges or [done.tails]))
         if done.name is not None:
             self.named[done.name] = len(self.nodes) - 1
@@ -125,11 +126,11 @@ class _Reader:
         """Add an expansion to the innermost open node. All expansions of a node must cover the same words."""
         node = self.opened[-1]
         if self.position == node.start:
-            raise self.fail(f"an expansion of a node {node.label!r} without words", offset)
+            raise self.fail(f"each expansion of node {node.label!r} must contain a word", offset)
         if node.edges and self.position != node.end:
-            raise self.fail(f"the expansions of a node {node.label!r} cover different words", offset)
+            raise self.fail(f"all expansions of node {node.label!r} must cover the same words", offset)
         if tails in node.edges:
-            raise self.fail(f"a node {node.label!r} has the same expansion twice", offset)
+            raise self.fail(f"all expansions of node {node.label!r} must be different", offset)
         node.end = self.position
         node.edges.append(tails)
         self.position = node.start
@@ -149,7 +150,7 @@ def read_parse(text: str) -> Parse:
         position = match.end()
         if label_due:
             if token is None:
-                raise reader.fail("a bracket without a label", offset)
+                raise reader.fail("expected a label after the opening bracket", offset)
             reader.label(token, offset)
             label_due = False
         elif bracket == "(" or name is not None:
@@ -158,7 +159,7 @@ def read_parse(text: str) -> Parse:
             reader.opened.append(_Open("", reader.position, name))
             label_due = True
         elif not reader.opened:
-            raise reader.fail("text outside the brackets" if token else "an unmatched closing bracket", offset)
+            raise reader.fail("unexpected text outside the brackets" if token else "unexpected closing bracket", offset)
         elif bracket == ")":
             reader.close(offset)
         else:
@@ -166,7 +167,7 @@ def read_parse(text: str) -> Parse:
     if reader.opened:
         raise reader.fail(f"{len(reader.opened)} unclosed bracket{'s' * (len(reader.opened) > 1)}", end)
     if not reader.nodes:
-        raise BracketError("the text contains no tree")
+        raise BracketError("expected a tree, got an empty text")
     return Parse(reader.words, reader.nodes)
 
 
@@ -226,14 +227,14 @@ def _expansions(parse: Parse, node: TreeNode) -> list[str | int]:
 
 
 def check_size(parse: Parse) -> None:
-    """Raise `ForestTooLargeError` if a forest has more nodes or words than its integer types allow."""
+    """Raise `ForestTooLargeError` if a forest, its largest tree or its sentence exceeds the limits of integer types."""
     sizes: list[int] = []
     for node in parse.nodes:
         sizes.append(max(1 + sum(sizes[tail] for tail in edge) for edge in node.edges))
     if len(parse.nodes) > MAX_NODES or sizes[-1] > MAX_TREE or len(parse.words) > MAX_TREE:
         raise ForestTooLargeError(
-            f"{len(parse.nodes)} nodes and {len(parse.words)} words, the limits are {MAX_NODES} nodes, {MAX_TREE} "
-            f"nodes in one tree, and {MAX_TREE} words"
+            f"{len(parse.nodes)} nodes, {sizes[-1]} nodes in the largest tree, and {len(parse.words)} words, the "
+            f"limits are {MAX_NODES}, {MAX_TREE} and {MAX_TREE}"
         )
 
 
@@ -242,17 +243,19 @@ def pack(parses: Sequence[Parse]) -> Parse:
 
     Merges nodes with the same label, span and height. The height is the number of nodes below with the same span. The
     forest contains all trees and all combinations of their parts. Raises `BracketError` if sentences or root labels
-    differ.
+    differ, or without trees.
     """
     if not parses:
-        raise BracketError("no trees to pack")
+        raise BracketError("expected at least one tree")
     words = parses[0].words
     Key = tuple[int, int, int, str]
     expansions: dict[Key, dict[tuple[Key, ...], None]] = {}
     roots: dict[Key, None] = {}
     for parse in parses:
         if parse.words != words:
-            raise BracketError(f"trees of different sentences: {' '.join(words)!r} and {' '.join(parse.words)!r}")
+            raise BracketError(
+                f"all trees must have the same words, got {' '.join(words)!r} and {' '.join(parse.words)!r}"
+            )
         keys: list[Key] = []
         heights: list[int] = []
         for node in parse.nodes:
@@ -269,7 +272,7 @@ def pack(parses: Sequence[Parse]) -> Parse:
             expansions.setdefault(root, {})[tuple(keys[t] for t in edge)] = None
         roots[root] = None
     if len(roots) != 1:
-        raise BracketError(f"trees with different root labels: {', '.join(sorted(key[3] for key in roots))}")
+        raise BracketError(f"all trees must have the same root label, got {', '.join(sorted(key[3] for key in roots))}")
     numbers: dict[Key, int] = {}
     nodes: list[TreeNode] = []
     waiting = list(roots)
@@ -289,7 +292,7 @@ def pack(parses: Sequence[Parse]) -> Parse:
 
 
 def productions(parse: Parse) -> Iterable[tuple[int, int, tuple[str, ...]]]:
-    """Yield (node, edge, symbols) for each expansion. Symbols are its label, child labels and NUL-prefixed words."""
+    """Yield (node number, edge number, symbols) for each expansion: node label, child labels, NUL-prefixed words."""
     for number, node in enumerate(parse.nodes):
         for k, edge in enumerate(node.edges):
             parts = _parts(parse, node, edge)

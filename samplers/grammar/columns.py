@@ -77,7 +77,7 @@ class Texts(NamedTuple):
 
 
 def join_texts(texts: Sequence[str]) -> Texts:
-    """Join texts into a column."""
+    """Join texts without line feeds into a column."""
     return split_lines("".join(f"{text}\n" for text in texts).encode())
 
 

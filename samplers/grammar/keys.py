@@ -110,7 +110,7 @@ def signed(word: int) -> int:
 
 
 class Matches(NamedTuple):
-    """Matches of two lists of keys: rows `ours[k]` and `theirs[k]` with equal keys, and rows in only one list."""
+    """Matches of two lists of keys: rows `ours[k]` and `theirs[k]` with equal keys, and all other rows of each list."""
 
     ours: NDArray[np.int64]
     theirs: NDArray[np.int64]

@@ -7,9 +7,9 @@ OPEN_LABEL - 2 * label - 1 closes it.
 """
 
 MAX_NODES = 0xFFFF
-"""Maximum number of nodes of a pair."""
+"""Maximum number of nodes of a pair's forest."""
 MAX_LABEL = 0x3FFF
-"""Largest label. Symbols of fragments with larger labels would collide."""
+"""Largest label number. Symbols of fragments with larger labels would collide."""
 MAX_EDGES = 0xFFFF
 """Maximum number of incoming edges of a node."""
 MAX_TREE = 0x7FFF

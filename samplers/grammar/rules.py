@@ -69,7 +69,7 @@ def parse_side(text: str) -> Side:
 
 
 def side_scope(source: Side) -> int:
-    """Return the scope: number of pairs of adjacent nonterminals, plus 1 for each nonterminal at an end of the side.
+    """Return the scope: number of pairs of adjacent nonterminals, plus 1 for each end of the side with a nonterminal.
 
     Matching a rule of scope k in n words takes O(n^k) time [Hopkins & Langmead 2010; CFGŠ14 §5.2].
     """

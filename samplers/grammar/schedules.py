@@ -95,7 +95,7 @@ class Annealing:
 _RISING_SWEEPS = 16
 _RISING_START = 0.85
 _LEVELS = 13
-"""Highest level of a phrase of seven words, which by default are the longest phrases without a forced cut."""
+"""Highest level of a phrase of seven words, the longest phrase without a forced cut by default."""
 
 
 def quick_schedule(burn_in_sweeps: int = 10) -> Annealing:

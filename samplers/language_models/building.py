@@ -38,13 +38,13 @@ NODE = np.dtype(
 """N-gram below the highest order.
 
 `log10`: log10 probability. `backoff`: log10 backoff weight. `suffix`: node of the n-gram without its first word.
-`length`: number of words. `extended`: 1 if a longer n-gram begins with this n-gram. `number`: state that represents the
-node, set at the end.
+`length`: number of words. `extended`: 1 if a longer n-gram begins with this n-gram, at the end 1 if the node becomes a
+state. `number`: state that represents the node, set at the end.
 """
 
 NODES, NGRAMS = 0, 1
 DONE, FULL = -1, -2
-LONGEST = 15
+MAX_ORDER = 15
 """Maximum order of a model."""
 _MIN_CAPACITY = 1 << 10
 
@@ -95,7 +95,7 @@ def _suffix_node(parts, context, word):
     """Return the node of the suffix of (context, word). Adds the node and its suffixes if missing.
 
     The log10 probability of an added n-gram is the backoff weight of its context plus the log10 probability of its
-    suffix. Its own backoff weight is 0.
+    suffix. The backoff weight of an added n-gram is 0.
     """
     node = _child(parts, parts.nodes[context].suffix, word)
     while node == FREE:
@@ -155,7 +155,7 @@ def _rehash(ngrams, larger):
 
 @njit
 def _number_states(nodes, order):
-    """Assign state numbers to nodes that are extended, have a backoff weight, or are a state's suffix."""
+    """Assign numbers to states: nodes that are extended, have a backoff, or are a state's suffix. Returns the count."""
     for length in range(order - 1, 0, -1):
         for k in range(len(nodes)):
             if nodes[k].length == length and (nodes[k].extended != 0 or nodes[k].backoff != 0):
@@ -220,8 +220,8 @@ class ModelBuilder:
 
         `expected` are the expected numbers of bigrams, trigrams, …, for which tables are allocated.
         """
-        if not 1 <= order <= LONGEST:
-            raise SamplerError(f"order must be from 1 to {LONGEST}, got {order}")
+        if not 1 <= order <= MAX_ORDER:
+            raise SamplerError(f"order must be from 1 to {MAX_ORDER}, got {order}")
         self.order = order
         self._words = len(log10)
         nodes = np.zeros(1 + self._words + sum(expected[: order - 2]) + _MIN_CAPACITY, NODE)
@@ -232,7 +232,7 @@ class ModelBuilder:
         self._parts = _Parts(nodes, _free_ngrams(_capacity(sum(expected))), np.array([1 + self._words, 0], np.int64))
 
     def add(self, words: NDArray[np.int32], log10: NDArray[np.float32], backoff: NDArray[np.float32]) -> int | None:
-        """Add n-grams int32[n, k] after all shorter ones. Returns None, or the row of a duplicate, where it stops."""
+        """Add n-grams int32[n, k], after all shorter n-grams. Stops at a duplicate and returns its row, else None."""
         row = 0
         while True:
             outcome, row = _add(self._parts, words, log10, backoff, words.shape[1] == self.order, row)

@@ -144,7 +144,7 @@ def _is_unknown(text, start, end):
 
 @njit
 def _read_line(text, span, vocabulary, size, rows, row, is_highest):
-    """Parse the line `text[span[0] : span[1]]` into a row. Returns `MORE` or an error."""
+    """Parse the line `text[span[0] : span[1]]` into a row. Returns `MORE`, `NO_ROOM` or an error."""
     at, end = span
     order = rows.words.shape[1]
     start, at = next_field(text, at, end)
@@ -346,7 +346,7 @@ def read_words(
 
 @njit_allocating
 def ngrams_at(numbers: NDArray[np.int32], order: int) -> NDArray[np.int32]:
-    """Return the n-gram that ends at each word, int32[order, n]. `numbers` must begin with a sentence."""
+    """Return the n-gram that ends at each word, int32[order, n], with BEGIN before sentences. END ends a sentence."""
     ngrams = np.empty((order, len(numbers)), np.int32)
     for k in range(len(numbers)):
         inside = True

@@ -34,7 +34,7 @@ NGRAM = np.dtype([("context", np.int32), ("word", np.int32), ("log10", np.float3
 """Log10 probability of a word after the state `context` (`FREE` for an empty slot), and the next state."""
 
 STATE = np.dtype([("backoff", np.float32), ("suffix", np.int32), ("length", np.int16), ("open", np.int16)], align=True)
-"""Context: log10 backoff weight, state of its suffix, number of words, and `open` 1 if longer states end with it."""
+"""Context: log10 backoff weight, state of its suffix, number of words, and `open` 1 if a longer state ends with it."""
 
 _FIRST = np.uint64(0x9E3779B97F4A7C15)
 _SECOND = np.uint64(0xBF58476D1CE4E5B9)

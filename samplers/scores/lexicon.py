@@ -24,8 +24,9 @@ FEATURES = 9
 class SideCounts(NamedTuple):
     """Counts of the words of one side, int64[V].
 
-    `words`: tokens of each word. `linked`: linked tokens. `links`: links. `partners`: distinct words that the word is
-    linked to. `total`, `linked_total`: number of all tokens and of all linked tokens.
+    `words`: number of tokens of each word. `linked`: number of its linked tokens. `links`: number of its links.
+    `partners`: number of distinct words that it is linked to. `total`, `linked_total`: number of all tokens and of all
+    linked tokens.
     """
 
     words: NDArray[np.int64]
@@ -37,7 +38,7 @@ class SideCounts(NamedTuple):
 
 
 class LinkCounts(NamedTuple):
-    """Sparse link counts. Source word f has target words and counts `first[f]` to `first[f + 1]` - 1."""
+    """Sparse link counts. Source word f has the ascending target words and counts `first[f]` to `first[f + 1]` - 1."""
 
     first: NDArray[np.int64]
     target: NDArray[np.int32]
@@ -56,11 +57,12 @@ class NeighborCounts(NamedTuple):
     # uint64: codes of trigrams without their middle word, in ascending order. int32: count of each of them.
     skip_bigrams: NDArray[np.uint64]
     skip_bigram_counts: NDArray[np.int32]
-    # int32[base]: number of tokens with each word as left neighbor.
+    # int32[base]: number of tokens with each digit as left neighbor.
     left_counts: NDArray[np.int32]
-    # int32[base]: number of tokens with each word as right neighbor.
+    # int32[base]: number of tokens with each digit as right neighbor.
     right_counts: NDArray[np.int32]
-    # Base of the codes, which are numbers with one digit per word.
+    # Base of the codes. A code has one digit per word: word number + 1 (0 for an unknown word), `base` - 2 for the
+    # start of a sentence, `base` - 1 for the end of a sentence.
     base: int
 
 
@@ -80,7 +82,7 @@ class PairContribution(NamedTuple):
 
 
 class PairFacts(NamedTuple):
-    """Statistics of the words of one pair of n source and m target words. Sides have room for the longer side."""
+    """Statistics of the words of one pair. Arrays have room for n words on each side, the maximum side length."""
 
     # float64[2, n]: unigram probability of each word.
     unigram: NDArray[np.float64]
@@ -88,15 +90,15 @@ class PairFacts(NamedTuple):
     nulls: NDArray[np.float64]
     # float64[2, n, 2]: number of links of each word in other pairs, and number of distinct words that it is linked to.
     links: NDArray[np.float64]
-    # float64[n, m]: link count of each word pair in other pairs.
+    # float64[n, n]: link count of each word pair in other pairs.
     link_counts: NDArray[np.float64]
-    # float64[n, m]: base probability of each word pair.
+    # float64[n, n]: base probability of each word pair.
     joint: NDArray[np.float64]
     # float64[2, n, 3]: ln P(word | context) / P(word), for three contexts: previous word, next word, and both.
     neighbors: NDArray[np.float64]
     # int8[2, n]: 1 for words that are linked in the stored pair.
     is_linked: NDArray[np.int8]
-    # int8[links]: 1 for links of the stored pair between words that no other pair links.
+    # int8[links]: 1 for the first link of the stored pair between two words that no other pair links.
     only_own: NDArray[np.int8]
     # float64[n]: scratch memory.
     scratch: NDArray[np.float64]

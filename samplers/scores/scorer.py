@@ -45,7 +45,7 @@ _MIN_NEW = 1e-6
 _MAX_SEATS = 1 << 22
 """Maximum number of seats (matches of source sides of rules) in a chart. A piece with more seats is cut."""
 EXPANDED = 2 * FEATURES + FEATURES * (FEATURES + 1) // 2 + 1
-"""Number of weights of a classifier: for features, their negative parts, products of two, and a constant."""
+"""Number of weights of a classifier: for features, their negative parts, products of two features, and a constant."""
 MAX_FEATURE = 4.0
 """Maximum absolute value of a feature in standard deviations. Larger values are clipped."""
 RESULT_SIZE = 6
@@ -54,27 +54,27 @@ LOG_PROBABILITY, INDEPENDENT, UNSEEN, PIECES, DERIVATION, LINKS = range(RESULT_S
 
 
 class KnownRules(NamedTuple):
-    """R rules with a positive count, of up to L - 1 symbols."""
+    """R rules with a positive count and a length (`Rule.length`) below L."""
 
     sides: RuleSides
     # int64[R]: uses of each rule.
     uses: NDArray[np.int64]
     # int32[R]: length of each rule.
     lengths: NDArray[np.int32]
-    # bool[R]: False for rules whose scope is too large for charts.
+    # bool[R]: False for rules that charts omit, because their scope is too large or they have an unknown word.
     usable: NDArray[np.bool_]
     # int32[usable rules]: usable rules, grouped by their rarest word. Rules without words are last.
     by_rarest_word: NDArray[np.int32]
-    # int64[groups + 1]: first rule of each group. Source word f has group f, and target word e has group V + e, where V
-    # is the number of source words.
+    # int64[groups + 1]: index in `by_rarest_word` of the first rule of each group. Source word f has group f, and
+    # target word e has group V + e, where V is the number of source words.
     word_start: NDArray[np.int64]
     # int64[L]: uses of all rules of each length.
     tokens: NDArray[np.int64]
     # float64[L]: sum of the discounted uses of all usable rules of each length.
     discounted: NDArray[np.float64]
-    # float64[L]: probability of each length.
+    # float64[L]: probability of each length, 1 if `pooled`.
     length_prior: NDArray[np.float64]
-    # Discount d and strength α of the Pitman-Yor process.
+    # Discount d and strength α of the Pitman-Yor process. d is 0 if `pooled`.
     discount: float
     strength: float
     # True if one distribution (a Dirichlet process) has the rules of all lengths.
@@ -82,12 +82,12 @@ class KnownRules(NamedTuple):
 
 
 class Classifiers(NamedTuple):
-    """Classifiers of words that do not fit their pair, one per side. All NaN if training data are insufficient."""
+    """Classifiers of words that do not fit their pair, one per side. An untrained classifier has the prior NaN."""
 
     # float64[2, 9]: mean and standard deviation of each feature.
     mean: NDArray[np.float64]
     deviation: NDArray[np.float64]
-    # float64[2, 64]: weights of each side's classifier, in the order in which `misfit_odds` adds them.
+    # float64[2, 64]: weights of each side's classifier, in the order of the documentation of `EXPANDED`.
     weights: NDArray[np.float64]
     # float64[2]: log-odds that a word is replaced in each classifier's training data.
     prior: NDArray[np.float64]
@@ -213,8 +213,8 @@ def _discounted(rules, count):
 def _fill_factors(rules, pairs, pair, scratch):
     """Compute the factor of each length: a rule's probability divided by its discounted uses in other pairs.
 
-    Returns the total probability of new and unusable rules, and the number of rule uses in other pairs. Writes
-    the pair's own uses to `own_uses`, which `_select_rules` reads and clears.
+    Returns the total probability of new and unusable rules, and the number of rule uses in other pairs. Adds the
+    pair's own uses to `own_uses`, which must be cleared before the next pair.
     """
     own_uses, factors = scratch.own_uses, scratch.factors
     first, last = pairs.rule_first[pair], pairs.rule_first[pair + 1]
@@ -274,7 +274,7 @@ def _contains_words(rule, sides, scratch):
 
 @njit
 def _select_in_range(begin, end, rules, number, scratch):
-    """Select rules of `by_rarest_word[begin:end]` whose words are in the pair. Returns the number of selected rules."""
+    """Select rules of `by_rarest_word[begin:end]` whose words are in the pair. Returns `number` plus the rule count."""
     for k in range(begin, end):
         rule = rules.by_rarest_word[k]
         if _contains_words(rule, rules.sides, scratch):
@@ -290,7 +290,10 @@ def _select_in_range(begin, end, rules, number, scratch):
 
 @njit
 def _select_rules(rules, pairs, pair, scratch):
-    """Select all usable rules whose words are in a pair. Returns their number."""
+    """Select all usable rules whose words are in a pair, and clear `own_uses`.
+
+    Returns the number of these rules, which may exceed the capacity of `scratch.chosen`.
+    """
     source = pairs.source[pairs.source_first[pair] : pairs.source_first[pair + 1]]
     target = pairs.target[pairs.target_first[pair] : pairs.target_first[pair + 1]]
     for word in source:
@@ -334,7 +337,7 @@ def _is_repeated(words, k):
 
 @njit
 def _scale_words(source, target, facts, words):
-    """Copy the words of a pair to `words`, with scale factors that make emissions of likely word pairs about 1."""
+    """Copy the words of a pair to `words`. Scale factors make emissions of likely word pairs about 16."""
     n, m = len(source), len(target)
     for i in range(n):
         best = facts.unigram[0, i] ** 2
@@ -480,7 +483,10 @@ def _list_links(pair, n, m, min_probability, first, scratch, scored):
 
 @njit
 def misfit_odds(side, row, classifiers):
-    """Return the log-odds that a word was replaced: linear in features, their negative parts, and products of two."""
+    """Return the log-odds that a word was replaced. Standardizes its features `row` in place.
+
+    The log-odds are linear in the features, their negative parts, and the products of two features.
+    """
     for k in range(FEATURES):
         scaled = (row[k] - classifiers.mean[side, k]) / classifiers.deviation[side, k]
         row[k] = min(max(scaled, -MAX_FEATURE), MAX_FEATURE)
@@ -533,7 +539,8 @@ def score_pairs(
 ) -> tuple[int, int]:
     """Score pairs from index `begin`, and write links from index `links`. Returns the next pair and link index.
 
-    Stops before a pair that needs more rules or seats than `scratch` has room for.
+    Stops before a pair that needs more rules or seats than `scratch` has room for. `scratch.dense.sizes[NEEDED]` is
+    then the number of seats, or minus the number of rules.
     """
     for pair in range(begin, len(pairs.source_first) - 1):
         source = pairs.source[pairs.source_first[pair] : pairs.source_first[pair + 1]]

@@ -37,7 +37,7 @@ from hierogram.samplers.alignment.models.registry import ALL_MODELS, DEFAULT_MOD
 from hierogram.samplers.alignment.models.registry import options_for as model_options
 from hierogram.samplers.alignment.models.sampler import build, chain_seed, decode, run_chain
 from hierogram.samplers.alignment.options import EXPECTED, GDFA, POSTERIOR, SYMMETRIZATIONS, AlignerOptions
-from hierogram.samplers.alignment.prior_counts import LearnedCounts, PriorCounts, split_directions
+from hierogram.samplers.alignment.prior_counts import PriorCounts, PriorsByUnit, split_directions
 from hierogram.samplers.alignment.symmetrization import LinkList
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.records.parts import index_words
@@ -205,7 +205,7 @@ class DirectionTask(NamedTuple):
     number: int
     direction: Direction
     stems: Callable[[], tuple[Side, Side]]
-    prior: LearnedCounts | None
+    prior: PriorsByUnit | None
     links: NDArray[np.int16] | None
     evidence: LinkEvidence | None = None
 
@@ -226,7 +226,7 @@ def _make_direction(number: int, source: Side, target: Side) -> Direction:
 def make_direction_tasks(
     source: Side,
     target: Side,
-    prior: LearnedCounts | None = None,
+    prior: PriorsByUnit | None = None,
     links: Links | None = None,
     stems: tuple[Side, Side] | None = None,
 ) -> list[DirectionTask]:
@@ -243,7 +243,7 @@ def align(
     target: Iterable[str],
     request: AlignOptions | None = None,
     report: Steps | None = None,
-    read_prior: Callable[[Side, Side], LearnedCounts] | None = None,
+    read_prior: Callable[[Side, Side], PriorsByUnit] | None = None,
 ) -> AlignedCorpus:
     """Align the words of sentence pairs. `report` receives the number of sweeps done and in total.
 
@@ -293,7 +293,7 @@ def _read_sides(source: Iterable[str], target: Iterable[str]) -> tuple[list[Side
 
 
 def _align_robustly(
-    sides: list[Side], request: AlignOptions, report: Steps | None, prior: LearnedCounts | None
+    sides: list[Side], request: AlignOptions, report: Steps | None, prior: PriorsByUnit | None
 ) -> AlignedCorpus:
     """Align counted and uncounted pairs separately, and copy links to surplus copies. Clears `sides` to free memory."""
     roles = assign_roles(*sides)
@@ -323,7 +323,7 @@ def _align_subset(
     request: AlignOptions,
     options: AlignerOptions,
     report: Steps | None,
-    prior: LearnedCounts | None,
+    prior: PriorsByUnit | None,
     thresholds: Thresholds | None = None,
 ) -> tuple[AlignedCorpus, Thresholds | None, list[NDArray[np.int16]]]:
     """Align a subset of pairs. Also returns the thresholds of symmetrization, and the links of each direction."""
@@ -344,7 +344,7 @@ def _align_subset(
     return AlignedCorpus(joined, mean_posterior(joined, source, target, marginals)), thresholds, links
 
 
-def _count_links(source: Side, target: Side, links: Sequence[NDArray[np.int16]], direction: str) -> LearnedCounts:
+def _count_links(source: Side, target: Side, links: Sequence[NDArray[np.int16]], direction: str) -> PriorsByUnit:
     """Count the links of words and of stems. In a direction that was not sampled, all words are unlinked."""
     if direction == FORWARD:
         links = [*links, np.full(len(source.words), UNLINKED, np.int16)]
@@ -363,7 +363,7 @@ def _sample_jointly(
     options: AlignerOptions,
     threads: int | None,
     report: Steps | None,
-    prior: LearnedCounts | None = None,
+    prior: PriorsByUnit | None = None,
 ) -> LinkSamples:
     """Sample from a joint model of both directions. Chains start from links of the default model."""
     sampler = JOINT_MODELS[options.model].load()(source, target, options, prior[0] if prior else ())
@@ -399,7 +399,7 @@ def align_sides(
     options: AlignerOptions,
     threads: int | None = None,
     report: Steps | None = None,
-    prior: LearnedCounts | None = None,
+    prior: PriorsByUnit | None = None,
     links: Links | None = None,
     known: Mapping[int, KnownLinks] | None = None,
     symmetrization: str = POSTERIOR,

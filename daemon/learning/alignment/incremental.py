@@ -35,8 +35,8 @@ from hierogram.daemon.memory import trim_malloc
 from hierogram.daemon.progress import Steps
 from hierogram.samplers.alignment.options import AlignerOptions
 from hierogram.samplers.alignment.prior_counts import (
-    LearnedCounts,
     PriorCounts,
+    PriorsByUnit,
     add_counts,
     split_directions,
     subtract_counts,
@@ -327,19 +327,19 @@ def _make_pair_links(
 
 
 def _map_counts(
-    combine: Callable[[PriorCounts, PriorCounts], PriorCounts], first: LearnedCounts, second: LearnedCounts
-) -> LearnedCounts:
+    combine: Callable[[PriorCounts, PriorCounts], PriorCounts], first: PriorsByUnit, second: PriorsByUnit
+) -> PriorsByUnit:
     return [[combine(a, b) for a, b in zip(*both, strict=True)] for both in zip(first, second, strict=True)]
 
 
-def _is_prior_sufficient(texts: LinkedTexts, prior: LearnedCounts) -> bool:
+def _is_prior_sufficient(texts: LinkedTexts, prior: PriorsByUnit) -> bool:
     """Check if the prior has at least as many jumps in each direction as the shorter side of the texts has words."""
     words = min(len(texts.source.words), len(texts.target.words))
     return min(int(counts.jumps.sum()) for counts in prior[0]) >= words
 
 
 def _options(
-    settings: Settings, first: int, sweep: int, texts: LinkedTexts, prior: LearnedCounts, *, linked: bool = False
+    settings: Settings, first: int, sweep: int, texts: LinkedTexts, prior: PriorsByUnit, *, linked: bool = False
 ) -> AlignerOptions:
     request = AlignOptions(settings.aligner, seed=(settings.seed * _SEED_STEP + first) * _SEED_STEP + sweep)
     pairs = len(texts.source.offset) - 1
@@ -349,7 +349,7 @@ def _options(
     return options
 
 
-def _replace_counts(change: AlignerChange, texts: LinkedTexts, links: Links, old: LearnedCounts) -> None:
+def _replace_counts(change: AlignerChange, texts: LinkedTexts, links: Links, old: PriorsByUnit) -> None:
     add_link_counts(change, _map_counts(partial(add_counts, sign=-1), texts.counts(links), old), texts.units)
 
 

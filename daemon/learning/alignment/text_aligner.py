@@ -23,7 +23,7 @@ from hierogram.samplers.alignment.marginals import (
 )
 from hierogram.samplers.alignment.models.sampler import build, chain_seed, decode
 from hierogram.samplers.alignment.options import POSTERIOR
-from hierogram.samplers.alignment.prior_counts import LearnedCounts
+from hierogram.samplers.alignment.prior_counts import PriorsByUnit
 from hierogram.samplers.grammar.kinds import PAIRS, find_notation
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.records.aligner import AlignerCounts, TextAlignerCounts
@@ -144,7 +144,7 @@ def _distinct_names(names: Sequence[Names]) -> Names:
 def _align_pair(
     texts: TextPair,
     units: Units,
-    prior: LearnedCounts,
+    prior: PriorsByUnit,
     human_links: KnownLinks,
     symmetrization: str = POSTERIOR,
     seed: int = 1,

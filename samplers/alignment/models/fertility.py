@@ -128,7 +128,7 @@ def _refresh_factors(word, i, stage, chain, settings, scratch):
 
 @njit_inline
 def _multiply_jumps_at(origin, sign, length, jumps, symmetric, weight):
-    """Multiply the weights of all positions by jumps from `origin` (`sign` 1) or to it (`sign` -1)."""
+    """Multiply the weights of all positions by the factors of jumps from `origin` (`sign` 1) or to it (`sign` -1)."""
     middle = (len(jumps) - 4) // 2
     for i in range(max(0, origin - SINGLE_WIDTHS), min(length, origin + SINGLE_WIDTHS + 1)):
         weight[i + 1] *= jumps[middle + sign * (i - origin)] + symmetric

@@ -1,7 +1,8 @@
 """BHMM: HMM with special jumps to and from the empty word [SA16 §2] (docs/model.md, section 5).
 
-After each sweep, joint moves relink all tokens of a word to another conditioning word at once, since single tokens
-rarely move against the others. The first sweeps use flatter priors, so that the chain forgets its initial links.
+After each sweep, joint moves redraw the links of all tokens of a word that are linked to one of two conditioning words,
+since a single token rarely moves against the other tokens. The first sweeps use flatter priors, so that the chain
+forgets its initial links.
 """
 
 import math
@@ -35,12 +36,13 @@ from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, stream, uniform
 
 _START = -2
+"""Value of the previous link of the first word, and of the next link of the last word."""
 MOVES = 3
-"""Number of joint moves per emitted word after a sweep."""
+"""Number of joint moves per repeated emitted word after a sweep."""
 TILTS = np.exp(np.array([-4.0, -2.0, 0.0, 2.0, 4.0]))
 """Factors that favor one of the two words in proposals. The inverse of each factor is also a factor."""
-FLAT_LEXICAL, WORDS_PER_FLAT_JUMP = 0.003, 8
-"""Start of the warm-up: β is `FLAT_LEXICAL`, α is the number of emitted words / `WORDS_PER_FLAT_JUMP`."""
+FLAT_LEXICAL, TOKENS_PER_FLAT_JUMP = 0.003, 8
+"""Minima of β and α at the start of the warm-up: `FLAT_LEXICAL`, and emitted tokens / `TOKENS_PER_FLAT_JUMP`."""
 _HELD_SHARE = 1 / 16
 """Share of the warm-up during which β and α keep their first values."""
 
@@ -304,7 +306,7 @@ def strengths_at(sweep: int, options: AlignerOptions, emitted_tokens: int) -> tu
     falling = options.warming * (1.0 - _HELD_SHARE)
     part = min(1.0, (options.warming + 1 - sweep) / falling) if sweep <= options.warming else 0.0
     lexical, jump = options.lexical, options.jump
-    flat = max(lexical, FLAT_LEXICAL), max(jump, emitted_tokens / WORDS_PER_FLAT_JUMP)
+    flat = max(lexical, FLAT_LEXICAL), max(jump, emitted_tokens / TOKENS_PER_FLAT_JUMP)
     return lexical * (flat[0] / lexical) ** part, jump * (flat[1] / jump) ** part
 
 

@@ -24,14 +24,14 @@ from hierogram.samplers.itg.summaries import add_links, empty_links
 SETTINGS = ItgSettings(
     slice_shape=0.1, long_shape=0.15, strengths=(30.0, 10.0, 10.0, 1000.0, 1000.0), sampled_strengths=False
 )
-"""Settings with low strengths, which favor consistent translations across the corpus.
+"""Settings with a low strength of word pairs, which favors consistent translations across the corpus.
 
 Strengths are not sampled: they would rise, since Model 1 was trained on the same corpus.
 """
 
 
 class ItgAligner:
-    """Aligner of one corpus. Its Model 1 includes link counts of other pairs. Thread-safe."""
+    """Aligner of one corpus. Its Model 1 includes link counts of other pairs if given. Thread-safe."""
 
     def __init__(
         self, source: Side, target: Side, options: AlignerOptions, prior_counts: Sequence[PriorCounts] = ()
@@ -48,7 +48,7 @@ class ItgAligner:
     def sample(
         self, key: int, links: LinkList, posterior: NDArray[np.float32], report: Callable[[], None] | None = None
     ) -> LinkSamples:
-        """Run all sweeps of one chain. It starts from the most probable one-to-one links among `links`."""
+        """Run all sweeps of one chain, from the most probable one-to-one links among `links`."""
         batch = self._batch
         first = one_to_one(links.source, links.target, posterior, links.offset, batch.source_offset)
         kernel = build(batch, SETTINGS, FLAT, self._model1)
@@ -69,7 +69,7 @@ def count_link_uses(batch: ItgBatch, prior_counts: Sequence[PriorCounts]) -> NDA
     types = batch.type_source.astype(np.int64) << 32 | batch.type_target
     order = np.argsort(types)
     for number, counts in enumerate(prior_counts):
-        linked = counts.conditioning < len(counts.links) - 1
+        linked = counts.conditioning < len(counts.link_counts) - 1
         words = counts.conditioning[linked].astype(np.int64), counts.emitted[linked].astype(np.int64)
         pairs = words[0] << 32 | words[1] if number == 0 else words[1] << 32 | words[0]
         position = np.searchsorted(types, pairs, sorter=order)

@@ -25,7 +25,7 @@ _ITG_SIDES: list[tuple[list[int], list[int]]] = [
     ([ANY], [ANY]), ([ANY], []), ([], [ANY]), ([_X1, _X2], [_X1, _X2]), ([_X1, _X2], [_X2, _X1]),
 ]  # fmt: skip
 _MAX_EDGES = 1 << 22
-"""Maximum number of edges under a mask. A pair that needs more edges keeps its given links."""
+"""Maximum number of edges under a mask. A pair that needs more edges keeps its given one-to-one links."""
 
 
 def itg_rules(weights: Sequence[float] | NDArray[np.float64] = (1, 1, 1, 0.4, 0.1)) -> Rules:
@@ -57,7 +57,10 @@ class LinkedPairs(NamedTuple):
 
     @classmethod
     def from_links(cls, batch: ItgBatch, model1: Model1, links: list[NDArray[np.int32]]) -> Self:
-        """Count the links. `links` has the source and target positions of each pair, int32[L, 2]."""
+        """Return the linked pairs with their link counts.
+
+        `links` has one int32[L, 2] per pair: source and target position of each link.
+        """
         counts = np.zeros(batch.emitted_types), np.zeros(batch.source_words), np.zeros(batch.target_words)
         for pair, (i, x) in enumerate(pair_links.T for pair_links in links):
             source, target, types = words_of_pair(batch, pair)
@@ -76,8 +79,8 @@ class LinkedPairs(NamedTuple):
     def words(self, pair: int) -> PairWords:
         """Return a pair with emissions [P(e|f) P(f|e)]^½, and scaling factors of its words.
 
-        P is the relative frequency of links. It includes one more link of each word, which Model 1 distributes.
-        Unlinked words have probabilities from the empty word of Model 1.
+        P is the relative frequency of links, with one more link of each word, which Model 1 distributes. An unlinked
+        word has 0.1 times the square root of its probability given the empty word in Model 1.
         """
         target, source = self.model1_probabilities(pair)
         sources, targets, types = words_of_pair(self.batch, pair)
@@ -102,7 +105,7 @@ class PrunedItgAligner(ItgAligner):
     def sample(
         self, key: int, links: LinkList, posterior: NDArray[np.float32], report: Callable[[], None] | None = None
     ) -> LinkSamples:
-        """Return expected links, averaged over masks that fix the most probable one-to-one links among `links`."""
+        """Return expected links, averaged over masks that fix some of the most probable one-to-one links of `links`."""
         batch, masks = self._batch, self._options.sweeps
         chosen = one_to_one(links.source, links.target, posterior, links.offset, batch.source_offset)
         by_pair = [

@@ -18,7 +18,7 @@ _SMALL_CORPUS = 1000
 _MAX_CHAINS, _MIN_CHAINS, _CHAINS_EXPONENT = 9, 3, 0.4
 _MAX_SWEEPS, _MIN_SWEEPS = 40, 16
 _EFFORT_EXPONENT = 0.6
-"""For N > `_SMALL_CORPUS` pairs, chains * sweeps is proportional to N ** -0.6, and chains to N ** -0.4."""
+"""For N > `_SMALL_CORPUS` pairs, chains * sweeps falls as N ** -0.6 and chains as N ** -0.4, down to minima."""
 _MAX_ITG_SWEEPS, _MIN_ITG_SWEEPS, _ITG_SWEEPS_SCALE = 60, 20, 1300
 """ITG chains have `_ITG_SWEEPS_SCALE` / sqrt(pairs) sweeps within these limits."""
 _MASKS = 16
@@ -30,7 +30,7 @@ class AlignerModel:
 
     `summary` is a phrase for help texts. `options` returns the default options, given the number of pairs and
     optionally the number of sweeps. `load` imports the `Steps` of the model, or the sampler class of a joint model.
-    `prior_counts` is True if chains can start from counts of other pairs.
+    `prior_counts` is True if the model of one direction can use link counts of other pairs.
     """
 
     name: str
@@ -156,7 +156,10 @@ def find_model(name: str) -> AlignerModel:
 
 
 def options_for(name: str, pairs: int, sweeps: int | None = None, **chosen: float | str | None) -> AlignerOptions:
-    """Return default options. Values of `chosen` other than None replace them. Raises `AlignmentInputError`."""
+    """Return the default options of a model, with the values of `chosen` other than None.
+
+    Raises `AlignmentInputError` for an unknown model or an invalid value.
+    """
     if name not in ALL_MODELS:
         raise AlignmentInputError(f"unknown model {name!r}: expected {', '.join(ALL_MODELS)}")
     defaults = ALL_MODELS[name].options(pairs, sweeps)

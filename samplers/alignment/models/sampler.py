@@ -1,6 +1,7 @@
 """Bayesian HMM aligners of Schulz & Aziz (2016) and variants, one direction at a time.
 
-Random streams have the key (chain seed, pair, sweep), so links do not depend on the assignment of work to threads.
+Random streams are keyed by chain seed, pair or word, and sweep, so links do not depend on the assignment of work to
+threads.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +31,7 @@ from hierogram.samplers.alignment.marginals import DirectionLinks, Marginals, ad
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, MODELS, find_model
 from hierogram.samplers.alignment.options import ALL_POSITIONS, AlignerOptions, AlignmentPlan
 from hierogram.samplers.alignment.orthography import favor_similar
-from hierogram.samplers.alignment.prior_counts import MAX_EVENTS, PriorCounts, enter_pairs
+from hierogram.samplers.alignment.prior_counts import MAX_EVENT, PriorCounts, enter_pairs
 from hierogram.samplers.exceptions import AlignmentInputError
 
 _FERTILITY_PRIOR = np.array([0.3, 0.5, 0.12, 0.04, 0.015, 0.012, 0.008, 0.005])
@@ -58,14 +59,15 @@ class Steps:
     - `prepare` adds arrays to a chain that only this model uses.
     - `count` counts the links of pair `first` and all later pairs. `sweep` resamples them. If the table of word pairs
       is too full for a pair, both stop and return this pair. Otherwise they return the number of pairs.
-    - `move` moves the links of emitted word `first` and all later words jointly after a sweep. It also stops if the
-      table is too full. It returns the next word, or the number of words.
+    - `move` moves the links of emitted word `first` and all later words jointly after a sweep. If the table is too full
+      for a word, it stops and returns this word, otherwise the number of words.
     - `warm_up` sets the strengths of the priors for a sweep, in place.
     - `finish` draws the remaining variables after a sweep.
     - `decode` returns the most probable links.
     - `run_chains` runs all sweeps of chain `number` and all later chains in compiled code. Each chain starts as a copy
-      of `blank`, which has no links. `chain` and `own` are memory for one chain and its marginals. The marginals are
-      added to `total`. If the table is full, it returns the chain that must run again, otherwise the number of chains.
+      of `blank`, in which no links are counted. `chain` and `own` are memory for one chain and its marginals. The
+      marginals are added to `total`. If the table is full, it returns the number of the chain that must run again,
+      otherwise the number of chains.
     """
 
     start: Callable[[Direction, AlignerOptions, np.uint64], NDArray[np.int16]]
@@ -130,7 +132,7 @@ class AlignmentKernel:
         return AlignmentState(chain, marginals or empty_marginals(self.direction.sides))
 
     def make_chain(self, links: NDArray[np.int16], collocated: NDArray[np.uint8] | None = None) -> AlignmentChain:
-        """Return a chain with these links and collocations uint8[N], and count them. The arrays are not copied."""
+        """Return a chain with these links int16[N] and collocations uint8[N], counted. The arrays are not copied."""
         chain = self._empty_chain(links, collocated)
         sides = self.direction.sides
         return self._repeat_until(
@@ -203,7 +205,7 @@ class AlignmentKernel:
             furthest = max(furthest, SINGLE_WIDTHS)
             pairs = larger_pairs(pairs, len(prior.counts))
             enter_pairs(prior.conditioning, prior.emitted, prior.counts, pairs)
-            conditioning["links"] += prior.links
+            conditioning["links"] += prior.link_counts
         chain = AlignmentChain(
             links,
             np.zeros(0, np.uint8) if collocated is None else collocated,
@@ -221,7 +223,7 @@ class AlignmentKernel:
         )
         if prior is not None:
             # Count jumps that are too wide for these sentences in the total only, since they have no event here.
-            chain.jumps[: 2 * furthest + 1] += prior.jumps[MAX_EVENTS - furthest : MAX_EVENTS + furthest + 1]
+            chain.jumps[: 2 * furthest + 1] += prior.jumps[MAX_EVENT - furthest : MAX_EVENT + furthest + 1]
             chain.jumps[-1] += prior.jumps.sum()
             chain.fertility[:] += prior.fertility
         return self._steps.prepare(chain, self.direction)
@@ -251,7 +253,10 @@ def build(
     prior: PriorCounts | None = None,
     evidence: LinkEvidence | None = None,
 ) -> AlignmentKernel:
-    """Return the kernel of one direction. `prior` has counts of other pairs. Raises `AlignmentInputError`."""
+    """Return the kernel of one direction. `prior` has counts of other pairs, `evidence` constraints on links.
+
+    Raises `AlignmentInputError` if the model is unknown or does not support these arguments.
+    """
     return AlignmentKernel(options, direction, prior, evidence)
 
 
@@ -262,7 +267,7 @@ def run_chain(
     report: Callable[[], None] | None = None,
     marginals: Marginals | None = None,
 ) -> Marginals:
-    """Run all sweeps of one chain, from `links` if given. Its samples are added to `marginals`."""
+    """Run all sweeps of one chain, from `links` if given. Returns `marginals`, or new marginals, with its samples."""
     state = kernel.init(key, links, marginals)
     for sweep in range(1, kernel.options.sweeps + 1):
         state, _ = kernel.step(key, state, kernel.options.plan(sweep))

@@ -19,7 +19,7 @@ from hierogram.samplers.alignment.chain import (
     jump_events,
     jump_share,
 )
-from hierogram.samplers.alignment.prior_counts import MAX_EVENTS
+from hierogram.samplers.alignment.prior_counts import MAX_EVENT
 
 MODELS = (BHMM, BHMM_Z, BHMM_F)
 
@@ -27,20 +27,20 @@ MODELS = (BHMM, BHMM_Z, BHMM_F)
 def test_jump_widths_in_one_bin_share_its_probability() -> None:
     widths = np.arange(-MAX_WORDS - 1, MAX_WORDS + 2)
     events = jump_events(widths)
-    assert events.min() == -MAX_EVENTS
-    assert events.max() == MAX_EVENTS == furthest_event(MAX_WORDS)
+    assert events.min() == -MAX_EVENT
+    assert events.max() == MAX_EVENT == furthest_event(MAX_WORDS)
     assert (np.diff(events) >= 0).all()
-    jumps = np.zeros(2 * MAX_EVENTS + 4)
+    jumps = np.zeros(2 * MAX_EVENT + 4)
     corpus = Corpus([Pair(("a",), ("x",) * 5)])
     for event, number in Counter(events.tolist()).items():
-        share = jump_share(jumps, event + MAX_EVENTS)
+        share = jump_share(jumps, event + MAX_EVENT)
         assert share == corpus.jump_share(event)
         # The last bin is cut off by the longest sentence.
-        assert share * number == 1 or abs(event) == MAX_EVENTS
+        assert share * number == 1 or abs(event) == MAX_EVENT
         assert jump_events(np.array([first_width(event)]))[0] == event
     for width in (0, 1, -100, 101, -200, 201, 1_000, -12_800, MAX_WORDS):
         event = int(jump_events(np.array([width]))[0])
-        assert jump_event(jumps, 0, width) - MAX_EVENTS == event == corpus.event_of(width)
+        assert jump_event(jumps, 0, width) - MAX_EVENT == event == corpus.event_of(width)
 
 
 def test_jumps_to_and_from_the_empty_word_are_not_binned() -> None:

@@ -36,7 +36,7 @@ from tests.samplers.alignment.kernels import (
 
 from hierogram.samplers.alignment.bitext import make_direction, read_side
 from hierogram.samplers.alignment.marginals import WHOLE, add_marginals, empty_marginals
-from hierogram.samplers.alignment.models.hmm import FLAT_LEXICAL, WORDS_PER_FLAT_JUMP, strengths_at
+from hierogram.samplers.alignment.models.hmm import FLAT_LEXICAL, TOKENS_PER_FLAT_JUMP, strengths_at
 from hierogram.samplers.alignment.models.registry import options_for
 from hierogram.samplers.alignment.models.sampler import build, chain_seed, decode, run_chain
 from hierogram.samplers.alignment.options import AlignerOptions
@@ -70,7 +70,7 @@ def test_the_kernel_draws_as_the_twin_does_during_warmup() -> None:
     kernel.kernel.options = kernel.options
     tokens = sum(len(pair.emitted) for pair in corpus.pairs)
     found = [strengths_at(sweep, kernel.options, tokens) for sweep in range(1, 36)]
-    assert found[:3] == [pytest.approx((FLAT_LEXICAL, tokens / WORDS_PER_FLAT_JUMP))] * 3
+    assert found[:3] == [pytest.approx((FLAT_LEXICAL, tokens / TOKENS_PER_FLAT_JUMP))] * 3
     ratios = [(one[0] / other[0], one[1] / other[1]) for one, other in pairwise(found[2:33])]
     assert ratios == [pytest.approx(ratios[0])] * 30
     assert ratios[0][0] > 1

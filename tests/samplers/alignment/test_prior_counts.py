@@ -12,7 +12,7 @@ from hierogram.samplers.alignment.chain import SINGLE_WIDTHS
 from hierogram.samplers.alignment.models.sampler import build
 from hierogram.samplers.alignment.options import AlignerOptions
 from hierogram.samplers.alignment.prior_counts import (
-    MAX_EVENTS,
+    MAX_EVENT,
     PriorCounts,
     count_direction_links,
     split_directions,
@@ -90,10 +90,10 @@ def test_counts_of_pairs_are_subtracted() -> None:
     others = subtract_counts(all_pairs, some)
     expected = counts_for(direction, links, [0, 1, 0, 1, 1, 0])
     assert words_of(others) == words_of(expected)
-    assert np.array_equal(others.links, expected.links)
+    assert np.array_equal(others.link_counts, expected.link_counts)
     assert np.array_equal(others.fertility, expected.fertility)
     assert np.array_equal(others.jumps, expected.jumps)
-    wide = np.abs(np.arange(-MAX_EVENTS, MAX_EVENTS + 1)) > SINGLE_WIDTHS
+    wide = np.abs(np.arange(-MAX_EVENT, MAX_EVENT + 1)) > SINGLE_WIDTHS
     assert all_pairs.jumps[wide].any()
     with pytest.raises(AlignmentInputError, match="run `hierogram verify`"):
         subtract_counts(expected, some)

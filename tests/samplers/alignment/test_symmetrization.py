@@ -9,7 +9,7 @@ from tests.samplers.alignment.kernels import from_marginals, to_marginals
 
 from hierogram.samplers.alignment.bitext import make_direction, read_side
 from hierogram.samplers.alignment.marginals import (
-    BESIDE,
+    BESIDE_RATIO,
     LIKELY_BESIDE,
     LIKELY_IN_MEAN,
     Marginals,
@@ -144,7 +144,7 @@ def test_likely_links_are_decoded_from_the_mean_of_both_directions(seed: int) ->
     ]
     thresholds = expected_thresholds(source, target, marginals)
     assert thresholds.likely == expected_threshold(means, 100, 1000)
-    assert thresholds.beside == BESIDE * thresholds.likely
+    assert thresholds.beside == BESIDE_RATIO * thresholds.likely
     joined = pairs_of(join_directions(EXPECTED, [], marginals, source, target))
     assert joined == [sorted(links_of_means(f.tolist(), b.tolist(), *thresholds)) for f, b in rows]
     assert pairs_of(join_directions(POSTERIOR, [], marginals, source, target)) == expected
@@ -158,7 +158,7 @@ def test_the_threshold_is_half_of_the_expected_score() -> None:
     score = 2 * kept.sum() / (len(kept) + mean.sum())
     assert kept.tolist() == [0.95, 0.9, 0.45]
     assert 0.3 < score / 2 < 0.45
-    assert beside == BESIDE * likely
+    assert beside == BESIDE_RATIO * likely
 
 
 def test_pairs_without_words_have_a_threshold() -> None:

@@ -106,28 +106,28 @@ def test_oversized_trees_are_rejected() -> None:
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("", "no tree"),
+        ("", "expected a tree, got an empty text"),
         ("word", "outside"),
         ("(S a", "1 unclosed bracket"),
-        ("(S a))", "unmatched closing bracket"),
+        ("(S a))", "unexpected closing bracket"),
         ("(S a) (S b)", "expected one tree, got a second one"),
         ("(S a) b", "outside"),
-        ("(S)", "without words"),
-        ("(S (NP) a)", "without words"),
-        ("( (S a))", "without a label"),
-        ("()", "without a label"),
+        ("(S)", "character 3, .*: node 'S' must contain a word"),
+        ("(S (NP) a)", "node 'NP' must contain a word"),
+        ("( (S a))", "expected a label after the opening bracket"),
+        ("()", "expected a label after the opening bracket"),
         ("(S (| a) (| b))", "expected the word 'a' as in another expansion"),
-        ("(S (| (A a) b) (| (A a)))", "cover different words"),
-        ("(S (| (A a)) (| (A a) b))", "cover different words"),
-        ("(S (| a) (| a))", "same expansion twice"),
-        ("(S (|) (| a))", "without words"),
+        ("(S (| (A a) b) (| (A a)))", "must cover the same words"),
+        ("(S (| (A a)) (| (A a) b))", "must cover the same words"),
+        ("(S (| a) (| a))", "all expansions of node 'S' must be different"),
+        ("(S (|) (| a))", "each expansion of node 'S' must contain a word"),
         ("(S (| a) b)", "child nodes beside"),
         ("(S (| a) (B a))", "child nodes beside"),
         ("(S a (| b))", "beside other child nodes"),
         ("(S (| (| a)))", "beside other child nodes"),
         ("(| a)", "outside a node"),
         ("(S (#1) a)", "must be defined before"),
-        ("(S #1=(A a) (#1))", "begins at word 0"),
+        ("(S #1=(A a) (#1))", "begins after 0 words, but is used after 1 words"),
         ("(S (#1 a))", "'#1' is not a label"),
         ("(#1)", "must be defined before"),
     ],
@@ -138,9 +138,9 @@ def test_invalid_trees_are_rejected(text: str, what: str) -> None:
 
 
 def test_trees_that_do_not_fit_one_forest_are_rejected() -> None:
-    with pytest.raises(BracketError, match="different sentences"):
+    with pytest.raises(BracketError, match="must have the same words, got 'a' and 'b'"):
         pack([read_parse("(S a)"), read_parse("(S b)")])
-    with pytest.raises(BracketError, match="different root labels"):
+    with pytest.raises(BracketError, match="must have the same root label, got S, T"):
         pack([read_parse("(S a)"), read_parse("(T a)")])
-    with pytest.raises(BracketError, match="no trees"):
+    with pytest.raises(BracketError, match="expected at least one tree"):
         pack([])

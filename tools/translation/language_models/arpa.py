@@ -18,7 +18,7 @@ from hierogram.daemon.files import CompressedFile, open_output
 from hierogram.daemon.progress import Progress
 from hierogram.daemon.text.lines import LineFile, open_lines
 from hierogram.daemon.text.rejections import MAX_LINE_BYTES
-from hierogram.samplers.language_models.building import LONGEST, ModelBuilder
+from hierogram.samplers.language_models.building import MAX_ORDER, ModelBuilder
 from hierogram.samplers.language_models.lines import (
     AT,
     BACKOFF_TOO_MANY,
@@ -188,8 +188,8 @@ def _read_counts(source: TextCursor) -> list[int]:
             raise source.fault(f"expected the number of {len(counts) + 1}-grams")
         counts.append(int(match[2]))
         source.next()
-    if not 1 <= len(counts) <= LONGEST:
-        raise source.fault(f"the number of orders must be from 1 to {LONGEST}, got {len(counts)}")
+    if not 1 <= len(counts) <= MAX_ORDER:
+        raise source.fault(f"the number of orders must be from 1 to {MAX_ORDER}, got {len(counts)}")
     return counts
 
 

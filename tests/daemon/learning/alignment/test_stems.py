@@ -28,7 +28,7 @@ from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.alignment.bitext import Side, fold, make_direction, read_side
 from hierogram.samplers.alignment.marginals import add_marginals, empty_marginals, mean_posterior
 from hierogram.samplers.alignment.models.sampler import build, chain_seed, run_chain
-from hierogram.samplers.alignment.prior_counts import MAX_EVENTS, LearnedCounts, PriorCounts
+from hierogram.samplers.alignment.prior_counts import MAX_EVENT, PriorCounts, PriorsByUnit
 from hierogram.storage.records.aligner import AlignerChange, AlignerCounts, LinkRow, WordCounts
 from hierogram.storage.store import Store, open_store
 
@@ -119,7 +119,7 @@ def test_links_are_counted_by_words_and_by_stems() -> None:
     for read, entered in zip(again, learned, strict=True):
         for one, other in zip(read, entered, strict=True):
             assert count_by_link(one) == count_by_link(other)
-            for array in ("links", "fertility", "jumps"):
+            for array in ("link_counts", "fertility", "jumps"):
                 assert np.array_equal(getattr(one, array), getattr(other, array))
 
 
@@ -148,10 +148,10 @@ def test_prior_counts_of_words_are_found_by_name() -> None:
                 assert count_by_link(task) == expected
                 own = {row.word: row for row in words if row.side == ("source", "target")[k]}
                 rows = [own[name][2:] if name in own else (0,) * 9 for name in conditioning]
-                assert task.links.tolist() == [row[0] for row in rows]
+                assert task.link_counts.tolist() == [row[0] for row in rows]
                 assert task.fertility.tolist() == [list(row[1:]) for row in rows[:-1]]
                 jumps = task.jumps.tolist()
-                assert [(n - MAX_EVENTS, jumps[n]) for n in np.flatnonzero(jumps)] == [((2, 6), (-1, 5))[k]]
+                assert [(n - MAX_EVENT, jumps[n]) for n in np.flatnonzero(jumps)] == [((2, 6), (-1, 5))[k]]
                 assert task.emitted_words == (30, 20)[k]
 
 
@@ -166,7 +166,7 @@ def test_stem_counts_exclude_the_pairs_being_aligned(store: Store, monkeypatch: 
     align_pending(store)
     seen = []
 
-    def noting(*texts_and_options: Any, prior: LearnedCounts, **given: Any) -> object:
+    def noting(*texts_and_options: Any, prior: PriorsByUnit, **given: Any) -> object:
         seen.append(prior)
         return align_sides(*texts_and_options, prior=prior, **given)
 
@@ -175,7 +175,7 @@ def test_stem_counts_exclude_the_pairs_being_aligned(store: Store, monkeypatch: 
     [prior] = seen
     # All pairs of the store are being aligned, so no counts remain.
     assert [
-        (int(task.counts.sum()), int(task.links.sum()), int(task.jumps.sum())) for unit in prior for task in unit
+        (int(task.counts.sum()), int(task.link_counts.sum()), int(task.jumps.sum())) for unit in prior for task in unit
     ] == [(0, 0, 0)] * 4
     assert verify(store).problems == []
 
