@@ -25,11 +25,15 @@ class ChainState(NamedTuple):
 
 
 class CountsError(SamplerError, RuntimeError):
-    """Derivations and the rule table do not match, or the rule table is damaged."""
+    """Derivations and counts do not match, or stored counts are damaged."""
 
 
 class SweepInfo(NamedTuple):
-    """Statistics of one sweep. `evaluations`: number of rules scored. `reads`: number of rules read from the table."""
+    """Statistics of one sweep. `evaluations`: number of rules scored. `reads`: number of rules read from the table.
+
+    Trees have an estimate of `evaluations`. ITGs have proposals and accepted proposals instead of sampled and changed
+    edges, and combinations of cells instead of `evaluations`.
+    """
 
     edges_sampled: int
     edges_changed: int
@@ -49,7 +53,7 @@ _SMALLEST, _LARGEST = 1e-8, 1e150
 
 @njit
 def log_rising(x, log_x, n):
-    """Return the log rising factorial ln(x (x+1) … (x+n-1)), n ≥ 1. Uses `log_x` if x is too small for a float."""
+    """Return ln(x (x+1) … (x+n-1)), n ≥ 1, the log rising factorial. `log_x` is ln x, in case x underflows to 0."""
     if x < 1e-8:
         return log_x + math.lgamma(x + n) - math.lgamma(x + 1.0)
     return math.lgamma(x + n) - math.lgamma(x)
@@ -101,10 +105,10 @@ def _pitman_yor(lengths, counts, rules, tokens, model):
     return result + math.log(product)
 
 
-def _groups(
+def _group_rules(
     packed: NDArray[np.uint64], counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return (size, count, number) of equal rules, by ascending packed size, then descending count."""
+    """Group rules by size and count. Returns (size, count, number of rules) by ascending size and descending count."""
     # Pack size and count in one integer if possible, since integers sort ten times as fast as pairs of integers.
     small = counts < _MAX_PACKED_COUNT
     keys = np.sort(packed[small] << _COUNT_BITS | (_MAX_PACKED_COUNT - counts[small]).astype(np.uint64))
@@ -126,13 +130,13 @@ def _starts(differs: NDArray[np.bool_], size: int) -> NDArray[np.int64]:
 def log_likelihood(table: CountTable, model: Model) -> float:
     """Return the log probability of all rule tokens, ln P.
 
-    The Dirichlet process has a closed form: ln Γ(α)/Γ(n+α) ∏ Γ(n_r + αP0(r))/Γ(αP0(r)). The Pitman-Yor process with
-    estimated tables depends on the order of customers. Here the rules of each length are in descending order of count,
-    so that the value depends only on the counts.
+    The Dirichlet process has a closed form: ln (Γ(α)/Γ(n+α) ∏ Γ(n_r + αP0(r))/Γ(αP0(r))) for counts n_r with the sum n.
+    The probability under the Pitman-Yor process with estimated tables depends on the order of customers. Here the rules
+    of each length are in descending order of count, so that the value depends only on the counts.
     """
     live = table.rows[np.flatnonzero(table.tags)]
     counts, packed = live[:, COUNT].astype(np.int64), live[:, SIZE]
     if model.pitman_yor:
-        packed, counts, rules = _groups(length_of(packed).astype(np.uint64), counts)
+        packed, counts, rules = _group_rules(length_of(packed).astype(np.uint64), counts)
         return float(_pitman_yor(packed.astype(np.int64), counts, rules, table.by_length["tokens"].copy(), model))
-    return float(_dirichlet(*_groups(packed, counts), table.rule_tokens, model))
+    return float(_dirichlet(*_group_rules(packed, counts), table.rule_tokens, model))

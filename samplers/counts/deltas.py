@@ -1,7 +1,7 @@
-"""Changes of rule counts (deltas), with the symbols of each rule, for transfer to and from a store.
+"""Changes of rule counts (deltas), with the symbols of each rule, for transfer to a store.
 
-The symbols of each rule use are compared with the rule's stored symbols to detect key collisions, which would merge two
-rules. If an added tree of a pair equals a removed tree, their weights are summed before counting.
+The symbols of each rule use are compared with the symbols in the deltas to detect key collisions, which would merge two
+rules. Equal trees of a pair, such as a removed and an added tree, are merged before counting.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.compiled.probing import capacity_for
 from hierogram.samplers.counts.models import Model
-from hierogram.samplers.counts.table import KEY_HIGH, KEY_LOW, CountTable, add, find, with_room
+from hierogram.samplers.counts.table import BELOW_ZERO, KEY_HIGH, KEY_LOW, CountTable, add, find, with_room
 from hierogram.samplers.exceptions import DerivationError, KeyCollisionError
 from hierogram.samplers.forests.averages import decode_fragment
 from hierogram.samplers.forests.derivations import (
@@ -37,11 +37,14 @@ from hierogram.samplers.grammar.numbers import LABEL_STEP, OPEN_LABEL
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Trees, and the changes of count, expected uses and error variance for each rule use in the trees."""
+    """Trees, and the changes of count, expected uses and error variance for each rule use in the trees.
+
+    Expected uses are in units of 1/`ONE_USE`, and variances in units of 1/`ONE_SQUARE`.
+    """
 
     trees: Trees
     count: int
-    sampled: int
+    expected_uses: int
     variance: int = 0
 
 
@@ -50,7 +53,7 @@ class WeightedTrees(NamedTuple):
 
     trees: Trees
     counts: NDArray[np.int64]
-    sampled: NDArray[np.int64]
+    expected_uses: NDArray[np.int64]
     variances: NDArray[np.int64]
 
 
@@ -67,7 +70,7 @@ def same_slices(first, a, a_end, second, b, b_end):
 
 @njit
 def _merge_equal(weighted, kept):
-    """Add the weights of equal trees of a pair to the first of them. Marks trees with nonzero weights in `kept`."""
+    """Move the weights of equal trees of a pair to the first such tree. Marks trees with nonzero weights in `kept`."""
     trees = weighted.trees
     first = 0
     for k in range(len(trees.pairs)):
@@ -77,18 +80,18 @@ def _merge_equal(weighted, kept):
             start, end = trees.starts[earlier], trees.ends[earlier]
             if same_slices(trees.content, start, end, trees.content, trees.starts[k], trees.ends[k]):
                 weighted.counts[earlier] += weighted.counts[k]
-                weighted.sampled[earlier] += weighted.sampled[k]
+                weighted.expected_uses[earlier] += weighted.expected_uses[k]
                 weighted.variances[earlier] += weighted.variances[k]
                 weighted.counts[k] = 0
-                weighted.sampled[k] = 0
+                weighted.expected_uses[k] = 0
                 weighted.variances[k] = 0
                 break
     for k in range(len(kept)):
-        kept[k] = weighted.counts[k] != 0 or weighted.sampled[k] != 0 or weighted.variances[k] != 0
+        kept[k] = weighted.counts[k] != 0 or weighted.expected_uses[k] != 0 or weighted.variances[k] != 0
 
 
 def weigh_trees(changes: Sequence[Change]) -> WeightedTrees:
-    """Return the trees of all changes by pair. Equal trees of a pair are merged, and trees of weight 0 dropped."""
+    """Return the trees of all changes, sorted by pair. Merges equal trees of a pair, and drops trees without weight."""
     shifts = np.cumsum([0, *(len(change.trees.content) for change in changes)], dtype=np.int64)[:-1]
     sizes = [len(change.trees.pairs) for change in changes]
     pairs = np.concatenate([np.zeros(0, np.int64), *(change.trees.pairs for change in changes)])
@@ -104,7 +107,7 @@ def weigh_trees(changes: Sequence[Change]) -> WeightedTrees:
     weighted = WeightedTrees(
         trees,
         np.repeat(np.array([change.count for change in changes], np.int64), sizes)[order],
-        np.repeat(np.array([change.sampled for change in changes], np.int64), sizes)[order],
+        np.repeat(np.array([change.expected_uses for change in changes], np.int64), sizes)[order],
         np.repeat(np.array([change.variance for change in changes], np.int64), sizes)[order],
     )
     is_kept = np.empty(len(pairs), np.bool_)
@@ -112,14 +115,17 @@ def weigh_trees(changes: Sequence[Change]) -> WeightedTrees:
     return WeightedTrees(
         Trees(trees.content, trees.pairs[is_kept], trees.starts[is_kept], trees.ends[is_kept]),
         weighted.counts[is_kept],
-        weighted.sampled[is_kept],
+        weighted.expected_uses[is_kept],
         weighted.variances[is_kept],
     )
 
 
 @njit
-def source_symbols(v, view, words, symbols, position, space):
-    """Write the source side of the rule at node v. Returns the position after it and the number of nonterminals."""
+def write_source_side(v, view, words, symbols, position, space):
+    """Write the source side of the rule at node v to `symbols`, and number the nonterminals in `space.numbers`.
+
+    Returns the position after the side, and the number of nonterminals.
+    """
     numbers, stack, stack_tail, stack_position = space.numbers, space.stacks[0], space.stacks[1], space.stacks[2]
     count = 0
     depth = 1
@@ -163,8 +169,11 @@ def source_symbols(v, view, words, symbols, position, space):
 
 
 @njit
-def target_symbols(v, view, words, symbols, position, space):
-    """Write the target side of the rule at node v after `source_symbols`. Returns the position after it."""
+def write_target_side(v, view, words, symbols, position, space):
+    """Write the target side of the rule at node v to `symbols`. Returns the position after the side.
+
+    `write_source_side` must have numbered the nonterminals.
+    """
     numbers, stack, stack_position, stack_last = space.numbers, space.stacks[0], space.stacks[1], space.stacks[2]
     depth = 1
     stack[0] = v
@@ -213,7 +222,10 @@ Weights = tuple[int, int, int, int]
 
 
 class CountDeltas(NamedTuple):
-    """Count changes of e rules, with one entry per rule."""
+    """Count changes of e rules, with one entry per rule. Arrays may have room for more entries and symbols.
+
+    Functions that add to deltas consume their argument, and return the deltas, which may have longer arrays.
+    """
 
     # uint64[capacity, 4]: hash table from keys to entry numbers. Columns: key (two words), entry number, unused.
     rows: NDArray[np.uint64]
@@ -226,9 +238,10 @@ class CountDeltas(NamedTuple):
     nonterminals: NDArray[np.int32]
     # int32[e]: number of pairs of adjacent nonterminals on each rule's source side.
     adjacent: NDArray[np.int32]
-    # int64[e]: change of each rule's count, of its expected uses, and of the error variance of its expected uses.
+    # int64[e]: change of each rule's count, of its expected uses in units of 1/`ONE_USE`, and of the error variance of
+    # these expected uses in units of 1/`ONE_SQUARE`.
     counts: NDArray[np.int64]
-    sampled: NDArray[np.int64]
+    expected_uses: NDArray[np.int64]
     variances: NDArray[np.int64]
     # int64[e]: change of each rule's uses in minimal derivations.
     minimal: NDArray[np.int64]
@@ -261,7 +274,7 @@ def empty_deltas() -> CountDeltas:
         nonterminals=np.zeros(_MIN_ENTRIES, np.int32),
         adjacent=np.zeros(_MIN_ENTRIES, np.int32),
         counts=np.zeros(_MIN_ENTRIES, np.int64),
-        sampled=np.zeros(_MIN_ENTRIES, np.int64),
+        expected_uses=np.zeros(_MIN_ENTRIES, np.int64),
         variances=np.zeros(_MIN_ENTRIES, np.int64),
         minimal=np.zeros(_MIN_ENTRIES, np.int64),
         starts=np.zeros(_MIN_ENTRIES, np.int64),
@@ -297,8 +310,8 @@ def _enter_rule(deltas, batch, pair, v, view, weights, space):
     target = bitext.target[bitext.target_offset[pair] : bitext.target_offset[pair + 1]]
     high, low = summary_key(work.summary, v, batch.words.key_mask)
     start = deltas.sizes[1]
-    middle, nonterminals = source_symbols(v, view, source, deltas.symbols, start, space)
-    end = target_symbols(v, view, target, deltas.symbols, middle, space)
+    middle, nonterminals = write_source_side(v, view, source, deltas.symbols, start, space)
+    end = write_target_side(v, view, target, deltas.symbols, middle, space)
     row = find(deltas.rows, high, low)
     if deltas.rows[row, KEY_LOW] == np.uint64(0) and deltas.rows[row, KEY_HIGH] == np.uint64(0):
         entry = deltas.sizes[0]
@@ -312,7 +325,7 @@ def _enter_rule(deltas, batch, pair, v, view, weights, space):
         deltas.nonterminals[entry] = nonterminals
         deltas.adjacent[entry] = np.int64(work.summary[v]["adjacent"])
         deltas.counts[entry] = 0
-        deltas.sampled[entry] = 0
+        deltas.expected_uses[entry] = 0
         deltas.variances[entry] = 0
         deltas.minimal[entry] = 0
         deltas.starts[entry] = start
@@ -327,7 +340,7 @@ def _enter_rule(deltas, batch, pair, v, view, weights, space):
         if deltas.symbols[deltas.starts[entry] + k] != deltas.symbols[start + k]:
             return False
     deltas.counts[entry] += weights[0]
-    deltas.sampled[entry] += weights[1]
+    deltas.expected_uses[entry] += weights[1]
     deltas.variances[entry] += weights[2]
     deltas.minimal[entry] += weights[3]
     return True
@@ -355,18 +368,19 @@ def _add_pairs(deltas, batch, state, pairs, weights, space):
 
 
 FITS, COLLIDES, MISFITS = 0, 1, 2
+"""Results of counting: success, a key collision, and a tree or fragment that does not match its forest."""
 
 
 @njit
 def _add_trees(deltas, batch, state, weighted, first, last, stack, space):
-    """Add the rules of trees first to last - 1. Returns (FITS, -1), or the failure and its pair."""
+    """Add the weights of trees `first` to `last` - 1. Returns (FITS, -1), or the failure and the pair that failed."""
     trees = weighted.trees
     for k in range(first, last):
         pair = trees.pairs[k]
         view = view_pair(batch, state, pair)
         if not decode_tree(view, trees.content, trees.starts[k], trees.ends[k], stack):
             return MISFITS, pair
-        weights = weighted.counts[k], weighted.sampled[k], weighted.variances[k], 0
+        weights = weighted.counts[k], weighted.expected_uses[k], weighted.variances[k], 0
         if not _enter_pair(deltas, batch, state, pair, weights, space):
             return COLLIDES, pair
     return FITS, -1
@@ -374,7 +388,7 @@ def _add_trees(deltas, batch, state, weighted, first, last, stack, space):
 
 @njit
 def _bound_sizes(batch, pairs, longest):
-    """Return upper bounds on the numbers of rules and symbols in derivations."""
+    """Return upper bounds on the numbers of rules and symbols in derivations of `pairs`, plus `longest` symbols."""
     rules = 0
     symbols = longest
     for pair in pairs:
@@ -447,7 +461,7 @@ def add_trees(deltas: CountDeltas, batch: Batch, weighted: WeightedTrees) -> Cou
 
 
 def add_minimal(deltas: CountDeltas, batch: Batch, pairs: NDArray[np.int64], weight: int) -> CountDeltas:
-    """Return the deltas with `weight` added per rule use in minimal derivations (all nodes cut, with edge 0)."""
+    """Return the deltas with `weight` added per rule use in minimal derivations (all nodes cut, edge 0) of `pairs`."""
     all_cut = State(np.zeros(batch.forests.nodes, np.uint16), np.ones(batch.forests.nodes, np.uint8))
     return add_state(deltas, batch, all_cut, (0, 0, 0, weight), pairs)
 
@@ -465,14 +479,14 @@ def _bound_symbols(batch, fragments, first, last):
         node = batch.forests.node[place]
         symbols += np.int64(node["source_end"]) - np.int64(node["source_start"])
         symbols += np.int64(node["target_end"]) - np.int64(node["target_start"])
-        # A node adds at most four symbols: two brackets, and a nonterminal on each side.
+        # A node adds up to four symbols: two brackets, and a nonterminal on each side.
         symbols += 4 * (fragments.ends[k] - fragments.starts[k])
     return symbols
 
 
 @njit
 def _add_fragments(deltas, batch, state, fragments, first, last, stack, space):
-    """Add the rules of fragments first to last - 1. Returns (FITS, -1), or the failure and its pair."""
+    """Add the weights of fragments `first` to `last` - 1. Returns (FITS, -1), or the failure and the failed pair."""
     for k in range(first, last):
         pair, root = fragments.pairs[k], fragments.roots[k]
         view = view_pair(batch, state, pair)
@@ -526,12 +540,15 @@ def count_rules(
     change: int = 1,
     skipped: NDArray[np.bool_] | None = None,
 ) -> CountTable:
-    """Return the table with `change` added per rule use. Omits `skipped` pairs, bool[P]. Raises `ValueError`."""
+    """Return the table with `change` added per rule use. Omits `skipped` pairs, bool[P]. Consumes `table`.
+
+    Raises `ValueError` if a count would fall below 0.
+    """
     work = walk_space(batch)
     counted = np.arange(batch.size) if skipped is None else np.flatnonzero(~skipped)
     for first in range(0, len(counted), _PAIRS_PER_CALL):
         pairs = counted[first : first + _PAIRS_PER_CALL]
         table = with_room(table, int((batch.derivation_rules[pairs + 1] - batch.derivation_rules[pairs]).sum()))
         if not _count(table, model, batch, state, pairs, change, work):
-            raise ValueError("the count of a rule fell below zero: derivations and counts do not match")
+            raise ValueError(BELOW_ZERO)
     return table

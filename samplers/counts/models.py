@@ -1,6 +1,6 @@
 """Rule models: a Dirichlet process [CFGŠ14 §4.1], or a Pitman-Yor process for each rule length [CFGŠ14 §5.2].
 
-Kernels use linear probabilities, or natural logarithms for long rules, whose probability would underflow. Estimated
+Kernels use linear probabilities, or natural logarithms for long rules, whose probability may underflow. Estimated
 tables t_r = n_r^d are integers in units of 2^-32 tables, so that their sum does not depend on the order of additions.
 """
 
@@ -52,13 +52,16 @@ class Model(NamedTuple):
     # Natural log of 1 / vocabulary size, for each side.
     log_source: float
     log_target: float
-    # Minimum length of rules scored in log space, in symbols (Pitman-Yor process) or terminals (Dirichlet process).
+    # Rules are scored in log space from this length (Pitman-Yor process) or number of terminals (Dirichlet process) on.
     long: int
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """Settings of a rule model: `kind` "dirichlet" or "pitman-yor", and α, d and λ of [CFGŠ14 §5.2]."""
+    """Settings of a rule model: `kind` "dirichlet" or "pitman-yor", `strength` α, `discount` d and `rate` λ.
+
+    Only the Pitman-Yor process uses the discount and the rate [CFGŠ14 §5.2].
+    """
 
     kind: str = PITMAN_YOR
     strength: float = 5.0
@@ -67,10 +70,10 @@ class ModelSettings:
 
 
 def build_model(settings: ModelSettings, source_types: int, target_types: int, longest_rule: int) -> Model:
-    """Build the kernel constants for rules of length up to `longest_rule` and vocabularies of these sizes.
+    """Build the kernel constants for rules of length up to `longest_rule` and the given vocabulary sizes.
 
     The base P0 = V_f^-|f| V_e^-|e| of the Dirichlet process is not normalized over rule sizes, as in the paper: a rule
-    without terminals has P0 = 1. Raises `ValueError` if a parameter is out of range.
+    without terminals has P0 = 1. Raises `ValueError` if a setting is invalid.
     """
     if settings.kind not in MODELS:
         raise ValueError(f"model must be {' or '.join(MODELS)}, got {settings.kind!r}")

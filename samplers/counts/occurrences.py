@@ -73,16 +73,19 @@ class RuleLinks(NamedTuple):
 
     # int64[n]: entry of each use's rule in the deltas.
     entries: NDArray[np.int64]
-    # int64[n + 1]: use k has the links `links[offset[k] : offset[k + 1]]`, in ascending order.
+    # int64[n + 1]: use k has the links `links[offset[k] : offset[k + 1]]`, which are in ascending order.
     offset: NDArray[np.int64]
-    # uint32[links]: (source position << `SIDE_BITS`) + target position of each link. Positions are numbers of symbols
-    # in the rule's sides.
+    # uint32[links]: (source position << `SIDE_BITS`) + target position of each link. Positions are indices of symbols,
+    # from 0, in the rule's sides.
     links: NDArray[np.uint32]
 
 
 @njit
 def _number_symbols(start, end, nonterminal_end, symbol_position):
-    """Write the rule-side position of each word in [start, end) to `symbol_position`. Clears `nonterminal_end`."""
+    """Write the rule-side position of each word in [start, end) outside nonterminals to `symbol_position`.
+
+    Clears `nonterminal_end`.
+    """
     position = start
     symbol = 0
     while position < end:
@@ -98,7 +101,7 @@ def _number_symbols(start, end, nonterminal_end, symbol_position):
 
 @njit
 def _mark_nonterminals(v, view, stack, source_end, target_end):
-    """Write the span end of each nonterminal of the rule at node v, indexed by the nonterminal's span start."""
+    """Write the span end of each nonterminal of the rule at node v at the index of the nonterminal's span start."""
     stack[0] = v
     depth = 1
     while depth > 0:
@@ -116,7 +119,7 @@ def _mark_nonterminals(v, view, stack, source_end, target_end):
 
 @njit
 def _find_first_links(pair, bitext, first_link):
-    """Write the index of each source word's first link to `first_link`."""
+    """Write the index at which the links of each source word begin, and the end of all links, to `first_link`."""
     last = bitext.link_offset[pair + 1]
     k = bitext.link_offset[pair]
     words = bitext.source_offset[pair + 1] - bitext.source_offset[pair]
@@ -129,7 +132,10 @@ def _find_first_links(pair, bitext, first_link):
 
 @njit
 def _write_links(v, view, bitext, stack, scratch, links, written):
-    """Write the links inside the rule at node v after `_find_first_links`. Returns the position after them."""
+    """Write the links inside the rule at node v from index `written` on. Returns the index after the last link.
+
+    `_find_first_links` must have filled `scratch[4]`.
+    """
     source_end, target_end, source_symbol, target_symbol, first_link = (
         scratch[0], scratch[1], scratch[2], scratch[3], scratch[4],
     )  # fmt: skip
@@ -153,7 +159,7 @@ def _write_links(v, view, bitext, stack, scratch, links, written):
 
 @njit
 def _entry_of(v, deltas, batch, work):
-    """Return the entry of the rule at node v, whose summary must be valid."""
+    """Return the entry of the rule at node v. The summary of v must be valid, and `deltas` must contain the rule."""
     high, low = summary_key(work.summary, v, batch.words.key_mask)
     return np.int64(deltas.rows[find(deltas.rows, high, low), ENTRY])
 
@@ -207,35 +213,44 @@ def _scratch(batch: Batch) -> NDArray[np.int64]:
     return np.zeros((5, longest + 2), np.int64)
 
 
-def _room(uses: int, links: int) -> RuleLinks:
+def _allocate_links(uses: int, links: int) -> RuleLinks:
     return RuleLinks(np.empty(uses, np.int64), np.zeros(uses + 1, np.int64), np.empty(links, np.uint32))
 
 
 def rule_links(deltas: CountDeltas, batch: Batch, state: State, chosen: NDArray[np.bool_] | None = None) -> RuleLinks:
-    """Return the links inside each rule use of `chosen` pairs bool[P], or of all pairs. Links must be sorted."""
+    """Return the links inside each rule use of `chosen` pairs bool[P], by default all pairs.
+
+    The links of the batch must be sorted, and `deltas` must contain the rules.
+    """
     if chosen is None:
         chosen = np.ones(batch.size, np.bool_)
-    links = _room(int(batch.derivation_rules[-1]), len(batch.bitext.link_source))
+    links = _allocate_links(int(batch.derivation_rules[-1]), len(batch.bitext.link_source))
     count = _rule_links(deltas, batch, state, chosen, walk_space(batch), _scratch(batch), links)
     return RuleLinks(links.entries[:count], links.offset[: count + 1], links.links[: links.offset[count]])
 
 
 def fragment_links(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> RuleLinks:
-    """Return the links inside the rule of each fragment. Raises `DerivationError` if a fragment does not match."""
+    """Return the links inside the rule of each fragment. Raises `DerivationError` if a fragment does not match.
+
+    The links of the batch must be sorted, and `deltas` must contain the rules.
+    """
     max_links = int(np.diff(batch.bitext.link_offset)[fragments.pairs].sum())
-    links = _room(len(fragments.pairs), max_links)
+    links = _allocate_links(len(fragments.pairs), max_links)
+    links.entries[:] = -1
     work, state = walk_space(batch), empty_state(batch.forests)
     if not _fragment_links(deltas, batch, state, fragments, work, _scratch(batch), links):
-        raise DerivationError("the averages of a pair do not match its forest")
+        # The first fragment without an entry does not match.
+        pair = fragments.pairs[np.argmin(links.entries)]
+        raise DerivationError(f"the averages of pair {pair} of the batch do not match its forest")
     return links._replace(links=links.links[: links.offset[-1]])
 
 
 @njit
 def _merge_uses(links, kinds, weights, latest, before, uses):
-    """Add the weight of each use to the first use of its rule with the same links, in the column of its kind.
+    """Add the weight of each use to the row of the first use of the same rule with the same links.
 
-    The first uses of an entry form a linked list. `latest[entry]` is the last of them. `before[k]` is the first use
-    before use k in this list, or -1.
+    Each kind of use has a column in `uses`. The first uses of an entry form a linked list: `latest[entry]` is the
+    newest use in the list, and `before[k]` is the use before use k, or -1.
     """
     for k in range(len(links.entries)):
         entry = links.entries[k]

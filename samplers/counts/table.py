@@ -2,8 +2,8 @@
 
 The table has open addressing over 32-byte rows: key (two words), count, and packed rule size. A row never straddles a
 cache line. An array of one-byte tags stays in the processor's cache and answers most lookups of missing rules. When a
-count falls to 0, the row is deleted and later rows of its probe sequence move up. Counts by length are integers, so
-they do not depend on the order of updates.
+count falls to 0, the row is deleted, and later rows that probes would then miss move up. Counts by length are integers,
+so they do not depend on the order of updates.
 """
 
 from typing import NamedTuple
@@ -25,6 +25,7 @@ _ZERO = np.uint64(0)
 _NO_TAG = np.uint8(0)
 _SMALLEST = 1 << 12
 
+BELOW_ZERO = "the count of a rule fell below zero, so derivations and counts do not match: run `hierogram repair`"
 
 LENGTH = np.dtype([("tokens", np.int64), ("tables", np.int64)])
 """Number of customers (`tokens`) and estimated `tables` (in units of 2^-32) of all rules of one length."""
@@ -132,7 +133,10 @@ def add_row(rows, key_high, key_low, size):
 
 @njit
 def add(table, model, key_high, key_low, size, change):
-    """Add `change` to a rule's count. Returns False if it is negative, after setting it to 0. A row must be free."""
+    """Add `change` to a rule's count. If the count would be negative, sets it to 0 and returns False, otherwise True.
+
+    The table must have a free row.
+    """
     row, is_new = add_row(table.rows, key_high, key_low, size)
     if is_new:
         table.tags[row] = key_tag(key_high)
@@ -192,7 +196,7 @@ def empty_table(longest_rule: int, expected_rules: int = 0) -> CountTable:
 
 
 def with_room(table: CountTable, new_rules: int) -> CountTable:
-    """Return the table if it has room for `new_rules` more rules, otherwise a larger copy."""
+    """Return the table if it has room for `new_rules` more rules, otherwise a larger replacement. Consumes `table`."""
     capacity = capacity_for(int(table.totals[ROWS]) + new_rules, len(table.rows))
     if capacity == len(table.rows):
         return table
@@ -208,10 +212,17 @@ def fill_table(
     counts: NDArray[np.int64],
     sizes: NDArray[np.uint64],
 ) -> CountTable:
-    """Return the table with `counts` added. Raises `ValueError` if a count, a rule's length or a key is invalid."""
-    if (packed_length(sizes) >= len(table.by_length)).any() or not keys.any(axis=1).all():
-        raise ValueError("a rule is longer than its pair allows, or has no key: the counts are damaged")
+    """Return the table with `counts` added. Consumes `table`.
+
+    Raises `ValueError` if a rule is too long, a key is 0, or a count would fall below 0.
+    """
+    lengths, limit, has_key = packed_length(sizes), len(table.by_length) - 1, keys.any(axis=1)
+    if (lengths > limit).any():
+        row = int(np.argmax(lengths > limit))
+        raise ValueError(f"the count in row {row} is damaged: rule length {lengths[row]}, the limit is {limit}")
+    if not has_key.all():
+        raise ValueError(f"the count in row {int(np.argmin(has_key))} is damaged: the rule key is 0")
     table = with_room(table, len(counts))
     if not _add_all(table, model, keys, counts, sizes):
-        raise ValueError("the count of a rule fell below zero: derivations and counts do not match")
+        raise ValueError("the count of a rule is below zero")
     return table

@@ -30,7 +30,7 @@ class Spellings(NamedTuple):
 
 
 def spellings(words: Sequence[str]) -> Spellings:
-    """Return the spellings of words, which are ordered by number."""
+    """Return the spellings of `words`, which must be ordered by word number."""
     encoded = [escape_terminal(word).encode() for word in words]
     starts = np.cumsum([0, *[len(word) for word in encoded]], dtype=np.int64)
     return Spellings(np.frombuffer(b"".join(encoded), np.uint8), starts)
@@ -138,7 +138,7 @@ def link_texts(uses: RuleLinks) -> Texts:
 def same_texts(
     first_texts: Texts, rows: NDArray[np.int64], second_texts: Texts, other_rows: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Return True if text `rows[k]` of `first_texts` equals text `other_rows[k]` of `second_texts`, bool[n]."""
+    """Return True for each k if text `rows[k]` of the first texts equals text `other_rows[k]` of the second texts."""
     equal = np.empty(len(rows), np.bool_)
     for k in range(len(rows)):
         a, a_end = first_texts.offsets[rows[k]], first_texts.offsets[rows[k] + 1]
@@ -166,7 +166,7 @@ def _read_prefixes(texts, prefixes):
 
 @njit
 def _precedes(texts, keys, a, b):
-    """Check if text a precedes text b by bytes, or by key if the texts are equal. Both must have the same prefix."""
+    """Check if text a precedes text b by bytes, or by key if the texts are equal."""
     place, end = texts.offsets[a], texts.offsets[a + 1] - 1
     other, other_end = texts.offsets[b], texts.offsets[b + 1] - 1
     while place < end and other < other_end:
@@ -220,7 +220,7 @@ def _sort_runs(texts, keys, prefixes, rows, scratch):
 
 
 def text_order(texts: Texts, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return row numbers int64[n], sorted by the bytes of the text, then by key. Key words are compared as signed."""
+    """Return row numbers int64[n], sorted by the bytes of the text, then by key. Key words are compared as int64."""
     prefixes = np.empty(texts.size, np.uint64)
     _read_prefixes(texts, prefixes)
     rows = np.argsort(prefixes)

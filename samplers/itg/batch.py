@@ -75,12 +75,12 @@ class ItgBatch(NamedTuple):
 
     @property
     def source_words(self) -> int:
-        """Number of distinct source words."""
+        """Size of the source vocabulary: the largest word number plus 1."""
         return int(self.source.max(initial=-1)) + 1
 
     @property
     def target_words(self) -> int:
-        """Number of distinct target words."""
+        """Size of the target vocabulary: the largest word number plus 1."""
         return int(self.target.max(initial=-1)) + 1
 
 
@@ -128,7 +128,7 @@ def phrase_offset(longest, height, width):
 
 @njit_inline
 def phrase_type(batch, pair, i, x, height, width):
-    """Return the type of the phrase pair of `height` by `width` words that begins at (i, x), or -1."""
+    """Return the type of the phrase pair of `height` by `width` words at (i, x), or -1 past the end of a sentence."""
     longest = batch.phrases.longest
     cell = batch.cell_offset[pair] + i * (batch.target_offset[pair + 1] - batch.target_offset[pair]) + x
     return batch.phrases.types[cell * (longest * longest - 1) + phrase_offset(longest, height, width)]
@@ -148,7 +148,10 @@ def _number_phrases(words: NDArray[np.int32], offset: NDArray[np.int64], longest
 
 @njit
 def _write_keys(offsets, numbers, longest, keys):
-    """Write the key of each phrase pair at each cell, from its lengths and phrase numbers. 0 if it does not exist."""
+    """Write the key of each phrase pair at each cell: an encoding of both lengths and both phrase numbers.
+
+    Keys of phrase pairs that cross the end of a sentence stay 0.
+    """
     source_offset, target_offset = offsets
     position = 0
     for pair in range(len(source_offset) - 1):
@@ -166,7 +169,7 @@ def _write_keys(offsets, numbers, longest, keys):
 
 _SIZE_SHIFT, _SIDE_SHIFT = np.uint64(58), np.uint64(29)
 _MAX_NUMBERS = 1 << 29
-"""Maximum number of distinct phrases of one length per side, and of words per side."""
+"""Exclusive limit of words per side, because phrases of one length per side are numbered in 29 bits of a key."""
 
 
 def _find_phrases(
@@ -180,8 +183,12 @@ def _find_phrases(
 ) -> Phrases:
     if longest == 1:
         return Phrases(1, np.zeros(0, np.int32), np.zeros((0, 2), np.int8), np.zeros((0, 4), np.int64))
-    if max(len(source), len(target)) >= _MAX_NUMBERS:
-        raise AlignmentInputError(f"too many words per side to extract phrases: the limit is {_MAX_NUMBERS - 1:,}")
+    for side, count in (("source", len(source)), ("target", len(target))):
+        if count >= _MAX_NUMBERS:
+            raise AlignmentInputError(
+                f"{count:,} words on the {side} side, the limit for phrase pairs is {_MAX_NUMBERS - 1:,}: "
+                "align fewer pairs at once"
+            )
     offsets = source_offset, target_offset
     numbers = _number_phrases(source, source_offset, longest), _number_phrases(target, target_offset, longest)
     shapes = longest * longest - 1
@@ -214,9 +221,9 @@ def make_batch(
     pairs: NDArray[np.int64] | None = None,
     longest_phrase: int = 1,
 ) -> ItgBatch:
-    """Return a batch of sentence pairs. Raises `AlignmentInputError` if a side is too long.
+    """Return a batch of sentence pairs. Raises `AlignmentInputError` if a sentence or the whole batch is too long.
 
-    `pairs` int64[P] are keys of random streams, by default 0, 1, …. Phrases have up to `longest_phrase` words.
+    `pairs` int64[P] are keys of random streams, by default 0, 1, …. Phrases have up to `longest_phrase` words per side.
     """
     lengths = np.diff(source_offset), np.diff(target_offset)
     for side, words in zip(("source", "target"), lengths, strict=True):

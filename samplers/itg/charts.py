@@ -23,7 +23,7 @@ from hierogram.samplers.itg.derivations import (
 
 
 class Weights(NamedTuple):
-    """Linear rule weights of n source and m target words (or pieces). Pruned emissions have weight 0."""
+    """Linear rule weights of n source and m target words (or items of a local move). Pruned emissions have weight 0."""
 
     # float64[n, m]: weight of the emission of each word pair, including the weight of its rule type.
     pairs: NDArray[np.float64]
@@ -73,7 +73,7 @@ def phrase_weight(weights, i, x, height, width):
 
 
 def make_sampled_derivation(longest_source: int, longest_target: int) -> SampledDerivation:
-    """Allocate a sampled derivation."""
+    """Allocate a sampled derivation of pairs of up to the given lengths."""
     max_nodes = 2 * (longest_source + longest_target)
     return SampledDerivation(
         np.zeros(max_nodes, np.uint8),
@@ -90,7 +90,7 @@ def _matrix(i, j, m):
 
 @njit
 def _multiply(chart, left, right, to, weight, m):
-    """Add `weight` · left · right to a matrix of `chart`. Arguments are offsets of upper triangular matrices."""
+    """Add `weight` · left · right to matrix `to` of `chart`. Matrices are upper triangular, given by their offsets."""
     for x in range(m + 1):
         for z in range(x, m + 1):
             value = weight * chart[left + x * (m + 1) + z]
@@ -112,7 +112,7 @@ def _add_phrases(chart, weights, i, j):
 
 @njit
 def _add_words(chart, weights, i, j):
-    """Add word emissions, and rules with a child of empty source span, to the sums of source span [i, j)."""
+    """Add emissions of single words, and rules with a child of empty source span, to the sums of source span [i, j)."""
     m = weights.size[1]
     matrix, first, last = _matrix(i, j, m), _matrix(i, i, m), _matrix(j, j, m)
     straight, inverted = weights.rules[STRAIGHT], weights.rules[INVERTED]
@@ -166,7 +166,7 @@ def _inside(chart, weights, i, j, x, y):
 
 @njit
 def _split(chart, weights, i, j, x, y, left):
-    """Choose the rule and split (rule, k, z) of a cell. `left` is a uniform number times the inside sum of the cell.
+    """Draw the rule and split (rule, k, z) of a cell. `left` is a uniform number times the inside sum of the cell.
 
     The candidates are the emission, then straight splits, then inverted splits by source and target position.
     """

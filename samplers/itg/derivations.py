@@ -85,7 +85,7 @@ def empty_derivations(batch: ItgBatch) -> Derivations:
 
 
 def longest_derivation(derivations: Derivations) -> int:
-    """Return the capacity of the largest derivation in nodes, at least 1."""
+    """Return the maximum number of rules that a derivation of these pairs can have, at least 1."""
     return int(np.diff(derivations.offset).max(initial=1))
 
 
@@ -139,7 +139,7 @@ def lay_out(rules, length, nodes):
 
 @njit
 def covers_pair(batch, pair, nodes, length):
-    """Check if nodes cover exactly the words of a pair, and phrases do not exceed the maximum length."""
+    """Check if `nodes` cover exactly the words of a pair, and phrases do not exceed the maximum length of the batch."""
     if nodes[0]["j"] != batch.source_offset[pair + 1] - batch.source_offset[pair]:
         return False
     if nodes[0]["y"] != batch.target_offset[pair + 1] - batch.target_offset[pair]:
@@ -192,7 +192,7 @@ def _unpack(batch, offsets, content, derivations, nodes, wrong):
 
 
 def decode(batch: ItgBatch, blobs: Blobs) -> Derivations:
-    """Decode derivations. Raises `DerivationError` if bytes do not derive the words of their pair."""
+    """Decode the output of `encode`. Raises `DerivationError` if bytes do not derive the words of their pair."""
     derivations = empty_derivations(batch)
     nodes = np.zeros(longest_derivation(derivations), NODE)
     wrong = np.zeros(batch.size, np.bool_)

@@ -1,8 +1,8 @@
 """Local Gibbs sampler of ITG derivations [BC10 §3; Blunsom et al. 2009] (docs/model.md, section 7).
 
-A move selects up to three subtrees (*pieces*) below a node: one of its children, and both children of the other child.
-It resamples the rules above the pieces among all derivations of the pieces. Words of a piece that is a leaf may then be
-emitted differently, as single words or in phrases.
+A move selects up to three subtrees (*pieces*) below a node: one child of the node, and both children of the other
+child. It resamples the rules above the pieces among all derivations of the pieces. Words of a piece that is a leaf may
+then be emitted differently, as single words or in phrases. If the node is a leaf, it is the only piece.
 """
 
 from typing import NamedTuple
@@ -50,7 +50,7 @@ PIECES = 3
 """Maximum number of pieces of a move."""
 
 _WORD = -1
-"""Value of the piece of an item that is a single word."""
+"""Value of column 0 of `LocalMove.source` and `LocalMove.target` if the item is a single word."""
 _PIECES, _SOURCES, _TARGETS = 0, 1, 2
 
 
@@ -63,8 +63,8 @@ class LocalMove(NamedTuple):
     drawn: SampledDerivation
     # int32[3]: root node of each piece, in source order.
     pieces: NDArray[np.int32]
-    # int32[3 L, 2]: items of each side, for phrases of up to L words. An item is a word of a leaf, or a piece with
-    # rules. Column 0: root node of the piece, or `_WORD`. Column 1: first word.
+    # int32[3 L, 2]: items of each side, for phrases of up to L words. An item is a word of a leaf, or a piece that is
+    # not a leaf. Column 0: root node of the piece, or `_WORD`. Column 1: position of the first word.
     source: NDArray[np.int32]
     target: NDArray[np.int32]
     # int32[8, 3]: rules that the move removes. Columns: rule, first source word, first target word.
@@ -78,7 +78,7 @@ class LocalMove(NamedTuple):
 
 
 def make_local_move(longest: int, longest_phrase: int = 1) -> LocalMove:
-    """Allocate scratch memory for derivations of up to `longest` rules."""
+    """Allocate scratch memory for derivations of up to `longest` rules and phrases of up to `longest_phrase` words."""
     items = PIECES * longest_phrase
     return LocalMove(
         make_weights(items, items, longest_phrase),
@@ -96,7 +96,10 @@ def make_local_move(longest: int, longest_phrase: int = 1) -> LocalMove:
 
 @njit
 def _select_pieces(local, at, side):
-    """Select the pieces below a node. The left child (`side` 0) or the right child is replaced by its children."""
+    """Select the pieces below a node. The left child (`side` 0) or the right child is replaced by its children.
+
+    A leaf is its own piece.
+    """
     nodes, pieces = local.nodes, local.pieces
     local.numbers[:] = 0
     rule = nodes[at]["rule"]
@@ -130,7 +133,7 @@ def _list_items(local):
         if node["rule"] >= PAIR:
             item = _WORD
         else:
-            # A piece with rules is one item per side, regardless of its number of words.
+            # A piece that is not a leaf is one item on each side on which it has words.
             j, y = min(j, i + 1), min(y, x + 1)
         for word in range(i, j):
             local.source[sources, 0], local.source[sources, 1] = item, word
@@ -238,7 +241,7 @@ def _old_weight(local, k):
 
 @njit
 def _add_old(batch, pair, base, counts, local, number):
-    """Count the removed rules one by one. Returns the product of each rule's probability / frozen weight."""
+    """Count the removed rules one by one. Returns the product of probability / frozen weight over these rules."""
     ratio = 1.0
     for k in range(number):
         p = add_rule(batch, pair, base, counts, local.old[k, 0], local.old[k, 1], local.old[k, 2])
@@ -248,7 +251,7 @@ def _add_old(batch, pair, base, counts, local, number):
 
 @njit
 def _add_new(batch, pair, base, counts, local, length, change):
-    """Count the sampled rules one by one, or remove them if `change` is -1. Returns a ratio like `_add_old`."""
+    """Count the sampled rules one by one, or remove the rules if `change` is -1. Returns a product like `_add_old`."""
     drawn = local.drawn
     ratio = 1.0
     for k in range(length):
@@ -267,7 +270,7 @@ def _add_new(batch, pair, base, counts, local, length, change):
 
 @njit_inline
 def _is_piece(local, rule, p, q):
-    """Check if a sampled leaf represents a piece with rules, which the move does not change."""
+    """Check if a sampled leaf represents a piece that is not a leaf. The move does not change such pieces."""
     if rule == TARGET_NULL:
         return local.target[q, 0] != _WORD
     return rule >= PAIR and local.source[p, 0] != _WORD
@@ -275,7 +278,7 @@ def _is_piece(local, rule, p, q):
 
 @njit
 def _reverse_probability(local, length):
-    """Return the probability that the reverse move selects the same pieces, or 0 if it cannot."""
+    """Return the probability that the reverse move selects the same pieces, or 0 if no move selects these pieces."""
     leaves = 0
     has_piece = False
     for k in range(length):
@@ -298,7 +301,7 @@ def _selection_probability(local):
 
 @njit
 def _replace(local, rules, length, at, sampled_length):
-    """Replace a subtree by the sampled derivation. Returns the new length."""
+    """Replace the subtree at a node by the sampled derivation. Returns the new length of the whole derivation."""
     end = at + local.nodes[at]["size"]
     to = 0
     for k in range(sampled_length):
@@ -351,7 +354,7 @@ def _move(batch, pair, base, counts, local, at, side, random):
 
 @njit
 def resample_locally(batch, pair, state, local, random):
-    """Try one move per rule of the longest possible derivation, at random nodes. Returns the number accepted."""
+    """Try a move per rule of the longest possible derivation, at random nodes. Returns the number of moves accepted."""
     derivations, counts, base = state
     rules = derivations.rules[derivations.offset[pair] : derivations.offset[pair + 1]]
     length = np.int64(derivations.length[pair])

@@ -1,7 +1,7 @@
 """Model of ITG derivations: rule types, emissions by Dirichlet processes, and base distributions [BC10 §1].
 
-docs/model.md, section 7, has the equations of the model (DeNero, Bouchard-Côté & Klein 2008). Base distributions and
-strengths are resampled after each sweep, given the derivations [Teh et al. 2006 §5.3; Neal 2003].
+docs/model.md, section 7, has the equations of the model (DeNero, Bouchard-Côté & Klein 2008). `ItgSettings` selects if
+P_f and P_e and the strengths are resampled after each sweep, given the derivations [Teh et al. 2006 §5.3; Neal 2003].
 """
 
 import math
@@ -27,7 +27,7 @@ from hierogram.samplers.itg.derivations import (
 from hierogram.samplers.itg.model1 import Model1
 
 PAIR_STRENGTH, SOURCE_NULL_STRENGTH, TARGET_NULL_STRENGTH, SOURCE_STRENGTH, TARGET_STRENGTH = range(5)
-"""Indices of strengths: α of word pairs, of source nulls and of target nulls, and γ of P_f and of P_e."""
+"""Indices of strengths: α of word and phrase pairs, of source nulls and of target nulls, and γ of P_f and of P_e."""
 STRENGTHS = ("pair", "source null", "target null", "source", "target")
 
 TYPE_PRIOR = 1.0
@@ -38,10 +38,10 @@ TYPE_PRIOR = 1.0
 class ItgSettings:
     """Settings of ITG sampling.
 
-    - `slice_shape`: parameter a of the Beta(a, 1) distribution of slice variables outside the derivation. Smaller
-      values prune less.
-    - `long_shape`: parameter a for pairs whose full chart needs more than `short_chart` products (about 41 words per
-      side), by default `slice_shape`.
+    - `slice_shape`: parameter a. An emission of probability p outside the derivation survives with probability p^a, so
+      smaller values prune less.
+    - `long_shape`: parameter a for pairs whose full chart needs more than `short_chart` products (by default from 41
+      words per side on). By default equal to `slice_shape`, as Beta slices require.
     - `strengths`, `sampled_strengths`: initial strengths, and True if they are resampled after each sweep.
     - `sampled_words`: True if P_f and P_e are resampled. Otherwise they are the relative word frequencies.
     - `phrase_end`: base probability that a phrase ends after each of its words.
@@ -65,11 +65,11 @@ class Base(NamedTuple):
     null_source: NDArray[np.float64]
     # float64[Ve]: P_M1(e|ε)^(1/2) of each target word. Fixed.
     null_target: NDArray[np.float64]
-    # float64[Vf]: P_f(f)^(1/2) of each source word. Resampled after each sweep.
+    # float64[Vf]: P_f(f)^(1/2) of each source word.
     source: NDArray[np.float64]
-    # float64[Ve]: P_e(e)^(1/2) of each target word. Resampled after each sweep.
+    # float64[Ve]: P_e(e)^(1/2) of each target word.
     target: NDArray[np.float64]
-    # float64[5]: strengths. Resampled after each sweep.
+    # float64[5]: strengths, by `PAIR_STRENGTH` and the other indices.
     strengths: NDArray[np.float64]
 
 
@@ -138,7 +138,7 @@ def _phrase_mass(batch, base, pair_type):
 
 @njit_inline
 def pair_mass(batch, base, pair_type):
-    """Return α times the base probability M0 of a type of word pairs or phrase pairs."""
+    """Return α times the base probability M0 of a type of word or phrase pairs."""
     if pair_type >= len(batch.type_source):
         return _phrase_mass(batch, base, pair_type)
     return (
@@ -281,7 +281,7 @@ def add_rule(batch, pair, base, counts, rule, i, x):
 
 @njit_inline
 def frozen_weight(weights, rule, i, x):
-    """Return the weight of a rule. An emission begins at source word i and target word x."""
+    """Return the weight of a rule in `weights`. An emission begins at source word i and target word x."""
     if rule == PAIR:
         return weights.pairs[i, x]
     if rule == SOURCE_NULL:
@@ -314,7 +314,7 @@ def _log_rising(count, mass):
 
 @njit
 def log_likelihood(batch, base, counts):
-    """Return the log probability of all derivations, given base distributions and strengths."""
+    """Return the natural log probability of all derivations, given base distributions and strengths."""
     total = 0
     likelihood = 0.0
     for rule in range(RULE_TYPES):
@@ -333,7 +333,7 @@ def log_likelihood(batch, base, counts):
 
 
 SHARE = 0.5
-"""Number of draws from P_f or P_e that each table counts: 1/2, since M0 has the square roots of P_f and P_e."""
+"""Number of draws of a word from P_f or P_e per table: 1/2, because M0 has the square roots of P_f and P_e."""
 STRENGTH_SHAPE, STRENGTH_RATE = 1.0, 0.001
 """Shape and rate of the Gamma prior of each strength."""
 
@@ -366,7 +366,7 @@ def make_tables(types: int, source_words: int, target_words: int) -> Tables:
 
 @njit_inline
 def _draw_table_count(count, mass, random):
-    """Sample the number of tables of an emission with `count` customers. Returns it and the stream state."""
+    """Sample the number of tables of an emission with `count` customers. Returns (tables, stream state)."""
     tables = 1 if count > 0 else 0
     for seated in range(1, count):
         random = advance(random)
@@ -377,7 +377,7 @@ def _draw_table_count(count, mass, random):
 
 @njit
 def draw_tables(batch, base, counts, key, sweep, tables):
-    """Sample the number of tables of each emission, given the base distributions."""
+    """Sample the number of tables of each emission, given the base distributions, and sum the draws of each word."""
     tables.source[:] = 0.0
     tables.target[:] = 0.0
     visit = stream(key, _TABLES, sweep)
@@ -410,7 +410,7 @@ def draw_tables(batch, base, counts, key, sweep, tables):
 
 @njit
 def _log_process(log_strength, parameters):
-    """Return log p(ln α | tables) up to a constant. `parameters` are the numbers of tables and customers."""
+    """Return ln p(ln α | tables) up to a constant. `parameters` are the numbers of tables and customers."""
     tables, customers = parameters
     strength = math.exp(log_strength)
     density = (STRENGTH_SHAPE + tables) * log_strength - STRENGTH_RATE * strength
@@ -419,7 +419,7 @@ def _log_process(log_strength, parameters):
 
 @njit
 def _log_words(log_strength, draws):
-    """Return log p(ln γ | draws) up to a constant. `draws` float64[V] has the number of draws of each word."""
+    """Return ln p(ln γ | draws) up to a constant. `draws` float64[V] has the number of draws of each word."""
     strength = math.exp(log_strength)
     share = strength / len(draws)
     density = STRENGTH_SHAPE * log_strength - STRENGTH_RATE * strength + math.lgamma(strength)

@@ -72,7 +72,10 @@ def _train(
 
 
 def train_model1(batch: ItgBatch, prior: NDArray[np.float64] | None = None) -> Model1:
-    """Train Model 1 in both directions. `prior` float64[T] is added to the expected count of each type."""
+    """Train Model 1 in both directions.
+
+    `prior` float64[T] is added to the expected count of each type in each iteration, and to the initial probability.
+    """
     target, null_target = _train(batch, True, prior)
     source, null_source = _train(batch, False, prior)
     return Model1(target, source, null_target, null_source)

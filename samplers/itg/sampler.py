@@ -110,7 +110,10 @@ class ItgScratch(NamedTuple):
 
 @njit
 def _accept(batch, pair, state, scratch, proposal, random):
-    """Accept or reject a proposal (rules, length) by Metropolis–Hastings [Johnson et al. 2007]."""
+    """Return True if a proposal (rules, length) is accepted by Metropolis–Hastings [Johnson et al. 2007].
+
+    Counts must exclude the pair's derivation. Afterwards they include the resulting derivation.
+    """
     derivations, counts, base = state
     rules, length = proposal
     first = derivations.offset[pair]
@@ -131,7 +134,7 @@ def _accept(batch, pair, state, scratch, proposal, random):
 
 @njit
 def _count_drawn(batch, pair, state, scratch, proposal, random):
-    """Accept or reject a drawn derivation, and count the rules of the pair's resulting derivation."""
+    """Accept or reject a drawn derivation (rules, length), and count the rules of the pair's resulting derivation."""
     rules, length = proposal
     derivations = state.derivations
     is_same = length == derivations.length[pair]
@@ -206,7 +209,7 @@ def sweep_pairs(pairs, batch, state, scratch, plan, methods, key):
     `methods` has an index into `METHODS`, the shape a for short pairs, the shape a for long pairs, and the maximum
     number of products in the full chart of a short pair.
     """
-    method, short_shape, long_shape, max_cells = methods
+    method, short_shape, long_shape, max_products = methods
     first, last = pairs
     for pair in range(first, last):
         if plan.sweeps[pair] == 0 or state.derivations.length[pair] == 0:
@@ -220,7 +223,7 @@ def sweep_pairs(pairs, batch, state, scratch, plan, methods, key):
         elif method == _EXHAUSTIVE:
             _visit_exhaustively(batch, pair, state, scratch, visit)
         else:
-            shape = short_shape if _products(n, m) <= max_cells else long_shape
+            shape = short_shape if _products(n, m) <= max_products else long_shape
             if not _visit_by_slices(batch, pair, state, scratch, (shape, method == _FLAT), visit):
                 return pair
             if _products(n, m) > scratch.chart.registers[LIMIT]:
@@ -247,13 +250,13 @@ class ItgInfo(NamedTuple):
     accepted: int
     # Number of charts that were given up.
     given_up: int
-    # Number of cells in all charts, and number of combinations of two cells.
+    # Number of cells in all sparse charts, and number of combinations of two cells.
     cells: int
     combinations: int
 
 
 def make_plan(batch: ItgBatch, sweep: int) -> ItgPlan:
-    """Return the plan of a sweep over all pairs."""
+    """Return the plan of sweep number `sweep` over all pairs."""
     return ItgPlan(sweep, np.full(batch.size, sweep, np.int64))
 
 
@@ -276,9 +279,11 @@ class ItgKernel:
         shapes = settings.slice_shape, long_shape
         for shape in shapes:
             if not 0 < shape <= 1:
-                raise AlignmentInputError(f"the shape of slices must be > 0 and <= 1, got {shape}")
+                raise AlignmentInputError(f"slice_shape and long_shape must be > 0 and <= 1, got {shape}")
         if method == SLICE and shapes[0] != shapes[1]:
-            raise AlignmentInputError("long_shape must equal slice_shape unless slices are flat")
+            raise AlignmentInputError(
+                f"long_shape must equal slice_shape for the sampler {SLICE!r}, got {shapes[1]} and {shapes[0]}"
+            )
         n, m, phrase = batch.longest_source, batch.longest_target, batch.phrases.longest
         self.batch = batch
         self.settings = settings
@@ -320,13 +325,15 @@ class ItgKernel:
         links: NDArray[np.int32] | None = None,
         due: NDArray[np.bool_] | None = None,
     ) -> ItgState:
-        """Return the initial state. Raises `AlignmentInputError` for an unknown start.
+        """Return the initial state. Raises `AlignmentInputError` if the start is unknown, or if M4 has no links.
 
         `links` int32[N] has one-to-one links for M4: the target position of each source word or -1. `due` bool[P] has
         True for pairs that get a derivation, by default all.
         """
-        if start not in STARTS or (start == LINKS and links is None):
-            raise AlignmentInputError(f"unknown start {start!r} or no links for {LINKS}: expected {', '.join(STARTS)}")
+        if start not in STARTS:
+            raise AlignmentInputError(f"unknown start {start!r}: expected {', '.join(STARTS)}")
+        if start == LINKS and links is None:
+            raise AlignmentInputError(f"the start {LINKS!r} requires `links`")
         derivations = empty_derivations(self.batch)
         chosen = np.zeros(1, np.int32) if links is None else links.astype(np.int32)
         chosen_pairs = np.ones(self.batch.size, np.bool_) if due is None else due
@@ -358,7 +365,10 @@ class ItgKernel:
         return ItgState(derivations, counts, copied)
 
     def step(self, key: int, state: ItgState, plan: ItgPlan, report: Report | None = None) -> tuple[ItgState, ItgInfo]:
-        """Resample all pairs, then base distributions and strengths, in place."""
+        """Resample the pairs of the plan, then the strengths and word distributions that `settings` selects.
+
+        Returns the state, which is changed in place, and statistics.
+        """
         seed = np.uint64(key)
         self._scratch.numbers[:] = 0
 
@@ -374,11 +384,11 @@ class ItgKernel:
         return state, ItgInfo(*self._scratch.numbers.tolist())
 
     def log_likelihood(self, state: ItgState) -> float:
-        """Return the log probability of all derivations, given base distributions and strengths."""
+        """Return the natural log probability of all derivations, given base distributions and strengths."""
         return float(log_likelihood(self.batch, state.base, state.counts))
 
     def _run_blocks(self, work: Callable[[int, int], int], pairs_per_call: int, report: Report | None = None) -> None:
-        """Call `work` for all pairs in blocks. If the chart is too small, enlarge it and continue there."""
+        """Call `work` for blocks of pairs. If `work` stops inside a block, enlarge the chart and continue there."""
         pair = 0
         while pair < self.batch.size:
             last = min((pair // pairs_per_call + 1) * pairs_per_call, self.batch.size)
@@ -392,5 +402,8 @@ class ItgKernel:
 def build(
     batch: ItgBatch, settings: ItgSettings | None = None, method: str = SLICE, model1: Model1 | None = None
 ) -> ItgKernel:
-    """Return the sampler of a batch by one of `METHODS`. Raises `AlignmentInputError`."""
+    """Return the sampler of a batch by one of `METHODS`. Raises `AlignmentInputError` if an argument is invalid.
+
+    `model1` is trained on the batch by default.
+    """
     return ItgKernel(batch, settings or ItgSettings(), method, model1)

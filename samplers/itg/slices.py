@@ -62,6 +62,7 @@ class Slices(NamedTuple):
     # Parameter a of Beta(a, 1), and tables for powers of exponent 1/a - 1.
     shape: float
     powers: Powers
+    # State of the visit's random stream.
     key: np.uint64
     # Number of source words and of target words.
     height: int
@@ -72,7 +73,7 @@ class Slices(NamedTuple):
     # p^a of both rules.
     straight_survives: float
     inverted_survives: float
-    # Cells of the current derivation.
+    # Cells of the current derivation, and frozen weights of all rules.
     own: CurrentCells
     weights: Weights
 
@@ -247,9 +248,9 @@ def weigh_flat_emissions(to, weights, shape, nodes, length, key):
 class Viability(NamedTuple):
     """Constraints on the cells of n source and m target words from words that cannot be null."""
 
-    # int16[n, 2]: first and last target word to which each source word can be linked.
+    # int16[n, 2]: first and last target word to which each source word can be linked (m and -1 if it can be null).
     source: NDArray[np.int16]
-    # int16[m, 2]: first and last source word to which each target word can be linked.
+    # int16[m, 2]: first and last source word to which each target word can be linked (n and -1 if it can be null).
     target: NDArray[np.int16]
     # int16[m+1, m+1, 2]: first and last source word that must be linked within a target span (n and -1 for no word).
     in_target: NDArray[np.int16]
@@ -330,7 +331,7 @@ def is_viable(viability, i, j, x, y):
 
 MAX_COMBINATIONS = 1 << 29
 """Maximum number of combinations of cells. A larger chart is given up, to limit the time per pair."""
-SMALLEST = 1 << 13
+INITIAL_CELLS = 1 << 13
 """Initial capacity of a chart in cells."""
 
 
@@ -362,7 +363,8 @@ class SparseChart(NamedTuple):
     # float64[2, n (m + 1)²]: sums over splits of cells with the current source end. Straight splits have the index
     # y n (m + 1) + corner, inverted splits x n (m + 1) + i (m + 1) + y. A new cell adds to the sums of larger cells.
     sums: NDArray[np.float64]
-    # uint64[n (m + 1), words]: bit set for each corner. Bit y is set if the cell with target end y has sums.
+    # uint64[n (m + 1), words]: bit set for each corner. Bit y is set if the cell with target end y has sums or an
+    # emission.
     columns: NDArray[np.uint64]
     # float64[m + 1, m + 1]: inside sum of each target span without source words.
     nulls: NDArray[np.float64]
@@ -386,7 +388,7 @@ class SparseChart(NamedTuple):
 def make_chart(
     longest_source: int,
     longest_target: int,
-    capacity: int = SMALLEST,
+    capacity: int = INITIAL_CELLS,
     exponent: float = 0.0,
     longest_phrase: int = 1,
 ) -> SparseChart:
@@ -491,9 +493,10 @@ def _sum_nulls(chart, slices):
 
 @njit_inline
 def _join(chart, i, x, y, value, size):
-    """Combine a new cell that begins at source position i with all cells that end there. Returns their number.
+    """Combine a new cell with the source start i with all adjacent cells that have the source end i.
 
-    The products are added to `sums` of larger cells with the same source end. `size` is (m + 1, n (m + 1)).
+    Adds the products to `sums` of larger cells with the same source end. Returns the number of products. `size` is
+    (m + 1, n (m + 1)).
     """
     width, corners = size
     word, bit = bitset_word(y), bitset_bit(y)
@@ -590,7 +593,7 @@ def _list_cells(chart, j, first, width):
 
 @njit_inline
 def _make_row(chart, slices, i, j, x):
-    """Create the cells of a source span and target start, by target end. Returns the next cell."""
+    """Create the cells of a source span and target start, by target end. Returns the index after the last cell."""
     width = slices.width + 1
     corners = slices.height * width
     corner = i * width + x
@@ -619,7 +622,7 @@ def _make_row(chart, slices, i, j, x):
 
 @njit_inline
 def _marked_row(columns, first, x, words):
-    """Return the last target start up to x that has sums, or -1. `first` is the corner of target start 0."""
+    """Return the last target start <= x with a bit set in `columns`, or -1. `first` is the corner of target start 0."""
     if words == 1:
         while x >= 0 and columns[first + x, 0] == np.uint64(0):
             x -= 1
@@ -634,7 +637,10 @@ def _marked_row(columns, first, x, words):
 
 @njit_inline
 def _make_span(chart, slices, i, j):
-    """Create the cells of a source span by decreasing target start. Returns False if the chart is too small."""
+    """Create the cells of a source span by decreasing target start.
+
+    Returns False if the chart is too small or the number of combinations exceeds the limit.
+    """
     m, span = slices.width, span_index(i, j)
     words = bitset_word(m) + 1
     chart.has_row[span, :words] = np.uint64(0)
@@ -656,7 +662,10 @@ def _make_span(chart, slices, i, j):
 
 @njit
 def sum_inside(chart, slices):
-    """Compute inside sums of all cells, by increasing source end. Returns False if the chart is too small."""
+    """Compute inside sums of all cells, by increasing source end.
+
+    Returns False if the chart is too small or the number of combinations exceeds the limit.
+    """
     n, m = slices.height, slices.width
     _sum_nulls(chart, slices)
     chart.registers[CELLS] = chart.registers[COMBINATIONS] = 0
@@ -750,7 +759,10 @@ def _draw(chart, slices):
 
 @njit
 def _parse(chart, slices):
-    """Draw a derivation of surviving emissions. Returns its length, 0 without derivation, `NO_ROOM` or `GIVEN_UP`."""
+    """Draw a derivation of surviving emissions. Returns its length, `NO_ROOM`, or `GIVEN_UP`.
+
+    Returns 0 if no derivation exists or the sum overflows.
+    """
     n, m = slices.height, slices.width
     emissions, scale = chart.emissions, chart.scale
     find_required(chart.viability, emissions, n, m)
@@ -789,7 +801,7 @@ def draw_by_slices(chart, weights, shape, nodes, length, key):
 
 @njit
 def draw_by_flat_slices(chart, weights, shape, nodes, length, key):
-    """Draw a derivation like `draw_by_slices`, but with flat slice variables."""
+    """Draw a derivation like `draw_by_slices`, but with flat slice variables. Returns the same values."""
     weigh_flat_emissions(chart.emissions, weights, shape, nodes, length, key)
     drawn = _parse_whole(chart, weights, np.int64(nodes[0]["j"]), np.int64(nodes[0]["y"]), key)
     return drawn if drawn != 0 else GIVEN_UP
@@ -797,7 +809,7 @@ def draw_by_flat_slices(chart, weights, shape, nodes, length, key):
 
 @njit
 def _parse_whole(chart, weights, n, m, key):
-    """Call `_parse` without slice variables for straight and inverted rules."""
+    """Return the result of `_parse` without slice variables for straight and inverted rules."""
     straight, inverted = weights.rules[STRAIGHT], weights.rules[INVERTED]
     slices = Slices(UNSLICED, chart.powers, key, n, m, straight, inverted, 1.0, 1.0, chart.own, weights)
     return _parse(chart, slices)

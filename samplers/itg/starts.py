@@ -15,7 +15,7 @@ LEFT_BRANCHING, MODEL1, LINKS = "lb", "m1", "m4"
 STARTS = (LEFT_BRANCHING, MODEL1, LINKS)
 
 BEAM = 3.0
-"""Maximum distance of links from the diagonal for M1, in words."""
+"""Maximum distance of links from the diagonal for M1, in words of the longer side."""
 _STRAIGHT, _INVERTED, _NULL = 0.8, 0.2, 0.01
 
 
@@ -106,7 +106,7 @@ def _rank(links, n, m, ranks):
 
 @njit
 def _write_leaf(links, ranks, i, ends, rules, length):
-    """Write a linked word with adjacent unlinked words. `ends` are n and m. Returns the new length."""
+    """Write the rules of a linked word and of adjacent unlinked words. `ends` are n and m. Returns the new length."""
     n, m = ends
     after = above = 0
     first = True
@@ -145,7 +145,8 @@ def _write_leaf(links, ranks, i, ends, rules, length):
 def start_from_links(links, n, m, rules, random):
     """Write the M4 derivation of one-to-one `links`, int32[n]: target positions or -1. Returns its length.
 
-    As long as the links have no ITG derivation, the links of the smallest tree are dropped.
+    As long as the links have no ITG derivation, the links of the smallest tree are dropped from `links`. Without links,
+    the derivation is left-branching.
     """
     stack, tree = np.zeros((n, 5), np.int32), np.zeros((2 * n, 3), np.int32)
     ranks, pending = np.zeros(n, np.int32), np.zeros(2 * n, np.int32)

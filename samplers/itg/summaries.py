@@ -87,7 +87,10 @@ def _add_chunk(nodes, top, cell, width, sums):
 
 @njit
 def _is_chunk(nodes, top):
-    """Check if a node is a chunk: several rules that cover one word on one side, with at least one linked word."""
+    """Check if a node is a chunk: rules with a linked word that cover one word on one side.
+
+    The other side has up to `MAX_CHUNK_LENGTH` words.
+    """
     node = nodes[top]
     height, width = node["j"] - node["i"], node["y"] - node["x"]
     if node["rule"] >= PAIR or min(height, width) != 1 or max(height, width) > MAX_CHUNK_LENGTH:
@@ -185,7 +188,7 @@ def _add(batch, derivations, due, averages, nodes):
             averages.uses[first + rule_position(nodes[at], n, m, batch.phrases.longest)] += np.uint32(1)
         averages.sweeps[pair] += 1
         if averages.sweeps[pair] == MAX_SWEEPS:
-            # Halve the sums to avoid overflow. Past sweeps then have half the weight of future sweeps.
+            # Halve the sums, so that past sweeps have half the weight of future sweeps.
             averages.sweeps[pair] //= 2
             for at in range(first, first_position(batch, pair + 1)):
                 averages.uses[at] >>= np.uint32(1)
@@ -198,9 +201,10 @@ def add_derivations(batch: ItgBatch, derivations: Derivations, due: NDArray[np.b
 
 @njit_allocating
 def write_averages(batch: ItgBatch, averages: ItgAverages) -> Blobs:
-    """Encode the averages of each pair as a record of LEB128 varints, empty without averages.
+    """Encode the averages of each pair as a record of LEB128 varints. The record is empty without averages.
 
-    A record has the number of sweeps, then for each used position its distance from the previous one and its uses.
+    A record has the number of sweeps, then the distance of each used position from the previous used position (or from
+    the pair's first position) and the uses at this position.
     """
     bound = 2 * np.count_nonzero(averages.uses) + np.count_nonzero(averages.sweeps)
     content = np.empty(_BYTES_PER_NUMBER * bound, np.uint8)
@@ -222,7 +226,10 @@ def write_averages(batch: ItgBatch, averages: ItgAverages) -> Blobs:
 
 @njit
 def next_entry(content, position, last, at, end):
-    """Read the entry after rule position `at`. Returns its position (-1 if invalid), its uses, and the next byte."""
+    """Read the entry after rule position `at` from byte `position` on.
+
+    Returns the rule position (-1 if the entry is invalid), the uses, and the position of the next byte.
+    """
     step, position = get_number(content, position, last)
     uses, position = get_number(content, position, last)
     if step < 0 or uses < 1 or at + step >= end:
@@ -240,7 +247,7 @@ def _has_rule(batch, pair, at):
 
 @njit
 def _count_entries(batch, pair, content, position, last):
-    """Return the number of entries of a record, or -1 if positions or uses are invalid."""
+    """Return the number of entries of a record, or -1 if sweeps, positions or uses are invalid."""
     sweeps, position = get_number(content, position, last)
     if sweeps < 1 or sweeps >= MAX_SWEEPS:
         return -1
@@ -289,9 +296,12 @@ def _read(batch, records, averages):
 
 
 def check_records(batch: ItgBatch, records: Blobs, first: int = 0) -> int:
-    """Count the entries in records of consecutive pairs from `first` on. Raises `DerivationError`."""
-    wrong = np.zeros(records.size, np.bool_)
-    number = int(_check(batch, records, first, wrong))
+    """Return the number of entries in records of consecutive pairs from `first` on.
+
+    Raises `DerivationError` if a record does not match the words of its pair.
+    """
+    wrong = np.zeros(batch.size, np.bool_)
+    number = int(_check(batch, records, first, wrong[first:]))
     if wrong.any():
         raise mismatch_error("averages", "do not match its words", wrong)
     return number
@@ -315,7 +325,7 @@ class RuleUses(NamedTuple):
     # int64[m]: change of each rule's count.
     counts: NDArray[np.int64]
     # int64[m]: change of each rule's expected uses, in units of 1/`ONE_USE`.
-    sampled: NDArray[np.int64]
+    expected_uses: NDArray[np.int64]
     # int64[m]: change of the error variance of each rule's expected uses, in units of 1/`ONE_SQUARE`.
     variances: NDArray[np.int64]
 
@@ -345,14 +355,14 @@ def _write_use(uses, row, rule, pair, weights):
     uses.rules[row] = rule
     uses.pairs[row] = pair
     uses.counts[row] = weights[0]
-    uses.sampled[row] = weights[1]
+    uses.expected_uses[row] = weights[1]
     uses.variances[row] = weights[2]
     return row + 1
 
 
 @njit
 def _list_trees(batch, trees, chosen, first, words, uses, nodes):
-    """List the rules of chosen derivations. Returns their number, and the first invalid pair or -1."""
+    """List the rules of chosen derivations. Returns the number of rules, and the first invalid row of `trees` or -1."""
     count = 0
     for k in range(len(chosen)):
         length = trees.offsets[k + 1] - trees.offsets[k]
@@ -410,19 +420,22 @@ def list_tree_uses(batch: ItgBatch, trees: Blobs, chosen: NDArray[np.int8], firs
     words = batch.source_words, batch.target_words
     count, wrong = _list_trees(batch, trees, chosen, first, words, uses, np.zeros(longest, NODE))
     if wrong >= 0:
-        raise DerivationError(f"the derivation of pair {wrong} of the batch does not match its words")
+        raise DerivationError(f"the derivation of pair {first + wrong} of the batch does not match its words")
     return RuleUses(*(column[:count] for column in uses))
 
 
 def list_record_uses(batch: ItgBatch, records: Blobs, first: int = 0) -> RuleUses:
-    """Return the expected uses in records of consecutive pairs from `first` on. Raises `DerivationError`."""
+    """Return the expected uses in records of consecutive pairs from `first` on.
+
+    Raises `DerivationError` if a record does not match the words of its pair.
+    """
     uses = _allocate_uses(check_records(batch, records, first))
     count = _list_records(batch, records, first, (batch.source_words, batch.target_words), uses)
     return RuleUses(*(column[:count] for column in uses))
 
 
 def sum_uses(parts: list[RuleUses]) -> RuleUses:
-    """Sum the changes of each rule, with the pair of its first entry. Drops rules without changes."""
+    """Return the summed changes of each rule, with the pair of its first entry. Drops rules without changes."""
     columns = zip(_allocate_uses(0), *parts, strict=True)
     every = RuleUses(*(np.concatenate(column) for column in columns))
     order = np.argsort(every.rules, kind="stable")

@@ -1,1 +1,1 @@
-"""Gibbs and Metropolis-Hastings samplers for synchronous phrase grammars [CFGŠ14]."""
+"""Gibbs sampler and type-based moves for synchronous phrase grammars [CFGŠ14]."""

@@ -65,7 +65,10 @@ def raise_product(product, power):
 
 @njit_inline
 def cumulate(weights, size):
-    """Replace the first `size` SCALED weights by their cumulative sums with one exponent. Returns the total."""
+    """Replace the values of the first `size` SCALED weights by their cumulative sums at one scale. Returns the total.
+
+    The exponents are invalid afterwards.
+    """
     max_exponent = np.int64(-1 << 62)
     for k in range(size):
         weight = weights[k]
@@ -101,7 +104,7 @@ def draw(weights, size, u):
 
 
 INDEPENDENT_SHARE = 0.1
-"""Share of draws that are independent of the current value, since other draws change variables in lockstep."""
+"""Share of independent draws if draws avoid the current value, because variables would otherwise change in lockstep."""
 
 
 @njit_inline
@@ -125,7 +128,10 @@ def _draw_avoiding(weights, size, current, u):
 
 @njit_inline
 def draw_option(weights, size, current, u, avoid_current):
-    """Draw one of `size` options as the new value, given the uniform number u. Overwrites `weights` SCALED."""
+    """Draw one of `size` options as the new value, given the uniform number u. Overwrites `weights` SCALED.
+
+    If `avoid_current`, the draw depends on `current` and tends to differ from it.
+    """
     if not avoid_current:
         return draw(weights, size, u)
     if u < INDEPENDENT_SHARE:
@@ -140,7 +146,10 @@ def _draw_either(first, total, u):
 
 @njit_inline
 def draw_binary(first, total, current, u, avoid_current):
-    """Draw 0 (with weight `first`) or 1 (with weight `total` - `first`), given the uniform number u."""
+    """Draw 0 (with weight `first`) or 1 (with weight `total` - `first`), given the uniform number u.
+
+    If `avoid_current`, the draw depends on `current` and tends to differ from it.
+    """
     if not avoid_current:
         return _draw_either(first, total, u)
     if u < INDEPENDENT_SHARE:

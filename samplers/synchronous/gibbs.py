@@ -1,7 +1,8 @@
 """Top-down Gibbs sampler over one pair's derivation [CFGŠ14 §2, Algorithms 1 and 4], and expected rule uses.
 
 The state of a pair is an edge and a cut for each node of its forest. Each draw of a cut adds the conditional
-probability of its rules to their expected uses (Rao-Blackwell) [BPK09 §3.3; docs/model.md, section 4].
+probability of the cut to the expected uses of the rule that would begin at the node (Rao-Blackwell) [BPK09 §3.3;
+docs/model.md, section 4].
 """
 
 import numpy as np
@@ -39,7 +40,7 @@ def begin_credits(averaged, work):
 
 @njit
 def credit(number, v, probability, context):
-    """Add a linear probability to the credit of the rule at node v. `number` is the rule's local number."""
+    """Add a linear probability to the credit of the rule with local number `number`, which begins at node v."""
     work = context.work
     uses = np.int64(probability * ONE_USE + 0.5)
     if uses == 0:
@@ -70,7 +71,7 @@ def _is_shared(number, context):
 
 @njit
 def end_credits(averages, pair, context):
-    """Add the credits of the finished sweep to the pair's averages."""
+    """Add the credits of the finished sweep to the pair's averages, if the sweep averages the pair."""
     work = context.work
     if not work.registers[0]["averaged"]:
         return
@@ -124,7 +125,10 @@ def _compose_below(head, v, context):
 
 @njit_inline
 def _summarize_options(v, head, context):
-    """Summarize v's derivation under each edge of v, and prefetch table rows. Returns the edge summarized last."""
+    """Write the number of the rule at `head` under each edge of v to `work.top`, and list the rules below v.
+
+    Prefetches the table rows of new rules. Returns the edge under which `head` was summarized last.
+    """
     pair, work = context.pair, context.work
     present = np.int64(pair.edge[v])
     last_summarized = present
@@ -157,7 +161,7 @@ def _list_edge_rules(v, j, context):
 
 @njit_inline
 def sample_edge(v, u, context):
-    """Draw the edge of v. An edge has the weight P(its rules) times its density factor [CFGŠ14 eq. 6]."""
+    """Draw the edge of v. An edge has the weight P(its rules)^(1/T) times its density factor [CFGŠ14 eq. 6]."""
     present = np.int64(context.pair.edge[v])
     degree = np.int64(context.pair.node[v]["degree"])
     head = _find_head(v, context)
@@ -218,7 +222,10 @@ def _list_cut(joined, upper, lower, cut, work):
 
 @njit_inline
 def sample_cut(v, u, context):
-    """Draw the cut of v, which decides between one joined rule and two rules."""
+    """Draw the cut of v, which decides between one joined rule and two rules.
+
+    If the sweep averages the pair, credits the lower rule with the probability of a cut.
+    """
     work = context.work
     present = context.pair.cut[v]
     parent = np.int64(work.summary[v]["parent"])
@@ -245,7 +252,10 @@ def sample_cut(v, u, context):
 
 @njit_inline
 def sweep_pair(random, stage, context):
-    """Sample a pair's derivation once, top-down, up to level `stage`. Each variable uses one number of `random`."""
+    """Sample each node with a level up to `stage` in a pair's derivation once, top-down.
+
+    Each draw uses one number of the stream `random`.
+    """
     pair, work = context.pair, context.work
     begin_pair(work)
     root = len(pair.node) - 1

@@ -50,16 +50,16 @@ REGISTERS = np.dtype(
 """Registers of a worker.
 
 - `stamp`: number of the current pair among the pairs of the worker.
-- `epoch`: number in valid summaries.
+- `epoch`: number that marks valid summaries and lists.
 - `found`: number of rules found in the pair.
 - `counted`: number of found rules whose count has been read from the table.
 - `listed`: number of used items of `lists`.
-- `customers`: number of customers of all rules in the table.
+- `customers`: number of customers of all rules, including the changes of the current block.
 - `overlaid`, `logged`: number of used rows of `overlay`, and of `log`.
 - `averaged`: 1 if this sweep averages the pair.
 - `credited`: number of credited rules.
 - `encoded`: number of bytes of the credited rules' fragments.
-- `lost`: uses of rules that were not credited because `fragments` was full.
+- `lost`: uses, in units of 1/`ONE_USE`, that were not credited because `fragments` was full.
 - `below_zero`: 1 if a customer was removed from a rule without customers.
 """
 
@@ -126,7 +126,7 @@ class Workspace(NamedTuple):
     pending: NDArray[np.int32]
     # int32[listed]: lists of the rules in the derivations of nodes.
     lists: NDArray[np.int32]
-    # int64[n+1]: number of tables that each rule of an option adds to the tables of its length.
+    # int64[n+1]: number of tables, in units of 2^-32, that each rule of an option adds to the tables of its length.
     change: NDArray[np.int64]
     # int64[2, n+1]: scratch memory of `compose`.
     scratch: NDArray[np.int64]
@@ -257,7 +257,10 @@ def find_number(source_hash, target_hash, context):
 
 @njit_inline
 def assign_number(v, context):
-    """Return the local number of the rule at node v. Prefetches the table row of a new rule for `read_counts`."""
+    """Return the local number of the rule at node v, whose summary must be valid.
+
+    Prefetches the table row of a new rule for `read_counts`.
+    """
     work = context.work
     source_hash = work.summary[v]["source_hash"]
     target_hash = work.summary[v]["target_hash"]
@@ -330,7 +333,7 @@ def remove_rules(rules, size, context):
 
 @njit_inline
 def score(rules, size, context):
-    """Return ∏ P(rule | rest and previous rules) of rules by local number, linear. Restores all counts."""
+    """Return ∏ P(rule | rest and previous rules) of the first `size` local numbers in `rules`. Restores all counts."""
     work, model = context.work, context.model
     numerator = 1.0
     denominator = 1.0
@@ -387,7 +390,7 @@ def _number_rule(v, epoch, context):
 
 @njit_inline
 def rule_at(v, context):
-    """Return the local number of the rule at v, cached in the summary. Code that changes the rule must update it."""
+    """Return the local number of the rule at v, cached in v's summary. Update the summary if the rule changes."""
     summary = context.work.summary
     epoch = np.uint32(context.work.registers[0]["epoch"])
     if summary[v]["rule_epoch"] != epoch:
@@ -399,7 +402,7 @@ def rule_at(v, context):
 
 @njit_inline
 def _options_below(t, work):
-    """Return the number of joint values of the variables in t's derivation, whose rules must be listed."""
+    """Return the number of joint values of the variables in t's derivation. The rules below t must be listed."""
     below = work.summary[t]
     return Scaled(below["options"], np.int64(below["options_exponent"]))
 
@@ -417,7 +420,10 @@ def _copy_list(t, rules, size, work):
 
 @njit_inline
 def _list_node(x, first, last, context):
-    """Summarize x, list the rules of its derivation, and count its joint values. Its tails must be listed."""
+    """Summarize x, list the rules of x's derivation, and count the joint values of this derivation's variables.
+
+    The rules of the tails of x must be listed.
+    """
     pair, work = context.pair, context.work
     summary = work.summary[x]
     epoch = np.uint32(work.registers[0]["epoch"])
@@ -472,7 +478,7 @@ def list_rules(v, context):
 
 @njit_inline
 def list_below(v, context):
-    """Summarize the tails of v's current edge, and list the rules of their derivations, if needed."""
+    """Summarize the tails of v's current edge, and list the rules of the tails' derivations, if not listed yet."""
     first, last = tail_range(v, context.pair)
     for i in range(first, last):
         t = context.pair.tails[i]

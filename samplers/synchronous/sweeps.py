@@ -19,6 +19,7 @@ from hierogram.samplers.counts.chain import ChainState, CountsError, SweepInfo
 from hierogram.samplers.counts.deltas import count_rules
 from hierogram.samplers.counts.models import Model, ModelSettings, build_model
 from hierogram.samplers.counts.table import (
+    BELOW_ZERO,
     COUNT,
     KEY_HIGH,
     KEY_LOW,
@@ -184,7 +185,7 @@ def sweep_pairs(round_, batch, state, averages, plan, table, model, work):
 
 @njit
 def merge(changes, table, model):
-    """Add count changes uint64[n, 4], in the table's columns, to the table. Returns False if one fell below 0."""
+    """Add count changes uint64[n, 4], with the table's columns, to the table. Returns False if a count fell below 0."""
     sound = True
     for k in range(len(changes)):
         if k + _AHEAD < len(changes):
@@ -208,7 +209,7 @@ class Blocks:
 
     @classmethod
     def suited_to(cls, pairs: int) -> "Blocks | None":
-        """Return blocks with about 1/16 of the pairs per round, or None for small batches, which are sequential."""
+        """Return blocks with up to 1/16 of the pairs per round, or None for small batches, which are sequential."""
         if pairs < _MIN_PAIRS:
             return None
         return cls(min(32, pairs // 1024), 64)
@@ -216,7 +217,6 @@ class Blocks:
 
 _SEQUENTIAL = Blocks(_PAIRS_PER_CALL, 1)
 """Blocks of the sequential mode, in which each pair is sampled given the changes of all previous pairs."""
-_BELOW_ZERO = "the count of a rule fell below zero, so state and counts do not match: run `hierogram repair`"
 
 Task = Callable[[int], bool]
 Run = Callable[[Task, Iterable[int]], Iterable[bool]]
@@ -226,7 +226,7 @@ Run = Callable[[Task, Iterable[int]], Iterable[bool]]
 def merge_changes(changes: NDArray[np.uint64], table: CountTable, model: Model) -> None:
     """Add the changes of a round to a table with room for them. Raises `CountsError` if a count falls below 0."""
     if not merge(changes, table, model):
-        raise CountsError(_BELOW_ZERO)
+        raise CountsError(BELOW_ZERO)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +253,10 @@ class PhraseKernel:
     def step(
         self, key: int, state: ChainState, plan: SweepPlan, report: Report | None = None
     ) -> tuple[ChainState, SweepInfo]:
-        """Run one sweep. Returns the new state and statistics. Consumes `state`. Raises `CountsError`."""
+        """Run one sweep. Returns the new state and statistics. Consumes `state`.
+
+        Raises `CountsError` if a count falls below 0.
+        """
         self.begin()
         blocks = self.blocks or _SEQUENTIAL
         pairs_per_round = blocks.pairs_per_block * blocks.blocks_per_round
@@ -296,10 +299,13 @@ class PhraseKernel:
             return bool(self.resample(round_, self.batch, derivations, averages, plan, table, self.model, work))
 
         if not all(list(self.run(run_worker, range(len(self.workers))))):
-            raise CountsError(_BELOW_ZERO)
+            raise CountsError(BELOW_ZERO)
 
     def changes(self) -> list[NDArray[np.uint64]]:
-        """Return each worker's count changes in the last round, for `merge`. They are valid until the next round."""
+        """Return each worker's count changes in the last round, or an empty list without blocks.
+
+        The changes are valid until the next round.
+        """
         if self.blocks is None:
             return []
         return [work.log[: int(work.registers[0]["logged"])] for work in self.workers]
@@ -309,7 +315,7 @@ class PhraseKernel:
         return SweepInfo(*(int(sum(work.statistics[0][name] for work in self.workers)) for name in SweepInfo._fields))
 
     def compile_merging(self, table: CountTable) -> None:
-        """Compile `merge` by merging an empty list of changes."""
+        """Compile `merge` by merging an empty list of changes, if the kernel has blocks."""
         if self.blocks is not None:
             merge_changes(np.zeros((0, 4), np.uint64), table, self.model)
 
@@ -323,7 +329,7 @@ def build(
     workers: int = 1,
     run: Run = map,
 ) -> PhraseKernel:
-    """Return the kernel for a batch. Without `blocks`, it samples pairs sequentially, which is exact."""
+    """Return the kernel for a batch. Without `blocks`, it samples pairs sequentially in one worker, which is exact."""
     overlay = logged = 1
     if blocks is None:
         workers = 1

@@ -10,7 +10,7 @@ from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, mix, stream, uniform
 from hierogram.samplers.counts.chain import ChainState, CountsError
 from hierogram.samplers.counts.models import Model
-from hierogram.samplers.counts.table import CountTable, add, look_up, with_room
+from hierogram.samplers.counts.table import BELOW_ZERO, CountTable, add, look_up, with_room
 from hierogram.samplers.forests.derivations import Batch, State, WalkSpace, make_summary, walk_space
 from hierogram.samplers.forests.forest import tail_range, view_pair
 from hierogram.samplers.forests.fragments import (
@@ -23,7 +23,7 @@ from hierogram.samplers.forests.fragments import (
 from hierogram.samplers.grammar.numbers import MAX_TYPE_MOVES
 
 PIVOTS = 1 << 62
-"""Random streams of moves have this pair number plus the number of the batch's first pair."""
+"""Random streams of moves have the pair number `PIVOTS` + number of the batch's first pair."""
 JOINED, UPPER, LOWER = 0, 1, 2
 
 
@@ -146,7 +146,7 @@ class SiteRules:
 
 
 def log_weights(model: Model, rules: SiteRules, rest: NDArray[np.int64], total: int, sites: int) -> NDArray[np.float64]:
-    """Return the log weight of each number m = 0..n of split sites, float64[n + 1], scaled to a maximum of 0.
+    """Return the natural log weight of each number m = 0..n of split sites, float64[n + 1], with the maximum 0.
 
     The weight of m is the number C(n, m) of choices of m sites, times the probability of one choice. `rest` int64[3]
     has the counts of the three rules, and `total` is the count of all rules. Both exclude the n `sites`.
@@ -188,7 +188,7 @@ class TypeSampler:
     """Sampler of type-based moves over the derivations of a batch."""
 
     def __init__(self, model: Model, batch: Batch) -> None:
-        """Store the model and the batch. Raises `ValueError` if the model is not a Dirichlet process."""
+        """Raise `ValueError` if the model is not a Dirichlet process."""
         if model.pitman_yor:
             raise ValueError("type-based moves require an exchangeable model: use a Dirichlet process")
         self._model = model
@@ -201,9 +201,9 @@ class TypeSampler:
     def step(self, key: int, state: ChainState, number: int, pivots: int) -> tuple[ChainState, int]:
         """Run `pivots` moves with one pivot each. Returns the state and the number of changed cuts. Consumes `state`.
 
-        Move i of step n uses the random stream of sweep n * MAX_TYPE_MOVES + i of pair `PIVOTS` + first pair number.
+        Move i uses the random stream of sweep `number` * MAX_TYPE_MOVES + i of pair `PIVOTS` + first pair number.
         Pivots are drawn uniformly from all free cuts, inside and outside the derivations, so that the choice of a pivot
-        does not depend on the state.
+        does not depend on the state. Raises `CountsError` if a count falls below 0.
         """
         derivations, table, averages = state
         self._update_sites(derivations, np.arange(self._batch.size))
@@ -222,7 +222,10 @@ class TypeSampler:
         return np.unique(np.searchsorted(self._batch.forests.node_offset, nodes, "right") - 1)
 
     def _select_sites(self, pivot: int, derivations: State) -> NDArray[np.int64]:
-        """Return the sites of a move: the pivot, then sites of its type in ascending order that share no rule."""
+        """Return the sites of a move: the pivot, then sites of the same type in ascending order.
+
+        No two sites share a rule use.
+        """
         types, heads = self._sites
         alike = np.flatnonzero(types == types[pivot])
         used: set[int] = set()
@@ -291,4 +294,4 @@ class TypeSampler:
                 high, low = rules.keys[which]
                 sound &= bool(add(table, self._model, high, low, rules.sizes[which], change))
         if not sound:
-            raise CountsError("the count of a rule fell below zero: derivations and counts do not match")
+            raise CountsError(BELOW_ZERO)

@@ -44,8 +44,8 @@ class TreeModel(NamedTuple):
     edge_offset: NDArray[np.int64]
     # float64[E]: natural log probability of each edge. Edge j of node v has the index `edge_offset[v] + j`.
     log_expansion: NDArray[np.float64]
-    # Values for a Dirichlet process of fields that kernels read from `hierogram.samplers.counts.models.Model`. The
-    # tables of a label are its distinct fragments.
+    # Fields of `hierogram.samplers.counts.models.Model` that kernels read, with their values for a Dirichlet process:
+    # each distinct fragment has one table.
     by_count: NDArray[np.void]
     discount: float
 
@@ -72,7 +72,7 @@ class TreeState(NamedTuple):
 
 
 def log_expansions(base: str, expansions: Expansions) -> NDArray[np.float64]:
-    """Return the natural log probability of each distinct production under a base distribution, float64.
+    """Return the natural log probability of each distinct production under a base distribution, float64[n].
 
     P_M draws the number of children uniformly up to the maximum, and each child uniformly from all labels and words of
     the treebank. P_C has relative frequencies, for which an edge of a node with d edges counts 1/d. Raises
@@ -94,8 +94,13 @@ def log_expansions(base: str, expansions: Expansions) -> NDArray[np.float64]:
 
 def label_processes(strength: NDArray[np.float64], expansion_probability: NDArray[np.float64]) -> LabelProcesses:
     """Return the processes of labels with parameters α_c and β_c, float64[L]. Raises `ValueError` if out of range."""
-    if not (strength > 0).all() or not ((expansion_probability > 0) & (expansion_probability < 1)).all():
-        raise ValueError("strengths must be > 0, and expansion probabilities must be between 0 and 1")
+    valid = (strength > 0) & (expansion_probability > 0) & (expansion_probability < 1)
+    if not valid.all():
+        c = int(np.argmin(valid))
+        raise ValueError(
+            f"label {c} must have a strength > 0 and an expansion probability between 0 and 1, "
+            f"got {strength[c]} and {expansion_probability[c]}"
+        )
     labels = LabelProcesses(
         strength.copy(),
         expansion_probability.copy(),
@@ -109,7 +114,7 @@ def label_processes(strength: NDArray[np.float64], expansion_probability: NDArra
 
 
 def build_tree_model(base: str, expansions: Expansions) -> TreeModel:
-    """Return the model of a batch for the kernels."""
+    """Return the model of a batch for the kernels. Raises `ValueError` if the base is unknown."""
     by_count = np.zeros(_KNOWN_COUNTS, BY_COUNT)
     by_count["tables"][1:] = int(TABLE_UNIT)
     by_count["more_tables"][0] = int(TABLE_UNIT)
@@ -120,7 +125,7 @@ def build_tree_model(base: str, expansions: Expansions) -> TreeModel:
 
 @njit_inline
 def set_label(labels, c, strength, expansion_probability):
-    """Change α_c and β_c in place."""
+    """Change α_c, β_c and their logs in place."""
     labels.strength[c] = strength
     labels.expansion_probability[c] = expansion_probability
     labels.log_strength[c] = math.log(strength)

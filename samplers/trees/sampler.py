@@ -1,9 +1,9 @@
 """Sampler of tree-substitution grammars: Gibbs steps for cuts and edges [CGB09 §4; CFGŠ14 §2], then label parameters.
 
 A sweep samples the trees one by one given the counts of all other trees, so the sampler is exact (docs/model.md,
-section 6). Before a tree is sampled, its nodes are summarized bottom up. A change of a variable then recomputes only
-the summaries up to the root of its fragment. An *option* is a value that a variable may get, with its fragments. In
-the rule table, the length of a fragment is its root label.
+section 6). Before a tree is sampled, its nodes are summarized bottom up. A change of a cut then recomputes only the
+summaries up to the root of the fragment. An *option* is a value that a variable may get, with the fragments under that
+value. In the rule table, the length of a fragment is its root label.
 """
 
 import math
@@ -66,7 +66,7 @@ class TreeSpace(NamedTuple):
     # int64[2, n+1]: scratch memory of `compose`.
     scratch: NDArray[np.int64]
     # float64[options]: natural log of the weight of each option.
-    weight: NDArray[np.float64]
+    log_weight: NDArray[np.float64]
     # STATISTICS[1]: numbers of sampled and changed variables.
     statistics: NDArray[np.void]
 
@@ -132,7 +132,7 @@ def summarize_tree(context):
 
 @njit_inline
 def find_head(v, context):
-    """Return the nearest cut ancestor of v, which roots the fragment above v. v must not be the tree's root."""
+    """Return the nearest cut ancestor of v, the root of the fragment above v. v must not be the tree's root."""
     x = np.int64(context.space.parent[v])
     while context.tree.cut[x] == 0:
         x = np.int64(context.space.parent[x])
@@ -181,7 +181,7 @@ def _enter_fragment(k, v, context):
 
 @njit
 def list_option(v, head, context):
-    """List the fragments under v's current edge: the fragment at `head`, then fragments rooted below v.
+    """List the fragments given v's current edge: the fragment at `head`, then fragments rooted below v.
 
     Recomputes the summaries below v and up to `head`. Returns the number of fragments and the natural log of the
     density factor, the product of the domain sizes of all variables strictly below v [CFGŠ14 eq. 6].
@@ -238,7 +238,7 @@ def score_option(size, context):
 
 @njit_inline
 def _summarize_up_to(v, head, context):
-    """Recompute the summaries of v's ancestors up to `head`, and save the old ones. Returns the number of ancestors."""
+    """Save and recompute the summaries of v's ancestors up to `head`. Returns the number of these ancestors."""
     space = context.space
     steps = 0
     x = np.int64(space.parent[v])
@@ -310,7 +310,7 @@ def sample_cut(v, u, temperature, context):
 
 @njit
 def _draw(log_weights, size, u):
-    """Draw an option with the uniform number u. Overwrites the log weights."""
+    """Draw one of `size` options with the uniform number u. Overwrites the log weights."""
     most = -np.inf
     for j in range(size):
         most = max(most, log_weights[j])
@@ -326,7 +326,7 @@ def _draw(log_weights, size, u):
 
 @njit
 def sample_edge(v, u, temperature, context):
-    """Sample the edge of v by P times density factor [CFGŠ14 eq. 6]. Returns False if a count fell below 0."""
+    """Sample the edge of v by P^(1/T) times density factor [CFGŠ14 eq. 6]. Returns False if a count fell below 0."""
     view, space = context.tree, context.space
     present = np.int64(view.edge[v])
     edges = np.int64(view.node[v]["degree"])
@@ -336,8 +336,8 @@ def sample_edge(v, u, temperature, context):
     for j in range(edges):
         view.edge[v] = j
         size, log_factor = list_option(v, head, context)
-        space.weight[j] = score_option(size, context) / temperature + log_factor
-    choice = _draw(space.weight, edges, u)
+        space.log_weight[j] = score_option(size, context) / temperature + log_factor
+    choice = _draw(space.log_weight, edges, u)
     view.edge[v] = choice
     size, _ = list_option(v, head, context)
     sound &= add_option(size, context, 1)
@@ -383,12 +383,17 @@ def sweep_tree(context, random, temperature):
 
 PRIOR_SHAPE = 0.001
 PRIOR_SCALE = 1000.0
+"""Scale of the Gamma prior of α_c, which has the shape `PRIOR_SHAPE` [CGB09 §4]."""
 PROPOSAL_VARIANCE = 0.3
+"""Variance of the Metropolis–Hastings steps of ln α_c."""
 MIN_STRENGTH = 1e-200
 """Minimum strength. The sampler rejects smaller proposals."""
 
 _STRENGTHS, _EXPANSIONS = 1, 2
-"""High bits of the second key of random streams for strengths and for expansion probabilities."""
+"""High bits of the pair key of random streams for strengths and for expansion probabilities.
+
+The stream for tables has the high bits 2 * `_EXPANSIONS`.
+"""
 
 
 class FragmentUses(NamedTuple):
@@ -400,7 +405,11 @@ class FragmentUses(NamedTuple):
 
 
 class BaseDraws(NamedTuple):
-    """Numbers of expansions and stops in all base draws, int64[L] by label. Both stay 0 if `drawn` is False."""
+    """Numbers of expansions and stops in all base draws, int64[L] by label. Both stay 0 if `drawn` is False.
+
+    A base draw is a use of a fragment that is drawn from P0. Each table of a fragment has one base draw. `random` is
+    the first state of the stream for tables.
+    """
 
     expanded: NDArray[np.int64]
     stopped: NDArray[np.int64]
@@ -442,7 +451,10 @@ def draw_tables(count, log_base_mass, state):
 
 @njit
 def _list_fragments(batch, state, model, space, seen, draws, fragments):
-    """Fill `fragments` with the distinct fragments, and sum their expansions and stops. Returns their number."""
+    """Fill `fragments` with the distinct fragments. Returns the number of these fragments.
+
+    If `draws.drawn`, also counts the expansions and stops of base draws in `draws`.
+    """
     table, labels = state.table, state.labels
     random = draws.random
     size = 0
@@ -561,6 +573,7 @@ def _log_likelihood(grouped, labels):
 
 _TREES_PER_CALL = 64
 _ROOM_PER_NODE = 3
+"""Table rows per node: two for the fragments that a change of its cut adds, and one in reserve."""
 
 
 class TreePlan(NamedTuple):
@@ -570,7 +583,7 @@ class TreePlan(NamedTuple):
     number: int
     # int64[P]: sweep number of each tree, from 1. It is part of the keys of the trees' random streams.
     sweeps: NDArray[np.int64]
-    # float64[P]: temperature T ≥ 1 of each tree, or 0 to skip the tree.
+    # float64[P]: temperature T > 0 of each tree, or 0 to skip the tree.
     temperatures: NDArray[np.float64]
 
 
@@ -621,7 +634,10 @@ class TreeKernel:
     def step(
         self, key: int, state: TreeState, plan: TreePlan, report: Report | None = None
     ) -> tuple[TreeState, SweepInfo]:
-        """Sweep over the trees, then sample the parameters of all labels. Consumes `state`. Raises `CountsError`."""
+        """Sweep over the trees, then sample the label parameters. Consumes `state`.
+
+        Returns the new state and statistics. Raises `CountsError` if a count falls below 0.
+        """
         state, info = self.sweep(key, state, plan, report)
         move_strengths(key, plan.number, self.batch, state, self.model, self.space)
         move_expansions(key, plan.number, self.batch, state, self.model, self.space)
@@ -630,17 +646,21 @@ class TreeKernel:
     def sweep(
         self, key: int, state: TreeState, plan: TreePlan, report: Report | None = None
     ) -> tuple[TreeState, SweepInfo]:
-        """Sweep like `step`, but keep the label parameters."""
+        """Sweep like `step`, but keep the label parameters. Returns the same values."""
         self.space.statistics[0] = 0
         for first in range(0, self.batch.size, _TREES_PER_CALL):
             last = min(first + _TREES_PER_CALL, self.batch.size)
             # A change of a cut adds up to two fragments, and a change of an edge up to one per node of an option.
             state = state._replace(table=with_room(state.table, _room(self.batch, first, last)))
             if not _sweep(key, first, last, self.batch, state, plan, self.model, self.space):
-                raise CountsError("the count of a fragment fell below zero: state and counts do not match")
+                raise CountsError(
+                    f"the count of a fragment fell below zero in trees {first} to {last - 1} of the batch: "
+                    "state and counts do not match, reload the trees"
+                )
             if report:
                 report(last)
         edges, edges_changed, cuts, cuts_changed = (int(number) for number in self.space.statistics[0])
+        # Estimate the number of scored fragments as two per sampled edge and three per sampled cut.
         return state, SweepInfo(edges, edges_changed, cuts, cuts_changed, 2 * edges + 3 * cuts)
 
     def log_likelihood(self, state: TreeState) -> float:
@@ -666,7 +686,7 @@ def build(model: TreeModel, batch: Batch) -> TreeKernel:
         stack=np.zeros(nodes + 1, np.int32),
         powers=base_powers(batch.longest_rule + 2),
         scratch=np.zeros((2, nodes + 1), np.int64),
-        weight=np.zeros(batch.max_options),
+        log_weight=np.zeros(batch.max_options),
         statistics=np.zeros(1, STATISTICS),
     )
     return TreeKernel(model, batch, space)

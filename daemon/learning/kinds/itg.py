@@ -126,7 +126,7 @@ class LoadedRawPairs:
             chosen[~samples.chosen] = _EXCLUDED
         averaged = list_record_uses(self.batch, samples.records, first)
         # A chain stays in one mode of the posterior, so its averages are not more precise than a single draw.
-        averaged = averaged._replace(variances=averaged.variances + draw_variances(averaged.sampled))
+        averaged = averaged._replace(variances=averaged.variances + draw_variances(averaged.expected_uses))
         all_uses = [list_tree_uses(self.batch, samples.trees, chosen, first), averaged]
         return [RuleUses(*uses[:2], *(weight * column for column in uses[2:])) for uses in all_uses]
 
@@ -157,7 +157,7 @@ class LoadedRawPairs:
             target_terminals=target_terminals,
             hiero=is_hiero(nonterminals, nonterminals // 2, source_terminals, target_terminals),
             count=uses.counts,
-            expected_uses=uses.sampled / ONE_USE,
+            expected_uses=uses.expected_uses / ONE_USE,
             expected_uses_variance=uses.variances / ONE_SQUARE,
             minimal_uses=np.zeros(len(keys), np.int64),
         )

@@ -134,7 +134,7 @@ class ForestPairs(ABC):
                 if len(pairs):
                     deltas = add_minimal(deltas, self.batch, first + pairs, weight)
         entries = deltas.entries
-        numbers = (deltas.counts, deltas.sampled, deltas.variances, deltas.minimal)
+        numbers = (deltas.counts, deltas.expected_uses, deltas.variances, deltas.minimal)
         return self.rules(deltas, np.flatnonzero(np.any([column[:entries] != 0 for column in numbers], axis=0)))
 
     def _averaged(self, samples: StoredSamples | None) -> Fragments:
@@ -225,7 +225,7 @@ class LoadedPairs(ForestPairs):
             target_terminals=target_terminals,
             hiero=is_hiero(nonterminals, deltas.adjacent[chosen], source_terminals, target_terminals),
             count=deltas.counts[chosen],
-            expected_uses=deltas.sampled[chosen] / ONE_USE,
+            expected_uses=deltas.expected_uses[chosen] / ONE_USE,
             expected_uses_variance=deltas.variances[chosen] / ONE_SQUARE,
             minimal_uses=deltas.minimal[chosen],
         )

@@ -70,7 +70,7 @@ class LoadedTrees(ForestPairs):
             target_terminals=source_terminals_of(deltas.rule_sizes[chosen]).astype(np.int32),
             hiero=zeros.astype(np.bool_),
             count=deltas.counts[chosen],
-            expected_uses=deltas.sampled[chosen] / ONE_USE,
+            expected_uses=deltas.expected_uses[chosen] / ONE_USE,
             expected_uses_variance=deltas.variances[chosen] / ONE_SQUARE,
             minimal_uses=deltas.minimal[chosen],
         )

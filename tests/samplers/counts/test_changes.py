@@ -25,7 +25,9 @@ def test_equal_trees_of_a_pair_are_merged_and_opposite_ones_cancel() -> None:
     rows = zip(found.pairs.tolist(), found.starts.tolist(), found.ends.tolist(), strict=True)
     texts = [(pair, found.content[start:end].tobytes()) for pair, start, end in rows]
     assert len(set(texts)) == len(texts)
-    assert dict(zip(texts, zip(weighted.counts.tolist(), weighted.sampled.tolist(), strict=True), strict=True)) == {
+    assert dict(
+        zip(texts, zip(weighted.counts.tolist(), weighted.expected_uses.tolist(), strict=True), strict=True)
+    ) == {
         (0, b"xy"): (0, 1),
         (1, b"b"): (-1, -2),
         (1, b"c"): (1, 1),
@@ -45,6 +47,8 @@ def test_weights_of_equal_trees_add_up_over_changes() -> None:
             expected[row] += weight
         changes.append(Change(trees(*rows), 0, weight))
     weighted = weigh_trees(changes)
-    found = zip(weighted.trees.pairs.tolist(), weighted.trees.starts.tolist(), weighted.sampled.tolist(), strict=True)
+    found = zip(
+        weighted.trees.pairs.tolist(), weighted.trees.starts.tolist(), weighted.expected_uses.tolist(), strict=True
+    )
     sums = {(pair, bytes([weighted.trees.content[start]])): sampled for pair, start, sampled in found}
     assert sums == {row: number for row, number in expected.items() if number}

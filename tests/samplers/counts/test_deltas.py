@@ -71,7 +71,7 @@ def test_counts_add_up_over_entries() -> None:
     cut = State(np.zeros(4, np.uint16), np.ones(4, np.uint8))
     deltas = add_state(add_state(empty_deltas(), batch, cut, (2, 0, 0, 0)), batch, cut, (-1, 5, 0, 0))
     assert deltas.counts[: deltas.entries].tolist() == [1] * 4
-    assert deltas.sampled[: deltas.entries].tolist() == [5] * 4
+    assert deltas.expected_uses[: deltas.entries].tolist() == [5] * 4
 
 
 def test_two_rules_with_one_key_are_detected() -> None:

@@ -1,7 +1,7 @@
 """Rules sorted by their texts."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hierogram.samplers.counts.texts import take_texts, text_order
@@ -13,6 +13,7 @@ SIDES = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(SIDES)
 def test_texts_are_ordered_as_in_python_then_by_key(rules: list[tuple[str, int, int]]) -> None:
     texts = join_texts([text for text, _, _ in rules])

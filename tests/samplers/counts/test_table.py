@@ -91,6 +91,21 @@ def test_a_larger_table_finds_all_rules() -> None:
         assert table.totals[TOKENS] == counts.sum()
 
 
+@pytest.mark.parametrize(
+    ("length", "key", "count", "why"),
+    [
+        (LONGEST + 1, 7, 1, f"row 1 is damaged: rule length {LONGEST + 1}, the limit is {LONGEST}"),
+        (3, 0, 1, "row 1 is damaged: the rule key is 0"),
+        (3, 7, -1, "below zero"),
+    ],
+)
+def test_damaged_counts_are_refused(length: int, key: int, count: int, why: str) -> None:
+    keys = np.array([(0, 5), (0, key)], np.uint64)
+    sizes = pack_size(np.array([3, length]), np.array([1, 1]), np.array([2, 2]))
+    with pytest.raises(ValueError, match=why):
+        fill_table(empty_table(LONGEST), MODEL, keys, np.array([1, count]), sizes)
+
+
 def test_a_negative_count_is_reported() -> None:
     table = empty_table(LONGEST)
     assert not add(table, MODEL, np.uint64(1), np.uint64(2), np.uint64(3), -1)

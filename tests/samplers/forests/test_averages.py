@@ -75,7 +75,9 @@ def weights(made: AveragedChain, *records: Blobs) -> dict[tuple[int, int], tuple
     for some in records:
         deltas = add_fragments(deltas, made.batch, list_fragments(some))
     keys = [tuple(map(int, key)) for key in deltas.keys[: deltas.entries]]
-    both = zip(deltas.sampled[: deltas.entries].tolist(), deltas.variances[: deltas.entries].tolist(), strict=True)
+    both = zip(
+        deltas.expected_uses[: deltas.entries].tolist(), deltas.variances[: deltas.entries].tolist(), strict=True
+    )
     return {(high, low): pair for (high, low), pair in zip(keys, both, strict=True) if pair != (0, 0)}
 
 
@@ -135,7 +137,9 @@ def test_fragment_changes_turn_one_record_into_another(first: int, second: int) 
     deltas = add_fragments(empty_deltas(), one.batch, list_fragments(before))
     deltas = add_fragments(deltas, one.batch, change)
     keys = [tuple(map(int, key)) for key in deltas.keys[: deltas.entries]]
-    both = zip(deltas.sampled[: deltas.entries].tolist(), deltas.variances[: deltas.entries].tolist(), strict=True)
+    both = zip(
+        deltas.expected_uses[: deltas.entries].tolist(), deltas.variances[: deltas.entries].tolist(), strict=True
+    )
     found = {key: pair for key, pair in zip(keys, both, strict=True) if pair != (0, 0)}
     assert found == weights(other, now)
 

@@ -27,7 +27,9 @@ def test_the_kernel_makes_the_twin_s_compositions(span_limit: int) -> None:
     expected = Counter(rule for forest in forests for rule in compositions(forest, span_limit))
     found = composed(batch, 3, NO_NGRAMS)
     deltas = add_fragments(empty_deltas(), batch, found.fragments)
-    assert rules_of_deltas(deltas._replace(counts=deltas.sampled), forests) == {r: 3 * n for r, n in expected.items()}
+    assert rules_of_deltas(deltas._replace(counts=deltas.expected_uses), forests) == {
+        r: 3 * n for r, n in expected.items()
+    }
     assert len(found.keys) == expected.total() > 100
     assert {len(rule.source) for rule in expected} == set(range(1, min(span_limit or 5, 5) + 1))
     assert {sum(isinstance(symbol, int) for symbol in rule.source) for rule in expected} == {0, 1}

@@ -30,7 +30,7 @@ def test_the_kernel_counts_match_the_twin(span_limit: int) -> None:
     counted = rules_of_deltas(deltas._replace(counts=deltas.minimal), forests)
     assert {rule: count for rule, count in counted.items() if count} == {r: 2 * count for r, count in expected.items()}
     rules = sum(len(rules_of(forest, minimal_derivation(forest))) for forest in forests)
-    assert (int(deltas.counts.sum()), int(deltas.sampled.sum())) == (rules, 5 * rules)
+    assert (int(deltas.counts.sum()), int(deltas.expected_uses.sum())) == (rules, 5 * rules)
 
 
 def test_edges_below_the_root_do_not_change_minimal_rules() -> None:

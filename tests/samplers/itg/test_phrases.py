@@ -5,6 +5,8 @@ from random import Random
 import pytest
 from tests.samplers.itg.corpora import Pairs, batch_of
 
+from hierogram.samplers.exceptions import AlignmentInputError
+from hierogram.samplers.itg import batch as batches
 from hierogram.samplers.itg.batch import phrase_offset
 
 
@@ -51,3 +53,11 @@ def test_phrase_pairs_are_numbered_by_their_words(longest: int) -> None:
                                 assert pair == (words[0][k], words[1][z])
                 cell += 1
     assert sorted(met.values()) == list(range(len(batch.type_source), batch.emitted_types))
+
+
+def test_too_many_words_for_phrases_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "_MAX_NUMBERS", 3)
+    pairs: Pairs = (((0, 1), (0,)), ((0,), (1,)))
+    batch_of(pairs, 1)
+    with pytest.raises(AlignmentInputError, match="3 words on the source side, the limit for phrase pairs is 2"):
+        batch_of(pairs, 2)

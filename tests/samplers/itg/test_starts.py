@@ -192,7 +192,12 @@ def test_an_oversized_side_is_refused_with_its_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "start", "why"), [("best", "lb", "unknown ITG sampler 'best'"), (SLICE, "m9", "unknown start")]
+    ("method", "start", "why"),
+    [
+        ("best", "lb", "unknown ITG sampler 'best'"),
+        (SLICE, "m9", "unknown start"),
+        (SLICE, "m4", "'m4' requires `links`"),
+    ],
 )
 def test_unknown_choices_are_refused(method: str, start: str, why: str) -> None:
     with pytest.raises(AlignmentInputError, match=why):

@@ -124,7 +124,7 @@ def test_averages_are_the_uses_in_all_sweeps(longest: int) -> None:
     assert found == {}
     of_pair = np.array(sweeps)[one.pairs]
     assert one.variances.tolist() == [
-        error_variance(m, s) for m, s in zip(one.sampled.tolist(), of_pair.tolist(), strict=True)
+        error_variance(m, s) for m, s in zip(one.expected_uses.tolist(), of_pair.tolist(), strict=True)
     ]
 
 
@@ -168,7 +168,7 @@ def test_small_uses_of_a_place_are_rounded_at_random() -> None:
         tree = NULLS if number == 3 else STRAIGHT
         add_derivations(batch, put(batch, [tree] * 40), np.ones(40, np.bool_), averages)
     uses = list_record_uses(batch, write_averages(batch, averages))
-    small = uses.sampled == SHARED_STEP
+    small = uses.expected_uses == SHARED_STEP
     # Four words without a partner: their places follow the two rules with children.
     expected = [
         (pair, round_uses(ONE_USE, 0, 90, draw_of_rule(pair, place, 0), shared=True))
@@ -176,7 +176,7 @@ def test_small_uses_of_a_place_are_rounded_at_random() -> None:
         for place in range(2, 6)
     ]
     counted = [(pair, *rounded) for pair, rounded in expected if rounded[0]]
-    found = zip(uses.pairs[small], uses.sampled[small], uses.variances[small], strict=True)
+    found = zip(uses.pairs[small], uses.expected_uses[small], uses.variances[small], strict=True)
     assert [tuple(map(int, one)) for one in found] == counted
     # 160 places with 1/90 of a use each.
     assert len(counted) / 32 == pytest.approx(160 / 90, abs=0.5)
@@ -221,7 +221,7 @@ def test_averages_do_not_depend_on_when_a_chain_is_committed() -> None:
             alike = prod(max(1, side.count(word)) for side, word in zip(pairs[pair], rule[1:], strict=True))
             # At each of its places, a rule with less than 1/32 of a use is rounded to 0 or 1/32.
             assert abs(uses / sweeps * ONE_USE - mean) < alike * SHARED_STEP
-    assert int(kept.sampled.sum()) / ONE_USE == pytest.approx(total, rel=0.005)
+    assert int(kept.expected_uses.sum()) / ONE_USE == pytest.approx(total, rel=0.005)
 
 
 def test_malformed_records_are_refused() -> None:
@@ -239,6 +239,11 @@ def test_malformed_records_are_refused() -> None:
     for bad in (trees[0][:-1], trees[1], b"\x07", b"\x02" * 99):
         with pytest.raises(DerivationError, match=r"derivation of pair (number )?0"):
             list_tree_uses(batch, join_blobs([bad, *trees[1:]]), np.ones(len(PAIRS), np.int8))
+    # Errors have the number of the pair in the batch, even if the bytes begin with another pair.
+    with pytest.raises(DerivationError, match=r"averages of pair number 1"):
+        list_record_uses(batch, join_blobs([b"\x80"]), 1)
+    with pytest.raises(DerivationError, match=r"derivation of pair 1"):
+        list_tree_uses(batch, join_blobs([b"\x07"]), np.ones(1, np.int8), 1)
 
 
 def test_phrases_that_are_too_long_or_cross_the_end_are_refused() -> None:

@@ -61,13 +61,13 @@ class AveragedChain(KernelChain):
         """Return the rules that a pair keeps, with their uses and their possible missed uses."""
         deltas = self._entries(pair, "uses")
         missed = rules_of_deltas(deltas._replace(counts=deltas.variances), self.forests)
-        uses = rules_of_deltas(deltas._replace(counts=deltas.sampled), self.forests)
+        uses = rules_of_deltas(deltas._replace(counts=deltas.expected_uses), self.forests)
         return {rule: (uses[rule], missed[rule]) for rule in uses}
 
     def marks(self, pair: int, name: str) -> Counter[Rule]:
         """Return a field of each entry of a pair, such as `draw`."""
         deltas = self._entries(pair, name)
-        return rules_of_deltas(deltas._replace(counts=deltas.sampled), self.forests)
+        return rules_of_deltas(deltas._replace(counts=deltas.expected_uses), self.forests)
 
     def _entries(self, pair: int, name: str) -> CountDeltas:
         every = all_fragments(self.chain.averages, name)
@@ -77,4 +77,4 @@ class AveragedChain(KernelChain):
     def uses(self) -> Counter[Rule]:
         """Return the uses of all pairs in all averaged sweeps, by rule, as integers."""
         deltas = add_fragments(empty_deltas(), self.batch, all_fragments(self.chain.averages))
-        return rules_of_deltas(deltas._replace(counts=deltas.sampled), self.forests)
+        return rules_of_deltas(deltas._replace(counts=deltas.expected_uses), self.forests)

@@ -23,6 +23,8 @@ from tests.samplers.trees.chains import EXPANDED, STRENGTH, chain, state_of
 
 from hierogram.daemon.learning.kinds.trees import FIRST_PRIOR, Prior, TreeChain
 from hierogram.samplers.compiled.streams import stream
+from hierogram.samplers.counts.chain import CountsError
+from hierogram.samplers.counts.table import empty_table
 from hierogram.samplers.grammar.brackets import read_parse
 from hierogram.samplers.grammar.settings import STARTS
 from hierogram.samplers.trees.models import label_processes
@@ -148,6 +150,21 @@ def test_each_start_cuts_its_share_of_the_nodes() -> None:
     assert 0 < by_coin.state.cut.mean() < 1
     with pytest.raises(ValueError, match="joined, cut, random"):
         chain(TREES, "pcfg", "whole", seed=1)
+
+
+@pytest.mark.parametrize("parameters", [(0.0, 0.5), (1.0, 0.0), (1.0, 1.0)])
+def test_label_parameters_out_of_range_are_refused(parameters: Prior) -> None:
+    known = zip((1.0, 0.5), parameters, strict=True)
+    with pytest.raises(ValueError, match=f"label 1 must have .* got {parameters[0]} and {parameters[1]}"):
+        label_processes(*(np.array(column) for column in known))
+
+
+def test_trees_without_counts_are_reported() -> None:
+    kernels = chain(TREES, "pcfg", "random", seed=1)
+    state = kernels.chain._replace(table=empty_table(len(kernels.loaded.labels)))
+    plan = TreePlan(1, np.ones(len(TREES), np.int64), np.ones(len(TREES)))
+    with pytest.raises(CountsError, match=f"in trees 0 to {len(TREES) - 1} of the batch"):
+        kernels.kernel.sweep(1, state, plan)
 
 
 GROWN = ["(S (A a) (A (A a) (A b)))", "(S (A (A a) (A b)) (A b))", "(S (A (A (A a) (A b)) (A b)) (A a))"] * 3
