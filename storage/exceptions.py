@@ -10,7 +10,7 @@ class StoreMissingError(StoreError):
 
 
 class StoreUnavailableError(StoreError):
-    """The database did not answer, is locked by another writer, or refused an operation."""
+    """The database did not answer, is locked or refused an operation, or a worker process cannot start."""
 
 
 class StoreRefusedError(StoreUnavailableError):
@@ -18,7 +18,7 @@ class StoreRefusedError(StoreUnavailableError):
 
 
 class StoreUrlError(StoreError):
-    """The URL does not name a database that can hold a store."""
+    """The URL cannot be used: it is invalid, its folder does not exist, or its driver is not installed."""
 
 
 class SchemaOutdatedError(StoreError):
@@ -44,11 +44,11 @@ class StoreHeldError(StoreError):
 
 
 class LeaseLostError(StoreError):
-    """The lease on the store's grammar was not renewed in time. It has expired or belongs to another process."""
+    """The lease on the store's grammar was not renewed in time, so another process may have taken it."""
 
 
 class RequestConflictError(StoreError):
-    """Another process is ingesting the same request."""
+    """Another process has recorded the same request, or has set other learned settings."""
 
 
 class SlowQueryError(StoreError):
@@ -56,7 +56,7 @@ class SlowQueryError(StoreError):
 
 
 class QueryError(StoreError):
-    """A user's SQL query is invalid or not read-only. The message gives the reason."""
+    """A user's SQL query is invalid, not read-only or too large, or queries are disabled, see the message."""
 
 
 class WorkerProcessError(StoreError):

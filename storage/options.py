@@ -38,10 +38,10 @@ class OptionError(ValueError):
 class Option:
     """Declaration of an option.
 
-    `help` is one sentence. Numbers, and each element of a tuple, must be >= `min`, <= `max`, > `above` and < `below`. A
-    string must be one of `values`, which may map each value to its meaning. `shown` describes the default if its value
-    does not. `metavar` names the value in help texts. `flags` are the names on the command line if they differ from
-    `--the-name`. A `positional` option is an argument without a name.
+    `help` is the help text. Numbers, and each element of a tuple, must be >= `min`, <= `max`, > `above` and < `below`.
+    A string must be one of `values`, which may map each value to its meaning. `shown` describes the default if its
+    value does not. `metavar` names the value in help texts. `flags` are the names on the command line if they differ
+    from `--the-name`. A `positional` option is an argument without a name.
     """
 
     help: str
@@ -159,13 +159,13 @@ DEFAULT_STORE = "sqlite:///hierogram.db"
 
 
 def as_plain(options: "DataclassInstance") -> dict[str, Any]:
-    """Return the options as JSON values, without defaults."""
+    """Return the options that differ from their defaults, as JSON values by name."""
     fields, values = OptionField.of(type(options)), asdict(options)
     return {name: _plain(value) for name, value in values.items() if value != fields[name].default}
 
 
 def all_plain(options: "DataclassInstance") -> dict[str, Any]:
-    """Return all options as JSON values."""
+    """Return all options as JSON values by name."""
     return {name: _plain(value) for name, value in asdict(options).items()}
 
 

@@ -91,7 +91,7 @@ def _create(engine: Engine, settings: Settings | None) -> None:
 class Store(StoredPairs, Ingest, Withdrawals, StoredGrammar, OccurrenceIndex, Alignments, HumanLinks, Events, Exports):
     """Persistent store of sentence pairs, their derivations, and the grammar of these derivations.
 
-    Each method runs in one transaction and raises `StoreUnavailableError` if the database fails. Thread-safe.
+    Each change is one transaction. All methods raise `StoreUnavailableError` if the database fails. Thread-safe.
     """
 
     def settings(self) -> Settings:
@@ -100,12 +100,12 @@ class Store(StoredPairs, Ingest, Withdrawals, StoredGrammar, OccurrenceIndex, Al
             return read_settings(connection)
 
     def position(self) -> int:
-        """Return the store position, which increases with each write transaction."""
+        """Return the store position, which increases with each change of pairs, rules or events."""
         with self._reading() as connection:
             return read_state(connection).position
 
     def status(self) -> StoreStatus:
-        """Return the size and progress of the store, in constant time."""
+        """Return the size and progress of the store. Reads no pairs or rules."""
         with self._reading() as connection:
             status = read_status(connection, url=self.url, schema=self._schema)
         file = sqlite_file(self.engine.url)
@@ -114,7 +114,7 @@ class Store(StoredPairs, Ingest, Withdrawals, StoredGrammar, OccurrenceIndex, Al
     def withdraw(
         self, rows: Sequence[PairRow], deltas: RuleDeltas | None = None, aligner: AlignerChange | None = None
     ) -> None:
-        """Delete pairs with their derivations and words, and apply the resulting count changes, atomically.
+        """Delete pairs with their derivations, and apply the changes of rule and aligner counts, atomically.
 
         Raises `StoreError` if a pair was deleted or resampled since it was read, and the errors of `commit`.
         """
@@ -134,7 +134,7 @@ class Store(StoredPairs, Ingest, Withdrawals, StoredGrammar, OccurrenceIndex, Al
 
     @contextmanager
     def repairing(self, *, keep: bool = True) -> Iterator[tuple[Repair, Snapshot]]:
-        """Open a transaction for repairs, and a snapshot that shows its changes. Commits only if `keep`."""
+        """Open a transaction for repairs, and a snapshot that shows the repairs. Commits only if `keep`."""
         from hierogram.storage.checks.repair import Repair
 
         with suppress(_RollbackError), self._committing() as transaction:
@@ -152,7 +152,7 @@ class Store(StoredPairs, Ingest, Withdrawals, StoredGrammar, OccurrenceIndex, Al
             return back_up(connection, target, report)
 
     def integrity(self) -> list[str]:
-        """Check the database and its tables. Returns one line for each problem."""
+        """Check the database file, and its tables if the file is undamaged. Returns a line for each kind of problem."""
         with self.snapshot() as snapshot:
             return snapshot.file_damage() or snapshot.table_problems()
 

@@ -1,9 +1,9 @@
 """Worker process for untrusted input, which can be killed and has a memory limit.
 
 `WorkerProcess.run` calls a generator function in a new interpreter and yields its items. The child has a memory limit
-and ends with its parent. It is killed if it reports no progress, and is the first process to be killed if the machine
-runs out of memory. It does not inherit the variables `HIEROGRAM_…`, which may be secrets. A child that has finished its
-work is reused.
+and ends with its parent. It is killed if it reports no progress, and the kernel kills it before other processes if the
+machine runs out of memory. It does not inherit the variables `HIEROGRAM_…`, which may be secrets. A child that has
+finished its work is reused.
 """
 
 import io
@@ -29,7 +29,7 @@ Item = TypeVar("Item")
 Arguments = ParamSpec("Arguments")
 
 KeepAlive = Callable[[], None]
-"""Callback that the child process must call regularly. Without calls, it is considered stalled."""
+"""Callback that the work must call regularly. Otherwise, the parent considers the child stalled."""
 
 MEMORY_BYTES = 512 << 20
 SILENCE_TIMEOUT_SECONDS = 60.0
@@ -37,7 +37,7 @@ SILENCE_TIMEOUT_SECONDS = 60.0
 _MAX_MESSAGE_BYTES = 1 << 28
 _PIPE_BYTES = 1 << 20
 _MAX_RUNS = 200
-"""Number of runs after which a child is replaced."""
+"""Number of runs after which a child is replaced, in case its libraries leak memory."""
 _PRIVATE_PREFIX = "HIEROGRAM_"
 """Prefix of the environment variables that children do not inherit."""
 _POLL_SECONDS = 0.2
@@ -58,37 +58,41 @@ class _EndedError(WorkerProcessError):
 
 
 class WorkerProcess:
-    """Worker process, started on demand. It imports the modules `loads` when it starts. Not thread-safe."""
+    """Reusable child process that runs generator functions, started by the first call. Not thread-safe.
+
+    The process may use `memory_bytes` of memory, and may be silent for `silent_seconds`. It imports the
+    `preloaded_modules` when it starts.
+    """
 
     def __init__(
         self,
         memory_bytes: int = MEMORY_BYTES,
         silent_seconds: float = SILENCE_TIMEOUT_SECONDS,
-        loads: tuple[str, ...] = (),
+        preloaded_modules: tuple[str, ...] = (),
     ) -> None:
-        self._memory = memory_bytes
-        self._silent = silent_seconds
-        self._loads = loads
+        self._memory_bytes = memory_bytes
+        self._silent_seconds = silent_seconds
+        self._preloaded_modules = preloaded_modules
         self._process: subprocess.Popen[bytes] | None = None
         self._runs = 0
 
     @property
     def pid(self) -> int | None:
-        """Process id, or None if the process is not running."""
+        """Process id, or None before a process is started and after `close`."""
         return None if self._process is None else self._process.pid
 
     def run(
         self,
-        wait: Callable[[], None],
+        check: Callable[[], None],
         work: Callable[Concatenate[KeepAlive, Arguments], Iterator[Item]],
         *arguments: Arguments.args,
         **named: Arguments.kwargs,
     ) -> Generator[Item, None, None]:
         """Yield the items of `work`, a module-level function whose first argument is a `KeepAlive`.
 
-        `wait` is called several times a second between items, and may end the work by an exception. Closing the
-        generator early kills the child. Raises the exceptions of `work` that belong to this package,
-        `WorkerProcessError` if the work stalls, is killed, exceeds its memory or fails otherwise, and
+        `check` is called several times a second while the parent waits for the child, and may raise an exception to end
+        the work. Closing the generator early kills the child. Raises the exceptions of `work` that belong to this
+        package, `WorkerProcessError` if the work stalls, is killed, exceeds its memory or fails otherwise, and
         `StoreUnavailableError` if no process can be started.
         """
         request = pickle.dumps((work, arguments, named), pickle.HIGHEST_PROTOCOL)
@@ -96,15 +100,15 @@ class WorkerProcess:
         was_running = self._process is not None
         try:
             try:
-                self._send(request, wait)
-                kind, content = self._message(wait)
+                self._send(request, check)
+                kind, content = self._message(check)
             except _EndedError:
                 if not was_running:
                     raise
-                # Start another process, because this one was killed while idle, for example for its memory.
+                # Start another process, because this process was killed while idle, for example when memory ran out.
                 self.close()
-                self._send(request, wait)
-                kind, content = self._message(wait)
+                self._send(request, check)
+                kind, content = self._message(check)
             while kind != _END:
                 if kind == _ITEM:
                     yield content
@@ -113,7 +117,7 @@ class WorkerProcess:
                     raise error_type(message)
                 elif kind == _FAILED:
                     raise WorkerProcessError(content)
-                kind, content = self._message(wait)
+                kind, content = self._message(check)
             completed = True
         finally:
             self._runs += 1
@@ -152,7 +156,7 @@ class WorkerProcess:
 
     def _start(self) -> subprocess.Popen[bytes]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith(_PRIVATE_PREFIX)}
-        arguments = (os.getpid(), self._memory, *self._loads)
+        arguments = (os.getpid(), self._memory_bytes, *self._preloaded_modules)
         return subprocess.Popen(
             [sys.executable, "-P", "-c", f"from {__name__} import serve; serve{arguments}"],
             stdin=subprocess.PIPE,
@@ -171,60 +175,62 @@ class WorkerProcess:
             },
         )
 
-    def _send(self, request: bytes, wait: Callable[[], None]) -> None:
+    def _send(self, request: bytes, check: Callable[[], None]) -> None:
         stdin = self.start().stdin
         assert stdin is not None
         content = memoryview(_LENGTH.pack(len(request)) + request)
         try:
-            self._move(stdin, select.POLLOUT, content, os.write, wait)
+            self._transfer(stdin, select.POLLOUT, content, os.write, check)
         except BrokenPipeError:
             raise self._died() from None
 
-    def _message(self, wait: Callable[[], None]) -> tuple[int, Any]:
-        [length] = _LENGTH.unpack(self._bytes(_LENGTH.size, wait))
+    def _message(self, check: Callable[[], None]) -> tuple[int, Any]:
+        [length] = _LENGTH.unpack(self._bytes(_LENGTH.size, check))
         if length > _MAX_MESSAGE_BYTES:
             raise WorkerProcessError(
-                f"the reader process sent {length:,} bytes at once, the limit is {_MAX_MESSAGE_BYTES:,}"
+                f"the worker process sent an item of {length:,} bytes, the limit is {_MAX_MESSAGE_BYTES:,}"
             )
-        kind, content = pickle.loads(self._bytes(length, wait))
+        kind, content = pickle.loads(self._bytes(length, check))
         return kind, content
 
-    def _bytes(self, size: int, wait: Callable[[], None]) -> bytearray:
+    def _bytes(self, size: int, check: Callable[[], None]) -> bytearray:
         assert self._process is not None
         assert self._process.stdout is not None
         content = bytearray(size)
-        self._move(
+        self._transfer(
             self._process.stdout,
             select.POLLIN,
             memoryview(content),
             lambda pipe, remaining: os.readv(pipe, [remaining]),
-            wait,
+            check,
         )
         return content
 
-    def _move(
+    def _transfer(
         self,
         pipe: IO[bytes],
         readiness: int,
-        missing: memoryview,
-        move: Callable[[int, memoryview], int],
-        wait: Callable[[], None],
+        remaining: memoryview,
+        transfer: Callable[[int, memoryview], int],
+        check: Callable[[], None],
     ) -> None:
         """Read or write all bytes. Raises `WorkerProcessError` if the transfer stalls or the process ends."""
         poll = select.poll()
         poll.register(pipe, readiness)
         last_progress = self._unstarved_time()
-        while missing:
+        while remaining:
             if not poll.poll(_POLL_SECONDS * 1000):
-                wait()
-                if self._unstarved_time() - last_progress > self._silent:
-                    raise WorkerProcessError(f"reading made no progress for {self._silent:g} s and was aborted")
+                check()
+                if self._unstarved_time() - last_progress > self._silent_seconds:
+                    raise WorkerProcessError(
+                        f"the worker process made no progress for {self._silent_seconds:g} s and was killed"
+                    )
                 continue
             with suppress(BlockingIOError):
-                moved = move(pipe.fileno(), missing)
-                if not moved:
+                size = transfer(pipe.fileno(), remaining)
+                if not size:
                     raise self._died()
-                missing = missing[moved:]
+                remaining = remaining[size:]
                 last_progress = self._unstarved_time()
 
     def _unstarved_time(self) -> float:
@@ -241,30 +247,30 @@ class WorkerProcess:
             self._process.wait(_KILL_SECONDS)
         code = self._process.returncode
         cause = f"by signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"with code {code}"
-        return _EndedError(f"the reader process was terminated {cause}")
+        return _EndedError(f"the worker process was terminated {cause}")
 
 
-def set_resource_limit(what: int, limit: int) -> None:
+def set_resource_limit(resource_type: int, limit: int) -> None:
     """Set a resource limit of this process, if the system supports it."""
     with suppress(OSError, ValueError):
-        _, hard = resource.getrlimit(what)
+        _, hard = resource.getrlimit(resource_type)
         limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
-        resource.setrlimit(what, (limit, limit))
+        resource.setrlimit(resource_type, (limit, limit))
 
 
-def serve(parent: int, memory: int, *loads: str) -> None:
+def serve(parent: int, memory_bytes: int, *preloaded_modules: str) -> None:
     """Run the main loop of a child: serve requests on standard input until the process `parent` ends."""
     _prepare_process()
     exit_with_parent(parent)
-    set_resource_limit(resource.RLIMIT_DATA, memory)
+    set_resource_limit(resource.RLIMIT_DATA, memory_bytes)
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb", 0)
     # Discard the output of libraries, so that it is not mixed with the results.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    for module in loads:
+    for module in preloaded_modules:
         import_module(module)
     while head := requests.read(_LENGTH.size):
         [length] = _LENGTH.unpack(head)
-        _work(answers, requests.read(length), memory)
+        _work(answers, requests.read(length), memory_bytes)
 
 
 def exit_with_parent(parent: int) -> None:
@@ -288,8 +294,8 @@ def _prepare_process() -> None:
             score.write("800")
 
 
-def _work(answers: BinaryIO, request: bytes, memory: int) -> None:
-    last = time.monotonic()
+def _work(answers: BinaryIO, request: bytes, memory_bytes: int) -> None:
+    answered_at = time.monotonic()
 
     def answer(kind: int, content: object = None) -> None:
         message = io.BytesIO()
@@ -302,22 +308,22 @@ def _work(answers: BinaryIO, request: bytes, memory: int) -> None:
             view = view[answers.write(view) :]
 
     def alive() -> None:
-        nonlocal last
-        if time.monotonic() - last > _ALIVE_SECONDS:
+        nonlocal answered_at
+        if time.monotonic() - answered_at > _ALIVE_SECONDS:
             answer(_ALIVE)
-            last = time.monotonic()
+            answered_at = time.monotonic()
 
     try:
         work, arguments, named = pickle.loads(request)
         for item in work(alive, *arguments, **named):
             answer(_ITEM, item)
-            last = time.monotonic()
+            answered_at = time.monotonic()
     except MemoryError:
-        answer(_FAILED, f"reading took more than {memory >> 20} MiB of memory")
+        answer(_FAILED, f"the worker process exceeded {memory_bytes >> 20} MiB of memory")
     except Exception as error:
         if type(error).__module__.startswith(_PACKAGE_PREFIX):
             answer(_RAISED, (type(error), str(error)))
         else:
-            answer(_FAILED, f"reading failed: {type(error).__name__}: {error}")
+            answer(_FAILED, f"the worker process failed: {type(error).__name__}: {error}")
     else:
         answer(_END)

@@ -178,7 +178,7 @@ class RealignedPairs:
             burned_in=np.zeros(size, np.bool_),
             stages=np.ones(size, np.int64),
             sweeps=np.zeros(size, np.int64),
-            since=self.before.committed_sweeps,
+            expected_sweeps=self.before.committed_sweeps,
         )
 
     def deltas(self) -> RuleDeltas:

@@ -145,5 +145,5 @@ class SettingsKeywords(TypedDict, total=False):
     """Maximum number of words per side of an ITG phrase pair. 1 allows only word pairs (default: 1)."""
 
     slices: str
-    """Slice variables of an ITG: flat (uniform below the weight of the rule), beta (as in the paper, Beta(a, 1) off
-    the derivation) (default: flat)."""
+    """Distribution of the slice variables of an ITG: flat (uniform below the weight of the rule), beta (as in the
+    paper, Beta(a, 1) off the derivation) (default: flat)."""

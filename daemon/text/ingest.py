@@ -221,11 +221,11 @@ def ingest_in_sandbox(
     corpus: str,
     report: Callable[[IngestReport], None] | None,
     options: IngestOptions,
-    wait: Callable[[], None],
+    check: Callable[[], None],
 ) -> IngestReport:
-    """Store the pairs of untrusted files, which `child` reads. For `wait`, see `WorkerProcess.run`."""
+    """Store the pairs of untrusted files, which `child` reads. For `check`, see `WorkerProcess.run`."""
     check_input_kind(store, PAIRS)
-    messages = child.run(wait, read_in_sandbox, paths, store.settings(), options)
+    messages = child.run(check, read_in_sandbox, paths, store.settings(), options)
     return store_input(store, corpus, options.limits, messages, report)
 
 

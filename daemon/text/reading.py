@@ -363,7 +363,7 @@ def weigh_entries(pairs: NewPairs, options: DictionaryOptions) -> NewPairs:
         if options.block or height == width == 1
     }
     copies = [k % options.weight for k in range(len(repeated))]
-    return replace(repeated, occurrences=copies, known=known_links)
+    return replace(repeated, occurrences=copies, human_links=known_links)
 
 
 def _group_chunks(chunks: Iterable[LineColumns]) -> Iterator[list[LineColumns]]:

@@ -17,7 +17,7 @@ from hierogram.daemon.learning.kinds.stored import find_kind
 from hierogram.daemon.learning.kinds.synchronous import SynchronousChain
 from hierogram.daemon.workers.options import Workers
 from hierogram.daemon.workers.pool import WorkerPool
-from hierogram.daemon.workers.worker import BOUNDS, Setup, Variables
+from hierogram.daemon.workers.worker import Setup, Variables
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.forests.averages import Averages
 from hierogram.samplers.forests.derivations import State
@@ -54,7 +54,7 @@ def check_workers(settings: Settings) -> None:
 def start_workers(
     store: Store, workers: Workers | None, threads: int
 ) -> Iterator[Callable[[Store, ChainConfig], Chain] | None]:
-    """Start workers, and yield a factory of chains that use them, or None if no workers are requested."""
+    """Join or start a Ray cluster. Yields a factory of chains that sample on it, or None if `workers` is None."""
     if workers is None:
         yield None
         return
@@ -83,7 +83,7 @@ class ClusterChain(SynchronousChain):
         self._config = config
         self._cluster = cluster
         self.pool: WorkerPool | None = None
-        self._in_sync: frozenset[int] = frozenset()
+        self._synced_workers: frozenset[int] = frozenset()
 
     @property
     def rule_types(self) -> int:
@@ -124,13 +124,13 @@ class ClusterChain(SynchronousChain):
         """Drop the current pool. Workers keep their tables unless this process `changed` the counts or the model."""
         self._update_table()
         if changed:
-            self._in_sync = frozenset()
+            self._synced_workers = frozenset()
         elif self.pool is not None:
-            self._in_sync = self.pool.in_sync
+            self._synced_workers = self.pool.synced_workers
         self.pool = None
 
     def sweep(self, loaded: LoadedPairs) -> Sweep:
-        """Return a function that makes the workers sweep over these pairs."""
+        """Return a function that sweeps over the pairs, on the workers or, for a small batch, in this process."""
         blocks = self._config.blocks or choose_blocks(loaded.size)
         if blocks is None:
             self._drop_pool(changed=True)
@@ -144,17 +144,16 @@ class ClusterChain(SynchronousChain):
                 self._drop_pool(changed=False)
                 edge, cut = state
                 variables = Variables(edge.copy(), cut.copy(), loaded.write_averages(averages))
-                bounds = {name: getattr(loaded.batch, name) for name in BOUNDS}
-                setup = Setup(self._settings, self._vocabulary, blocks, self._threads, bounds)
+                setup = Setup(self._settings, self._vocabulary, blocks, self._threads)
                 pool = WorkerPool(self._cluster, setup, self.model, loaded, variables)
-                pool.distribute(self.table, self._in_sync)
+                pool.distribute(self.table, self._synced_workers)
                 self.pool = pool
             return state, self.pool.sweep(request, report)
 
         return run_sweep
 
     def gather(self, state: State, averages: Averages) -> tuple[State, Averages]:
-        """Return the state, updated in place, and the averages that the workers have sampled."""
+        """Copy the workers' variables into the state. Returns the state and the averages, unchanged without workers."""
         if self.pool is None:
             return state, averages
         edge, cut, records = self.pool.variables()

@@ -18,8 +18,9 @@ class WorkerOptions(Options):
     workers: Annotated[
         str | None,
         Option(
-            "Ray workers that share the pairs: a number of processes on this machine, auto (all that fit on the "
-            "running cluster, or on this machine if no cluster runs), or ray://HOST:PORT of another cluster.",
+            "Ray workers that share the pairs: a number of workers (on the cluster of RAY_ADDRESS if set, else on this "
+            "machine), auto (one per --threads processors of the running cluster, or of this machine if no cluster "
+            "runs), or ray://HOST:PORT (like auto, on that cluster).",
             metavar="WORKERS", shown="threads of this process",
         ),
     ] = None  # fmt: skip
@@ -45,7 +46,7 @@ class WorkerOptions(Options):
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Number of workers (None for all that fit), and address of the cluster (None if not given)."""
+    """Number of workers (None for the number that fits), and address of the cluster (None if not given)."""
 
     number: int | None = None
     address: str | None = None

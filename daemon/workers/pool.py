@@ -1,9 +1,9 @@
 """Pool of workers that sample a batch. Runs in the process that holds the store's lease.
 
-The samples depend only on the store, its seed and the blocks, not on the number of workers
-or on lost workers. To recover a lost shard, the pool keeps the changes of all rounds since it
-last collected the pairs' variables. Another worker then restores the table of that time, opens
-the shard with the collected variables, and repeats its part of each round.
+The samples depend only on the store, its seed and the blocks, not on the number of workers or on lost workers. To
+recover a lost shard, the pool keeps the changes of all rounds since it last collected the pairs' variables. Another
+worker then restores the table of that time, opens the shard with the collected variables, and repeats the shard's part
+of each round.
 """
 
 from contextlib import suppress
@@ -15,7 +15,7 @@ from hierogram.daemon.exceptions import ClusterLostError, DaemonError
 from hierogram.daemon.learning.kinds.kind import SweepRequest
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs, longest_rule
 from hierogram.daemon.workers.sharding import (
-    TAILS_PER_NODE,
+    NODE_COST,
     ShardPlan,
     entry_indices,
     extract_texts,
@@ -42,7 +42,7 @@ from hierogram.samplers.grammar.columns import Blobs
 from hierogram.samplers.kernel import Report
 
 if TYPE_CHECKING:
-    # Import Ray only if workers are requested, because it is an optional dependency.
+    # Import only for type checks, because the module requires Ray, an optional dependency.
     from hierogram.daemon.workers.ray_cluster import RayCluster
 
 Call = Any
@@ -55,9 +55,9 @@ _TOO_MANY_LOSSES = (
     "/tmp/ray/session_latest/logs)"
 )
 _MAX_KEPT_BYTES = 256 << 20
-"""Maximum size of kept changes in bytes. Above it, the pool collects the variables and drops the changes."""
-_MAX_PASSED_CHANGES = 16
-"""Maximum number of results that are passed to workers by reference. More results are passed as one object."""
+"""Maximum size of kept changes in bytes. Above this size, the pool collects the variables and drops the changes."""
+_MAX_PASSED_REFERENCES = 16
+"""Maximum number of results that workers fetch from each other. More results are stored as one object."""
 
 
 class WorkerPool:
@@ -82,43 +82,44 @@ class WorkerPool:
         self._unmerged_tokens = 0
 
     @property
-    def in_sync(self) -> frozenset[int]:
-        """Workers whose tables equal this process's table. Empty if a round has not been collected yet."""
+    def synced_workers(self) -> frozenset[int]:
+        """Workers whose tables equal this process's table. Empty if a round was run after the last `collect`."""
         return frozenset() if self._kept_rounds else frozenset(self._shards)
 
-    def distribute(self, table: CountTable, in_sync: frozenset[int] = frozenset()) -> None:
-        """Distribute the batch over the workers. Workers not `in_sync` receive the table. Raises `DaemonError`."""
+    def distribute(self, table: CountTable, synced_workers: frozenset[int] = frozenset()) -> None:
+        """Distribute the batch over the workers. All but `synced_workers` receive the table. Raises `DaemonError`."""
         self._table = table
         for _ in range(_MAX_LOSSES):
             with suppress(WorkerLostError):
-                self._try_to_distribute(in_sync)
+                self._try_to_distribute(synced_workers)
                 return
-            in_sync = frozenset()
+            synced_workers = frozenset()
         raise DaemonError(_TOO_MANY_LOSSES)
 
-    def _try_to_distribute(self, in_sync: frozenset[int]) -> None:
+    def _try_to_distribute(self, synced_workers: frozenset[int]) -> None:
         workers = usable_workers(self._cluster, self._setup.blocks.blocks_per_round)
         if not workers:
             raise DaemonError(
-                f"cannot start a worker: no machine of the cluster has {self._cluster.threads} free processors: wait "
-                "for other jobs, or set --threads to a smaller number"
+                f"cannot start a worker: check that a machine of the cluster has {self._cluster.threads} free "
+                "processors and read its Ray logs, or set --threads to a smaller number"
             )
-        work = self.loaded.batch.forests.pair_tail_offset + TAILS_PER_NODE * self._offsets
-        self._plans = plan_shards(work, self._setup.blocks, len(workers))
-        self._shards = {worker: [number] for number, worker in enumerate(workers)}
-        rules = None if in_sync.issuperset(workers) else self._cluster.put(list_rules(self._table))
+        cumulative_work = self.loaded.batch.forests.pair_tail_offset + NODE_COST * self._offsets
+        self._plans = plan_shards(cumulative_work, self._setup.blocks, len(workers))
+        self._shards = {worker: [shard_id] for shard_id, worker in enumerate(workers)}
+        rules = None if synced_workers.issuperset(workers) else self._cluster.put(list_rules(self._table))
         calls = [
-            self._cluster.call(worker, "reset", self._setup, None if worker in in_sync else rules) for worker in workers
+            self._cluster.call(worker, "reset", self._setup, None if worker in synced_workers else rules)
+            for worker in workers
         ]
         calls += [
-            self._cluster.call(worker, "open", number, self._shard_contents(number))
-            for number, worker in enumerate(workers)
+            self._cluster.call(worker, "open", shard_id, self._shard_contents(shard_id))
+            for shard_id, worker in enumerate(workers)
         ]
         for call in calls:
             self._cluster.result(call)
 
-    def _shard_contents(self, number: int) -> ShardContents:
-        plan = self._plans[number]
+    def _shard_contents(self, shard_id: int) -> ShardContents:
+        plan = self._plans[shard_id]
         nodes = entry_indices(self._offsets, plan.pairs)
         edge, cut, records = self._variables
         variables = Variables(edge[nodes], cut[nodes], take_blobs(records, plan.pairs))
@@ -127,27 +128,27 @@ class WorkerPool:
     def sweep(self, request: SweepRequest, report: Report) -> SweepInfo:
         """Run one sweep and return its statistics."""
         if self._cluster.target_workers != len(self._cluster.workers()):
-            blocks = self._setup.blocks.blocks_per_round
-            if len(usable_workers(self._cluster, blocks)) != len(self._plans):
-                # Redistribute the batch, because workers were added, or lost workers were not replaced.
+            workers = usable_workers(self._cluster, self._setup.blocks.blocks_per_round)
+            if len(workers) != len(self._plans) or not self._shards.keys() >= set(workers):
+                # Redistribute the batch, because workers were added, or lost workers were not replaced at once.
                 self.collect()
-                self.distribute(self._table, self.in_sync)
+                self.distribute(self._table, self.synced_workers)
         requests = {
-            number: SweepRequest._make(column[plan.pairs] for column in request)
-            for number, plan in enumerate(self._plans)
+            shard_id: SweepRequest._make(column[plan.pairs] for column in request)
+            for shard_id, plan in enumerate(self._plans)
         }
-        for number in range(len(self._plans[0].rounds) - 1):
-            results = self._run_round((number, {} if number else requests))
-            report(sum(int(plan.rounds[number + 1]) for plan in self._plans))
+        for round_number in range(len(self._plans[0].rounds) - 1):
+            results = self._run_round((round_number, {} if round_number else requests))
+            report(sum(int(plan.rounds[round_number + 1]) for plan in self._plans))
         infos = [results[shard].info for shard in range(len(self._plans))]
         if self._kept_bytes > _MAX_KEPT_BYTES:
             self.collect()
         return SweepInfo(*map(sum, zip(*infos, strict=True)))
 
     def _run_round(self, round_request: RoundRequest) -> RoundResults:
-        """Run one round. Keeps the results, and passes them to the workers with the next call."""
-        results, calls = self._call_all("sample", round_request, merge=True)
-        if 0 < len(calls) <= _MAX_PASSED_CHANGES:
+        """Run one round. Keeps the changes, and passes the results to the workers with the next call."""
+        results, calls = self._call_all("sample", round_request, merge_on_workers=True)
+        if 0 < len(calls) <= _MAX_PASSED_REFERENCES:
             self._unsent = [self._cluster.reference(call) for call in calls]
         else:
             self._unsent = [self._cluster.put(results)]
@@ -160,11 +161,11 @@ class WorkerPool:
 
     @property
     def rule_tokens(self) -> int:
-        """Number of rule uses after the finished rounds."""
+        """Number of rule tokens, including the finished rounds."""
         return self._table.rule_tokens + self._unmerged_tokens
 
     def counts(self) -> CountTable:
-        """Return the table after the finished rounds."""
+        """Return the table, including the changes of the finished rounds."""
         if sum(map(len, self._unmerged)) > self._table.rule_types:
             # Rebuild the table from a worker's table, which is faster than merging this many changes.
             rules, _ = self._call_all("rules")
@@ -186,9 +187,9 @@ class WorkerPool:
         collected, _ = self._call_all("collect")
         edge, cut = self._variables.edge.copy(), self._variables.cut.copy()
         parts: list[tuple[ShardPlan, Blobs]] = []
-        for number, plan in enumerate(self._plans):
+        for shard_id, plan in enumerate(self._plans):
             nodes = entry_indices(self._offsets, plan.pairs)
-            edge[nodes], cut[nodes], records = collected[number]
+            edge[nodes], cut[nodes], records = collected[shard_id]
             parts.append((plan, records))
         self._variables = Variables(edge, cut, join_shard_blobs(parts))
         self._kept_rounds, self._kept_bytes = [], 0
@@ -200,15 +201,21 @@ class WorkerPool:
         self.collect()
         return self._variables
 
-    def _call_all(self, method: str, *arguments: object, merge: bool = False) -> tuple[dict[int, Any], list[Call]]:
-        """Call each worker once. Returns the results by shard, and the calls (empty if a worker was lost)."""
+    def _call_all(
+        self, method: str, *arguments: object, merge_on_workers: bool = False
+    ) -> tuple[dict[int, Any], list[Call]]:
+        """Call a method of each worker, and recover the shards of lost workers.
+
+        Returns the results by shard, and the calls (empty if a worker was lost). With `merge_on_workers`, workers then
+        merge their own changes.
+        """
         unsent, self._unsent = self._unsent, []
         merging, self._merging = self._merging, []
         calls = [
-            (worker, self._cluster.call(worker, method, *arguments, numbers, *unsent))
-            for worker, numbers in self._shards.items()
+            (worker, self._cluster.call(worker, method, *arguments, shard_ids, *unsent))
+            for worker, shard_ids in self._shards.items()
         ]
-        if merge:
+        if merge_on_workers:
             self._merging = [(worker, self._cluster.call(worker, "merge_own")) for worker in self._shards]
         if not self._cluster.fills_machine:
             # Use the idle processors to merge while the workers run.
@@ -232,24 +239,24 @@ class WorkerPool:
             replacement = self._next_worker()
             if replacement is None:
                 continue
-            number = orphans[0]
+            shard_id = orphans[0]
             try:
-                self._shards[replacement].append(number)
+                self._shards[replacement].append(shard_id)
                 requests = [round_request for round_request, _ in self._kept_rounds]
                 changes = [np.concatenate(parts) for _, parts in self._kept_rounds]
-                contents = self._shard_contents(number)
-                self._cluster.result(self._cluster.call(replacement, "recover", number, contents, requests, *changes))
-                results |= self._cluster.result(self._cluster.call(replacement, method, *arguments, [number]))
+                contents = self._shard_contents(shard_id)
+                self._cluster.result(self._cluster.call(replacement, "recover", shard_id, contents, requests, *changes))
+                results |= self._cluster.result(self._cluster.call(replacement, method, *arguments, [shard_id]))
             except WorkerLostError:
                 # The other shards of the lost worker need a new worker as well, even if they have results.
-                orphans += [shard for shard in self._shards.pop(replacement) if shard not in orphans]
+                orphans += [orphan for orphan in self._shards.pop(replacement) if orphan not in orphans]
             else:
                 losses = 0
                 orphans.pop(0)
         return results, []
 
     def _next_worker(self) -> int | None:
-        """Return a new worker or the one with the fewest shards, or None if the new worker is lost at once."""
+        """Return a new worker, or the worker with the fewest shards, or None if the new worker is lost at once."""
         worker = self._cluster.start()
         if worker is None:
             if not self._shards:
@@ -264,7 +271,7 @@ class WorkerPool:
 
 
 def usable_workers(cluster: "RayCluster", limit: int) -> list[int]:
-    """Start workers up to the target number. Returns up to `limit` workers that can take a shard."""
+    """Start workers up to the target number. Returns the ids of up to `limit` workers that can take a shard."""
     while len(cluster.workers()) < cluster.target_workers and cluster.start() is not None:
         pass
     return cluster.workers()[: min(limit, cluster.target_workers)]

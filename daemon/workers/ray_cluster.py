@@ -48,24 +48,24 @@ _RESTART = "start the cluster again, and repeat the command"
 class RayCluster:
     """Ray workers that this process starts and ends. Each worker uses `threads` threads."""
 
-    def __init__(self, workers: Workers, threads: int, on_this_machine: bool = False) -> None:
-        self._requested = workers.number
+    def __init__(self, options: Workers, threads: int, on_this_machine: bool = False) -> None:
+        self._requested = options.number
         self.threads = threads
         self._on_this_machine = on_this_machine
         self._actors: dict[int, Any] = {}
-        self._next_number = 0
+        self._next_id = 0
         self._checked_at = float("-inf")
-        self._possible = 1
+        self._max_workers = 1
 
     @property
     def target_workers(self) -> int:
-        """Target number of workers: the requested number, or as many as the cluster's processors allow."""
+        """Target number of workers: the requested number, or the number that fits on the cluster's processors."""
         if self._requested is not None:
             return self._requested
         if time.monotonic() - self._checked_at > _CHECK_SECONDS:
             self._checked_at = time.monotonic()
-            self._possible = max(1, int(_ray.cluster_resources().get("CPU", 0) // self.threads))
-        return self._possible
+            self._max_workers = max(1, int(_ray.cluster_resources().get("CPU", 0) // self.threads))
+        return self._max_workers
 
     @property
     def fills_machine(self) -> bool:
@@ -73,15 +73,15 @@ class RayCluster:
         return self._on_this_machine and self.target_workers * self.threads >= count_processors()
 
     def workers(self) -> list[int]:
-        """Return the numbers of the workers that are not known to be lost."""
+        """Return the ids of the workers that are not known to be lost."""
         return list(self._actors)
 
     def start(self) -> int | None:
-        """Start one more worker. Returns its number, or None if it cannot start. Raises `ClusterLostError`."""
+        """Start another worker. Returns its id, or None if it cannot start. Raises `ClusterLostError`."""
         if self._actors and _ray.available_resources().get("CPU", 0) < self.threads:
             return None
         actor = _ray.remote(num_cpus=self.threads)(Worker).remote()
-        worker, self._next_number = self._next_number, self._next_number + 1
+        worker, self._next_id = self._next_id, self._next_id + 1
         try:
             ready, deadline = actor.ready.remote(), time.monotonic() + _SECONDS_TO_START
             while not _ray.wait([ready], timeout=_CHECK_SECONDS)[0] and time.monotonic() < deadline:
@@ -102,7 +102,10 @@ class RayCluster:
         return _ray.put(value)
 
     def call(self, worker: int, method: str, *arguments: object) -> Any:
-        """Start a call of a worker's method. The arguments may include references returned by `put`."""
+        """Start a call of a worker's method. Returns a handle for `result`.
+
+        The arguments may include references returned by `put` or `reference`.
+        """
         return worker, getattr(self._actors[worker], method).remote(*arguments)
 
     def result(self, call: Any) -> Any:
@@ -122,7 +125,7 @@ class RayCluster:
             raise ClusterLostError(f"lost the Ray cluster: {error}: {_RESTART}") from error
 
     def reference(self, call: Any) -> Any:
-        """Return a reference to the result of a call. Workers fetch the result directly from its machine."""
+        """Return a reference to the result of a call, which workers fetch from the worker that computed the result."""
         return call[1]
 
     def close(self) -> None:
@@ -134,12 +137,16 @@ class RayCluster:
 
 
 @contextmanager
-def ray_cluster(workers: Workers, threads: int) -> Iterator[RayCluster]:
-    """Join the given cluster, or a running one, or start one on this machine. The workers end on exit."""
+def ray_cluster(options: Workers, threads: int) -> Iterator[RayCluster]:
+    """Join or start a Ray cluster. Its workers, and a started cluster, end on exit.
+
+    Joins the cluster of `options.address` or RAY_ADDRESS. Without an address and a number of workers, joins the running
+    cluster if one exists. In all other cases, starts a cluster on this machine.
+    """
     joined = _ray.is_initialized()
     with _keep_signal_handlers():
-        started = not joined and _join(workers, threads)
-    cluster = RayCluster(workers, threads, on_this_machine=started)
+        started = not joined and _join(options, threads)
+    cluster = RayCluster(options, threads, on_this_machine=started)
     try:
         yield cluster
     finally:
@@ -162,8 +169,8 @@ def _keep_signal_handlers() -> Iterator[None]:
             library.sigaction(int(number), action, None)
 
 
-def _join(workers: Workers, threads: int) -> bool:
-    if workers.address is not None:
+def _join(options: Workers, threads: int) -> bool:
+    if options.address is not None:
         # Some clusters require the user's token. Ray does not load the token itself if it joins as a client. Older
         # versions of Ray have no tokens.
         with suppress(ImportError):
@@ -171,29 +178,30 @@ def _join(workers: Workers, threads: int) -> bool:
             tokens.logger.setLevel(logging.ERROR)
             tokens.maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
         try:
-            _ray.init(workers.address, **_QUIET)
+            _ray.init(options.address, **_QUIET)
         except Exception as error:
             raise DaemonError(
-                f"cannot join the Ray cluster at {workers.address}: {error}: check that the cluster runs"
+                f"cannot join the Ray cluster at {options.address}: {error}: check that the cluster runs"
             ) from error
         return False
-    if workers.number is None or "RAY_ADDRESS" in os.environ:
+    if options.number is None or "RAY_ADDRESS" in os.environ:
         # `auto` joins a running cluster. Start a cluster only if none runs.
         try:
             _ray.init("auto", **_QUIET)
         except ConnectionError as error:
             if "RAY_ADDRESS" in os.environ:
                 raise DaemonError(
-                    f"cannot join the Ray cluster at RAY_ADDRESS: {error}: check that the cluster runs"
+                    f"cannot join the Ray cluster at {os.environ['RAY_ADDRESS']} (RAY_ADDRESS): {error}: check that "
+                    "the cluster runs"
                 ) from error
         else:
             return False
-    start_local(count_processors() if workers.number is None else workers.number * threads)
+    start_local(count_processors() if options.number is None else options.number * threads)
     return True
 
 
 def start_local(processors: int, object_bytes: int = _OBJECT_BYTES) -> None:
-    """Start and join a private cluster on this machine, which ends with this process."""
+    """Start and join a private cluster on this machine. The cluster ends with this process."""
     # Make Ray listen on the loopback address only. Ray reads the variable in each process that it starts, and has
     # already read it in this process, so the constant is set as well.
     os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"

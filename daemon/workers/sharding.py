@@ -11,8 +11,8 @@ from hierogram.samplers.grammar.columns import Blobs
 from hierogram.samplers.grammar.keys import BASE
 from hierogram.samplers.synchronous.sweeps import Blocks
 
-TAILS_PER_NODE = 11
-"""Measured cost of sampling a node, in units of the cost of weighting one edge tail."""
+NODE_COST = 11
+"""Cost of sampling a node, in units of the cost of weighting one edge tail (measured)."""
 
 
 class ShardPlan(NamedTuple):
@@ -22,19 +22,19 @@ class ShardPlan(NamedTuple):
     rounds: NDArray[np.int64]
 
 
-def plan_shards(work: NDArray[np.int64], blocks: Blocks, shards: int) -> list[ShardPlan]:
-    """Plan shards with about equal work in each round. The work of pair p is `work[p + 1] - work[p]`."""
-    pairs = len(work) - 1
+def plan_shards(cumulative_work: NDArray[np.int64], blocks: Blocks, shards: int) -> list[ShardPlan]:
+    """Plan shards with about equal work in each round. `cumulative_work` int64[P + 1] is the work before each pair."""
+    pairs = len(cumulative_work) - 1
     size = blocks.pairs_per_block
     round_size = size * blocks.blocks_per_round
     bounds = np.zeros((len(range(0, pairs, round_size)), shards + 1), np.int64)
-    for number, start in enumerate(range(0, pairs, round_size)):
+    for round_number, start in enumerate(range(0, pairs, round_size)):
         end = min(start + round_size, pairs)
         block_edges = np.append(np.arange(start, end, size), end)
-        work_before = work[block_edges]
+        work_before = cumulative_work[block_edges]
         targets = work_before[0] + (work_before[-1] - work_before[0]) * np.arange(shards + 1) / shards
-        # Choose the block edges nearest to an equal division of the work.
-        bounds[number] = block_edges[np.searchsorted((work_before[1:] + work_before[:-1]) / 2, targets)]
+        # Divide at the block edges nearest to equal work, because blocks are sampled as a whole.
+        bounds[round_number] = block_edges[np.searchsorted((work_before[1:] + work_before[:-1]) / 2, targets)]
     plans = []
     for shard in range(shards):
         first, last = bounds[:, shard], bounds[:, shard + 1]
@@ -55,7 +55,7 @@ def entry_indices(offsets: NDArray[np.int64], pairs: NDArray[np.int64]) -> NDArr
 
 
 PairTexts = tuple[NDArray[np.int64], Bitext, NDArray[np.uint64], NDArray[np.uint64]]
-"""Texts of pairs: names of their random streams, words and links, hashes of source words, hashes of target words."""
+"""Texts of pairs: permanent pair numbers, words with links, hashes of source words, and hashes of target words."""
 
 
 def extract_texts(batch: Batch, pairs: NDArray[np.int64]) -> PairTexts:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,22 +29,20 @@ class WorkerLostError(Exception):
     """A worker ended or does not answer. Its state is lost."""
 
 
-BOUNDS = ("max_nodes", "max_rules", "max_options", "max_listed")
-"""Batch fields that bound scratch memory. Each shard uses the values of the whole batch."""
-
-
 class Setup(NamedTuple):
-    """Settings of the workers: store settings, vocabulary sizes, blocks, threads, and the batch's `BOUNDS`."""
+    """Settings of the workers: store settings, vocabulary sizes, blocks, and threads."""
 
     settings: Settings
     vocabulary: tuple[int, int]
     blocks: Blocks
     threads: int
-    bounds: dict[str, Any]
 
 
 class Variables(NamedTuple):
-    """Sampled variables of pairs: `edge` uint16[N] and `cut` uint8[N] as in `State`, and records of averages."""
+    """Sampled variables of pairs: `edge` uint16[N] and `cut` uint8[N] of their N nodes, see `State`.
+
+    `records` are the encoded averages of each pair, see `hierogram.samplers.forests.records`.
+    """
 
     edge: NDArray[np.uint16]
     cut: NDArray[np.uint8]
@@ -52,7 +50,7 @@ class Variables(NamedTuple):
 
 
 ShardContents = tuple[PairTexts, NDArray[np.int64], Variables]
-"""Contents of a shard: its pairs, the offsets of its rounds, and its variables."""
+"""Contents of a shard: the texts of its pairs, the offsets of its rounds, and its variables."""
 
 
 class Shard:
@@ -61,29 +59,26 @@ class Shard:
     def __init__(self, setup: Setup, model: Model, contents: ShardContents, executor: ThreadPoolExecutor) -> None:
         texts, self._rounds, (edge, cut, records) = contents
         # Copy the received arrays, because they are read-only, and kernels would be recompiled for read-only arrays.
-        numbers, bitext, source_hashes, target_hashes = texts
+        pair_numbers, bitext, source_hashes, target_hashes = texts
         bitext = Bitext._make(array.copy() for array in bitext)
         words = cumulate_hashes(source_hashes.copy(), target_hashes.copy(), keys.ALL_BITS)
         forests = build_forests(bitext, setup.settings.span_limit)
-        batch = make_batch(bitext, words, forests, numbers.copy(), longest_rule(setup.settings))
+        batch = make_batch(bitext, words, forests, pair_numbers.copy(), longest_rule(setup.settings))
         self._seed = setup.settings.seed
         self._schedule = make_schedule(setup.settings)
         self._plan: SweepPlan | None = None
         self._state = State(edge.copy(), cut.copy())
         self._averages = read_averages(batch, Blobs(records.content.copy(), records.offsets.copy()))
-        # Use the bounds of the whole batch, so that scratch memory never grows.
-        self.kernel = build(
-            model, batch._replace(**setup.bounds), blocks=setup.blocks, workers=setup.threads, run=executor.map
-        )
+        self.kernel = build(model, batch, blocks=setup.blocks, workers=setup.threads, run=executor.map)
 
-    def sample(self, number: int, request: SweepRequest | None, table: CountTable) -> NDArray[np.uint64]:
-        """Sample the pairs of a round. Returns the changes of the table, which are valid until the next round."""
+    def sample(self, round_number: int, request: SweepRequest | None, table: CountTable) -> NDArray[np.uint64]:
+        """Sample the pairs of a round. Returns the changes of the table, which the next round may overwrite."""
         if request is not None:
             self._plan = make_plan(SweepRequest._make(column.copy() for column in request), self._schedule)
             self.kernel.begin()
         assert self._plan is not None
         state = ChainState(self._state, table, self._averages)
-        pairs = int(self._rounds[number]), int(self._rounds[number + 1])
+        pairs = int(self._rounds[round_number]), int(self._rounds[round_number + 1])
         self.kernel.sample(self._seed, state, self._plan, pairs)
         changes = self.kernel.changes()
         return changes[0] if len(changes) == 1 else np.concatenate(changes)
@@ -110,7 +105,7 @@ class ShardResult(NamedTuple):
 
 
 RoundResults = dict[int, ShardResult]
-"""Results of a round by shard number."""
+"""Results of a round by shard id."""
 
 
 def merge_changes_into(changes: Changes, table: CountTable, model: Model) -> CountTable:
@@ -164,56 +159,56 @@ class Worker:
         if rules is not None:
             self._table = make_table(rules, longest_rule(setup.settings), self._model)
 
-    def open(self, number: int, contents: ShardContents) -> None:
-        """Open a shard."""
-        self._shards[number] = Shard(self._setup, self._model, contents, self._executor)
+    def open(self, shard_id: int, contents: ShardContents) -> None:
+        """Build the forests and the kernel of a shard, and add the shard to this worker."""
+        self._shards[shard_id] = Shard(self._setup, self._model, contents, self._executor)
 
-    def sample(self, round_request: RoundRequest, numbers: Sequence[int], *previous: RoundResults) -> RoundResults:
+    def sample(self, round_request: RoundRequest, shard_ids: Sequence[int], *previous: RoundResults) -> RoundResults:
         """Merge the changes of the previous round, then sample the pairs of these shards in a round."""
         self._merge_previous(previous)
-        return {number: self._sample(number, round_request) for number in numbers}
+        return {shard_id: self._sample(shard_id, round_request) for shard_id in shard_ids}
 
     def merge_own(self) -> RoundResults:
-        """Merge the changes of this worker's shards while other workers are still sampling."""
-        for number, changes in self._own_changes.items():
+        """Merge the changes of this worker's shards while other workers sample. Returns an empty dict for the pool."""
+        for shard_id, changes in self._own_changes.items():
             self._merge(changes)
-            self._merged_shards.append(number)
+            self._merged_shards.append(shard_id)
         return {}
 
     def recover(
-        self, number: int, contents: ShardContents, requests: Sequence[RoundRequest], *changes: Changes
+        self, shard_id: int, contents: ShardContents, requests: Sequence[RoundRequest], *changes: Changes
     ) -> None:
         """Take over a lost worker's shard: undo these rounds in the table, open the shard, and repeat the rounds."""
-        for merged in self._merged_shards:
-            self._merge(_negated(self._own_changes[merged]))
+        for merged_id in self._merged_shards:
+            self._merge(_negated(self._own_changes[merged_id]))
         self._merged_shards = []
         for change in reversed(changes):
             self._merge(_negated(change))
-        self.open(number, contents)
+        self.open(shard_id, contents)
         for round_request, change in zip(requests, changes, strict=True):
-            self._sample(number, round_request)
+            self._sample(shard_id, round_request)
             self._merge(change)
 
-    def collect(self, numbers: Sequence[int], *previous: RoundResults) -> dict[int, Variables]:
+    def collect(self, shard_ids: Sequence[int], *previous: RoundResults) -> dict[int, Variables]:
         """Merge the changes of the last round, and return the variables of these shards."""
         self._merge_previous(previous)
-        return {number: self._shards[number].variables() for number in numbers}
+        return {shard_id: self._shards[shard_id].variables() for shard_id in shard_ids}
 
-    def rules(self, numbers: Sequence[int], *previous: RoundResults) -> dict[int, Changes | None]:
+    def rules(self, shard_ids: Sequence[int], *previous: RoundResults) -> dict[int, Changes | None]:
         """Merge the changes of the last round, and return all rules if this worker has shard 0."""
         self._merge_previous(previous)
-        return {number: list_rules(self._table) if number == 0 else None for number in numbers}
+        return {shard_id: list_rules(self._table) if shard_id == 0 else None for shard_id in shard_ids}
 
-    def _sample(self, number: int, round_request: RoundRequest) -> ShardResult:
-        shard = self._shards[number]
+    def _sample(self, shard_id: int, round_request: RoundRequest) -> ShardResult:
+        shard = self._shards[shard_id]
         round_number, sweep_requests = round_request
-        changes = self._own_changes[number] = shard.sample(round_number, sweep_requests.get(number), self._table)
+        changes = self._own_changes[shard_id] = shard.sample(round_number, sweep_requests.get(shard_id), self._table)
         return ShardResult(changes, int(changes[:, COUNT].view(np.int64).sum()), shard.kernel.info())
 
     def _merge_previous(self, previous: Sequence[RoundResults]) -> None:
         for results in previous:
-            for number, result in results.items():
-                if number not in self._merged_shards:
+            for shard_id, result in results.items():
+                if shard_id not in self._merged_shards:
                     self._merge(result.changes)
         if previous:
             self._own_changes, self._merged_shards = {}, []

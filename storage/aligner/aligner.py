@@ -95,7 +95,7 @@ class Alignments(Leases):
             return int(connection.scalar(statement) or 0)
 
     def unaligned_pairs(self, limit: int) -> list[PairSize]:
-        """Return pairs without an alignment, ordered by id. Damaged pairs are excluded."""
+        """Return up to `limit` undamaged pairs without an alignment, ordered by id."""
         with self._reading() as connection:
             statement = (
                 select(sentence_pairs.c.id, _CELLS, literal(0))
@@ -106,12 +106,15 @@ class Alignments(Leases):
             return [PairSize._make(row) for row in connection.execute(statement)]
 
     def stalest_links(self, limit: int) -> list[PairSize]:
-        """Return the pairs that the aligner has sampled least often, except damaged pairs and pairs in burn-in."""
+        """Return up to `limit` pairs, the least often sampled by the aligner first.
+
+        Excludes damaged pairs, pairs in burn-in, and pairs with alignments from the input.
+        """
         with self._reading() as connection:
             statement = (
                 select(sentence_pairs.c.id, _CELLS, pair_links.c.sweep)
                 .join_from(pair_links, sentence_pairs, sentence_pairs.c.id == pair_links.c.pair_id)
-                # Exclude alignments from the input, which have sweep 0.
+                # Alignments from the input have sweep 0.
                 .where(pair_links.c.sweep > 0, sentence_pairs.c.state != SAMPLING, is_undamaged(sentence_pairs.c.id))
                 .order_by(pair_links.c.sweep, pair_links.c.pair_id)
                 .limit(limit)
@@ -119,13 +122,13 @@ class Alignments(Leases):
             return [PairSize._make(row) for row in connection.execute(statement)]
 
     def links_by_id(self, ids: Collection[int]) -> list[LinkRow]:
-        """Return the aligner's links of these pairs, ordered by id."""
+        """Return the aligner's links of these pairs, ordered by id. Pairs without links are omitted."""
         linked = link_rows().join_from(pair_links, sentence_pairs, sentence_pairs.c.id == pair_links.c.pair_id)
         with self._reading() as connection:
             return [LinkRow._make(row) for row in rows_with(connection, linked, pair_links.c.pair_id, ids)]
 
     def untrained_pairs(self, after_id: int, limit: int) -> list[LinkRow]:
-        """Return undamaged pairs above an id whose input alignment is not in the counts yet, ordered by id."""
+        """Return up to `limit` undamaged pairs above an id whose input alignment is not counted yet, ordered by id."""
         with self._reading() as connection:
             statement = (
                 link_rows()
@@ -143,7 +146,7 @@ class Alignments(Leases):
 
 
 def change_alignments(transaction: WriteTransaction, change: AlignerChange) -> None:
-    """Store alignments, links and the changes of the counts."""
+    """Store alignments, links, corrections and the changes of the counts."""
     _set_alignments(transaction, change)
     _set_links(transaction, change)
     if change.corrected_inputs:
@@ -246,7 +249,7 @@ def _check_not_resampled(connection: Connection, expected: int) -> None:
     moved = connection.scalar(
         select(staged.pair_id)
         .select_from(staged_links.outerjoin(pair_links, pair_links.c.pair_id == staged.pair_id))
-        .where(func.coalesce(staged.since, -1) != func.coalesce(pair_links.c.sweep, -1))
+        .where(func.coalesce(staged.expected_sweep, -1) != func.coalesce(pair_links.c.sweep, -1))
         .limit(1)
     )
     if moved is not None:
@@ -257,7 +260,7 @@ def _check_not_resampled(connection: Connection, expected: int) -> None:
 
 _ROWS_PER_PART = 50_000
 _MAX_LOOKUPS = 4_000
-"""Maximum number of word pairs that are looked up one by one. For more, all rows of each source word are read."""
+"""Maximum number of word pairs that SQLite looks up one by one. For more, it reads all rows of each source word."""
 _SELECT_LEXICON = "SELECT source, target, forward, backward FROM aligner_lexicon"
 _SELECT_WORDS = f"SELECT side, word, {', '.join(WordCounts._fields[2:])} FROM aligner_words"
 

@@ -58,7 +58,7 @@ class HumanLinks(StoreAccess):
             return known_links(connection, ids)
 
     def pending_corrections(self, limit: int) -> list[LinkCorrection]:
-        """Return undamaged pairs whose alignment does not follow their human links yet, ordered by id."""
+        """Return up to `limit` undamaged, aligned pairs whose alignment does not follow their human links, by id."""
         with self._reading() as connection:
             rows = connection.execute(
                 _CORRECTIONS.join(sentence_pairs, sentence_pairs.c.id == link_corrections.c.pair_id)
@@ -116,7 +116,7 @@ def known_links(connection: Connection, ids: Collection[int]) -> dict[int, Known
 
 
 def known_links_of_texts(connection: Connection, texts: Sequence[Texts]) -> dict[Texts, KnownLinks]:
-    """Return the human links of stored pairs with these texts. The first of several equal pairs is used."""
+    """Return the human links of stored pairs by text. If texts are equal, the first pair with human links is used."""
     if not texts:
         return {}
     digests = {text_digest(*pair): pair for pair in texts}
@@ -132,7 +132,7 @@ def known_links_of_texts(connection: Connection, texts: Sequence[Texts]) -> dict
 
 
 def finish_corrections(transaction: WriteTransaction, corrected: Sequence[tuple[int, int]]) -> None:
-    """Record the version of the human links that each pair's alignment follows. Deletes empty corrections."""
+    """Record the version of the human links that each alignment follows. Deletes rows of pairs without links."""
     connection = transaction.connection
     for pair_id, version in corrected:
         connection.execute(

@@ -31,7 +31,7 @@ class CompetingRule:
 
 
 def find_rule(transaction: ReadTransaction, source: str, target: str) -> RuleRow | None:
-    """Return the rule with these sides, or None if it is not stored."""
+    """Return the rule with these sides, or None if it has no count and no expected uses."""
     rows = transaction.records(
         f"""SELECT r.id, r.source, r.target, r.expected_uses, {standard_error_sql("r.")} AS expected_uses_error,
        r.count, r.length, r.scope, r.nonterminals, r.hiero,
@@ -48,7 +48,7 @@ def find_rule(transaction: ReadTransaction, source: str, target: str) -> RuleRow
 
 
 def find_competing_rules(transaction: ReadTransaction, side: str, text: str, limit: int) -> list[CompetingRule]:
-    """Return the most used rules with this side."""
+    """Return up to `limit` rules with this side, the most used first."""
     other = TARGET if side == SOURCE else SOURCE
     rows = transaction.rows(
         f"""SELECT id, {other}, expected_uses,
@@ -79,7 +79,7 @@ def read_rule_history(transaction: ReadTransaction, rule_id: int) -> list[dict[s
 
 
 def indexed_supporting_pairs(transaction: ReadTransaction, rule_id: int, after_id: int, limit: int) -> list[int]:
-    """Return ids above `after_id` of pairs that used the rule when they were indexed, ascending."""
+    """Return up to `limit` ids above `after_id` of pairs that used the rule when they were indexed, ascending."""
     rows = transaction.rows(
         """SELECT pair_id
   FROM rule_pairs
@@ -96,7 +96,7 @@ def indexed_supporting_pairs(transaction: ReadTransaction, rule_id: int, after_i
 def likely_supporting_pairs(
     transaction: ReadTransaction, rule: tuple[str, str], after_id: int, limit: int
 ) -> tuple[list[int], int]:
-    """Return ids above `after_id` of pairs whose texts contain the rule's words in order, and the last examined id."""
+    """Return up to `limit` ids above `after_id` of pairs with the rule's words in order, and the last examined id."""
     conditions, values = [], {}
     for side, text in zip((SOURCE, TARGET), rule, strict=True):
         parts = tuple(symbol if isinstance(symbol, str) else None for symbol in parse_side(text))
@@ -152,7 +152,7 @@ def iterate_pairs(transaction: ReadTransaction, corpus: str | None) -> Iterator[
 
 
 def find_neighbors(transaction: ReadTransaction, pair_id: int) -> tuple[int | None, int | None]:
-    """Return the ids of the previous and the next pair."""
+    """Return the ids of the previous and the next pair, None at an end."""
     [(before,)] = transaction.rows("SELECT max(id) FROM sentence_pairs WHERE id < :pair", False, pair=pair_id)
     [(after,)] = transaction.rows("SELECT min(id) FROM sentence_pairs WHERE id > :pair", False, pair=pair_id)
     return before, after

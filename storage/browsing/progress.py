@@ -64,7 +64,7 @@ def last_sweeps(transaction: ReadTransaction, limit: int) -> list[dict[str, Any]
 
 
 def last_rejected(transaction: ReadTransaction, limit: int) -> list[dict[str, Any]]:
-    """Return the reasons of recently rejected lines, the most frequent first, each with an example."""
+    """Return recently rejected lines by reason and input, the most frequent first, each with an example."""
     groups: dict[tuple[str, str], dict[str, Any]] = {}
     statement = """SELECT reason, CAST(last_line - line + 1 AS BIGINT) AS lines, origin, line, message
   FROM rejected_lines

@@ -82,7 +82,7 @@ class ReadTransaction:
         return read_rows(self.connection, statement, values)
 
     def row(self, statement: str, is_shown: bool = True, /, **values: Value) -> tuple[Any, ...] | None:
-        """Return the first row of a statement."""
+        """Return the first row of a statement, or None if the result is empty."""
         return next(iter(self.rows(statement, is_shown, **values)), None)
 
     def records(self, statement: str, is_shown: bool = True, /, **values: Value) -> list[dict[str, Any]]:
@@ -123,7 +123,10 @@ class Reader(ExitStack):
 
     @contextmanager
     def read(self, seconds: float = PAGE_SECONDS) -> Iterator[ReadTransaction]:
-        """Open the current state. Raises `SlowQueryError` after `seconds`, and `StoreUnavailableError`."""
+        """Open the current state.
+
+        Raises `StoreUnavailableError`, and `SlowQueryError` after `seconds` (on Postgres, if a statement takes longer).
+        """
         deadline = time.monotonic() + seconds
         with convert_errors(self.engine.url), self.engine.connect() as connection:
             driver = connection.connection.driver_connection

@@ -36,7 +36,7 @@ class Phrase:
         return len(self.parts) == 1 and self.parts[0] is not None
 
     def replace_words(self, words: Mapping[str, str]) -> "Phrase":
-        """Return the phrase with its words replaced by the mapping."""
+        """Return the phrase with each word replaced by its value in `words`."""
         return Phrase(tuple(None if part is None else words[part] for part in self.parts))
 
     def typed(self) -> str:
@@ -61,7 +61,7 @@ class Phrase:
 
 
 def read_phrase(typed: str) -> Phrase:
-    """Parse a typed phrase. Drops gaps at its ends and repeated gaps."""
+    """Parse the first 2 * `MAX_WORDS` words of a typed phrase. Drops gaps at its ends and repeated gaps."""
     parts: list[str | None] = []
     for piece in typed.split()[: 2 * MAX_WORDS]:
         if piece != GAP:
@@ -118,7 +118,7 @@ class UsedRule:
 
 @dataclass(frozen=True, slots=True)
 class PagePosition:
-    """Last rule of a page of results. `near` is True if it contains the phrase in another spelling."""
+    """Last rule of a page of results. `near` is True if the rule contains the phrase in another spelling."""
 
     probability: float
     uses: float
@@ -130,8 +130,8 @@ class RulePage(NamedTuple):
     """Page of rules, and the position of the next page, or None after the last page.
 
     Rules that contain the phrase as typed come first. Rules that contain one of its `readings`, the same words with
-    other accents or case, follow. `exact` is True if the store contains all words as typed. `unknown` lists the words
-    that no pair contains in any spelling, `labels` the words that are labels of trees.
+    other accents or case, follow. `exact` is True if the searched side has all words as typed. `unknown` lists the
+    words that this side has in no spelling, `labels` the names of the tree labels in the phrase.
     """
 
     rules: list[RuleRow]
@@ -187,8 +187,8 @@ def search(transaction: ReadTransaction, phrase: Phrase, query: Query, after: Pa
         rows = state.page([phrase], None, after, query.limit + 1)
     exact = len(rows)
     if exact <= query.limit and state.readings:
-        since = after if after is not None and after.near else None
-        rows += state.page(state.readings, phrase, since, query.limit + 1 - exact)
+        last_reading = after if after is not None and after.near else None
+        rows += state.page(state.readings, phrase, last_reading, query.limit + 1 - exact)
     probabilities = [row.pop("p", 0.0) for row in rows]
     rules = [RuleRow(**row) for row in rows[: query.limit]]
     position = None
@@ -199,7 +199,7 @@ def search(transaction: ReadTransaction, phrase: Phrase, query: Query, after: Pa
 
 
 def most_used_rules(transaction: ReadTransaction, phrase: Phrase, side: str, limit: int) -> list[UsedRule]:
-    """Return the most used rules that contain the phrase on a side. Omits probabilities, which take longer."""
+    """Return up to `limit` most used rules with the phrase on a side. Omits probabilities, which take longer."""
     state = _Search(transaction, phrase, Query(side=side), find_readings=False)
     values: dict[str, Value] = {}
     conditions = state.conditions(phrase, "", values)
@@ -222,7 +222,7 @@ class _Search:
         self, transaction: ReadTransaction, phrase: Phrase, query: Query, *, find_readings: bool = True
     ) -> None:
         notation = find_notation(transaction.settings().grammar)
-        self.read, self.query = transaction, query
+        self.transaction, self.query = transaction, query
         self.two_sides = TWO_SIDES in notation.capabilities
         self.side = query.side if self.two_sides else SOURCE
         self.vocabulary = query.side if self.two_sides else notation.rule_words[0].vocabulary
@@ -258,20 +258,20 @@ class _Search:
             ids = "\n     UNION\n        ".join(f"SELECT r.id FROM {condition}" for condition in known_conditions)
             if (without := self.conditions(excluded, "but_", values)) is not None:
                 ids += f"\n    EXCEPT\n        SELECT r.id FROM {without}"
-            test = f"= ANY(ARRAY({ids}))" if self.read.postgres else f"IN ({ids})"
+            test = f"= ANY(ARRAY({ids}))" if self.transaction.postgres else f"IN ({ids})"
             conditions = f"rules AS r\n         WHERE r.id {test}"
         if self.query.order == USE:
             statement = _by_use(conditions, after, values)
         else:
             statement = _by_probability(conditions, self.query, self.side, after, values)
-        return _run(self.read, statement, limit, values)
+        return _run(self.transaction, statement, limit, values)
 
     def conditions(self, phrase: Phrase, prefix: str, values: dict[str, Value]) -> str | None:
         """Return FROM and WHERE clauses for the rules with the phrase, or None if no rule contains it."""
         words = [word for word in phrase.words if word not in self.labels]
         if not all(word in self.known for word in words) or not (words or self.labels):
             return None
-        postgres, query = self.read.postgres, self.query
+        postgres, query = self.transaction.postgres, self.query
         where: list[str] = []
         if query.match == WHOLE and self.two_sides and None not in phrase.parts:
             values[f"{prefix}side"] = phrase.side()
@@ -279,7 +279,7 @@ class _Search:
         elif not words:
             source = "rules AS r"
         else:
-            # Look up the rules of the rarest word, and filter them by the other words.
+            # Start from the rarest word, because it has the fewest rules to filter by the other words.
             source, where = "rule_words AS w JOIN rules AS r ON r.id = w.rule_id", [f"w.word_id = :{prefix}word0_id"]
             if postgres:
                 # Use an array, because Postgres then scans the index of ids once instead of searching it for each id.
@@ -327,7 +327,7 @@ def known_labels(transaction: ReadTransaction) -> list[str]:
 
 
 def _run(transaction: ReadTransaction, statement: str, limit: int, values: dict[str, Value]) -> list[dict[str, Any]]:
-    """Run a statement with word ids, so that Postgres can estimate its rows, but record it with words."""
+    """Run a statement with word ids, so that Postgres can estimate the number of rows, but record the words."""
     records = transaction.records(statement, False, most=limit, **values)
     named = _WORD_ID.sub(r"(SELECT id FROM vocabulary WHERE token = :\1 AND side = :vocabulary)", statement)
     transaction.statements.append(inline_parameters(named, {**values, "most": limit}))

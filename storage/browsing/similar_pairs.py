@@ -21,7 +21,7 @@ _LAST_BLOCKS = 1
 _MAX_BLOCKS = 1_000
 """Number of index blocks read for a less frequent word."""
 _PAIRS_PER_WORD = 12
-"""Number of pairs returned for each word, besides the best pairs overall."""
+"""Number of pairs returned for each word and order of ties, besides the best pairs overall."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ SELECT source, id, target, expected_uses, total FROM found WHERE place <= :most 
 
 
 def weigh_words(words: Sequence[str], counts: Mapping[str, KnownWord]) -> dict[str, float]:
-    """Return a weight for each word: the rarer the word, the larger. Words without a count weigh most."""
+    """Return a weight for each word: the rarer the word, the larger. A missing count is replaced by 1."""
     most = max((known.count for known in counts.values()), default=1)
     return {word: log(2 + most / max(1, counts[word].count if word in counts else 1)) for word in words}
 
@@ -86,7 +86,10 @@ def weigh_words(words: Sequence[str], counts: Mapping[str, KnownWord]) -> dict[s
 def find_similar_pairs(
     transaction: ReadTransaction, words: Mapping[str, KnownWord], limit: int
 ) -> tuple[list[SimilarPair], list[SimilarPair]]:
-    """Return the pairs and the dictionary entries that share most words, weighted by rarity. Newer pairs win ties."""
+    """Return the pairs and the dictionary entries that share the most words, weighted by rarity, best first.
+
+    The best `limit` pairs are followed by the best pairs of each word. Equally good pairs are ordered newest first.
+    """
     ids = _most_similar(transaction, words, limit)
     if not ids:
         return [], []

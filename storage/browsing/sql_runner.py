@@ -34,15 +34,19 @@ _NO_SQL_URL = (
 _WRONG_SQL_URL = "SQL queries are disabled: sql_url in [http] must be the URL of a Postgres database, see docs/pages.md"
 
 _START_SECONDS = 30.0
+"""Time limit for starting the process and opening the database, in addition to the query's own limit."""
 _CONNECT_SECONDS = "10"
-"""Time limit in seconds for opening the database, in addition to the query's own limit."""
+"""Time limit in seconds for each attempt to connect to Postgres."""
 _IN_MEMORY = 256 << 10
 """Size in bytes above which a result moves from memory to a temporary file."""
 
 
 @dataclass(frozen=True)
 class SpooledResult:
-    """Result of a query. `more` is True if rows were omitted. `truncated` is the number of truncated values."""
+    """Result of a query. `more` is True if rows were omitted.
+
+    `truncated` is the number of truncated values, or 0 if rows were omitted because the result was too large.
+    """
 
     columns: list[str]
     more: bool
@@ -102,8 +106,8 @@ class SqlRunner:
     ) -> SpooledResult:
         """Return the first `limit` rows of a SELECT, fewer if they have more than `cells` values or `size` bytes.
 
-        Raises `QueryError` if the database rejects the query or it needs too many resources, `SlowQueryError` if it
-        takes longer than `seconds`, and `StoreUnavailableError` if no process can be started.
+        Raises `QueryError` if the database rejects the query or the query needs too many resources, `SlowQueryError` if
+        the query takes longer than `seconds`, and `StoreUnavailableError` if no process can be started.
         """
         if self.refusal is not None:
             raise QueryError(self.refusal)
@@ -120,8 +124,8 @@ class SqlRunner:
                 return self._run(child, statement, seconds, limit, cells, size)
         except WorkerProcessError as error:
             raise QueryError(
-                f"the query process died, probably because the query exceeded {untrusted_sql.MEMORY_MB} MB of memory: "
-                "select fewer rows or columns"
+                "the query process died, probably because the query exceeded its memory limit: select fewer rows or "
+                "columns"
             ) from error
         finally:
             # Start the process of the next query, because loading the Postgres driver takes a quarter of a second.

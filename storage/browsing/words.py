@@ -31,7 +31,10 @@ class Collocate(NamedTuple):
 
 
 class CorpusMonth(NamedTuple):
-    """Numbers of pairs, and of pairs with the word, by corpus and month (YYYY-MM). Estimates in a large store."""
+    """Number of pairs in one corpus and month (YYYY-MM), and how many contain the word.
+
+    Both are estimates in a large store.
+    """
 
     corpus: str
     month: str
@@ -40,7 +43,10 @@ class CorpusMonth(NamedTuple):
 
 
 def count_word(transaction: ReadTransaction, side: str, token: str) -> int | None:
-    """Return the number of occurrences of a word, or None if unknown. A word split into parts counts once per pair."""
+    """Return the number of occurrences of a word, or None if the word is unknown.
+
+    In a store of word parts, return the number of pairs that contain the word.
+    """
     if transaction.settings().word_parts:
         condition = _contains_word_sql(transaction, side)
         statement = f"SELECT count(*) FROM sentence_pairs AS p WHERE {condition}"
@@ -55,7 +61,7 @@ def count_word(transaction: ReadTransaction, side: str, token: str) -> int | Non
 def find_collocates(
     transaction: ReadTransaction, side: str, token: str, rules: Sequence[UsedRule], limit: int
 ) -> list[Collocate]:
-    """Return words that occur on the same side of these rules as the word, by descending logDice.
+    """Return up to `limit` words on the same side of these rules as the word, by descending logDice. Omits word parts.
 
     logDice = 14 + log₂(2·f(x, y) / (f(x) + f(y))), with expected uses f(x, y) of the rules and word counts f(x), f(y).
     """
@@ -80,7 +86,11 @@ def find_collocates(
 
 
 class CorpusDistribution(NamedTuple):
-    """Shares of a word by corpus and month, and its number of pairs with a standard error (0 if exact)."""
+    """Distribution of a word by corpus and month.
+
+    `pairs_with_word` is the number of pairs that contain the word, with the standard error `error` (0 if exact).
+    `complete` is True if all pairs were read.
+    """
 
     shares: list[CorpusMonth]
     pairs_read: int
@@ -146,7 +156,7 @@ def _attach_parts(token: str) -> str:
 
 
 def _count_pairs_with(transaction: ReadTransaction, side: str, token: str, last_pair: int) -> int | None:
-    """Return the number of pairs that contain the word, or None if its side has no word index."""
+    """Return the number of pairs that contain the word, or None if the side has no word index."""
     if not _is_indexed(transaction, side):
         return None
     from hierogram.storage.pairs.pair_words import BLOCK_BITS
@@ -166,7 +176,7 @@ SELECT CAST(coalesce(sum(length(w.pairs)), 0) / 2 AS BIGINT)
 
 
 def pairs_containing(transaction: ReadTransaction, side: str, token: str, limit: int) -> list[PairRow]:
-    """Return the newest pairs that contain the word. Without an index, searches only the newest pairs."""
+    """Return up to `limit` pairs with the word, newest first. Without an index, searches only the newest pairs."""
     ids = (
         _latest_by_index(transaction, token, limit)
         if _is_indexed(transaction, side)

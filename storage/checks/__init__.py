@@ -1,1 +1,1 @@
-"""Integrity checks of a store's tables, and its repair."""
+"""Integrity checks and repair of a store's tables."""

@@ -1,4 +1,4 @@
-"""Integrity checks between the tables of a store, independent of derivations.
+"""Integrity checks between the tables of a store, without decoding derivations.
 
 Words and rules are compared in parts, so that memory does not grow with the store.
 """
@@ -74,7 +74,7 @@ _PROBLEM_QUERIES = {
           JOIN link_corrections AS c ON c.pair_id = h.pair_id JOIN sentence_pairs AS p ON p.id = h.pair_id
          WHERE c.applied_version = c.version AND h.fixed <> (' ' || p.alignment || ' '
           LIKE '% ' || CAST(h.source AS TEXT) || '-' || CAST(h.target AS TEXT) || ' %')""",
-    "rules without a positive count, or with a negative count": """
+    "rules without uses, or with negative uses": """
         SELECT id FROM rules
          WHERE count < 0 OR expected_uses < 0 OR minimal_uses < 0 OR count + expected_uses + minimal_uses = 0""",
     "ingest batches without a corpus": """
@@ -179,7 +179,7 @@ def _wrong_totals(connection: Connection) -> Iterator[str]:
 
 
 _WORD = np.dtype([("stored", np.bool_), ("number", np.int64), ("count", np.int64)])
-"""Word of the vocabulary (`stored`) with its id, or of the pairs with its index by first occurrence, and its count."""
+"""Word and its count. `number` is the id of a word of the vocabulary (`stored`), or orders the words of pairs."""
 _ENTRY = np.dtype([("run", np.int32), ("fingerprint", np.uint32), ("rule", np.int64)])
 """Entry of the index of rules by key, with the number of its run."""
 
@@ -285,7 +285,7 @@ def index_differences(connection: Connection, report: Callable[[StoredRules], No
         largest_word = _spill_word_entries(connection, word_entries, last_rule.bit_length(), width)
         for number, run in enumerate(stored_runs(connection)):
             _spill_run(key_entries, number, run, width)
-        # Give words missing from the vocabulary an id that has no entries.
+        # Give words missing from the vocabulary an id without entries, so that rules with these words are reported.
         unknown = 1 + max(last_word, largest_word)
         for part in range(SLICES):
             first, end = part * width, (part + 1) * width

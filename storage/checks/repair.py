@@ -83,16 +83,16 @@ class Repair:
             words.clear()
 
     def release_damaged_pairs(self) -> int:
-        """Delete the marks of damaged pairs, so that they are sampled again. Returns their number."""
+        """Delete the marks of damaged pairs, so that these pairs are sampled again. Returns the number of pairs."""
         return self._execute("DELETE FROM damaged_pairs")
 
     def repair_states(self) -> tuple[list[int], int, int]:
-        """Make every pair's state, derivation and resampling position agree.
+        """Make the state, the derivation and the sampling position of every pair agree.
 
         Returns the restarted pairs, the number of pairs that were marked as unaligned or waiting despite a derivation,
         and the number of missing or superfluous rows of `pair_positions` and `pair_scores`.
         """
-        # Raise the last ids, so that ids in other tables are not reused.
+        # Raise the last ids, so that ids to which other tables refer are not reused.
         state = self._transaction.state
         referenced_ids = [(name, self._connection.execute(text(query)).scalar_one()) for name, query in _REFERENCED_IDS]
         for name, number in (*largest_ids(self._connection).items(), *referenced_ids):
@@ -103,7 +103,7 @@ class Repair:
         return inconsistent_pairs, resumed, sum(self._execute(statement) for statement in _REPAIR_POSITIONS)
 
     def restart(self, pair_ids: Sequence[int]) -> None:
-        """Delete the derivations and samples of the pairs, so that they are sampled or aligned again."""
+        """Delete the derivations of the pairs, and restart their schedules."""
         if not pair_ids:
             return
         stage_ids(self._transaction, pair_ids)
@@ -132,7 +132,7 @@ class Repair:
         )
 
     def reset_links(self, pair_ids: Sequence[int]) -> list[int]:
-        """Delete the aligner's links of the pairs. Returns the pairs that must be aligned again."""
+        """Delete the aligner's links of the pairs. Pairs that the aligner aligned are reset and returned."""
         stage_ids(self._transaction, pair_ids)
         delete_staged(self._transaction, "pair_links")
         aligned = text(
@@ -178,7 +178,11 @@ class Repair:
         add_aligner_counts(self._transaction, change)
 
     def repair_indexes(self) -> tuple[int, int, int, int]:
-        """Repair the indexes. Returns the numbers of wrong words, rules by word, blocks of pairs, and rules by key."""
+        """Repair the vocabulary and the indexes.
+
+        Returns the numbers of wrong or missing words, of rules with wrong entries in the word index, of wrong blocks of
+        the pair index, and of rules with wrong entries in the key index.
+        """
         miscounted, missing, unfolded = word_differences(self._connection)
         self._transaction.loader.stage(staged_increments, sorted((word_id, count) for word_id, _, count in miscounted))
         self._connection.execute(
@@ -215,7 +219,7 @@ class Repair:
         return len(wrong_words) + len(missing), len(reindexed), len(blocks), len(by_keys)
 
     def repair_totals(self) -> tuple[int, dict[str, tuple[int, int]]]:
-        """Recompute totals. Returns the number of corrected rows, and store totals as (before, after)."""
+        """Recompute totals. Returns the number of corrected rows, and changed store totals as (before, after)."""
         corrected = sum(self._execute(statement) for statement in _RECOUNT_TOTALS)
         state = self._transaction.state
         for name, number in counted_totals(self._connection).items():

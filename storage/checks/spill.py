@@ -1,7 +1,7 @@
 """Rows spilled to a temporary file and read back in parts, so that any number of rows can be compared.
 
 Rows that must be compared have the same slice, a number below `SLICES` derived from their key, text or id. A part is a
-range of slices. Memory holds one part, and 4 kB per added batch.
+range of slices. Memory holds one part, and the bounds of the slices of each added batch.
 """
 
 import tempfile
@@ -30,19 +30,19 @@ class _Chunk(NamedTuple):
 
 
 @contextmanager
-def open_spill(kind: np.dtype[Any], texts: int = 0) -> Iterator["Spill"]:
-    """Open a temporary file for rows of one dtype, each with a number of texts. The file is deleted on exit."""
+def open_spill(dtype: np.dtype[Any], text_columns: int = 0) -> Iterator["Spill"]:
+    """Open a temporary file for rows of a dtype, each with `text_columns` texts. The file is deleted on exit."""
     with tempfile.TemporaryFile(prefix="hierogram-") as file:
-        yield Spill(file, kind, texts)
+        yield Spill(file, dtype, text_columns)
 
 
 class Spill:
     """Rows of one dtype in a temporary file, each with the same number of texts."""
 
-    def __init__(self, file: BufferedRandom, kind: np.dtype[Any], texts: int) -> None:
+    def __init__(self, file: BufferedRandom, dtype: np.dtype[Any], text_columns: int) -> None:
         self._file = file
-        self._kind = kind
-        self._texts = texts
+        self._dtype = dtype
+        self._text_columns = text_columns
         self._chunks: list[_Chunk] = []
         self.sizes = np.zeros(SLICES, np.int64)
 
@@ -51,7 +51,7 @@ class Spill:
         bounds = np.searchsorted(slices, np.arange(SLICES + 1))
         self.sizes += np.diff(bounds)
         start = self._file.seek(0, 2)
-        self._write(rows.astype(self._kind, copy=False))
+        self._write(rows.astype(self._dtype, copy=False))
         for column in texts:
             self._write(np.diff(column.offsets).astype(_LENGTH))
             self._write(column.content)
@@ -61,17 +61,17 @@ class Spill:
     def read(self, first: int, last: int) -> tuple[Rows, list[Blobs]]:
         """Return the rows of the slices `first` to `last` - 1 and their texts, in the order of insertion."""
         size = int(self.sizes[first:last].sum())
-        rows = np.empty(size, self._kind)
-        lengths = np.zeros((self._texts, size + 1), np.int64)
-        contents: list[list[NDArray[np.uint8]]] = [[] for _ in range(self._texts)]
+        rows = np.empty(size, self._dtype)
+        lengths = np.zeros((self._text_columns, size + 1), np.int64)
+        contents: list[list[NDArray[np.uint8]]] = [[] for _ in range(self._text_columns)]
         done = 0
         for chunk in self._chunks:
             begin, number = int(chunk.rows[first]), int(chunk.rows[last]) - int(chunk.rows[first])
             if not number:
                 continue
             chunk_size, offset = int(chunk.rows[-1]), chunk.start
-            self._read(offset + begin * self._kind.itemsize, rows[done : done + number])
-            offset += chunk_size * self._kind.itemsize
+            self._read(offset + begin * self._dtype.itemsize, rows[done : done + number])
+            offset += chunk_size * self._dtype.itemsize
             for k, bounds in enumerate(chunk.texts):
                 row_lengths = np.empty(number, _LENGTH)
                 self._read(offset + begin * _LENGTH.itemsize, row_lengths)

@@ -17,7 +17,7 @@ _PAGES_PER_STEP = 4_096
 
 
 def back_up(connection: Connection, target: Path, report: Callable[[int, int], None] | None = None) -> int:
-    """Copy the state that the connection's transaction sees to a file, atomically. Returns its size in bytes."""
+    """Copy the state that the connection's transaction sees to a file, atomically. Returns the file size in bytes."""
     source = connection.connection.driver_connection
     if not isinstance(source, sqlite3.Connection):
         raise StoreError("only SQLite stores can be copied to a file: use pg_dump for a store on Postgres")
@@ -50,9 +50,9 @@ def _copy(source: sqlite3.Connection, file: Path, report: Callable[[int, int], N
             report(page * (total - remaining), page * total)
 
     with closing(sqlite3.connect(file, isolation_level=None)) as copy:
-        # Keep the transaction of `source` open, because the backup otherwise restarts when another connection writes.
+        # The transaction of `source` is open, so the backup does not restart when another connection writes.
         source.backup(copy, pages=_PAGES_PER_STEP, progress=report_pages)
-        # Make the copy one file without a log. Delete the lease, because no process writes to the copy.
+        # Leave WAL mode, so that the copy is one file. Delete the lease, because no process writes to the copy.
         copy.execute("PRAGMA journal_mode=DELETE").close()
         copy.execute("DELETE FROM leases WHERE name = 'grammar'").close()
         problems = [line for (line,) in copy.execute("PRAGMA integrity_check")]
@@ -61,7 +61,7 @@ def _copy(source: sqlite3.Connection, file: Path, report: Callable[[int, int], N
 
 
 def _failed(target: Path, error: Exception) -> str:
-    return f"{target}: the backup cannot be written: {error}"
+    return f"{target}: the backup cannot be written: {error}: check its folder and the free disk space"
 
 
 def _damaged(reason: str) -> str:

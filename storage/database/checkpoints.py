@@ -136,7 +136,7 @@ class Checkpoints:
 
     def _copy(self) -> None:
         # A checkpoint syncs the log first. The log can restart only if all its pages were copied, so repeat the copy
-        # if there was a commit during it.
+        # if a process committed during the copy.
         with closing(sqlite3.connect(self._path, isolation_level=None)) as connection:
             before = -1
             for _ in range(_MAX_COPIES):

@@ -61,7 +61,7 @@ _READER_BUSY_SECONDS = 10
 _BUSY_SECONDS = LOCK_SECONDS
 
 _OLDEST_SQLITE = (3, 35)
-"""First version of SQLite with UPDATE … FROM."""
+"""First version of SQLite with materialized common table expressions and mathematical functions."""
 
 _LOCK_PAUSE_SECONDS = 0.02
 _SQLITE_PRAGMAS = (
@@ -79,7 +79,7 @@ _READERS_MB = 64
 
 
 def parse_url(text: str) -> URL:
-    """Return the URL of a database: `sqlite:///x.db`, `postgresql://host/x`, or a path ending in `.db`."""
+    """Parse `sqlite:///x.db`, `postgresql://host/x`, or a path ending in `.db`. Raises `StoreUrlError`."""
     if "://" not in text and text.endswith(".db"):
         return URL.create("sqlite+pysqlite", database=text)
     try:
@@ -145,7 +145,8 @@ class _OpenFiles:
     """Identity of the database file and log that an engine has open.
 
     SQLite keeps writing to a renamed database file and to a deleted log, and these commits are lost. So every
-    transaction checks the device and inode of both files before it begins, and before and after it commits.
+    transaction checks the device and inode of both files before it begins. A write transaction also checks before and
+    after its commit.
     """
 
     def __init__(self, url: URL) -> None:
@@ -195,7 +196,7 @@ class _OpenFiles:
     def _copy_deleted_log(self, connection: Connection, index: tuple[int, int] | None) -> bool:
         """Copy a deleted log into the file unless another process may have written since. Returns True if copied."""
         # Copy the deleted log while it is open, because its commits would be lost when this process ends.
-        if wal_bytes(self._paths[1]) or _inode(self._index) not in (index, None):
+        if wal_bytes(self._paths[0]) or _inode(self._index) not in (index, None):
             return False
         driver = connection.connection.driver_connection
         assert isinstance(driver, sqlite3.Connection)
@@ -330,7 +331,7 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 def copy_log(engine: Engine) -> None:
-    """Copy an SQLite store's log into its file. Does nothing for Postgres."""
+    """Copy an SQLite store's log into its file. Does nothing for Postgres and read-only stores."""
     checkpoints = engine.get_execution_options().get(_CHECKPOINTS)
     if checkpoints is not None:
         with convert_errors(engine.url):
@@ -384,7 +385,7 @@ def _explain(url: URL, error: BaseException) -> str:
 
 
 def _explain_wait(url: URL, who: str) -> str:
-    return f"{hide_password(url)}: locked by {who} for more than {_BUSY_SECONDS} s: try again later"
+    return f"{hide_password(url)}: locked by {who} for too long: try again later"
 
 
 @contextmanager

@@ -23,15 +23,15 @@ from hierogram.storage.schema.tables import ingest_batches, leases
 GRAMMAR = "grammar"
 _BATCH = "batch "
 _READING_SECONDS = 3600.0
-"""Seconds without progress after which a reader on another machine is considered dead."""
+"""Seconds without progress after which the process that reads an input is considered dead."""
 _UNKNOWN = "?"
 
 
 class Leases(StoreAccess):
-    """Leases on the grammar: only the holder may commit derivations."""
+    """Lease on the grammar: while a process holds the lease, only this process may commit derivations."""
 
     def take_lease(self, command: str, seconds: float) -> None:
-        """Take the lease for this store object. Raises `StoreHeldError` if another process holds the lease."""
+        """Take the lease for this store object for `seconds`. Raises `StoreHeldError` if the lease is held."""
         with self._writing() as transaction:
             holder = _live_lease(transaction.connection)
             if holder is not None:
@@ -66,13 +66,13 @@ class Leases(StoreAccess):
             return _live_lease(connection)
 
     def check_lease(self) -> None:
-        """Raise `StoreHeldError` if another process holds the lease."""
+        """Raise `StoreHeldError` if a process holds the lease."""
         holder = self.lease()
         if holder is not None:
             raise _held_error(holder, self.url)
 
     def close_abandoned_batches(self) -> list[int]:
-        """Mark ingest batches as failed if their process ended without closing them. Returns their ids."""
+        """Mark running ingest batches as failed if the reading process is dead. Returns the ids of these batches."""
         closed = []
         with self._writing() as transaction:
             connection = transaction.connection
@@ -195,7 +195,8 @@ def _live_lease(connection: Connection) -> Lease | None:
 def _lost_error(lease: Lease | None) -> LeaseLostError:
     by = "" if lease is None else f" to `{lease.command}` (process {lease.pid} on {lease.host})"
     return LeaseLostError(
-        f"lost the lease on the grammar{by}, because it was not renewed in time; nothing was written: start again"
+        f"lost the lease on the grammar{by}, because it was not renewed in time: run the command again, earlier "
+        "commits are stored"
     )
 
 

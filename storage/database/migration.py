@@ -31,7 +31,10 @@ def stored_revision(connection: Connection) -> str | None:
 
 
 def check_schema(engine: Engine) -> str:
-    """Return the revision of the store's schema. Raises `StoreError` if this version does not support it."""
+    """Return the revision of the store's schema.
+
+    Raises `StoreMissingError`, `SchemaOutdatedError`, or `StoreError` if a newer version created the store.
+    """
     url = hide_password(engine.url)
     file = sqlite_file(engine.url)
     missing = f"no store at {url}: create one with `hierogram init` or `hierogram ingest`"

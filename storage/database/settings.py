@@ -1,4 +1,4 @@
-"""Settings of a store, written once: when it is created, or with the first text if they are learned from it."""
+"""Settings of a store, written once: when the store is created, or with its first text if the text sets them."""
 
 import json
 from dataclasses import asdict
@@ -23,10 +23,10 @@ def write_settings(connection: Connection, settings: Settings) -> None:
 def read_settings(connection: Connection) -> Settings:
     """Return the settings. Raises `StoreError` if a row is missing, is not JSON or has the wrong type."""
     stored = dict(connection.execute(select(table.c.name, table.c.value)).all())
-    return Settings(**{name: _value(stored, name, kind) for name, kind in _KINDS.items()})
+    return Settings(**{name: _value(stored, name, value_type) for name, value_type in _FIELD_TYPES.items()})
 
 
-_KINDS: dict[str, Any] = get_type_hints(Settings)
+_FIELD_TYPES: dict[str, Any] = get_type_hints(Settings)
 
 _JSON_TYPES = {
     str: (str, "a string"),
@@ -40,33 +40,35 @@ _JSON_TYPES = {
 def write_learned(connection: Connection, learned: LearnedSettings) -> None:
     """Write settings learned from the first text. Raises `RequestConflictError` if they are set to other values."""
     stored = read_settings(connection)
-    is_open = {"languages": not stored.languages, "tokenize": stored.tokenize is None}
+    # The first tokenized text sets `word_parts` and `orthographies` together, and `orthographies` is then not empty.
+    is_unset = {"languages": not stored.languages, "tokenize": stored.tokenize is None}
     for name, value in learned.items():
-        may_be_set = is_open.get(name, not stored.orthographies)
-        # A store takes tokens until it decides, so an input without signs fits a store of tokens.
+        may_be_set = is_unset.get(name, not stored.orthographies)
+        # Treat None like False, because a store keeps tokens until the first text with signs of running text.
         if not may_be_set and (value or None) != (getattr(stored, name) or None):
-            raise RequestConflictError("another input has set the tokenization of the store: ingest this input again")
+            raise RequestConflictError(f"another input has set {name} of the store: ingest this input again")
         if may_be_set and value is not None:
             connection.execute(update(table).where(table.c.name == name).values(value=json.dumps(value)))
 
 
-def _value(stored: dict[str, str], name: str, kind: Any) -> Any:
+def _value(stored: dict[str, str], name: str, value_type: Any) -> Any:
     if name not in stored:
         raise StoreError(
-            f"table settings: {name} is missing: another version of hierogram created this store, or it is damaged"
+            f"table settings: {name} is missing: use the version of hierogram that created this store, or restore a "
+            "backup"
         )
     try:
         value: Any = json.loads(stored[name])
     except ValueError as error:
-        raise StoreError(f"table settings: {name} is not JSON: {stored[name]!r}") from error
-    json_type, type_name = _JSON_TYPES[kind]
-    fits = isinstance(value, json_type) and (kind == bool | None or not isinstance(value, bool))
+        raise StoreError(f"table settings: {name} is not JSON: {stored[name]!r}: restore a backup") from error
+    json_type, type_name = _JSON_TYPES[value_type]
+    fits = isinstance(value, json_type) and (value_type == bool | None or not isinstance(value, bool))
     if not fits or (isinstance(value, list) and not all(isinstance(part, str) for part in value)):
-        raise StoreError(f"table settings: {name} must be {type_name}, got {value!r}")
-    return tuple(value) if isinstance(value, list) else float(value) if kind is float else value
+        raise StoreError(f"table settings: {name} must be {type_name}, got {value!r}: restore a backup")
+    return tuple(value) if isinstance(value, list) else float(value) if value_type is float else value
 
 
 def read_notation(connection: Connection) -> Notation:
-    """Return the store's kind of grammar. Raises `SamplerError` if this version does not support it."""
+    """Return the notation of the store's grammar. Raises `SamplerError` if this version does not support it."""
     stored = dict(connection.execute(select(table.c.name, table.c.value).where(table.c.name == "grammar")).all())
     return find_notation(_value(stored, "grammar", str))

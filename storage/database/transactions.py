@@ -74,11 +74,11 @@ staged_words = _staged("staged_words", n=Integer, side=TEXT, token=TEXT)
 staged_increments = _staged("staged_increments", word_id=SERIAL, count=SERIAL)
 staged_progress = _staged(
     "staged_progress", pair_id=SERIAL, current=LargeBinary, averages=LargeBinary, state=TEXT, stage=Integer,
-    sweep=SERIAL, since=SERIAL, checksum=SERIAL,
+    sweep=SERIAL, expected_sweep=SERIAL, checksum=SERIAL,
 )  # fmt: skip
 staged_alignments = _staged("staged_alignments", pair_id=SERIAL, alignment=TEXT, link_probabilities=TEXT)
 staged_links = _staged(
-    "staged_links", pair_id=SERIAL, forward=LargeBinary, backward=LargeBinary, sweep=SERIAL, since=SERIAL
+    "staged_links", pair_id=SERIAL, forward=LargeBinary, backward=LargeBinary, sweep=SERIAL, expected_sweep=SERIAL
 )
 staged_lexicon = _staged("staged_lexicon", source=TEXT, target=TEXT, forward=SERIAL, backward=SERIAL)
 staged_word_counts = _staged(
@@ -298,7 +298,7 @@ _STATE = select(*(column for column in store_state.columns if column.name != "id
 
 
 def read_state(connection: Connection, *, lock: bool = False) -> StoreState:
-    """Return the position and totals. With `lock`, other writers wait until this transaction ends."""
+    """Return the row of `store_state`. With `lock`, other writers wait until this transaction ends."""
     row = connection.execute(_STATE.with_for_update() if lock else _STATE).one()
     return StoreState(*row)
 

@@ -21,7 +21,7 @@ from hierogram.storage.worker_process import KeepAlive, set_resource_limit
 MAX_VALUE_LENGTH = 10_000
 """Maximum number of characters of a value. Longer values are truncated and end with an ellipsis."""
 MEMORY_MB = 320
-"""Memory limit of a query's process, including its interpreter."""
+"""Memory limit of a query's process, including its interpreter. SQLite may use `_SQLITE_HEAP_MB` of this memory."""
 _MAX_SQLITE_VALUE_BYTES = 8 << 20
 
 FORBIDDEN_FUNCTIONS = (
@@ -85,7 +85,7 @@ def restrict(connection: sqlite3.Connection, authorize: Callable[..., int], *pra
 
 
 IMMUTABLE = "immutable=1"
-"""URI parameter that makes SQLite read a file without locks and log, which cannot exist in a read-only folder."""
+"""URI parameter to read a file without locks and a log, because SQLite cannot create a log in a read-only folder."""
 
 
 def sqlite_address(file: str) -> str:
@@ -142,7 +142,7 @@ def run_query(
     except QueryError:
         raise
     except MemoryError as error:
-        raise QueryError(f"the query exceeds {MEMORY_MB} MB of memory: select fewer rows or columns") from error
+        raise QueryError("the query exceeds its memory limit: select fewer rows or columns") from error
     except Exception as error:
         # Convert errors of the driver, because they concern the user who wrote the query.
         raise (

@@ -29,7 +29,7 @@ class Events(StoreAccess):
     """Event feed, and the deliveries of events to webhooks."""
 
     def events(self, after: int | None = None, limit: int = 100, kinds: Collection[str] = ()) -> EventPage:
-        """Return events after an event id, or from the oldest event. `kinds` selects kinds of events."""
+        """Return up to `limit` events after an event id, or from the oldest event. Empty `kinds` select all events."""
         with self._reading() as connection:
             return read(connection, after, limit, kinds)
 
@@ -46,7 +46,10 @@ class Events(StoreAccess):
             transaction.connection.execute(delete(events).where(events.c.id <= last - number))
 
     def queue_deliveries(self, webhook: Webhook, kinds: Collection[str]) -> int:
-        """Queue events for a webhook (for a new webhook, only later events). Returns the number of new deliveries."""
+        """Queue up to `_EVENTS_AT_ONCE` events for a webhook. Returns the number of new deliveries.
+
+        A new webhook is only registered, and receives later events.
+        """
         position_of = select(webhooks.c.last_event_id).where(webhooks.c.name == webhook.name)
         with self._reading() as connection:
             position = connection.scalar(position_of)
@@ -82,7 +85,7 @@ class Events(StoreAccess):
             return len(page.events)
 
     def due_deliveries(self, webhook: Webhook, moment: float, longest_pause: float) -> list[Delivery]:
-        """Return the deliveries that are due for a webhook at a time (seconds since 1970)."""
+        """Return up to `_MAX_DUE` deliveries for a webhook that are due at `moment` (seconds since 1970)."""
         with self._reading() as connection:
             table = webhook_deliveries.c
             statement = (

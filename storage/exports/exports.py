@@ -36,7 +36,7 @@ def _finish(
 
 
 class JobRow(NamedTuple):
-    """Scheduled job. `job` are its options as JSON, and `configured` is True if the configuration declares it.
+    """Scheduled job. `job` are its options as JSON, and `configured` is True if the configuration declares the job.
 
     `next_run` is None if no run is planned. `unchanged_at` is the last time that the job found nothing new. Both are in
     seconds since 1970. Only `read_job_states` reads the other fields. `state`, `started_at` and `error` describe the
@@ -105,7 +105,7 @@ class Exports(StoreAccess):
         version: str | None = None,
         **columns: float | str,
     ) -> None:
-        """Record the end of an export, as failed if `error` is given. Raises `StoreError` if it is not recorded.
+        """Record the end of an export, as failed if `error` is given. Raises `StoreError` for an unknown export.
 
         `columns` are any of path, rules, bytes, sha256, position, last_event_id, manifest and seconds. `version` is the
         name of the version's folder, for the event.
@@ -114,7 +114,7 @@ class Exports(StoreAccess):
             _finish(transaction, export_id, error, version, **columns)
 
     def close_abandoned_exports(self) -> list[int]:
-        """Mark running exports whose processes have ended as failed. Returns their ids."""
+        """Mark running exports as failed if their process has ended. Returns the ids of these exports."""
         with self._writing() as transaction:
             closed = []
             running = select(exports.c.id, exports.c.process).where(exports.c.state == RUNNING).order_by(exports.c.id)
@@ -161,7 +161,7 @@ class Exports(StoreAccess):
             connection.execute(statement, row._asdict())
 
     def set_next_run(self, row: JobRow, next_run: float | None) -> bool:
-        """Set the next run of a job. Returns False if the stored job has changed since `row` was read."""
+        """Set the next run of a job. Returns False if the job was removed, or `job` or `next_run` has changed."""
         columns = scheduled_jobs.c
         is_unchanged = (columns.name == row.name) & (columns.job == row.job) & (columns.next_run == row.next_run)
         with writing_connection(self.engine) as connection:

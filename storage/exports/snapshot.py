@@ -112,7 +112,7 @@ class Snapshot:
             yield rows, ["\n".join(map(str, column)) for column in zip(*partition, strict=True)]
 
     def newest(self) -> tuple[int, int]:
-        """Return the ids of the newest pair with a derivation and of the newest rule, or 0 in an empty store."""
+        """Return the largest id of a pair with a derivation, and the last assigned rule id. Each is 0 if missing."""
         last = self._connection.scalar(select(func.max(derivations.c.pair_id)))
         return last or 0, read_state(self._connection).last_rule_id
 
@@ -163,7 +163,7 @@ class Snapshot:
     def iterate_derivations(
         self, batch: int = 1_000, corpus_id: int | None = None, after_id: int = 0
     ) -> Iterator[list[PairRow]]:
-        """Yield the pairs with a derivation and an id above `after_id`, in id order, in lists of up to `batch`."""
+        """Yield the pairs above an id with a derivation, of all corpora or one, by id, in lists of up to `batch`."""
         statement = pair_rows().where(derivations.c.pair_id.is_not(None)).order_by(sentence_pairs.c.id)
         if after_id:
             statement = statement.where(sentence_pairs.c.id > after_id)

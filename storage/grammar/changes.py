@@ -68,7 +68,7 @@ class StoredUses:
 
 @dataclass(frozen=True, slots=True)
 class NamedChanges:
-    """Deltas, one for each key, with the rule sides as Python strings."""
+    """Deltas with the rule sides as Python strings. If several rows have the same key, only the first has changes."""
 
     deltas: RuleDeltas
     keys: NDArray[np.int64]
@@ -98,9 +98,9 @@ def change_rules(transaction: WriteTransaction, changed: NamedChanges) -> None:
         row = int(negative[0])
         [source], [target] = changed.sides(negative[:1])
         raise StoreError(
-            f"the rule {f'{source} ||| {target}'!r} would have count {after.counts[row]}, expected_uses "
-            f"{after.expected[row]:g} and minimal_uses {after.minimal[row]}, which do not match the derivations: run "
-            "`hierogram verify`"
+            f"the rule {f'{source} ||| {target}'!r} would have a negative count (count {after.counts[row]}, "
+            f"expected_uses {after.expected[row]:g}, expected_uses_variance {after.variances[row]:g}, minimal_uses "
+            f"{after.minimal[row]}), so the counts do not match the derivations: run `hierogram verify`"
         )
     state = transaction.state
     is_stored, used = before.ids > 0, after.used()
@@ -139,7 +139,7 @@ def change_rules(transaction: WriteTransaction, changed: NamedChanges) -> None:
 
 
 def merge_deltas(deltas: RuleDeltas) -> NamedChanges:
-    """Merge the deltas of equal keys into one row each. Raises `RuleKeyCollisionError`."""
+    """Add the deltas of rows with equal keys to the first of these rows. Raises `RuleKeyCollisionError`."""
     # View the keys as signed integers, because databases have no unsigned integers.
     keys = np.ascontiguousarray(deltas.keys).view(np.int64)
     sources, targets = deltas.source.strings(), deltas.target.strings()
@@ -247,7 +247,7 @@ def _delete_rules(transaction: WriteTransaction, changed: NamedChanges, before: 
 def rule_word_entries(
     transaction: WriteTransaction, sides: tuple[list[str], list[str]], ids: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return sorted columns (word ids, rule ids) for each distinct word on each side of the rules."""
+    """Return the rules' entries in the word index as sorted columns (word ids or anchors, rule ids)."""
     words = RuleWords(read_notation(transaction.connection), partial(word_ids, transaction), int(ids.max(initial=0)))
     entries = words.find(dict(zip((SOURCE, TARGET), sides, strict=True)), ids)
     return words.word_ids(entries), words.rule_ids(entries)
@@ -269,7 +269,7 @@ HISTORY_DAYS = 366
 def _record_history(
     transaction: WriteTransaction, ids: NDArray[np.int64], sides: tuple[list[str], list[str]], before: StoredUses
 ) -> None:
-    """Record the uses of rules at the start of the day unless they are recorded. New rules had 0 uses."""
+    """Record the uses of rules at the start of the day unless already recorded. New rules had 0 uses."""
     if not len(ids):
         return
     state = transaction.state

@@ -34,7 +34,7 @@ def _save_pairs(transaction: WriteTransaction, updates: PairUpdates) -> None:
             [SETTLED if burned_in else SAMPLING for burned_in in updates.burned_in.tolist()],
             updates.stages.tolist(),
             updates.sweeps.tolist(),
-            updates.since.tolist(),
+            updates.expected_sweeps.tolist(),
             updates.checksums(),
             strict=True,
         ),
@@ -55,17 +55,17 @@ def _save_pairs(transaction: WriteTransaction, updates: PairUpdates) -> None:
             .outerjoin(sentence_pairs, sentence_pairs.c.id == columns.pair_id)
             .where(sentence_pairs.c.id.is_(None))
         )
-        raise StoreError(f"pair {missing} has a new derivation, but is not stored")
+        raise StoreError(f"pair {missing} was withdrawn while it was sampled: run the command again")
     moved = connection.execute(
-        select(columns.pair_id, columns.since, sentence_pairs.c.sweep)
+        select(columns.pair_id, columns.expected_sweep, sentence_pairs.c.sweep)
         .join(sentence_pairs, sentence_pairs.c.id == columns.pair_id)
-        .where(columns.since >= 0, columns.since != sentence_pairs.c.sweep)
+        .where(columns.expected_sweep >= 0, columns.expected_sweep != sentence_pairs.c.sweep)
         .limit(1)
     ).one_or_none()
     if moved is not None:
         raise StoreError(
-            f"pair {moved.pair_id} was read at sweep {moved.since}, but is at sweep {moved.sweep} now, because "
-            "another process learns on this store: stop one process and restart the other"
+            f"pair {moved.pair_id} was read at sweep {moved.expected_sweep}, but is at sweep {moved.sweep} now, "
+            "because another process learns on this store: stop one process and restart the other"
         )
     for state, number in before:
         totals.count_pairs(state, -number)
@@ -106,7 +106,7 @@ def append_sweeps(transaction: WriteTransaction, records: Sequence[SweepRecord])
 
 
 def save_labels(transaction: WriteTransaction, rows: Sequence[LabelRow]) -> None:
-    """Insert or update label parameters of a tree grammar. Other labels are unchanged."""
+    """Insert or update the parameters of labels. Other labels are unchanged."""
     if not rows:
         return
     transaction.connection.execute(

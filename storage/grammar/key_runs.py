@@ -5,7 +5,7 @@ one run with its new rules. A run that is not much larger than the runs after it
 runs is logarithmic in the size of the store, and each entry is rewritten only a few times. A process reads each run
 once and looks keys up by binary search in memory.
 
-A fingerprint is 32 bits of a key, so matches must be verified by comparing keys. Deleting a rule adds a tombstone, an
+A fingerprint has 32 bits, so matches must be verified by comparing keys. Deleting a rule adds a tombstone, an
 entry with a negative rule id. A merge with the run of the original entry removes both.
 """
 
@@ -52,26 +52,26 @@ def _stable_argsort(fingerprints: NDArray[np.uint32]) -> NDArray[np.int64]:
 
 
 def find_matches(run: KeyRun, fingerprints: NDArray[np.uint32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find all entries that match fingerprints. Returns indices into `fingerprints` and into the run."""
+    """Find all entries that match fingerprints. Returns the matches as indices into `fingerprints` and into the run."""
     first = np.searchsorted(run.fingerprints, fingerprints, "left")
     counts = np.zeros(len(fingerprints), np.int64)
     candidates = np.flatnonzero(first < len(run.fingerprints))
     candidates = candidates[run.fingerprints[first[candidates]] == fingerprints[candidates]]
     counts[candidates] = np.searchsorted(run.fingerprints, fingerprints[candidates], "right") - first[candidates]
     before = np.cumsum(counts) - counts
-    numbers = np.repeat(np.arange(len(fingerprints)), counts)
-    return numbers, np.arange(len(numbers)) + np.repeat(first - before, counts)
+    indices = np.repeat(np.arange(len(fingerprints)), counts)
+    return indices, np.arange(len(indices)) + np.repeat(first - before, counts)
 
 
-def merge_runs(older: KeyRun, younger: KeyRun, *, oldest: bool) -> KeyRun:
-    """Merge two runs. Tombstones cancel entries of the older run. If it is the `oldest`, no tombstones remain."""
+def merge_runs(older: KeyRun, younger: KeyRun, *, is_oldest: bool) -> KeyRun:
+    """Merge two runs. Tombstones cancel entries of `older`, and are dropped if `older` is the store's oldest run."""
     removed = np.flatnonzero(younger.rule_ids < 0)
-    numbers, rows = find_matches(older, younger.fingerprints[removed])
-    is_same_rule = older.rule_ids[rows] == -younger.rule_ids[removed[numbers]]
+    indices, rows = find_matches(older, younger.fingerprints[removed])
+    is_same_rule = older.rule_ids[rows] == -younger.rule_ids[removed[indices]]
     kept_older = np.ones(len(older.rule_ids), np.bool_)
     kept_older[rows[is_same_rule]] = False
     kept_younger = np.ones(len(younger.rule_ids), np.bool_)
-    kept_younger[removed if oldest else removed[numbers[is_same_rule]]] = False
+    kept_younger[removed if is_oldest else removed[indices[is_same_rule]]] = False
     fingerprints, rule_ids = older.fingerprints[kept_older], older.rule_ids[kept_older]
     added = younger.fingerprints[kept_younger]
     insert_at = np.searchsorted(fingerprints, added, "right")
@@ -109,17 +109,17 @@ def _runs(transaction: WriteTransaction) -> dict[int, KeyRun]:
 def find_candidates(
     transaction: WriteTransaction, keys: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return key indices and ids of all rules with one of the keys int64[n, 2], and of some false matches."""
+    """Return key indices and ids of all rules with one of the keys int64[n, 2], and of false matches, by rule id."""
     fingerprints = key_fingerprints(keys)
     # Search in ascending order, because successive searches then hit the processor's cache.
     ascending = _stable_argsort(fingerprints)
     fingerprints = fingerprints[ascending]
-    numbers, rule_ids = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    indices, rule_ids = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for run in _runs(transaction).values():
         fingerprint_rows, run_rows = find_matches(run, fingerprints)
-        numbers.append(ascending[fingerprint_rows])
+        indices.append(ascending[fingerprint_rows])
         rule_ids.append(run.rule_ids[run_rows])
-    key_indices, ids = np.concatenate(numbers), np.concatenate(rule_ids)
+    key_indices, ids = np.concatenate(indices), np.concatenate(rule_ids)
     order = np.argsort(ids, kind="stable")
     order = order[ids[order] > 0]
     return key_indices[order], ids[order]
@@ -137,7 +137,7 @@ def add_keys(transaction: WriteTransaction, keys: NDArray[np.int64], rule_ids: N
         if len(run.rule_ids) >= _RATIO * entries or len(run.rule_ids) + entries > _MAX_RUN:
             break
         merged.append(run_id)
-        young = merge_runs(run, young, oldest=len(merged) == len(runs))
+        young = merge_runs(run, young, is_oldest=len(merged) == len(runs))
     transaction.connection.execute(delete(rule_key_runs).where(rule_key_runs.c.id.in_(merged)))
     for run_id in merged:
         del transaction.key_runs[run_id]
@@ -172,14 +172,14 @@ def compare_runs(
     """
     indexed = KeyRun(np.zeros(0, np.uint32), np.zeros(0, np.int64))
     for number, run in runs:
-        indexed = merge_runs(indexed, run, oldest=number == 0)
+        indexed = merge_runs(indexed, run, is_oldest=number == 0)
     stored = make_run(key_fingerprints(keys), rule_ids)
     return _missing_ids(stored, indexed), _missing_ids(indexed, stored)
 
 
 def _missing_ids(run: KeyRun, other_run: KeyRun) -> list[int]:
-    numbers, rows = find_matches(other_run, run.fingerprints)
-    matching = numbers[other_run.rule_ids[rows] == run.rule_ids[numbers]]
+    indices, rows = find_matches(other_run, run.fingerprints)
+    matching = indices[other_run.rule_ids[rows] == run.rule_ids[indices]]
     ids: list[int] = np.sort(np.delete(run.rule_ids, matching)).tolist()
     return ids
 

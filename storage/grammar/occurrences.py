@@ -40,7 +40,7 @@ class OccurrenceIndex(StoreAccess):
     """Index of pairs by the rules in their derivations."""
 
     def unindexed_pairs(self, after_id: int = 0, limit: int = 1_000) -> tuple[int, list[PairRow]]:
-        """Return the store position, and undamaged pairs above an id whose current derivation is not indexed."""
+        """Return the store position, and up to `limit` undamaged pairs above an id with an unindexed derivation."""
         with self._reading() as connection:
             position = read_state(connection).position
             unindexed = select(pair_positions.c.pair_id).where(
@@ -89,7 +89,7 @@ class OccurrenceIndex(StoreAccess):
             return len(current)
 
     def supporting_pairs(self, source: str, target: str, limit: int = 20) -> list[SupportingPair]:
-        """Return up to `limit` indexed pairs whose derivation uses the rule, in id order."""
+        """Return up to `limit` pairs whose indexed derivation uses the rule, in id order."""
         pair = sentence_pairs.c
         with self._reading() as connection:
             statement = (

@@ -109,7 +109,7 @@ class RuleWords:
     def _symbols(
         self, word_side: WordSide, words_by_symbol: dict[str, int], texts: Sequence[str]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the word id of each symbol of the texts (`_NO_WORD` if it is not a word), and its row."""
+        """Return the word id (`_NO_WORD` for symbols that are not words) and the row of each symbol."""
         symbols = " ".join(texts).split(" ")
         words = np.fromiter(map(words_by_symbol.get, symbols, repeat(_NOT_SEEN)), np.int64, len(symbols))
         uncached = np.flatnonzero(words == _NOT_SEEN).tolist()
@@ -125,7 +125,7 @@ class RuleWords:
 
 
 def _side_anchors(symbols: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the anchors of sides with several words, and their rows.
+    """Return the anchors of sides with several words, and the rows of these sides.
 
     The anchor uses the first positions of the two words that were added to the vocabulary last, or the first two
     positions of a word that is the only word of its side.

@@ -53,10 +53,10 @@ class StoredGrammar(Leases):
     ) -> None:
         """Commit new derivations and rule count changes, atomically.
 
-        A part contains derivations and deltas. `sweeps` are appended to the history, `labels` are the label parameters
-        of a tree grammar, and `run` is the progress of the learning run. Other writers wait until all parts are
-        written. Raises `StoreError` if a count would be negative or a pair was withdrawn or sampled since it was
-        read, `RuleKeyCollisionError` if a key belongs to another stored rule, `StoreHeldError` and `LeaseLostError`.
+        A part contains derivations and deltas. `sweeps` are appended to the history, `labels` are parameters of a tree
+        grammar or ITG, and `run` is the progress of the learning run. Other writers wait until all parts are written.
+        Raises `StoreError` if a count would be negative or a pair was withdrawn or sampled since it was read,
+        `RuleKeyCollisionError` if two rules have the same key, `StoreHeldError` and `LeaseLostError`.
         """
         from hierogram.storage.grammar import commits
 
@@ -81,7 +81,7 @@ class StoredGrammar(Leases):
             )
 
     def labels(self) -> list[LabelRow]:
-        """Return the parameters of a tree grammar's labels, sorted by label."""
+        """Return the parameters of a tree grammar's labels or an ITG's processes, sorted by label."""
         with self._reading() as connection:
             return [LabelRow._make(row) for row in connection.execute(select(labels).order_by(labels.c.label))]
 
@@ -100,8 +100,8 @@ class StoredGrammar(Leases):
 
         Rules are ordered by expected uses, or by uses in the current derivations if `current_sample`. `source` and
         `target` are complete rule sides. Each of `words` must occur on one of the sides. `after` is (uses, source,
-        target) of the last rule of the previous page. With `respelled`, words match words with other accents or
-        capital letters.
+        target) of the last rule of the previous page. With `respelled`, the sides and words may differ in accents and
+        case.
         """
         rule_filter = RuleFilter(source, target, words, after, current_sample)
         with self._reading() as connection:
@@ -114,13 +114,13 @@ class StoredGrammar(Leases):
         return sorted(rules_by_id.values(), key=lambda rule: (-uses(rule), rule.source, rule.target))[:limit]
 
     def similar_words(self, word: str, sides: Sequence[str] = (SOURCE, TARGET)) -> list[str]:
-        """Return words of the given sides that look like the word, begin with it, or have a similar spelling."""
+        """Return up to `MAX_SIMILAR` words with other accents or case, with this prefix, or with a similar spelling."""
         with self._reading() as connection:
             words = [candidate for side in sides for candidate in similar_words(connection, side, word)]
             return list(dict.fromkeys(words))[:MAX_SIMILAR]
 
     def unfinished_run(self) -> LearningRun | None:
-        """Return the last learning run, or None if it was finished with `finish_run`."""
+        """Return the last learning run, or None if no run exists or the last run was finished with `finish_run`."""
         with self._reading() as connection:
             columns = (learning_runs.c[name] for name in LearningRun._fields)
             row = connection.execute(
@@ -183,7 +183,7 @@ def find_rules(connection: Connection, conditions: RuleFilter, limit: int) -> li
     for n, (_, ids) in enumerate(sorted(ranked)):
         containing = select(rule_words.c.rule_id).where(rule_words.c.word_id.in_(ids))
         if n == 0 and source is None and target is None:
-            # Look up the rules of the rarest word, which is first, and filter them by the other words.
+            # Start from the rarest word, which is first, because it has the fewest rules to filter by the other words.
             query = query.where(rules.c.id.in_(containing))
         else:
             query = query.where(containing.where(rule_words.c.rule_id == rules.c.id).exists())
@@ -238,7 +238,7 @@ _TOTALS = (
 
 
 def read_status(connection: Connection, *, url: str, schema: str) -> StoreStatus:
-    """Return the status of the store, in constant time."""
+    """Return the status of the store. Reads no pairs or rules."""
     state = read_state(connection)
     last = connection.scalar(
         select(sweeps.c.log_likelihood)

@@ -213,7 +213,7 @@ def save_rejected(
 def _save_runs(
     transaction: WriteTransaction, batch_id: int, corpus: str, origin: str, lines: Sequence[RejectedLine]
 ) -> tuple[list[RejectedLine], list[tuple[RejectedLine, int]]]:
-    """Store runs of lines. Returns the parts not stored by earlier batches, and the stored runs with their sizes."""
+    """Store runs of lines. Returns the rests of runs that earlier batches stored in part, and (run, new lines)."""
     offered: dict[bytes, RejectedLine] = {}
     for line in lines:
         head = f"{len(corpus)}:{corpus}{len(origin)}:{origin}{line.first_line}:"
@@ -269,11 +269,11 @@ def _insert_pairs(
     if not notation.needs_links:
         # Replace missing alignments by empty alignments, because pairs of this notation need no alignment.
         alignments = [alignment or "" for alignment in alignments]
-    raw = sum(alignment is None for alignment in alignments)
+    unaligned = sum(alignment is None for alignment in alignments)
     with ThreadPoolExecutor(1, thread_name_prefix="words") as thread:
         # Count in a second thread, because counting and inserting mostly run without the GIL.
         words = thread.submit(count_pair_words, notation, pairs.sources, pairs.targets)
-        # Pass columns, because building a tuple for each pair would burden the garbage collector.
+        # Pass an iterator, because a list of tuples of all pairs would burden the garbage collector.
         transaction.loader.insert(
             sentence_pairs,
             _PAIR_COLUMNS,
@@ -302,8 +302,8 @@ def _insert_pairs(
     first = transaction.state.last_pair_id + 1
     index_pairs(transaction, range(first, first + len(pairs)), pairs.sources)
     transaction.state.last_pair_id += len(pairs)
-    transaction.state.count_pairs(UNALIGNED, raw)
-    transaction.state.count_pairs(WAITING, len(pairs) - raw)
+    transaction.state.count_pairs(UNALIGNED, unaligned)
+    transaction.state.count_pairs(WAITING, len(pairs) - unaligned)
 
 
 def _open_batch(connection: Connection, batch_id: int) -> tuple[int, str, str]:
@@ -340,7 +340,7 @@ def _find_new_pairs(
             earlier = fresh.get(identity)
             if earlier is None:
                 if _has_long_token((source, target, pairs.external_ids[k] or "")):
-                    message = f"a token or the external id exceeds {MAX_TOKEN_BYTES} bytes"
+                    message = f"a token or the external id exceeds {MAX_TOKEN_BYTES} bytes: shorten it"
                     refused.append(_rejected_line(pairs, k, "token-too-long", message))
                 else:
                     fresh[identity] = k
@@ -404,16 +404,16 @@ def _rejected_line(pairs: NewPairs, k: int, reason: str, message: str) -> Reject
     return RejectedLine(pairs.lines[k], reason, message, content)
 
 
-def save_request(transaction: WriteTransaction, request: RequestRow, since: int | None) -> None:
-    """Record a request. Raises `RequestConflictError` unless `since` is its last recorded number of lines."""
+def save_request(transaction: WriteTransaction, request: RequestRow, recorded_lines: int | None) -> None:
+    """Record a request. Raises `RequestConflictError` unless it is stored with `recorded_lines` lines (None: new)."""
     values = {name: getattr(request, name) for name in _REQUEST_COLUMNS} | {"updated_at": now()}
     is_request, connection = http_requests.c.key == request.key, transaction.connection
-    if since is None:
+    if recorded_lines is None:
         conflict = connection.scalar(select(http_requests.c.key).where(is_request)) is not None
         if not conflict:
             connection.execute(insert(http_requests).values(**values, started_at=now()))
     else:
-        is_open = is_request & (http_requests.c.lines == since) & http_requests.c.done.is_(False)
+        is_open = is_request & (http_requests.c.lines == recorded_lines) & http_requests.c.done.is_(False)
         conflict = connection.execute(update(http_requests).where(is_open).values(values)).rowcount != 1
     if conflict:
         raise RequestConflictError(f"the request {request.key!r} is being ingested by another process: try again later")
@@ -529,11 +529,11 @@ def text_digest(source: str, target: str) -> bytes:
 
 def insert_links(transaction: WriteTransaction, pair_ids: Sequence[int], pairs: NewPairs, origin: str) -> None:
     """Insert the human links of new pairs. The links must have been validated."""
-    if not pairs.known:
+    if not pairs.human_links:
         return
     linked = read_notation(transaction.connection).needs_links
     inserted, changed = [], []
-    for index, links in sorted(pairs.known.items()):
+    for index, links in sorted(pairs.human_links.items()):
         pair_id = pair_ids[index]
         inserted += human_link_rows(pair_id, links, origin)
         alignment = pairs.alignments[index] if linked else pairs.alignments[index] or ""

@@ -67,7 +67,7 @@ class StoredPairs(StoreAccess):
         states: Sequence[str] | None = None,
         undamaged: bool = False,
     ) -> list[PairRow]:
-        """Return up to `limit` pairs with id > `after_id`, in id order. `undamaged` omits damaged pairs."""
+        """Return up to `limit` pairs in `states` with id > `after_id`, in id order. `undamaged` omits damaged pairs."""
         with self._reading() as connection:
             ordered = pair_rows().where(sentence_pairs.c.id > after_id).order_by(sentence_pairs.c.id).limit(limit)
             if undamaged:
@@ -112,11 +112,12 @@ class StoredPairs(StoreAccess):
         with self._reading() as connection:
             by_state = read_state(connection).pairs()
             if states is not None and not by_state.keys() >= set(states):
-                raise StoreError(f"unknown state of a pair: {', '.join(set(states) - by_state.keys())}")
+                unknown = ", ".join(sorted(set(states) - by_state.keys()))
+                raise StoreError(f"unknown state of a pair: {unknown}: expected {', '.join(by_state)}")
             return sum(by_state[state] for state in (by_state if states is None else set(states)))
 
     def lag(self) -> LagRow:
-        """Return the backlog of sampling without pairs that are set aside, in constant time."""
+        """Return the numbers of unsettled pairs that are not set aside, and the age of the oldest of these pairs."""
         with self._reading() as connection:
             totals = read_state(connection)
             damaged_by_state: Counter[str] = Counter()
@@ -182,7 +183,7 @@ class StoredPairs(StoreAccess):
         return state.source_types, state.target_types
 
     def word_counts(self, words: Iterable[str]) -> dict[str, dict[str, int]]:
-        """Return the counts of words by side, then by word. Words that do not occur are omitted."""
+        """Return the counts of words by side, then by word. Words that are not in the vocabulary are omitted."""
         with self._reading() as connection:
             known = known_words(connection, words)
         return {side: {token: word.count for token, word in of_side.items()} for side, of_side in known.items()}

@@ -108,7 +108,7 @@ def _known_ids(transaction: WriteTransaction, side: str, tokens: Sequence[str]) 
 
 
 def _add_words(transaction: WriteTransaction, side: str, counts: Mapping[str, int]) -> dict[str, int]:
-    """Insert new words, with ids in the given order. Returns their ids."""
+    """Insert new words, with ids in the given order. Returns the ids by token."""
     state = transaction.state
     first = state.last_word_id + 1
     ids = {token: word_id for word_id, token in enumerate(counts, first)}
@@ -136,14 +136,15 @@ _MIN_STEM_LENGTH = 2
 _MIN_SIMILARITY = 0.75
 MAX_SIMILAR = 8
 _KEPT_MARKS = frozenset({0, 7, 8, 9})
-"""Canonical combining classes that are not accents: vowel signs, nuktas, kana marks, viramas."""
+"""Canonical combining classes that are not accents: letters and vowel signs, nuktas, kana marks, viramas."""
 
 
 def fold(token: str) -> str:
-    """Return the word case-folded and without accents, in NFC. Empty only if the word is empty.
+    """Return the first `MAX_FOLDED_LENGTH` characters of the word, case-folded and without accents, in NFC.
 
     Accents are removed after a compatibility decomposition [Unicode Standard Annex 15]. Case is removed by case folding
     [Unicode Standard, section 3.13]. `Λόγος`, `λογος` and a decomposed `λόγος` have the same form.
+    The form is empty only if the word is empty.
     """
     if token.isascii():
         return token[:MAX_FOLDED_LENGTH].lower()

@@ -24,7 +24,10 @@ class Withdrawals(StoreAccess):
     """Requests to withdraw pairs."""
 
     def request_withdrawals(self, pair_ids: Sequence[int]) -> list[int]:
-        """Request that the grammar's writer withdraws pairs. Returns the ids of the stored pairs."""
+        """Request the withdrawal of pairs by the process that holds the lease.
+
+        Returns the given ids that are stored, sorted.
+        """
         with self._writing() as transaction:
             return request(transaction, pair_ids)
 
@@ -60,7 +63,7 @@ class Withdrawals(StoreAccess):
 
 
 def request(transaction: WriteTransaction, pair_ids: Sequence[int]) -> list[int]:
-    """Request the withdrawal of pairs. Returns the sorted ids of the stored pairs."""
+    """Request the withdrawal of pairs. Returns the given ids that are stored, sorted."""
     stage_ids(transaction, set(pair_ids))
     connection = transaction.connection
     connection.execute(

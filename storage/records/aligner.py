@@ -18,21 +18,23 @@ class PairAlignment(NamedTuple):
 
 
 class PairLinks(NamedTuple):
-    """Links of a pair in both directions, int16 each, and the number of aligner sweeps over the pair.
+    """Links of a pair in both directions, and the number of aligner sweeps over the pair.
 
-    `sweep` is 0 if the links are from the input. `since` is the `sweep` of the pair when it was read, or None if it had
-    no links, so that the store can check that no other process has aligned the pair since.
+    `forward` contains the linked source position of each target word, `backward` the linked target position of each
+    source word, as little-endian int16, -1 if unlinked. `sweep` is 0 if the links are from the input. `expected_sweep`
+    is the `sweep` of the pair when it was read, or None if the pair had no links, so that the store can check that no
+    other process has aligned the pair since.
     """
 
     id: int
     forward: bytes
     backward: bytes
     sweep: int
-    since: int | None
+    expected_sweep: int | None
 
 
 class LinkRow(NamedTuple):
-    """Stored pair with its aligner links, which are None before the pair is aligned."""
+    """Stored pair with its row of `pair_links`. The links and `sweep` are None until the aligner counts the pair."""
 
     id: int
     source: str
@@ -54,7 +56,10 @@ class PairSize(NamedTuple):
 
 
 class WordCounts(NamedTuple):
-    """Fertility counts of a word: its links, and its tokens by number of links. `word` is empty for the null word."""
+    """Fertility counts of a word: its links, and its tokens by number of links. `word` is empty for the null word.
+
+    `fertility_7` is the number of tokens with 7 or more links.
+    """
 
     side: str
     word: str
@@ -70,16 +75,22 @@ class WordCounts(NamedTuple):
 
 
 class TextAlignerCounts(NamedTuple):
-    """Counts at a store position for aligning texts, and human links of stored pairs with these texts."""
+    """Counts at a store position for aligning texts, and human links by (source, target) text.
+
+    `vocabulary_sizes` are the numbers of different source and target words.
+    """
 
     position: int
     counts: AlignerCounts
-    vocabulary: tuple[int, int]
-    known: dict[tuple[str, str], KnownLinks]
+    vocabulary_sizes: tuple[int, int]
+    human_links: dict[tuple[str, str], KnownLinks]
 
 
 class LinkCorrection(NamedTuple):
-    """Pair to be re-aligned because its human links have changed for the `version`-th time."""
+    """Pair whose human links have changed `version` times.
+
+    `input_alignment` is the alignment from the input, or None if the aligner aligned the pair.
+    """
 
     id: int
     version: int
@@ -92,7 +103,7 @@ class AlignerChange:
 
     `lexicon` contains (source, target, forward, backward), `jumps` (direction, width, count), each key once. Links of
     `withdrawn` pairs are deleted. `corrected_inputs` are human corrections of alignments from the input. `corrected`
-    contains (pair id, number of human link changes that the new alignment includes).
+    contains (pair id, `version` of the human links that the new alignment follows).
     """
 
     alignments: list[PairAlignment] = field(default_factory=list)

@@ -94,9 +94,9 @@ class PairUpdates:
     """New derivations of pairs, and the progress of the pairs.
 
     `ids`, `stages` and `sweeps` are int64[n]. `states` are the variables of each pair's forest and `averages` its
-    averages, as bytes. `burned_in` bool[n] is True for pairs that have completed every stage. `since` int64[n] is the
-    sweep of a pair when its derivation was read. Count changes are relative to this derivation, so the store checks
-    that no other process has sampled the pair since. -1 skips the check.
+    averages, as bytes. `burned_in` bool[n] is True for pairs that have completed every stage.
+    `expected_sweeps` int64[n] is the sweep of each pair when its derivation was read. Count changes are relative to
+    this derivation, so the store checks that no other process has sampled the pair since. -1 skips the check.
     """
 
     ids: NDArray[np.int64]
@@ -105,7 +105,7 @@ class PairUpdates:
     burned_in: NDArray[np.bool_]
     stages: NDArray[np.int64]
     sweeps: NDArray[np.int64]
-    since: NDArray[np.int64]
+    expected_sweeps: NDArray[np.int64]
 
     def __len__(self) -> int:
         """Return the number of pairs."""

@@ -82,9 +82,9 @@ class CountKind(StrEnum):
 class RuleRow:
     """Rule with its uses and relative frequencies, for queries and exports.
 
-    `expected_uses_error` is the Monte-Carlo standard error of the expected uses, `count` the number of uses in the
-    current derivations. Probabilities are relative frequencies of expected uses, or of counts in queries for drawn
-    rules.
+    `expected_uses_error` is the Monte Carlo standard error of the expected uses, `count` the number of uses in the
+    current derivations. Probabilities are relative frequencies of expected uses, or of counts in queries of the current
+    sample.
     """
 
     id: int

@@ -15,7 +15,7 @@ class StoreStatus:
 
     `rules_in_use` counts the rules of the current derivations, `rules_expected` the rules with expected uses, and
     `rules_stored` also the rules that occur only in minimal derivations. `rule_tokens` is the number of rule uses in
-    the current derivations, `expected_tokens` the sum of expected uses. `deliveries` counts recent webhook deliveries
+    the current derivations, `expected_tokens` the sum of expected uses. `deliveries` counts stored webhook deliveries
     by state. `wal_bytes` is the size of the write-ahead log of an SQLite store, None for Postgres.
     """
 

@@ -40,8 +40,8 @@ class NewPairs:
     `sources` and `targets` are texts, `source_lengths` and `target_lengths` their lengths in tokens. `alignments` are
     None for pairs to be aligned. `lines` are line numbers in the input, from 1. `occurrences` number the repeats of the
     same content within one input, from 0, so that repeats in a corpus are kept, but an input that is added twice is
-    stored once. A pair with an external id is identified by its corpus and this id instead. `known` are human links,
-    fixed or forbidden, by index of the pair.
+    stored once. A pair with an external id is identified by its corpus and this id instead. `human_links` are fixed and
+    forbidden links, by index of the pair.
     """
 
     sources: Sequence[str]
@@ -52,7 +52,7 @@ class NewPairs:
     lines: Sequence[int]
     external_ids: Sequence[str | None]
     occurrences: Sequence[int]
-    known: Mapping[int, KnownLinks] = field(default_factory=dict)
+    human_links: Mapping[int, KnownLinks] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """Return the number of pairs."""
@@ -60,12 +60,14 @@ class NewPairs:
 
     def at(self, indices: Sequence[int]) -> NewPairs:
         """Return the pairs at the given indices, in the given order."""
-        known_links = {index: self.known[k] for index, k in enumerate(indices) if k in self.known} if self.known else {}
+        human_links = {}
+        if self.human_links:
+            human_links = {index: self.human_links[k] for index, k in enumerate(indices) if k in self.human_links}
         columns = {name: list(map(getattr(self, name).__getitem__, indices)) for name in _COLUMNS}
-        return NewPairs(**columns, known=known_links)
+        return NewPairs(**columns, human_links=human_links)
 
 
-_COLUMNS = tuple(field.name for field in fields(NewPairs) if field.name != "known")
+_COLUMNS = tuple(field.name for field in fields(NewPairs) if field.name != "human_links")
 
 
 def join_pairs(parts: Sequence[NewPairs]) -> NewPairs:
@@ -74,7 +76,8 @@ def join_pairs(parts: Sequence[NewPairs]) -> NewPairs:
         return parts[0]
     columns = {name: list(chain.from_iterable(getattr(part, name) for part in parts)) for name in _COLUMNS}
     starts = zip(accumulate(map(len, parts), initial=0), parts, strict=False)
-    return NewPairs(**columns, known={first + k: known for first, part in starts for k, known in part.known.items()})
+    human_links = {first + k: links for first, part in starts for k, links in part.human_links.items()}
+    return NewPairs(**columns, human_links=human_links)
 
 
 class RejectedLine(NamedTuple):
@@ -154,7 +157,7 @@ class PairRow(NamedTuple):
     `current` encodes all variables of the pair's forest, `averages` its contribution to the expected uses of rules, see
     `hierogram.samplers.forests.derivations`. Both are None until the pair is initialized. `alignment` is empty while
     `aligned_by` is `NO_ALIGNMENT`. `restarts` is the number of restarts of the pair's schedule. `checksum` is the
-    checksum of `current` and `averages`, or None if the pair was not read from a store.
+    checksum of `current` and `averages`, or None without a derivation, or if the pair was not read from a store.
     """
 
     id: int
@@ -197,7 +200,7 @@ class PairOrigin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PairRecord:
-    """Stored pair. `link_probabilities` are numbers separated by spaces, or None if the links are from the input."""
+    """Stored pair. `link_probabilities` are separated by spaces, or None if the aligner did not align the pair."""
 
     id: int
     corpus: str

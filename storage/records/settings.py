@@ -39,8 +39,8 @@ LearnedSettings = Mapping[str, bool | tuple[str, ...] | None]
 class Settings:
     """Model and schedule of a store, fixed at creation [CFGŠ14 §5.2-5.4].
 
-    Fields without an `Option` are constants, which `hierogram init` does not set. They are stored, so that a store
-    keeps its values. The experiments in `tools` vary them.
+    `hierogram init` does not set fields without an `Option`. They are stored, so that a store keeps its values.
+    Experiments in `tools` set some of these fields.
 
     `strength` is alpha (one value for all lengths), `rate` the Poisson mean of rule lengths, `round_sweeps` the number
     of sweeps in a round over pairs that have burned in, `key_salt` the salt of the rule keys.
@@ -115,6 +115,6 @@ class Settings:
             max=MAX_ITG_PHRASE_LENGTH,
         ),
     ] = 1
-    slices: Annotated[str, Option("Slice variables of an ITG", values=SLICES)] = FLAT
+    slices: Annotated[str, Option("Distribution of the slice variables of an ITG", values=SLICES)] = FLAT
     word_parts: tuple[str, ...] = ()
     orthographies: tuple[str, ...] = ()

@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 GROUP_VARIANCE = 0.018
-"""Coefficient a: squared relative error of expected uses that are far fewer than `GROUP_USES`."""
+"""Coefficient a: weight of U² in the group variance."""
 GROUP_CORRELATION = 0.2
-"""Coefficient b: group variance divided by the squared variance of the pairs, for far fewer uses than `GROUP_USES`."""
+"""Coefficient b: weight of V² in the group variance."""
 GROUP_USES = 15.0
 """Coefficient G: number of expected uses that change together."""
 
 
 def squared_error_sql(uses: str, variance: str) -> str:
-    """Return the SQL expression of the squared standard error of expected uses, given the variance of their pairs."""
+    """Return the SQL expression of the squared standard error, given the expressions of U and V."""
     group = f"({GROUP_VARIANCE} * {uses} * {uses} + {GROUP_CORRELATION} * {variance} * {variance})"
     return f"({variance} + {group} / (1.0 + {uses} / {GROUP_USES}))"
 
@@ -33,12 +33,12 @@ def standard_error_sql(rule: str = "") -> str:
 
 
 def squared_errors(uses: "NDArray[np.float64]", variances: "NDArray[np.float64]") -> "NDArray[np.float64]":
-    """Return the squared standard errors float64[n] of expected uses, given the variances of their pairs."""
+    """Return the squared standard errors float64[n] of rules, given their U and V."""
     group = GROUP_VARIANCE * uses * uses + GROUP_CORRELATION * variances * variances
     return variances + group / (1.0 + uses / GROUP_USES)
 
 
 def standard_errors(uses: "NDArray[np.float64]", variances: "NDArray[np.float64]") -> "NDArray[np.float64]":
-    """Return the standard errors float64[n] of expected uses, given the variances of their pairs."""
+    """Return the standard errors float64[n] of rules, given their U and V."""
     errors: NDArray[np.float64] = squared_errors(uses, variances) ** 0.5
     return errors

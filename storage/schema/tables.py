@@ -72,7 +72,7 @@ _deferred_options: list[tuple[Table | Index, str, object]] = []
 
 
 def on_postgres(item: Item, option: str, value: object) -> Item:
-    """Return the item, and set its Postgres option when an engine for Postgres is created."""
+    """Set a Postgres option of a table or index as soon as an engine for Postgres is created. Returns the item."""
     _deferred_options.append((item, f"postgresql_{option}", value))
     return item
 
@@ -96,7 +96,7 @@ def _table(name: str, *items: SchemaItem, sqlite_with_rowid: bool = True) -> Tab
 
 
 def _id(name: str) -> Column[int]:
-    """Return a column of the primary key, which the store assigns itself."""
+    """Return a primary key column whose values are assigned by the store."""
     return Column(name, SERIAL, primary_key=True, autoincrement=False)
 
 
@@ -109,7 +109,7 @@ def _optional(kind: TypeEngine[Any], *names: str) -> list[Column[Any]]:
 
 
 REVISIONS = ("0001",)
-"""Schema revisions that this version supports, oldest first. The last one is current."""
+"""Known schema revisions, oldest first. This version reads the last revision, and upgrades the others."""
 
 BLOCK_BITS = 17
 """Number of low bits of a rule id that differ within a block. SQLite's indexes by side are ordered by block first."""
@@ -187,7 +187,7 @@ _partial_index(
     sentence_pairs.c.corpus_id, sentence_pairs.c.external_id,
 )  # fmt: skip
 
-# Store a checksum, because a wrong derivation may fit the pair but not the counts.
+# Store a checksum, because a damaged derivation may be another valid derivation, which does not match the counts.
 derivations = _table(
     "derivations",
     Column("pair_id", SERIAL, ForeignKey("sentence_pairs.id"), primary_key=True, autoincrement=False),
@@ -202,7 +202,6 @@ damaged_pairs = _table(
     Column("found_at", MOMENT, nullable=False),
 )
 
-# Positions are not columns of `sentence_pairs`, so that only short rows are rewritten.
 pair_positions = _table(
     "pair_positions",
     _id("pair_id"),
@@ -210,7 +209,7 @@ pair_positions = _table(
     Index("pair_positions_by_position", "position", "pair_id"),
 )
 
-# The id is the primary key, because ids are never reused, so each id is withdrawn only once.
+# The pair id is the primary key, because a pair is withdrawn only once, and its id is never reused.
 withdrawals = _table(
     "withdrawals",
     _id("pair_id"),
@@ -248,12 +247,12 @@ rules = _table(
         name="rules_counts",
     ),
 )
-# Reserve space on each page for new versions of updated rows.
+# Reserve space on each page for new row versions, so that changes of counts need no new index entries.
 on_postgres(rules, "with", {"fillfactor": 80})
 # On SQLite, the indexes are ordered by block of ids first. A commit's new rules have the highest ids, so their entries
-# are adjacent, and a commit changes few index pages in a store of any size. A lookup searches each block by a
+# are in the last blocks, and a commit changes few index pages in a store of any size. A lookup searches each block by a
 # skip-scan, which SQLite chooses by the statistics in `sqlite_stat1` (from the migration or from ANALYZE). On Postgres,
-# a B-tree cannot index a side of more than 2.7 kB, but a hash index can, and count changes do not change it.
+# use hash indexes, because a B-tree cannot index a side of more than 2.7 kB.
 Index("rules_by_source", text(f"id >> {BLOCK_BITS}"), rules.c.source).ddl_if(dialect="sqlite")
 Index("rules_by_target", text(f"id >> {BLOCK_BITS}"), rules.c.target).ddl_if(dialect="sqlite")
 on_postgres(Index("rules_by_source", rules.c.source), "using", "hash").ddl_if(dialect="postgresql")
@@ -278,8 +277,8 @@ vocabulary = _table(
 )
 on_postgres(vocabulary, "with", {"fillfactor": 70})
 
-# The index has no foreign keys, because they would take longer than the rest of a commit. A rule without a count and
-# with less than 0.5 expected uses may have no rows. A negative word id is the rule's anchor, see
+# The index has no foreign keys, because checking them would take longer than the rest of a commit. A rule without a
+# count and with less than 0.5 expected uses may have no rows. A negative word id is an anchor of the rule, see
 # `hierogram.storage.grammar.rule_words`.
 rule_words = _table(
     "rule_words",

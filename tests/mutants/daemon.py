@@ -528,7 +528,7 @@ DAEMON_FAULTS = (
     Fault(
         "a slow reading process is considered stalled",
         "storage/worker_process.py",
-        "if self._unstarved_time() - last_progress > self._silent:",
+        "if self._unstarved_time() - last_progress > self._silent_seconds:",
         "if self._unstarved_time() - last_progress > 0:",
         ("tests/storage/test_child.py", "-k", "stalled_work"),
     ),
@@ -536,8 +536,8 @@ DAEMON_FAULTS = (
     Fault(
         "a worker counts the changes of its own blocks twice",
         "daemon/workers/worker.py",
-        "if number not in self._merged_shards:",
-        "if number not in ():",
+        "if shard_id not in self._merged_shards:",
+        "if shard_id not in ():",
         (_POOL, "-k", "sqlite and any_number and 2"),
     ),
     Fault(

@@ -67,8 +67,8 @@ STORE_FAULTS = (
     Fault(
         "a pair sampled by another process is overwritten",
         "storage/grammar/commits.py",
-        "columns.since != sentence_pairs.c.sweep",
-        "columns.since > sentence_pairs.c.sweep",
+        "columns.expected_sweep != sentence_pairs.c.sweep",
+        "columns.expected_sweep > sentence_pairs.c.sweep",
         (_COMMITS, "-k", "sqlite and two_samplers"),
     ),
     Fault(
@@ -102,7 +102,7 @@ STORE_FAULTS = (
     Fault(
         "a deletion of an entry in an older run is dropped too early",
         "storage/grammar/key_runs.py",
-        "kept_younger[removed if oldest else removed[numbers[is_same_rule]]] = False",
+        "kept_younger[removed if is_oldest else removed[indices[is_same_rule]]] = False",
         "kept_younger[removed] = False",
         (_KEY_RUNS, "-k", "merging"),
     ),
@@ -195,7 +195,7 @@ STORE_FAULTS = (
     Fault(
         "a request recorded by another process is overwritten",
         "storage/pairs/ingest.py",
-        " & (http_requests.c.lines == since)",
+        " & (http_requests.c.lines == recorded_lines)",
         "",
         (_INGEST, "-k", "sqlite and continues_from"),
     ),

@@ -48,7 +48,7 @@ class Update(NamedTuple):
     state: str
     stage: int
     sweep: int
-    since: int = -1
+    expected_sweep: int = -1
 
 
 class NewPair(NamedTuple):

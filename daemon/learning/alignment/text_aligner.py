@@ -120,11 +120,12 @@ class TextAligner:
                 f"{self._store.url}: the aligner has not seen any pairs yet: add pairs without links, then run "
                 "`hierogram learn`"
             )
-        vocabulary = max(counts_read.vocabulary[0], len(words[0])), max(counts_read.vocabulary[1], len(words[1]))
+        sizes = counts_read.vocabulary_sizes
+        vocabulary = max(sizes[0], len(words[0])), max(sizes[1], len(words[1]))
         counts = NamedCounts(counts_read.counts)
         answers = []
         for texts, key, pair_units, pair_names in zip(pairs, stored, units, names, strict=True):
-            human_links = counts_read.known.get(key, KnownLinks())
+            human_links = counts_read.human_links.get(key, KnownLinks())
             answers.append(
                 _align_pair(
                     texts, pair_units, counts.select(pair_names, vocabulary), human_links, symmetrization, self._seed

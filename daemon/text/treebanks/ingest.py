@@ -71,15 +71,15 @@ def ingest_trees_in_sandbox(
     treebank: TreebankFile,
     corpus: str,
     report: Callable[[IngestReport], None] | None,
-    wait: Callable[[], None],
+    check: Callable[[], None],
 ) -> IngestReport:
     """Store the trees of an untrusted file, which the process `child` reads, twice if the store is empty."""
     transformations, known = _check_transformations(store, None)
     longest = store.settings().max_tokens
     if known is None:
-        [words] = child.run(wait, reading.read_known_words_in_sandbox, treebank, transformations, longest)
+        [words] = child.run(check, reading.read_known_words_in_sandbox, treebank, transformations, longest)
         known = _fix_known_words(store, transformations, words)
-    messages = child.run(wait, reading.read_in_sandbox, treebank, transformations, longest, known)
+    messages = child.run(check, reading.read_in_sandbox, treebank, transformations, longest, known)
     return store_input(store, corpus, treebank.limits, messages, report)
 
 

@@ -202,7 +202,7 @@ def test_each_distinct_entry_is_stored_as_often_as_its_weight(rows: list[tuple[s
     assert sorted(zip(found.sources, found.occurrences, strict=True)) == sorted(
         (source, copy) for source in seen for copy in range(weight)
     )
-    assert set(found.known) == {k for k in range(len(found)) if found.source_lengths[k] == 1}
+    assert set(found.human_links) == {k for k in range(len(found)) if found.source_lengths[k] == 1}
 
 
 PAIRS = 150

@@ -255,11 +255,11 @@ def test_fixed_and_forbidden_links_are_kept_with_their_pairs() -> None:
         validate(fields, MAX_TOKENS, DuplicateCounter())[0] for fields in parse_lines(chunks_of_two(lines), json_object)
     ]
     pairs = join_pairs(parts)
-    assert pairs.known == {
+    assert pairs.human_links == {
         1: KnownLinks(frozenset({(0, 1)}), frozenset({(0, 0), (1, 1)})),
         3: KnownLinks(frozenset({(0, 1)})),
     }
-    assert pairs.at([3, 0]).known == {0: KnownLinks(frozenset({(0, 1)}))}
+    assert pairs.at([3, 0]).human_links == {0: KnownLinks(frozenset({(0, 1)}))}
 
 
 def test_longer_runs_of_bars_are_tokens() -> None:

@@ -53,7 +53,7 @@ def test_any_number_of_workers_learns_like_threads(number: int, by_threads: obje
 def test_counts_do_not_depend_on_how_they_are_transferred(
     crowded: bool, passed: int, by_threads: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "_MAX_PASSED_CHANGES", passed)
+    monkeypatch.setattr(pool, "_MAX_PASSED_REFERENCES", passed)
     called: list[str] = []
     cluster = FakeCluster(3, lambda number, method: called.append(method) or 0, fills_machine=crowded)
     assert learned(f"sqlite:///{tmp_path}/s.db", cluster) == by_threads
@@ -121,6 +121,35 @@ def test_remaining_workers_take_over_the_shards_of_lost_ones(by_threads: object,
     cluster.fails = one_less
     assert learned(store_url, cluster) == by_threads
     assert (cluster.lost, cluster.started, len(cluster.living)) == (2, 3, 1)
+
+
+@pytest.mark.database("sqlite")
+def test_a_late_replacement_of_a_lost_worker_is_given_a_shard(
+    by_threads: object, store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = FakeCluster(2)
+    samples: list[int] = []
+
+    def crowded_for_a_while(number: int, method: str) -> int:
+        if method != "sample":
+            return 0
+        samples.append(number)
+        is_crowded = len(samples) == 10
+        cluster.room = 1 if is_crowded else 2
+        return -1 if is_crowded else 0
+
+    cluster.fails = crowded_for_a_while
+    sampling: list[int] = []
+    call = cluster.call
+
+    def noting(worker: int, method: str, *arguments: object) -> object:
+        sampling.extend([worker] if method == "sample" else [])
+        return call(worker, method, *arguments)
+
+    monkeypatch.setattr(cluster, "call", noting)
+    assert learned(store_url, cluster) == by_threads
+    assert (cluster.lost, cluster.started) == (1, 3)
+    assert sampling[-1] == 3
 
 
 @pytest.mark.slow

@@ -105,7 +105,7 @@ def test_derivations_change_in_the_same_transaction(store: Store) -> None:
     commit(store, [update(1, b"one", state="settled", sweep=9)], [delta("a b", "x", 1)])
     again = change(sweep=2, since=1)
     again.alignments = [PairAlignment(1, "1-0", "0.75")]
-    with pytest.raises(StoreError, match="would have count"):
+    with pytest.raises(StoreError, match="would have a negative count"):
         align(store, again, [update(1, b"two")], [delta("a b", "x", -2)])
     row = store.pairs()[0]
     assert (row.alignment, row.current, row.state, row.link_probabilities) == ("0-0", b"one", "settled", "0.98")

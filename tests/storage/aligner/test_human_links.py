@@ -27,7 +27,7 @@ def make(url: str) -> None:
     with open_store(url, create=True) as store:
         batch = store.begin_ingest("c", "file.jsonl", "jsonl")
         pairs = pairs_of(pair(f"s{n} a", f"t{n}", line=n) for n in range(1, PAIRS + 1))
-        store.add_pairs(batch, replace(pairs, known=dict.fromkeys(range(PAIRS), FIXED)))
+        store.add_pairs(batch, replace(pairs, human_links=dict.fromkeys(range(PAIRS), FIXED)))
         store.finish_ingest(batch)
 
 
@@ -35,7 +35,7 @@ def test_links_ingested_with_pairs_are_recorded_as_pending(store: Store) -> None
     assert store.human_links([1, PAIRS]) == {1: FIXED, PAIRS: FIXED}
     assert not store.is_corrected(1)
     assert len(store.pending_corrections(PAIRS + 1)) == PAIRS
-    assert store.text_aligner_counts((), [("s7 a", "t7"), ("s7", "t7")]).known == {("s7 a", "t7"): FIXED}
+    assert store.text_aligner_counts((), [("s7 a", "t7"), ("s7", "t7")]).human_links == {("s7 a", "t7"): FIXED}
     assert store.integrity() == []
 
 
@@ -44,7 +44,7 @@ def test_lookups_of_human_links_scan_no_table(store: Store) -> None:
     store.commit_alignments(AlignerChange(corrected=[(n, 1) for n in range(1, PAIRS - 1)]))
     with plans() as seen:
         assert store.human_links([17, 18])
-        assert store.text_aligner_counts((), [("s7 a", "t7")]).known
+        assert store.text_aligner_counts((), [("s7 a", "t7")]).human_links
         assert [one.id for one in store.pending_corrections(1)] == [PAIRS - 1]
         assert store.corrections_by_pair([17])
         assert store.is_corrected(17)
@@ -73,7 +73,7 @@ def test_a_stored_pair_keeps_its_human_links(store: Store) -> None:
     batch = store.begin_ingest("c", "again.jsonl", "jsonl")
     pairs = pairs_of([pair("s1 a", "t1", line=1), pair("new", "t", line=2)])
     known = {0: KnownLinks(frozenset({(1, 0)})), 1: KnownLinks(frozenset({(0, 0)}))}
-    assert store.add_pairs(batch, replace(pairs, known=known))[0].duplicates == 1
+    assert store.add_pairs(batch, replace(pairs, human_links=known))[0].duplicates == 1
     store.finish_ingest(batch)
     assert store.human_links([1]) == {1: FIXED}
     assert store.human_links([PAIRS + 1]) == {PAIRS + 1: KnownLinks(frozenset({(0, 0)}))}

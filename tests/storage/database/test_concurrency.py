@@ -63,7 +63,7 @@ def test_a_writer_does_not_wait_forever(store: Store, store_url: str, monkeypatc
     monkeypatch.setattr(connections, "_BUSY_SECONDS", 1)
     monkeypatch.setitem(postgres._SETTINGS, "lock_timeout", "1s")
     with open_store(store_url) as other, open_store(store_url) as blocking, blocking._writing():
-        with pytest.raises(StoreUnavailableError, match="locked by another process for more than 1 s"):
+        with pytest.raises(StoreUnavailableError, match="locked by another process for too long"):
             commit(other, [], [delta("a", "x", 1)])
         assert other.position() == 0
     commit(store, [], [delta("a", "x", 1)])
@@ -79,7 +79,7 @@ def test_a_thread_does_not_wait_forever_for_another(
     with (
         open_store(store_url) as other,
         other._writing(),
-        pytest.raises(StoreUnavailableError, match="for more than 1 s"),
+        pytest.raises(StoreUnavailableError, match="for too long"),
         other._writing(),
     ):
         pass

@@ -119,6 +119,18 @@ def test_commits_survive_a_log_deleted_soon_after_them(tmp_path: Path) -> None:
     assert query(str(path), "SELECT count(*) FROM sentence_pairs") == [(20,)]
 
 
+def test_a_deleted_log_is_not_copied_if_a_new_log_has_content(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    with committing(path, NEVER) as committer:
+        assert committer("commit") == "done"
+        delete_log(path)
+        path.with_name(f"{path.name}-wal").write_bytes(bytes(32))
+        before = path.read_bytes()
+        assert "restore the file" in committer("look")
+        assert path.read_bytes() == before
+        committer.kill()
+
+
 def test_a_deleted_log_is_not_copied_over_writes_of_another_program(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     with committing(path, NEVER) as committer:

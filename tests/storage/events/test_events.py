@@ -156,7 +156,7 @@ def test_exports_are_reported(store: Store) -> None:
 
 def test_rolled_back_changes_are_not_reported(store: Store) -> None:
     commit(store, [], [moved("a", 10)])
-    with pytest.raises(StoreError, match="would have count"):
+    with pytest.raises(StoreError, match="would have a negative count"):
         store.commit([(None, deltas_of([moved("b", 10)])), (None, deltas_of([moved("a", -99)]))])
     page = store.events()
     assert (event_rows(page.events), page.last) == ([("rule-added", "a", None, 10.0)], 1)

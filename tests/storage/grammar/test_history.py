@@ -80,7 +80,7 @@ def test_a_failed_commit_records_nothing(store: Store, store_url: str, days: lis
     from hierogram.storage.exceptions import StoreError
 
     commit(store, [], [used("a", "x", 5)])
-    with pytest.raises(StoreError, match="would have count"):
+    with pytest.raises(StoreError, match="would have a negative count"):
         commit(store, [], [used("a", "x", 5), used("b", "y", -1)])
     assert remembered(store_url) == []
 

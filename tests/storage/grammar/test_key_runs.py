@@ -48,7 +48,7 @@ def test_merging_cancels_deleted_entries(data: st.DataObject, old: list[int], ne
     earlier = [(fingerprint, 100 + n) for n, fingerprint in enumerate(data.draw(st.lists(FINGERPRINTS)))]
     gone = data.draw(st.lists(st.sampled_from([*before, *earlier]), unique=True)) if before or earlier else []
     added = [(fingerprint, 200 + n) for n, fingerprint in enumerate(new)]
-    run = merge_runs(as_run(before), as_run([*added, *((f, -i) for f, i in gone)]), oldest=oldest)
+    run = merge_runs(as_run(before), as_run([*added, *((f, -i) for f, i in gone)]), is_oldest=oldest)
     assert np.all(np.diff(run.fingerprints.astype(np.int64)) >= 0)
     elsewhere = set() if oldest else {(f, -i) for f, i in gone if (f, i) in earlier}
     assert as_set(run) == {*before, *added} - set(gone) | elsewhere
@@ -60,8 +60,8 @@ def test_merging_cancels_deleted_entries(data: st.DataObject, old: list[int], ne
 
 def test_merging_keeps_deletions_of_entries_in_older_runs() -> None:
     older, younger = as_run([(1, 3)]), as_run([(1, -7)])
-    assert as_set(merge_runs(older, younger, oldest=False)) == {(1, 3), (1, -7)}
-    assert as_set(merge_runs(older, younger, oldest=True)) == {(1, 3)}
+    assert as_set(merge_runs(older, younger, is_oldest=False)) == {(1, 3), (1, -7)}
+    assert as_set(merge_runs(older, younger, is_oldest=True)) == {(1, 3)}
 
 
 def test_fingerprints_have_the_documented_format() -> None:

@@ -52,7 +52,7 @@ def test_a_failed_withdrawal_deletes_nothing(store: Store) -> None:
     commit(store, [update(1)], [delta("a", "x", 1)])
     with pytest.raises(StoreError, match="pair 1 was sampled"):
         withdraw(store, rows, [])
-    with pytest.raises(StoreError, match="would have count"):
+    with pytest.raises(StoreError, match="would have a negative count"):
         withdraw(store, store.pairs_by_id([1]), [delta("a", "x", -2)])
     assert [row.id for row in store.pairs()] == [1, 2]
     assert store.integrity() == []
