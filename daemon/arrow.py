@@ -1,4 +1,4 @@
-"""Columns of texts and numbers in Arrow's layout, and tables of them."""
+"""Columns of texts and numbers in Arrow's layout, and tables for Arrow's readers."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -32,7 +32,7 @@ Columns = Mapping[str, TextColumn | NDArray[Any]]
 
 
 class ArrowTable:
-    """Table that Arrow's readers can read several times without copying, from batches with the same columns."""
+    """Table that Arrow's readers can read several times, from batches with the same columns."""
 
     def __init__(self, *batches: Columns) -> None:
         self._batches = batches

@@ -65,10 +65,10 @@ class DaemonSection(Section):
     stall_seconds: ClassVar[float] = 900.0
     """Maximum seconds between heartbeats of a loop. A longer silence ends the daemon with an error."""
     pause_seconds: ClassVar[float] = 1.0
-    """Seconds before a failed loop is restarted. The pause doubles with each consecutive failure."""
+    """Seconds before a failed loop is restarted. Doubled with each consecutive failure, up to `max_pause_seconds`."""
     max_pause_seconds: ClassVar[float] = 30.0
     max_failures: ClassVar[int] = 8
-    """Consecutive failures of a loop, other than of the database, that end the daemon with an error."""
+    """Consecutive failures of a loop that end the daemon, unless the store or the spool folder is unavailable."""
 
 
 class LogSection(Section):
@@ -106,10 +106,10 @@ class SamplingSection(Section):
     pairs_at_once: int = Field(
         default=10_000,
         ge=1,
-        description="Maximum number of pairs sampled together in memory; other pairs wait.",
+        description="Maximum number of pairs sampled together in memory; other pairs wait. Not used by trees and ITGs.",
     )
     commit_seconds: Seconds = Field(
-        default=5.0, description="Maximum seconds between commits, which always follow a whole sweep."
+        default=5.0, description="Seconds of sampling between commits. A commit waits for the end of the sweep."
     )
     new_share: float = Field(
         default=0.9,
@@ -312,7 +312,7 @@ def load_configuration(file: Path | None = None, **overrides: object) -> Configu
     """Load the configuration. Environment variables override the file, and `overrides` override both.
 
     `overrides` are keys such as `store=…` and `spool_folder=…`; None values are ignored. Raises `UsageError` with
-    file, key and reason.
+    file or environment variable, key and reason.
     """
     content = _read(file) if file else {}
     # Pydantic only reads variables of known sections, so it does not detect a misspelled section.

@@ -10,7 +10,7 @@ class UsageError(DaemonError):
 
 
 class ClusterLostError(DaemonError):
-    """All workers of the cluster are lost."""
+    """The Ray cluster or all its workers are lost."""
 
 
 class SpoolError(DaemonError):
@@ -18,7 +18,7 @@ class SpoolError(DaemonError):
 
 
 class InputError(DaemonError):
-    """An input cannot be opened, is cut off, or has an unknown format."""
+    """An input is unreadable, damaged, of an unknown format, or beyond a limit."""
 
 
 class WrongKindError(InputError):
@@ -26,7 +26,7 @@ class WrongKindError(InputError):
 
 
 class TooManyRejectedError(InputError):
-    """An input has more rejected lines than the limit allows, so the whole input is rejected."""
+    """An input has more rejected lines than the limit allows. Lines stored before the error are kept."""
 
 
 class ExportError(DaemonError):
@@ -34,7 +34,7 @@ class ExportError(DaemonError):
 
 
 class NothingLearnedError(DaemonError):
-    """The store has no rules yet: it has no pairs, or has not learned."""
+    """The store has no pairs, or nothing has been learned from its pairs yet."""
 
     def __init__(self, store: str) -> None:
         super().__init__(f"{store}: nothing learned yet: run `hierogram learn`")

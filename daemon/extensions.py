@@ -35,7 +35,7 @@ STORE, LEARN, INSPECT, TRANSLATE, SERVE = "Store", "Learn", "Inspect", "Translat
 
 @dataclass(frozen=True)
 class Command:
-    """Command with its place and example in `hierogram --help`."""
+    """Command with its group and example in `hierogram --help`."""
 
     group: str
     function: Callable[..., Any]

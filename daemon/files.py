@@ -52,7 +52,7 @@ def shorten_name(folder: Path | int, name: str, ending: str) -> str:
 
 
 def is_special(path: Path) -> bool:
-    """Check if the path is a device, a pipe or a socket, such as `/dev/null`."""
+    """Check if the path is a device such as `/dev/null`, a pipe or a socket."""
     try:
         mode = path.stat().st_mode
     except OSError:
@@ -77,7 +77,10 @@ def is_database(path: Path) -> bool:
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[BinaryIO]:
-    """Write a file that replaces `path` atomically at the end. Devices and pipes are written directly."""
+    """Write a file that replaces `path` atomically at the end. Devices and pipes are written directly.
+
+    Raises `OSError`, also if `path` is an SQLite database.
+    """
     if is_database(path):
         raise FileExistsError(EEXIST, "is a database: use another file", str(path))
     if is_special(path):
@@ -180,7 +183,7 @@ INPUT_SUFFIXES = (".gz", ".zst", ".bz2", ".xz")
 
 
 def split_suffix(name: str) -> tuple[str, Compression | None]:
-    """Return a file name without its compression suffix, and the compression (None without a suffix)."""
+    """Return a file name without the suffix `.zst` or `.gz`, and the compression (None without a suffix)."""
     for compression, suffix in _SUFFIXES.items():
         if name.endswith(suffix):
             return name.removesuffix(suffix), compression

@@ -9,7 +9,7 @@ from hierogram.daemon.text.formats import OBJECTS
 from hierogram.daemon.text.ingest import IngestReport, check_input_kind, ingest
 from hierogram.daemon.text.lines import open_lines
 from hierogram.daemon.text.texts import Languages, make_pipeline
-from hierogram.daemon.text.translation_memories import tmx_fields
+from hierogram.daemon.text.translation_memories import read_tmx
 from hierogram.daemon.text.validation import LineColumns
 from hierogram.samplers.grammar.kinds import PAIRS
 from hierogram.storage.browsing.details import iterate_pairs
@@ -49,7 +49,7 @@ def synchronize(
     invalid_positions: list[int] = []
     position = count()
     with open_lines(path) as file:
-        chunks = list(tmx_fields(file.blocks(), file.name, pipeline.languages, ids=True))
+        chunks = list(read_tmx(file.blocks(), file.name, pipeline.languages, ids=True))
     for fields in chunks:
         for source, target, unit_id in zip(fields.sources, fields.targets, fields.ids, strict=True):
             number = next(position)
@@ -91,8 +91,8 @@ class _Units:
         self._chunks = chunks
         self._positions = positions
 
-    def fields(self, _languages: Languages | None) -> Iterator[LineColumns]:
-        """Yield the pairs. Ignores the languages, which were selected when the file was read."""
+    def line_chunks(self, _languages: Languages | None) -> Iterator[LineColumns]:
+        """Yield the units. The languages were already selected when the file was read."""
         position = count()
         for units in self._chunks:
             chosen = [next(position) in self._positions for _ in units.numbers]

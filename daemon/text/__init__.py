@@ -1,1 +1,1 @@
-"""Input of parallel corpora: file reading, formats, validation, ingest."""
+"""Input of parallel corpora: files, formats, tokenization, validation, ingest."""

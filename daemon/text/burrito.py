@@ -36,13 +36,13 @@ class TokenText:
     places: dict[str, tuple[str, int]]
 
     def place(self, number: str) -> tuple[str, int] | None:
-        """Return verse and position of a token, given its number or a part's number. None for excluded tokens."""
+        """Return verse and position of a token, given the number of the token or of its part. None if not found."""
         place = self.places.get(number)
         return self.places.get(number[:_WORD_DIGITS]) if place is None and len(number) > _WORD_DIGITS else place
 
 
 def read_token_text(path: str) -> TokenText:
-    """Read a token table without the tokens excluded from alignment (punctuation). Raises `InputError`."""
+    """Read a token table without the tokens that the column `exclude` marks with `y`. Raises `InputError`."""
     try:
         lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -50,18 +50,20 @@ def read_token_text(path: str) -> TokenText:
     name = Path(path).stem.removeprefix("nt_").removeprefix("ot_")
     columns = {column: k for k, column in enumerate(lines[0].split("\t"))} if lines else {}
     if not columns.keys() >= {"id", "text"}:
-        raise InputError(f"{name}: the header lacks the columns id and text: not a file of tokens")
+        raise InputError(f"{path}, line 1: expected the columns id and text, got {', '.join(columns) or 'no columns'}")
     verse_column, exclude = columns.get("source_verse"), columns.get("exclude")
     numbers: dict[str, list[str]] = defaultdict(list)
     tokens: dict[str, list[str]] = defaultdict(list)
     places: dict[str, tuple[str, int]] = {}
     for line, row in enumerate(lines[1:], 2):
         cells = row.split("\t")
-        if len(cells) < len(columns) or not _TOKEN_NUMBER.fullmatch(cells[columns["id"]]):
-            raise InputError(f"{name}, line {line}: fewer columns than the header, or an invalid token id")
+        if len(cells) < len(columns):
+            raise InputError(f"{path}, line {line}: expected {len(columns)} columns as in the header, got {len(cells)}")
+        number = cells[columns["id"]]
+        if not _TOKEN_NUMBER.fullmatch(number):
+            raise InputError(f"{path}, line {line}: id {number!r}: expected 8 to 13 digits, optionally after a letter")
         if exclude is not None and cells[exclude] == "y":
             continue
-        number = cells[columns["id"]]
         verse = number.lstrip(_LETTERS)[:_VERSE_DIGITS] if verse_column is None else cells[verse_column]
         places[number] = verse, len(numbers[verse])
         numbers[verse].append(number)
@@ -70,15 +72,22 @@ def read_token_text(path: str) -> TokenText:
 
 
 def read_links(path: str, source: TokenText, target: TokenText) -> dict[str, set[Link]]:
-    """Read links by verse. A record links each of its source tokens to each target token. Raises `InputError`."""
+    """Read links by verse. A record links each of its source tokens to each of its target tokens in the same verse.
+
+    Raises `InputError`.
+    """
     try:
         records = json.loads(Path(path).read_text(encoding="utf-8-sig"))["records"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: not a Scripture Burrito alignment: {error!r}") from error
-    if not all(isinstance(record, dict) and isinstance(record.get(role), list) for record in records for role in ROLES):
-        raise InputError(f"{path}: not a Scripture Burrito alignment: a record lacks a list of source or target tokens")
+    if not isinstance(records, list):
+        raise InputError(f"{path}: not a Scripture Burrito alignment: records must be a list")
     links: dict[str, set[Link]] = defaultdict(set)
-    for record in records:
+    for record_number, record in enumerate(records, 1):
+        if not (isinstance(record, dict) and all(isinstance(record.get(role), list) for role in ROLES)):
+            raise InputError(f"{path}, record {record_number}: expected the lists source and target")
         sides = zip((source, target), ROLES, strict=True)
         places = (filter(None, map(text.place, map(str, record[role]))) for text, role in sides)
         for (verse, i), (target_verse, j) in product(*places):

@@ -30,7 +30,10 @@ class CompoundSplitter:
     """Splitter of lowercase words into known words."""
 
     def __init__(self, counts: Mapping[str, float]) -> None:
-        """Create a splitter from frequencies (at least 1) of lowercase words. Only words of letters are used."""
+        """Create a splitter from frequencies (at least 1) of lowercase words.
+
+        Only words that consist of at least `MIN_PART` letters are used.
+        """
         self._logs = {word: log(count) for word, count in counts.items() if len(word) >= MIN_PART and word.isalpha()}
 
     def split(self, word: str) -> tuple[Part, ...]:
@@ -75,7 +78,7 @@ def count_words(lines: Iterable[str]) -> Counter[str]:
 
 
 def known_parts(counts: Mapping[str, int]) -> dict[str, int]:
-    """Return the words that may be parts of compounds, most frequent first."""
+    """Return the words that may be parts of compounds, with their frequencies, most frequent first."""
     found = [(word, count) for word, count in counts.items() if count >= _MIN_COUNT and len(word) >= MIN_PART]
     return dict(sorted(found, key=lambda entry: (-entry[1], entry[0])))
 

@@ -2,7 +2,7 @@
 
 Signs are punctuation marks and symbols. The Unicode line-breaking class of a sign determines whether it attaches to the
 word before it, to the word after it, or to neither: a line cannot begin with a sign that belongs to the word before it.
-Quotation marks are paired. Straight quotation marks are paired by position. A learned orthography takes precedence over
+Quotation marks are paired, straight ones by position and adjacent tokens. A learned orthography takes precedence over
 these rules.
 """
 
@@ -30,7 +30,8 @@ _EARLIER_COST, _POSITION_COST, _ALTERNATION_COST, _PUNCTUATION_COST, _EDGE_COST 
 """Costs of reading a straight quotation mark as opening or closing.
 
 The costs apply if, in this order: the quotation began in an earlier sentence; the mark is in the wrong half of the
-sentence; the mark before it has the same direction; adjacent punctuation contradicts; no token follows or precedes.
+sentence, or opens after a full stop; the previous mark has the same direction; adjacent punctuation contradicts; no
+token follows an opening mark or precedes a closing mark.
 """
 
 _ATTACHES_LEFT = regex.compile(
@@ -57,7 +58,7 @@ def _attaches_to_left(sign: str) -> bool:
 
 
 class Detokenizer:
-    """Detokenizer of one language. `zero_width` separates words without spaces by zero-width spaces."""
+    """Detokenizer of one language. If `zero_width`, zero-width spaces separate words in scripts such as Thai."""
 
     def __init__(self, apostrophe: Apostrophe, zero_width: bool, orthography: Orthography) -> None:
         self.apostrophe = apostrophe
@@ -65,7 +66,7 @@ class Detokenizer:
         self.orthography = orthography
 
     def separators(self, tokens: Sequence[str]) -> list[str]:
-        """Return the text before each token: a space, a zero-width space, or nothing."""
+        """Return the text before each token: nothing, or a separator such as a space or a zero-width space."""
         spaces = [""] * len(tokens)
         for k, boundary in self.boundaries(tokens):
             spaces[k] = boundary.separator(self.orthography.joins)
@@ -85,7 +86,7 @@ class Detokenizer:
         return [(k, boundary) for (before, k), boundary in boundaries if SPACE not in tokens[before + 1 : k]]
 
     def observe(self, text: str, tokens: Sequence[str]) -> list[tuple[int, Boundary, str]]:
-        """Return the `boundaries` of the tokens of a text, with the text at each boundary."""
+        """Return the `boundaries` of the tokens of a text, with the text at each boundary. [] if the tokens differ."""
         gaps: list[str] = []
         position = 0
         for token in tokens:
@@ -129,7 +130,7 @@ def _is_pair(opening: str, closing: str) -> bool:
 
 
 def find_repeated(tokens: Sequence[str]) -> set[int]:
-    """Return the positions of repeated punctuation marks, and of commas beside a full stop."""
+    """Return the positions of repeated punctuation marks, and of marks such as a comma beside the end of a sentence."""
     ends = [(len(token) == 1 and _TERMINAL.match(token), _STOP.match(token) is not None) for token in tokens]
     return {
         k + (before == token or is_stop)
@@ -167,7 +168,10 @@ class _Sentence:
         ]
 
     def _kind(self, k: int, edge: int) -> str:
-        """Return a token's sign or the class of its edge letter, then `<` if it attaches left, `>` if right."""
+        """Return the kind of a token: its sign (up to 2 characters) or the class of its edge character, and `<`, `>`.
+
+        `<` means that the token attaches to the left, `>` to the right. "" if `k` is outside the sentence.
+        """
         token = self._at(k)
         if not token:
             return ""
@@ -191,7 +195,7 @@ class _Sentence:
         return self._tokens[k] if 0 <= k < len(self._tokens) else ""
 
     def _sign(self, k: int) -> str:
-        """Return a sign, possibly repeated, without invisible characters, or "" for other tokens."""
+        """Return the sign of a token, possibly repeated, without invisible characters. "" for other tokens."""
         token = self._tokens[k]
         sign = "" if token.isalnum() else token if len(token) == 1 else _visible_sign(token)
         return "" if sign[:1] in self._language.orthography.letters else sign
@@ -300,7 +304,10 @@ class _Sentence:
 
 @cache
 def _find_class(letter: str) -> str:
-    """Return the class of an edge character of a word: a letter, a digit, or the character itself."""
+    """Return the class of a character: `a` and `A` for letters by case, `0` for digits, else the character.
+
+    `P` and `N` are letters and signs of scripts without spaces, see `_LETTER_KINDS` in `orthography`.
+    """
     if letter.isdigit():
         return "0"
     used = spacing(letter)

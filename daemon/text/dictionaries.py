@@ -1,9 +1,9 @@
 """Dictionary and term-list input: TBX, CSV, TSV. Each entry is a pair without an alignment.
 
 TBX files [ISO 30042] may be of any dialect: older ones use `martif` with `termEntry`, `langSet` and `tig` or `ntig`,
-newer ones `tbx` with `conceptEntry`, `langSec` and `termSec`. They are streamed: one concept is in memory at a time. A
-file that declares entities is refused. External DTDs are not downloaded. Terms that a file marks as deprecated,
-superseded, obsolete or forbidden are rejected.
+newer ones `tbx` with `conceptEntry`, `langSec` and `termSec`. They are streamed. A file that declares entities is
+refused. External DTDs are not downloaded. Terms that a file marks as deprecated, superseded, obsolete or forbidden are
+rejected.
 """
 
 import csv
@@ -138,22 +138,24 @@ def _reject(number: int, reason: str, message: str, content: str) -> RejectedLin
 class Dictionary(OpenFiles):
     """Open dictionary file. As a context manager, it closes the file.
 
-    In TBX, each source term of a concept is paired with each target term. In CSV and TSV, the header names source and
-    target columns by language, or as `source` and `target`. A column such as `status` may mark forbidden entries.
-    Raises `InputError`, or `UsageError` for an unknown format.
+    In TBX, each source term of a concept is paired with each target term, except forbidden terms. In CSV and TSV, the
+    header names source and target columns by language, or as `source` and `target`. A column such as `status` may mark
+    forbidden entries. Raises `InputError`, or `UsageError` for an unknown format.
     """
 
     def __init__(self, path: str, format: str = "auto") -> None:
         super().__init__()
         name = strip_suffix(path.lower()).rpartition(".")[2] if format == "auto" else format
         if name not in _FORMATS:
+            if format != "auto":
+                raise UsageError(f"--format {format}: expected {', '.join(_FORMATS)} with --dictionary")
             expected = ", ".join(f".{suffix}" for suffix in _FORMATS)
             raise UsageError(f"{path}: unknown suffix: expected {expected}, or choose the format with --format")
         self.format = _FORMATS[name]
         self._files = [self.enter_context(open_lines(path))]
 
-    def fields(self, languages: Languages | None) -> Iterator[LineColumns]:
-        """Yield the entries, see `Source.fields`. Can be called once. Raises `InputError` for a wrong header."""
+    def line_chunks(self, languages: Languages | None) -> Iterator[LineColumns]:
+        """Yield the entries, see `Source.line_chunks`. Can be called once. Raises `InputError` for a wrong header."""
         rejected: list[RejectedLine] = []
         entries = (self._concept_entries if self.format == TBX_ENTRIES else self._row_entries)(languages, rejected)
         while True:
@@ -188,9 +190,9 @@ class Dictionary(OpenFiles):
 
     def _row_entries(self, languages: Languages | None, rejected: list[RejectedLine]) -> Iterator[_Entry]:
         # Disable quoting in TSV, where quotation marks are ordinary characters.
-        rows_of = partial(csv.reader, quoting=csv.QUOTE_NONE) if self.format == TSV_ENTRIES else csv.reader
+        make_reader = partial(csv.reader, quoting=csv.QUOTE_NONE) if self.format == TSV_ENTRIES else csv.reader
         lines = (line.decode("utf-8", "surrogateescape") + "\n" for chunk in self._files[0].chunks() for line in chunk)
-        rows = rows_of(lines, delimiter=_DELIMITERS[self.format])
+        rows = make_reader(lines, delimiter=_DELIMITERS[self.format])
         columns: tuple[int, int] | None = None
         statuses: list[int] = []
         try:
@@ -198,7 +200,7 @@ class Dictionary(OpenFiles):
                 if not any(map(str.strip, row)):
                     continue
                 if columns is None:
-                    columns = self._find_columns(row, languages)
+                    columns = self._find_columns(row, rows.line_num, languages)
                     statuses = [k for k, name in enumerate(row) if k not in columns and _STATUS_TYPE.search(name)]
                 elif len(row) <= max(columns):
                     fields = f"{len(row)} field{'s' * (len(row) > 1)}"
@@ -215,7 +217,7 @@ class Dictionary(OpenFiles):
         except csv.Error as error:
             raise InputError(f"{self.origin}, line {rows.line_num}: cannot be read: {error}") from error
 
-    def _find_columns(self, row: Sequence[str], languages: Languages | None) -> tuple[int, int]:
+    def _find_columns(self, row: Sequence[str], line: int, languages: Languages | None) -> tuple[int, int]:
         names = [name.strip().removeprefix("\ufeff").lower() for name in row]
         for source, target in (languages or (SOURCE, TARGET), (SOURCE, TARGET)):
             columns = [
@@ -229,7 +231,7 @@ class Dictionary(OpenFiles):
             f"`{_DELIMITERS[self.format].join(names).replace(chr(9), ' (tab) ')}`" for names in accepted_headers
         )
         raise InputError(
-            f"{self.origin}, line 1: the header must name a source and a target column, got "
+            f"{self.origin}, line {line}: the header must name a source and a target column, got "
             f"{', '.join(map(repr, row[:4]))}: add the header {headers}, or name the languages of the columns with "
             "--languages"
         )

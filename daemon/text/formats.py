@@ -50,11 +50,12 @@ _MEMBERS = frozenset({"source", "target", "id", *LINK_MEMBERS})
 Item = TypeVar("Item")
 
 
-def parallel_fields(*files: Iterator[list[bytes]]) -> Iterator[LineColumns]:
-    """Yield the lines of source, target and alignment files. Reject surplus lines of longer files."""
+def parse_parallel(*files: Iterator[list[bytes]]) -> Iterator[LineColumns]:
+    """Yield the lines of source, target and (optional) alignment files. Reject surplus lines of longer files."""
     number = 1
     waiting: list[list[bytes]] = [[] for _ in files]
-    # Files may return chunks of different sizes, so keep the remaining lines of each. A file that has ended has none.
+    # Keep the remaining lines of each file, because the chunks of the files may differ in size. A file that has ended
+    # has no lines.
     while any(waiting := [remaining or next(file, []) for remaining, file in zip(waiting, files, strict=True)]):
         lines = min(len(remaining) for remaining in waiting if remaining)
         chunk, waiting = [remaining[:lines] for remaining in waiting], [remaining[lines:] for remaining in waiting]
@@ -63,7 +64,7 @@ def parallel_fields(*files: Iterator[list[bytes]]) -> Iterator[LineColumns]:
             names = ("source", "target", "alignment")
             ended = " and ".join(name for name, file in zip(names, chunk, strict=False) if not file)
             rejection = RejectionError(
-                LENGTH_MISMATCH, f"the {ended} file ends before this line: the files do not match"
+                LENGTH_MISMATCH, f"no such line in the {ended} file: the files must have the same number of lines"
             )
             contents = (b" ||| ".join(file[k] if file else b"" for file in chunk) for k in range(lines))
             rejected = [reject(n, rejection, content) for n, content in zip(numbers, contents, strict=True)]
@@ -76,9 +77,9 @@ def parallel_fields(*files: Iterator[list[bytes]]) -> Iterator[LineColumns]:
 
 
 def parse_lines(chunks: Iterable[list[bytes]], parse: "LineParser", first: int = 1) -> Iterator[LineColumns]:
-    """Parse the lines of one file with `pipes`, `tabs` or `json_object`. Line numbers start at `first`."""
+    """Parse the lines of one file. `first` is the number of the first line."""
     for chunk in chunks:
-        yield collect_lines(enumerate(chunk, first), parse, lambda line: line, whole=True)
+        yield collect_lines(enumerate(chunk, first), parse, lambda line: line, keep_lines=True)
         first += len(chunk)
 
 
@@ -87,12 +88,12 @@ def collect_lines(
     parse: "Callable[[Item], ParsedLine]",
     content: Callable[[Item], bytes],
     *,
-    whole: bool = False,
+    keep_lines: bool = False,
 ) -> LineColumns:
-    """Parse numbered items to columns. `content` returns an item's bytes, stored in `lines` if `whole`."""
+    """Parse numbered items to columns. `content` returns an item's bytes, stored in `lines` if `keep_lines`."""
     numbers: list[int] = []
     ids: list[str | None] = []
-    lines: list[bytes] | None = [] if whole else None
+    lines: list[bytes] | None = [] if keep_lines else None
     alignments: list[bytes | None] = []
     columns = LineColumns(numbers, [], [], alignments, ids, lines)
     for number, item in numbered:
@@ -117,10 +118,10 @@ ParsedLine = tuple[bytes, bytes, bytes | None, str | None, KnownLinks | None]
 """Source, target, alignment, external id, and known links. None for missing fields."""
 
 LineParser = Callable[[bytes], ParsedLine]
-"""Line parser. Raises `RejectionError` if the line is malformed."""
+"""Parser of a line: `parse_pipes`, `parse_tabs` or `parse_json_object`. Raises `RejectionError`."""
 
 
-def _check_length(line: bytes) -> None:
+def _check_line(line: bytes) -> None:
     if len(line) > MAX_LINE_BYTES:
         raise RejectionError(LINE_TOO_LONG, f"the line exceeds {MAX_LINE_BYTES} bytes")
     if not line.strip(b" \t"):
@@ -130,11 +131,11 @@ def _check_length(line: bytes) -> None:
 _SPACES_REQUIRED = "must have a space on each side to separate fields"
 
 
-def pipes(line: bytes) -> ParsedLine:
+def parse_pipes(line: bytes) -> ParsedLine:
     """Parse `source ||| target [||| alignment]`, with spaces around each `|||`. Raises `RejectionError`."""
     parts = line.split(b" ||| ", 3)
     if len(parts) != 3 or line.count(PIPE) != 2 or len(line) > MAX_LINE_BYTES:
-        _check_length(line)
+        _check_line(line)
         for token in line.replace(b"\t", b" ").split(b" "):
             if PIPE in token and token.strip(b"|"):
                 raise RejectionError(FIELD_COUNT, f"{quote_bytes(token)}: `|||` {_SPACES_REQUIRED}")
@@ -145,20 +146,20 @@ def pipes(line: bytes) -> ParsedLine:
     return parts[0], parts[1], parts[2] if len(parts) == 3 else None, None, None
 
 
-def tabs(line: bytes) -> ParsedLine:
+def parse_tabs(line: bytes) -> ParsedLine:
     """Parse tab-separated source, target and optional alignment. Raises `RejectionError`."""
     columns = line.count(b"\t") + 1
     if columns not in (2, 3) or len(line) > MAX_LINE_BYTES:
-        _check_length(line)
+        _check_line(line)
         fields = f"{columns} field{'s' * (columns > 1)}"
         raise RejectionError(FIELD_COUNT, f"expected source, tab, target [, tab, alignment], got {fields}")
     parts = line.split(b"\t")
     return parts[0], parts[1], parts[2] if len(parts) == 3 else None, None, None
 
 
-def json_object(line: bytes, unused: Counter[str] | None = None) -> ParsedLine:
+def parse_json_object(line: bytes, unused: Counter[str] | None = None) -> ParsedLine:
     """Parse a JSON object, and count unknown members in `unused`. Raises `RejectionError`."""
-    _check_length(line)
+    _check_line(line)
     try:
         value = json.loads(line.decode())
     except UnicodeDecodeError as error:
@@ -169,11 +170,14 @@ def json_object(line: bytes, unused: Counter[str] | None = None) -> ParsedLine:
         raise RejectionError(MALFORMED_JSON, 'the line is not a JSON object: expected {"source": …, "target": …, …}')
     if unused is not None:
         unused.update(value.keys() - _MEMBERS)
-    return members(value)
+    return parse_members(value)
 
 
-def members(value: Mapping[str, object]) -> ParsedLine:
-    """Parse an object. Links are a Pharaoh line or a sequence of pairs. Raises `RejectionError`."""
+def parse_members(value: Mapping[str, object]) -> ParsedLine:
+    """Parse a mapping with the members of a JSON line. Links are a Pharaoh line or a sequence of pairs.
+
+    Raises `RejectionError`.
+    """
     for name in ("source", "target"):
         if name not in value:
             raise RejectionError(MISSING_FIELD, f"the object lacks {name!r}")
@@ -201,7 +205,7 @@ def _listed_links(links: Sequence[object], name: str) -> list[Link]:
 
 
 def parse_known_links(links: object, name: str) -> frozenset[Link]:
-    """Parse known links: a Pharaoh line or a sequence of pairs. Raises `RejectionError`."""
+    """Parse known links: None, a Pharaoh line, or a sequence of pairs. Raises `RejectionError`."""
     if links is None:
         return frozenset()
     if isinstance(links, list | tuple):
@@ -265,7 +269,7 @@ def _sample(lines: Sequence[bytes]) -> list[bytes]:
 
 
 def _detect_kind(lines: Sequence[bytes]) -> str | None:
-    """Return the kind of data that all first lines resemble. None if they may be sentences."""
+    """Detect the kind of data in a file's first lines, such as JSON objects. None if they may be sentences."""
     sample = _sample(lines)
     if not sample:
         return None
@@ -310,8 +314,9 @@ def detect_format(lines: Sequence[bytes], path: str) -> str:
     kind = _detect_kind(lines)
     if kind is not None:
         raise InputError(f"{path}: contains {kind}: {_advice(kind, path)}")
+    number = next(k for k, line in enumerate(lines, 1) if line.strip(b" \t"))
     if PIPE in first and b"\t" not in first:
-        raise InputError(f"{path}, line 1: `|||` {_SPACES_REQUIRED}")
+        raise InputError(f"{path}, line {number}: `|||` {_SPACES_REQUIRED}")
     if 1 <= first.count(b"\t") <= 2:
         return TSV
     if len(lines[0]) > MAX_LINE_BYTES:
@@ -320,8 +325,8 @@ def detect_format(lines: Sequence[bytes], path: str) -> str:
             "--format to reject this line only"
         )
     raise InputError(
-        f"{path}, line 1: expected JSON, `source ||| target [||| links]`, or source, tab, target: choose the format "
-        "with --format, or pass two or three files SOURCE TARGET [ALIGNMENT]"
+        f"{path}, line {number}: expected JSON, `source ||| target [||| links]`, or source, tab, target: choose the "
+        "format with --format, or pass two or three files SOURCE TARGET [ALIGNMENT]"
     )
 
 
@@ -334,7 +339,10 @@ _EXPECTED = {
 
 
 def check_lines(lines: Sequence[bytes], path: str, format: str) -> None:
-    """Raise `InputError` if the first lines of a file do not fit the format pipes, jsonl, tsv or trees."""
+    """Raise `InputError` if the first lines of a file resemble another kind of data than `format`.
+
+    `format` is pipes, jsonl, tsv or trees.
+    """
     expected, description = _EXPECTED[format]
     kind = _detect_kind(lines)
     if kind not in (None, expected):
@@ -342,7 +350,7 @@ def check_lines(lines: Sequence[bytes], path: str, format: str) -> None:
 
 
 def check_parallel(beginnings: Sequence[Sequence[bytes]], paths: Sequence[str]) -> None:
-    """Raise `InputError` unless the first lines are sentences, or links in the third file."""
+    """Raise `InputError` if a file does not begin with sentences (the third: links), or only some files are empty."""
     for path, lines in zip(paths[:2], beginnings, strict=False):
         kind = _detect_kind(lines)
         if kind is not None:

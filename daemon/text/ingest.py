@@ -49,7 +49,7 @@ _SHOWN_REJECTIONS = 10
 
 
 _MAX_NON_NFC_WORDS = 1_000
-"""Maximum number of words to count per side that are not in NFC."""
+"""Number of words per side that are not in NFC, after which lines are no longer inspected."""
 _MAX_COUNTED_PAIRS = 2_000
 """Maximum number of pairs read to detect swapped sides in a store of word parts."""
 
@@ -146,7 +146,7 @@ class IngestBatch:
 
 
 class _VocabularyNotes:
-    """Notes on an input that depend on the words of the store."""
+    """Notes on swapped sides, and on words that are not in NFC."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -173,9 +173,9 @@ class _VocabularyNotes:
             notes.append(
                 Note(
                     SWAPPED_SIDES,
-                    "the sides seem to be swapped: most source words of the input occur on the target side of the "
-                    "store, and most target words on its source side; withdraw the input (hierogram withdraw --origin "
-                    "NAME) and ingest it with the sides exchanged",
+                    "the sides seem to be swapped: the source words of the input are more frequent on the target side "
+                    "of the store, and the target words on its source side; withdraw the input (hierogram withdraw "
+                    "--origin NAME) and ingest it with the sides exchanged",
                 )
             )
         odd = [word for words in (self._non_nfc or {}).values() for word in words]

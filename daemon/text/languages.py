@@ -1,8 +1,8 @@
 """Language rules: sentence boundaries, tokenizer, detokenizer.
 
 All languages share a tokenizer and a detokenizer, which use Unicode properties. A language adds exceptions:
-abbreviations (from sacremoses), the function of the apostrophe, spaces before punctuation, and the package that finds
-words in a script written without spaces.
+abbreviations (from sacremoses), the function of the apostrophe, spaces beside punctuation marks, and the package that
+finds words in a script written without spaces.
 """
 
 import json
@@ -75,7 +75,7 @@ class Language:
         self.join = self._detokenizer.join
 
     def tokens(self, text: str) -> list[str]:
-        """Return the tokens of a sentence."""
+        """Tokenize a sentence. Spaces at the sides in `Orthography.spaces` become `SPACE` tokens."""
         tokens = self._tokenizer.tokens(text)
         if self.orthography.spaces:
             for k, boundary, gap in reversed(self._detokenizer.observe(text, tokens)):
@@ -126,7 +126,7 @@ _JOINS = {
     "es": _DASHES,
     "fr": _DASHES | {f" {sign}<": NO_BREAK for sign in ";:!?%»"} | {"«> ": NO_BREAK},
 }
-"""Default joins by language, as in `Orthography.joins`, for a store without a learned orthography."""
+"""Joins by language, as in `Orthography.joins`, before an orthography is learned."""
 _WITHOUT_ANY_SPACES = frozenset(
     {"zh", "yue", "wuu", "gan", "hak", "hsn", "nan", "cdo", "cjy", "mnp", "lzh", "ja", "ii"}
 )
@@ -204,7 +204,7 @@ def base_language(code: str) -> str:
 
 @cache
 def find_language(code: str, learned: str = "") -> Language:
-    """Return a language with a learned orthography (JSON). Raises `UsageError` if a package is missing."""
+    """Return a language. `learned` is an orthography as JSON. Raises `UsageError` if a required package is missing."""
     base = base_language(code)
     orthography = Orthography(**json.loads(learned)) if learned else None
     if base in _PACKAGES:

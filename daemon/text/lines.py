@@ -29,9 +29,9 @@ STANDARD_INPUT_NAME = "<stdin>"
 LINES_PER_CHUNK = 5_000
 _LINES_PER_WRITE = 8192
 BYTES_PER_CHUNK = 1 << 22
-"""Maximum size of a chunk. Later stages keep several copies of a chunk."""
-MAX_BUFFERED_LINE_BYTES = 1 << 28
-"""Maximum length of a line. A longer line is not text, but for example a sparse file of zeros."""
+"""Size above which a chunk ends, because later stages keep several copies of a chunk."""
+MAX_SKIPPED_LINE_BYTES = 1 << 28
+"""Maximum number of skipped bytes of a long line. A longer line is not text, but for example a sparse file of zeros."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLOCK_BYTES = 1 << 18
@@ -42,7 +42,7 @@ _MAX_XZ_MEMORY = 128 << 20
 
 
 class _Compression(NamedTuple):
-    """Compression format. `bytes_at_once` is the input per call. With `padded`, zeros may follow the data."""
+    """Compression format. `bytes_at_once` is the input of one call. If `padded`, zeros may follow the data."""
 
     name: str
     magic: bytes
@@ -100,7 +100,10 @@ def _detect_compression(head: bytes) -> _Compression | None:
 
 
 def read_blocks(read: Callable[[int], bytes], name: str, limits: InputLimits = DEFAULT_LIMITS) -> Iterator[bytes]:
-    """Yield the data of `read` in blocks of bounded size. Decompresses gzip, zstd, bzip2 and xz."""
+    """Yield the data of `read` in blocks of bounded size. Decompresses gzip, zstd, bzip2 and xz.
+
+    Raises `InputError`.
+    """
     try:
         head = read(_HEAD_BYTES)
         compression = _detect_compression(head)
@@ -144,7 +147,7 @@ def _decompressed(
                 raise
             except Exception as error:
                 # Each library raises its own exception type, and bz2 raises OSError.
-                raise InputError(f"{name}: damaged {kind} data: {error}") from error
+                raise InputError(f"{name}: {kind} data cannot be decompressed: {error}") from error
             pending = b""
             if content:
                 unpacked += len(content)
@@ -173,7 +176,8 @@ class LineSplitter:
     """Splitter of blocks into lines without line ends and byte order marks.
 
     A byte order mark may begin any line, as in concatenated files. If a line has more than `MAX_LINE_BYTES` bytes, only
-    the first `MAX_LINE_BYTES` + 1 are kept. Raises `InputError` if a line has more than `MAX_BUFFERED_LINE_BYTES`.
+    the first `MAX_LINE_BYTES` + 1 are kept. Raises `InputError` if more than `MAX_SKIPPED_LINE_BYTES` bytes of
+    a line are skipped.
     """
 
     def __init__(self, name: str = "") -> None:
@@ -202,9 +206,10 @@ class LineSplitter:
 
     def _drop(self, size: int) -> None:
         self._dropped_bytes += size
-        if self._dropped_bytes > MAX_BUFFERED_LINE_BYTES:
+        if self._dropped_bytes > MAX_SKIPPED_LINE_BYTES:
             raise InputError(
-                f"{self._name}: not text, because a line exceeds {MAX_BUFFERED_LINE_BYTES:,} bytes: convert it first"
+                f"{self._name}: not text, because a line has more than {MAX_SKIPPED_LINE_BYTES:,} bytes: convert the "
+                "file first"
             )
 
     def end(self) -> list[bytes]:
@@ -214,7 +219,7 @@ class LineSplitter:
 
 
 def split_lines(blocks: Iterable[bytes], name: str = "") -> Iterator[list[bytes]]:
-    """Yield the lines of the blocks, one list per block. See `LineSplitter`."""
+    """Yield the lines of the blocks in lists, see `LineSplitter`."""
     splitter = LineSplitter(name)
     for block in blocks:
         if lines := splitter.feed(block):
@@ -253,7 +258,7 @@ def _strip_end(line: bytes) -> bytes:
 
 
 def regroup_lines(lists: Iterable[list[bytes]], size: int = LINES_PER_CHUNK) -> Iterator[list[bytes]]:
-    """Regroup lines into lists of `size` lines, or fewer above `BYTES_PER_CHUNK` and at the end."""
+    """Regroup lines into lists of `size` lines. The last list, and lists above `BYTES_PER_CHUNK`, may be shorter."""
     gathered: list[bytes] = []
     held = 0
     for lines in lists:
@@ -299,7 +304,7 @@ class LineFile:
         return data
 
     def blocks(self) -> Iterator[bytes]:
-        """Yield the rest of the content, decompressed. Raises `InputError` if the file is damaged."""
+        """Yield the rest of the content, decompressed. Raises `InputError`."""
         return read_blocks(self.read, self.name, self._limits)
 
     def text_blocks(self) -> Iterator[bytes]:

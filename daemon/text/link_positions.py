@@ -64,15 +64,15 @@ class UnicodeSpaceDetector:
 
     def inspect(self, chunks: Sequence[LineColumns]) -> None:
         """Update the decision with the next lines of the input."""
-        spaced = [_find_spaced_lines(fields) for fields in chunks]
+        spaced = [_find_spaced_lines(columns) for columns in chunks]
         if not any(spaced):
             return
         if self._compared[True] < _MAX_LINES:
             # Train the models on lines without Unicode spaces first, because both models split them alike.
-            for fields, indices in zip(chunks, spaced, strict=True):
-                self._compare(fields, sorted({*range(len(fields.sources))} - {*indices}), False)
-            for fields, indices in zip(chunks, spaced, strict=True):
-                self._compare(fields, indices, True)
+            for columns, indices in zip(chunks, spaced, strict=True):
+                self._compare(columns, sorted({*range(len(columns.sources))} - {*indices}), False)
+            for columns, indices in zip(chunks, spaced, strict=True):
+                self._compare(columns, indices, True)
             # Without a decisive ratio, split at Unicode spaces if any link is in range only after splitting.
             self.divided = self._ratio > 0 if self._is_decisive else self._out_of_range > 0
         number = sum(map(len, spaced))
@@ -84,11 +84,11 @@ class UnicodeSpaceDetector:
     def _is_decisive(self) -> bool:
         return abs(self._ratio) > max(_MIN_RATIO, _MIN_DEVIATIONS * sqrt(self._squares))
 
-    def divide(self, fields: LineColumns) -> LineColumns:
+    def divide(self, columns: LineColumns) -> LineColumns:
         """Split lines with links at Unicode spaces if the aligner of the input did so."""
         if not self.divided:
-            return fields
-        linked = fields.linked()
+            return columns
+        linked = columns.linked()
         sources, targets = (
             [
                 # Keep invalid bytes, because validation rejects lines that are not UTF-8.
@@ -97,12 +97,12 @@ class UnicodeSpaceDetector:
                 else line
                 for k, line in enumerate(lines)
             ]
-            for lines in (fields.sources, fields.targets)
+            for lines in (columns.sources, columns.targets)
         )
-        return replace(fields, sources=sources, targets=targets)
+        return replace(columns, sources=sources, targets=targets)
 
     def note(self) -> Note | None:
-        """Return a note for the user on the lines so far. None if the links count words as a store does."""
+        """Return a note on the lines so far. None if it is not needed, because links count words as a store does."""
         if not self._with_spaces or (self._is_decisive and not self.divided):
             return None
         lines = f"{self._with_spaces:,} {'line' if self._with_spaces == 1 else 'lines'}"
@@ -121,14 +121,16 @@ class UnicodeSpaceDetector:
             f"{head}the links count words that are split at these spaces, so the text was split there{late}",
         )
 
-    def _compare(self, fields: LineColumns, indices: Sequence[int], with_spaces: bool) -> None:
+    def _compare(self, columns: LineColumns, indices: Sequence[int], with_spaces: bool) -> None:
         for k in indices:
             if self._compared[with_spaces] >= _MAX_LINES:
                 return
-            links = [(int(i), int(j)) for i, j in _LINK.findall((fields.alignments[k] or b"").decode(errors="replace"))]
+            links = [
+                (int(i), int(j)) for i, j in _LINK.findall((columns.alignments[k] or b"").decode(errors="replace"))
+            ]
             if not links:
                 continue
-            source, target = (side[k].decode(errors="replace") for side in (fields.sources, fields.targets))
+            source, target = (side[k].decode(errors="replace") for side in (columns.sources, columns.targets))
             if not self._space and (match := _SPACE.search(f"{source} {target}")):
                 self._space = match[0]
             linked = _linked_words(links, split_tokens(source), split_tokens(target))
@@ -149,9 +151,9 @@ class UnicodeSpaceDetector:
                 self._as_divided.add(*divided_words)
 
 
-def _find_spaced_lines(fields: LineColumns) -> list[int]:
+def _find_spaced_lines(columns: LineColumns) -> list[int]:
     indices: set[int] = set()
-    for lines in (fields.sources, fields.targets):
+    for lines in (columns.sources, columns.targets):
         text = b"\n".join(lines)
         if text.isascii():
             has_space = len(text.translate(None, _ASCII_SPACES)) < len(text)
@@ -159,7 +161,7 @@ def _find_spaced_lines(fields: LineColumns) -> list[int]:
             has_space = _SPACE.search(text.decode(errors="replace")) is not None
         if has_space:
             indices |= {k for k, line in enumerate(lines) if _SPACE.search(line.decode(errors="replace"))}
-    return sorted(k for k in indices if fields.alignments[k])
+    return sorted(k for k in indices if columns.alignments[k])
 
 
 def _linked_words(

@@ -7,7 +7,7 @@ from numbers import Integral, Real
 from typing import Any, Protocol, runtime_checkable
 
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.text.formats import LINK_MEMBERS, OBJECTS, collect_lines, members, parse_known_links
+from hierogram.daemon.text.formats import LINK_MEMBERS, OBJECTS, collect_lines, parse_known_links, parse_members
 from hierogram.daemon.text.lines import LINES_PER_CHUNK
 from hierogram.daemon.text.rejections import WRONG_TYPE, RejectionError
 from hierogram.daemon.text.texts import Languages
@@ -42,13 +42,13 @@ class GivenPairs:
         self.origin = origin
         self._pairs: Iterable[Any] = _rows(pairs) if isinstance(pairs, Frame) else pairs
 
-    def fields(self, _languages: Languages | None) -> Iterator[LineColumns]:
+    def line_chunks(self, _languages: Languages | None) -> Iterator[LineColumns]:
         """Yield the pairs in chunks. The languages are not checked, because pairs in memory have no languages."""
         numbered = enumerate(self._pairs, 1)
         while chunk := list(islice(numbered, LINES_PER_CHUNK)):
             yield collect_lines(
                 chunk,
-                lambda pair: members(_as_mapping(pair)),
+                lambda pair: parse_members(_as_mapping(pair)),
                 lambda pair: json.dumps(pair, ensure_ascii=False, default=str).encode(errors="replace"),
             )
 

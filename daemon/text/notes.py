@@ -1,4 +1,4 @@
-"""Notes on an input: signs of a probable user error in lines that can be stored.
+"""Notes on an input: probable user errors in lines that can be stored, and settings that the text determined.
 
 `Notes` collects notes on the text during reading. `daemon.text.ingest` adds notes that depend on the store. The
 command line prints the notes, HTTP and the library return them, and `ingest_batches.notes` contains them.
@@ -43,28 +43,25 @@ class Note:
 
 
 class Notes:
-    """Collector of notes on an input.
-
-    `quoting` is True if a spreadsheet may have quoted the fields.
-    """
+    """Collector of notes on an input. `quoting` is True if a spreadsheet may have quoted the fields."""
 
     def __init__(self, quoting: bool) -> None:
         self._quoting = quoting
         self._lines = self._escaped = self._quoted = self._doubled = 0
         self._escape = ""
 
-    def inspect(self, fields: LineColumns) -> None:
+    def inspect(self, columns: LineColumns) -> None:
         """Inspect the next lines of the input before they are tokenized."""
-        self._lines += len(fields.sources)
-        self._count_escapes(fields)
-        for source, target in zip(fields.sources, fields.targets, strict=True) if self._quoting else ():
+        self._lines += len(columns.sources)
+        self._count_escapes(columns)
+        for source, target in zip(columns.sources, columns.targets, strict=True) if self._quoting else ():
             quoted = [field for field in (source, target) if len(field) > 1 and _QUOTED.fullmatch(field.strip(b" "))]
             self._quoted += bool(quoted)
             self._doubled += any(b'""' in field.strip(b" ")[1:-1] for field in quoted)
 
-    def _count_escapes(self, fields: LineColumns) -> None:
+    def _count_escapes(self, columns: LineColumns) -> None:
         escapes: set[int] = set()
-        for lines in (fields.sources, fields.targets):
+        for lines in (columns.sources, columns.targets):
             text = b"\n".join(lines)
             if b"&" not in text and b"@-@" not in text and b"@/@" not in text:
                 continue
@@ -81,8 +78,8 @@ class Notes:
             notes.append(
                 Note(
                     ESCAPED,
-                    f"{_lines(self._escaped)} escapes of the Moses tokenizer, such as {self._escape}, which match no "
-                    "other text: ingest the original text (`sacremoses detokenize` restores it)",
+                    f"{_lines(self._escaped)} escapes of the Moses tokenizer, such as {self._escape}, which other "
+                    "text does not contain: ingest the original text (`sacremoses detokenize` restores it)",
                 )
             )
         if self._doubled or self._quoted > _MIN_QUOTED_SHARE * self._lines:
@@ -96,28 +93,28 @@ class Notes:
         return notes
 
 
-def describe_tokenization(signs: TextSigns, rules: Languages | None, decides: bool) -> list[Note]:
-    """Return the notes on the tokenization of an input: the decision of the store, or a conflict with it.
+def describe_tokenization(signs: TextSigns, rules: Languages | None, sets_tokenize: bool) -> list[Note]:
+    """Return the notes on the tokenization of an input. `rules` are the languages whose rules tokenize it, or None.
 
-    `rules` are the languages whose rules tokenize the input, None for no tokenization.
+    `sets_tokenize` is True if the input determines whether the store tokenizes. Otherwise, a conflict is noted.
     """
     notes = []
-    if decides and rules is not None:
+    if sets_tokenize and rules is not None:
         names = "general rules" if GENERAL in rules else f"the rules of {' and '.join(dict.fromkeys(rules))}"
         hint = "; `hierogram init --languages` selects the rules of languages" if GENERAL in rules else ""
         notes.append(Note(TOKENIZATION, f"text is tokenized by {names}, because it is {signs}{hint}"))
-    elif decides:
+    elif sets_tokenize:
         notes.append(Note(TOKENIZATION, f"tokens are kept, because the text is {signs}"))
     elif signs.is_running is False and rules is not None:
         text = (
             f"the input seems to be {signs}; it was tokenized again, which damages some tokens (it 's becomes it ' s)"
-            ": withdraw it, and ingest the original text"
+            ": withdraw the input, and ingest the original text"
         )
         notes.append(Note(TOKENIZATION, text))
     elif signs.is_running and rules is None:
         text = (
-            f"the input seems to be {signs}; the store keeps tokens, so these words include punctuation: withdraw the "
-            "input, and tokenize it like the other text of the store"
+            f"the input seems to be {signs}; the store keeps tokens, so words of the input include punctuation: "
+            "withdraw the input, and tokenize it like the other text of the store"
         )
         notes.append(Note(TOKENIZATION, text))
     if rules is not None and GENERAL not in rules and (advice := segmenter_advice(rules)):

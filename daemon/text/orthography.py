@@ -25,7 +25,7 @@ _MIN_SHARE = 0.005
 _MIN_INNER_SHARE = 0.3
 """Minimum share of the sign's uses that are between letters."""
 _MIN_CORRECTED = 1.5
-"""Number of corrected observations above which a context is learned."""
+"""Net gain above which a context is learned (in observations) or a space becomes a token (in lines)."""
 _MAX_WRONG_SHARE = 0.05
 """Maximum share of lines whose spaces are restored incorrectly."""
 _MAX_SPELLINGS = 500
@@ -82,12 +82,12 @@ class Boundary(NamedTuple):
 
     @property
     def pair(self) -> str:
-        """Context that consists of the two adjacent tokens."""
+        """Context of the two inner kinds."""
         return " ".join(self.kinds[1:3])
 
     @property
     def sides(self) -> set[str]:
-        """Contexts that consist of one adjacent sign."""
+        """Contexts of one adjacent sign, without letters and digits."""
         before, after = self.kinds[1:3]
         return {side for sign, side in ((before, f"{before} "), (after, f" {after}")) if sign not in _LETTER_KINDS}
 
@@ -140,8 +140,8 @@ def learn_spellings(lines: Iterable[str]) -> tuple[bool, dict[str, str]]:
 def learn_joins(observed: Sequence[tuple[Boundary, str]], prior: Mapping[str, str]) -> dict[str, str]:
     """Learn the joins of a corpus from boundaries and the text at each boundary.
 
-    A context is learned if it corrects more observations than it spoils. Contexts of signs are learned first, then
-    pairs of kinds, then all four kinds.
+    A context is learned if it corrects at least 2 more observations than it spoils. Contexts of signs are learned
+    first, then pairs of kinds, then all four kinds.
     """
     joins = dict(prior)
     levels: Sequence[Callable[[Boundary], Iterable[str]]] = (
@@ -155,12 +155,12 @@ def learn_joins(observed: Sequence[tuple[Boundary, str]], prior: Mapping[str, st
             for context in contexts(boundary):
                 boundaries_by_context[context].append((boundary, gap))
         for context, boundaries in sorted(boundaries_by_context.items(), key=lambda item: (-len(item[1]), item[0])):
-            right = _count_restored(boundaries, joins)
-            gaps = Counter(gap for _, gap in boundaries) if len(boundaries) - right > _MIN_CORRECTED else Counter()
+            restored = _count_restored(boundaries, joins)
+            gaps = Counter(gap for _, gap in boundaries) if len(boundaries) - restored > _MIN_CORRECTED else Counter()
             for gap in sorted(gaps, key=lambda gap: (-gaps[gap], gap))[:2]:
                 changed = joins | {context: gap}
-                if (now := _count_restored(boundaries, changed)) - right > _MIN_CORRECTED:
-                    joins, right = changed, now
+                if (now := _count_restored(boundaries, changed)) - restored > _MIN_CORRECTED:
+                    joins, restored = changed, now
     return joins
 
 
@@ -171,8 +171,9 @@ def _count_restored(observed: Iterable[tuple[Boundary, str]], joins: Mapping[str
 def learn_spaces(lines: Sequence[Sequence[tuple[Boundary, str]]], joins: dict[str, str]) -> list[str]:
     """Return the sides of signs with irregular spaces, and remove these spaces from the joins.
 
-    Sides are added, most frequent first, until most lines are restored. Beside letters of a script without spaces
-    between words, all irregular sides are added, because spaces are punctuation there.
+    The side that breaks the most lines is added first, until the spaces of 95 % of the lines are restored. Beside
+    letters of a script without spaces between words, all irregular sides are added, because spaces are punctuation
+    there.
     """
     spaces: list[str] = []
     while True:

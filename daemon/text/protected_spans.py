@@ -31,7 +31,7 @@ _ADDRESSES = (
 _PROTECTED = re.compile("|".join((*_ADDRESSES, *(f"(?:{place})" for place in _PLACEHOLDERS))))
 _PROTECTED_OR_TAG = re.compile(f"{TAG.pattern}|{_PROTECTED.pattern}")
 _QUICK_TEST = re.compile(r"[<%{@#&\\]|\[\[|://|www\.|mailto:")
-"""Fast test for text without protected spans, which is most text."""
+"""Fast test for text that may contain protected spans. Most text does not match."""
 _BLANKS = re.compile(r"\s+")
 
 

@@ -19,11 +19,11 @@ from hierogram.daemon.text.formats import (
     check_lines,
     check_parallel,
     detect_format,
-    json_object,
-    parallel_fields,
+    parse_json_object,
     parse_lines,
-    pipes,
-    tabs,
+    parse_parallel,
+    parse_pipes,
+    parse_tabs,
 )
 from hierogram.daemon.text.languages import learn_orthography
 from hierogram.daemon.text.lines import STANDARD_INPUT, LineFile, open_lines, read_sentences
@@ -44,7 +44,7 @@ from hierogram.storage.worker_process import KeepAlive
 AUTO = "auto"
 
 _NUMBERS_OF_FILES = {AUTO: (1, 2, 3), PARALLEL: (2, 3), PIPES: (1,), TSV: (1,), JSONL: (1,), TMX: (1,)}
-_LINE_PARSERS: dict[str, LineParser] = {PIPES: pipes, TSV: tabs, JSONL: json_object}
+_LINE_PARSERS: dict[str, LineParser] = {PIPES: parse_pipes, TSV: parse_tabs, JSONL: parse_json_object}
 
 
 class Source(Protocol):
@@ -52,14 +52,14 @@ class Source(Protocol):
 
     @property
     def origin(self) -> str:
-        """Name of the source in rejected lines."""
+        """Name of the source in the store and in messages."""
 
     @property
     def format(self) -> str:
-        """Name of the format."""
+        """Format, as stored with the input, such as `jsonl`."""
 
-    def fields(self, languages: Languages | None) -> Iterator[LineColumns]:
-        """Yield the parsed lines in chunks. Raises `UsageError` if the source has other languages."""
+    def line_chunks(self, languages: Languages | None) -> Iterator[LineColumns]:
+        """Yield the parsed lines in chunks. Raises `UsageError` if the file names show that the sides are swapped."""
 
     @property
     def bytes_read(self) -> int:
@@ -112,10 +112,10 @@ class Input(OpenFiles):
         with ExitStack() as stack:
             self._files = [stack.enter_context(open_lines(path, limits, after_read, within)) for path in paths]
             self._chunks = [file.chunks() for file in self._files]
-            self.format = TMX if format == TMX else self._begin(format)
+            self.format = TMX if format == TMX else self._detect_format(format)
             self.push(stack.pop_all())
 
-    def _begin(self, format: str) -> str:
+    def _detect_format(self, format: str) -> str:
         beginnings = [list(islice(chunks, 1)) for chunks in self._chunks]
         self._chunks = [chain(beginning, chunks) for beginning, chunks in zip(beginnings, self._chunks, strict=True)]
         first = [beginning[0] if beginning else [] for beginning in beginnings]
@@ -127,21 +127,24 @@ class Input(OpenFiles):
         check_lines(first[0], self._paths[0], format)
         return format
 
-    def fields(self, languages: Languages | None = None) -> Iterator[LineColumns]:
-        """Yield the parsed lines, see `Source.fields`. Can be called once."""
+    def line_chunks(self, languages: Languages | None = None) -> Iterator[LineColumns]:
+        """Yield the parsed lines, see `Source.line_chunks`. Can be called once."""
         if self.format == TMX:
             # Import here because XML parsers load slowly and are rarely needed.
-            from hierogram.daemon.text.translation_memories import tmx_fields
+            from hierogram.daemon.text.translation_memories import read_tmx
 
-            return tmx_fields(self._files[0].blocks(), self._files[0].name, languages)
+            return read_tmx(self._files[0].blocks(), self._files[0].name, languages)
         if self.format == PARALLEL:
             check_names(self._paths, languages)
-            return parallel_fields(*self._chunks)
+            return parse_parallel(*self._chunks)
         return parse_lines(self._chunks[0], _LINE_PARSERS[self.format])
 
 
 def read_pairs(paths: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Read pairs without links from two parallel files or one file. Raises `UsageError`, `InputError`."""
+    """Read sentence pairs from two parallel files or one file, without their links.
+
+    Raises `InputError`, also for a malformed line, and `UsageError` for a wrong number of files.
+    """
     if len(paths) == 2:
         sources, targets = read_sentences(paths[0]), read_sentences(paths[1])
         if len(sources) != len(targets):
@@ -152,16 +155,17 @@ def read_pairs(paths: Sequence[str]) -> tuple[list[str], list[str]]:
         return sources, targets
     if len(paths) != 1:
         raise UsageError(
-            f"expected two files, SRC TGT, or one file of `source ||| target` lines, got {len(paths)} files"
+            f"expected two files, SOURCE TARGET, or one file in the format {PIPES}, {TSV}, {JSONL} or {TMX}, got "
+            f"{len(paths)} files"
         )
     sources, targets = [], []
     with Input(paths) as pairs:
-        for fields in pairs.fields():
-            for wrong in fields.rejected[:1]:
-                raise InputError(f"{pairs.origin}, line {wrong.line}: {wrong.message}")
+        for columns in pairs.line_chunks():
+            for rejection in columns.rejected[:1]:
+                raise InputError(f"{pairs.origin}, line {rejection.line}: {rejection.message}")
             try:
-                sources += [side.decode() for side in fields.sources]
-                targets += [side.decode() for side in fields.targets]
+                sources += [side.decode() for side in columns.sources]
+                targets += [side.decode() for side in columns.targets]
             except UnicodeDecodeError as error:
                 raise InputError(f"{pairs.origin}: not UTF-8 ({error.reason}): convert the file first") from error
     return sources, targets
@@ -190,17 +194,21 @@ CHUNKS_PER_TRANSACTION = 4
 """Number of chunks that share the fixed costs of a transaction (recounting words, disk writes)."""
 
 _SAMPLED_PAIRS = 1_000
-"""Number of pairs whose signs decide if a store tokenizes."""
+"""Number of pairs per transaction in which signs of running text or tokens are counted."""
 _MIN_PAIRS = 500
-"""Minimum number of pairs of a first text for learning word parts."""
+"""Minimum number of pairs for learning word parts."""
 
 REPEATS_IN_MEMORY = 500_000
-"""Number of fingerprints that a sandboxed process keeps in memory."""
+"""Number of pair fingerprints that the `DuplicateCounter` of a sandboxed process keeps in memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class IngestOptions:
-    """Options of an input. None stands for the store's setting. `within` is a folder of untrusted files."""
+    """Options of an input.
+
+    `languages` None selects the languages of the store. `entries` is None for input other than dictionaries. `within`
+    is the folder of untrusted files, None for other files.
+    """
 
     languages: Languages | None = None
     limits: InputLimits = DEFAULT_LIMITS
@@ -222,7 +230,8 @@ class InputHeader(NamedTuple):
 class ValidatedChunk(NamedTuple):
     """Valid pairs and rejected lines for one transaction.
 
-    `bytes_read` and `notes` cover the input up to this chunk. `learned` are settings, determined by the first text.
+    `bytes_read` and `notes` cover the input up to this chunk. `learned` are settings that the input determines,
+    None without valid pairs.
     """
 
     pairs: NewPairs
@@ -240,7 +249,7 @@ class InputValidator:
     ) -> None:
         self._entries = options.entries
         is_text = options.entries is None
-        self._decides = is_text and settings.tokenize is None
+        self._sets_tokenize = is_text and settings.tokenize is None
         if not is_text and settings.tokenize is None:
             # Entries of dictionaries are running text.
             settings = replace(settings, tokenize=True)
@@ -252,14 +261,14 @@ class InputValidator:
         self._unicode_spaces = UnicodeSpaceDetector()
         self._inspects_text = is_text
         self._learns_orthography = is_text and not settings.orthographies
-        takes_word_parts = find_notation(settings.grammar).needs_links and settings.aligner != ITG_ALIGNER
-        self._chooses_word_parts = takes_word_parts and not settings.word_parts
-        # A store must not decide otherwise while it takes the tokens of an input without signs.
-        self._learned: dict[str, Any] = {"tokenize": None} if self._decides else {}
+        supports_word_parts = find_notation(settings.grammar).needs_links and settings.aligner != ITG_ALIGNER
+        self._chooses_word_parts = supports_word_parts and not settings.word_parts
+        # Pass `tokenize=None` until signs are found, so that `write_learned` raises if another input sets it to True.
+        self._learned: dict[str, Any] = {"tokenize": None} if self._sets_tokenize else {}
         self._text_notes: list[Note] = []
 
-    def read(self, line_chunks: Iterable[LineColumns], whole: bool = False) -> ValidatedChunk:
-        """Validate the next chunks of the input. `whole` is True if they are the whole input."""
+    def read(self, line_chunks: Iterable[LineColumns], is_whole_input: bool = False) -> ValidatedChunk:
+        """Validate the next chunks of the input. `is_whole_input`: they are known to be the whole input."""
         chunks = list(line_chunks)
         pairs: list[NewPairs] = []
         rejected: list[RejectedLine] = []
@@ -267,42 +276,42 @@ class InputValidator:
         if self._inspects_text:
             self._inspect_text(chunks)
         if self._learns_orthography and self._pipeline.rules is not None:
-            self._learn(chunks, whole)
-        for fields in chunks:
-            self._notes.inspect(fields)
-            fields = self._unicode_spaces.divide(fields)
-            sound, wrong = validate(self._pipeline.prepare(fields), self._max_tokens, self._repeats)
-            pairs.append(sound if self._entries is None else weigh_entries(sound, self._entries))
-            rejected += wrong
+            self._learn(chunks, is_whole_input)
+        for columns in chunks:
+            self._notes.inspect(columns)
+            columns = self._unicode_spaces.divide(columns)
+            valid, invalid = validate(self._pipeline.prepare(columns), self._max_tokens, self._repeats)
+            pairs.append(valid if self._entries is None else weigh_entries(valid, self._entries))
+            rejected += invalid
         notes = [*self._text_notes, *self._notes.collect(), *filter(None, (self._unicode_spaces.note(),))]
-        valid = join_pairs(pairs)
-        # Rejected lines alone determine nothing.
-        learned = self._learned if len(valid) else None
-        return ValidatedChunk(valid, join_runs(rejected), notes=tuple(notes), learned=learned)
+        joined = join_pairs(pairs)
+        # Do not set store settings if every line of the chunks was rejected.
+        learned = self._learned if len(joined) else None
+        return ValidatedChunk(joined, join_runs(rejected), notes=tuple(notes), learned=learned)
 
     def _inspect_text(self, chunks: Sequence[LineColumns]) -> None:
-        """Decide if the store tokenizes. If it has decided before, check that the input fits the decision."""
+        """Determine the setting `tokenize` if it is None. Otherwise, note if the text does not fit the setting."""
         signs = count_signs(chain(*_unlinked_lines(chunks, _SAMPLED_PAIRS)))
         if signs.is_running is None:
             return
         self._inspects_text = False
-        if self._decides:
+        if self._sets_tokenize:
             self._learned["tokenize"] = signs.is_running
             if signs.is_running and self._languages is not None:
                 self._learned["languages"] = self._languages
             self._pipeline = make_pipeline(replace(self._settings, **self._learned), self._languages)
-        self._text_notes += describe_tokenization(signs, self._pipeline.rules, self._decides)
+        self._text_notes += describe_tokenization(signs, self._pipeline.rules, self._sets_tokenize)
 
-    def _learn(self, chunks: Sequence[LineColumns], whole: bool) -> None:
-        """Learn orthographies from the first text, and word parts if the first text is the whole input."""
+    def _learn(self, chunks: Sequence[LineColumns], is_whole_input: bool) -> None:
+        """Learn orthographies from the first tokenized chunks, and word parts if these are the whole input."""
         assert self._pipeline.rules is not None
         self._learns_orthography = False
         lines = _unlinked_lines(chunks)
         orthographies = tuple(map(learn_orthography, self._pipeline.rules, lines))
         self._learned["orthographies"] = orthographies
         self._pipeline = replace(self._pipeline, orthographies=orthographies)
-        are_unlinked = len(lines[0]) == sum(len(fields.sources) for fields in chunks)
-        if whole and self._chooses_word_parts and are_unlinked and len(lines[0]) >= _MIN_PAIRS:
+        are_unlinked = len(lines[0]) == sum(len(columns.sources) for columns in chunks)
+        if is_whole_input and self._chooses_word_parts and are_unlinked and len(lines[0]) >= _MIN_PAIRS:
             sides = self._pipeline.source, self._pipeline.target
             words = ([*map(pipeline.tokens, texts)] for pipeline, texts in zip(sides, lines, strict=True))
             word_parts, reason = choose_word_parts(*words)
@@ -311,15 +320,17 @@ class InputValidator:
             self._text_notes.append(Note(WORD_PARTS, reason))
 
     def chunks(self, source: Source) -> Generator[ValidatedChunk, None, None]:
-        """Yield the validated chunks of an open input. Raises `UsageError` for other languages."""
-        groups = _group_chunks(source.fields(self._pipeline.languages))
+        """Yield the validated chunks of an open input. Raises `UsageError`, see `Source.line_chunks`."""
+        groups = _group_chunks(source.line_chunks(self._pipeline.languages))
         return (
-            self.read(chunks, len(chunks) < CHUNKS_PER_TRANSACTION)._replace(bytes_read=source.bytes_read)
-            for chunks in groups
+            self.read(chunks, number == 0 and len(chunks) < CHUNKS_PER_TRANSACTION)._replace(
+                bytes_read=source.bytes_read
+            )
+            for number, chunks in enumerate(groups)
         )
 
     def messages(self, source: Source) -> Generator[InputHeader | ValidatedChunk, None, None]:
-        """Yield the header of an open input, then its chunks. Raises `UsageError` for other languages."""
+        """Yield the header of an open input, then its chunks. Raises `UsageError`, see `Source.line_chunks`."""
         chunks = self.chunks(source)
         yield InputHeader(source.origin, source.format, source.bytes_total)
         yield from chunks
@@ -332,10 +343,10 @@ class InputValidator:
 def _unlinked_lines(chunks: Iterable[LineColumns], limit: int | None = None) -> tuple[list[str], list[str]]:
     """Return both sides of the first `limit` pairs without links. Lines with links are already tokenized."""
     lines: tuple[list[str], list[str]] = [], []
-    for fields in chunks:
-        linked = fields.linked()
-        unlinked = [k for k in range(len(fields.sources)) if k not in linked][slice(limit and limit - len(lines[0]))]
-        for side, texts in zip(lines, (fields.sources, fields.targets), strict=True):
+    for columns in chunks:
+        linked = columns.linked()
+        unlinked = [k for k in range(len(columns.sources)) if k not in linked][slice(limit and limit - len(lines[0]))]
+        for side, texts in zip(lines, (columns.sources, columns.targets), strict=True):
             side += [texts[k].decode(errors="replace") for k in unlinked]
     return lines
 
@@ -370,8 +381,8 @@ def _group_chunks(chunks: Iterable[LineColumns]) -> Iterator[list[LineColumns]]:
     """Group chunks by transaction. The last group, and the group before an input error, may be smaller."""
     gathered: list[LineColumns] = []
     try:
-        for fields in chunks:
-            gathered.append(fields)
+        for columns in chunks:
+            gathered.append(columns)
             if len(gathered) == CHUNKS_PER_TRANSACTION:
                 yield gathered
                 gathered = []

@@ -1,4 +1,4 @@
-"""Reasons for rejected lines (stable codes), and limits beyond which an input is rejected as a whole."""
+"""Reasons for rejected lines (stable codes), and limits beyond which ingest stops."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,13 +27,13 @@ TOO_LONG = "too-long"
 WRONG_TYPE = "wrong-type"
 
 MAX_LINE_BYTES = 1 << 20
-"""Maximum length of a line. Longer lines are rejected, and cut after one more byte to save memory."""
+"""Maximum length of a line in bytes. Longer lines are rejected, and cut after one more byte to save memory."""
 
 _SHOWN_BYTES = 40
 
 
 class RejectionError(DaemonError):
-    """Line that cannot become a pair. `reason` is a code of this module, `message` is a sentence."""
+    """Line or tree that cannot be stored. `reason` is a code of this module, `message` is a sentence."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -47,72 +47,69 @@ def quote_bytes(text: bytes) -> str:
     return repr(cut) + ("…" if len(text) > _SHOWN_BYTES else "")
 
 
-_ALWAYS_UNPACKED = 16 << 20
-"""Decompressed size in bytes that is always allowed."""
-_ALWAYS_REJECTED = 100
-"""Number of rejected lines that is always allowed."""
+_MIN_UNPACKED = 16 << 20
+"""Decompressed size in bytes up to which `max_unpacked_ratio` is not checked."""
+_MIN_REJECTED = 100
+"""Number of rejected lines up to which `max_rejected_share` is not checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputLimits(Options):
-    """Limits beyond which an input is rejected as a whole."""
+    """Limits beyond which ingest stops with an error. Lines stored before the error are kept."""
 
     max_unpacked_bytes: Annotated[
-        int, Option("Maximum size of a decompressed input, in bytes.", min=1, metavar="BYTES")
+        int, Option("Maximum decompressed size of a file, in bytes.", min=1, metavar="BYTES")
     ] = 1 << 36
     max_unpacked_ratio: Annotated[
         float,
         Option(
-            "Maximum compression ratio of an input. The first 16 MiB are always accepted.",
+            "Maximum ratio of the decompressed to the compressed size of a file. Not checked up to 16 MiB of "
+            "decompressed data.",
             min=1,
         ),
     ] = 200.0
     max_rejected_lines: Annotated[
-        int, Option("Number of rejected lines beyond which an input is rejected as a whole.", min=0)
+        int, Option("Number of rejected lines of an input beyond which ingest stops.", min=0)
     ] = 1_000_000
     max_rejected_share: Annotated[
         float,
         Option(
-            "Share of rejected lines (so far) beyond which an input is rejected as a whole. The first 100 rejected "
-            "lines do not count.",
+            "Share of rejected lines of an input (so far) beyond which ingest stops. Not checked up to 100 rejected "
+            "lines.",
             min=0,
             max=1,
         ),
     ] = 0.5
 
     def check_unpacked(self, name: str, packed: int, unpacked: int) -> None:
-        """Raise `InputError` if the decompressed size of an input exceeds a limit."""
-        advice = "if the file is correct, decompress it first, or raise"
+        """Raise `InputError` if the decompressed size of a file, or the compression ratio, exceeds a limit."""
+        advice = "if the file is correct, decompress it first, or in a daemon raise"
         if unpacked > self.max_unpacked_bytes:
             raise InputError(
                 f"{name}: the decompressed size exceeds {self.max_unpacked_bytes:,} bytes: {advice} "
-                f"{_option_location('max_unpacked_bytes')}"
+                "max_unpacked_bytes in [intake]"
             )
-        if unpacked > _ALWAYS_UNPACKED and unpacked > self.max_unpacked_ratio * packed:
+        if unpacked > _MIN_UNPACKED and unpacked > self.max_unpacked_ratio * packed:
             raise InputError(
                 f"{name}: {packed:,} bytes decompress to more than {unpacked:,}, a ratio above "
-                f"{self.max_unpacked_ratio:g}: {advice} {_option_location('max_unpacked_ratio')}"
+                f"{self.max_unpacked_ratio:g}: {advice} max_unpacked_ratio in [intake]"
             )
 
     def check_rejected(self, name: str, lines: int, reasons: Mapping[str, int]) -> None:
         """Raise `TooManyRejectedError` if the rejections, counted by reason, exceed a limit."""
         rejected = sum(reasons.values())
         if rejected > self.max_rejected_lines:
-            bound = f"the limit is {self.max_rejected_lines:,} ({_option_location('max_rejected_lines')})"
-        elif rejected > _ALWAYS_REJECTED and rejected > self.max_rejected_share * lines:
-            bound = f"the limit is {self.max_rejected_share:.0%} ({_option_location('max_rejected_share')})"
+            bound = f"{self.max_rejected_lines:,} (in a daemon: max_rejected_lines in [intake])"
+        elif rejected > _MIN_REJECTED and rejected > self.max_rejected_share * lines:
+            bound = f"{self.max_rejected_share:.0%} (in a daemon: max_rejected_share in [intake])"
         else:
             return
         by_number = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
         counts_by_reason = ", ".join(f"{reason} {number:,}" for reason, number in by_number)
         raise TooManyRejectedError(
-            f"{name}: rejected as a whole, because {rejected:,} of {lines:,} lines cannot be stored "
-            f"({counts_by_reason}); {bound}"
+            f"{name}: ingest stopped: {rejected:,} of the first {lines:,} lines cannot be stored ({counts_by_reason}), "
+            f"the limit is {bound}: correct the lines, and ingest the input again"
         )
-
-
-def _option_location(option: str) -> str:
-    return f"{option} in [intake] of the daemon's configuration"
 
 
 DEFAULT_LIMITS = InputLimits()

@@ -17,15 +17,19 @@ _ATTACHED = regex.compile(
     rf"""|[\p{{L}}\p{{M}}]{{2}}[\p{{Term}}--.]{_NO_ENTITY}\s|{_WORD}[{_WIDE}]""",
     regex.V1,
 )
-"""Word with punctuation at the end of the line, with a mark other than a full stop, or with a wide mark."""
+"""Punctuation attached to a word: at the end of the line, before a space (except a full stop), or a wide mark."""
 _DETACHED = regex.compile(rf"\S\s+[.,،።։។။{_WIDE}](?:\s|$)")
-"""Punctuation mark after a space. Marks that some languages write so, such as `?`, `;` and danda, are not signs."""
+"""Punctuation mark after a space. `?`, `;` and danda are excluded, because some languages put a space before them."""
 _SAMPLE_LINES = 2_000
 _MIN_SHARE = 0.05
 
 
 class TextSigns(NamedTuple):
-    """Number of lines in a sample, and of those with signs of running text or of tokens."""
+    """Numbers of sampled lines: all (`lines`), and lines with a sign of running text or of tokens.
+
+    Signs of running text are punctuation attached to a word (`attached`) and long runs of letters in scripts without
+    spaces (`unspaced`). The sign of tokens is a space before punctuation (`detached`).
+    """
 
     lines: int
     attached: int
@@ -41,6 +45,7 @@ class TextSigns(NamedTuple):
         return running >= self.detached
 
     def __str__(self) -> str:
+        """Return a description for notes. `is_running` must not be None."""
         if not self.is_running:
             return f"tokenized: {self.detached:,} of {self.lines:,} lines have spaces before punctuation"
         unspaced = f", and {self.unspaced:,} have no spaces between words" if self.unspaced else ""

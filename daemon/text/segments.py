@@ -1,4 +1,4 @@
-"""Words of a side of a store: whole words, compounds split into known words, or subwords.
+"""Word segmentation of a store's text: whole words, compounds split into known words, or subwords.
 
 Subwords are learned by byte pair encoding [Sennrich, Haddow & Birch 2016]: starting from letters, the most frequent
 pair of adjacent parts within words is merged repeatedly. The ordered list of merges fully defines a segmentation.
@@ -50,7 +50,7 @@ class Segmenter:
         """Split a line of words into a line of parts."""
         return " ".join([self._split_cached(word) for word in split_tokens(text)])
 
-    def counts(self, text: str) -> list[int]:
+    def count_parts(self, text: str) -> list[int]:
         """Return the number of parts of each word of a line."""
         return [self._split_cached(word).count(" ") + 1 for word in split_tokens(text)]
 
@@ -87,12 +87,12 @@ class SubwordSegmenter(Segmenter):
 
 
 class CompoundSegmenter(Segmenter):
-    """Segmenter of compounds into known words. The last part gets the case of the compound."""
+    """Segmenter of compounds into known words. The last part is capitalized if the compound is."""
 
-    def __init__(self, counts: Mapping[str, int]) -> None:
+    def __init__(self, frequencies: Mapping[str, int]) -> None:
         """Create a segmenter from the frequencies of known lowercase words."""
         super().__init__()
-        self._splitter = CompoundSplitter(counts)
+        self._splitter = CompoundSplitter(frequencies)
 
     def known_word(self, part: str) -> str:
         """Return the known word of a part, such as `haushalt` for `Haushalts`, or an empty string."""
@@ -172,7 +172,7 @@ def measure_rare_share(lines: Sequence[str]) -> float:
 
 
 def choose_word_parts(sources: Sequence[str], targets: Sequence[str]) -> tuple[tuple[str, ...], str]:
-    """Choose the setting `word_parts` of a store from its first lines. Returns the setting and a reason.
+    """Choose the setting `word_parts` of a store from tokenized lines. Returns the setting and a reason.
 
     Source words are split if compounds or rare words are frequent and more frequent than on the target side. Target
     words are kept whole.
@@ -209,20 +209,20 @@ def make_segmenter(text: str) -> Segmenter:
     return SubwordSegmenter([(left, right) for left, _, right in (line.partition(" ") for line in lines)])
 
 
-def spread_links(fields: LineColumns, line_numbers: Iterable[int], source: Segmenter, target: Segmenter) -> LineColumns:
+def spread_links(columns: LineColumns, indices: Iterable[int], source: Segmenter, target: Segmenter) -> LineColumns:
     """Split the words of the selected lines into parts, and link all parts of linked words."""
-    changed = replace(fields, sources=list(fields.sources), targets=list(fields.targets), known=dict(fields.known))
-    alignments = list(fields.alignments)
-    for k in line_numbers:
+    changed = replace(columns, sources=list(columns.sources), targets=list(columns.targets), known=dict(columns.known))
+    alignments = list(columns.alignments)
+    for k in indices:
         try:
-            texts = fields.sources[k].decode(), fields.targets[k].decode()
-            token_spans = [_spans(side.counts(text)) for side, text in zip((source, target), texts, strict=True)]
+            texts = columns.sources[k].decode(), columns.targets[k].decode()
+            token_spans = [_spans(side.count_parts(text)) for side, text in zip((source, target), texts, strict=True)]
             line = alignments[k]
             if line is not None:
                 links = _link_parts(parse_pharaoh(line), *token_spans)
                 alignments[k] = " ".join(f"{i}-{j}" for i, j in links).encode()
-            if k in fields.known:
-                parts = (frozenset(_link_parts(links, *token_spans)) for links in fields.known[k])
+            if k in columns.known:
+                parts = (frozenset(_link_parts(links, *token_spans)) for links in columns.known[k])
                 changed.known[k] = KnownLinks(*parts)
         except (UnicodeDecodeError, RejectionError, IndexError):
             # Keep a malformed line unchanged, because validation rejects it.

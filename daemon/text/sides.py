@@ -19,7 +19,7 @@ _WORD_ODDS = 3.0
 
 
 class WordSideCounts:
-    """Word counts by side. In a store of word parts, only `max_pairs` pairs are counted. Thread-safe."""
+    """Word counts by side. In a store of word parts, only the first `max_pairs` pairs are counted. Thread-safe."""
 
     def __init__(self, store: Store, max_pairs: int) -> None:
         self._store = store

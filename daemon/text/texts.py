@@ -1,8 +1,8 @@
 """Text pipeline: languages, tokenization, and letter case of a store's text.
 
-The settings of a store define its pipeline. Exports have the settings in their manifest, other grammars need
-`--tokenize fr,en`. All text (ingest, alignment, evidence, language models, translation, tuning) passes through a
-`TextPipeline`.
+The settings of a store define its pipeline. An export has the settings in its manifest. For a grammar without a
+manifest, `--tokenize fr,en` selects the pipeline; without this option, text consists of tokens. All text (ingest,
+alignment, evidence, language models, translation, tuning) passes through a `TextPipeline`.
 """
 
 import os
@@ -72,7 +72,7 @@ class TextSide:
 
     @property
     def rules(self) -> Language:
-        """Rules of the language, or general rules."""
+        """Rules of `language`, or general rules if it is None."""
         return find_language(self.language or GENERAL, self.orthography)
 
     @property
@@ -130,7 +130,7 @@ class TextSide:
         return line if self.language is None else self.rules.join(line.split(" "))
 
     def detokenize_stored(self, line: str) -> str:
-        """Detokenize a stored line of words or word parts."""
+        """Detokenize a stored line of words or word parts, also if this pipeline does not tokenize text."""
         return self.rules.join((line if self.word_parts is None else join_parts(line)).split(" "))
 
     def tokenize_bytes(self, line: bytes) -> bytes:
@@ -162,7 +162,7 @@ def _find_span(token: str, text: str, begin: int) -> TextSpan:
 
 
 TOKENS = TextSide()
-"""Pipeline that leaves text unchanged: tokens separated by spaces."""
+"""Pipeline of one side that leaves text unchanged: tokens separated by spaces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,23 +210,23 @@ class TextPipeline:
         """Convert a sentence pair to stored tokens."""
         return self.source.tokens(source), self.target.tokens(target)
 
-    def prepare(self, fields: LineColumns) -> LineColumns:
+    def prepare(self, columns: LineColumns) -> LineColumns:
         """Convert lines to stored tokens. Lines with links are not tokenized again."""
         source, target = self.source, self.target
         if not source.changes:
-            return fields
+            return columns
         # Links count the words of the input, so keep these words.
         words = TextSide(None, self.lower)
-        linked = fields.linked()
+        linked = columns.linked()
         sources, targets = (
             [
                 # Keep these bytes, so that validation rejects the line. Tokenizers would replace or remove them.
                 line if _NO_TEXT.search(line) else (words if k in linked else side).tokenize_bytes(line)
                 for k, line in enumerate(lines)
             ]
-            for side, lines in ((source, fields.sources), (target, fields.targets))
+            for side, lines in ((source, columns.sources), (target, columns.targets))
         )
-        prepared = replace(fields, sources=sources, targets=targets)
+        prepared = replace(columns, sources=sources, targets=targets)
         if not self.word_parts or not linked:
             return prepared
         return spread_links(prepared, linked, make_segmenter(self.word_parts[0]), make_segmenter(self.word_parts[1]))
@@ -242,21 +242,22 @@ class TextPipeline:
         }
 
     def for_running_text(self) -> "TextPipeline":
-        """Return the pipeline for running text. It tokenizes text even if the store takes tokens."""
+        """Return the pipeline for running text, which is tokenized even if the store keeps tokens."""
         return replace(self, rules=self.rules or self.languages or UNKNOWN)
 
 
 UNCHANGED_TEXT = TextPipeline()
-"""Pipeline that leaves text unchanged: tokens separated by spaces."""
+"""Pipeline of two sides that leaves text unchanged: tokens separated by spaces."""
 
 
 def make_pipeline(
     settings: Settings | Mapping[str, Any], languages: Languages | None = None, tokenize: Languages | None = None
 ) -> TextPipeline:
-    """Return the pipeline of a store for text in `languages`, tokenized by the rules of `tokenize`.
+    """Return the text pipeline of a store. `settings` may be the mapping in a manifest.
 
-    `settings` may be the mapping in a manifest. A store that has not decided about tokenization takes tokens. Raises
-    `UsageError` if the languages differ from the store's, or the package of a language is not installed.
+    `languages` are the languages of the input. `tokenize` are the languages whose rules tokenize text (default: the
+    store's languages if the setting `tokenize` is True, else none). Raises `UsageError` if the languages differ from
+    the store's, or the package of a language is not installed.
     """
     if isinstance(settings, Settings):
         settings = asdict(settings)
@@ -298,11 +299,9 @@ def text_advice(side: TextSide, name: str, lines: Sequence[str], tokenize: str, 
     if signs.is_running in (None, side.language is not None):
         return None
     advice = (
-        f"use {tokenize} to tokenize it, or {keep} if it is tokenized"
-        if signs.is_running
-        else (f"use {keep} to keep the tokens")
+        f"{tokenize} to tokenize it, or {keep} if it is tokenized" if signs.is_running else f"{keep} to keep the tokens"
     )
-    return f"{name}: the text seems to be {signs}: {advice}"
+    return f"{name}: the text seems to be {signs}: use {advice}"
 
 
 def two_languages(text: str, option: str) -> Languages:

@@ -24,8 +24,7 @@ SPACE = "␣"
 WordFinder = Callable[[str], Sequence[str]]
 """Word segmenter for text without spaces."""
 
-# Scripts in `_SPACELESS` have no spaces, and their signs are as wide as letters. Scripts in `_PHRASED` have spaces
-# between phrases.
+# Scripts in `_SPACELESS` have no spaces. Scripts in `_PHRASED` have spaces between phrases.
 _IDEOGRAPHS = r"\p{Han}\p{Hiragana}\p{Bopomofo}\p{Yi}\p{Tangut}\p{Nushu}\p{Khitan_Small_Script}"
 _KATAKANA = r"\p{Katakana}\u30fc"
 _SPACELESS = rf"{_IDEOGRAPHS}{_KATAKANA}\p{{Javanese}}\p{{Balinese}}"
@@ -160,8 +159,8 @@ class Tokenizer:
     ) -> None:
         """Create a tokenizer. Words in `abbreviations` keep their full stop.
 
-        Words in `before_numbers` keep it before a number. `segmenter` splits a run of letters without spaces if its
-        beginning matches the pattern `segmented`. `letters` are signs that are letters.
+        Words in `before_numbers` keep their full stop before a number. `segmenter` splits a run of letters without
+        spaces if the beginning of the run matches the pattern `segmented`. `letters` are signs that are letters.
         """
         self._letters = frozenset(letters)
         self._pattern = _token_pattern(letters)
@@ -174,7 +173,7 @@ class Tokenizer:
         self._chunk = lru_cache(maxsize=1 << 15)(self._divide)
 
     def tokens(self, text: str) -> list[str]:
-        """Return the tokens of a sentence. Joined, they are the text without spaces, except for `SPACE`."""
+        """Return the tokens of a sentence. Except for `SPACE`, they contain only characters of the text, in order."""
         result: list[str] = []
         quotes: list[int] = []
         stop = -1

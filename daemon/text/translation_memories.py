@@ -36,7 +36,7 @@ _CHARACTERS_PER_CHUNK = 1 << 22
 class _Unit(NamedTuple):
     """Translation unit. `variants` are (language, text) in file order, None if a limit is exceeded."""
 
-    name: str | None
+    tuid: str | None
     variants: list[tuple[str, str]] | None
 
 
@@ -104,7 +104,7 @@ class _Reader(xml_streams.UnitReader[_Unit]):
                     self._append(" ")
 
 
-def tmx_fields(
+def read_tmx(
     blocks: Iterable[bytes], name: str, languages: tuple[str, str] | None, *, ids: bool = False
 ) -> Iterator[LineColumns]:
     """Yield the units of a TMX file, numbered from 1, in chunks. Language `en` also matches `en-GB`.
@@ -117,7 +117,7 @@ def tmx_fields(
     for units in _chunks(xml_streams.units(blocks, _Reader(name))):
         if languages is None:
             languages = xml_streams.unit_languages((language for language, _ in units[0].variants or ()), name, "unit")
-        yield _as_fields(units, first, languages, ids)
+        yield _as_columns(units, first, languages, ids)
         first += len(units)
 
 
@@ -134,20 +134,20 @@ def _chunks(units: Iterator[_Unit]) -> Iterator[list[_Unit]]:
         yield chunk
 
 
-def _as_fields(units: list[_Unit], first: int, languages: tuple[str, str], ids: bool) -> LineColumns:
+def _as_columns(units: list[_Unit], first: int, languages: tuple[str, str], ids: bool) -> LineColumns:
     numbers: list[int] = []
     rejected: list[RejectedLine] = []
     sources: list[bytes] = []
     targets: list[bytes] = []
-    names: list[str | None] = []
-    for number, (name, unit) in enumerate(units, first):
-        if unit is None:
+    external_ids: list[str | None] = []
+    for number, (tuid, variants) in enumerate(units, first):
+        if variants is None:
             bounds = f"more than {_MAX_CHARACTERS:,} characters or {_MAX_VARIANTS:,} variants"
             rejected.append(reject(number, RejectionError(LINE_TOO_LONG, f"the unit has {bounds}"), b""))
             continue
-        sides = xml_streams.split_by_language(unit, languages)
+        sides = xml_streams.split_by_language(variants, languages)
         texts = [list(dict.fromkeys(text for _, text in side)) for side in sides]
-        missing = [language for language, variants in zip(languages, texts, strict=True) if not variants]
+        missing = [language for language, side in zip(languages, texts, strict=True) if not side]
         problem = None
         if missing:
             problem = RejectionError(MISSING_FIELD, f"the unit has no text in {' and '.join(missing)}")
@@ -157,11 +157,13 @@ def _as_fields(units: list[_Unit], first: int, languages: tuple[str, str], ids: 
                 LINE_TOO_LONG, f"the unit has {many}, which form more than {_MAX_PAIRS} pairs: split it"
             )
         if problem is not None:
-            rejected.append(reject(number, problem, " ||| ".join(f"{code}: {text}" for code, text in unit).encode()))
+            rejected.append(
+                reject(number, problem, " ||| ".join(f"{code}: {text}" for code, text in variants).encode())
+            )
             continue
         for source, target in product(*texts):
             numbers.append(number)
             sources.append(source.encode())
             targets.append(target.encode())
-            names.append(name if ids and name else None)
-    return LineColumns(numbers, sources, targets, [None] * len(numbers), names, rejected=rejected)
+            external_ids.append(tuid if ids and tuid else None)
+    return LineColumns(numbers, sources, targets, [None] * len(numbers), external_ids, rejected=rejected)

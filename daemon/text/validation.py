@@ -67,7 +67,7 @@ def canonical_alignment(line: bytes, source_length: int, target_length: int) -> 
 def are_canonical(
     lines: Sequence[bytes], source_lengths: Sequence[int], target_lengths: Sequence[int]
 ) -> NDArray[np.bool_]:
-    """Return a mask, bool[len(lines)], of canonical lines in range. The fast test may miss some lines."""
+    """Return a mask, bool[len(lines)], of canonical lines in range. The fast test may miss some canonical lines."""
     canonical = np.ones(len(lines), np.bool_)
     # Pad the text, so that three bytes can be read before the end of every number, including the first.
     text = np.frombuffer(_PADDING + b"\n".join(lines) + b"\n", np.uint8)
@@ -195,7 +195,7 @@ class LineColumns:
 
 
 def reject(number: int, rejection: RejectionError, content: bytes) -> RejectedLine:
-    """Return the record of a rejected line."""
+    """Return the record of a rejected line, with up to `KEPT_BYTES` of its content."""
     return RejectedLine(number, rejection.reason, rejection.message, content[:KEPT_BYTES])
 
 
@@ -275,7 +275,7 @@ def read_alignments(
     target_lengths: Sequence[int],
     rejections: dict[int, RejectionError],
 ) -> Sequence[str | None]:
-    """Convert alignments to canonical lines. Missing ones stay None. Adds rejections by line index."""
+    """Convert alignments to canonical lines. Missing alignments stay None. Adds rejections by line index."""
     texts: list[str | None] = [None] * len(lines)
     if lines.count(None) == len(lines):
         return texts
@@ -293,23 +293,23 @@ def read_alignments(
     return texts
 
 
-def validate(fields: LineColumns, max_tokens: int, repeats: DuplicateCounter) -> tuple[NewPairs, list[RejectedLine]]:
+def validate(columns: LineColumns, max_tokens: int, repeats: DuplicateCounter) -> tuple[NewPairs, list[RejectedLine]]:
     """Validate parsed lines. Returns the valid pairs and the rejected lines."""
     rejections: dict[int, RejectionError] = {}
-    sources, source_lengths = read_sides(fields.sources, "source", max_tokens, rejections)
-    targets, target_lengths = read_sides(fields.targets, "target", max_tokens, rejections)
-    alignments = read_alignments(fields.alignments, source_lengths, target_lengths, rejections)
-    for k, known_links in fields.known.items():
+    sources, source_lengths = read_sides(columns.sources, "source", max_tokens, rejections)
+    targets, target_lengths = read_sides(columns.targets, "target", max_tokens, rejections)
+    alignments = read_alignments(columns.alignments, source_lengths, target_lengths, rejections)
+    for k, known_links in columns.known.items():
         problem = known_links.problem(source_lengths[k], target_lengths[k])
         if problem:
             rejections.setdefault(k, RejectionError(LINK_OUT_OF_RANGE, f"{problem}: words are counted from 0"))
-    rejected = fields.rejected + [
-        reject(fields.numbers[k], rejection, fields.content(k)) for k, rejection in sorted(rejections.items())
+    rejected = columns.rejected + [
+        reject(columns.numbers[k], rejection, columns.content(k)) for k, rejection in sorted(rejections.items())
     ]
     rejected.sort(key=lambda line: line.line)
     first = [0] * len(sources)
     pairs = NewPairs(
-        sources, targets, alignments, source_lengths, target_lengths, fields.numbers, fields.ids, first, fields.known
+        sources, targets, alignments, source_lengths, target_lengths, columns.numbers, columns.ids, first, columns.known
     )
     if rejections:
         pairs = pairs.at([k for k in range(len(pairs)) if k not in rejections])

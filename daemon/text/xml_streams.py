@@ -46,15 +46,18 @@ class UnitReader(Generic[Unit]):
         self._depth += 1
         if self._depth > _MAX_DEPTH:
             raise InputError(
-                f"{self.name}: elements are nested more than {_MAX_DEPTH} levels deep: the file is damaged"
+                f"{self.name}: elements are nested more than {_MAX_DEPTH} levels deep: check that the file is "
+                f"{self.kind}"
             )
         if tag not in self._names or not self._names.issuperset(attributes):
             self._names |= {tag, *attributes}
-            if len(self._names) > _MAX_NAMES or max(map(len, self._names)) > _MAX_NAME_LENGTH:
-                raise InputError(
-                    f"{self.name}: more than {_MAX_NAMES:,} names of elements and attributes, or a name of more than "
-                    f"{_MAX_NAME_LENGTH:,} characters: the file is damaged"
-                )
+            if len(self._names) > _MAX_NAMES:
+                problem = f"more than {_MAX_NAMES:,} distinct names of elements and attributes"
+            elif max(map(len, self._names)) > _MAX_NAME_LENGTH:
+                problem = f"the name of an element or attribute has more than {_MAX_NAME_LENGTH:,} characters"
+            else:
+                return
+            raise InputError(f"{self.name}: {problem}: check that the file is {self.kind}")
 
     def data(self, _text: str) -> None:
         """Count text of the current element."""
@@ -73,7 +76,7 @@ class UnitReader(Generic[Unit]):
 
 
 def units(blocks: Iterable[bytes], reader: UnitReader[Unit]) -> Iterator[Unit]:
-    """Yield the units of a document in order. Raises `InputError` if it is damaged or exceeds a limit."""
+    """Yield the units of a document in order. Raises `InputError` if the document is invalid or exceeds a limit."""
     name = reader.name
     parser: Any = DefusedXMLParser(target=reader, forbid_dtd=False, forbid_entities=True)
     silent_bytes = unit_bytes = number = events = 0
@@ -89,12 +92,15 @@ def units(blocks: Iterable[bytes], reader: UnitReader[Unit]) -> Iterator[Unit]:
             events = reader.events
             if silent_bytes >= MAX_TOKEN_BYTES:
                 raise InputError(
-                    f"{name}: a tag, comment or declaration exceeds {MAX_TOKEN_BYTES:,} bytes: the file is damaged"
+                    f"{name}: a tag, comment or declaration has more than {MAX_TOKEN_BYTES:,} bytes: check that the "
+                    f"file is {reader.kind}"
                 )
             unit_bytes = 0 if reader.units else unit_bytes + len(block)
             number += len(reader.units)
             if unit_bytes > MAX_UNIT_BYTES:
-                raise InputError(f"{name}: unit {number + 1:,} exceeds {MAX_UNIT_BYTES:,} bytes: the file is damaged")
+                raise InputError(
+                    f"{name}: unit {number + 1:,} has more than {MAX_UNIT_BYTES:,} bytes: split or remove the unit"
+                )
             yield from reader.units
             reader.units.clear()
         parser.close()
@@ -119,7 +125,10 @@ def matches_language(code: str, language: str) -> bool:
 def split_by_language(
     texts: Iterable[LanguageText], languages: tuple[str, str]
 ) -> tuple[list[LanguageText], list[LanguageText]]:
-    """Divide texts by language. A text that matches both belongs to the longer code: `pt-BR`, not `pt`."""
+    """Divide texts by language. A text that matches both belongs to the longer code: `pt-BR`, not `pt`.
+
+    Texts in other languages are omitted.
+    """
     sides: tuple[list[LanguageText], list[LanguageText]] = [], []
     for text in texts:
         matching = [side for side, language in enumerate(languages) if matches_language(text[0], language)]
@@ -133,7 +142,7 @@ def unit_languages(codes: Iterable[str], name: str, unit: str) -> tuple[str, str
     distinct = list(dict.fromkeys(codes))
     if len(distinct) != 2:
         raise InputError(
-            f"{name}: the first {unit} has {len(distinct)} languages ({', '.join(distinct[:10])}): choose two with "
-            "--languages"
+            f"{name}: expected two languages in the first {unit}, got {len(distinct)} ({', '.join(distinct[:10])}): "
+            "choose two with --languages"
         )
     return distinct[0], distinct[1]

@@ -203,14 +203,14 @@ DAEMON_FAULTS = (
     Fault(
         "an input without signs is stored as tokens after another input has decided",
         "daemon/text/reading.py",
-        '{"tokenize": None} if self._decides else {}',
+        '{"tokenize": None} if self._sets_tokenize else {}',
         "{}",
         (_TOKENIZATION, "-k", "sqlite"),
     ),
     Fault(
         "rejected lines decide whether a store tokenizes",
         "daemon/text/reading.py",
-        "learned = self._learned if len(valid) else None",
+        "learned = self._learned if len(joined) else None",
         "learned = self._learned",
         (_TOKENIZATION, "-k", "sqlite"),
     ),

@@ -100,7 +100,7 @@ def _learned(files: list[str], chosen: CompareOptions) -> Iterator["tuple[Store,
     with temporary_folder() as folder:
         path = chosen.keep or folder / "compare.db"
         with Input(files) as counted:
-            every = max(sum(len(fields.numbers) for fields in counted.fields()) // _HELD_OUT, 10)
+            every = max(sum(len(fields.numbers) for fields in counted.line_chunks()) // _HELD_OUT, 10)
         with open(f"sqlite:///{path.absolute()}", create=True) as opened:
             with HeldOutInput(files, every) as source, progress("ingest", "lines") as bar:
                 done = opened.add(source, progress=lambda now: bar.update(now.bytes_read, now.bytes_total, now.lines))

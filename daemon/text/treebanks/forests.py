@@ -22,6 +22,7 @@ from hierogram.daemon.text.treebanks.transformations import (
     check_label,
     intermediate,
     plain_label,
+    reject_unlabeled,
 )
 from hierogram.daemon.text.treebanks.trees import Tree
 from hierogram.daemon.text.validation import decode_text
@@ -47,12 +48,11 @@ def pack_trees(trees: Sequence[Tree]) -> Parse:
     for number, parse in enumerate(parses, 1):
         for position, (word, other_word) in enumerate(zip_longest(parses[0].words, parse.words), 1):
             if word != other_word:
-                has = "no more words" if other_word is None else repr(other_word)
-                expected = "no more" if word is None else repr(word)
+                first, other = ("missing" if text is None else repr(text) for text in (word, other_word))
                 raise RejectionError(
                     DIFFERENT_WORDS,
-                    f"tree {number} of the list has a different sentence: word {position} is {has}, but tree 1 has "
-                    f"{expected}",
+                    f"tree {number} of the list has a different sentence: word {position} is {other}, but {first} in "
+                    "tree 1",
                 )
     return pack(parses) if len(parses) > 1 else parses[0]
 
@@ -119,10 +119,11 @@ def clean_forest(forest: Parse, transformations: Transformations) -> Parse:
     root = numbers[-1]
     if builder.nodes[root].label != transformations.root:
         root = builder.node(transformations.root, 0, position[-1], [[root]])
+    words = [word for number, word in enumerate(forest.words) if number not in empty]
     for edge in builder.nodes[root].edges:
-        if sum(builder.nodes[tail].end - builder.nodes[tail].start for tail in edge) < position[-1]:
-            raise RejectionError(MALFORMED_TREE, "a word has no label above it")
-    return builder.parse([word for number, word in enumerate(forest.words) if number not in empty], root)
+        covered = {k for tail in edge for k in range(builder.nodes[tail].start, builder.nodes[tail].end)}
+        reject_unlabeled(word for k, word in enumerate(words) if k not in covered)
+    return builder.parse(words, root)
 
 
 def _empty_words(forest: Parse) -> set[int]:

@@ -46,9 +46,10 @@ def ingest_open(
     corpus: str = DEFAULT_CORPUS,
     report: Callable[[IngestReport], None] | None = None,
 ) -> IngestReport:
-    """Store the trees and packed forests of an open file. The whole file is first read to count its words.
+    """Store the trees and packed forests of an open file.
 
-    If `transformations` is None, the store's transformations or the defaults are used. Raises `WrongKindError` if the
+    The file is parsed into memory before the first tree is stored, because known words are counted in all of it. If
+    `transformations` is None, the store's transformations or the defaults are used. Raises `WrongKindError` if the
     store does not take trees, `UsageError` if its transformations differ, and `InputError`.
     """
     transformations, _ = _check_transformations(store, transformations)
@@ -57,7 +58,7 @@ def ingest_open(
     def messages() -> Generator[InputHeader | ValidatedChunk, None, None]:
         yield InputHeader(file.name, treebank.format, file.size)
         read = list(reading.sentences(opened, transformations, store.settings().max_tokens))
-        known = _fix_known_words(store, transformations, reading.find_first_words(opened, read, transformations))
+        known = _fix_known_words(store, transformations, reading.learn_known_words(opened, read, transformations))
         for number, chunk in enumerate(reading.chunks(iter(read), known, DuplicateCounter()), 1):
             share = min(number * LINES_PER_CHUNK / max(len(read), 1), 1)
             yield chunk._replace(bytes_read=int(share * file.bytes_read))
@@ -73,7 +74,10 @@ def ingest_trees_in_sandbox(
     report: Callable[[IngestReport], None] | None,
     check: Callable[[], None],
 ) -> IngestReport:
-    """Store the trees of an untrusted file, which the process `child` reads, twice if the store is empty."""
+    """Store the trees of an untrusted file, which `child` reads, twice if the store has no known words yet.
+
+    For `wait`, see `WorkerProcess.run`.
+    """
     transformations, known = _check_transformations(store, None)
     longest = store.settings().max_tokens
     if known is None:
@@ -94,8 +98,13 @@ def _check_transformations(
     if transformations is not None and transformations != stored.transformations:
         fixed, requested = asdict(stored.transformations), asdict(transformations)
         differing = [name for name in fixed if fixed[name] != requested[name]]
-        had, asked = (" ".join(f"{name}={plain[name]}" for name in differing) for plain in (fixed, requested))
-        raise UsageError(f"{store.url}: trees are transformed with {had}, which cannot be changed, got {asked}")
+        fixed_options, requested_options = (
+            " ".join(f"{name}={plain[name]}" for name in differing) for plain in (fixed, requested)
+        )
+        raise UsageError(
+            f"{store.url}: expected the transformations {fixed_options} of the store's first trees, got "
+            f"{requested_options}: omit these options, or use another store"
+        )
     return stored
 
 

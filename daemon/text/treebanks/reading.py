@@ -137,7 +137,7 @@ def candidates(listed: TreeText) -> list[TreeText]:
 
 
 class ParsedSentence(NamedTuple):
-    """Sentence of the input with its transformed tree or forest, and its first line."""
+    """Transformed tree or forest of a sentence, and the number of its first line, from 1."""
 
     line: int
     parse: Parse
@@ -153,7 +153,7 @@ class TreebankFile(NamedTuple):
 
     @property
     def format(self) -> str:
-        """Name of the file's format."""
+        """Format, as stored with the input: `nbest` or `trees`."""
         return "nbest" if self.lists else TREES
 
 
@@ -180,24 +180,24 @@ def read_known_words_in_sandbox(
 ) -> Iterator[frozenset[str]]:
     """Yield the known words of a store, learned from its first file. Runs in a `WorkerProcess`."""
     with open_treebank(treebank, alive) as opened:
-        yield find_first_words(opened, sentences(opened, transformations, max_tokens), transformations)
+        yield learn_known_words(opened, sentences(opened, transformations, max_tokens), transformations)
 
 
-def find_first_words(
+def learn_known_words(
     opened: OpenTreebank, read: Iterable[ParsedSentence | RejectedLine], transformations: Transformations
 ) -> frozenset[str]:
-    """Return the known words of a store, given its first sentences. Raises `InputError`."""
+    """Learn the known words of a store from its first sentences. Raises `InputError` if too many were rejected."""
     rejected: Counter[str] = Counter()
     lines = 0
 
     def words() -> Iterator[Sequence[str]]:
         nonlocal lines
-        for text in read:
+        for sentence in read:
             lines += 1
-            if isinstance(text, ParsedSentence):
-                yield text.parse.words
+            if isinstance(sentence, ParsedSentence):
+                yield sentence.parse.words
             else:
-                rejected[text.reason] += 1
+                rejected[sentence.reason] += 1
 
     known_words = find_known_words(words(), transformations.rare)
     opened.treebank.limits.check_rejected(opened.file.name, lines, rejected)
@@ -240,14 +240,15 @@ def sentences(
 def chunks(
     read: Iterator[ParsedSentence | RejectedLine], known: frozenset[str], repeats: DuplicateCounter
 ) -> Iterator[ValidatedChunk]:
-    """Yield validated chunks, one per transaction."""
+    """Replace words not in `known` by their classes, number repeats, and yield a chunk per transaction."""
     try:
-        while texts := list(islice(read, LINES_PER_CHUNK)):
-            parsed = [text for text in texts if isinstance(text, ParsedSentence)]
-            words = [replace_unknown(text.parse.words, known) for text in parsed]
-            sources = [" ".join(sentence) for sentence in words]
+        while group := list(islice(read, LINES_PER_CHUNK)):
+            parsed = [sentence for sentence in group if isinstance(sentence, ParsedSentence)]
+            words = [replace_unknown(sentence.parse.words, known) for sentence in parsed]
+            sources = list(map(" ".join, words))
             targets = [
-                write_parse(Parse(sentence, text.parse.nodes)) for sentence, text in zip(words, parsed, strict=True)
+                write_parse(Parse(replaced, sentence.parse.nodes))
+                for replaced, sentence in zip(words, parsed, strict=True)
             ]
             alignments = [""] * len(parsed)
             pairs = NewPairs(
@@ -256,11 +257,11 @@ def chunks(
                 alignments,
                 list(map(len, words)),
                 [0] * len(parsed),
-                [text.line for text in parsed],
+                [sentence.line for sentence in parsed],
                 [None] * len(parsed),
                 repeats.occurrences(sources, targets, alignments),
             )
-            rejected = join_runs(text for text in texts if isinstance(text, RejectedLine))
+            rejected = join_runs(line for line in group if isinstance(line, RejectedLine))
             yield ValidatedChunk(pairs, rejected)
     finally:
         repeats.close()

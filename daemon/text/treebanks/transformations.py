@@ -1,8 +1,8 @@
-"""Transformations of a treebank's trees before grammar learning, and their inverses.
+"""Transformations of a treebank's trees before grammar learning, and the inverse of binarization and collapsing.
 
 Rare words become classes of unknown words by their form. The Stanford and Berkeley parsers share these classes
 (signature 5 of their English lexicons): letter case, with a separate class at the beginning of the sentence, digits,
-hyphens, and a dozen endings. About fifty classes occur in a treebank.
+hyphens, and ten endings. About fifty classes occur in a treebank.
 """
 
 from collections import Counter
@@ -75,7 +75,7 @@ EMPTY_ELEMENT = "-NONE-"
 INTERMEDIATE = "@"
 """First character of labels that binarization creates: `@NP` covers the remaining children of an NP."""
 JOINT = "+"
-"""Separator of the labels of a collapsed unary chain."""
+"""Separator of the labels of a collapsed unary chain. A label of plus signs only is a tag, not a chain."""
 
 KEEP, COLLAPSE = "keep", "collapse"
 
@@ -97,13 +97,16 @@ class Transformations:
         if self.unary not in (KEEP, COLLAPSE):
             raise UsageError(f"unary must be {KEEP} or {COLLAPSE}, got {self.unary!r}")
         if not self.root or set(self.root) & set("() \t\r\n") or self.root.startswith(INTERMEDIATE):
-            raise UsageError(f"root must be a label without brackets, spaces and a leading @, got {self.root!r}")
+            raise UsageError(f"root must be a label without brackets, spaces or a leading @, got {self.root!r}")
         if self.rare < 0:
-            raise UsageError(f"rare must be a count, or 0 for none, got {self.rare}")
+            raise UsageError(f"rare must be >= 0, got {self.rare}")
 
 
 def clean_tree(tree: Tree, transformations: Transformations) -> Tree:
-    """Return the tree for scoring: without empty elements, under the root label. Raises `RejectionError`."""
+    """Return the tree without empty elements, tags and indices, under the root label. Raises `RejectionError`.
+
+    A node X with a node X as the only child is merged with this child.
+    """
 
     def clean(label: str, children: list[Node]) -> list[Node]:
         if not label:
@@ -121,13 +124,12 @@ def clean_tree(tree: Tree, transformations: Transformations) -> Tree:
     cleaned = rewrite_tree(Tree("", inner), clean)
     if not cleaned:
         raise RejectionError(EMPTY_SIDE, "the tree has no words")
-    if any(isinstance(node, str) for node in cleaned):
-        raise RejectionError(MALFORMED_TREE, "a word has no label above it")
+    reject_unlabeled(node for node in cleaned if isinstance(node, str))
     return Tree(transformations.root, tuple(cleaned))
 
 
 def transform_tree(tree: Tree, transformations: Transformations) -> Tree:
-    """Transform a cleaned tree for grammar learning: collapse unary chains, and binarize. Words are kept."""
+    """Transform a cleaned tree for grammar learning: collapse unary chains (`collapse`), and binarize."""
 
     def change(label: str, children: list[Node]) -> list[Node]:
         if transformations.unary == COLLAPSE and len(children) == 1 and label != transformations.root:
@@ -169,8 +171,16 @@ def plain_label(label: str) -> str:
 
 
 def intermediate(label: str) -> str:
-    """Return the label of the nodes that binarization adds below a node with this label."""
+    """Return the label of the nodes that binarization adds below a node: `@NP` for `NP`, `@VP` for `S+VP`."""
     return f"{INTERMEDIATE}{label.rpartition(JOINT)[2] or label}"
+
+
+def reject_unlabeled(unlabeled: Iterable[str]) -> None:
+    """Raise `RejectionError` if a word is directly below the root label."""
+    for word in unlabeled:
+        raise RejectionError(
+            MALFORMED_TREE, f"the word {word!r} is directly below the root: expected a label such as a part of speech"
+        )
 
 
 def check_label(label: str, transformations: Transformations) -> None:

@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse, Response
 
 from hierogram.daemon.exceptions import InputError, TooManyRejectedError, UsageError, WrongKindError
 from hierogram.daemon.library.store import GrammarStore
-from hierogram.daemon.text.formats import JSONL, json_object, parse_lines
+from hierogram.daemon.text.formats import JSONL, parse_json_object, parse_lines
 from hierogram.daemon.text.ingest import DEFAULT_CORPUS, IngestBatch, check_input_kind
 from hierogram.daemon.text.lines import detect_data_type
 from hierogram.daemon.text.notes import Note
@@ -146,7 +146,7 @@ class IngestRequest:
             raise self._key_conflict("the earlier request had fewer lines")
         validator, batch = self._open()
         unused: Counter[str] = Counter()
-        [fields] = parse_lines([lines], partial(json_object, unused=unused), self._seen + 1)
+        [fields] = parse_lines([lines], partial(parse_json_object, unused=unused), self._seen + 1)
         digest = self._digest.copy()
         digest.update(b"\n".join(lines) + b"\n")
 
@@ -162,7 +162,7 @@ class IngestRequest:
     def _skip(self, lines: list[bytes]) -> None:
         self._digest.update(b"\n".join(lines) + b"\n")
         if not self.is_replay:
-            [fields] = parse_lines([lines], json_object, self._seen + 1)
+            [fields] = parse_lines([lines], parse_json_object, self._seen + 1)
             # Validate stored lines again, so that later repeats are numbered correctly.
             validator, _ = self._open()
             validator.read([fields])

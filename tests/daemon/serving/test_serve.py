@@ -164,7 +164,7 @@ def test_daemon_listens_at_its_options_and_refuses_a_second_daemon(
     request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/pairs", data=b"\n" * 11, headers=headers)
     with pytest.raises(urllib.error.HTTPError, match="422") as too_many:
         urllib.request.urlopen(request, timeout=60)
-    assert "the limit is 10 (max_rejected_lines in [intake]" in too_many.value.read().decode()
+    assert "the limit is 10 (in a daemon: max_rejected_lines in [intake]" in too_many.value.read().decode()
     # A second daemon is refused.
     code, [said] = refused(hierogram, "--store", str(store), "--port", "0")
     assert code == 3

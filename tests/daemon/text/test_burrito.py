@@ -66,9 +66,11 @@ def test_records_with_a_common_word_are_merged(tmp_path: Path) -> None:
     ("name", "text", "message"),
     [
         ("a.json", "[]", "not a Scripture Burrito alignment"),
-        ("a.json", '{"records": [{"source": ["n40001001001"]}]}', "lacks a list of source or target"),
-        ("SRC.tsv", "number\tword\n", "lacks the columns"),
-        ("SRC.tsv", "id\ttext\nx\ty\n", "line 2"),
+        ("a.json", '{"records": 1}', "records must be a list"),
+        ("a.json", '{"records": [{"source": ["n40001001001"]}]}', "record 1: expected the lists source and target"),
+        ("SRC.tsv", "number\tword\n", "SRC.tsv, line 1: expected the columns id and text, got number, word"),
+        ("SRC.tsv", "id\ttext\nx\ty\n", "line 2: id 'x': expected 8 to 13 digits"),
+        ("SRC.tsv", "id\ttext\nn40001001001\n", "line 2: expected 2 columns as in the header, got 1"),
     ],
 )
 def test_invalid_burrito_files_are_reported(

@@ -45,7 +45,7 @@ def entries(path: Path, content: str, languages: tuple[str, str] | None) -> tupl
     path.write_text(content)
     pairs, reasons = [], []
     with Dictionary(str(path)) as source:
-        for fields in source.fields(languages):
+        for fields in source.line_chunks(languages):
             pairs += [(s.decode(), t.decode()) for s, t in zip(fields.sources, fields.targets, strict=True)]
             reasons += [one.reason for one in fields.rejected]
     return pairs, reasons
@@ -168,7 +168,12 @@ def test_dictionary_columns_are_found_by_their_names(tmp_path: Path) -> None:
         ("a.tbx", "<tmx/>", InputError, "not TBX"),
         ("a.tbx", "<tbx><text>", InputError, "invalid XML"),
         ("a.tbx", '<!DOCTYPE tbx [<!ENTITY a "b">]><tbx/>', InputError, "entity declarations are not allowed"),
-        ("a.tbx", MARTIF.replace("fr-FR", "en"), InputError, "has 1 languages"),
+        (
+            "a.tbx",
+            MARTIF.replace("fr-FR", "en"),
+            InputError,
+            r"expected two languages in the first concept, got 1 \(en\)",
+        ),
         ("a.txt", "a,b", UsageError, "unknown suffix"),
         (
             "a.csv",

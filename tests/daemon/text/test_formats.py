@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from tests.storage.building import NewPair, rows_of
 
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.text.formats import detect_format, json_object, parallel_fields, parse_lines, pipes, tabs
+from hierogram.daemon.text.formats import (
+    detect_format,
+    parse_json_object,
+    parse_lines,
+    parse_parallel,
+    parse_pipes,
+    parse_tabs,
+)
 from hierogram.daemon.text.rejections import RejectionError
 from hierogram.daemon.text.validation import DuplicateCounter, LineColumns, read_side, read_sides, validate
 from hierogram.samplers.grammar.known_links import KnownLinks
@@ -87,7 +94,7 @@ def test_pairs_survive_a_round_trip_through_parallel_files(given: list, blank: s
         [("\t".join(target) + blank).encode() for _, target, _ in given],
         [" ".join(f"{i}-{j}" for i, j in links).encode() for _, _, links in given],
     )
-    pairs, rejected = validate_all(parallel_fields(*map(chunks_of_two, columns)))
+    pairs, rejected = validate_all(parse_parallel(*map(chunks_of_two, columns)))
     assert rejected == []
     check_same(pairs, given)
 
@@ -99,7 +106,7 @@ def test_pairs_survive_a_round_trip_through_pipes(given: list, blank: str) -> No
         f"{blank}{' '.join(source)} |||{blank} {' '.join(target)} ||| {' '.join(f'{i}-{j}' for i, j in links)}{blank}"
         for source, target, links in given
     ]
-    pairs, rejected = validate_all(parse_lines(chunks_of_two([line.encode() for line in lines]), pipes))
+    pairs, rejected = validate_all(parse_lines(chunks_of_two([line.encode() for line in lines]), parse_pipes))
     assert rejected == []
     check_same(pairs, given)
 
@@ -111,7 +118,7 @@ def test_pairs_survive_a_round_trip_through_tabs(given: list, blank: str) -> Non
         f"{blank}{f' {blank}'.join(source)}\t{' '.join(target)}{blank}\t{' '.join(f'{i}-{j}' for i, j in links)}"
         for source, target, links in given
     ]
-    pairs, rejected = validate_all(parse_lines(chunks_of_two([line.encode() for line in lines]), tabs))
+    pairs, rejected = validate_all(parse_lines(chunks_of_two([line.encode() for line in lines]), parse_tabs))
     assert rejected == []
     check_same(pairs, given)
 
@@ -124,7 +131,7 @@ def test_pairs_survive_a_round_trip_through_json_lines(given: list, as_list: boo
         alignment = links if as_list else " ".join(f"{i}-{j}" for i, j in reversed(links))
         value = {"source": " ".join(source), "target": " ".join(target), "alignment": alignment, "more": None}
         lines.append(json.dumps({**value, "id": f"id {number}"} if with_id else value).encode())
-    pairs, rejected = validate_all(parse_lines(chunks_of_two(lines), json_object))
+    pairs, rejected = validate_all(parse_lines(chunks_of_two(lines), parse_json_object))
     assert rejected == []
     check_same(pairs, given)
     assert [p.external_id for p in pairs] == [f"id {k}" if with_id else None for k in range(len(given))]
@@ -132,7 +139,7 @@ def test_pairs_survive_a_round_trip_through_json_lines(given: list, as_list: boo
 
 @given(st.lists(LINE, max_size=6))
 def test_every_line_is_stored_or_rejected_once(lines: list[bytes]) -> None:
-    for take_apart in (pipes, tabs, json_object):
+    for take_apart in (parse_pipes, parse_tabs, parse_json_object):
         pairs, rejected = validate_all(parse_lines(chunks_of_two(lines), take_apart))
         assert sorted([p.line for p in pairs] + [r.line for r in rejected]) == list(range(1, len(lines) + 1))
         assert all(r.content == lines[r.line - 1][:4096] for r in rejected)
@@ -141,7 +148,7 @@ def test_every_line_is_stored_or_rejected_once(lines: list[bytes]) -> None:
 @pytest.mark.slow
 @given(st.lists(LINE, max_size=6), st.lists(LINE, max_size=6), st.lists(LINE, max_size=6))
 def test_every_line_of_parallel_files_is_stored_or_rejected_once(a: list, b: list, c: list) -> None:
-    pairs, rejected = validate_all(parallel_fields(chunks_of_two(a), chunks_of_two(b), chunks_of_two(c)))
+    pairs, rejected = validate_all(parse_parallel(chunks_of_two(a), chunks_of_two(b), chunks_of_two(c)))
     most = max(map(len, (a, b, c)))
     assert sorted([p.line for p in pairs] + [r.line for r in rejected]) == list(range(1, most + 1))
     shortest = min(map(len, (a, b, c)))
@@ -195,7 +202,7 @@ def read_alone(line: bytes) -> tuple[str, object]:
 )  # fmt: skip
 def test_errors_in_delimited_lines_are_reported(line: bytes, reason: str, said: str) -> None:
     good = b"a ||| b ||| 0-0"
-    pairs, [rejected] = validate_all(parse_lines(iter([[good, line, good]]), pipes))
+    pairs, [rejected] = validate_all(parse_lines(iter([[good, line, good]]), parse_pipes))
     assert [p.line for p in pairs] == [1, 3]
     assert (rejected.line, rejected.reason) == (2, reason)
     assert said in rejected.message
@@ -236,7 +243,7 @@ def test_errors_in_delimited_lines_are_reported(line: bytes, reason: str, said: 
     ],
 )
 def test_errors_in_json_lines_are_reported(line: str, reason: str, said: str) -> None:
-    pairs, [rejected] = validate_all(parse_lines(iter([[line.encode()]]), json_object))
+    pairs, [rejected] = validate_all(parse_lines(iter([[line.encode()]]), parse_json_object))
     assert pairs == []
     assert (rejected.line, rejected.reason) == (1, reason)
     assert said in rejected.message
@@ -252,7 +259,8 @@ def test_fixed_and_forbidden_links_are_kept_with_their_pairs() -> None:
         b'{"source": "b", "target": "c d", "alignment": "0-0", "fixed": "0-1"}',
     ]
     parts = [
-        validate(fields, MAX_TOKENS, DuplicateCounter())[0] for fields in parse_lines(chunks_of_two(lines), json_object)
+        validate(fields, MAX_TOKENS, DuplicateCounter())[0]
+        for fields in parse_lines(chunks_of_two(lines), parse_json_object)
     ]
     pairs = join_pairs(parts)
     assert pairs.human_links == {
@@ -263,28 +271,28 @@ def test_fixed_and_forbidden_links_are_kept_with_their_pairs() -> None:
 
 
 def test_longer_runs_of_bars_are_tokens() -> None:
-    [found], rejected = validate_all(parse_lines(iter([[b"a |||| ||| b ||||| ||| 1-1"]]), pipes))
+    [found], rejected = validate_all(parse_lines(iter([[b"a |||| ||| b ||||| ||| 1-1"]]), parse_pipes))
     assert (found.source, found.target, rejected) == ("a ||||", "b |||||", [])
 
 
 def test_a_long_line_is_rejected() -> None:
     line = b"a " * (1 << 20)
-    for take_apart in (pipes, json_object):
+    for take_apart in (parse_pipes, parse_json_object):
         pairs, [rejected] = validate_all(parse_lines(iter([[line]]), take_apart))
         assert (pairs, rejected.reason, rejected.content) == ([], "line-too-long", line[:4096])
-    pairs, [rejected] = validate_all(parallel_fields(iter([[line]]), iter([[b"a"]]), iter([[b"0-0"]])))
+    pairs, [rejected] = validate_all(parse_parallel(iter([[line]]), iter([[b"a"]]), iter([[b"0-0"]])))
     assert (pairs, rejected.reason) == ([], "line-too-long")
 
 
 def test_repeats_are_numbered_within_an_input() -> None:
     lines = [b"a ||| b ||| 0-0", b"a ||| b ||| ", b"a ||| b ||| 0-0", b" a ||| b ||| 0-0 0-0"]
-    pairs, _ = validate_all(parse_lines(chunks_of_two(lines), pipes))
+    pairs, _ = validate_all(parse_lines(chunks_of_two(lines), parse_pipes))
     assert [p.occurrence for p in pairs] == [0, 0, 1, 2]
 
 
 def test_unicode_spaces_are_part_of_tokens() -> None:
     line = "a\u00a0b \u3000 ||| c\u2028d ||| 1-0".encode()
-    [found], rejected = validate_all(parse_lines(iter([[line]]), pipes))
+    [found], rejected = validate_all(parse_lines(iter([[line]]), parse_pipes))
     assert rejected == []
     assert (found.source, found.source_length, found.target) == ("a\u00a0b \u3000", 2, "c\u2028d")
 

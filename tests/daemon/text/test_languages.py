@@ -9,7 +9,7 @@ from tests.daemon.conftest import Run
 from tests.daemon.text.memories import HEAD, TAIL, unit
 
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.text.formats import JSONL, json_object, parse_lines
+from hierogram.daemon.text.formats import JSONL, parse_json_object, parse_lines
 from hierogram.daemon.text.ingest import IngestBatch, ingest
 from hierogram.daemon.text.reading import STORE_DEFAULTS, IngestOptions, Input, InputValidator
 from hierogram.daemon.text.rejections import DEFAULT_LIMITS
@@ -60,7 +60,7 @@ def test_text_is_tokenized_in_the_store_s_case_from_every_source(store_url: str,
             IngestBatch(store, "c", "http:1", JSONL, DEFAULT_LIMITS),
         )
         lines = [b'{"source": "Non!", "target": "No!"}', b'{"source": "Non!", "target": "No!", "alignment": "0-0"}']
-        batch.store(checks.read(parse_lines([lines], json_object)))
+        batch.store(checks.read(parse_lines([lines], parse_json_object)))
         batch.finish()
         assert stored(store) == [
             ("l' eau .", "the water ."),

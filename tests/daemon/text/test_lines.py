@@ -86,7 +86,7 @@ def test_all_chunks_except_the_last_are_full(parts: list[list[bytes]], size: int
 def test_truncated_compressed_data_are_reported(compress: type) -> None:
     data = compress(b"".join(b"%d %d\n" % (k, k * k) for k in range(5000)))
     for missing in (1, 3, 9, len(data) // 2, len(data) - 5):
-        with pytest.raises(InputError, match=r"f: (truncated \w+ data|damaged)"):
+        with pytest.raises(InputError, match=r"f: (truncated \w+ data|\w+ data cannot be decompressed)"):
             read_all(data[:-missing])
 
 
@@ -98,7 +98,7 @@ def test_data_after_compressed_data_must_be_compressed_alike(compress: type) -> 
 
 def test_an_xz_file_that_needs_too_much_memory_is_refused() -> None:
     large = lzma.compress(b"a\n", filters=[{"id": lzma.FILTER_LZMA2, "dict_size": 1 << 28}])
-    with pytest.raises(InputError, match="f: damaged xz data: Memory usage limit exceeded"):
+    with pytest.raises(InputError, match="f: xz data cannot be decompressed: Memory usage limit exceeded"):
         read_all(large)
 
 
@@ -164,7 +164,7 @@ def test_text_blocks_have_no_byte_order_marks_at_line_starts(data: bytes, cuts: 
 def test_damaged_gzip_data_are_reported() -> None:
     data = bytearray(gzip.compress(b"some words\n" * 100))
     data[-6] ^= 1
-    with pytest.raises(InputError, match="damaged gzip data"):
+    with pytest.raises(InputError, match="gzip data cannot be decompressed"):
         read_all(bytes(data))
 
 

@@ -13,7 +13,9 @@ from hypothesis import given
 from tests.daemon.parts import learn_parts, open_parts
 
 import hierogram as hg
-from hierogram.daemon.text.notes import WORD_PARTS
+from hierogram.daemon.text import memory_input
+from hierogram.daemon.text.notes import TOKENIZATION, WORD_PARTS
+from hierogram.daemon.text.reading import CHUNKS_PER_TRANSACTION
 from hierogram.daemon.text.segments import (
     SubwordSegmenter,
     choose_word_parts,
@@ -110,7 +112,7 @@ def test_segmenter_is_made_from_the_stored_merges() -> None:
 
 def test_words_stay_whole_without_merges() -> None:
     assert make_segmenter("").tokens("ab c") == "ab c"
-    assert make_segmenter("").counts("ab c") == [1, 1]
+    assert make_segmenter("").count_parts("ab c") == [1, 1]
     assert join_parts(make_segmenter("").tokens(f"{PART_MARK}a {PART_MARK}b")) == f"{PART_MARK}a {PART_MARK}b"
 
 
@@ -229,6 +231,13 @@ def test_unsuitable_first_texts_keep_whole_words(
     with hg.open(tmp_path / "first.db") as store:
         store.add(_rich(600))
         assert store.settings().word_parts == ()
+
+
+def test_word_parts_are_not_learned_from_the_end_of_an_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_input, "LINES_PER_CHUNK", 500)
+    unpunctuated = [(f"mtu {k}", f"man {k}") for k in range(500 * CHUNKS_PER_TRANSACTION)]
+    parts, notes = _first_text(tmp_path, [*unpunctuated, *_rich(500)], tokenize=None)
+    assert (parts, notes) == ((), [TOKENIZATION])
 
 
 @pytest.mark.parametrize(

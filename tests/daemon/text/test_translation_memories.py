@@ -7,7 +7,7 @@ from tests.daemon.conftest import Run
 from tests.daemon.text.memories import HEAD, TAIL, unit
 
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.text.translation_memories import tmx_fields
+from hierogram.daemon.text.translation_memories import read_tmx
 
 
 def read(document: str, languages: tuple[str, str] | None = None, size: int = 7) -> list[tuple[int, bytes, bytes]]:
@@ -15,7 +15,7 @@ def read(document: str, languages: tuple[str, str] | None = None, size: int = 7)
     blocks = (data[k : k + size] for k in range(0, len(data), size))
     return [
         row
-        for chunk in tmx_fields(blocks, "memory.tmx", languages)
+        for chunk in read_tmx(blocks, "memory.tmx", languages)
         for row in [*zip(chunk.numbers, chunk.sources, chunk.targets, strict=True), *chunk.rejected]
     ]
 
@@ -102,6 +102,19 @@ def test_entity_declarations_are_refused(declaration: str) -> None:
 def test_invalid_xml_is_reported(document: str) -> None:
     with pytest.raises(InputError, match="invalid XML"):
         read(document)
+
+
+@pytest.mark.parametrize(
+    ("elements", "message"),
+    [
+        ("".join(f"<e{k}/>" for k in range(2_001)), "more than 2,000 distinct names"),
+        (f"<{'e' * 1_001}/>", "the name of an element or attribute has more than 1,000 characters"),
+        ("<e>" * 257 + "</e>" * 257, "more than 256 levels deep: check that the file is TMX"),
+    ],
+)
+def test_xml_beyond_a_limit_is_refused(elements: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read(HEAD + elements + TAIL)
 
 
 def test_other_xml_is_not_a_translation_memory() -> None:

@@ -96,7 +96,7 @@ def test_few_rejections_are_shown_and_all_are_counted(client: TestClient) -> Non
 def test_a_body_with_many_invalid_lines_is_refused(client: TestClient, store: Store, store_url: str) -> None:
     answer = post(client, b"\n" * 1_000)
     assert answer.status_code == 422
-    assert "1,000 of 1,000 lines cannot be stored (empty-line 1,000)" in answer.text
+    assert "1,000 of the first 1,000 lines cannot be stored (empty-line 1,000)" in answer.text
     assert query(store_url, "SELECT count(*) FROM rejected_lines") == [(0,)]
     assert store.count_pairs() == 0
 

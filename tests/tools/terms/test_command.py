@@ -100,7 +100,7 @@ def test_every_format_reports_the_same_terms(hierogram: Run, learned_url: str) -
         assert [row["target"] for row in read] == [term["target"] for term in as_json["terms"]]
     assert hierogram(*command, "-o", "found.tbx", "--languages", "fr,en").code == 0
     assert read_by_toolkit("found.tbx") == reported
-    [read_back] = Dictionary("found.tbx").fields(("fr", "en"))
+    [read_back] = Dictionary("found.tbx").line_chunks(("fr", "en"))
     assert {(s.decode(), t.decode()) for s, t in zip(read_back.sources, read_back.targets, strict=True)} == reported
     assert_basic_2("found.tbx")
     unnamed = read_tbx(hierogram(*command, "--format", "tbx").out)

@@ -42,9 +42,9 @@ class HeldOutInput(Input):
         self._every = every
         self.held_out: list[str] = []
 
-    def fields(self, languages: Languages | None = None) -> Iterator[LineColumns]:
+    def line_chunks(self, languages: Languages | None = None) -> Iterator[LineColumns]:
         """Yield the lines that are not held out."""
-        for fields in super().fields(languages):
+        for fields in super().line_chunks(languages):
             training_lines = [k for k, number in enumerate(fields.numbers) if number % self._every]
             out = set(range(len(fields.numbers))).difference(training_lines)
             self.held_out += [text for k in sorted(out) if (text := sentence(fields.sources[k]))]

@@ -46,7 +46,7 @@ def read_rows(corpus: Corpus) -> list[PairRow]:
     rows: list[PairRow] = []
     repeats = DuplicateCounter()
     with Input(corpus.paths) as opened:
-        for fields in opened.fields():
+        for fields in opened.line_chunks():
             pairs, _ = validate(fields, SETTINGS.max_tokens, repeats)
             for source, target, alignment in zip(pairs.sources, pairs.targets, pairs.alignments, strict=True):
                 links = alignment or ""

@@ -14,7 +14,7 @@ from tests.samplers.grammar.unpacking import trees_of
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
 from hierogram.daemon.text.rejections import RejectionError
-from hierogram.daemon.text.treebanks.forests import clean_forest, is_forest, read_forest, transform_forest
+from hierogram.daemon.text.treebanks.forests import clean_forest, is_forest, pack_trees, read_forest, transform_forest
 from hierogram.daemon.text.treebanks.reading import TreebankFile
 from hierogram.daemon.text.treebanks.transformations import (
     COLLAPSE,
@@ -95,7 +95,7 @@ def test_forests_that_cannot_be_transformed_are_rejected() -> None:
         ("(S (| (-NONE- *) (V b)) (| (N *) (V b)))", Transformations(), "malformed-tree: word 1, '*', is an empty"),
         ("(S (| (-NONE- *)) (| (X (-NONE- *))))", Transformations(), "empty-side"),
         ("(S (| a) (| (@X a)))", Transformations(), "malformed-tree: label '@X'"),
-        ("(TOP (| a) (| (X a)))", Transformations(), "malformed-tree: a word has no label above it"),
+        ("(TOP (| a) (| (X a)))", Transformations(), "malformed-tree: the word 'a' is directly below"),
         ("(S (| (N a)) (| (X (N a))))", Transformations(unary=COLLAPSE), "forest-option"),
     ):
         with pytest.raises(RejectionError) as rejection:
@@ -195,7 +195,7 @@ def test_invalid_lists_are_recorded_with_line_and_reason(store_url: str, tmp_pat
         assert done.reasons == {"malformed-tree": 5, "different-words": 1, "too-long": 1, "nul-byte": 1}
         found = [(line.line, line.message) for line in done.first_rejected]
         expected = [
-            (1, "tree 2 of the list has a different sentence: word 3 is 'c', but tree 1 has no more"),
+            (1, "tree 2 of the list has a different sentence: word 3 is 'c', but missing in tree 1"),
             (4, "line 6, tree 2 of the list: 1 unclosed bracket, the last is (S"),
             (8, "line 9: expected a tree or its log-probability, got 'nothing'"),
             (14, "the header of the list announces 3 trees, got 1"),
@@ -208,6 +208,11 @@ def test_invalid_lists_are_recorded_with_line_and_reason(store_url: str, tmp_pat
         for (_, message), (_, start) in zip(found, expected, strict=False):
             assert message.startswith(start)
         assert store.pairs()[0].source == "UNK-LC"
+
+
+def test_a_shorter_tree_of_a_list_is_rejected() -> None:
+    with pytest.raises(RejectionError, match=r"tree 2 .*: word 2 is missing, but 'b' in tree 1"):
+        pack_trees([read_tree("(S (N a) (V b))"), read_tree("(S (N a))")])
 
 
 def test_a_store_that_collapses_chains_rejects_forests(hierogram: Run, tmp_path: Path) -> None:

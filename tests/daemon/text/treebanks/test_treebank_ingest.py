@@ -68,7 +68,7 @@ def test_the_first_trees_determine_words_and_transformations(store_url: str, tre
         assert store.pairs()[0].target.startswith("(TOP (S (NP (DT the) (NN dog)) (@S (VP (VBD saw) (NP (DT the)")
         ingest_trees(store, TreebankFile(str(other)))
         assert store.pairs()[-1].target == "(TOP (S (NP (NNS UNK-LC-s)) (VP (VBP saw))))"
-        other_options = "with rare=0, which cannot be changed, got rare=1$"
+        other_options = "expected the transformations rare=0 of the store's first trees, got rare=1: "
         with pytest.raises(UsageError, match=other_options):
             ingest_trees(store, TreebankFile(str(other)), Transformations())
 

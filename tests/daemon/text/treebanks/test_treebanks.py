@@ -167,6 +167,8 @@ def test_trees_that_cannot_be_transformed_are_errors() -> None:
         with pytest.raises(RejectionError) as rejection:
             clean_tree(read_tree(text), transformations)
         assert rejection.value.reason == reason
+    with pytest.raises(RejectionError, match="the word 'b' is directly below the root"):
+        clean_tree(read_tree("(TOP (N a) b)"), transformations)
     with pytest.raises(RejectionError, match="collapsed chains"):
         clean_tree(read_tree("(S+VP a)"), Transformations(unary=COLLAPSE))
 
