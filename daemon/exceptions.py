@@ -25,6 +25,10 @@ class WrongKindError(InputError):
     """The store's kind of grammar does not support the request."""
 
 
+class TemporarySpaceError(InputError):
+    """A temporary file for an input cannot be created or extended."""
+
+
 class TooManyRejectedError(InputError):
     """An input has more rejected lines than the limit allows. Lines stored before the error are kept."""
 

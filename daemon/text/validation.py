@@ -15,7 +15,7 @@ from struct import Struct
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.exceptions import TemporarySpaceError
 from hierogram.daemon.text.rejections import (
     EMPTY_SIDE,
     INVALID_UTF8,
@@ -116,7 +116,7 @@ class DuplicateCounter:
     def occurrences(
         self, sources: Sequence[str], targets: Sequence[str], alignments: Sequence[str | None]
     ) -> list[int]:
-        """Return the number of earlier occurrences of each pair with its alignment."""
+        """Return the number of earlier occurrences of each pair with its alignment. Raises `TemporarySpaceError`."""
         pair_hashes = map(hash, zip(sources, targets, alignments, strict=True))
         reversed_hashes = map(hash, zip(alignments, targets, sources, strict=True))
         try:
@@ -124,7 +124,7 @@ class DuplicateCounter:
             if len(self._seen) > self._in_memory:
                 self._move_to_file()
         except sqlite3.Error as error:
-            raise InputError(
+            raise TemporarySpaceError(
                 f"duplicates in this input cannot be detected: no space for a temporary file ({error}): set TMPDIR to "
                 "a folder with free space"
             ) from error

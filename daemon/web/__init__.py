@@ -1,1 +1,1 @@
-"""HTTP server of the daemon: API and pages."""
+"""HTTP server: API and pages of a daemon, and the pages of `hierogram browse`."""

@@ -25,7 +25,7 @@ from hierogram.daemon.web.pages.site import build_pages
 from hierogram.daemon.web.protocol.context import ProtocolApp, Service, WebContext
 from hierogram.daemon.web.protocol.document import API_PREFIXES, DescribedApi
 from hierogram.daemon.web.protocol.problems import check_query, install_problem_handlers
-from hierogram.daemon.web.protocol.rates import Rates
+from hierogram.daemon.web.protocol.rates import RateLimiter
 from hierogram.daemon.web.protocol.sessions import Sessions
 from hierogram.daemon.web.protocol.threads import READERS, Threads
 from hierogram.storage.browsing.reader import Reader
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 def _lifespan(
     *resources: Reader | SqlRunner | None, apps: Sequence[ProtocolApp] = ()
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
-    """Return the lifespan of an application. It limits the default thread pool, and closes `resources`."""
+    """Return a lifespan that limits the default thread pool, runs the lifespans of `apps`, and closes `resources`."""
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -55,12 +55,15 @@ def _lifespan(
 
 
 def build_app(service: Service, configuration: Configuration, stopping: Callable[[], bool] | None = None) -> ASGIApp:
-    """Return the ASGI application of a daemon. Long requests end when `stopping` returns True."""
+    """Return the ASGI application of a daemon.
+
+    Long requests end when `stopping` returns True. The default is `service.stopping`.
+    """
     metrics, reader = RequestMetrics(), service.opened.reader
     context = WebContext(service, configuration, stopping or service.stopping)
     http = context.http
     sql_runner = _sql_runner(reader, http) if http.pages else None
-    apps = [app for extension in extensions() if extension.apps for app in extension.apps(context)]
+    protocol_apps = [app for extension in extensions() if extension.apps for app in extension.apps(context)]
     app = DescribedApi(
         with_token=http.token is not None,
         title="Hierogram",
@@ -70,7 +73,7 @@ def build_app(service: Service, configuration: Configuration, stopping: Callable
         dependencies=[Depends(check_query), Depends(context.threads.reads, scope="function")],
         docs_url=None,
         redoc_url=None,
-        lifespan=_lifespan(reader, sql_runner, apps=apps),
+        lifespan=_lifespan(reader, sql_runner, apps=protocol_apps),
     )
     install_problem_handlers(app)
     app.include_router(health_routes(context, metrics))
@@ -94,15 +97,15 @@ def build_app(service: Service, configuration: Configuration, stopping: Callable
 
     async def dispatch(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            for protocol in apps:
+            for protocol in protocol_apps:
                 if protocol.handles(scope):
                     await protocol.app(scope, receive, send)
                     return
         to_pages = scope["type"] == "http" and not scope["path"].startswith(API_PREFIXES)
         await (pages if to_pages and pages else app)(scope, receive, send)
 
-    protocols = [app for app in apps if app.refuse]
-    return _behind_proxies(Guard(dispatch, context.rates, metrics, context.sessions, protocols), http)
+    protocols = [app for app in protocol_apps if app.refuse]
+    return _behind_proxies(Guard(dispatch, context.rate_limiter, metrics, context.sessions, protocols), http)
 
 
 def build_browser(reader: Reader, configuration: HttpConfiguration) -> ASGIApp:
@@ -111,12 +114,12 @@ def build_browser(reader: Reader, configuration: HttpConfiguration) -> ASGIApp:
     sql_runner = _sql_runner(reader, configuration)
     page = PageContext(reader, sessions, Threads(), sql_runner)
     pages = build_pages(page, configuration.sql_seconds, lifespan=_lifespan(sql_runner))
-    rates = Rates(configuration.max_rate, configuration.max_burst)
-    return _behind_proxies(Guard(pages, rates, RequestMetrics(), sessions), configuration)
+    rate_limiter = RateLimiter(configuration.max_rate, configuration.max_burst)
+    return _behind_proxies(Guard(pages, rate_limiter, RequestMetrics(), sessions), configuration)
 
 
 def _behind_proxies(app: ASGIApp, configuration: HttpConfiguration) -> ASGIApp:
-    """Wrap an application, so that headers of trusted proxies define client address and scheme."""
+    """Wrap an application so that headers of trusted proxies set the client address and the scheme of a request."""
     # Cast, because mypy treats the equivalent ASGI types of uvicorn and Starlette as different.
     proxied: Any = ProxyHeadersMiddleware(cast("Any", app), configuration.forwarded_allow_ips)
     return cast("ASGIApp", proxied)

@@ -1,8 +1,8 @@
 """Limits on the number of connections and on the time for each part of a request.
 
 uvicorn limits only the time between two requests, not the time for a request head, for a body, or for a response that
-the client does not read. Above its connection limit, it responds with 503 even to health checks, and accepts more
-connections until the descriptors run out. See docs/decisions/daemon.md for a comparison with other servers.
+the client does not read. Above its connection limit, uvicorn responds with 503 even to health checks, and accepts more
+connections until the descriptors run out. docs/decisions/daemon.md gives the reason for this subclass of its protocol.
 """
 
 import asyncio
@@ -22,12 +22,12 @@ from hierogram.daemon.web.protocol.document import LIVENESS_PATH
 from hierogram.daemon.web.protocol.problems import ProblemError, problem_response, try_later
 
 _SPARE_CONNECTIONS = 32
-"""Connections allowed beyond the limit, for 503 responses and health checks."""
+"""Number of connections allowed beyond the limit, for 503 responses and `/healthz`."""
 _RESERVED_DESCRIPTORS = 256
-"""Descriptors reserved for the store, the spool, exports and workers."""
+"""File descriptors reserved for the store, the spool, exports and workers, up to half of all descriptors."""
 _RETRY_SECONDS = 2
 _STOPPING_RETRY_SECONDS = 5
-_LONG_WAIT_MS = 500
+_LONG_SILENCE_MS = 500
 _MAX_HEADERS = 256
 _END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
 
@@ -50,10 +50,10 @@ class _Exchange:
         self._transport = transport
         self._receive = receive
         self._send = send
-        self._size = 0
-        self._waited = 0.0
-        self._complete = False
-        self._started = False
+        self._body_bytes = 0
+        self._waited_seconds = 0.0
+        self._body_complete = False
+        self._response_started = False
         self.body_timeout: asyncio.Timeout | None = None
         """Deadline of the next part of the body, while `receive` waits for it."""
         self.refusal: ProblemError | None = None
@@ -62,7 +62,7 @@ class _Exchange:
         """Cancel scope of a read-only request, canceled when the client disconnects."""
 
     def refuse(self, problem: ProblemError) -> ProblemError:
-        """Stop waiting for the body. Returns the problem of the first refusal, which the client gets."""
+        """Stop waiting for the body. Returns the problem of the first refusal."""
         problem.headers["Connection"] = "close"
         self.refusal = self.refusal or problem
         if self.body_timeout is not None and not self.body_timeout.expired():
@@ -70,36 +70,39 @@ class _Exchange:
         return self.refusal
 
     async def receive(self) -> Message:
-        """Return the next message. Raises `ProblemError` if the body arrives too slowly or was refused."""
-        if self._complete:
+        """Return the next message. Raises `ProblemError` if the body arrives too slowly or was refused.
+
+        After the start of the response, a disconnect is returned instead, because no other response can be sent.
+        """
+        if self._body_complete:
             return await self._receive()
         client_timeout, started = self._gate.client_timeout, _now()
-        seconds_left = min(client_timeout, client_timeout + self._size / self._gate.min_bytes_per_second - self._waited)
+        allowed_seconds = client_timeout + self._body_bytes / self._gate.min_bytes_per_second
+        seconds_left = min(client_timeout, allowed_seconds - self._waited_seconds)
         try:
             # Data that has already arrived is returned even with a timeout of 0.
             async with asyncio.timeout(0 if self.refusal else seconds_left) as self.body_timeout:
                 message = await self._receive()
         except TimeoutError:
             is_first_timeout = self.refusal is None
-            seconds = self._waited + _now() - started
-            reason = f"the body arrived too slowly: {self._size} bytes in {seconds:.0f} s (client_timeout)"
+            seconds = self._waited_seconds + _now() - started
+            reason = f"the body arrived too slowly: {self._body_bytes} bytes in {seconds:.0f} s (client_timeout)"
             refusal = self.refuse(ProblemError(HTTPStatus.REQUEST_TIMEOUT, reason))
-            # After the response has started, no other response can be sent.
-            if not self._started:
+            if not self._response_started:
                 raise refusal from None
             if is_first_timeout:
                 await self._abort()
             return {"type": "http.disconnect"}
         finally:
             self.body_timeout = None
-            self._waited += _now() - started
-        self._size += len(message.get("body", b""))
-        self._complete = message["type"] != "http.request" or not message.get("more_body")
+            self._waited_seconds += _now() - started
+        self._body_bytes += len(message.get("body", b""))
+        self._body_complete = message["type"] != "http.request" or not message.get("more_body")
         return message
 
     async def send(self, message: Message) -> None:
         """Send a message. Aborts the connection if the client reads no data within `client_timeout`."""
-        self._started = True
+        self._response_started = True
         unsent, buffered = -1, self._transport.get_write_buffer_size()
         while buffered != unsent:
             unsent = buffered
@@ -113,8 +116,8 @@ class _Exchange:
 
     async def _abort(self) -> None:
         self._transport.abort()
-        # Wait until uvicorn has handled the abort, in the next iteration of the event loop. Otherwise, it would log an
-        # application error.
+        # Wait until uvicorn has handled the abort, in the next iteration of the event loop. Otherwise, uvicorn would
+        # log an application error.
         await asyncio.sleep(0)
 
 
@@ -129,11 +132,12 @@ class _Client:
         """Time at which the client last sent data."""
         self.waiting_since = now
         """Start of the wait for a request head, or time at which the client last read part of a response."""
-        self.unsent = 0
+        self.unsent_bytes = 0
         self.exchange: _Exchange | None = None
 
     @property
-    def is_waiting(self) -> bool:
+    def is_awaited(self) -> bool:
+        """True if the server waits until the client sends or reads data."""
         exchange = self.exchange
         return exchange is None or exchange.body_timeout is not None or self.transport.get_write_buffer_size() > 0
 
@@ -146,9 +150,9 @@ class Gate:
     """Middleware that enforces client deadlines and the connection limit.
 
     A client has `client_timeout` seconds to send a request head, to send a body, and to read part of a response. A body
-    may take longer while it arrives faster than `min_bytes_per_second`. With more than `max_requests` connections, the
-    waiting client that has been silent longest is evicted. With `max_requests` running requests, further requests get
-    503, except health checks.
+    may take longer while it arrives faster than `min_bytes_per_second`. With more than `max_requests` connections, one
+    client is evicted: among the clients for which the server waits, the client that has been silent longest. With
+    `max_requests` running requests, further requests get 503, except `/healthz`.
     """
 
     def __init__(self, app: ASGIApp, client_timeout: float, min_bytes_per_second: float, max_requests: int) -> None:
@@ -160,15 +164,15 @@ class Gate:
         self._running: set[_Exchange] = set()
 
     def register(self, address: Address, transport: asyncio.Transport) -> _Client:
-        """Register a connection. Evicts a waiting client if the number of connections exceeds the limit."""
+        """Register a connection. Above the limit, evict another client. Above the spare connections, abort this one."""
         new = self._clients[address] = _Client(transport, _now())
         connections = [client for client in self._clients.values() if not client.is_closing]
         if len(connections) > self._max_requests:
-            waiting = [client for client in connections if client is not new and client.is_waiting]
-            if waiting:
-                silent = min(waiting, key=lambda client: client.last_data_at)
+            awaited = [client for client in connections if client is not new and client.is_awaited]
+            if awaited:
+                silent = min(awaited, key=lambda client: client.last_data_at)
                 if silent.exchange is not None and silent.exchange.body_timeout is not None:
-                    reason = "too many connections, and the body arrived too slowly"
+                    reason = "too many connections (max_connections), and this client has been silent longest"
                     silent.exchange.refuse(try_later(reason, _RETRY_SECONDS))
                 else:
                     silent.transport.abort()
@@ -177,7 +181,7 @@ class Gate:
         return new
 
     def unregister(self, address: Address) -> None:
-        """Unregister a closed connection, and cancel its request if it is read-only."""
+        """Unregister a closed connection, and cancel its request if the method is GET or HEAD."""
         client = self._clients.pop(address, None)
         if client is not None and client.exchange is not None and client.exchange.cancel_scope is not None:
             client.exchange.cancel_scope.cancel()
@@ -186,8 +190,8 @@ class Gate:
         """Close connections whose client takes too long to send a request head or to read the last response."""
         for client in [client for client in self._clients.values() if client.exchange is None]:
             unsent = client.transport.get_write_buffer_size()
-            if unsent != client.unsent:
-                client.unsent, client.waiting_since = unsent, _now()
+            if unsent != client.unsent_bytes:
+                client.unsent_bytes, client.waiting_since = unsent, _now()
             elif _now() - client.waiting_since > self.client_timeout:
                 client.transport.abort()
 
@@ -199,7 +203,7 @@ class Gate:
             )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run the application with deadlines. Respond with 503 above the limit of requests."""
+        """Run the application with deadlines. Respond with 503 above the limit on running requests."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -209,7 +213,7 @@ class Gate:
             return
         running = sum(exchange.refusal is None for exchange in self._running)
         app = self._app
-        # Health checks are exempt, because they must not fail under load.
+        # Liveness checks are exempt, because they must not fail under load.
         if running >= self._max_requests and scope["path"] != LIVENESS_PATH:
             problem = try_later("too many concurrent requests (max_connections)", _RETRY_SECONDS)
             problem.headers["Connection"] = "close"
@@ -276,12 +280,12 @@ class Connection(H11Protocol):
 
 
 def _has_left(transport: asyncio.Transport) -> bool:
-    """Check if the client reset the connection, or closed it some time ago."""
+    """Check if the client reset the connection, or closed it and has sent no data for `_LONG_SILENCE_MS`."""
     connection = transport.get_extra_info("socket")
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLRDHUP)
     flags = sum(flags for _, flags in poll.poll(0))
     # The field `tcpi_last_data_recv` counts milliseconds since the last data arrived.
-    waited = int.from_bytes(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 56)[52:], sys.byteorder)
+    silent_ms = int.from_bytes(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 56)[52:], sys.byteorder)
     # A client that just closed its sending side may still wait for the response.
-    return bool(flags & ~select.POLLRDHUP) or (bool(flags) and waited > _LONG_WAIT_MS)
+    return bool(flags & ~select.POLLRDHUP) or (bool(flags) and silent_ms > _LONG_SILENCE_MS)

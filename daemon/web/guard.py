@@ -18,7 +18,7 @@ from hierogram.daemon.web.api.health import RequestMetrics
 from hierogram.daemon.web.protocol.context import ProtocolApp
 from hierogram.daemon.web.protocol.document import API_PREFIXES, HEALTH_PATHS, MEMORY_PREFIX
 from hierogram.daemon.web.protocol.problems import ProblemError, problem_response
-from hierogram.daemon.web.protocol.rates import ANONYMOUS, AUTHENTICATED, HEALTH, Rates
+from hierogram.daemon.web.protocol.rates import ANONYMOUS, AUTHENTICATED, HEALTH, RateLimiter
 from hierogram.daemon.web.protocol.sessions import COOKIE, LOGIN_PATH, STATIC_PREFIX, Sessions
 
 _DISCARD_SECONDS = 3.0
@@ -51,12 +51,15 @@ class _RequestBody:
 
 
 class Guard:
-    """Middleware that authenticates requests, limits their rate, counts them, and sets response headers."""
+    """Middleware that authenticates requests, limits their rate, counts them, and sets response headers.
+
+    `protocols` render refusals in their own format, and check API keys in the bodies of POST requests.
+    """
 
     def __init__(
         self,
         app: ASGIApp,
-        rates: Rates,
+        rate_limiter: RateLimiter,
         metrics: RequestMetrics,
         sessions: Sessions,
         protocols: Sequence[ProtocolApp] = (),
@@ -64,7 +67,7 @@ class Guard:
         self._app = app
         self._protocols = protocols
         self._sessions = sessions
-        self._rates = rates
+        self._rate_limiter = rate_limiter
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -125,14 +128,15 @@ class Guard:
             if not is_loopback(host):
                 return ProblemError(
                     HTTPStatus.MISDIRECTED_REQUEST,
-                    f"this daemon serves this machine only: use localhost or 127.0.0.1, not {host!r}",
+                    "this server has no token, so it accepts only requests to localhost or 127.0.0.1, got host "
+                    f"{host!r}: set a token to allow other hosts",
                 )
         authenticated = self._sessions.required and self._is_authenticated(scope)
         if is_protocol and not authenticated and scope["method"] == "POST":
-            # The application of the protocol checks the API key in the body, and the rate limit.
+            # The application of the protocol checks the API key in the body and the rate limit.
             return None
         kind = HEALTH if path in HEALTH_PATHS else AUTHENTICATED if authenticated else ANONYMOUS
-        limited = self._rates.refusal(kind, scope)
+        limited = self._rate_limiter.refusal(kind, scope)
         if limited is not None or authenticated or is_protocol or not self._sessions.required:
             return limited
         if path in HEALTH_PATHS or path == LOGIN_PATH or path.startswith(STATIC_PREFIX):

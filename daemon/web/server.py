@@ -1,4 +1,4 @@
-"""HTTP loop of the daemon: uvicorn in its own thread, on a socket that the daemon binds."""
+"""HTTP loop of the daemon and server of `hierogram browse`: uvicorn on a socket that is bound before it starts."""
 
 import asyncio
 import logging
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 def browse(store: str, configuration: HttpConfiguration, ready: Callable[[str, str], None]) -> None:
-    """Serve the pages of a store until a signal arrives. `ready` receives the URLs of store and site."""
+    """Serve the pages of a store until a signal arrives. `ready` receives the URLs of the store and the site."""
     with Reader(store) as reader, _bind(configuration) as listener:
         listener.listen(_BACKLOG)
         host, port = listener.getsockname()[:2]
@@ -42,7 +42,7 @@ def browse(store: str, configuration: HttpConfiguration, ready: Callable[[str, s
 
 
 class HttpLoop:
-    """Loop that serves HTTP while the daemon runs. `address` is host and port, None before it listens."""
+    """Loop that serves HTTP while the daemon runs. `address` is the host and port, None until the loop listens."""
 
     name = "http"
     sections = frozenset({"http", "intake", *extension_sections()})
@@ -55,7 +55,7 @@ class HttpLoop:
         self.address: tuple[str, int] | None = None
 
     def prepare(self, configuration: Configuration) -> None:
-        """Bind the address for the next `run`. If this fails, keep the old address and raise `DaemonError`."""
+        """Bind the address for the next `run`. If binding fails, keep the old address and raise `DaemonError`."""
         http = configuration.http
         address = (http.host, http.port) if http.enabled else None
         if address == self._bound_address:
@@ -81,7 +81,8 @@ class HttpLoop:
                 return stop.is_set() or self._service.stopping()
 
             app = build_app(self._service, configuration, stopping)
-            # Earlier connections are refused at once, so that clients do not wait for kernels to load.
+            # Listen only now, so that earlier connections are refused at once instead of waiting until the compiled
+            # samplers are loaded.
             listener.listen(_BACKLOG)
             self.address = listener.getsockname()[:2]
             _log.info("listening on http://%s:%d", *self.address)
@@ -120,7 +121,10 @@ async def _serve(
     stop: StopFlag,
     beat: Heartbeat,
 ) -> None:
-    """Run the server until `stop` is set. Calls `beat` in the event loop, to detect a blocked loop."""
+    """Run the server until `stop` is set, or until a signal arrives in the main thread.
+
+    Calls `beat` in the event loop, so that a blocked event loop is detected.
+    """
     limit = connection_limit(configuration.max_connections)
     gate = Gate(app, configuration.client_timeout, configuration.min_bytes_per_second, limit)
     server = uvicorn.Server(
@@ -147,8 +151,9 @@ async def _serve(
     while not running.done() and not server.started:
         await asyncio.wait([running], timeout=_START_POLL_SECONDS)
     if not running.done():
-        # asyncio accepts up to `backlog` connections in one iteration of the event loop, so uvicorn gets a small
-        # backlog: in a burst of thousands, the first are served while the kernel still queues the others.
+        # uvicorn has set the backlog of the socket to `_ACCEPT_BACKLOG`, which is small because asyncio accepts up to
+        # `backlog` connections in one iteration of the event loop. Set the large backlog again, so that the operating
+        # system queues the connections of a burst.
         listener.listen(_BACKLOG)
     while not running.done():
         if stop.is_set() and not server.should_exit:

@@ -607,7 +607,7 @@ DAEMON_FAULTS = (
     Fault(
         "the deadline of a body restarts with each chunk",
         "daemon/web/connections.py",
-        "client_timeout + self._size / self._gate.min_bytes_per_second - self._waited",
+        "min(client_timeout, allowed_seconds - self._waited_seconds)",
         "client_timeout",
         (_SERVER, "-k", "drips_its_body"),
     ),

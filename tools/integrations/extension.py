@@ -60,7 +60,9 @@ def _apps(context: "WebContext") -> "Iterable[ProtocolApp]":
         app, lifespan = over_http(make_server(tools, context.threads, may_add=http.mcp == "add"))
         yield ProtocolApp(lambda scope: scope["path"] == PATH, app, lifespan=lifespan)
     if http.libretranslate:
-        app = libretranslate(shared.translator, shared.corrections, context.sessions, context.rates, context.threads)
+        app = libretranslate(
+            shared.translator, shared.corrections, context.sessions, context.rate_limiter, context.threads
+        )
         yield ProtocolApp(is_libretranslate, app, problem_response)
 
 

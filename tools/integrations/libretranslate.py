@@ -20,7 +20,7 @@ from hierogram.daemon.exceptions import DaemonError, DeadlineError, InputError
 from hierogram.daemon.text.languages import base_language
 from hierogram.daemon.web.protocol.bodies import read_body
 from hierogram.daemon.web.protocol.problems import ProblemError, make_problem
-from hierogram.daemon.web.protocol.rates import ANONYMOUS, AUTHENTICATED, Rates
+from hierogram.daemon.web.protocol.rates import ANONYMOUS, AUTHENTICATED, RateLimiter
 from hierogram.daemon.web.protocol.sessions import Sessions, is_cross_site
 from hierogram.daemon.web.protocol.threads import Threads
 from hierogram.storage.exceptions import StoreError
@@ -147,13 +147,13 @@ class _RequestHandlers:
         translator: PlainTranslator,
         corrections: Corrections,
         sessions: Sessions,
-        rates: Rates,
+        rate_limiter: RateLimiter,
         threads: Threads,
     ) -> None:
         self._translator = translator
         self._corrections = corrections
         self._sessions = sessions
-        self._rates = rates
+        self._rate_limiter = rate_limiter
         self._threads = threads
 
     def check_key(self, request: Request, parameters: Parameters) -> None:
@@ -163,7 +163,7 @@ class _RequestHandlers:
         key = parameters.get("api_key") or bearer_key
         is_valid = isinstance(key, str) and self._sessions.is_token(key)
         if not self._sessions.is_token(bearer_key):
-            limited = self._rates.refusal(AUTHENTICATED if is_valid else ANONYMOUS, request.scope)
+            limited = self._rate_limiter.refusal(AUTHENTICATED if is_valid else ANONYMOUS, request.scope)
             if limited is not None:
                 raise limited
         if not self._sessions.required:
@@ -269,7 +269,7 @@ class _RequestHandlers:
                 raise _refusal(f"Invalid request: {error}") from error
             return {"success": True}
 
-        return JSONResponse(await self._threads.change(work))
+        return JSONResponse(await self._threads.run_change(work))
 
     async def show_languages(self, _request: Request, _parameters: Parameters) -> Response:
         source, target = await to_thread.run_sync(self.languages)
@@ -302,13 +302,17 @@ class _RequestHandlers:
 
 
 def libretranslate(
-    translator: PlainTranslator, corrections: Corrections, sessions: Sessions, rates: Rates, threads: Threads
+    translator: PlainTranslator,
+    corrections: Corrections,
+    sessions: Sessions,
+    rate_limiter: RateLimiter,
+    threads: Threads,
 ) -> Starlette:
     """Return the ASGI application of this protocol. Checks `api_key` and limits the rate of POST requests.
 
     Cross-origin requests are allowed only if a key is needed, because browsers send them without the user's consent.
     """
-    handlers = _RequestHandlers(translator, corrections, sessions, rates, threads)
+    handlers = _RequestHandlers(translator, corrections, sessions, rate_limiter, threads)
     cors = _CORS if sessions.required else {}
 
     def route(

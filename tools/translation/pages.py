@@ -144,7 +144,7 @@ def translation_routes(page: PageContext, shared: WebTranslation) -> APIRouter:
         values = await confirmed_form(request, page.sessions)
         pair = tuple(" ".join(values.get(name, "").split()) for name in ("source", "target"))
         try:
-            await threads.change(lambda: shared.corrections.put(pair[0], pair[1], "page"))
+            await threads.run_change(lambda: shared.corrections.put(pair[0], pair[1], "page"))
             outcome = "stored"
         except InputError:
             outcome = "refused"

@@ -90,11 +90,11 @@ class AlignAnswer(BaseModel):
 
     position: int = Field(description="Position of the store at which the counts were read.")
     pairs: list[AlignedAnswer]
-    advice: str | None = Field(description="Advice if the texts seem to need tokenization.")
+    advice: str | None = Field(description="Advice if the texts seem to need tokenization, or to be tokenized already.")
 
 
 def align_routes(context: WebContext) -> APIRouter:
-    """Return the router of POST /v1/align."""
+    """Return the router of `POST /v1/align`."""
     router = APIRouter(prefix="/v1", tags=["aligning"])
 
     def work(body: AlignBody) -> bytes:
@@ -167,7 +167,7 @@ class LinksAnswer(BaseModel):
 
 
 def link_routes(context: WebContext) -> APIRouter:
-    """Return the router for a pair's links."""
+    """Return the router of `/v1/pairs/{pair_id}/links`."""
     router = APIRouter(prefix="/v1/pairs/{pair_id}/links", tags=["aligning"])
     service, store = context.service, context.service.store
 
@@ -214,17 +214,20 @@ def link_routes(context: WebContext) -> APIRouter:
         openapi_extra=json_body(LinksBody),
     )
     async def put(request: Request, pair_id: PairId) -> Response:
-        """Fix or forbid links of a pair, which is then re-aligned. Corrections apply until they are removed."""
+        """Replace the corrections of a pair's links and re-align the pair.
+
+        Corrections apply until the next PUT or DELETE.
+        """
         body = await read_json(request, LinksBody, _MAX_LINK_BYTES)
         fixed, forbidden = (frozenset((s, t) for s, t in pair_links) for pair_links in (body.fixed, body.forbidden))
-        applied = await context.threads.change(lambda: correct(pair_id, KnownLinks(fixed, forbidden), body.origin))
+        applied = await context.threads.run_change(lambda: correct(pair_id, KnownLinks(fixed, forbidden), body.origin))
         answer = await to_thread.run_sync(lambda: links(pair_id))
         return JSONResponse(answer.model_dump(mode="json"), HTTPStatus.OK if applied else HTTPStatus.ACCEPTED)
 
     @router.delete("", status_code=204, responses={**PAIR_NOT_FOUND, **_ACCEPTED})
     async def delete(pair_id: PairId) -> Response:
         """Remove the corrections of a pair's links and re-align the pair."""
-        applied = await context.threads.change(lambda: correct(pair_id, KnownLinks(), "http"))
+        applied = await context.threads.run_change(lambda: correct(pair_id, KnownLinks(), "http"))
         return Response(status_code=HTTPStatus.NO_CONTENT if applied else HTTPStatus.ACCEPTED)
 
     return router

@@ -35,12 +35,12 @@ class EventsAnswer(BaseModel):
 
     events: list[Event]
     next: int = Field(description="Value of `after` for the next page.")
-    oldest: int = Field(description="Number of the oldest stored event.")
+    oldest: int = Field(description="Number of the oldest stored event, or `last` + 1 if no event is stored.")
     last: int = Field(description="Number of the newest event.")
 
 
 def event_routes(context: WebContext) -> APIRouter:
-    """Return the router for events."""
+    """Return the router of `GET /v1/events`."""
     router = APIRouter(prefix="/v1", tags=["events"])
     streams = _Streams(context)
 
@@ -84,7 +84,8 @@ def event_routes(context: WebContext) -> APIRouter:
         if page.missed:
             raise ProblemError(
                 HTTPStatus.GONE,
-                f"{page.missed:,} events after {after} have been deleted: continue with the oldest, {page.oldest}",
+                f"{page.missed:,} events after {after} have been deleted: continue with the oldest stored "
+                f"event, after={page.oldest - 1}",
                 oldest=page.oldest,
                 last=page.last,
             )

@@ -50,16 +50,16 @@ class DerivationAnswer:
 
 
 def find_word_pair(service: Service, pair_id: int) -> tuple[PairRecord, PairInWords]:
-    """Return a stored pair, and the same pair in whole words. Raises `ProblemError` if it is unknown."""
+    """Return a stored pair, and the same pair in whole words. Raises `ProblemError` (404) for an unknown id."""
     pair = service.store.find_pair(pair_id)
     if pair is None:
         raise unknown_pair(pair_id)
-    view = WordView(service.store.settings().word_parts)
-    return pair, view.pair(pair.source, pair.target, pair.alignment, pair.link_probabilities)
+    word_view = WordView(service.store.settings().word_parts)
+    return pair, word_view.pair(pair.source, pair.target, pair.alignment, pair.link_probabilities)
 
 
 def grammar_routes(context: WebContext) -> APIRouter:
-    """Return the router for rules and pairs."""
+    """Return the router of `/v1/rules` and `/v1/pairs/{pair_id}`."""
     router = APIRouter(prefix="/v1", tags=["grammar"])
     service, store = context.service, context.service.store
 
@@ -90,8 +90,11 @@ def grammar_routes(context: WebContext) -> APIRouter:
         rules, _ = service.opened.find_rules(
             source, target, containing=containing or (), limit=limit + 1, after=after, current_sample=current_sample
         )
-        view = WordView(store.settings().word_parts)
-        rows = [replace(rule, source=view.side(rule.source), target=view.side(rule.target)) for rule in rules[:limit]]
+        word_view = WordView(store.settings().word_parts)
+        rows = [
+            replace(rule, source=word_view.side(rule.source), target=word_view.side(rule.target))
+            for rule in rules[:limit]
+        ]
         next_cursor = None
         if len(rules) > limit:
             # The cursor contains uses in the store's integer units, because the store sorts by these.
@@ -125,15 +128,15 @@ def grammar_routes(context: WebContext) -> APIRouter:
             raise unknown_pair(pair_id)
         [row] = rows
         if row.current is None:
-            raise ProblemError(HTTPStatus.CONFLICT, f"pair {pair_id} has no derivation yet: it is waiting for sampling")
+            raise ProblemError(HTTPStatus.CONFLICT, f"pair {pair_id} is {row.state} and has no derivation yet")
         settings = store.settings()
-        view = WordView(settings.word_parts)
-        word_pair = view.pair(row.source, row.target)
+        word_view = WordView(settings.word_parts)
+        word_pair = word_view.pair(row.source, row.target)
         uses = [
             replace(
                 use,
-                source=view.side(use.source),
-                target=view.side(use.target),
+                source=word_view.side(use.source),
+                target=word_view.side(use.target),
                 source_span=find_word_span(word_pair.source_word_indices, use.source_span),
                 target_span=find_word_span(word_pair.target_word_indices, use.target_span),
             )
@@ -149,13 +152,12 @@ def grammar_routes(context: WebContext) -> APIRouter:
     async def withdraw(pair_id: PairId) -> Response:
         """Withdraw a pair and its counts."""
 
-        def is_withdrawn() -> bool:
+        def withdraw_and_check() -> bool:
             if pair_id not in service.withdraw([pair_id]):
                 raise unknown_pair(pair_id)
             return store.find_pair(pair_id) is None
 
-        return Response(
-            status_code=HTTPStatus.NO_CONTENT if await context.threads.change(is_withdrawn) else HTTPStatus.ACCEPTED
-        )
+        is_withdrawn = await context.threads.run_change(withdraw_and_check)
+        return Response(status_code=HTTPStatus.NO_CONTENT if is_withdrawn else HTTPStatus.ACCEPTED)
 
     return router

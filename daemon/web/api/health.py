@@ -96,7 +96,9 @@ class _CurrentMetrics(Collector):
         yield _gauge("hierogram_sweeps_per_second", "Recent pair sweeps per second.", lag.sweeps_per_second)
         yield _gauge("hierogram_spool_waiting_files", "Files waiting in the spool.", spool.waiting)
         yield _gauge(
-            "hierogram_spool_incomplete_inputs", "Inputs in the spool with missing files.", len(spool.incomplete)
+            "hierogram_spool_incomplete_inputs",
+            "Spool inputs that wait for other files or cannot be moved.",
+            len(spool.incomplete),
         )
         files = CounterMetricFamily(
             "hierogram_spool_inputs", "Spool inputs since the daemon started, by outcome.", labels=["outcome"]
@@ -224,24 +226,25 @@ _Answer = TypeVar("_Answer")
 
 
 def coalesced(compute: Callable[[], Awaitable[_Answer]]) -> Callable[[], Awaitable[_Answer]]:
-    """Wrap an async function, so that concurrent calls share a result that is not older than the calls."""
-    lock, calls = asyncio.Lock(), 0
+    """Wrap an async function so that concurrent calls share one computation, which starts after all of these calls."""
+    lock, started = asyncio.Lock(), 0
     computed: tuple[int, _Answer] | None = None
 
     async def answer() -> _Answer:
-        nonlocal calls, computed
-        call = calls + 1
+        nonlocal started, computed
+        # A computation that has already started may be older than this call.
+        needed = started + 1
         async with lock:
-            if computed is None or computed[0] < call:
-                calls += 1
-                computed = calls, await compute()
+            if computed is None or computed[0] < needed:
+                started += 1
+                computed = started, await compute()
             return computed[1]
 
     return answer
 
 
 def health_routes(context: WebContext, metrics: RequestMetrics) -> APIRouter:
-    """Return the router for health checks, status and metrics."""
+    """Return the router of `/healthz`, `/readyz`, `/v1/status` and `/metrics`."""
     router = APIRouter(tags=["health"])
     service, max_lag = context.service, context.http.max_lag
     responses: Responses = {HTTPStatus.SERVICE_UNAVAILABLE.value: {"model": HealthAnswer}}
@@ -279,14 +282,15 @@ def health_routes(context: WebContext, metrics: RequestMetrics) -> APIRouter:
     async def readyz() -> Response:
         """Readiness check.
 
-        Passes if loops and store respond, the schema is current, nothing is degraded, and lag is within `max_lag`.
+        Passes if the loops and the store respond, the schema is current, the daemon is neither degraded nor stopping,
+        and at most `max_lag` pairs are not settled.
         """
         daemon, _, _, store_error = await shared_status()
         reasons = _failed_loops(daemon)
         if daemon.degraded:
             reasons.append(daemon.degraded)
         if daemon.lag.pairs > max_lag:
-            reasons.append(f"{daemon.lag.pairs:,} pairs are waiting for sampling, the limit is {max_lag:,} (max_lag)")
+            reasons.append(f"{daemon.lag.pairs:,} pairs are not settled yet, the limit is {max_lag:,} (max_lag)")
         if service.stopping():
             reasons.append("the daemon is stopping")
         if store_error:

@@ -1,4 +1,4 @@
-"""POST /v1/pairs: ingest JSON Lines of any length, with backpressure and idempotency keys."""
+"""POST /v1/pairs: ingest JSON lines in chunks, with backpressure and idempotency keys."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ from fastapi import APIRouter, Header, Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import JSONResponse, Response
 
-from hierogram.daemon.exceptions import InputError, TooManyRejectedError, UsageError, WrongKindError
+from hierogram.daemon.exceptions import InputError, TemporarySpaceError, UsageError
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.text.formats import JSONL, parse_json_object, parse_lines
 from hierogram.daemon.text.ingest import DEFAULT_CORPUS, IngestBatch, check_input_kind
@@ -63,7 +63,8 @@ class IngestAnswer(BaseModel):
     rejected: int = 0
     reasons: dict[str, int] = {}
     rejected_lines: list[RejectedAnswer] = Field(
-        default=[], description="The first rejected lines. The table rejected_lines contains all."
+        default=[],
+        description=f"The first {_SHOWN_REJECTIONS} runs of rejected lines. The table rejected_lines contains all.",
     )
     more_rejected: int = 0
     unused_fields: dict[str, int] = Field(
@@ -71,7 +72,7 @@ class IngestAnswer(BaseModel):
         description="Number of lines with each unknown member of the JSON objects, for up to 20 members.",
     )
     more_unused_fields: int = Field(default=0, description="Occurrences of further unknown members.")
-    notes: list[Note] = Field(default=[], description="Warnings about the body as a whole.")
+    notes: list[Note] = Field(default=[], description="Notes on the whole body.")
 
     def plus(self, totals: IngestTotals, rejected: Sequence[RejectedLine], unused: Mapping[str, int]) -> "IngestAnswer":
         """Return the report with a chunk's totals added. `unused` counts the lines with each unknown member."""
@@ -86,18 +87,18 @@ class IngestAnswer(BaseModel):
                 answer.rejected_lines.append(RejectedAnswer.model_validate(run, from_attributes=True))
             else:
                 answer.more_rejected += run.lines
-        fields = answer.unused_fields
+        unused_fields = answer.unused_fields
         for name, count in sorted(unused.items()):
             shortened = name[:_SHOWN_CHARACTERS].encode(errors="replace").decode()
-            if shortened in fields or len(fields) < _SHOWN_FIELDS:
-                fields[shortened] = fields.get(shortened, 0) + count
+            if shortened in unused_fields or len(unused_fields) < _SHOWN_FIELDS:
+                unused_fields[shortened] = unused_fields.get(shortened, 0) + count
             else:
                 answer.more_unused_fields += count
         return answer
 
 
 class IngestRequest:
-    """Ingestion of one request body in chunks. With an idempotency key, a later attempt resumes it.
+    """Ingestion of one request body in chunks. With an idempotency key, a later attempt resumes the ingestion.
 
     Each attempt records its progress in the same transaction as its pairs. The next attempt skips the recorded lines,
     checks their digest, and continues the counts. Call the methods from one thread at a time.
@@ -118,19 +119,26 @@ class IngestRequest:
         self._languages = languages
         self._digest = blake2b(digest_size=16)
         self._seen = 0
+        """Number of lines that this attempt has received."""
         self._open_batch: tuple[InputValidator, IngestBatch] | None = None
-        self._earlier = self._store.find_request(key) if key is not None else None
-        self._recorded_lines = self._earlier.lines if self._earlier else None
-        self.is_replay = self._earlier is not None and self._earlier.done
+        self._earlier_request = self._store.find_request(key) if key is not None else None
+        self._recorded_lines = self._earlier_request.lines if self._earlier_request else None
+        self.is_replay = self._earlier_request is not None and self._earlier_request.done
         """True if an earlier attempt completed the request."""
         self.answer = (
-            IngestAnswer.model_validate_json(self._earlier.response) if self._earlier else IngestAnswer(corpus=corpus)
+            IngestAnswer.model_validate_json(self._earlier_request.response)
+            if self._earlier_request
+            else IngestAnswer(corpus=corpus)
         )
-        if self._earlier and self._earlier.corpus != corpus:
-            raise self._key_conflict(f"the earlier request used the corpus {self._earlier.corpus!r}")
+        if self._earlier_request and self._earlier_request.corpus != corpus:
+            raise self._key_conflict(f"the earlier request used the corpus {self._earlier_request.corpus!r}")
 
     def add(self, lines: list[bytes]) -> IngestTotals:
-        """Ingest the next lines. Returns the totals of new lines. Raises `ProblemError` and `StoreError`."""
+        """Ingest the next lines. Returns the totals of new lines.
+
+        Raises `ProblemError` if the lines are not JSON lines or differ from the earlier request, and the errors of
+        `InputValidator.read` and `IngestBatch.store`.
+        """
         if not self._seen and lines:
             if lines[0].lstrip().startswith(b"["):
                 raise _not_json_lines("a JSON array", ": convert an array with jq -c '.[]'")
@@ -167,12 +175,16 @@ class IngestRequest:
             validator, _ = self._open()
             validator.read([fields])
         self._seen += len(lines)
-        assert self._earlier is not None
-        if self._seen == self._earlier.lines and self._digest.digest() != self._earlier.digest:
+        assert self._earlier_request is not None
+        if self._seen == self._earlier_request.lines and self._digest.digest() != self._earlier_request.digest:
             raise self._key_conflict("the earlier request had different lines")
 
     def finish(self) -> None:
-        """Close the batch after the last line. Raises `ProblemError` and `StoreError`."""
+        """Close the batch after the last line.
+
+        Raises `ProblemError` if the body has no lines or fewer lines than the earlier request, and `StoreError` if the
+        store is not available.
+        """
         if self._seen < self.answer.lines:
             raise self._key_conflict("the earlier request had more lines")
         if not self._seen:
@@ -192,7 +204,10 @@ class IngestRequest:
             batch.fail(reason)
 
     def _open(self) -> tuple[InputValidator, IngestBatch]:
-        """Return the validator and the batch. Creates them on first use. Raises `WrongKindError`."""
+        """Return the validator and the batch, which the first call creates.
+
+        Raises `WrongKindError` in a store of trees, and the `UsageError` of `InputValidator`.
+        """
         if self._open_batch is None:
             check_input_kind(self._store, PAIRS)
             # The origin must be unique, because origin and line number identify a rejected line.
@@ -265,18 +280,19 @@ _LANGUAGES_PATTERN = "^{0},{0}$".format(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
 _PROBLEMS: Responses = {
     408: {"description": "The client was too slow."},
     409: {
-        "description": "A request with this Idempotency-Key is in progress, or the store does not accept such pairs."
+        "description": "A request with this Idempotency-Key is in progress, or the store has trees or other languages."
     },
     413: {"description": "The body is too large."},
     415: {"description": "The content type is not JSON lines, or the body is compressed."},
     422: {
-        "description": "A parameter or most lines are invalid, the body has no JSON lines, or the Idempotency-Key was "
-        "used for another request."
+        "description": "A parameter or too many lines are invalid, the body has no JSON lines, or the Idempotency-Key "
+        "was used for another request."
     },
     503: {
-        "description": "Too many pairs are waiting, the store does not respond, or the daemon is stopping. See "
-        "Retry-After."
+        "description": "Too many pairs are not settled, too many requests with pairs are running, the store does not "
+        "respond, or the daemon is stopping. See Retry-After."
     },
+    507: {"description": "The daemon has no space for a temporary file."},
 }
 
 
@@ -320,25 +336,24 @@ class _IngestSlots:
             self._keys.discard(key or "")
 
     async def wait_until_caught_up(self) -> None:
-        """Wait until the backlog is within `max_lag`. Raises `ProblemError` after `backlog_timeout`."""
+        """Wait until the backlog is within `max_lag`. Raises `ProblemError` after `backlog_timeout` or on shutdown."""
         started = time.monotonic()
         while True:
             if self._stopping():
                 raise try_later("the HTTP server is stopping: send the rest after its restart", STORE_RETRY_SECONDS)
-            waiting = await self.in_thread(partial(self._store.count_pairs, UNSETTLED))
-            if waiting <= self._configuration.max_lag:
+            unsettled = await self.in_thread(partial(self._store.count_pairs, UNSETTLED))
+            if unsettled <= self._configuration.max_lag:
                 return
             if time.monotonic() - started >= self._configuration.backlog_timeout:
                 raise try_later(
-                    f"{waiting:,} pairs are waiting for sampling, the limit is {self._configuration.max_lag:,} "
-                    "(max_lag)",
+                    f"{unsettled:,} pairs are not settled yet, the limit is {self._configuration.max_lag:,} (max_lag)",
                     _LAG_RETRY_SECONDS,
                 )
             await asyncio.sleep(_LAG_POLL_SECONDS)
 
 
 def ingest_routes(context: WebContext, metrics: RequestMetrics) -> APIRouter:
-    """Return the router for POST /v1/pairs."""
+    """Return the router of `POST /v1/pairs`."""
     router = APIRouter(prefix="/v1", tags=["ingest"])
     slots, opened = _IngestSlots(context), context.service.opened
 
@@ -402,12 +417,11 @@ def _parse_languages(store: GrammarStore, languages: str | None) -> Languages | 
 
 def _problem(request: Request, error: Exception, body: IngestRequest) -> ProblemError:
     if isinstance(error, UsageError):
-        # The package of a language is not installed.
+        # The package of a language is not installed, or another request has set other languages in the store.
         problem = ProblemError(HTTPStatus.CONFLICT, str(error))
     elif isinstance(error, RequestConflictError):
         problem = ProblemError(HTTPStatus.CONFLICT, str(error), {"Retry-After": str(STORE_RETRY_SECONDS)})
-    elif isinstance(error, InputError) and not isinstance(error, (WrongKindError, TooManyRejectedError)):
-        # Other input errors mean that the duplicate counter found no space for a temporary file.
+    elif isinstance(error, TemporarySpaceError):
         problem = ProblemError(HTTPStatus.INSUFFICIENT_STORAGE, str(error))
     else:
         problem = make_problem(request, error)

@@ -1,4 +1,4 @@
-"""The page Now: backlog, arrivals, failures, exports, rule changes and learning. Refreshes itself."""
+"""The page Now: backlog, arrivals, failures, exports, rule changes and learning. The page refreshes itself."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -27,7 +27,7 @@ _RECENT_PERIOD = timedelta(hours=24)
 
 
 def activity_routes(page: PageContext) -> APIRouter:
-    """Return the router for the activity page."""
+    """Return the router of `/now`."""
     router = APIRouter()
 
     @router.get("/now")
@@ -64,13 +64,13 @@ def activity_routes(page: PageContext) -> APIRouter:
 
 
 def _failures(daemon: Mapping[str, Any] | None, failures: Mapping[str, Sequence[_Row]], since: datetime) -> list[str]:
-    """Return the numbers of failures since a time, by kind, such as `2 failed files`."""
+    """Return the numbers of failures since a time, such as `2 failed files`, and of loops that do not respond now."""
     files, inputs, exports = (
         [row for row in failures[name] if show_minute(row["at"]) >= show_minute(since)]
         for name in ("files", "inputs", "exports")
     )
     counts = {
-        "stopped loop": 0 if daemon is None else sum(not loop["running"] for loop in daemon["loops"]),
+        "unresponsive loop": 0 if daemon is None else sum(not loop["running"] for loop in daemon["loops"]),
         "failed file": len(files),
         "failed input": sum(row["state"] == "failed" for row in inputs),
         "rejected line": sum(row["rejected"] for row in inputs),
@@ -80,7 +80,7 @@ def _failures(daemon: Mapping[str, Any] | None, failures: Mapping[str, Sequence[
 
 
 def _likelihood_curve(sweeps: Sequence[_Row], annealed: bool) -> list[list[float | None]]:
-    """Return log-likelihoods as points `[sweep, annealed, final]`. One of the last two is None."""
+    """Return log-likelihoods as points `[sweep, annealed, final]`, where `annealed` or `final` is None."""
     points: list[list[float | None]] = []
     for row in sweeps:
         early = annealed and row["stage"] == 1
@@ -118,11 +118,11 @@ MIN_VALUES = 6
 """Minimum number of log-likelihoods for a trend. With fewer, the verdict is `SHORT`."""
 _MIN_WARMUP_VALUES = 16
 _MIN_ERRORS = 2.0
-"""Minimum difference of two means in standard errors for a rising or falling trend."""
+"""Difference of two means, in standard errors, above which a trend is rising or falling."""
 
 
 class Trend(NamedTuple):
-    """Trend of `values` log-likelihoods. `change` and its standard `error` are per sweep."""
+    """Trend of `values` log-likelihoods, from sweep `first` to `last`. `change` and its `error` are per sweep."""
 
     verdict: str
     values: int
@@ -135,8 +135,9 @@ class Trend(NamedTuple):
 def estimate_trend(points: Sequence[tuple[int, float]]) -> Trend:
     """Estimate the trend of a chain from `(sweep, log-likelihood)` in the order of sweeps.
 
-    The means of two halves are compared. Their Monte Carlo errors follow from the effective sample sizes [Vehtari et
-    al. 2021]. With 16 or more values, the first half is discarded as warm-up.
+    With 16 or more values, the first half is discarded as warm-up. The mean of the first half of the remaining values
+    is compared with the mean of the second half. The Monte Carlo errors follow from the effective sample sizes [Vehtari
+    et al. 2021].
     """
     recent = points[len(points) // 2 :] if len(points) >= _MIN_WARMUP_VALUES else points
     if len(recent) < MIN_VALUES:

@@ -1,4 +1,4 @@
-"""Layout of the drawing of a pair: two derivation trees with the links between them.
+"""Layout of the drawing of a pair: derivation trees of both sides, with the links between their words.
 
 Lengths are in pixels. The source tree is above its words, the target tree below its words. A rule has the same number
 in both trees.
@@ -65,7 +65,7 @@ def lay_out_trees(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWor
             ends = [positions[child] for child in use.children]
             ends += [(xs[n], words_y) for n in terminal_positions(use, list(uses), side)]
             branches += [_curve((x, y), end) for end in ends]
-    top = baselines[TARGET] - _WORD_HEIGHT + 4.0
+    arc_end_y = baselines[TARGET] - _WORD_HEIGHT + 4.0
     return {
         "width": round(total_width),
         "height": round(height),
@@ -78,7 +78,7 @@ def lay_out_trees(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWor
         "branches": branches,
         "arcs": [
             (
-                _curve((centers[SOURCE][i], baselines[SOURCE] + 6.0), (centers[TARGET][j], top)),
+                _curve((centers[SOURCE][i], baselines[SOURCE] + 6.0), (centers[TARGET][j], arc_end_y)),
                 f"{sides[SOURCE][i].key} {sides[TARGET][j].key}",
             )
             for i, j in parse_links(alignment)

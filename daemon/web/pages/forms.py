@@ -10,7 +10,7 @@ from hierogram.daemon.web.protocol.problems import ProblemError, parse_query
 from hierogram.daemon.web.protocol.sessions import COOKIE, Sessions, is_cross_site
 
 _MAX_VALUE_LENGTH = 60_000
-"""Maximum length of a query value in characters. A longer request head is rejected anyway."""
+"""Maximum length of a query value in characters. uvicorn rejects request heads above 64 KiB before this check."""
 
 
 def query_values(request: Request, *names: str) -> dict[str, str]:
@@ -43,16 +43,19 @@ FORM_TOKEN = "form_token"
 
 
 async def form_values(request: Request) -> dict[str, str]:
-    """Return the fields of a form. Raises `ProblemError` for requests from other sites and invalid bodies."""
+    """Return the fields of a form. Raises `ProblemError` for requests from other origins and invalid bodies."""
     if is_cross_site(request):
         raise ProblemError(HTTPStatus.FORBIDDEN, "requests from other sites are not allowed; nothing was changed")
     check_content(request, [_FORM], f"send the form as {_FORM}")
     body = await read_body(request, _MAX_FORM_BYTES)
-    return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=100))
+    try:
+        return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=100))
+    except ValueError as error:
+        raise ProblemError(HTTPStatus.BAD_REQUEST, f"the form cannot be read: {error}") from error
 
 
 async def confirmed_form(request: Request, sessions: Sessions) -> dict[str, str]:
-    """Return the fields of a form that has a valid CSRF token."""
+    """Return the fields of a form with a valid CSRF token, see `form_values`. Raises `ProblemError` otherwise."""
     values = await form_values(request)
     if not sessions.is_form_valid(values.get(FORM_TOKEN, ""), request.cookies.get(COOKIE), request.url.path):
         raise ProblemError(HTTPStatus.FORBIDDEN, "the form has expired: reload the page; nothing was changed")

@@ -1,4 +1,4 @@
-"""The page of a pair (texts, links, derivation, expected rules, score), and the withdrawal of a pair."""
+"""The page of a pair (texts, links, derivation, expected uses of rules, score), and the withdrawal of a pair."""
 
 from dataclasses import replace
 from http import HTTPStatus
@@ -22,7 +22,7 @@ from hierogram.storage.records.pairs import PairRecord
 
 
 def pair_routes(page: PageContext) -> APIRouter:
-    """Return the router for pairs."""
+    """Return the router of `/pairs/{pair_id}`, `/pairs/{pair_id}/withdraw` and `/withdrawn/{pair_id}`."""
     router = APIRouter()
 
     @router.get("/pairs/{pair_id:int}.json")
@@ -49,7 +49,7 @@ def pair_routes(page: PageContext) -> APIRouter:
     async def withdraw(request: Request, pair_id: PairId) -> Response:
         await confirmed_form(request, page.sessions)
         service = _require_daemon(page)
-        if pair_id not in await page.threads.change(lambda: service.withdraw([pair_id])):
+        if pair_id not in await page.threads.run_change(lambda: service.withdraw([pair_id])):
             raise unknown_pair(pair_id)
         return RedirectResponse(f"/withdrawn/{pair_id}", HTTPStatus.SEE_OTHER)
 
@@ -88,15 +88,16 @@ def _content(snapshot: PageSnapshot, pair: PairRecord) -> dict[str, Any]:
     from hierogram.daemon.web.pages.drawing import lay_out_trees
     from hierogram.storage.pairs.pairs import pairs_by_id
 
-    transaction, settings, notation, view = snapshot
+    transaction, settings, notation, word_view = snapshot
+    # In a store of trees, the target of a pair is the bracket notation of the tree, not a text.
     bilingual = notation.input_kind == PAIRS
     alignment = pair.alignment if bilingual else ""
-    word_pair = view.pair(pair.source, pair.target if bilingual else "", alignment)
+    word_pair = word_view.pair(pair.source, pair.target if bilingual else "", alignment)
     sides = sentences(*word_pair[:3])
     # Rules and links refer to subword tokens, so draw the tokens, but highlight whole words.
     tokens = {
         side: [
-            sides[side][positions[n]]._replace(text=view.side(symbol))
+            sides[side][positions[n]]._replace(text=word_view.side(symbol))
             for n, symbol in enumerate(text.split(" "))
             if text
         ]
@@ -111,7 +112,7 @@ def _content(snapshot: PageSnapshot, pair: PairRecord) -> dict[str, Any]:
         uses, expected = read_derivation(row, settings), expected_rules(row, settings)
     except SamplerError as error:
         uses, expected, problem = [], [], str(error)
-    rules = [replace(use, source=view.side(use.source), target=view.side(use.target)) for use in uses]
+    rules = [replace(use, source=word_view.side(use.source), target=word_view.side(use.target)) for use in uses]
     stored = count_uses(transaction, {(use.source, use.target) for use in uses})
     counts_by_rule = [stored.get((use.source, use.target), (0.0, 0)) for use in uses]
     previous, following = find_neighbors(transaction, pair.id)

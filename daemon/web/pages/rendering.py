@@ -133,7 +133,7 @@ class PageSnapshot(NamedTuple):
     transaction: ReadTransaction
     settings: Settings
     notation: Notation
-    view: WordView
+    word_view: WordView
 
 
 class PageContext:
@@ -189,7 +189,7 @@ class PageContext:
     def render_html(
         self, request: Request, name: str, content: Mapping[str, Any], status: HTTPStatus = HTTPStatus.OK
     ) -> HTMLResponse:
-        """Render a page as HTML."""
+        """Return the page of the template `name` with security headers."""
         path = request.url.path
         json_url = build_url(f"{path.rstrip('/') or '/index'}{JSON_SUFFIX}", **dict(request.query_params))
         signed_in = self.sessions.required and self.sessions.is_valid(request.cookies.get(COOKIE))
@@ -247,7 +247,7 @@ def is_side(text: str) -> bool:
 
 
 def split_symbols(side: str, settings: Settings) -> list[Symbol]:
-    """Return the symbols of a rule side in words. Other text, such as a tree fragment, is one symbol."""
+    """Return the symbols of a rule side, with subwords joined. A text such as a tree fragment is one symbol."""
     if FRAGMENTS in find_notation(settings.grammar).capabilities or not is_side(side):
         return [Symbol(side)]
     parts = WordView(settings.word_parts).symbols(parse_side(side))
@@ -262,7 +262,7 @@ def split_symbols(side: str, settings: Settings) -> list[Symbol]:
 
 
 def visible(text: str) -> str:
-    """Replace invisible characters, except direction marks, with control pictures or `�`."""
+    """Replace control characters, surrogates and unassigned code points with control pictures or `�`."""
     if text.isprintable():
         return text
 
@@ -274,7 +274,7 @@ def visible(text: str) -> str:
 
 
 def truncate(text: str, limit: int = 40) -> str:
-    """Truncate the text to `limit` characters."""
+    """Truncate the text to `limit` characters, including an ellipsis."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 

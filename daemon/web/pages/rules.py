@@ -1,4 +1,4 @@
-"""The page of a rule: its counts over time, competing rules, and pairs that use it."""
+"""The page of a rule: expected uses over time, competing rules, and pairs that use the rule."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ _MAX_LINES = 10
 
 
 def rule_routes(page: PageContext) -> APIRouter:
-    """Return the router for rules."""
+    """Return the router of `/rule` and `/rule/pairs`."""
     router = APIRouter()
 
     @router.get("/rule")
@@ -25,7 +25,7 @@ def rule_routes(page: PageContext) -> APIRouter:
         parameters = query_values(request, "source", "target")
         source, target = parameters.get("source", ""), parameters.get("target", "")
         with page.read() as snapshot:
-            transaction, view = snapshot.transaction, snapshot.view
+            transaction, word_view = snapshot.transaction, snapshot.word_view
             rule = details.find_rule(transaction, source, target)
             history: list[dict[str, Any]] = []
             if rule is not None:
@@ -41,7 +41,7 @@ def rule_routes(page: PageContext) -> APIRouter:
                     TARGET: details.find_competing_rules(transaction, TARGET, target, _MAX_COMPETING_RULES),
                 },
                 "two_sides": TWO_SIDES in snapshot.notation.capabilities,
-                "_sides": (view.side(source), view.side(target)),
+                "_sides": (word_view.side(source), word_view.side(target)),
             }
         return page.render(request, "rule", content, snapshot)
 
@@ -54,7 +54,7 @@ def rule_routes(page: PageContext) -> APIRouter:
         parameters = query_values(request, "source", "target", "after")
         source, target = parameters.get("source", ""), parameters.get("target", "")
         with page.read() as snapshot:
-            transaction, view = snapshot.transaction, snapshot.view
+            transaction, word_view = snapshot.transaction, snapshot.word_view
             rule = details.find_rule(transaction, source, target)
             start = whole_number(parameters.get("after", "")) or 0
             # Search also for valid rules that are not stored yet, because a pair may already use them.
@@ -63,7 +63,9 @@ def rule_routes(page: PageContext) -> APIRouter:
                 concordance_page = concordance(transaction, (rule_id, source, target), start, _MAX_LINES)
             else:
                 concordance_page = ConcordancePage([], None, True, 0, 0)
-            pairs = {line.id: view.pair(line.source, line.target, line.alignment) for line in concordance_page.lines}
+            pairs = {
+                line.id: word_view.pair(line.source, line.target, line.alignment) for line in concordance_page.lines
+            }
             content = {
                 "source": source,
                 "target": target,
@@ -78,7 +80,7 @@ def rule_routes(page: PageContext) -> APIRouter:
                     )
                     for line in concordance_page.lines
                 },
-                "_sides": (view.side(source), view.side(target)),
+                "_sides": (word_view.side(source), word_view.side(target)),
                 "_after": start,
                 "_next": build_url("/rule/pairs", source=source, target=target, after=concordance_page.next),
             }

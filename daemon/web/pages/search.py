@@ -35,11 +35,11 @@ _MAX_RULES = 200
 _MAX_UNKNOWN = 3
 """Maximum number of unknown words with suggestions of similar words."""
 _MAX_LABELS = 60
-_EXACT, _NEAR = "0", "1"
+_AS_TYPED, _RESPELLED = "0", "1"
 
 
 def search_routes(page: PageContext) -> APIRouter:
-    """Return the router for the start page and the search."""
+    """Return the router of `/` and `/search`."""
     router = APIRouter()
 
     @router.get("/")
@@ -91,7 +91,8 @@ def _parse_query(request: Request) -> tuple[Query, dict[str, str]]:
 
 
 def _tokenize(snapshot: PageSnapshot, phrase: Phrase) -> Phrase:
-    transaction, settings, _, view = snapshot
+    """Tokenize the words that no pair contains, by the rules of the first side whose pairs contain the tokens."""
+    transaction, settings, _, word_view = snapshot
     if not settings.tokenize:
         return phrase
     try:
@@ -100,29 +101,29 @@ def _tokenize(snapshot: PageSnapshot, phrase: Phrase) -> Phrase:
         # The tokenizer's package may be missing on a machine that only browses stores.
         return phrase
 
-    def known(side: str, words: Sequence[str]) -> bool:
-        return phrase_occurs(transaction, side, _split_words(Phrase(tuple(words)), view, side == TARGET))
+    def occurs(side: str, words: Sequence[str]) -> bool:
+        return phrase_occurs(transaction, side, _split_words(Phrase(tuple(words)), word_view, side == TARGET))
 
     parts: list[str | None] = []
     for word in phrase.parts:
         found: Sequence[str | None] = [word]
-        if word is not None and not any(known(side, [word]) for side in (SOURCE, TARGET)):
+        if word is not None and not any(occurs(side, [word]) for side in (SOURCE, TARGET)):
             for side, rules in ((SOURCE, texts.source), (TARGET, texts.target)):
-                if known(side, tokens := rules.tokens(word).split(" ")):
+                if occurs(side, tokens := rules.tokens(word).split(" ")):
                     found = tokens
                     break
         parts += found
     return Phrase(tuple(parts))
 
 
-def _split_words(phrase: Phrase, view: WordView, side: int) -> Phrase:
-    groups = ([None] if word is None else view.parts(side, word).split(" ") for word in phrase.parts)
+def _split_words(phrase: Phrase, word_view: WordView, is_target: bool) -> Phrase:
+    groups = ([None] if word is None else word_view.parts(is_target, word).split(" ") for word in phrase.parts)
     return Phrase(tuple(part for parts in groups for part in parts))
 
 
 def _results(snapshot: PageSnapshot, phrase: Phrase, query: Query, parameters: Mapping[str, str]) -> dict[str, Any]:
-    transaction, settings, notation, view = snapshot
-    phrases = {side: _split_words(phrase, view, k) for k, side in enumerate((SOURCE, TARGET))}
+    transaction, settings, notation, word_view = snapshot
+    phrases = {side: _split_words(phrase, word_view, side == TARGET) for side in (SOURCE, TARGET)}
     if "side" not in parameters:
         query = replace(query, side=guess_side(transaction, phrases))
     side = query.side
@@ -135,12 +136,12 @@ def _results(snapshot: PageSnapshot, phrase: Phrase, query: Query, parameters: M
     missing = results.unknown
     if settings.word_parts:
         # A word is unknown if one of its subwords is unknown.
-        parts = {word: _split_words(Phrase((word,)), view, side == TARGET).words for word in phrase.words}
+        parts = {word: _split_words(Phrase((word,)), word_view, side == TARGET).words for word in phrase.words}
         missing = tuple(word for word in phrase.words if not set(results.unknown).isdisjoint(parts[word]))
-    readings = [view.line(variant.typed()) for variant in results.readings]
-    # The word may be unknown, so link to the page of the most likely similar word instead.
+    readings = [word_view.line(reading.typed()) for reading in results.readings]
+    # If the word is unknown, link to its most likely spelling with other accents or case.
     words = [*([] if missing or results.labels else phrase.words[:1]), *(read_phrase(r).words[0] for r in readings)]
-    if words and not count_word(transaction, vocabulary, view.parts(side == TARGET, words[0])):
+    if words and not count_word(transaction, vocabulary, word_view.parts(side == TARGET, words[0])):
         words = words[1:]
     unknown = missing[:_MAX_UNKNOWN]
     if not results.rules and not missing and phrase.is_word and not results.labels:
@@ -170,15 +171,15 @@ def _results(snapshot: PageSnapshot, phrase: Phrase, query: Query, parameters: M
 def _format_cursor(position: PagePosition | None) -> str | None:
     if position is None:
         return None
-    tier = _NEAR if position.near else _EXACT
-    return f"{round(position.uses * ONE_USE)}.{position.id}.{tier}.{position.probability.hex()}"
+    spelling = _RESPELLED if position.near else _AS_TYPED
+    return f"{round(position.uses * ONE_USE)}.{position.id}.{spelling}.{position.probability.hex()}"
 
 
 def _parse_cursor(text: str | None) -> PagePosition | None:
-    """Parse the cursor of the previous page. Returns None if it is invalid."""
+    """Parse the cursor of the previous page. Returns None if the cursor is missing or invalid."""
     try:
-        uses, rule, tier, probability = (text or "").split(".", 3)
-        position = PagePosition(float.fromhex(probability), int(uses) / ONE_USE, int(rule), tier == _NEAR)
+        uses, rule, spelling, probability = (text or "").split(".", 3)
+        position = PagePosition(float.fromhex(probability), int(uses) / ONE_USE, int(rule), spelling == _RESPELLED)
     except (ValueError, OverflowError):
         return None
     is_finite = position.probability == position.probability and abs(position.probability) != float("inf")

@@ -55,7 +55,7 @@ def build_pages(
     @app.get(STATIC_PREFIX + "{name:path}")
     async def file(name: str) -> Response:
         if name not in STATIC:
-            raise ProblemError(HTTPStatus.NOT_FOUND, "file not found")
+            raise ProblemError(HTTPStatus.NOT_FOUND, f"static file {name} not found")
         media_type = _MEDIA_TYPES[name.rpartition(".")[2]]
         return Response(static_content(name), media_type=media_type, headers={"Cache-Control": _IMMUTABLE})
 
@@ -72,7 +72,7 @@ def build_pages(
 
 
 def login_routes(page: PageContext) -> APIRouter:
-    """Return the router for login and logout."""
+    """Return the router of `/login` and `/logout`."""
     router = APIRouter()
     sessions = page.sessions
 

@@ -35,7 +35,7 @@ _CHUNK_BYTES = 1 << 16
 
 
 def sql_routes(page: PageContext, sql_runner: SqlRunner, seconds: float) -> APIRouter:
-    """Return the router for the SQL page."""
+    """Return the router of `/sql`, `/sql.json` and `/sql.csv`."""
     router = APIRouter()
     slots = BoundedSemaphore(_MAX_CONCURRENT)
     suggestions = {"cookbook": cookbook(), "tables": relations()}

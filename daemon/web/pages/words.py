@@ -25,7 +25,7 @@ _MAX_LINES = 8
 
 
 def word_routes(page: PageContext) -> APIRouter:
-    """Return the router for words."""
+    """Return the router of `/word`."""
     router = APIRouter()
 
     @router.get("/word")
@@ -43,15 +43,15 @@ def word_routes(page: PageContext) -> APIRouter:
 
 
 def _content(snapshot: PageSnapshot, side: str, token: str) -> dict[str, Any]:
-    transaction, _, notation, view = snapshot
+    transaction, _, notation, word_view = snapshot
     two_sides = TWO_SIDES in notation.capabilities
-    parts = view.parts(side == TARGET, token)
+    parts = word_view.parts(side == TARGET, token)
     phrase = Phrase(tuple(parts.split(" ")))
     count = words.count_word(transaction, side, parts)
     renderings = details.find_competing_rules(transaction, side, phrase.side(), _MAX_RENDERINGS) if two_sides else []
     containing = most_used_rules(transaction, phrase, side, _MAX_RULES)
     rows = words.pairs_containing(transaction, side, parts, _MAX_LINES) if count else []
-    lines = [_line(row, side, token, notation, view) for row in rows]
+    lines = [_concordance_line(row, side, token, notation, word_view) for row in rows]
     total = sum(rule.probability for rule in renderings)
     shares = [rule.probability / total for rule in renderings if rule.probability]
     perplexity = float(2 ** -sum(share * log2(share) for share in shares)) if shares else None
@@ -83,9 +83,10 @@ def _content(snapshot: PageSnapshot, side: str, token: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _line(row: PairRow, side: str, token: str, notation: Notation, view: WordView) -> dict[str, Any]:
+def _concordance_line(row: PairRow, side: str, token: str, notation: Notation, word_view: WordView) -> dict[str, Any]:
+    # In a store of trees, the target of a pair is the bracket notation of the tree, not a text.
     bilingual = notation.input_kind == PAIRS
-    pair = view.pair(row.source, row.target if bilingual else "", row.alignment if bilingual else "")
+    pair = word_view.pair(row.source, row.target if bilingual else "", row.alignment if bilingual else "")
     links = parse_links(pair.alignment)
     on_target = side == TARGET and bilingual
     words_of_side = (pair.target if on_target else pair.source).split(" ")

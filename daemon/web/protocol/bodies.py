@@ -30,7 +30,7 @@ def check_content(request: Request, kinds: Sequence[str], expected: str) -> None
 
 
 async def body_blocks(request: Request, max_bytes: int) -> AsyncIterator[bytes]:
-    """Yield the blocks of a body. Raises `ProblemError` if it is too large or slow, or the client is gone."""
+    """Yield the blocks of a body. Raises `ProblemError` if the body is too large or slow, or the client disconnects."""
     too_large = ProblemError(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         f"the body exceeds {max_bytes} bytes: split it into several requests",
@@ -59,8 +59,8 @@ async def read_body(request: Request, max_bytes: int) -> bytes:
 
 
 async def line_chunks(request: Request, max_bytes: int) -> AsyncIterator[list[bytes]]:
-    """Yield the lines of a body in lists of bounded size. Raises the errors of `body_blocks`."""
-    splitter = LineSplitter()
+    """Yield the lines of a body in lists of bounded size. Raises the errors of `body_blocks` and `LineSplitter`."""
+    splitter = LineSplitter("the body")
     gathered = bytearray()
     lines: list[bytes] = []
     size = 0
@@ -113,7 +113,10 @@ def json_body(model: type[StrictBody]) -> dict[str, object]:
 
 
 async def read_json(request: Request, model: type[_Body], max_bytes: int) -> _Body:
-    """Parse a JSON body into a model. Raises `ProblemError` if the body is too large or invalid."""
+    """Parse a JSON body into a model. Raises `ProblemError` if the body is not valid JSON of the model.
+
+    Also raises the errors of `check_content` and `body_blocks`.
+    """
     check_content(request, [JSON], f"send JSON as `{JSON}`")
     content = await read_body(request, max_bytes)
     try:

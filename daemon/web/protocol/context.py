@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Scope
 
 from hierogram.daemon.configuration import Configuration
 from hierogram.daemon.web.protocol.problems import ProblemError
-from hierogram.daemon.web.protocol.rates import Rates
+from hierogram.daemon.web.protocol.rates import RateLimiter
 from hierogram.daemon.web.protocol.sessions import Sessions
 from hierogram.daemon.web.protocol.threads import Threads
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 Service: TypeAlias = "Daemon"
-"""The daemon behind the HTTP server. It is not imported, because pages need no compiler."""
+"""The daemon behind the HTTP server. Its class is imported only for type checking, because the import loads the
+compiler, which `hierogram browse` does not need."""
 Shared = TypeVar("Shared")
 
 
@@ -31,7 +32,7 @@ class WebContext:
         self.configuration = configuration
         self.http = configuration.http
         self.sessions = Sessions(self.http.token)
-        self.rates = Rates(self.http.max_rate, self.http.max_burst)
+        self.rate_limiter = RateLimiter(self.http.max_rate, self.http.max_burst)
         self.threads = Threads()
         self.stopping = stopping
         """Callback that returns True when long requests must end, because the server stops."""
@@ -58,8 +59,9 @@ class ProtocolApp(NamedTuple):
     """ASGI application for another protocol.
 
     `handles` returns True if a request belongs to the protocol. `refuse` renders a refusal of the guard in the
-    protocol's format. The application must apply the `Rates` to `POST` requests without a token, because their
-    bodies contain an API key. `lifespan` returns a context manager that is open while the server runs.
+    protocol's format. If `refuse` is given, the guard lets POST requests without a token in the header pass, because
+    their bodies may contain the token as an API key. The application must then check the key and apply the
+    `RateLimiter`. `lifespan` returns a context manager that is open while the server runs.
     """
 
     handles: Callable[[Scope], bool]

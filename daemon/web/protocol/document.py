@@ -24,11 +24,11 @@ _PROBLEM_SCHEMA = {
 _PROBLEM_REFERENCE = {"schema": {"$ref": "#/components/schemas/Problem"}}
 
 _COMMON_RESPONSES = {
-    400: "A query parameter is unknown or repeated.",
-    421: "The host is not this machine, and the daemon has no token.",
+    400: "The query is malformed, or a parameter is unknown or repeated.",
+    421: "The header Host does not name this machine, and the daemon has no token.",
     429: "Too many requests from this address. See Retry-After.",
     500: "Internal error. See the log of the daemon.",
-    503: "The store does not respond. See Retry-After.",
+    503: "The store does not respond, or too many requests are running. See Retry-After.",
 }
 
 MEMORY_PREFIX = "/tmserver/"
@@ -43,7 +43,10 @@ HEALTH_PATHS = (LIVENESS_PATH, "/readyz")
 
 
 class DescribedApi(FastAPI):
-    """FastAPI application with a completed OpenAPI document. `with_token` adds the bearer token."""
+    """FastAPI application with a completed OpenAPI document.
+
+    If `with_token` is True, all operations except health checks require a bearer token.
+    """
 
     def __init__(self, *, with_token: bool, **settings: Any) -> None:
         super().__init__(**settings)
@@ -72,23 +75,24 @@ def _complete(document: dict[str, Any], with_token: bool) -> None:
         for parameter in operation.get("parameters", ()):
             # Remove null from the schema of an optional parameter, because a query cannot express null.
             schema = parameter["schema"]
-            forms = [form for form in schema.get("anyOf", ()) if form != {"type": "null"}]
-            if len(forms) == 1:
-                parameter["schema"] = {name: schema[name] for name in schema if name != "anyOf"} | dict(forms[0])
-        answers = operation["responses"]
+            choices = [choice for choice in schema.get("anyOf", ()) if choice != {"type": "null"}]
+            if len(choices) == 1:
+                parameter["schema"] = {name: schema[name] for name in schema if name != "anyOf"} | dict(choices[0])
+        responses = operation["responses"]
         for status, text in _COMMON_RESPONSES.items():
-            answers.setdefault(str(status), {"description": text})
-        wrong = answers.get("422")
+            responses.setdefault(str(status), {"description": text})
+        invalid_response = responses.get("422")
         # Replace FastAPI's 422 response, because its schema is dropped. Keep a response that the route declares.
-        if operation.get("parameters") and (not wrong or "HTTPValidationError" in str(wrong.get("content"))):
-            answers["422"] = {"description": "The value of a parameter is invalid."}
+        is_replaceable = not invalid_response or "HTTPValidationError" in str(invalid_response.get("content"))
+        if operation.get("parameters") and is_replaceable:
+            responses["422"] = {"description": "The value of a parameter is invalid."}
         if with_token and path not in HEALTH_PATHS:
             operation["security"] = [{"token": []}]
-            answers["401"] = {"description": "The token is missing or invalid."}
-        for status, answer in answers.items():
+            responses["401"] = {"description": "The token is missing or invalid."}
+        for status, response in responses.items():
             if int(status) >= HTTPStatus.BAD_REQUEST:
-                answer.setdefault("content", {})[MEDIA_TYPE] = _PROBLEM_REFERENCE
-        operation["responses"] = dict(sorted(answers.items()))
+                response.setdefault("content", {})[MEDIA_TYPE] = _PROBLEM_REFERENCE
+        operation["responses"] = dict(sorted(responses.items()))
 
 
 def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -99,7 +103,7 @@ def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, A
 
 
 def methods_at(document: dict[str, Any], path: str) -> list[str]:
-    """Return the methods of a request path. Empty for an unknown path."""
+    """Return the sorted methods of a request path. Empty for an unknown path."""
     methods: set[str] = set()
     for template, method, _ in operations(document):
         pattern = re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(template))

@@ -66,7 +66,7 @@ _SHOWN_CHARACTERS = 60
 
 
 def wrong_values(errors: Iterable[Mapping[str, Any]]) -> ProblemError:
-    """Return a 422 problem for pydantic's errors. A fault has `where` (`pairs.0.source`) and `reason`."""
+    """Return a 422 problem for pydantic's errors. Each of its `faults` has `where` (`pairs.0.source`) and `reason`."""
     faults = []
     for error in errors:
         reason = str(error["msg"]).removeprefix("Value error, ")
@@ -79,7 +79,7 @@ def wrong_values(errors: Iterable[Mapping[str, Any]]) -> ProblemError:
 
 
 def make_problem(request: Request, error: Exception) -> ProblemError:
-    """Return the problem for an exception."""
+    """Return the problem for an exception. An unexpected exception becomes a 500 problem without its message."""
     match error:
         case ProblemError():
             return error
@@ -104,7 +104,7 @@ def make_problem(request: Request, error: Exception) -> ProblemError:
                 # List the methods from the OpenAPI document, because the error contains the methods of only one route.
                 headers["Allow"] = ", ".join(methods_at(request.app.openapi(), path)) or headers.get("Allow", "GET")
             return ProblemError(status, detail, headers)
-    detail = f"internal error ({type(error).__name__}); see the log of the daemon"
+    detail = f"internal error ({type(error).__name__}); see the log of the server"
     return ProblemError(HTTPStatus.INTERNAL_SERVER_ERROR, detail)
 
 
@@ -129,7 +129,10 @@ _MAX_PARAMETERS = 100
 
 
 def parse_query(request: Request, accepted: Mapping[str, bool]) -> list[tuple[str, str]]:
-    """Parse the query. `accepted` maps each name to True if it is repeatable. Raises `ProblemError`."""
+    """Parse the query. `accepted` maps the name of each parameter to True if the parameter is repeatable.
+
+    Raises `ProblemError` (400) if the query is malformed, or if a parameter is unknown or wrongly repeated.
+    """
     try:
         pairs = parse_qsl(
             request.scope["query_string"].decode("ascii"),
@@ -139,22 +142,22 @@ def parse_query(request: Request, accepted: Mapping[str, bool]) -> list[tuple[st
         raise ProblemError(HTTPStatus.BAD_REQUEST, "the query must be percent-encoded UTF-8") from error
     except ValueError as error:
         raise ProblemError(HTTPStatus.BAD_REQUEST, f"the query cannot be read: {error}") from error
-    for name, times in Counter(name for name, _ in pairs).items():
+    for name, count in Counter(name for name, _ in pairs).items():
         if name not in accepted:
             hint = f"expected {', '.join(map(repr, accepted))}" if accepted else "this path has no parameters"
             name = name[:_SHOWN_CHARACTERS]
             raise ProblemError(HTTPStatus.BAD_REQUEST, f"unknown query parameter {name!r}: {hint}", parameter=name)
-        if times > 1 and not accepted[name]:
+        if count > 1 and not accepted[name]:
             raise ProblemError(
                 HTTPStatus.BAD_REQUEST,
-                f"the query parameter {name!r} is given {times} times, but must be given once",
+                f"the query parameter {name!r} is given {count} times, but must be given once",
                 parameter=name,
             )
     return pairs
 
 
 async def check_query(request: Request) -> None:
-    """Raise `ProblemError` (400) if a query parameter is unknown, or is repeated but not repeatable."""
+    """Check the query by the OpenAPI document. Raises the errors of `parse_query`."""
     path = getattr(request.scope["route"], "path_format", request.url.path)
     operation = request.app.openapi()["paths"].get(path, {}).get(request.method.lower(), {})
     parameters = (parameter for parameter in operation.get("parameters", ()) if parameter["in"] == "query")

@@ -16,8 +16,11 @@ ANONYMOUS, AUTHENTICATED, HEALTH = "anonymous", "authenticated", "health"
 """Kinds of requests. Each kind has its own buckets."""
 
 
-class Rates:
-    """Rate limiter with a token bucket for each kind of request and client address."""
+class RateLimiter:
+    """Rate limiter with a token bucket for each kind of request and client address.
+
+    A bucket gains `rate` tokens per second, up to `burst` tokens.
+    """
 
     def __init__(self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate = rate
@@ -25,8 +28,8 @@ class Rates:
         self._clock = clock
         self._buckets: OrderedDict[tuple[str, str], tuple[float, float]] = OrderedDict()
 
-    def wait(self, kind: str, client: str) -> float:
-        """Take a token from a bucket. Returns 0.0, or the seconds to wait if the bucket is empty."""
+    def take(self, kind: str, client: str) -> float:
+        """Take a token from a bucket. Returns 0.0, or the seconds until the next token if the bucket is empty."""
         now = self._clock()
         level, since = self._buckets.pop((kind, client), (self._burst, now))
         level = min(self._burst, level + (now - since) * self._rate)
@@ -38,11 +41,11 @@ class Rates:
 
     def refusal(self, kind: str, scope: Scope) -> ProblemError | None:
         """Take a token for a request. Returns a 429 problem if the bucket is empty."""
-        wait = self.wait(kind, scope["client"][0] if scope.get("client") else "unknown")
-        if not wait:
+        wait_seconds = self.take(kind, scope["client"][0] if scope.get("client") else "unknown")
+        if not wait_seconds:
             return None
         return ProblemError(
             HTTPStatus.TOO_MANY_REQUESTS,
             "too many requests from this address: slow down",
-            {"Retry-After": str(ceil(wait))},
+            {"Retry-After": str(ceil(wait_seconds))},
         )

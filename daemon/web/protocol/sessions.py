@@ -18,7 +18,7 @@ SESSION_SECONDS = 12 * 3600
 
 
 def is_cross_site(request: Request) -> bool:
-    """Check if a request is cross-site, by the headers Sec-Fetch-Site and Origin of browsers."""
+    """Check if a page of another origin sent the request, by the headers Sec-Fetch-Site and Origin of browsers."""
     if request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
         return True
     origin = request.headers.get("origin")
@@ -26,17 +26,17 @@ def is_cross_site(request: Request) -> bool:
 
 
 class Sessions:
-    """Issuer of session cookies and form tokens, signed with a key derived from the token."""
+    """Issuer of session cookies and form tokens, signed with a key from the configured token, or with a random key."""
 
     def __init__(self, token: SecretStr | None, clock: Callable[[], float] = time.time) -> None:
         self._token = token.get_secret_value().encode() if token is not None else None
         self._key = hmac.digest(self._token or secrets.token_bytes(32), b"hierogram pages", "sha256")
         self._clock = clock
         self.required = token is not None
-        """True if the daemon has a token, so that requests must be authenticated."""
+        """True if a token is configured, so that requests must be authenticated."""
 
     def is_token(self, token: str) -> bool:
-        """Check if a token is the daemon's token."""
+        """Check if a text is the configured token. Returns False if no token is configured."""
         return self._token is not None and hmac.compare_digest(token.encode("utf-8", "replace"), self._token)
 
     def make_cookie(self) -> str:

@@ -18,11 +18,11 @@ from hierogram.daemon.exceptions import BusyError, DeadlineError
 from hierogram.daemon.web.protocol.problems import try_later
 
 WORK_SECONDS = 30.0
-"""Time limit for the wait in a `WorkPool`, and for the work itself."""
+"""Time limit in seconds for the wait in a `WorkPool`, and again for the work itself."""
 _WORK_THREADS = 2
 _MAX_WAITING = 16
 READERS = 5
-"""Number of threads for all other requests, which are short reads of the store."""
+"""Number of threads in the default pool, for all other requests, which are short reads of the store."""
 _CHANGE_THREADS = 4
 _DOWNLOAD_THREADS = 2
 _MAX_DOWNLOADS = 16
@@ -47,8 +47,9 @@ class WorkPool:
     async def run(self, work: Callable[[], Result], request: Request | None = None) -> Result:
         """Run work, which must check its deadline, in a thread, and return the result.
 
-        If the client of `request` disconnects after its body was read, the work is canceled. Raises `BusyError` for a
-        full queue or a long wait, `DeadlineError` for long or canceled work, and the errors of the work.
+        If the client disconnects after the body of `request` was read, the work is canceled. Raises `BusyError` for a
+        full queue or a long wait, `DeadlineError` for long or canceled work, and the errors of the work and of
+        receiving the body.
         """
         if self._waiting >= _MAX_WAITING:
             raise BusyError(f"too many {self._name} are waiting: try again in a moment")
@@ -107,7 +108,7 @@ class WorkPool:
 
 
 class Download(StreamingResponse):
-    """Streaming response generated in threads. Raises `ProblemError` for too many downloads."""
+    """Streaming response generated in threads."""
 
     def __init__(
         self,
@@ -117,13 +118,13 @@ class Download(StreamingResponse):
         media_type: str | None = None,
         headers: dict[str, str] | None = None,
     ) -> None:
-        """Create a response. `close` is called at its end, complete or not."""
+        """Create a response. `close` is called after the response, even if it was not sent completely."""
         super().__init__(downloads.stream(pieces), headers=headers, media_type=media_type)
         self._downloads = downloads
         self._close = close
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the response."""
+        """Send the response. Raises `ProblemError` (503) if too many downloads are running."""
         downloads = self._downloads
         try:
             if downloads.running >= _MAX_DOWNLOADS:
@@ -164,7 +165,7 @@ class ReadTurns:
         self._expected: dict[tuple[str, int], float] = {}
 
     async def __call__(self, request: Request) -> AsyncIterator[None]:
-        """Wait for a turn, and pass the turn on when the endpoint has returned."""
+        """Wait for a turn, and pass the turn on when the endpoint has returned. Coroutines need no turn."""
         route = request.scope["route"]
         if iscoroutinefunction(route.endpoint):
             yield
@@ -213,6 +214,6 @@ class Threads:
         self.reads = ReadTurns()
         self._changes = CapacityLimiter(_CHANGE_THREADS)
 
-    async def change(self, work: Callable[[], Result]) -> Result:
+    async def run_change(self, work: Callable[[], Result]) -> Result:
         """Run work that may wait for the sampler, such as a withdrawal, in a thread. Returns the result."""
         return await to_thread.run_sync(work, limiter=self._changes)

@@ -12,7 +12,7 @@ from hierogram.daemon.configuration import HttpConfiguration, is_loopback
 from hierogram.daemon.web import guard
 from hierogram.daemon.web.protocol import rates as rates_module
 from hierogram.daemon.web.protocol import sessions
-from hierogram.daemon.web.protocol.rates import ANONYMOUS, HEALTH, Rates
+from hierogram.daemon.web.protocol.rates import ANONYMOUS, HEALTH, RateLimiter
 
 pytestmark = pytest.mark.database("sqlite")
 
@@ -81,26 +81,26 @@ def test_clients_on_this_machine_are_answered(empty_client: TestClient, host: st
 
 def test_rates_are_limited_per_client() -> None:
     now = 0.0
-    rates = Rates(2.0, 3, lambda: now)
-    assert [rates.wait(ANONYMOUS, "a") for _ in range(4)] == [0.0, 0.0, 0.0, 0.5]
-    assert rates.wait(ANONYMOUS, "b") == 0.0
-    assert rates.wait(HEALTH, "a") == 0.0
+    limiter = RateLimiter(2.0, 3, lambda: now)
+    assert [limiter.take(ANONYMOUS, "a") for _ in range(4)] == [0.0, 0.0, 0.0, 0.5]
+    assert limiter.take(ANONYMOUS, "b") == 0.0
+    assert limiter.take(HEALTH, "a") == 0.0
     now = 0.25
-    assert rates.wait(ANONYMOUS, "a") == pytest.approx(0.25)
+    assert limiter.take(ANONYMOUS, "a") == pytest.approx(0.25)
     now = 0.5
-    assert rates.wait(ANONYMOUS, "a") == 0.0
-    assert rates.wait(ANONYMOUS, "a") > 0.0
+    assert limiter.take(ANONYMOUS, "a") == 0.0
+    assert limiter.take(ANONYMOUS, "a") > 0.0
     now = 100.0
-    assert [rates.wait(ANONYMOUS, "a") for _ in range(4)] == [0.0, 0.0, 0.0, 0.5]
+    assert [limiter.take(ANONYMOUS, "a") for _ in range(4)] == [0.0, 0.0, 0.0, 0.5]
 
 
 def test_rates_of_inactive_clients_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rates_module, "_MAX_BUCKETS", 3)
-    rates = Rates(1.0, 1, lambda: 0.0)
+    limiter = RateLimiter(1.0, 1, lambda: 0.0)
     for client in "abcd":
-        assert rates.wait(ANONYMOUS, client) == 0.0
-    assert rates.wait(ANONYMOUS, "d") > 0.0
-    assert rates.wait(ANONYMOUS, "a") == 0.0
+        assert limiter.take(ANONYMOUS, client) == 0.0
+    assert limiter.take(ANONYMOUS, "d") > 0.0
+    assert limiter.take(ANONYMOUS, "a") == 0.0
 
 
 def test_too_many_requests_get_429(service: FakeService, connect: Connect) -> None:

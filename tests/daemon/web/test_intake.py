@@ -1,6 +1,7 @@
 """POST /v1/pairs, on both databases."""
 
 import gzip
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,6 +15,7 @@ from tests.daemon.web.conftest import Connect, FakeService
 from tests.storage.building import query
 
 from hierogram.daemon.text.rejections import InputLimits
+from hierogram.daemon.text.validation import DuplicateCounter
 from hierogram.daemon.web.api import ingest
 from hierogram.daemon.web.protocol import bodies
 from hierogram.storage.exceptions import StoreUnavailableError
@@ -228,6 +230,25 @@ def test_oversized_bodies_and_lines_are_refused(
     assert (found["accepted"], found["reasons"]) == (1, {"line-too-long": 1})
 
 
+@pytest.mark.database("sqlite")
+def test_a_body_with_an_endless_line_is_refused_as_invalid(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hierogram.daemon.text.lines.MAX_LINE_BYTES", 10)
+    monkeypatch.setattr("hierogram.daemon.text.lines.MAX_BUFFERED_LINE_BYTES", 100)
+    answer = post(client, BODY + b"x" * 200)
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith("the body: not text, because a line")
+
+
+@pytest.mark.database("sqlite")
+def test_a_body_gets_507_if_a_temporary_file_has_no_space(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> int:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(DuplicateCounter, "_count", fail)
+    answer = post(client, BODY)
+    assert (answer.status_code, "set TMPDIR" in answer.json()["detail"]) == (507, True)
+
+
 # Idempotent requests.
 
 
@@ -399,7 +420,7 @@ def test_a_body_is_refused_while_too_many_pairs_wait(
     answer = post(client, BODY, "k1")
     assert answer.status_code == 503
     assert int(answer.headers["retry-after"]) > 0
-    assert "4 pairs are waiting for sampling, the limit is 3" in answer.json()["detail"]
+    assert "4 pairs are not settled yet, the limit is 3" in answer.json()["detail"]
     assert answer.json()["ingested"]["accepted"] == store.count_pairs() == 4
     assert post(client, BODY).status_code == 503
     assert post(connect(service), BODY, "k1").json()["accepted"] == len(LINES)

@@ -264,7 +264,7 @@ def test_a_lagging_or_degraded_daemon_is_not_ready(service: FakeService, connect
     assert answer.status_code == 503
     assert answer.json()["reasons"] == [
         "ingest: no space left",
-        "11 pairs are waiting for sampling, the limit is 10 (max_lag)",
+        "11 pairs are not settled yet, the limit is 10 (max_lag)",
         "the daemon is stopping",
     ]
 

@@ -126,7 +126,7 @@ def make_server(tools: McpTools, threads: "Threads", *, may_add: bool) -> "MCPSe
             Returns the number of the pair.
             """
             try:
-                return await threads.change(lambda: tools.add_pair(source, target))
+                return await threads.run_change(lambda: tools.add_pair(source, target))
             except (DaemonError, StoreError) as error:
                 raise ToolError(str(error)) from error
 

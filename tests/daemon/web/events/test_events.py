@@ -46,6 +46,7 @@ def test_request_for_deleted_events_gets_410(client: TestClient, store: Store) -
     store.set_event_limit(1)
     answer = client.get("/v1/events", params={"after": 0})
     assert (answer.status_code, answer.json()["oldest"], answer.json()["last"]) == (410, 3, 3)
+    assert answer.json()["detail"].endswith("continue with the oldest stored event, after=2")
     assert client.get("/v1/events", params={"after": 2}).status_code == 200
     assert client.get("/v1/events").json()["events"][0]["id"] == 3
 

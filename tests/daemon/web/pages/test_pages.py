@@ -21,6 +21,7 @@ from tests.daemon.web.conftest import Connect, FakeService
 from tests.storage.building import pair, pairs_of, query
 
 from hierogram.daemon.configuration import HttpConfiguration
+from hierogram.daemon.serving.health import Lag
 from hierogram.daemon.web.app import build_browser
 from hierogram.storage.browsing.cookbook import cookbook
 from hierogram.storage.browsing.reader import Reader
@@ -180,6 +181,21 @@ def test_the_pages_of_an_empty_store_show_the_next_step(empty_client: TestClient
         assert empty_client.get(path, headers=HTML).status_code == 200
 
 
+@pytest.mark.database("sqlite")
+def test_pages_tell_waiting_pairs_from_sampled_pairs(learned: Store, connect: Connect) -> None:
+    service = FakeService(learned)
+    client = connect(service)
+    sampled = sum(learned.status().pairs.values())
+    batch = learned.begin_ingest("corpus", "file", "bars")
+    learned.add_pairs(batch, pairs_of([pair("a b", "x y", "0-0 1-1")]))
+    learned.finish_ingest(batch)
+    assert f"times by the current derivations of {sampled} pairs." in client.get("/", headers=HTML).text
+    service.change(lag=Lag(1, 3.0, 900.0))
+    page = client.get("/now", headers=HTML).text
+    assert "oldest has waited 3 s, 900 pair sweeps/s" in page
+    assert "Pair sweeps per second" in page
+
+
 @pytest.mark.parametrize(
     ("path", "status"),
     [
@@ -259,7 +275,10 @@ def test_words_are_found_in_any_spelling(reading_client: TestClient) -> None:
         found = reading_client.get("/search.json", params={"q": typed}).json()
         assert found["readings"][0] == "maison"
         assert found["rules"] == reading_client.get("/search.json?q=maison").json()["rules"]
-        assert "ignoring accents" in reading_client.get("/search", params={"q": typed}, headers=HTML).text
+        assert (
+            "with other accents or capital letters"
+            in reading_client.get("/search", params={"q": typed}, headers=HTML).text
+        )
     missed = reading_client.get("/search.json?q=maisson").json()
     assert (missed["rules"], missed["unknown_words"], missed["similar_words"]) == (
         [],
@@ -410,6 +429,7 @@ def test_pages_of_a_tree_store_mention_trees_and_not_pairs(tree_client: TestClie
     lines = tree_client.get("/word.json?token=dog").json()
     assert [line["source"] for line in lines["lines"]] == ["a dog slept", "the dog saw the cat"]
     assert lines["dispersion"]["pairs_with_word"] == 2
+    assert "side=target" not in tree_client.get("/word?token=nowhere", headers=HTML).text
 
 
 def test_likelihood_curve_separates_the_stages_of_the_schedule(store: Store, connect: Connect) -> None:
@@ -452,6 +472,7 @@ def test_a_pair_can_be_withdrawn_only_by_its_own_form(learned_client: TestClient
                            ("/pairs/1/withdraw", {"form_token": "0" * 64})):  # fmt: skip
         assert learned_client.post(action, data=values).status_code == 403
     assert learned_client.post("/pairs/1/withdraw", json={"form_token": token}).status_code == 415
+    assert learned_client.post("/pairs/1/withdraw", data={f"field{n}": "" for n in range(101)}).status_code == 400
     assert learned_client.get("/pairs/1/withdraw?form_token=x").status_code == 400
     assert [row.id for row in learned.pairs_by_id([1, 2])] == [1, 2]
     done = learned_client.post("/pairs/1/withdraw", data={"form_token": token}, follow_redirects=False)
