@@ -69,9 +69,9 @@ def make_segments(size: int, longest: int) -> Segments:
 
 @njit_inline
 def next_end(symbol, start, end, room, last, words):
-    """Return the next end of a symbol after `end` (-1 for the first end), or -1 after the last end.
+    """Return the next end of a symbol after `end`, or -1 after the last end. If `end` is -1, returns the first end.
 
-    Ends are at most `room`. The last symbol (`last`) must end at `room`.
+    Ends are <= `room`. If `last`, the symbol must end at `room`.
     """
     if symbol >= 0 or symbol == ANY:
         if end >= 0 or start >= room or (symbol >= 0 and words[start] != symbol) or (last and start + 1 != room):
@@ -104,7 +104,10 @@ def _keep_segmentation(rule, first, depth, rules, segments, number):
 
 @njit
 def _segment_rule(rule, i, j, task, filled, segments, number):
-    """Write the segmentations of a rule over [i, j) at index `number`. Returns the next index, or -1 if full."""
+    """Write the segmentations of a rule over [i, j) from index `number` on.
+
+    Returns the next index, or -1 if `segments` is full.
+    """
     rules, words = task.rules, task.words.source
     first, last = np.int64(rules.source_first[rule]), np.int64(rules.source_first[rule + 1])
     length = last - first
@@ -146,7 +149,7 @@ def _segment_rule(rule, i, j, task, filled, segments, number):
 _NOTHING, _SEGMENTS, _EDGES = range(3)
 """Results of `write_edges`: the array that is too small."""
 _EDGES_AT_FIRST = 1 << 18
-"""Initial capacity for edges without a limit. It is large, because unused memory costs less than a restart."""
+"""Initial capacity for edges if `max_edges` is None. It is large, because unused memory costs less than a restart."""
 
 
 class PairGraph(NamedTuple):
@@ -171,14 +174,14 @@ class PairBuilder:
     """Builder of hypergraphs of pairs, up to `max_edges` edges. Each hypergraph overwrites the previous one."""
 
     def __init__(self, max_edges: int | None = None) -> None:
-        self._most = max_edges
+        self._max_edges = max_edges
         self._cells = make_cells(0, 0, 1 << 12)
         self._segments = make_segments(1 << 10, 4)
         edges = max_edges or _EDGES_AT_FIRST
         self._graph = make_hypergraph(1 << 12, edges)
 
     def build(self, task: PairTask) -> PairGraph:
-        """Return the hypergraph under the mask of `task`. Raises `SamplerError` if it is too large."""
+        """Return the hypergraph under the mask of `task`. Raises `SamplerError` for more than `max_edges` edges."""
         n, m = len(task.words.source), len(task.words.target)
         if self._cells.covered.shape != (n + 1, m):
             self._cells = make_cells(n, m, len(self._cells.bispan))
@@ -199,10 +202,13 @@ class PairBuilder:
                 self._segments = make_segments(4 * len(self._segments.rule), self._segments.spans.shape[1])
             else:
                 edges = 4 * len(self._graph.weight)
-                if self._most is not None:
-                    if len(self._graph.weight) >= self._most:
-                        raise SamplerError(f"a chart of {n} and {m} words has more than {self._most:,} edges")
-                    edges = min(edges, self._most)
+                if self._max_edges is not None:
+                    if len(self._graph.weight) >= self._max_edges:
+                        raise SamplerError(
+                            f"the chart of a pair of {n} and {m} words needs more than {self._max_edges:,} edges or "
+                            f"{2 * self._max_edges:,} tails: use a shorter pair"
+                        )
+                    edges = min(edges, self._max_edges)
                 self._graph = make_hypergraph(len(self._graph.first) - 1, edges)
 
 
@@ -231,11 +237,14 @@ def _add_emissions(bitext, edges, amount, emissions):
 def drawn_links(
     bitext: PairGraph, inside: NDArray[np.float64], key: Key, links: NDArray[np.int32], task: PairTask, draws: int
 ) -> NDArray[np.bool_]:
-    """Sample derivations. Returns bool[draws, V]: True if one rule emits both words of `links[v]`, int32[2]."""
+    """Sample derivations. Returns bool[draws, V]: True if one rule emits both words of a link.
+
+    `links` int32[V, 2] has the source and target position of each link.
+    """
     n, m = task.fixed.shape
     found = Emissions(np.zeros((n, m)), np.zeros(n), np.zeros(m))
     room = np.empty(n, np.int32), np.empty(m, np.int32)
-    # A derivation has up to this number of edges, because it may use an item several times.
+    # A derivation cannot have more edges, because each item covers a word and is used at most once.
     max_edges = bitext.graph.size[ITEMS] + bitext.graph.size[TAILS] + 1
     stack, edges = np.empty(max_edges, np.int64), np.empty(max_edges, np.int64)
     values = np.zeros((draws, len(links)), np.bool_)
@@ -252,7 +261,7 @@ def drawn_links(
 
 @njit
 def _add_edge_emissions(bitext, e, amount, emissions, room):
-    """Add the emissions of an edge: all words that are in its head but not in its tails."""
+    """Add `amount` to the emissions of an edge: all words that are in its head but not in its tails."""
     graph, bispan = bitext.graph, bitext.bispan
     source, target = room
     i, j, x, y = bispan[graph.head[e]]
@@ -298,7 +307,7 @@ def _uncovered(graph, bispan, e, side, positions):
 
 @njit
 def _agrees(fixed, cells, segments, number, targets):
-    """Check if the mask allows segmentation `number` to emit its source words with `targets`."""
+    """Check if the mask allows segmentation `number` to emit its words with the words `positions[:targets]`."""
     n, m = fixed.shape
     sources = segments.emitted[number]
     for k in range(sources):
@@ -380,7 +389,10 @@ def _next_item(span, start, end, room, last, cells, graph):
 
 @njit
 def _write_allowed(item, number, emits, task, cells, segments, graph):
-    """Write an edge if the mask allows it. `emits`: number of target words, and target position of `ANY` or -1."""
+    """Write an edge if the mask allows it and its weight is > 0. Returns False if `graph` is full.
+
+    `emits`: number of target words, and target position of `ANY` or -1.
+    """
     targets, wild = emits
     if not _agrees(task.fixed, cells, segments, number, targets):
         return True
@@ -390,7 +402,7 @@ def _write_allowed(item, number, emits, task, cells, segments, graph):
 
 @njit
 def _match_target(item, number, task, cells, segments, graph):
-    """Write the edges of an item with one segmentation. Returns False if memory is too small."""
+    """Write the edges of an item with one segmentation. Returns False if `graph` is full."""
     rules, words = task.rules, task.words.target
     rule = segments.rule[number]
     first = np.int64(rules.target_first[rule])

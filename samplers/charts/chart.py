@@ -80,13 +80,13 @@ class SentenceGrammar(NamedTuple):
     unary_rule: NDArray[np.int32]
     unary_child: NDArray[np.int32]
     unary_weight: NDArray[np.float64]
-    # Unary chains, sorted by child.
-    # int64[L+1]: first chain of each child.
+    # Pairs of a child and a parent that unary chains connect, sorted by child.
+    # int64[L+1]: first pair of each child.
     closure_start: NDArray[np.int64]
-    # int32[C]: parent of each chain. float64[C]: total linear weight of each chain, or its best weight if `best`.
+    # int32[C]: parent of each pair. float64[C]: total linear weight of the pair's chains, or of the best one if `best`.
     closure_parent: NDArray[np.int32]
     closure_weight: NDArray[np.float64]
-    # True if a chart has the weights of best derivations instead of sums.
+    # True if charts have the weights of best derivations instead of sums.
     best: bool
 
 
@@ -103,7 +103,7 @@ class Chart(NamedTuple):
     number: NDArray[np.int64]
 
     def log_weight(self, symbol: int, start: int, end: int) -> float:
-        """Return the natural log of the weight of a symbol over a span."""
+        """Return the natural log of the weight of a symbol over [start, end), -inf without derivation."""
         cell = cell_of(start, end)
         value = float(self.value[cell, symbol])
         return float(np.log(value) + self.scale[cell]) if value > 0 else -np.inf
@@ -112,11 +112,14 @@ class Chart(NamedTuple):
 def make_grammar(
     labels: int, symbols: int, binary: NDArray[np.void], lexical: NDArray[np.void], unary: NDArray[np.void]
 ) -> ChartGrammar:
-    """Return a grammar with its closures. Raises `GrammarError` for a unary cycle of weight >= 1."""
+    """Return a grammar with its closures. Raises `GrammarError` if the sum over unary chains diverges."""
     once = np.zeros((labels, labels))
     np.add.at(once, (unary["parent"], unary["child"]), unary["weight"])
-    if labels and np.abs(np.linalg.eigvals(once)).max() > 1 - 1e-9:
-        raise GrammarError("unary rules form a cycle with weight >= 1")
+    radius = float(np.abs(np.linalg.eigvals(once)).max()) if labels else 0.0
+    if radius > 1 - 1e-9:
+        raise GrammarError(
+            f"unary rules must have a spectral radius < 1, got {radius:.6g}: their cycles have too much weight"
+        )
     closure = np.asarray(np.linalg.inv(np.eye(labels) - once), np.float64)
     closure[closure < _SMALLEST_CLOSURE] = 0
     single = np.zeros((labels, labels))
@@ -133,7 +136,7 @@ def make_grammar(
 
 
 class SortedRules(NamedTuple):
-    """Grammar, its rule numbers sorted for `restricted`, and the first lexical rule of each word."""
+    """Grammar, and its rule numbers sorted for `restricted`. `word_start`: first index in `by_word` of each word."""
 
     grammar: ChartGrammar
     by_left: NDArray[np.int64]
@@ -156,7 +159,7 @@ def sort_rules(grammar: ChartGrammar, words: int) -> SortedRules:
 
 
 def restricted(rules: SortedRules, words: NDArray[np.int32], best: bool = False) -> SentenceGrammar:
-    """Return the rules that a sentence can use, given its word numbers int32[n]."""
+    """Return the rules that a sentence can use, given its word numbers int32[n]. `best` is as in `SentenceGrammar`."""
     grammar = rules.grammar
     live = np.zeros(grammar.symbols, np.bool_)
     live[: grammar.labels] = True
@@ -230,7 +233,7 @@ def cell_of(i, j):
 
 
 def fill_chart(grammar: SentenceGrammar) -> Chart:
-    """Return the filled chart of a sentence."""
+    """Return the chart of inside sums of a sentence, or of best weights if `grammar.best`."""
     cells = grammar.words * (grammar.words + 1) // 2
     symbols = len(grammar.symbol)
     chart = Chart(

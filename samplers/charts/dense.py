@@ -7,8 +7,9 @@ never stored. Each source span has a matrix of sums by target start and end:
 - A *join* of two nonterminals is a product of triangular matrices.
 - A *match* places a learned rule's source side in the source words. For each match, vectors over target positions
   match the target side.
-- A *frame* is a rule without source words that has target words around or between its nonterminals. It changes one
-  factor of a product and needs no matches.
+- A *frame* is a rule without source words. Its target words are around its only nonterminal, or between its two
+  nonterminals and on one side of both. Frames need no matches: a frame with two nonterminals changes one factor of a
+  product.
 - A *rest* is a rule without its first target symbol, if that is a nonterminal at the start or end of the source side.
   Only the rest is matched. It is a factor of the joins, which combine it with all adjacent spans at once.
 
@@ -36,7 +37,7 @@ from hierogram.samplers.compiled.jit import njit, njit_inline
 _BLOCK = 8
 """Number of columns that are summed at once. The length of rows is padded to a multiple of it."""
 MIN_TOTAL, MAX_TOTAL = 1e-280, 1e280
-"""Range of sums that doubles represent precisely."""
+"""Range of totals for which expectations are computed. Beyond this range, parts of sums may underflow or overflow."""
 _NEGLIGIBLE = 1e-10
 """Bispans of lower probability are omitted from expectations."""
 _UPPER_UPPER, _UPPER_LOWER, _LOWER_UPPER = range(3)
@@ -45,8 +46,8 @@ _PLAIN, _REAR, _REAR_INVERTED, _FRONT, _FRONT_INVERTED = range(5)
 """Sections of the arrays of sums.
 
 `_PLAIN` has the sums of spans. `_REAR` and `_REAR_INVERTED` are the second factors of straight and inverted joins. They
-include the weight of the base, and target words between and after the nonterminals. `_FRONT` and `_FRONT_INVERTED` are
-the first factors. They include target words before and between the nonterminals.
+include the weight of the base, rests, and frames with target words between and after the nonterminals. `_FRONT` and
+`_FRONT_INVERTED` are the first factors. They include frames with target words before and between the nonterminals.
 """
 _SINGLE = 0
 """Kind of frames with one nonterminal. The kind of other frames is the section that they are added to."""
@@ -105,7 +106,8 @@ class DenseScratch(NamedTuple):
     match_rule: NDArray[np.int32]
     # float64[matches]: linear weight of each match, including its source words.
     match_weight: NDArray[np.float64]
-    # int32[3 * matches]: source span of each nonterminal. Nonterminal k of match s is at index s * arity + k - 1.
+    # int32[3 * matches]: source span of each nonterminal. Nonterminal k of match s, numbered from 1, is
+    # at index s * `sizes[_ARITY]` + k - 1.
     match_span: NDArray[np.int32]
     # int32[matches]: head of each match, the index of its matrix in `inside`.
     head: NDArray[np.int32]
@@ -114,7 +116,8 @@ class DenseScratch(NamedTuple):
     first: NDArray[np.int32]
     # int64[C, 4]: part of each chosen rule to match: source start, source end, target start, target end.
     part: NDArray[np.int64]
-    # int16[C * size]: earliest target end of each chosen rule, by rule and target start.
+    # int16[C * size]: lower bound on the target end of each chosen rule, by rule and target start. It is greater than
+    # the number of target words if the rule cannot match.
     earliest_end: NDArray[np.int16]
     # float64[rows * padded size]: inside sums by target end. Row t is for the first t symbols of a target side.
     values: NDArray[np.float64]
@@ -128,29 +131,31 @@ class DenseScratch(NamedTuple):
     rights: NDArray[np.int64]
     # int64[products, 4]: first row, last row, first summand and last summand of each product.
     limits: NDArray[np.int64]
-    # int64[F, 4]: kind of each frame, and number of target words before and after its nonterminal. The last column is a
-    # separate list: the frames that can begin in the current row.
+    # int64[F, 4]: kind of each frame, and number of target words before and after one nonterminal (see `_weigh_frame`).
+    # The last column is a separate list: the frames with one nonterminal that can begin in the current row.
     frame: NDArray[np.int64]
-    # float64[F * size]: linear weight of each frame's rule and words before the nonterminal, by frame and target start.
+    # float64[F * size]: linear weight of each frame's rule and words before that nonterminal, by frame and
+    # target start.
     begins: NDArray[np.float64]
-    # float64[F * size]: linear weight of each frame's words after the nonterminal, by frame and target end.
+    # float64[F * size]: linear weight of each frame's words after that nonterminal, by frame and target end.
     ends: NDArray[np.float64]
-    # bool[size]: True for rows (target starts) at which front frames begin.
+    # bool[size]: True for rows (target starts) at which front frames can begin.
     front: NDArray[np.bool_]
     # int64[spans, 4]: bounds of each source span's bispans that are not negligible: first row, last row, first column
     # and last column.
     bounds: NDArray[np.int64]
     # bool[size]: True for rows of the current matrix with bispans that are not negligible.
     live: NDArray[np.bool_]
-    # int64[symbols]: source start and end of each symbol of a rule.
+    # int64[symbols]: source start and end of each symbol of a rule. For outside sums, `start[0]` is the start of a
+    # match, and `end` has the ends of its nonterminals.
     start: NDArray[np.int64]
     end: NDArray[np.int64]
-    # int64[5]: numbers of used records, indexed by `_MATCHES` and the other constants below.
+    # int64[5]: counts, indexed by `_MATCHES` and the other constants below.
     sizes: NDArray[np.int64]
 
 
 _MATCHES, _ARITY, _FRAMES, _FRONTS, NEEDED = range(5)
-"""Indices of `sizes`: matches, nonterminals per match, frames, front frames, and matches needed."""
+"""Indices of `sizes`: matches, maximum nonterminals per match, frames, front frames, and matches needed."""
 
 
 def matrices_size(n: int, m: int) -> int:
@@ -159,7 +164,11 @@ def matrices_size(n: int, m: int) -> int:
 
 
 def make_dense_scratch(words: tuple[int, int], matrices: int, rules: int, longest: int, matches: int) -> DenseScratch:
-    """Allocate scratch memory for the given maximum sizes. `matrices` comes from `matrices_size`."""
+    """Allocate scratch memory for the given maximum sizes.
+
+    `words` are numbers of source and target words. `matrices` comes from `matrices_size`. `longest` is a number of
+    symbols per side.
+    """
     n, size = words[0], words[1] + 1
     spans = (n + 1) * (n + 2) // 2
     return DenseScratch(
@@ -205,7 +214,10 @@ def _span(i, j):
 
 @njit
 def _add_products(left, right, work, number, out, offset, size, kind, front):
-    """Add the products of `number` pairs of matrices to the matrix at `offset` of `out`, only above its diagonal."""
+    """Add the products of `number` pairs of matrices to the matrix at `offset` of `out`, only above its diagonal.
+
+    If `front`, groups of four rows at which no front frame can begin are skipped.
+    """
     stride = _padded(size)
     lefts, rights, limits = work.lefts, work.rights, work.limits
     for p in range(0, size - 1, 4):
@@ -255,7 +267,7 @@ def _add_products(left, right, work, number, out, offset, size, kind, front):
 
 @njit
 def _find_earliest_ends(c, sides, target, piece, work):
-    """Fill `earliest_end` for a chosen rule. Returns True if the target side can match at some position."""
+    """Fill `earliest_end` for a chosen rule. Returns False if the target side cannot match at any position."""
     m = piece.y - piece.x
     size = m + 1
     can_match = False
@@ -442,7 +454,7 @@ def _has_words(symbols, first, last, words, begin, end):
 
 @njit
 def _choose_part(c, rule, sides, work):
-    """Choose the part of a rule to match, which is the whole rule or its rest. Returns the section of its sums.
+    """Choose the part of a rule to match, which is the whole rule or its rest. Returns the section of the part's sums.
 
     The omitted nonterminal precedes a straight rest on both sides, and follows an inverted rest on the source side.
     """
@@ -466,7 +478,10 @@ def _choose_part(c, rule, sides, work):
 
 @njit
 def _match_all(chosen, number, sides, words, piece, work):
-    """Write the matches of all chosen rules, sorted by head. Returns False if memory is too small."""
+    """Write the frames and matches of the chosen rules. Returns False if there is no room for all matches.
+
+    `order` and `first` list the matches of each head.
+    """
     work.sizes[:] = 0
     for x in range(piece.y - piece.x + 1):
         work.front[x] = False
@@ -516,7 +531,10 @@ def _match_all(chosen, number, sides, words, piece, work):
 
 @njit
 def _match_target(match, c, x, sides, words, piece, work):
-    """Fill each row t with sums of the first t target symbols from x to each end. Returns False if nothing matches."""
+    """Write the sums of the first t target symbols from x to each end to row t of `values`.
+
+    Returns False if nothing matches.
+    """
     m = piece.y - piece.x
     size = m + 1
     stride = _padded(size)
@@ -595,7 +613,7 @@ def _list_single_frames(x, size, work):
 
 @njit
 def _add_target_only(offset, size, null, work):
-    """Add the sums of rules with one nonterminal and no source words to a matrix, by increasing target span."""
+    """Add the sums of rules with one nonterminal and no source words to a matrix, inner target spans first."""
     stride = _padded(size)
     inside = work.inside
     for x in range(size - 2, -1, -1):
@@ -614,7 +632,7 @@ def _add_target_only(offset, size, null, work):
 
 @njit
 def _add_frames(head, section, base, sides, words, piece, work):
-    """Fill the sections of a span that are factors of joins, and transpose all its sections."""
+    """Fill a span's matrices in the sections that are factors of joins, and transpose its matrices in all sections."""
     size = piece.y - piece.x + 1
     stride = _padded(size)
     matrix = size * stride
@@ -875,7 +893,7 @@ def _drop_negligible(head, offset, size, work):
 
 @njit
 def _count_emissions(c, p, expected, sides, piece, joint, work):
-    """Add `expected` to the target word at p with each source word of the match."""
+    """Add `expected` to `joint` for the target word at p and each source word of the match."""
     position = work.start[0]
     tails = 0
     for k in range(work.part[c, 0], work.part[c, 1]):
@@ -968,7 +986,7 @@ def _reverse_matches(head, i, above, begin, last, sides, words, piece, joint, wo
 
 @njit
 def _fill_outside(sides, words, piece, base, null, joint, work):
-    """Compute outside sums, and add expected word pairs to `joint`. Returns the base's expected words."""
+    """Compute outside sums, and add expected word pairs to `joint`. Returns the expected words of the base."""
     n, m = piece.j - piece.i, piece.y - piece.x
     size = m + 1
     stride = _padded(size)

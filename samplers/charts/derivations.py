@@ -5,7 +5,8 @@ under which a fragment is more probable at its second use. Each sample therefore
 under the processes and the grammar, for a Metropolis–Hastings chain over samples [CGB09 §5; Johnson et al. 2007].
 
 An *item* is a symbol over a span. Its *incoming edges* are the rules that derive it, with a split of the span for rules
-of two symbols. The weights of the edges sum to the weight of the item in the chart. Edges are computed once and cached.
+of two symbols. In a chart of sums, the weights of the edges sum to the weight of the item. Edges are computed once and
+cached.
 """
 
 from typing import NamedTuple
@@ -27,7 +28,7 @@ ITEM = np.dtype(
 EDGE = np.dtype(
     [
         ("probability", np.float64),
-        ("cumulated", np.float64),
+        ("cumulative", np.float64),
         ("rule", np.int32),
         ("left", np.int32),
         ("right", np.int32),
@@ -38,7 +39,7 @@ EDGE = np.dtype(
 )
 """Incoming edge of an item.
 
-`probability`: probability of the edge given the item. `cumulated`: sum of the probabilities up to this edge. `rule`:
+`probability`: probability of the edge given the item. `cumulative`: sum of the probabilities up to this edge. `rule`:
 number within `kind`. `left`, `right`: symbols beside the split. A rule with one symbol has only `left`.
 """
 
@@ -152,12 +153,12 @@ def find_item(symbol, i, j, grammar, chart, items):
             items.edge[last] = items.weights[k]
             kept_total += weight
             last += 1
-    cumulated = 0.0
+    cumulative = 0.0
     for k in range(first, last):
         probability = items.edge[k]["probability"] / kept_total
-        cumulated += probability
+        cumulative += probability
         items.edge[k]["probability"] = probability
-        items.edge[k]["cumulated"] = cumulated
+        items.edge[k]["cumulative"] = cumulative
     items.item[row]["symbol"] = symbol
     items.item[row]["start"] = i
     items.item[row]["end"] = j
@@ -175,7 +176,7 @@ def choose_edge(u, item, edge):
     low, high = item["first"], item["last"] - 1
     while low < high:
         middle = (low + high) // 2
-        if u < edge[middle]["cumulated"]:
+        if u < edge[middle]["cumulative"]:
             high = middle
         else:
             low = middle + 1
@@ -187,7 +188,10 @@ _MIN_VISITS = 1e-7
 
 
 class Productions(NamedTuple):
-    """Context-free productions of each rule. Row k of an array is for rules of kind k (lexical, binary or unary)."""
+    """Context-free productions of each rule.
+
+    Row k of `start` and `fragment` is for rules of kind k (lexical, binary or unary).
+    """
 
     # int64[3, R+1]: rule r of kind k has the productions from `start[k, r]` up to `start[k, r + 1]`.
     start: NDArray[np.int64]
@@ -238,21 +242,21 @@ class LazyHypergraph(NamedTuple):
 
 
 @njit_allocating
-def count_repeats(key: SentenceKey, drawn: Draws) -> NDArray[np.int64]:
+def count_visits(key: SentenceKey, drawn: Draws) -> NDArray[np.int64]:
     """Return the visits of each sample by a Metropolis–Hastings chain that proposes them in order, int64[D]."""
     log_ratio = drawn.log_ratio
-    times = np.zeros(len(log_ratio), np.int64)
-    state = stream(key.seed, key.sentence, len(times))
+    visits = np.zeros(len(log_ratio), np.int64)
+    state = stream(key.seed, key.sentence, len(visits))
     current = 0
-    for draw in range(len(times)):
+    for draw in range(len(visits)):
         state = advance(state)
         if np.log(uniform(state)) < log_ratio[draw] - log_ratio[current]:
             current = draw
-        times[current] += 1
-    return times
+        visits[current] += 1
+    return visits
 
 
-class Forest:
+class ChartDerivations:
     """All derivations in a chart with one root symbol over all words."""
 
     def __init__(self, grammar: SentenceGrammar, chart: Chart, root: int) -> None:
@@ -278,26 +282,29 @@ class Forest:
                 self._make_room()
         return draws_made
 
-    def count_uses(self, key: SentenceKey, times: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the uses of each edge in the last `draw`, float64[E]. Sample k counts `times[k]` times."""
+    def count_uses(self, key: SentenceKey, visits: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the uses of each edge in the samples of a previous `draw` with the same key, float64[E].
+
+        Sample k counts `visits[k]` times.
+        """
         counts, stack = np.zeros(self.graph.items.used[1]), self._stack()
-        count_edges(key, self.graph, times, counts, np.zeros(len(stack), np.int64), stack)
+        count_edges(key, self.graph, visits, counts, np.zeros(len(stack), np.int64), stack)
         return counts
 
     def derivation(self, key: SentenceKey, draw: int) -> NDArray[np.int64]:
-        """Return the edges of a previous sample in preorder."""
+        """Return the edges of sample `draw` in preorder."""
         return self._walk(key, draw, False)
 
     def best(self) -> NDArray[np.int64]:
-        """Return the edges of the best derivation in preorder. The chart must have best weights."""
+        """Return the edges of the best derivation in preorder. The chart must be filled with `best` True."""
         return self._walk(SentenceKey(0, 0), 0, True)
 
     def expected(self) -> NDArray[np.float64]:
-        """Return the expected uses of each edge, float64[E]. The chart must have sums."""
+        """Return the expected uses of each edge, float64[E]. The chart must be filled with `best` False."""
         while True:
-            visits = np.zeros_like(self.graph.chart.value)
+            item_visits = np.zeros_like(self.graph.chart.value)
             counts = np.zeros(len(self.graph.items.edge))
-            if expect_edges(self.graph, visits, np.zeros_like(visits[0]), counts):
+            if expect_edges(self.graph, item_visits, np.zeros_like(item_visits[0]), counts):
                 return counts[: self.graph.items.used[1]]
             self._make_room()
 
@@ -355,7 +362,10 @@ def _tree_hash(edge, item, productions):
 
 @njit
 def draw_derivations(first, key, graph, productions, processes, drawn, scratch):
-    """Draw the samples from index `first` on. Returns the number of samples drawn so far, fewer if memory is full."""
+    """Draw the samples from index `first` on. Returns the number of samples drawn so far.
+
+    The number is less than D if memory is too small.
+    """
     items = graph.items
     stack, fragment_uses, label_uses, sample_fragments = scratch
     for draw in range(first, len(drawn.tree)):
@@ -401,7 +411,7 @@ def draw_derivations(first, key, graph, productions, processes, drawn, scratch):
 
 @njit
 def walk(key, draw, best, graph, edges, stack):
-    """Write the edges of a sampled or best derivation. Returns their number, or -1 if memory is too small."""
+    """Write the edges of a sampled or best derivation. Returns the number of edges, or -1 if memory is too small."""
     items = graph.items
     state = stream(key.seed, key.sentence, draw)
     stack[0, 0] = graph.root
@@ -430,27 +440,27 @@ def walk(key, draw, best, graph, edges, stack):
 
 
 @njit
-def count_edges(key, graph, times, counts, edges, stack):
-    """Redraw the samples. For each sample, add its number in `times` to the counts of its edges."""
-    for draw in range(len(times)):
-        if times[draw] > 0:
+def count_edges(key, graph, visits, counts, edges, stack):
+    """Redraw the samples. For each sample, add its visits to the counts of its edges."""
+    for draw in range(len(visits)):
+        if visits[draw] > 0:
             for k in range(walk(key, draw, False, graph, edges, stack)):
-                counts[edges[k]] += times[draw]
+                counts[edges[k]] += visits[draw]
 
 
 @njit
-def expect_edges(graph, visits, pending, counts):
+def expect_edges(graph, item_visits, pending, counts):
     """Add the expected uses of each edge to `counts`. Returns False if memory is too small."""
     grammar, chart, items = graph.grammar, graph.chart, graph.items
     words = grammar.words
-    visits[cell_of(0, words), graph.root] = 1.0
+    item_visits[cell_of(0, words), graph.root] = 1.0
     for width in range(words, 0, -1):
         for i in range(words - width + 1):
             j = i + width
             cell = cell_of(i, j)
             active = chart.active[cell]
             number = chart.number[cell]
-            cell_visits = visits[cell]
+            cell_visits = item_visits[cell]
             propagating = False
             for label in range(grammar.labels):
                 pending[label] = cell_visits[label]
@@ -485,6 +495,6 @@ def expect_edges(graph, visits, pending, counts):
                     expected = cell_visits[symbol] * edge["probability"]
                     counts[k] += expected
                     if edge["kind"] == BINARY_EDGE:
-                        visits[cell_of(i, np.int64(edge["split"])), edge["left"]] += expected
-                        visits[cell_of(np.int64(edge["split"]), j), edge["right"]] += expected
+                        item_visits[cell_of(i, np.int64(edge["split"])), edge["left"]] += expected
+                        item_visits[cell_of(np.int64(edge["split"]), j), edge["right"]] += expected
     return True

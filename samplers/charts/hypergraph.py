@@ -1,8 +1,8 @@
 """Inside and outside sums, samples and expectations of packed hypergraphs (weighted deduction).
 
-An *item* is anything that can be derived, such as a bispan. An *edge* derives one item, its head, from others, its
-tails. A derivation chooses one edge for the root, one for each tail of that edge, and so on. Its weight is the product
-of its edges' weights.
+An *item* is anything that can be derived, such as a bispan. An *edge* derives one item, its head, from other items,
+its tails. A derivation chooses one edge for the root, one for each tail of that edge, and so on. Its weight is the
+product of its edges' weights.
 """
 
 from typing import NamedTuple
@@ -42,7 +42,7 @@ class Hypergraph(NamedTuple):
 
 
 def make_hypergraph(items: int, edges: int) -> Hypergraph:
-    """Allocate a hypergraph with twice as many tails as edges. Unused memory costs nothing."""
+    """Allocate a hypergraph with room for two tails per edge. Unused memory costs nothing."""
     return Hypergraph(
         np.zeros(items + 1, np.int64),
         np.empty(edges, np.int32),
@@ -80,7 +80,7 @@ def score(graph: Hypergraph) -> Scores:
     scores = Scores(np.empty(items), np.empty(graph.edges))
     sum_inside(graph, scores.inside)
     if not items or not scores.total > 0:
-        raise GrammarError("no derivation")
+        raise GrammarError("the hypergraph has no derivation")
     sum_outside(graph, scores.inside, np.empty(items), scores.expected)
     return scores
 

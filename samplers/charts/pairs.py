@@ -36,7 +36,7 @@ class Rules(NamedTuple):
 
     @property
     def longest(self) -> int:
-        """Length of the longest side in symbols."""
+        """Length of the longest side in symbols, at least 1."""
         return int(max(np.diff(self.source_first).max(initial=1), np.diff(self.target_first).max(initial=1)))
 
 
@@ -153,7 +153,7 @@ def unmasked(rules: Rules, words: PairWords, empty_sides: bool) -> PairTask:
 
 
 def make_cells(source: int, target: int, items: int) -> Cells:
-    """Allocate the items of a pair."""
+    """Allocate up to `items` items for a pair of `source` and `target` words."""
     spans = (source + 1) * (source + 2) // 2
     return Cells(
         base=np.empty((spans, target + 1), np.int32),
@@ -229,7 +229,10 @@ def _number_span_items(i, j, solid, item, cells):
 
 @njit
 def number_items(fixed, empty_sides, cells):
-    """Assign item numbers to the bispans under a mask, in topological order. Returns the number of items."""
+    """Assign item numbers to the bispans under a mask, in topological order. Returns the number of items.
+
+    Items beyond the capacity of `cells` are counted, but not written.
+    """
     n = len(fixed)
     _read_mask(fixed, cells)
     item = np.int64(0)

@@ -37,9 +37,9 @@ The *open words* of an item are its first target words, whose n-grams depend on 
 *closed*.
 
 `score`: score of the best derivation. `open_log10`: log10 probability of the open words without left context. `rank`:
-`score` plus the weighted `open_log10`. `edges`: last edge, which begins the list of the item's edges. `best`: best
-edge. `state`: language-model state after the last word. `open`: number of open words. `closed`: 1 if no word to the
-right can become an open word.
+`score` plus the weighted natural log of the same probability. `edges`: last edge, which begins the list of the item's
+edges. `best`: best edge. `state`: language-model state after the last word. `open`: number of open words. `closed`: 1
+if no word to the right can become an open word.
 """
 
 EDGE = np.dtype(
@@ -119,12 +119,12 @@ MEMO = np.dtype(
     ],
     align=True,
 )
-"""Cached language-model score of a word after a state (`NONE` for an empty slot).
+"""Cached language-model score of a word after a state.
 
-`next`: next state. `length`: length of the next state (`NONE` if not looked up). `open`: 1 if a longer state ends with
-the next state.
+`state`: state before the word (`NONE` in an empty slot). `next`: next state. `length`: length of the next state (`NONE`
+if not looked up). `open`: 1 if a longer state ends with the next state.
 """
-_MEMORIES = 1 << 14
+_MEMO_SLOTS = 1 << 14
 
 MATCH = np.dtype([("node", np.int32), ("cells", np.int32), ("arity", np.int32), ("next", np.int32)], align=True)
 """Match of a source side with the words from the current start position.
@@ -160,7 +160,7 @@ class InputSentence(NamedTuple):
 
 
 class SearchLimits(NamedTuple):
-    """Maximum words that a grammar rule may span, and maximum candidates joined per cell (`pops`, 0 for no limit)."""
+    """Maximum words that a grammar rule may span, and maximum candidates kept per cell (`pops`, 0 for no limit)."""
 
     span: int
     pops: int
@@ -229,9 +229,14 @@ class DecodingChart(NamedTuple):
     path: NDArray[np.int32]
     # int32[w + 1]: open words of the candidate that is being joined.
     open_words: NDArray[np.int32]
-    # int64[14]: number of used records of each pool. Also the `STAMP` of the current cell, the index `SPARE` of an
-    # unused record of `joined`, and the number of `SLOTS`.
+    # int64[14]: number of used records of each pool. Three values have other meanings: the stamp of the current cell at
+    # `STAMP`, the index of an unused record of `joined` at `SPARE`, and the size of the hash table at `SLOTS`.
     taken: NDArray[np.int64]
+
+    @property
+    def max_words(self) -> int:
+        """Maximum number of words of a sentence."""
+        return len(self.heads) - 2
 
 
 def make_chart(words: int, order: int, size: int) -> DecodingChart:
@@ -240,7 +245,7 @@ def make_chart(words: int, order: int, size: int) -> DecodingChart:
     cells = (words + 1) ** 2 + words + 3
     # Make pools for one cell or one start position smaller than pools for the whole sentence.
     current = size // 4
-    memo = np.zeros(_MEMORIES, MEMO)
+    memo = np.zeros(_MEMO_SLOTS, MEMO)
     memo["state"] = NONE
     return DecodingChart(
         items=np.empty(size, ITEM),
@@ -287,7 +292,7 @@ def s_cell(task, end):
 
 
 def span_of(words: int, cell: int) -> tuple[int, int]:
-    """Return the span of a cell."""
+    """Return the span [start, end) of a cell."""
     first_of_s = (words + 1) ** 2
     if cell >= first_of_s:
         return 0, min(cell - first_of_s, words)

@@ -21,17 +21,17 @@ def choose_consensus(texts: Sequence[Sequence[str]], scores: NDArray[np.float64]
 
     `scores` float64[k] are log-likelihoods up to a constant, highest first. Only the first `CANDIDATES` texts count.
     """
-    return consensus(pairwise_chrf(texts[:CANDIDATES]), scores[:CANDIDATES])
+    return index_most_similar(pairwise_chrf(texts[:CANDIDATES]), scores[:CANDIDATES])
 
 
-def consensus(similarity: NDArray[np.float64], scores: NDArray[np.float64]) -> int:
-    """Return the index of the highest expected similarity, given `similarity` float64[k, k] and log-likelihoods."""
+def index_most_similar(similarity: NDArray[np.float64], scores: NDArray[np.float64]) -> int:
+    """Return the index of the text with the highest expected similarity, given float64[k, k] and log-likelihoods."""
     return int(np.argmax(similarity @ np.exp(scores - scores.max())))
 
 
 def pairwise_chrf(texts: Sequence[Sequence[str]]) -> NDArray[np.float64]:
     """Return chrF++ with β = 1 (0 to 1) of each pair of texts, float64[text, text]."""
-    precision, orders = np.zeros((2, len(texts), len(texts)))
+    precision, shared_lengths = np.zeros((2, len(texts), len(texts)))
     letters = [[ord(letter) for word in text for letter in word] for text in texts]
     numbers: dict[str, int] = {}
     words = [[numbers.setdefault(word, len(numbers)) for word in text] for text in texts]
@@ -39,9 +39,9 @@ def pairwise_chrf(texts: Sequence[Sequence[str]]) -> NDArray[np.float64]:
         for counts in _ngram_counts(units, longest):
             totals = counts.sum(axis=1)
             precision += _shared_counts(counts) / np.maximum(totals, 1)[:, None]
-            orders += np.minimum.outer(totals, totals) > 0
+            shared_lengths += np.minimum.outer(totals, totals) > 0
     # The transpose is the recall, since the recall of a text is the precision of the other text.
-    total = (precision + precision.T) * np.maximum(orders, 1)
+    total = (precision + precision.T) * np.maximum(shared_lengths, 1)
     return 2 * precision * precision.T / np.where(total, total, 1)
 
 

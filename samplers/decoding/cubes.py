@@ -45,7 +45,7 @@ def lm_word(task, word):
 
 @njit_inline
 def _memo_slot(task, chart, state, word):
-    """Return the memo slot with the score of a word after a state. Computes the score if the slot has another word."""
+    """Return the memo slot with the score of a word after a state. Computes the score if the slot has another entry."""
     home = (np.uint64(state) * GOLDEN ^ np.uint64(word) * _WORD_FACTOR) >> _HALF
     slot = np.int64(home & table_mask(chart.memo))
     entry = chart.memo[slot]
@@ -57,7 +57,7 @@ def _memo_slot(task, chart, state, word):
 
 @njit_inline
 def _append_word(task, chart, word, joined):
-    """Append a word to `joined`, a tuple as returned by `_compute_state`, with log10 probabilities."""
+    """Return `joined` with a word appended. `joined` is as returned by `_compute_state`, with log10 probabilities."""
     size, state, closed, closed_log10, open_log10 = joined
     entry = chart.memo[_memo_slot(task, chart, state, word)]
     if closed:
@@ -72,7 +72,7 @@ def _append_word(task, chart, word, joined):
 
 @njit_inline
 def _append_item(task, chart, item, joined):
-    """Append the words of an item to `joined`. Rescores only its open words."""
+    """Return `joined` with the words of an item appended. Rescores only the open words of the item."""
     stored = chart.items[item]
     size, state, closed, closed_log10, open_log10 = joined
     if size == 0 and not closed:

@@ -16,7 +16,7 @@ _SMALLEST, _WORDS = 1 << 12, 30
 SPAN = 20
 """Default maximum number of words that a grammar rule may span."""
 POPS = 200
-"""Default maximum number of candidates joined per cell."""
+"""Default maximum number of candidates kept per cell."""
 
 
 class Decoded(NamedTuple):
@@ -50,7 +50,7 @@ class SentenceDecoder:
         self._unused: list[DecodingChart] = [] if charts is None else charts
 
     def decode(self, sentence: InputSentence, best: int = 1, *, distinct: bool = False) -> Decoded:
-        """Return up to `best` derivations of a non-empty sentence. If `distinct`, their words differ."""
+        """Return up to `best` derivations of a nonempty sentence, best first. `distinct`: no two have equal words."""
         task = DecodingTask(self.grammar, self.weighed, self.model, sentence, self.limits)
         words = len(sentence.words)
         longest = max(words, _WORDS)
@@ -58,7 +58,7 @@ class SentenceDecoder:
             chart = self._unused.pop()
         except IndexError:
             chart = make_chart(longest, self.model.order, _SMALLEST)
-        if len(chart.heads) - 2 < words:
+        if chart.max_words < words:
             chart = make_chart(longest, self.model.order, len(chart.items))
         while (goal := int(fill(task, chart))) < 0:
             chart = make_chart(longest, self.model.order, 2 * len(chart.items))

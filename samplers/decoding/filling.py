@@ -1,4 +1,4 @@
-"""Chart filling: X over every span, then S → X and S → S X from left to right, then the goal.
+"""Chart filling: X over all spans up to the limit, then S → X and S → S X from left to right, then the goal.
 
 From each start position, a depth-first search of the trie over words and filled cells finds all source sides that match
 [Hopkins & Langmead 2010].
@@ -24,6 +24,7 @@ from hierogram.samplers.decoding.grammar import LM, LN_10, gap_child, word_child
 from hierogram.samplers.language_models.model import EMPTY, score
 
 _FRESH = -2
+"""Value of `gap` in a stack frame that has not been visited yet."""
 
 
 @njit_inline
@@ -97,7 +98,7 @@ _ROOT = 0
 
 @njit
 def _extra_base(task, rule):
-    """Return the estimated score of an extra rule: its own score plus weighted n-gram probabilities."""
+    """Return the estimated score of an extra rule: its own score plus the weighted log probability of its words."""
     sentence, model = task.sentence, task.model
     total = own_score(task, rule)
     if model.order > 0:

@@ -1,8 +1,8 @@
 """Decoding grammar: a packed trie of source sides, with target sides, links, features and weights.
 
 All data are arrays, so a grammar file can be memory-mapped. Weights w determine each rule's score w · f from its
-features f, an estimate that adds n-gram probabilities of its words, and its rank among rules with the same source side.
-Features of a derivation are first features of the grammar, then `COUNTED`.
+features f, an estimate that adds the weighted log probability of its words, and its rank among rules with the same
+source side. Features of a derivation are first features of the grammar, then `COUNTED`.
 """
 
 import math
@@ -93,7 +93,11 @@ class PackedGrammar(NamedTuple):
 
 
 def scopes(columns: RuleColumns) -> NDArray[np.int32]:
-    """Return the scope of each rule, int32[R] [Hopkins & Langmead 2010]."""
+    """Return the scope of each rule, int32[R] [Hopkins & Langmead 2010].
+
+    It is the number of adjacent pairs of nonterminals on the source side, plus the number of its ends that are
+    nonterminals.
+    """
     gap = columns.source < 0
     sizes = np.diff(columns.source_start)
     rule = np.repeat(np.arange(len(sizes)), sizes)
@@ -127,8 +131,11 @@ def pack(columns: RuleColumns, chosen: NDArray[np.bool_] | None = None) -> Packe
     """Pack the `chosen` rules bool[R], or all usable rules. Raises `GrammarError` for an unusable chosen rule."""
     usable = is_usable(columns)
     order = np.flatnonzero(usable if chosen is None else chosen)
-    if not usable[order].all():
-        raise GrammarError("a rule has a source side that is empty or a single nonterminal: remove such rules")
+    unusable = order[~usable[order]]
+    if len(unusable):
+        raise GrammarError(
+            f"rule {unusable[0]}: the source side must not be empty or a single nonterminal: remove this rule"
+        )
     first, sizes = columns.source_start[:-1][order], np.diff(columns.source_start)[order]
     symbols = np.maximum(columns.source, GAP)
     node = np.zeros(len(order), np.int64)
@@ -210,7 +217,7 @@ class WeightedGrammar(NamedTuple):
 
     # float64[R]: w · f of each rule, including its `COUNTED` features except the language model's probability.
     score: NDArray[np.float64]
-    # float64[R]: `score` plus the weighted probability of n-grams within runs of target words between nonterminals.
+    # float64[R]: `score` plus the weighted natural log probability of runs of target words between nonterminals.
     estimate: NDArray[np.float64]
     # int32[R]: rule numbers, grouped by source side. Each group is in descending order of `estimate`.
     order: NDArray[np.int32]
@@ -258,7 +265,7 @@ def _add_words(grammar, model, weighed):
 def weigh(
     grammar: PackedGrammar, weights: NDArray[np.float64], model: LanguageModel, lm_words: NDArray[np.int32]
 ) -> WeightedGrammar:
-    """Score and rank the rules. `weights` float64[F + 6] are for grammar features, then for `COUNTED`."""
+    """Return scores and ranks of the rules. `weights` float64[F + 6] are for grammar features, then for `COUNTED`."""
     own_features = grammar.features.shape[1]
     rules = grammar.rules
     weighed = WeightedGrammar(

@@ -166,7 +166,10 @@ def _hash_words(task, chart, lists, entry):
 
 @njit
 def _is_new(lists, entry):
-    """Add the words of an entry to `seen`. Returns False if an earlier entry of the item has the same words."""
+    """Add the words of an entry to `seen`. Returns False if an earlier entry of the item has the same words.
+
+    Always returns True if translations may repeat.
+    """
     seen = lists.seen
     if len(seen) == 1:
         return True
@@ -182,7 +185,7 @@ def _is_new(lists, entry):
 @njit
 def begin_lists(task, chart, lists):
     """Initialize the list of every item with its first entry."""
-    # The tail entries of first entries are the tails of edges, since first entries have the numbers of their items.
+    # A first entry has the number of its item, so the tail items of an edge are also the tail entries of a first entry.
     for k in range(chart.taken[TAILS]):
         lists.tails[k] = chart.tails[k]
     # Fill the first entries in the order of items, because items follow their tails.
@@ -325,10 +328,10 @@ def best_entries(
             np.zeros(capacity_for(items + size, 2) if distinct else 1, np.uint64),
             np.zeros(2, np.int64),
         )
-        best_rows = np.empty(limit, np.int32)
-        number, done = find_best(task, chart, lists, goal, limit, best_rows)
+        entries = np.empty(limit, np.int32)
+        number, done = find_best(task, chart, lists, goal, limit, entries)
         if done or (distinct and size >= MAX_ENTRIES):
-            return lists, best_rows[: int(number)]
+            return lists, entries[: int(number)]
         size *= 4
 
 
@@ -444,9 +447,9 @@ def _write(task, chart, lists, entries, outputs):
     return np.int64(len(entries))
 
 
-def write_out(task: DecodingTask, chart: DecodingChart, lists: Lists, best_rows: NDArray[np.int32]) -> Outputs:
-    """Return the outputs of the entries `best_rows`."""
-    k = len(best_rows)
+def write_out(task: DecodingTask, chart: DecodingChart, lists: Lists, entries: NDArray[np.int32]) -> Outputs:
+    """Return the outputs of `entries`, given as indices into `lists.entries`."""
+    k = len(entries)
     features = task.grammar.features.shape[1] + len(task.weighed.weights)
     size = 8 * k * (len(task.sentence.words) + 4)
     while True:
@@ -458,7 +461,7 @@ def write_out(task: DecodingTask, chart: DecodingChart, lists: Lists, best_rows:
             np.zeros((k, features)),
             np.zeros(k),
         )
-        if _write(task, chart, lists, best_rows, outputs) == k:
+        if _write(task, chart, lists, entries, outputs) == k:
             words, uses = int(outputs.word_start[-1]), int(outputs.use_start[-1])
             return outputs._replace(words=outputs.words[:words].copy(), uses=outputs.uses[:uses].copy())
         size *= 4

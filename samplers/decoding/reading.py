@@ -31,7 +31,7 @@ _MAX_POSITION = 1 << 16
 
 
 class Layout(NamedTuple):
-    """Fields of a line in a rule table. Each field is numbered from 0, or -1 if it is missing."""
+    """Fields of a line in a rule table. Fields are numbered from 0."""
 
     # True if fields are separated by tabs instead of bars.
     tabs: bool
@@ -132,7 +132,7 @@ def room_for(rules: int, old: RuleLines | None = None) -> RuleLines:
 
 @njit_inline
 def _separator(text, position, end, tabs):
-    """Return the length of the separator at `position`, or 0. Bars must be between spaces."""
+    """Return the length of the separator at `position`, or 0. Bars must be between spaces or at an end of the line."""
     if tabs:
         return 1 if text[position] == _TAB else 0
     if position + 3 > end or text[position] != _BAR or text[position + 1] != _BAR or text[position + 2] != _BAR:
@@ -144,7 +144,7 @@ def _separator(text, position, end, tabs):
 
 @njit
 def _split_fields(text, start, end, rules, tabs):
-    """Split a line into `fields`. Returns the number of fields."""
+    """Split a line into up to 8 `fields`, and ignore the rest. Returns the number of fields."""
     fields = 0
     position = start
     rules.fields[0, 0] = start
@@ -359,7 +359,7 @@ _LINKED = 1 << 29
 
 @njit
 def _number_gaps(columns, numbers):
-    """Assign numbers to nonterminals in source order. Returns the first rule with an unmatched nonterminal, or -1."""
+    """Assign numbers to nonterminals in source order. Returns the first rule with invalid nonterminals, or -1."""
     for rule in range(len(columns.source_start) - 1):
         source = columns.source[columns.source_start[rule] : columns.source_start[rule + 1]]
         target = columns.target[columns.target_start[rule] : columns.target_start[rule + 1]]
@@ -417,7 +417,7 @@ def _keep_word_links(columns, start):
 
 
 def number_gaps(columns: RuleColumns) -> tuple[RuleColumns, int]:
-    """Assign numbers to nonterminals in source order, and remove their links. Changes sides in place.
+    """Assign numbers to nonterminals in source order, and remove their links. Changes the arrays in place.
 
     In the input, matching nonterminals have the same number, or are `UNNUMBERED` and linked. Returns the columns, and
     the first rule with invalid nonterminals or links, or -1.

@@ -49,7 +49,7 @@ previous period. `draw`: random number below `DRAWS`, which decides if `uses` ar
 """
 
 _CHAIN_ERROR = 0.28
-"""Measured factor c. Expected uses m of a rule in a pair have the squared error c m (1 - m/2) / √T after T sweeps."""
+"""Measured factor c. Expected uses m of a rule in a pair have squared error c m (1 - min(m, 1)/2) / √T in T sweeps."""
 SWEEPS_PER_PRUNING = 16
 BYTES_PER_SLOT = 10
 _SLOTS, _SLOTS_PER_RULE = 16, 4
@@ -74,8 +74,7 @@ class Averages(NamedTuple):
     slots_used: NDArray[np.int64]
     # int64[P]: number of averaged sweeps of each pair.
     sweeps: NDArray[np.int64]
-    # int64[P]: bound on uses of rules without an entry. Such a rule has up to `floor` uses plus its threshold at the
-    # last pruning.
+    # int64[P]: a rule without an entry has up to `floor` uses plus its threshold at the last pruning.
     floor: NDArray[np.int64]
     # int64[P]: permanent number of each pair.
     pairs: NDArray[np.int64]
@@ -173,8 +172,8 @@ def threshold(step, draw, sweeps):
 def round_uses(uses, missed, sweeps, step, draw):
     """Return the expected uses of a rule and their error variance, in units of 1/`ONE_USE` and 1/`ONE_SQUARE`.
 
-    A mean below the step is rounded to 0 or to the step, which adds variance. A third of the possibly missed uses is
-    counted as uses to choose between 0 and the step.
+    A mean below the step is rounded to 0, with variance 0, or to the step, which adds variance. A third of the possibly
+    missed uses is counted as uses to choose between 0 and the step.
     """
     if uses + missed // 3 < threshold(step, draw, sweeps):
         return np.int64(0), np.int64(0)
@@ -291,7 +290,7 @@ def _prune(averages, pair):
 
 @njit
 def _evict_least_used(averages, pair):
-    """Evict the first entry with the smallest excess, and raise the floor by that excess."""
+    """Evict the first entry with the smallest excess, and raise the floor by that excess if it is > 0."""
     first = averages.first[pair]
     least, excess = first, _excess(averages, pair, averages.entry[first])
     for k in range(first + 1, first + averages.entry_counts[pair]):
@@ -305,7 +304,10 @@ def _evict_least_used(averages, pair):
 
 @njit
 def enter_rule(averages, pair, hashes, root, uses, shared, fragment):
-    """Add an entry for a rule with its first uses. If out of room, evicts the entries with the smallest excess."""
+    """Add an entry for a rule with its first uses. If out of room, evicts the entries with the smallest excess.
+
+    If the fragment needs more than all slots, the uses raise the floor instead.
+    """
     slots = slots_of(len(fragment))
     draw = draw_of_rule(averages.pairs[pair], hashes[0], hashes[1])
     while not _has_room(averages, pair, slots) and averages.entry_counts[pair] > 0:

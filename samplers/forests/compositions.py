@@ -34,7 +34,7 @@ _UNSEEN = 0.5
 _MIN_WORDS = 100_000
 """Minimum text size in words for expected occurrences, so that exports of small stores do not omit too many rules."""
 _MIN_SLOTS, _MAX_SLOTS = 1 << 12, 1 << 24
-"""Initial and maximum number of slots. A full table of the maximum size drops n-grams seen once."""
+"""Initial number of slots, and number of slots beyond which n-grams seen once are dropped."""
 _SLOTS_PER_NGRAM = 1.5
 _HALF_BITS = np.uint64(32)
 _POWERS = base_powers(ORDER)
@@ -97,7 +97,7 @@ def _move(keys, counts, least, new_keys, new_counts):
 
 @njit_inline
 def log_probability(running, start, end, ngrams):
-    """Return the log probability that a given position of a text has the words [start, end)."""
+    """Return the natural log probability that a given position of a text has the words [start, end)."""
     value = 0.0
     for k in range(start, end):
         times = _ngram_count(running, k, k + 1, ngrams)
@@ -124,7 +124,7 @@ def empty_ngrams() -> Ngrams:
 
 
 def _with_room(ngrams: Ngrams, extra: int) -> Ngrams:
-    """Return the counts in a table with room for `extra` n-grams. A table of maximum size drops n-grams seen once."""
+    """Return the counts in a table with room for `extra` n-grams. Beyond `_MAX_SLOTS`, drops n-grams seen once."""
     slots = len(ngrams.keys)
     needed = _SLOTS_PER_NGRAM * (ngrams.distinct + extra)
     if needed <= slots:
@@ -148,8 +148,8 @@ def add_ngrams(ngrams: Ngrams, batch: Batch) -> Ngrams:
 def expected_occurrences(ngrams: Ngrams, sides: Iterable[str], salt: int) -> NDArray[np.float64]:
     """Return the expected occurrences of each source side in a text as long as the counted text, float64[m].
 
-    `sides` are in rule notation. `salt` is the salt of the word hashes. Runs of words between nonterminals are assumed
-    to be independent.
+    If fewer than `_MIN_WORDS` words were counted, the text has `_MIN_WORDS` words. `sides` are in rule notation. `salt`
+    is the salt of the word hashes. Runs of words between nonterminals are assumed to be independent.
     """
     sides = list(sides)
     numbers = numbering()
@@ -292,8 +292,8 @@ class Compositions(NamedTuple):
 def compositions(batch: Batch, weight: int, ngrams: Ngrams) -> Compositions:
     """Return the compositions of a batch's pairs, each with weight `weight`.
 
-    Phrases have up to `LONGEST` words and a free cut. Rules have up to `HIERO_MAX_SOURCE_SYMBOLS` source symbols.
-    `ngrams` must include the source text of the pairs.
+    Phrases have up to `LONGEST` words per side and a free cut. Rules have up to `HIERO_MAX_SOURCE_SYMBOLS` source
+    symbols. `ngrams` must include the source text of the pairs.
     """
     state, work = empty_state(batch.forests), walk_space(batch)
     number, size = _bound_sizes(batch, state, work)

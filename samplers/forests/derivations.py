@@ -63,7 +63,10 @@ class Batch(NamedTuple):
 
 @njit
 def _bound_rules(forests, bounds, rules):
-    """Fill `bounds` with maximum numbers of distinct rules in a sweep, and `rules`. Returns `Batch.max_listed`."""
+    """Fill `bounds` with the maximum number of distinct rules in a sweep of each pair, and `rules`.
+
+    `rules` is `Batch.derivation_rules`. Returns `Batch.max_listed`.
+    """
     max_listed = 1
     for pair in range(len(bounds)):
         listed, bound = 0, 16
@@ -86,7 +89,7 @@ def make_batch(
     pairs: NDArray[np.int64],
     longest_rule: int,
 ) -> Batch:
-    """Make a batch and compute its bounds."""
+    """Return a batch, with the array sizes that its forests require."""
     bounds = np.empty(forests.pairs, np.int64)
     rules = np.zeros(forests.pairs + 1, np.int64)
     max_listed = _bound_rules(forests, bounds, rules)
@@ -121,7 +124,7 @@ def _draw_initial(key, batch, by_coin, state):
 
 
 def initial_state(key: int, batch: Batch, start: str = CUT) -> State:
-    """Return a state with uniformly random edges and with cuts chosen by `start` [CFGŠ14 §5.4.2]."""
+    """Return a state with uniformly random edges, and with cuts chosen by `start`, one of `STARTS` [CFGŠ14 §5.4.2]."""
     if start not in STARTS:
         raise ValueError(f"start must be one of {', '.join(STARTS)}, got {start!r}")
     state = State(np.zeros(batch.forests.nodes, np.uint16), np.ones(batch.forests.nodes, np.uint8))

@@ -94,11 +94,12 @@ def _phrase_forests(bitext, first, last, span_limit, forests, words_at, node_at,
     """Write the forests of pairs [first, last). Returns the first pair that does not fit in the arrays, or `last`.
 
     Returns -1 - pair if a pair has too many nodes. `used` int64[2] has the numbers of nodes and tails written to
-    `forests`. `words_at` int32[7, n] and `node_at` int32[n²] are scratch memory for pairs of n words.
+    `forests`. `words_at` int32[7, n] and `node_at` int32[n²] are scratch memory for sides of up to n words.
 
     Source spans are visited by descending start, and spans of one start by increasing length. Every phrase inside a
-    span is thus found before the span [model.md §1; CFGŠ14 Algorithm 2]. Aligned source words are renumbered
-    consecutively. Target positions need no renumbering, because a target word without links adds no constraint.
+    span is thus found before the span [CFGŠ14 Algorithm 2] (docs/model.md, section 1). Aligned source words are
+    renumbered consecutively. Target positions need no renumbering, because a target word without links adds no
+    constraint.
     """
     position, renumbered, lowest, highest = words_at[0], words_at[1], words_at[2], words_at[3]
     back_lowest, back_highest, ends = words_at[4], words_at[5], words_at[6]
@@ -255,8 +256,8 @@ def build_forests(bitext: Bitext, span_limit: int = 0) -> Forests:
     """Build the phrase decomposition forests of all pairs of a bitext [CFGŠ14 §3].
 
     Unaligned words belong to the lowest node of a derivation that covers them. Nodes wider than `span_limit` words on
-    either side are always cut, unless it is 0. Raises `ForestTooLargeError` if a pair has more than 65,535 phrases,
-    which is possible from 362 words on.
+    either side are always cut, unless the limit is 0. Raises `ForestTooLargeError` if a pair has more than 65,535
+    phrases, which is possible from 362 words on.
     """
     pairs = len(bitext.source_offset) - 1
     links = len(bitext.link_source)
@@ -276,7 +277,8 @@ def build_forests(bitext: Bitext, span_limit: int = 0) -> Forests:
         pair = _phrase_forests(bitext, pair, pairs, span_limit, forests, words_at, node_at, used)
         if pair < 0:
             raise ForestTooLargeError(
-                f"pair {-1 - pair} has more than {MAX_NODES} phrases: remove pairs of more than 361 words"
+                f"pair number {-1 - pair} of the batch has more than {MAX_NODES:,} phrases: "
+                "remove pairs of more than 361 words"
             )
         if pair == pairs:
             break
@@ -303,12 +305,12 @@ class Node(NamedTuple):
 def assemble(pairs: Sequence[Sequence[Node]], span_limit: int = 0) -> Forests:
     """Build forests, such as trees or parse forests, from lists of nodes with tails before heads and the root last.
 
-    Roots are always cut, and so are nodes wider than `span_limit` words on either side, unless it is 0. Raises
-    `ValueError` if a label is not in 0..MAX_LABEL.
+    Roots are always cut, and so are nodes wider than `span_limit` words on either side, unless the limit is 0.
+    Raises `ValueError` if a label is not in 0..MAX_LABEL.
     """
-    for label in (node.label for pair in pairs for node in pair):
+    for number, label in ((number, node.label) for number, pair in enumerate(pairs) for node in pair):
         if not 0 <= label <= MAX_LABEL:
-            raise ValueError(f"label {label} of a node is not in 0..{MAX_LABEL}")
+            raise ValueError(f"pair number {number}: node labels must be in 0..{MAX_LABEL}, got {label}")
     rows = []
     tails: list[int] = []
     pair_tail_offset = [0]

@@ -72,7 +72,7 @@ def _read_header(content, first, last):
 
 @njit
 def _read_entry(content, position, last):
-    """Return (root, (uses, missed), (shared, draw), fragment start, fragment end). The end is -1 if truncated."""
+    """Return (root, (uses, missed), (shared, draw), fragment start, fragment end). The end is -1 if invalid."""
     root, position = get_number(content, position, last)
     uses, position = get_number(content, position, last)
     missed, position = get_number(content, position, last)
@@ -86,7 +86,7 @@ def _read_entry(content, position, last):
 
 @njit
 def _list_fragments(records, found):
-    """List the fragments with nonzero weights. Returns (their number, first pair with a truncated record or -1)."""
+    """List the fragments with nonzero weights. Returns (their number, first pair with an invalid record or -1)."""
     listed = 0
     for pair in range(len(records.offsets) - 1):
         first, last = records.offsets[pair], records.offsets[pair + 1]
@@ -112,12 +112,12 @@ def _list_fragments(records, found):
 
 
 def list_fragments(records: Blobs) -> Fragments:
-    """Return the fragments with nonzero expected uses. Raises `DerivationError` if a record is truncated."""
+    """Return the fragments with nonzero expected uses. Raises `DerivationError` if a record is invalid."""
     # Allocate the maximum number of rows, because rows that are never written take no memory.
     columns = [np.empty(len(records.content) // _MIN_ENTRY_BYTES, np.int64) for _ in range(6)]
-    listed, truncated_pair = _list_fragments(records, Fragments(records.content, *columns))
-    if truncated_pair >= 0:
-        raise DerivationError(f"the averages of pair {truncated_pair} of the batch are truncated")
+    listed, invalid_pair = _list_fragments(records, Fragments(records.content, *columns))
+    if invalid_pair >= 0:
+        raise DerivationError(f"the averages of pair number {invalid_pair} of the batch are truncated or invalid")
     return Fragments(records.content, *(column[:listed] for column in columns))
 
 
@@ -136,7 +136,7 @@ def _is_same(fragments, k, others, j):
 
 @njit
 def _subtract_equal(before, after):
-    """Subtract the weights in `before` from equal fragments in `after`, and set the subtracted weights to 0.
+    """Subtract weights and variances in `before` from equal fragments in `after`, and set the subtracted values to 0.
 
     Each search starts after the previous match, because the entries of a pair keep their order between records.
     """
@@ -157,7 +157,10 @@ def _subtract_equal(before, after):
 
 
 def fragment_changes(before: Fragments, after: Fragments) -> Fragments:
-    """Return the fragments with changed weights, and the changes from `before` to `after`."""
+    """Return the fragments whose weight or variance changed from `before` to `after`.
+
+    The weights and variances of the result are the changes.
+    """
     before = before._replace(weights=before.weights.copy(), variances=before.variances.copy())
     after = after._replace(weights=after.weights.copy(), variances=after.variances.copy())
     _subtract_equal(before, after)

@@ -45,22 +45,22 @@ CHART_FAULTS = (
     Fault(
         "the selection depends on the assignment",
         "charts/pruning/chain.py",
-        "selected = next_selection(state.selected, of_selection)",
-        "selected = next_selection(state.selected, of_selection) & state.assigned[0]",
+        "selected = next_selection(state.selected, selection_key)",
+        "selected = next_selection(state.selected, selection_key) & state.assigned[0]",
         _STEP,
     ),
     Fault(
         "doubts depend on the assignment",
         "charts/pruning/chain.py",
-        "long_selection(self._doubts, most",
-        "long_selection(self._doubts + ~state.assigned[0], most",
+        "long_selection(self._doubts, branching",
+        "long_selection(self._doubts + ~state.assigned[0], branching",
         _STEP,
     ),
     Fault(
         "doubts depend on the assignment with one chain",
         "charts/pruning/chain.py",
-        "doubtful_selection(self._doubts, variables",
-        "doubtful_selection(self._doubts + ~state.assigned[0], variables",
+        "doubtful_selection(self._doubts, free",
+        "doubtful_selection(self._doubts + ~state.assigned[0], free",
         _STEP,
     ),
     Fault(

@@ -1495,7 +1495,7 @@ FAULTS = (
         "    if entry.state != state or entry.word != word:\n",
         "    if entry.state == -1 or entry.word != word:\n",
         _DECODING,
-        (Change("decoding/chart.py", "_MEMORIES = 1 << 14", "_MEMORIES = 1"),),
+        (Change("decoding/chart.py", "_MEMO_SLOTS = 1 << 14", "_MEMO_SLOTS = 1"),),
     ),
     Fault(
         "translations of other items count as seen",

@@ -16,7 +16,7 @@ from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.text.treebanks.transformations import UNKNOWN, coarser_class, word_or_class
 from hierogram.daemon.text.treebanks.trees import ESCAPES, Node, Tree, with_words
 from hierogram.samplers.charts.chart import fill_chart, restricted
-from hierogram.samplers.charts.derivations import LEXICAL_EDGE, UNARY_EDGE, Forest, SentenceKey, count_repeats
+from hierogram.samplers.charts.derivations import LEXICAL_EDGE, UNARY_EDGE, ChartDerivations, SentenceKey, count_visits
 from hierogram.tools.treebanks.approximation import LEFT_SPAN, RIGHT_SPAN, WHOLE_SPAN, Approximation, FragmentRule
 from hierogram.tools.treebanks.grammars import Production
 from hierogram.tools.treebanks.requests import MER, MPD, MPP
@@ -135,11 +135,11 @@ class Parser:
             log_probability = forest.graph.chart.log_weight(self.grammar.root, 0, len(words))
             if self.draws:
                 key = SentenceKey(self.seed, sentence)
-                times, tree = self._run_chain(forest, key)
+                visits, tree = self._run_chain(forest, key)
                 if MPP in methods:
                     trees[MPP] = self._tree(forest, forest.derivation(key, tree))
                 if MER in methods:
-                    trees[MER] = self._expected_tree(forest, forest.count_uses(key, times) / times.sum())
+                    trees[MER] = self._expected_tree(forest, forest.count_uses(key, visits) / visits.sum())
             else:
                 trees[MER] = self._expected_tree(forest, forest.expected())
         return ParseResult({name: with_words(tree, words) for name, tree in trees.items()}, log_probability, True)
@@ -154,24 +154,24 @@ class Parser:
             word_ids.append(known_ids.get(word_class or UNKNOWN))
         return None if None in word_ids else np.array(word_ids, np.int32)
 
-    def _forest(self, words: NDArray[np.int32], best: bool) -> Forest | None:
+    def _forest(self, words: NDArray[np.int32], best: bool) -> ChartDerivations | None:
         rules = restricted(self.grammar.chart, words, best)
         chart = fill_chart(rules)
         if not np.isfinite(chart.log_weight(self.grammar.root, 0, len(words))):
             return None
-        return Forest(rules, chart, self.grammar.root)
+        return ChartDerivations(rules, chart, self.grammar.root)
 
-    def _run_chain(self, forest: Forest, key: SentenceKey) -> tuple[NDArray[np.int64], int]:
+    def _run_chain(self, forest: ChartDerivations, key: SentenceKey) -> tuple[NDArray[np.int64], int]:
         """Sample derivations. Returns the visits to each draw, and the first draw of the most frequent tree."""
         samples = forest.draw(key, self.draws, self.grammar.productions, self.grammar.processes)
-        times = count_repeats(key, samples)
+        visits = count_visits(key, samples)
         trees, first, which = np.unique(samples.tree, return_index=True, return_inverse=True)
-        frequency = np.bincount(which, times, len(trees))
+        frequency = np.bincount(which, visits, len(trees))
         # Break ties by the first draw.
         best = max(range(len(trees)), key=lambda k: (frequency[k], -first[k]))
-        return times, int(first[best])
+        return visits, int(first[best])
 
-    def _tree(self, forest: Forest, derivation: NDArray[np.int64]) -> Tree:
+    def _tree(self, forest: ChartDerivations, derivation: NDArray[np.int64]) -> Tree:
         rows = forest.graph.items.edge[derivation]
         done: list[Node] = []
         for kind, rule in zip(reversed(rows["kind"].tolist()), reversed(rows["rule"].tolist()), strict=True):
@@ -189,7 +189,7 @@ class Parser:
         assert isinstance(tree, Tree)
         return tree
 
-    def _expected_tree(self, forest: Forest, counts: NDArray[np.float64]) -> Tree:
+    def _expected_tree(self, forest: ChartDerivations, counts: NDArray[np.float64]) -> Tree:
         """Return the tree of MER. Each edge adds its expected count to all its productions."""
         cells: defaultdict[tuple[int, int], _Cell] = defaultdict(dict)
         edges = np.flatnonzero(counts > _MIN_EXPECTED)

@@ -1,7 +1,7 @@
 """Randomized pruning: a chain of masks, and expectations under them [BPK09 Algorithm 1].
 
 Each step selects variables, fixes them at their values in the last sampled derivation, and sums over all derivations
-with these values. It adds the expectations (soft counts), and samples a derivation from the same chart. The mean of
+with these values. It returns the expectations (soft counts), and samples a derivation from the same chart. The mean of
 soft counts over many steps converges to the exact expectations. The results of a mask are cached, with several
 derivations sampled from its chart. When the mask recurs, the next unused derivation is taken.
 
@@ -10,8 +10,8 @@ excluded. With two chains, doubts are also computed given the exclusions, and th
 The start depends on the grammar and the cheap model, never on a sampled derivation.
 
 *Means.* Each mask yields the total weight of the derivations that it keeps. Different masks of one selection keep
-disjoint sets of derivations, so their weights can be added. The share of the total weight that they keep is estimated
-from derivations sampled under other selections.
+disjoint sets of derivations, so their weights can be added. The share of the total weight that all masks of a selection
+keep is estimated from derivations sampled under other selections.
 """
 
 from collections import Counter
@@ -92,7 +92,7 @@ def cover(steps: Sequence[Pruned]) -> Cover:
     """Return the cover of the selection whose masks keep the most weight.
 
     The share is estimated as (k + 1/2) / (n + 1) if these masks keep k of n derivations sampled under other selections.
-    If all steps have this selection, each step counts as one kept derivation.
+    If all steps after the unused first part have this selection, each step counts as one kept derivation.
     """
     distinct = selections(steps)
     best = max(distinct, key=lambda selection: distinct[selection].log_total)
@@ -112,7 +112,7 @@ def weighted_mean(steps: Sequence[Pruned]) -> NDArray[np.float64]:
 
     Each mask of a selection counts once, with the total weight of the derivations that it keeps, even if the chain
     visited it several times. Selections are weighted by their number of steps, and by the inverse square of the share
-    of derivations that they do not keep, which bounds their error.
+    of the weight that they do not keep, because this share bounds their error.
     """
     distinct = list(selections(steps).values())
     best_cover = cover(steps)
@@ -150,7 +150,7 @@ class _Trials:
         return total[0]
 
     def start(self, starts: list[NDArray[np.bool_]], doubts: NDArray[np.float64] | None) -> ChainStart:
-        """Return the start. Its number of edges includes the charts that `PruningKernel.init` rebuilds."""
+        """Return a `ChainStart`. Its `edges` include the charts that `PruningKernel.init` rebuilds."""
         edges = [made for _, made in self._results.values()]
         edges += [self._results[start][1] for start in {positive.tobytes() for positive in starts}]
         return ChainStart(starts, doubts, sum(edges))
@@ -171,9 +171,9 @@ def one_start(system: PairSystem) -> ChainStart:
 def two_starts(system: PairSystem) -> ChainStart:
     """Return the starts of two chains: the start of `one_start`, and the best start with one variable exchanged.
 
-    The exchange yields the largest total weight of derivations. If no exchange increases the weight, both starts are
-    equal. The doubt of a variable is the maximum of three doubts: without conditions, given the negative variables of
-    the first start, and given the negative variables of the second start.
+    The exchange yields the largest total weight of derivations. If no exchange increases the weight, or the system has
+    no doubts, both starts are equal. The doubt of a variable is the maximum of three doubts: without conditions, given
+    the negative variables of the first start, and given the negative variables of the second start.
     """
     trials = _Trials(system)
     doubts = system.doubts()
@@ -247,7 +247,7 @@ class PruningKernel:
         return self.system.doubts() if self._chains == 1 else self.start.doubts
 
     def init(self, key: int) -> PruningState:
-        """Sample the initial derivation of each chain. Two equal starts yield two samples of one chart."""
+        """Return the initial state with sampled derivations. Two equal starts yield two samples of one chart."""
         system = self.system
         masks_drawn: dict[bytes, NDArray[np.bool_]] = {}
         assigned = []
@@ -261,15 +261,19 @@ class PruningKernel:
         return PruningState(selected, np.array(assigned))
 
     def step(self, key: int, state: PruningState, plan: int) -> tuple[PruningState, list[Pruned]]:
-        """Draw a selection, then a derivation under the mask of each chain. Returns the state and results."""
-        of_selection = self._key(key, plan, self._chains)
-        variables, most = self.system.variables, self.system.branching
+        """Draw a selection, then a derivation under the mask of each chain. Returns the state and results.
+
+        `plan` is the number of the step, from 1.
+        """
+        selection_key = self._key(key, plan, self._chains)
+        variables, branching = self.system.variables, self.system.branching
         if self._doubts is None:
-            selected = next_selection(state.selected, of_selection)
+            selected = next_selection(state.selected, selection_key)
         elif self._chains > 1:
-            selected = long_selection(self._doubts, most, plan, of_selection)
+            selected = long_selection(self._doubts, branching, plan, selection_key)
         else:
-            selected = doubtful_selection(self._doubts, variables - selected_size(variables, most), of_selection)
+            free = variables - selected_size(variables, branching)
+            selected = doubtful_selection(self._doubts, free, selection_key)
         found = [
             self._masked(selected, assigned, self._key(key, plan, chain))
             for chain, assigned in enumerate(state.assigned)
@@ -302,7 +306,7 @@ class PruningKernel:
 
 
 def run_chain(kernel: PruningKernel, masks: int, key: int) -> list[Pruned]:
-    """Run the chains from the start for `masks` masks, rounded up to an even number for two chains."""
+    """Run the chains from the start. Returns the results of `masks` masks, or of one more if two chains need it."""
     state = kernel.init(key)
     result: list[Pruned] = []
     while len(result) < masks:

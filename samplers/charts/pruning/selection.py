@@ -4,8 +4,8 @@ With rules of up to b nonterminals, about b / (b + 1) of the variables are selec
 the paper. The other variables are *free*. Without a cheap model, each step selects all previously free variables and
 some of the selected ones. With a cheap model, each step frees random variables, with preference for doubtful ones. A
 long chain frees the expected number of errors of the cheap model, and more variables at some steps. A selection depends
-on the step's number, the previous selection and the cheap model, but not on the assignment, because the chain would
-then not converge to the right distribution.
+on the step's number, the previous selection and the cheap model, but not on the assignment. Otherwise, the chain would
+not converge to the right distribution.
 """
 
 from math import ceil
@@ -20,14 +20,14 @@ from hierogram.samplers.compiled.streams import advance, stream, uniform
 _WIDE = 4
 """Every fourth step of a long chain is wide: it frees more variables, to reach more distant derivations."""
 _WIDEST = 8
-"""Number of the first step that frees most variables. Steps with 2, 4, 8, … times this number do the same."""
+"""Number of the first of the widest steps. The other widest steps have 2, 4, 8, … times this number."""
 
 
 def selected_size(variables: int, branching: int) -> int:
     """Return the number of selected variables for rules of up to `branching` nonterminals.
 
     It is branching / (branching + 1) of all variables, rounded, but at least half of them. Of four or more variables,
-    at least two are free, because some variables can change only together with another one.
+    at least two are free, because some variables can change only together with another one. A single variable is free.
     """
     if variables < 2:
         return 0
@@ -40,11 +40,11 @@ def free_size(doubts: NDArray[np.float64], branching: int, plan: int) -> int:
 
     - Most steps free the expected number of errors of the cheap model: the sum of doubts, rounded up. They free at most
       half of all variables, but at least the number that `selected_size` leaves free.
-    - Wide steps free one variable more. They free at most two thirds of all variables, but at least 1.5 times the
-      minimum of other steps.
+    - Wide steps free one variable more. They free at most two thirds of all variables, but at least
+      1.5 / (branching + 1) of them.
     - Steps 8, 16, 32 and so on free at least seven tenths.
 
-    If there are two or more variables, at least one remains selected.
+    Fractions are rounded up. If there are two or more variables, at least one remains selected.
     """
     variables = len(doubts)
     if variables < 2:
@@ -110,7 +110,7 @@ def long_selection(doubts: NDArray[np.float64], branching: int, plan: int, key: 
 
 @njit
 def keep_some(among, number, key, chosen):
-    """Select `number` of the variables in `among`, uniformly over subsets."""
+    """Set `chosen` for `number` of the variables in `among`, uniformly over subsets."""
     random = stream(key.seed, key.number, key.step)
     remaining = 0
     for v in range(len(among)):

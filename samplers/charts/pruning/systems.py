@@ -133,7 +133,7 @@ class PairSystem:
         )
 
     def conflicts(self) -> NDArray[np.int64]:
-        """Return the number of links that cross each link or share a word with it, int64[V]."""
+        """Return the number of links that cross each link or share a word with it, including itself, int64[V]."""
         i, x = self.links[:, 0], self.links[:, 1]
         across = (i[:, None] - i) * (x[:, None] - x)
         return np.asarray((across <= 0).sum(axis=1), np.int64)

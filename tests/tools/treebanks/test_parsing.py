@@ -17,7 +17,7 @@ from tests.reference.streams import Stream
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.text.treebanks.trees import Tree, read_tree
 from hierogram.samplers.charts.chart import fill_chart, restricted
-from hierogram.samplers.charts.derivations import Draws, Forest, SentenceKey, count_repeats
+from hierogram.samplers.charts.derivations import ChartDerivations, Draws, SentenceKey, count_visits
 from hierogram.samplers.exceptions import GrammarError
 from hierogram.samplers.grammar.settings import UNIFORM
 from hierogram.tools.lab.measures.treebanks import to_context_free
@@ -87,9 +87,9 @@ def kept_fragments(grammar: TreeGrammar, smoothed: bool) -> list:
     return list(found)
 
 
-def forest_of(known: Approximation, words: list[str], best: bool = False) -> Forest:
+def forest_of(known: Approximation, words: list[str], best: bool = False) -> ChartDerivations:
     rules = restricted(known.chart, np.array([known.words[word] for word in words], np.int32), best)
-    return Forest(rules, fill_chart(rules), known.root)
+    return ChartDerivations(rules, fill_chart(rules), known.root)
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["relative", "smoothed"])
@@ -129,7 +129,7 @@ def expected_productions(weights, found) -> dict:
     return expected
 
 
-def productions_by_span(known: Approximation, forest: Forest, counts) -> dict:
+def productions_by_span(known: Approximation, forest: ChartDerivations, counts) -> dict:
     got: defaultdict[tuple, float] = defaultdict(float)
     table = known.productions
     for item in forest.graph.items.item[: forest.graph.items.used[0]]:
@@ -163,10 +163,10 @@ def test_draws_follow_their_probabilities_and_chains_follow_the_processes(exampl
     for k in np.unique(drawn.tree, return_index=True)[1].tolist():
         of_hash[int(drawn.tree[k])] = nested(parser._tree(forest, forest.derivation(SentenceKey(7, 0), k)))
     assert len(set(of_hash.values())) == len(of_hash)
-    times = count_repeats(SentenceKey(7, 0), drawn)
+    visits = count_visits(SentenceKey(7, 0), drawn)
     for weigh, counts in (
-        (lambda d: weight(weights, d), np.ones(len(times))),
-        (lambda d: exp(process_log_weight(seated, whole, d)), times),
+        (lambda d: weight(weights, d), np.ones(len(visits))),
+        (lambda d: exp(process_log_weight(seated, whole, d)), visits),
     ):
         exact: Counter = Counter()
         for derivation in found:
@@ -174,7 +174,7 @@ def test_draws_follow_their_probabilities_and_chains_follow_the_processes(exampl
         total = sum(exact.values())
         got: Counter = Counter()
         for tree, count in zip(drawn.tree.tolist(), counts.tolist(), strict=True):
-            got[of_hash[tree]] += count / len(times)
+            got[of_hash[tree]] += count / len(visits)
         distance = sum(abs(got[tree] - exact[tree] / total) for tree in set(got) | set(exact)) / 2
         assert distance < 0.02
 
@@ -197,9 +197,9 @@ def test_repeats_in_the_chain_over_draws_equal_the_twin(sentence: int) -> None:
         if log(uniform()) < ratio - log_ratio[at]:
             at = draw
         expected[at] += 1
-    times = count_repeats(SentenceKey(9, sentence), Draws(np.zeros(len(log_ratio), np.uint64), log_ratio))
-    assert times.tolist() == expected
-    assert 0.2 < np.count_nonzero(times) / len(times) < 0.8
+    visits = count_visits(SentenceKey(9, sentence), Draws(np.zeros(len(log_ratio), np.uint64), log_ratio))
+    assert visits.tolist() == expected
+    assert 0.2 < np.count_nonzero(visits) / len(visits) < 0.8
 
 
 REPEATED = """
@@ -275,7 +275,7 @@ def test_sentence_weights_of_random_grammars_equal_the_reference(words: list[str
 
 
 def test_unary_cycles_of_weight_1_are_rejected() -> None:
-    with pytest.raises(GrammarError, match="cycle"):
+    with pytest.raises(GrammarError, match="spectral radius"):
         approximate(grammar_of("(TOP (S)) ||| 1\n(S (NP)) ||| 1\n(NP (S)) ||| 1"), smoothed=False)
 
 

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.decoding.consensus import CANDIDATES, consensus, pairwise_chrf
+from hierogram.samplers.decoding.consensus import CANDIDATES, index_most_similar, pairwise_chrf
 from hierogram.tools.translation.tuning.options import TuningOptions
 
 Words = tuple[str, ...]
@@ -264,7 +264,8 @@ class _Pool:
         likeliest = {self.words[k]: k for k in np.argsort(scores, kind="stable").tolist()}
         kept = sorted(likeliest.values(), key=scores.__getitem__, reverse=True)[:CANDIDATES]
         similarity = pairwise_chrf([self.words[k] for k in kept])
-        return np.array([self.statistics[kept[consensus(similarity, scale * scores[kept])]] for scale in _SCALES])
+        rows = [kept[index_most_similar(similarity, scale * scores[kept])] for scale in _SCALES]
+        return np.array([self.statistics[row] for row in rows])
 
     def differences(self, random: np.random.Generator) -> NDArray[np.float64]:
         """Return features of better candidates minus features of worse candidates, float64[n, F]."""
