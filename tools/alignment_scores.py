@@ -89,7 +89,10 @@ def evaluate_links(links: str | Path, reference: str | Path, *, one_based: bool 
 
 
 def read_gold(path: str, *, one_based: bool = False) -> list[GoldLinks]:
-    """Read manual links, one pair per line: `i-j` is sure, `ipj` only possible. Raises `InputError`."""
+    """Read manual links, one pair per line: `i-j` is sure, `ipj` only possible. Raises `InputError`.
+
+    With `one_based`, the file counts words from 1.
+    """
     gold = []
     first = int(one_based)
     for name, number, line in numbered_lines(path):
@@ -108,7 +111,7 @@ def read_gold(path: str, *, one_based: bool = False) -> list[GoldLinks]:
 
 
 def read_links(path: str) -> list[frozenset[Link]]:
-    """Read the links of Pharaoh lines. Scores after ` ||| ` are ignored. Raises `InputError`."""
+    """Read the links of Pharaoh lines. Text after `|||` is ignored. Raises `InputError`."""
     return [
         frozenset(_link(word, b"-", name, number) for word in line.partition(b"|||")[0].split())
         for name, number, line in numbered_lines(path)
@@ -120,6 +123,6 @@ def _link(word: bytes, mark: bytes, name: str, number: int) -> Link:
     if not (source.isdigit() and target.isdigit() and max(len(source), len(target)) <= _MAX_DIGITS):
         raise InputError(
             f"{name}, line {number}: {quote_bytes(word)} is not a link: expected i-j (or ipj for a possible manual "
-            "link), with words counted from 0"
+            "link), with word numbers i and j"
         )
     return int(source), int(target)

@@ -158,7 +158,7 @@ class TuningKeywords(TypedDict, total=False):
     """Options of `tune`: `TuningOptions`."""
 
     iterations: int
-    """Maximum number of rounds (default: 15)."""
+    """Maximum number of rounds after the first (default: 15)."""
 
     best: int
     """Candidates per sentence in each round (default: 100)."""

@@ -112,8 +112,8 @@ DAEMON_FAULTS = (
     Fault(
         "a number may be lost",
         "tools/translation/text_translator.py",
-        "if not all(map(_with_source_numbers, pieces)):",
-        "if not pieces:",
+        "if not all(map(_with_source_numbers, parts)):",
+        "if not parts:",
         (_TEXT, "-k", "lost_or_doubled or text_is_translated"),
     ),
     Fault(
@@ -133,8 +133,8 @@ DAEMON_FAULTS = (
     Fault(
         "a glossary is matched against the words of the grammar",
         "tools/translation/text_translator.py",
-        "parts.append(SentencePart(words, (), tokens))",
-        "parts.append(SentencePart(words))",
+        "phrases.append(InputPhrase(words, (), tokens))",
+        "phrases.append(InputPhrase(words))",
         (_TEXT, "-k", "glossary"),
     ),
     Fault(
@@ -387,14 +387,14 @@ DAEMON_FAULTS = (
     Fault(
         "rules of new pairs wait for a full reload",
         "tools/translation/resources.py",
-        "if self._read.grows and 0 < new <= _MAX_NEW_PAIRS:",
+        "if self._store_grammar.grows and 0 < new <= _MAX_NEW_PAIRS:",
         "if False:",
         (_FOLLOWING, "-k", "older_reload"),
     ),
     Fault(
         "a reload forgets the rules of pairs added during it",
         "tools/translation/resources.py",
-        "        self._add_rules(read)\n",
+        "        self._add_rules(store_grammar)\n",
         "",
         (_FOLLOWING, "-k", "older_reload"),
     ),

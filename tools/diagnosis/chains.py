@@ -40,8 +40,8 @@ _MODEL_LINKS, _NO_INITIAL_LINKS, _RANDOM_LINKS = "the model's", "none", "random"
 LINK_STARTS = (_MODEL_LINKS, _NO_INITIAL_LINKS, _RANDOM_LINKS)
 """Initial links of the aligner chains, in turn: the model's initialization, no links, random links."""
 _SWEEPS_PER_DRAW = 2
-_MAX_WATCHED_RULES, _MAX_WATCHED_LINKS = 2_000, 1_000
-"""Maximum numbers of rules and links recorded in each draw. The most frequent rules are recorded."""
+_MAX_RECORDED_RULES, _MAX_RECORDED_LINKS = 2_000, 1_000
+"""Maximum numbers of rules and links recorded in each draw: the most frequent rules, and evenly spaced links."""
 _DIRECTION_NAMES = ("target from source", "source from target")
 
 
@@ -63,7 +63,7 @@ NO_LINKS = LinkDraws(np.zeros((0, 0, 0)), [], 0.0, 0.0)
 
 
 def _run_link_chains(rows: Sequence[PairRow], options: ChainOptions, report: Callable[[], None]) -> LinkDraws:
-    """Run chains of the default aligner in both directions. Each direction records half of the links."""
+    """Run chains of the default aligner in both directions. Each direction records links of its own."""
     sides = read_side(row.source for row in rows), read_side(row.target for row in rows)
     chain_draws = [
         _DirectionChains(number, make_direction(sides[1 - number], sides[number]), rows, options).draws(report)
@@ -74,8 +74,10 @@ def _run_link_chains(rows: Sequence[PairRow], options: ChainOptions, report: Cal
 
 
 class _DirectionChains:
-    def __init__(self, number: int, direction: Direction, rows: Sequence[PairRow], options: ChainOptions) -> None:
-        self._number = number
+    def __init__(
+        self, direction_index: int, direction: Direction, rows: Sequence[PairRow], options: ChainOptions
+    ) -> None:
+        self._direction_index = direction_index
         self._direction = direction
         self._rows = rows
         self._options = options
@@ -85,7 +87,7 @@ class _DirectionChains:
 
     def draws(self, report: Callable[[], None]) -> LinkDraws:
         options = self._options
-        keys = [chain_seed(options.seed + chain, self._number, chain) for chain in range(options.chains)]
+        keys = [chain_seed(options.seed + chain, self._direction_index, chain) for chain in range(options.chains)]
         # Compile or load the kernels before measuring time.
         self._sweep(keys[0], self._kernel.init(keys[0]), 1)
         self._seconds, started = 0.0, time.perf_counter()
@@ -127,7 +129,7 @@ class _DirectionChains:
     def _choose_links(self, links: Sequence[NDArray[np.int16]]) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
         numbers = np.unique([np.arange(len(chain_links)) << 16 | chain_links for chain_links in links])
         numbers = numbers[(numbers & 0xFFFF) != UNLINKED & 0xFFFF]
-        count = min(len(numbers), _MAX_WATCHED_LINKS // 2)
+        count = min(len(numbers), _MAX_RECORDED_LINKS // 2)
         chosen = numbers[np.linspace(0, len(numbers) - 1, count).astype(np.int64)] if count else numbers[:0]
         return chosen >> 16, (chosen & 0xFFFF).astype(np.int16)
 
@@ -140,9 +142,9 @@ class _DirectionChains:
             pairs.tolist(), (words - offset[pairs]).tolist(), positions, strict=True
         ):
             row = self._rows[pair]
-            i, j = (int(position), word_position) if self._number == 0 else (word_position, int(position))
+            i, j = (int(position), word_position) if self._direction_index == 0 else (word_position, int(position))
             source, target = row.source.split(" ")[i], row.target.split(" ")[j]
-            names.append(f"{source} - {target}, {i}-{j} of pair {row.id} ({_DIRECTION_NAMES[self._number]})")
+            names.append(f"{source} - {target}, {i}-{j} of pair {row.id} ({_DIRECTION_NAMES[self._direction_index]})")
         return names
 
 
@@ -299,7 +301,7 @@ def _most_frequent_rules(
     samples = [StoredSamples(loaded.trees(chain.state), nothing) for chain in chains]
     rules = join_deltas([loaded.rule_deltas(None, sample, settings) for sample in samples])
     counts = np.bincount(first_rows_by_key(rules.keys), rules.count, len(rules))
-    chosen = np.lexsort((np.arange(len(counts)), -counts))[:_MAX_WATCHED_RULES]
+    chosen = np.lexsort((np.arange(len(counts)), -counts))[:_MAX_RECORDED_RULES]
     chosen = chosen[counts[chosen] > 0]
     sources, targets = ([side.string(row) for row in chosen.tolist()] for side in (rules.source, rules.target))
     return rules.keys[chosen], sources, targets

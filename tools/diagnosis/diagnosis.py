@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 _MAX_LISTED = 10
 _MIN_MEAN_USES = 0.5
-_MAX_STATISTIC = 1e6
+_MAX_R_HAT = 1e6
+"""Limit of reported R-hat values, because R-hat of constant chains depends on rounding errors."""
+
 Statistic = float | None
 """Number, or None if undefined."""
 
@@ -93,13 +95,14 @@ def diagnose(
 ) -> Diagnosis:
     """Run several chains over the store's pairs, in memory, and return a report on their agreement.
 
-    Options are the fields of `ChainOptions`, such as `sweeps=200`. Raises `InputError` if the store has no pairs.
+    Options are the fields of `ChainOptions`, such as `sweeps=200`. Raises `InputError` if the store has no
+    aligned pairs or trees.
     """
     return summarize_chains(run_chains(store.store, resolve_options(ChainOptions, options, chosen), progress))
 
 
 def summarize_chains(chain_draws: ChainDraws) -> Diagnosis:
-    """Return the diagnosis of chain draws."""
+    """Summarize the draws of all chains: convergence of totals, rules and links, and overlap of the grammars."""
     started = time.perf_counter()
     names = [
         *TOTALS,
@@ -126,12 +129,9 @@ def summarize_chains(chain_draws: ChainDraws) -> Diagnosis:
 
 def _quantities(names: list[str], draws: NDArray[np.float64]) -> list[Quantity]:
     summary = summarize(draws)
-    columns = (summary.mean, summary.sd, summary.error, summary.r_hat, summary.ess_bulk, summary.ess_tail)
-    # R-hat is limited, because it depends on rounding errors for constant chains.
-    statistics = (
-        [None if np.isnan(value) or value == -np.inf else min(float(value), _MAX_STATISTIC) for value in column]
-        for column in columns
-    )
+    r_hats = np.minimum(summary.r_hat, _MAX_R_HAT)
+    columns = (summary.mean, summary.sd, summary.error, r_hats, summary.ess_bulk, summary.ess_tail)
+    statistics = ([float(value) if np.isfinite(value) else None for value in column] for column in columns)
     return [Quantity(*row) for row in zip(names, *statistics, verdicts(draws, summary), strict=True)]
 
 
@@ -171,7 +171,7 @@ def plot_chains(chain_draws: ChainDraws, path: Path) -> None:
     r_hats = r_hat(chain_draws.draws[len(TOTALS) :])
     panels[-1].hist(r_hats[np.isfinite(r_hats)], bins=40)
     panels[-1].axvline(R_HAT_LIMIT, color="gray", linestyle=":")
-    panels[-1].set_title("R-hat of the monitored rules")
+    panels[-1].set_title("R-hat of the recorded rules")
     figure.tight_layout()
     figure.savefig(path, dpi=100)
     pyplot.close(figure)

@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 def diagnose(
     context: typer.Context,
     *,
-    run: ChainOptions,
+    options: ChainOptions,
     draws: Annotated[Path | None, Option("Write all draws to FILE, an archive of numpy arrays (.npz).")] = None,
     plot: Annotated[Path | None, Option("Plot the chains to a PNG file. Requires the extra `plot`.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check the convergence of several chains. The chains sample pairs of the store in memory.
 
-    Chains start from very different derivations (all cut, joined, random), with the model and schedule of the store,
-    which is not changed. Exit with 1 if chains are stuck, drift, or disagree.
+    Chains start from very different derivations (all nodes cut, all joined, or random), with the model and schedule of
+    the store, which is not changed. Exit with 1 if chains are stuck, drift, or disagree.
     """
     from hierogram.tools.diagnosis.chains import run_chains
     from hierogram.tools.diagnosis.diagnosis import summarize_chains
 
     with open_chosen_store(context) as opened, progress("diagnose", "sweeps") as bar:
-        chain_draws = run_chains(opened.store, run, lambda done, total: bar.update(done, total, done))
+        chain_draws = run_chains(opened.store, options, lambda done, total: bar.update(done, total, done))
     if draws is not None:
         chain_draws.save(draws)
     diagnosis = summarize_chains(chain_draws)
@@ -49,7 +49,7 @@ def diagnose(
     else:
         _print_diagnosis(diagnosis)
     if diagnosis.flagged:
-        print_note(f"hierogram: the chains do not agree: {', '.join(diagnosis.flagged)}: increase --sweeps")
+        print_note(f"hierogram: the chains have not converged ({', '.join(diagnosis.flagged)}): increase --sweeps")
         raise typer.Exit(PROBLEMS_FOUND)
 
 

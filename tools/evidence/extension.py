@@ -36,8 +36,8 @@ def evidence(
     characters: Annotated[
         int | None,
         Option(
-            "With --format prompt: print rules and pairs only, chosen together to cover the sentence within N "
-            "characters.",
+            "With --format prompt: print only rules, dictionary entries and pairs, chosen together to cover the "
+            "sentence within N characters.",
             min=1,
             max=MAX_CHARACTERS,
             metavar="N",

@@ -53,9 +53,10 @@ class MatchedRule:
 class Evidence:
     """Evidence for a sentence. Texts consist of whole words, even in a subword store.
 
-    Positions refer to `words`. A word is in lowercase if the store only contains its lowercase form. `unknown` words do
-    not occur on the source side of any stored pair. Rules are ordered by the first word that they cover, then by
-    length. `entries` are dictionary entries whose source side occurs in the sentence. `pairs` contains other pairs.
+    `position` is the position of the store. Spans are positions in `words`. A word is in lowercase if the store only
+    contains its lowercase form. `unknown` words do not occur on the source side of any stored pair. Rules are ordered
+    by the first word that they cover. For the same word, rules without gaps are first, and shorter ones before longer
+    ones. `entries` are dictionary entries whose source side occurs in the sentence. `pairs` contains other pairs.
     """
 
     position: int
@@ -71,7 +72,8 @@ def evidence(
 ) -> Evidence:
     """Return the store's evidence on a sentence: matching rules, similar pairs, dictionary entries.
 
-    Options are the fields of `EvidenceOptions`. Raises `InputError` if the sentence is empty or too long.
+    Options are the fields of `EvidenceOptions`. Raises `InputError` if the sentence is empty or too long, and
+    `WrongKindError` for a store of trees.
     """
     resolved = resolve_options(EvidenceOptions, options, chosen)
     with store.reader.read() as transaction:
@@ -115,7 +117,7 @@ def _join_subwords(evidence: Evidence, view: WordView) -> Evidence:
     word_indices = index_words(evidence.words)
     words = view.line(" ".join(evidence.words)).split(" ")
     unknown = {
-        words[match] for match, part in zip(word_indices, evidence.words, strict=False) if part in evidence.unknown
+        words[index] for index, part in zip(word_indices, evidence.words, strict=False) if part in evidence.unknown
     }
 
     def spans(tokens: Sequence[Span]) -> tuple[Span, ...]:
@@ -191,6 +193,7 @@ def _select_sides(sentence: MatchedSentence, matched: Sequence[_Match], source_w
         if any(covered[plain, position] < _SIDES_PER_POSITION for position in positions):
             covered.update((plain, position) for position in positions)
             chosen.append(match)
+    # No side with gaps was selected for these words, so add the sides of a single word with gaps.
     uncovered = {word for position, word in enumerate(sentence.words) if not covered[False, position]}
     for word in source_words:
         symbol = escape_terminal(word)
@@ -214,17 +217,17 @@ def _matching_entries(sentence: MatchedSentence, entries: Iterable[SimilarPair])
 
 
 GAP = "…"
-_LINE, _LINES = "\n", "\n\n"
+_LINE_BREAK, _BLANK_LINE = "\n", "\n\n"
 
 MIN_PROBABILITY, MIN_USES = 0.1, 1.0
-"""Minimum probability of a glossary entry given its source, and minimum expected uses of a source of several words."""
+"""Minimum probability of a glossary entry given its source, and minimum expected uses of rules with longer sources."""
 
 
 def as_prompt(evidence: Evidence, text: str, texts: TextPipeline = UNCHANGED_TEXT) -> str:
     """Return a prompt with dictionary entries, a glossary, example pairs, and the sentence to translate.
 
-    The glossary contains renderings with at least the probability `MIN_PROBABILITY` given the source. Renderings of
-    several words must also have `MIN_USES` expected uses and no gap at an end of the source side.
+    The glossary contains renderings with at least the probability `MIN_PROBABILITY` given the source. Rules with
+    several source symbols must also have `MIN_USES` expected uses and no gap at an end of the source side.
     """
     source, target = texts.languages or ("source", "target")
 
@@ -243,7 +246,7 @@ def as_prompt(evidence: Evidence, text: str, texts: TextPipeline = UNCHANGED_TEX
     request = f"{source}: {' '.join(clean_text(text).split())}\n{target}:\n"
     if not blocks:
         return request
-    return f"{EXPLANATION}\n\n{enclose(_LINES.join(map(_LINE.join, blocks)))}\n\n{request}"
+    return f"{EXPLANATION}\n\n{enclose(_BLANK_LINE.join(map(_LINE_BREAK.join, blocks)))}\n\n{request}"
 
 
 def _glossary(rules: Iterable[MatchedRule], texts: TextPipeline) -> list[str]:

@@ -70,8 +70,8 @@ def evidence_routes(service: Service) -> APIRouter:
             Query(
                 ge=1,
                 le=MAX_CHARACTERS,
-                description="Return text for a prompt with rules and pairs only, chosen together to cover the "
-                "sentence within this number of characters.",
+                description="Return text for a prompt that contains only rules, dictionary entries and pairs, chosen "
+                "together to cover the sentence within this number of characters.",
             ),
         ] = None,
     ) -> Response:

@@ -1,4 +1,4 @@
-"""Removal of invisible characters from corpus text, and tags that mark text as data."""
+"""Sanitizing of corpus text: invisible characters are removed, and tags mark the text as data."""
 
 import re
 

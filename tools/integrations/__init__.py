@@ -1,1 +1,1 @@
-"""Protocols of other programs: LibreTranslate, amagama, TMX, MCP."""
+"""Protocols and formats of other programs: LibreTranslate, amagama, MCP and TMX."""

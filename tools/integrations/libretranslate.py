@@ -26,7 +26,12 @@ from hierogram.daemon.web.protocol.threads import Threads
 from hierogram.storage.exceptions import StoreError
 from hierogram.tools.translation.corrections import Corrections
 from hierogram.tools.translation.documents import TEXT
-from hierogram.tools.translation.plain_text import TEXT_FORMATS, PlainTranslation, PlainTranslator, check_amount
+from hierogram.tools.translation.plain_text import (
+    TEXT_FORMATS,
+    PlainTranslation,
+    PlainTranslator,
+    check_translation_size,
+)
 
 _LANGUAGE_NAMES = {
     "af": "Afrikaans", "am": "Amharic", "ar": "Arabic", "as": "Assamese", "az": "Azerbaijani", "be": "Belarusian",
@@ -217,7 +222,7 @@ class _RequestHandlers:
             raise _refusal(f"{format} format is not supported")
 
         try:
-            check_amount(texts, alternatives + 1)
+            check_translation_size(texts, alternatives + 1)
         except InputError as error:
             raise _refusal(f"Invalid request: {error}") from error
 

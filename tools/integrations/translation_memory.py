@@ -20,16 +20,16 @@ _MAX_WORDS = 200
 _CANDIDATES = 100
 
 _TIME_FORMAT = "%Y%m%dT%H%M%SZ"
-_PAIRS_PER_PIECE = 500
+_PAIRS_PER_PART = 500
 
 
 @dataclass(frozen=True, slots=True)
 class FuzzyMatch:
     """Fuzzy match: a stored pair similar to a text, detokenized.
 
-    `quality` is the similarity of the source side in percent: 100 minus the edit distance in percent of the longer
-    text. `rank` is the percentage of the words of the text that the pair contains, with more weight for rare words.
-    Over HTTP, the corpus is called `context`, as in amagama.
+    `quality` is the similarity of the tokenized source sides in percent: 100 minus the edit distance in percent of the
+    longer side. Only the first 200 words of the text are compared. `rank` is the percentage of the words of the text
+    that the pair contains, with more weight for rare words. Over HTTP, the corpus is called `context`, as in amagama.
     """
 
     id: int
@@ -89,10 +89,11 @@ def edit_distance(first: str, second: str) -> int:
 
 
 def memory(store: GrammarStore, corpus: str | None = None, since: datetime | None = None) -> Iterator[str]:
-    """Yield the parts of a TMX file with all pairs, optionally of one corpus or added since a time.
+    """Yield a TMX file in parts, with all pairs, optionally of one corpus or added since a time.
 
     The `tuid` is the external id. Each part is read in its own transaction, so that a slow reader holds no connection.
-    Pairs added or withdrawn during the export are omitted. Characters that XML does not allow are removed.
+    Pairs added during the export are omitted, as are pairs withdrawn before their part is read. Characters that XML
+    does not allow are removed.
     """
     with store.reader.read() as transaction:
         settings, last = transaction.settings(), transaction.state().last_pair_id
@@ -118,9 +119,9 @@ def memory(store: GrammarStore, corpus: str | None = None, since: datetime | Non
     after = 0
     while after < last:
         with store.reader.read() as transaction:
-            page = list_pairs(transaction, after, corpus, _PAIRS_PER_PIECE)
-        if not page:
+            part = list_pairs(transaction, after, corpus, _PAIRS_PER_PART)
+        if not part:
             break
-        after = page[-1].id
-        yield "".join(unit(pair) for pair in page if pair.id <= last and (since is None or pair.added_at >= since))
+        after = part[-1].id
+        yield "".join(unit(pair) for pair in part if pair.id <= last and (since is None or pair.added_at >= since))
     yield "</body>\n</tmx>\n"

@@ -23,7 +23,10 @@ _NICENESS = 10
 
 
 def compile_scores(url: str, wait: Callable[[], None]) -> None:
-    """Compile missing kernels in a child that opens the store at `url`. To stop it, `wait` may raise."""
+    """Compile missing kernels in a child that opens the store at `url`. `wait` is called until the child ends.
+
+    If `wait` raises, the child is stopped.
+    """
     if is_cached(score_pairs) or not is_cache_writable():
         return
     notify_listeners()

@@ -67,16 +67,16 @@ def score(
 ) -> None:
     """Score pairs to find noise. Scores are based on the probability of a pair under the learned grammar.
 
-    A stored pair is scored without its own counts. Pairs with little evidence or with a misfit are probably noise.
-    --doubt, --below and --misfit show pairs that match any of these options. --json prints one object per line
-    immediately, with the probable word links, and needs little memory. Exit with 1 if a line of a file cannot be
-    scored, for example because a side is empty.
+    A stored pair is scored without its own counts. Pairs with a high doubt, little evidence, or a misfit with high
+    log-odds are probably noise. --doubt, --below and --misfit show pairs that match any of these options. --json prints
+    one object per line immediately, with the probable word links, and needs little memory. Exit with 1 if a line of a
+    file cannot be scored, for example because a side is empty.
     """
     from hierogram.tools.scores.library import kept_scores
     from hierogram.tools.scores.library import score as score_pairs
 
     if files and (keep or kept):
-        raise UsageError("--keep and --kept require stored pairs: remove the files")
+        raise UsageError("--keep and --kept apply only to stored pairs: omit SOURCE TARGET")
     if keep and kept:
         raise UsageError("--keep and --kept are mutually exclusive")
     if files and (len(files) != 2 or pair):
@@ -129,7 +129,7 @@ def score(
         print_table(_TABLE_COLUMNS, [_format_row(scored) for scored in rows], numeric=range(5))
         print_note(f"{plural(len(rows), 'pair')} of {number:,}")
     if unscored:
-        print_note(f"hierogram: {plural(unscored, 'line')} could not be scored")
+        print_note(f"hierogram: {plural(unscored, 'line')} could not be scored: --json shows the problem of each")
         raise typer.Exit(PROBLEMS_FOUND)
 
 

@@ -25,7 +25,7 @@ _BATCH = 2_000
 _EXAMPLES = 1_500
 """Number of example pairs for the misfit classifiers."""
 _MAX_SCOPE = 3
-"""Maximum scope of rules. Rules of a larger scope match more than O(n³) spans."""
+"""Maximum scope of rules. A rule of scope k can match a sentence of n words in O(n^k) ways."""
 _UNKNOWN = -10_000
 """Symbol of a word that does not occur in stored pairs, because the pairs of its rules were withdrawn."""
 _LINKS_AT_ONCE = 1 << 22

@@ -47,8 +47,9 @@ def score(
 ) -> Iterator[ScoredPair]:
     """Yield scores of given pairs, of the stored pairs `ids`, or of all stored pairs.
 
-    A stored pair is scored without its own counts. `after` skips pairs up to that number. `keep` stores the scores of
-    stored pairs. Raises `NothingLearnedError` if the store has no rules, `InputError` if a pair is missing.
+    A stored pair is scored without its own counts. `after` skips pairs up to this number, except with `ids`. `keep`
+    stores the scores of stored pairs. Raises `NothingLearnedError` if the store has no rules, `WrongKindError` if its
+    grammar is not synchronous, and `InputError` if a pair of `ids` does not exist.
     """
     scorer = _SCORERS.get(store)
     if scorer is None or scorer.learned.position != store.store.position():
@@ -73,7 +74,7 @@ def score(
 
 
 def score_texts(scorer: Scorer, lines: Sequence[tuple[int, list[str], list[str]]]) -> list[ScoredPair]:
-    """Score numbered pairs of words that are not stored."""
+    """Score numbered sentence pairs that are not stored. Pairs with an empty or too long side get a problem."""
     problems = []
     for _, source, target in lines:
         too_long = max(len(source), len(target)) > MAX_WORDS
@@ -88,7 +89,10 @@ def score_texts(scorer: Scorer, lines: Sequence[tuple[int, list[str], list[str]]
 
 
 def kept_scores(store: GrammarStore, ids: int | Iterable[int] = (), after: int = 0) -> Iterator[ScoredPair]:
-    """Yield stored scores of the pairs `ids`, or of pairs above `after`. Raises `InputError`."""
+    """Yield stored scores of the pairs `ids`, or of pairs above `after`. Pairs without a score are omitted.
+
+    Raises `InputError` if a pair of `ids` does not exist.
+    """
     chosen = list_ids(ids)
     if chosen:
         rows_by_id(store.store, chosen)

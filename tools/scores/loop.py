@@ -19,17 +19,20 @@ _MAX_WAIT_SECONDS = 1.0
 
 
 class _Throttle:
-    def __init__(self, share: float, stop: StopFlag, beat: Heartbeat) -> None:
-        self._share = share
+    def __init__(self, cpu_share: float, stop: StopFlag, beat: Heartbeat) -> None:
+        self._cpu_share = cpu_share
         self._stop = stop
         self._beat = beat
-        self._worked = time.thread_time()
+        self._resumed_at = time.thread_time()
 
     def pause(self, *_: object) -> None:
-        """Pause in proportion to the CPU time since the last pause. Raises `StoppedError` to end the loop."""
-        worked = time.thread_time() - self._worked
-        remaining = worked * (1 - self._share) / self._share
-        # Each call follows a read or write of the store, so the loop has made progress.
+        """Pause in proportion to the CPU time since the last pause. Raises `StoppedError` to end the loop.
+
+        Arguments are ignored, so that this method can be a progress callback.
+        """
+        worked = time.thread_time() - self._resumed_at
+        remaining = worked * (1 - self._cpu_share) / self._cpu_share
+        # Each call follows a step of the work, so the loop has made progress.
         self._beat.progress()
         while remaining > 0 and not self._stop.is_set():
             self._beat()
@@ -38,7 +41,7 @@ class _Throttle:
         self._beat()
         if self._stop.is_set():
             raise StoppedError
-        self._worked = time.thread_time()
+        self._resumed_at = time.thread_time()
 
 
 class ScoringLoop(Loop):
@@ -55,23 +58,26 @@ class ScoringLoop(Loop):
     def run(self, stop: StopFlag, beat: Heartbeat) -> None:
         """Run until `stop` is set; see `Loop.run`."""
         options = self._options()
-        bilingual = self._store.settings().grammar == SYNCHRONOUS
-        seen, next_run = -1, 0.0
+        is_synchronous = self._store.settings().grammar == SYNCHRONOUS
+        scored_position, next_run = -1, 0.0
         while not stop.is_set():
             position = self._store.position()
-            if bilingual and options.share and position != seen and time.monotonic() >= next_run:
+            if is_synchronous and options.share and position != scored_position and time.monotonic() >= next_run:
                 try:
                     done = self._score_due_pairs(options, stop, beat)
                 except StoppedError:
                     return
                 if done is not None:
-                    seen, next_run = position, time.monotonic() + options.pause_seconds
+                    scored_position, next_run = position, time.monotonic() + options.pause_seconds
                     self._log("pairs scored", pairs=done)
             beat.ok()
             stop.wait(_POLL_SECONDS)
 
     def _score_due_pairs(self, options: ScoringOptions, stop: StopFlag, beat: Heartbeat) -> int | None:
-        """Score all due pairs. Returns their number, or None if nothing is due or the store is too large."""
+        """Score all due pairs. Returns their number, or None if the store cannot be scored.
+
+        A store without settled pairs, without rules, or with more than `max_pairs` pairs cannot be scored.
+        """
         status = self._store.status()
         pairs = sum(status.pairs.values())
         if not status.pairs.get(SETTLED) or pairs > options.max_pairs:

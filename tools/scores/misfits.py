@@ -56,7 +56,7 @@ def stack_classifiers(classifiers: tuple[Classifier | None, Classifier | None]) 
 def corrupt(
     words: NDArray[np.int32], tokens: NDArray[np.int32], random: np.random.Generator
 ) -> tuple[NDArray[np.int32], list[int]]:
-    """Replace a fifth of the words by other `tokens`. Returns the words and the replaced positions."""
+    """Replace about a fifth of the words by random other `tokens`. Returns the words and the replaced positions."""
     corrupted = words.copy()
     positions = []
     for position in random.permutation(len(words))[: max(1, round(len(words) / 5))].tolist():

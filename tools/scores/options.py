@@ -16,7 +16,8 @@ class ScoringOptions(Options):
     max_pairs: Annotated[
         int,
         Option(
-            "Maximum size of a store that is scored. Statistics of all its words and rules must fit in memory.",
+            "Maximum number of pairs of a store that is scored. Statistics of all its words and rules must fit in "
+            "memory.",
             min=0,
         ),
     ] = 100_000

@@ -63,7 +63,10 @@ def make_baseline(evidence: Sequence[float], log_probability: Sequence[float]) -
 def doubt(
     baseline: ScoreBaseline, evidence: float, log_probability: float, source: Sequence[str], target: Sequence[str]
 ) -> float:
-    """Return the doubt of a pair: its larger deviation below the medians, plus penalties for its texts."""
+    """Return the doubt of a pair: its larger deviation below the medians, plus penalties.
+
+    Different numbers and copied words on the two sides are penalized.
+    """
     deviation = max(
         (baseline.evidence[0] - evidence) / baseline.evidence[1],
         (baseline.log_probability[0] - log_probability) / baseline.log_probability[1],

@@ -57,6 +57,8 @@ def terms(
     suffix = output.suffix.removeprefix(".") if output else ""
     format_name = format or (suffix if suffix in FORMATS else TABLE)
     if output is not None and format_name == TABLE:
+        if format == TABLE:
+            raise UsageError(f"{output}: the format table is only printed: choose another --format, or omit --output")
         raise UsageError(f"{output}: unknown suffix: expected {_SUFFIXES}, or choose the format with --format")
     language_pair = two_languages(languages, "--languages") if languages else ()
     if format_name in (TBX, GLOSSARY) and departures:
@@ -93,7 +95,7 @@ def terms(
             (item.term, item.usual, item.rendering, str(item.pair), item.source, item.target)
             for item in report.departures
         ]
-        print_table(("term", "usual", "here", "pair", "source", "target"), rows, numeric=(3,))
+        print_table(("term", "usual", "rendering", "pair", "source", "target"), rows, numeric=(3,))
     else:
         reported = [
             (f"{item.score:.1f}", item.source, item.target, f"{item.pairs} of {item.source_pairs}",

@@ -1,10 +1,10 @@
 """Extraction of bilingual terms from the aligned pairs of a store, in four passes with bounded memory.
 
-Passes 1 to 3 count candidates, which are phrases with their most frequent rendering. Pass 1 filters by an approximate
-count in a fixed-size hash table [Park, Chen & Yu 1995], passes 2 and 3 count exactly. Candidates are ranked by
-log-likelihood ratio [Dunning 1993] and cohesion, and filtered by consistency and nesting in longer terms. Pass 4
-collects the details of the selected terms: case, renderings, corpora, dates, and departures, which are pairs that
-contain a term without its usual rendering.
+Passes 1 to 3 count candidates, which are phrases with their most frequent rendering. Pass 1 counts approximately in a
+fixed-size hash table [Park, Chen & Yu 1995]. Passes 2 and 3 count exactly the phrases that may be frequent. Candidates
+are ranked by log-likelihood ratio [Dunning 1993] and cohesion, and filtered by consistency and nesting in longer terms.
+Pass 4 collects the details of the selected terms: case, renderings, corpora, dates, and departures, which are pairs
+that contain a term without its usual rendering.
 """
 
 import tempfile

@@ -40,7 +40,7 @@ class TermVocabulary:
 
     `folded` maps each word to the first word that is equal except for case. `values` are random numbers for hashes of
     phrases, the same for words that differ only in case. `ends` is True if a term may start or end with the word,
-    `inside` if it may contain the word. `counts` are token counts, ignoring case.
+    `inside` if a term may contain the word. `counts` are token counts, ignoring case.
     """
 
     tokens: list[str]

@@ -1,4 +1,4 @@
-"""Term reports and their formats: table, CSV, JSON, glossary and TBX-Basic [ISO 30042:2008]."""
+"""Term reports as TSV, CSV, JSON, glossary and TBX-Basic [ISO 30042:2008]."""
 
 import csv
 import io
@@ -121,11 +121,11 @@ _TBX_HEAD = """<?xml version="1.0" encoding="UTF-8"?>
 _TBX_FOOT = "    </body>\n  </text>\n</martif>\n"
 
 
-def make_tbx(report: TermReport, languages: tuple[str, ...], store: str) -> Iterator[str]:
+def make_tbx(report: TermReport, languages: tuple[str, ...], store_url: str) -> Iterator[str]:
     """Yield a TBX document in pieces."""
     names = languages or report.languages or UNKNOWN_LANGUAGES
     tags = [name.replace("_", "-") for name in names]
-    origin = f"{len(report.terms)} terms of {report.pairs} pairs of {store}, by hierogram"
+    origin = f"{len(report.terms)} terms of {report.pairs} pairs of {store_url}, by hierogram"
     yield _TBX_HEAD.format(origin=xml_text(origin))
     for number, term in enumerate(report.terms, 1):
         yield f'      <termEntry id="t{number}">\n'
@@ -148,11 +148,11 @@ def _tbx_term(language: str, term: str, note: str) -> str:
 
 
 def format_terms(
-    report: TermReport, format: str, departures: bool, languages: tuple[str, ...], store: str
+    report: TermReport, format: str, departures: bool, languages: tuple[str, ...], store_url: str
 ) -> Iterator[str]:
     """Yield the report in any format except the table, in pieces. `languages` applies only to TBX."""
     if format == TBX:
-        yield from make_tbx(report, languages, store)
+        yield from make_tbx(report, languages, store_url)
     elif format == GLOSSARY:
         yield f"{TOKENS_LINE}\n"
         for term in report.terms:

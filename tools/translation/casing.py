@@ -12,9 +12,9 @@ from hierogram.daemon.text.languages import base_language
 SENTENCE_BREAKS = frozenset(".!?…:;。！？\"'“”‘’«»„(-–—`")
 """A sentence may begin after a token that ends in one of these characters."""
 _MIN_FORM_SHARE = 0.05
-"""Minimum share of a word's uses. A form with a smaller share is ignored as an error."""
+"""Minimum share of a form in a word's uses, and of capitals at the beginning of sentences. Rarer ones are errors."""
 _MIN_CAPITALIZED_SHARE = 0.15
-"""Minimum share of capitalized words from which nouns are capitalized. German news has 0.31, English 0.08."""
+"""Share of capitalized words above which nouns are capitalized. German news has 0.31, English 0.08."""
 _NOUN_LANGUAGES = frozenset(("bar", "de", "gsw", "ksh", "lb", "nds", "pdc", "pfl", "stq"))
 _DOTTED_I = frozenset(("az", "crh", "gag", "tr"))
 """Languages in which `i` and `ı` are different letters, each with its own capital."""
@@ -45,7 +45,10 @@ class Casing:
     """True if a sentence begins with a capital. Some orthographies have no capitals."""
 
     def mid_sentence(self, word: str) -> str:
-        """Return a word as the corpus writes it within sentences."""
+        """Return the most frequent form of a word within sentences, or the word if it is one of its known forms.
+
+        A word without known forms is unchanged.
+        """
         forms = self.forms.get(self.lower(word))
         return word if not forms or word in forms else forms[0]
 
@@ -166,13 +169,13 @@ def is_lower(word: str) -> bool:
 
 
 def is_capital(word: str) -> bool:
-    """Check if the first letter of a word is a capital and the word is not in capitals."""
+    """Check if a word begins with a capital and is not in capitals. A single capital letter also counts."""
     first = next((letter for letter in word if _begins_word(letter)), "")
     return bool(first) and is_cased(first) and not first.islower() and (len(word) == 1 or not is_upper(word))
 
 
 def is_mixed(word: str) -> bool:
-    """Check if a part of a hyphenated word has a capital after a lowercase first letter, as in `iPhone`."""
+    """Check if a word, or its part beside a hyphen or apostrophe, has a capital after a lowercase first letter."""
     for part in re.split("[-'’‘·]", word):
         if part[:1].islower() and any(letter.isupper() for letter in part if is_cased(letter)):
             return True
@@ -191,7 +194,7 @@ def first_cased(text: str) -> str:
 
 
 def all_capital(words: Sequence[str]) -> bool:
-    """Check if all words without digits are in capitals, and at least two of them have several letters."""
+    """Check if all words with letters and without digits are in capitals, and two or more have several letters."""
     letter_words = [word for word in words if any(map(str.isalpha, word)) and not any(map(str.isdigit, word))]
     long = [word for word in letter_words if sum(map(str.isalpha, word)) > 1]
     return len(long) > 1 and all(map(is_upper, letter_words))

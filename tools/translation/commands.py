@@ -47,7 +47,7 @@ class TranslateOutput:
     best: Annotated[
         int,
         Option(
-            "Number of translations per sentence. If it is above 1, lines are `number ||| words ||| features "
+            "Maximum number of translations per line. If it is above 1, lines are `number ||| words ||| features "
             "||| score`.",
             min=1,
         ),
@@ -62,7 +62,7 @@ class TranslateOutput:
     ] = None  # fmt: skip
     html: Annotated[bool, Option("FILE is an HTML document.")] = False
     as_json: AsJson = False
-    alignments: Annotated[Path | None, Option("Write word links to FILE, one line per sentence.", metavar="FILE")] = (
+    alignments: Annotated[Path | None, Option("Write word links to FILE, one line per input line.", metavar="FILE")] = (
         None
     )
     threads: Threads = None
@@ -96,8 +96,9 @@ def translate(
     """Translate sentences, line by line.
 
     Sentences are tokenized as in the store of the grammar, or by --tokenize, and translations are detokenized. A line
-    can contain several sentences; empty lines stay empty. Words without a rule are passed through. Standard input is
-    translated line by line, with the newest grammar of the store.
+    can contain several sentences; empty lines stay empty. Unknown words are translated like known words with a similar
+    spelling (--oov-similarity), or passed through. Standard input is translated line by line, with the newest grammar
+    of the store.
     """
     from hierogram.daemon.text.lines import STANDARD_INPUT_NAME, read_sentences
     from hierogram.tools.translation.grammars import is_grammar
@@ -126,8 +127,8 @@ def translate(
             lines = ["\n".join(lines)]
         advise_tokenization(side, sentences, lines, options.tokenized)
         with progress("translate", "sentences") as bar:
-            done = decoder.translate_all(lines, output_options.best, output_options.threads or 0, format=format)
-            for number, translation in enumerate(done, 1):
+            translations = decoder.translate_all(lines, output_options.best, output_options.threads or 0, format=format)
+            for number, translation in enumerate(translations, 1):
                 writer.write(number, translation)
                 bar.update(number, len(lines), number)
         if output_options.output != STANDARD:
@@ -135,7 +136,7 @@ def translate(
 
 
 def _typed_lines() -> Iterator[str]:
-    """Yield the lines of standard input as UTF-8. Invalid bytes after the first line are replaced."""
+    """Yield the lines of standard input, decoded from UTF-8. Invalid bytes are replaced."""
     from hierogram.daemon.text.lines import STANDARD_INPUT_NAME, check_text
 
     noted = False
@@ -306,7 +307,7 @@ def lm(
     format that the decoder maps into memory.
 
     Text is split at spaces and tabs, or tokenized by --tokenize or as in --store. Empty lines are skipped; <s> and </s>
-    are added. Memory is bounded by --memory; larger data are sorted in files beside the output.
+    are added. --memory limits the memory for counting; larger data are sorted in files beside the output.
     """
     if convert and (len(files or ()) != 1 or options != EstimationOptions() or tokenize is not None or tokenized):
         raise UsageError("--convert requires exactly one FILE and cannot be combined with options of estimation")
@@ -368,8 +369,8 @@ def evaluate(
 
     Translations: BLEU, chrF and TER of sacrebleu (extra `evaluate`), with their signatures. The column ± is half of the
     95 % confidence interval, and p is the p-value of the difference from the first translation. Links: alignment error
-    rate, precision and recall on the pairs with manual links. Trees: labeled precision, recall, F1 and exact matches,
-    without functional tags and traces.
+    rate, precision and recall on the pairs with manual links. Trees: labeled precision, recall, F1, exact matches and
+    tagging accuracy, without functional tags and traces.
     """
     files = files_or_input(files, of)
     if of == TRANSLATIONS:
@@ -431,5 +432,5 @@ def _evaluate_trees(gold: str, hypothesis: str, as_json: bool) -> None:
     for which, score in (("all sentences", result["all"]), (f"at most {CUTOFF_WORDS} words", result["up_to_cutoff"])):
         print(
             f"{which}: {score.sentences:,}  precision {score.precision:.4f}  recall {score.recall:.4f}  "
-            f"F1 {score.f1:.4f}  exact {score.exact:.4f}  tags {score.tagging:.4f}"
+            f"F1 {score.f1:.4f}  exact {score.exact:.4f}  tagging {score.tagging:.4f}"
         )

@@ -23,7 +23,7 @@ CORPUS = "corrections"
 _LEADING_TAG = re.compile(rf"\s*{TAG.pattern}")
 
 Withdraw = Callable[[Sequence[int]], object]
-"""Callback that withdraws pairs with the given ids, and waits for the withdrawal up to a time limit."""
+"""Callback that withdraws the pairs with the given ids. It may return before they are withdrawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class TranslationCorrection:
 class Corrections:
     """Corrections of a store, one pair each in the corpus `corrections`. Thread-safe.
 
-    Pair ids begin with a digest of the source text. The newest correction of a text is valid. It is stored before older
-    corrections are withdrawn, so that a text never lacks its correction.
+    External ids begin with a digest of the source text. The newest correction of a text is valid. A new
+    correction is stored before the previous correction is withdrawn, so that a text never lacks its correction.
     """
 
     def __init__(self, store: GrammarStore, withdraw: Withdraw | None = None) -> None:
@@ -47,11 +47,11 @@ class Corrections:
         self._withdraw = withdraw or store.withdraw
 
     def find(self, text: str, html: bool = False) -> str | None:
-        """Return the newest correction of exactly this text, capitalized like the text, or None."""
+        """Return the newest correction of a text, capitalized if the text is, or None. Whitespace is normalized."""
         # Imported here because storing corrections does not need these modules.
         from hierogram.tools.translation.casing import default_casing, first_cased
 
-        pairs = self._found(text)
+        pairs = self._find_pairs(text)
         if not pairs:
             return None
         target = make_pipeline(self._store.settings()).for_running_text().target
@@ -66,13 +66,13 @@ class Corrections:
     def put(self, text: str, translation: str, origin: str) -> TranslationCorrection:
         """Store a correction that replaces earlier corrections of a text. Raises `InputError`."""
         check_input_kind(self._store, PAIRS)
-        earlier = self._found(text)
+        earlier = self._find_pairs(text)
         identifier = _digest(text) + _digest(translation)
         if earlier and earlier[0].external_id == identifier:
             return TranslationCorrection(earlier[0].id, [])
         if any(pair.external_id == identifier for pair in earlier):
             # The same correction was stored before. Withdraw it so that it can be stored again as the newest.
-            self._withdraw([pair.id for pair in earlier])
+            self._withdraw([pair.id for pair in earlier if pair.external_id == identifier])
         settings = self._store.settings()
         source, target = _normalize_spaces(text), _normalize_spaces(translation)
         if settings.tokenize is False:
@@ -82,13 +82,13 @@ class Corrections:
         report = ingest(self._store, new_pair, CORPUS)
         if report.first_rejected:
             raise InputError(f"the correction cannot be stored: {report.first_rejected[0].message}")
-        newest, *older = self._found(text)
+        newest, *older = self._find_pairs(text)
         outdated = [pair.id for pair in older]
         if outdated:
             self._store.request_withdrawals(outdated)
         return TranslationCorrection(newest.id, outdated)
 
-    def _found(self, text: str) -> list[PairRecord]:
+    def _find_pairs(self, text: str) -> list[PairRecord]:
         with self._reader.read() as transaction:
             return find_pairs_by_id_prefix(transaction, CORPUS, _digest(text))
 

@@ -37,12 +37,13 @@ class TagPair:
 class Paragraph:
     """Unit of text to translate, in NFC, without paired tags.
 
-    `kept` contains the spans that are not translated. `given` maps the start of a span to its given translations.
+    `kept` contains the spans that the grammar does not translate. `given` maps the starts of some of these spans to
+    their given translations. `tag_pairs` contains the outermost paired tags, and markup without words.
     """
 
     text: str
     kept: list[ProtectedSpan] = field(default_factory=list)
-    pairs: list[TagPair] = field(default_factory=list)
+    tag_pairs: list[TagPair] = field(default_factory=list)
     given: dict[int, list[str]] = field(default_factory=dict)
     is_html: bool = False
 
@@ -51,7 +52,7 @@ class Paragraph:
         return html.escape(text, quote=False) if self.is_html else text
 
     def original(self, start: int, end: int) -> str:
-        """Return a span of the text in its original spelling."""
+        """Return a span of the text untranslated, with kept spans as written in the document."""
         out = ""
         for span in self.kept:
             if start <= span.start and span.end <= end:
@@ -150,7 +151,7 @@ def _paragraph(pieces: list[_Piece], start: int, end: int, partner: dict[int, in
     k = start
     while k < end:
         piece, position = pieces[k], len(paragraph.text)
-        siblings = opened[-1].inside if opened else paragraph.pairs
+        siblings = opened[-1].inside if opened else paragraph.tag_pairs
         after = partner[k] + 1 if k in partner and piece.kind == _OPEN else k + 1
         if _has_no_words(pieces, k, after, partner, paragraph.text):
             attached.append(TagPair("".join(inner.written for inner in pieces[k:after]), "", position, position))
@@ -189,7 +190,7 @@ def _paragraph(pieces: list[_Piece], start: int, end: int, partner: dict[int, in
         before, following = paragraph.text[pair.start - 1 : pair.start], paragraph.text[pair.start : pair.start + 1]
         if following.isspace() or (before and not before.isspace()):
             pair.opening = AttachedTag(pair.opening)
-    if paragraph.text or paragraph.pairs:
+    if paragraph.text or paragraph.tag_pairs:
         yield paragraph
 
 

@@ -26,8 +26,8 @@ Words = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class SentencePart:
-    """Consecutive words, with possible translations (`given`) and the spelling in the text (`written`)."""
+class InputPhrase:
+    """Consecutive input words, with possible translations (`given`) and the spelling in the text (`written`)."""
 
     words: Words
     given: tuple[Words, ...] = ()
@@ -44,17 +44,17 @@ def marked_choices(match: re.Match[str]) -> list[str]:
     return [unescape(choice) for choice in match["given"].split("||")]
 
 
-def marked_parts(line: str, texts: TextPipeline = UNCHANGED_TEXT) -> list[SentencePart]:
-    """Tokenize the parts of a line with markup such as `<np translation="the house">la maison</np>`."""
-    parts: list[SentencePart] = []
+def marked_phrases(line: str, texts: TextPipeline = UNCHANGED_TEXT) -> list[InputPhrase]:
+    """Return the tokenized phrases of a line with markup such as `<np translation="the house">la maison</np>`."""
+    phrases: list[InputPhrase] = []
     position = 0
     for match in MARKED.finditer(line):
-        parts.append(SentencePart(split_words(texts.source.tokens(line[position : match.start()]))))
+        phrases.append(InputPhrase(split_words(texts.source.tokens(line[position : match.start()]))))
         choice_words = tuple(split_words(texts.target.tokens(choice)) for choice in marked_choices(match))
-        parts.append(SentencePart(split_words(texts.source.tokens(match["inside"])), choice_words))
+        phrases.append(InputPhrase(split_words(texts.source.tokens(match["inside"])), choice_words))
         position = match.end()
-    parts.append(SentencePart(split_words(texts.source.tokens(line[position:]))))
-    return [part for part in parts if part.words]
+    phrases.append(InputPhrase(split_words(texts.source.tokens(line[position:]))))
+    return [phrase for phrase in phrases if phrase.words]
 
 
 class Glossary:
@@ -154,33 +154,35 @@ class Glossary:
             position += len(word.token)
         return [*boundaries, position]
 
-    def apply(self, parts: Sequence[SentencePart]) -> Iterator[SentencePart]:
-        """Yield the parts. Parts without a given translation are split at glossary matches."""
+    def apply(self, phrases: Sequence[InputPhrase]) -> Iterator[InputPhrase]:
+        """Yield the phrases. Phrases without a given translation are split at glossary matches."""
         if not self._longest:
-            yield from parts
+            yield from phrases
             return
-        in_capitals = all_capital([word for part in parts if not part.given for word in part.written or part.words])
-        for part in parts:
-            if part.given:
-                yield part
+        in_capitals = all_capital(
+            [word for phrase in phrases if not phrase.given for word in phrase.written or phrase.words]
+        )
+        for phrase in phrases:
+            if phrase.given:
+                yield phrase
                 continue
-            words, plain, start = part.words, 0, 0
-            written = part.written or words
+            words, plain, start = phrase.words, 0, 0
+            written = phrase.written or words
             while start < len(words):
                 for size in range(min(self._longest, len(words) - start), 0, -1):
                     if choices := self._given(written[start : start + size], in_capitals):
                         if plain < start:
-                            yield SentencePart(words[plain:start])
-                        yield SentencePart(words[start : start + size], choices)
+                            yield InputPhrase(words[plain:start])
+                        yield InputPhrase(words[start : start + size], choices)
                         start = plain = start + size
                         break
                 else:
                     start += 1
             if plain < len(words):
-                yield SentencePart(words[plain:])
+                yield InputPhrase(words[plain:])
 
     def _given(self, words: Words, in_capitals: bool) -> tuple[Words, ...]:
-        """Return the translations of words, or () if no entry matches. `in_capitals` ignores case."""
+        """Return the translations of words, or () if no entry matches. If `in_capitals`, case is ignored."""
         lowercased = tuple(map(self._casing.uncapitalize, words))
         for form in (words, (lowercased[0], *words[1:]), lowercased):
             if choices := self._entries.get(form):

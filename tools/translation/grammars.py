@@ -43,7 +43,7 @@ from hierogram.tools.translation.rule_files import RuleReader, WordedRules, read
 
 
 def read_weights(path: str) -> dict[str, float]:
-    """Return the table `weights` of a TOML file. Raises `InputError` if it is missing or invalid."""
+    """Return the table `weights` of a TOML file. Raises `InputError` if the file or the table is invalid."""
     try:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -76,9 +76,9 @@ _TEXTS = ("source_words", "target_words")
 _FORMAT = "parquet"
 """Export format that determines the features of a store's grammar."""
 _SAMPLED_PAIRS = 100_000
-"""Number of pairs from which casing and the number of sentences per pair are learned."""
+"""Number of pairs, rounded up to whole blocks, from which casing, sentences per pair and lengths are learned."""
 _LENGTHENED_SIZES = range(500, 15_001)
-"""Range of store sizes, in pairs, for which translations are lengthened."""
+"""Range of store sizes, in pairs, for which short translations are lengthened."""
 _GROUP_QUANTILE = 0.9
 """Quantile of the sentences per pair that gives the number of sentences to translate together."""
 _SENTENCE_END, _NO_WORD = regex.compile(r" [\p{STerm}…]+(?= )"), re.compile(r"[\W_]+\Z")
@@ -93,7 +93,8 @@ class TranslationGrammar:
 
     `circular` rules have a source side that is empty or a single nonterminal, `wide` rules a scope above the limit.
     `texts` is the text pipeline of the grammar's store. `group_size` is the number of sentences to translate together.
-    `length_ratio` is the number of target letters per source letter in a small store that tokenizes, otherwise 0.
+    `length_ratio` is the number of target letters per source letter if the decoder must lengthen short translations,
+    otherwise 0.
     """
 
     packed: PackedGrammar
@@ -142,7 +143,10 @@ def pack_grammar(table: WordedRules, max_scope: float, **attributes: Any) -> Tra
 
 
 def open_grammar(path: str, max_scope: int, bar: Progress, format: str | None = None) -> TranslationGrammar:
-    """Open a grammar in the binary format, a rule file, or the folder of an export. Raises `InputError`."""
+    """Open a grammar in the binary format, a rule file, or the folder of an export. Raises `InputError`.
+
+    `max_scope` does not apply to the binary format.
+    """
     if has_kind(path, _KIND):
         return read_grammar(path)
     table, settings = read_rule_file(Path(path), bar, format)

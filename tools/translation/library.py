@@ -20,7 +20,7 @@ from hierogram.storage.exceptions import install_extra
 from hierogram.tools.translation.corrections import Corrections
 from hierogram.tools.translation.fixed_words import split_words
 from hierogram.tools.translation.grammars import write_grammar
-from hierogram.tools.translation.language_models.files import make
+from hierogram.tools.translation.language_models.files import build_model
 from hierogram.tools.translation.language_models.options import EstimationOptions
 from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.resources import GrammarFollower, TranslationResources, load_resources
@@ -64,7 +64,7 @@ class Decoder:
         resolved = resolve_options(TranslateOptions, options, names)
         self._follower: GrammarFollower | None = None
         self._resources = load_resources(resolved)
-        self._corrected = Corrections(grammar).find if isinstance(grammar, GrammarStore) else None
+        self._find_correction = Corrections(grammar).find if isinstance(grammar, GrammarStore) else None
         if isinstance(grammar, GrammarStore):
             self._follower = GrammarFollower(grammar.store, self._resources)
             self._current: Callable[[], Translator] = self._follower.refresh
@@ -90,13 +90,14 @@ class Decoder:
 
     def text_translator(self) -> TextTranslator:
         """Return a translator of text with the current grammar."""
-        return TextTranslator(self.translator(), self._corrected)
+        return TextTranslator(self.translator(), self._find_correction)
 
     def translate(self, text: str, best: int = 1, *, format: str | None = None) -> TextTranslation:
-        """Translate a text. The result contains the best translation, `text`, and up to `best` translations, `texts`.
+        """Translate a text. The result contains up to `best` translations, `texts`, and `text`, the first of them.
 
-        `format` is `text`, `html` or `tokens`. The default is text if the grammar's store tokenizes text, else tokens.
-        The result also contains scores, features and links.
+        If a user corrected the translation, `text` is the correction. `format` is `text`, `html` or `tokens`. The
+        default is `text` if the grammar's store or the options tokenize text, else `tokens`. The result also contains
+        scores, features and links.
         """
         text, alternatives = check_text("text", text), check_integer("best", best, 1) - 1
         markup = self.resources.options.markup
@@ -126,8 +127,8 @@ def lm(
 
     The suffix of each output determines its format. `tokenize` is the language of the tokenizer. `store` is a store
     whose target tokenizer is used. If `tokenized`, text is split at spaces. Options are the fields of
-    `EstimationOptions`, such as `order=5`. Memory is bounded for texts of any size. `advise` receives advice on text
-    that seems badly tokenized. Raises `InputError`, `ExportError`, `UsageError`.
+    `EstimationOptions`, such as `order=5`. The vocabulary and a binary model must fit in memory. `advise` receives
+    advice on text that seems badly tokenized. Raises `InputError`, `ExportError`, `UsageError`.
     """
     if tokenize is not None and (tokenized or store is not None):
         raise UsageError("--tokenize, --tokenized and --store are mutually exclusive")
@@ -137,7 +138,7 @@ def lm(
     resolved, paths = resolve_options(EstimationOptions, options, chosen), _paths(texts)
     check_readable(*paths)
     with progress("lm", "n-grams") as bar:
-        report = make(paths, list(map(Path, _paths(outputs))), resolved, bar, side)
+        report = build_model(paths, list(map(Path, _paths(outputs))), resolved, bar, side)
     advice = text_advice(side, ", ".join(paths), report.beginning, "--tokenize en", "--tokenized")
     if advice is not None and not tokenized:
         advise(advice)
@@ -232,7 +233,10 @@ def tune(
         else:
             rules, grammar_name = resources.grammar(str(grammar)), str(grammar)
         texts = resources.texts(rules)
-        for side, (path, lines) in ((texts.source, sentence_source), *((texts.target, of) for of in reference_texts)):
+        for side, (path, lines) in (
+            (texts.source, sentence_source),
+            *((texts.target, reference) for reference in reference_texts),
+        ):
             advice = text_advice(side, path, lines, "--tokenize fr,en", "--tokenized")
             if advice is not None and not translate.tokenized:
                 advise(advice)
@@ -241,11 +245,11 @@ def tune(
                 resources, rules, sentence_source[1], bar, resolved.best, resolved.iterations + 1, threads
             )
             # Empty references are skipped if a sentence has other references.
-            units = [
+            reference_tokens = [
                 [decode.tokens(words) for line in row if (words := split_words(texts.target.tokens(line)))] or [()]
                 for row in zip(*(lines for _, lines in reference_texts), strict=True)
             ]
-            tuned = tune(decode, units, decode.start(), resolved, decode.words)
+            tuned = tune(decode, reference_tokens, decode.start(), resolved, decode.words)
     write_tuned(Path(output), tuned, decode.by_name, resolved, {"grammar": grammar_name, **inputs})
     rounds = [as_plain(iteration) for iteration in tuned.history]
     return TunedWeights(decode.by_name(tuned.weights), tuned.best + 1, not tuned.best, rounds)

@@ -1,6 +1,6 @@
 """Substitutes for unknown words: the parts of a compound, or a known word with similar spelling.
 
-An unknown word that differs from a known word only in capital letters or accents is replaced by it (*καὶ* by *καί*). A
+An unknown word is replaced by a known word that differs only in capital letters or accents (*καὶ* by *καί*). A
 compound of known words is replaced by its parts, see `compounds`. Most other unknown words are inflected forms of known
 words. They are replaced by the known word with the most similar spelling. Names are not replaced, since a similar name
 is another name. If the language capitalizes nouns, a capitalized word may be a noun or a name. It is replaced by
@@ -43,7 +43,7 @@ def _remove_accents(word: str) -> str:
 
 
 def _is_accent(combining_class: int) -> bool:
-    """Check for a class of points and vowel marks (10 to 36), or of marks beside letters (200 and above)."""
+    """Check for a combining class of points and vowel marks (10 to 36), or of marks around letters (200 and above)."""
     return 10 <= combining_class <= 36 or combining_class >= 200
 
 
@@ -75,7 +75,7 @@ class SubstituteFinder:
                     self._folded[folded] = word
         counts = {folded: frequencies[numbers[word]] for folded, word in self._folded.items()}
         self._compounds = CompoundSplitter(counts)
-        # In order of frequency, so that the most frequent of several words replaces words with other accents.
+        # In ascending order of frequency, so that the most frequent of several words replaces words with other accents.
         for folded in sorted(counts, key=counts.__getitem__) if oov_similarity else ():
             if not folded.isascii():
                 self._accented[_remove_accents(folded)] = folded

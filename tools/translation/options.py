@@ -49,7 +49,7 @@ class DecodingOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class TranslateOptions(DecodingOptions):
-    """Options of `translate` and `tune`."""
+    """Decoding options, and options of text: tokenization, unknown words, markup."""
 
     tokenize: Tokenize = None
     tokenized: Tokenized = False

@@ -26,9 +26,11 @@ _SIMILAR_PAIRS = 5
 _MAX_WORDS = 200
 """Maximum number of words of a text in the search for similar pairs."""
 _CORRECTION_PATH = "/translate/correct"
+_GLUE_SIDE = "[X,1] [X,2]"
+"""Source side of the glue rule, which has no words to show."""
 
 
-class _Shown(NamedTuple):
+class _DisplayedWord(NamedTuple):
     """Displayed word: preceding text, word, key, and the keys of linked words."""
 
     before: str
@@ -38,7 +40,10 @@ class _Shown(NamedTuple):
 
 
 class TranslatedPhrase(NamedTuple):
-    """Phrase, its translation, and the keys of its words. `stored` is True if the store has the rule."""
+    """Phrase, its translation, and the keys of the words of both.
+
+    `source` and `target` are the sides of the rule used. `stored` is True if the store has this rule.
+    """
 
     text: str
     translation: str
@@ -102,7 +107,7 @@ def translation_routes(page: PageContext, shared: WebTranslation) -> APIRouter:
     @router.get("/translate/near")
     @router.get("/translate/near.json")
     async def near_pairs(request: Request) -> Response:
-        """Return the stored pairs most similar to a text."""
+        """Return stored pairs that together cover most of a text."""
         typed = query_values(request, "q").get("q", "")
         # Use the threads for translations, because the first use reads the whole grammar and would block other pages.
         content = await threads.translations.run(lambda: near(typed), request)
@@ -175,7 +180,7 @@ def _paragraphs(transaction: ReadTransaction, translation: "TextTranslation") ->
         phrases = []
         for use in sorted(uses, key=lambda use: (use.source_span[0], -use.source_span[1])):
             (i, k), (j, m) = use.source_span, use.target_span
-            if not first <= i < last or use.source == "[X,1] [X,2]":
+            if not first <= i < last or use.source == _GLUE_SIDE:
                 continue
             keys = [f"s{n - first}" for n in range(i, k)] + [f"t{n - begin}" for n in range(j, m)]
             phrases.append(
@@ -195,11 +200,11 @@ def _paragraphs(transaction: ReadTransaction, translation: "TextTranslation") ->
                 "links": [(i, j) for i in sorted(to_target) for j in to_target[i]],
                 "phrases": phrases,
                 "source_words": [
-                    _Shown(before, word, f"s{n}", " ".join(f"t{j}" for j in to_target[n]))
+                    _DisplayedWord(before, word, f"s{n}", " ".join(f"t{j}" for j in to_target[n]))
                     for n, (before, word) in enumerate(sources)
                 ],
                 "target_words": [
-                    _Shown(before, word, f"t{n}", " ".join(f"s{i}" for i in to_source[n]))
+                    _DisplayedWord(before, word, f"t{n}", " ".join(f"s{i}" for i in to_source[n]))
                     for n, (before, word) in enumerate(paragraph.written)
                 ],
             }

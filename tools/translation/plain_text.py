@@ -31,7 +31,7 @@ _MAX_PAIRS_COUNTED = 50_000
 _MAX_LOG_ODDS = 20.0
 
 
-def check_amount(texts: Sequence[str], translations: int) -> None:
+def check_translation_size(texts: Sequence[str], translations: int) -> None:
     """Raise `InputError` if texts are too long for the requested number of translations of each text."""
     characters = sum(map(len, texts))
     if characters * translations > MAX_TRANSLATED:

@@ -23,7 +23,7 @@ class StartContext(Enum):
     """Context before a word that may begin with a capital because of its position."""
 
     SENTENCE = auto()
-    """First word of the text."""
+    """Beginning of the text that is recased: a sentence, or a group of sentences."""
     NEXT_SENTENCE = auto()
     """Sentence-final punctuation mark."""
     QUOTE = auto()
@@ -31,9 +31,9 @@ class StartContext(Enum):
     ITEM = auto()
     """Number followed by a mark, as in `1.` and `2)`."""
     NUMBER = auto()
-    """Number at the beginning of the sentence."""
+    """Number at the beginning of a sentence or list item."""
     SIGN = auto()
-    """Colon, dash, ellipsis, or quotation that ends in a question mark."""
+    """Colon, dash, ellipsis, or quotation that ends in a mark such as `?`."""
 
 
 class SourceWord(NamedTuple):
@@ -73,8 +73,8 @@ class Recaser:
         - Words are in capitals if the source sentence, or the linked source word for emphasis, is in capitals.
         - The first word of a sentence, quotation or bracket has the case of the source word at the same position
           if the corpus usually has that source word in lowercase. Otherwise, the punctuation decides.
-        - Within a sentence, a capital is copied to the linked word if the corpus does not have the source word with a
-          capital, as in titles, and neither language capitalizes nouns.
+        - Within a sentence, a capital is copied to the longest linked word if the corpus does not have the source
+          word with a capital, as in titles, and neither language capitalizes nouns.
         - Any other word has its form within sentences of the corpus.
         - Sentences do not begin with a capital if the orthography has no such capitals.
 
@@ -264,13 +264,13 @@ def _starts(
         ):
             state, number = StartContext.ITEM, None
         elif _is_sign(token, _QUOTES):
-            state = _after_quote(_opens(token, tokens[k + 1 :], open_quotes), state, tokens[k - 1] if k else "")
+            state = _after_quote(_update_quotes(token, tokens[k + 1 :], open_quotes), state, tokens[k - 1] if k else "")
         else:
             state = _after(token, state)
 
 
-def _opens(token: str, after: Sequence[str], open_quotes: set[frozenset[str]]) -> bool | None:
-    """Check if a quotation mark opens a quotation. None for an apostrophe."""
+def _update_quotes(token: str, after: Sequence[str], open_quotes: set[frozenset[str]]) -> bool | None:
+    """Update `open_quotes` by a quotation mark. Returns True if it opens, False if it closes, None if an apostrophe."""
     kind = _SINGLE if _is_sign(token, _SINGLE) else _DOUBLE
     if kind in open_quotes:
         open_quotes.remove(kind)

@@ -139,9 +139,9 @@ _MAX_NEW_PAIRS = 1_000
 class GrammarFollower:
     """Translator that follows the newest grammar of a store. Thread-safe.
 
-    The first grammar is read on first use. Later, rules of new pairs are added at once, and the whole grammar is reread
-    after a pause. Both happen in background threads while the previous grammar translates. If reading fails, the
-    previous grammar remains in use.
+    The first grammar is read on first use. If the store changes later, rules of new pairs are added at once, and the
+    whole grammar is reread after a pause. `newest` starts both in background threads and returns the previous grammar,
+    which remains in use if reading fails. `refresh` waits for the new grammar.
     """
 
     def __init__(self, store: Store, resources: TranslationResources) -> None:
@@ -151,7 +151,7 @@ class GrammarFollower:
         self._lock = threading.Lock()
         self._first = threading.Lock()
         self._showing = threading.Lock()
-        self._read: StoreGrammar | None = None
+        self._store_grammar: StoreGrammar | None = None
         self._newest: tuple[Translator, int] | None = None
         self._derived = 0
         self._next_check = self._pause_until = self._short_pause_until = 0.0
@@ -187,8 +187,8 @@ class GrammarFollower:
                 new = self._store.count_pairs(DERIVED) - self._derived
             except StoreError:
                 return
-            assert self._read is not None
-            if self._read.grows and 0 < new <= _MAX_NEW_PAIRS:
+            assert self._store_grammar is not None
+            if self._store_grammar.grows and 0 < new <= _MAX_NEW_PAIRS:
                 self._start("add-new-pairs", self._add_new_pairs)
             elif now >= (self._short_pause_until if new else self._pause_until):
                 self._start("read-grammar", self._read_whole)
@@ -205,37 +205,37 @@ class GrammarFollower:
             self._threads[name].start()
 
     def _add_new_pairs(self) -> None:
-        read, derived = self._read, self._store.count_pairs(DERIVED)
-        assert read is not None
-        if self._add_rules(read):
-            self._show(read, derived, instead_of=read)
-        elif read.grows:
+        store_grammar, derived = self._store_grammar, self._store.count_pairs(DERIVED)
+        assert store_grammar is not None
+        if self._add_rules(store_grammar):
+            self._show(store_grammar, derived, instead_of=store_grammar)
+        elif store_grammar.grows:
             self._derived = derived
 
-    def _add_rules(self, read: StoreGrammar) -> bool:
+    def _add_rules(self, store_grammar: StoreGrammar) -> bool:
         """Add the rules of new pairs. Returns True if rules were added. The next full read repairs failures."""
         try:
-            return read.add_new_pairs()
+            return store_grammar.add_new_pairs()
         except (DaemonError, StoreError):
-            read.grows = False
+            store_grammar.grows = False
             return False
 
     def _read_whole(self) -> None:
         started = time.monotonic()
-        read = self.resources.of_store(self._store)
+        store_grammar = self.resources.of_store(self._store)
         self.resources = self.resources.with_model_of(self._store)
         derived = self._store.count_pairs(DERIVED)
         # Add pairs that arrived during the read.
-        self._add_rules(read)
-        self._show(read, derived)
+        self._add_rules(store_grammar)
+        self._show(store_grammar, derived)
         ended = time.monotonic()
         self._pause_until = ended + _PAUSE_FACTOR * (ended - started)
         self._short_pause_until = ended + _SHORT_PAUSE_FACTOR * (ended - started)
 
-    def _show(self, read: StoreGrammar, derived: int, instead_of: StoreGrammar | None = None) -> None:
+    def _show(self, store_grammar: StoreGrammar, derived: int, instead_of: StoreGrammar | None = None) -> None:
         """Switch to a newly read grammar. If `instead_of` is given, it must still be the current grammar."""
-        translator = self.resources.translator(read.grammar)
+        translator = self.resources.translator(store_grammar.grammar)
         with self._showing:
-            if instead_of in (None, self._read):
-                self._read, self._derived = read, derived
-                self._newest = translator, read.position
+            if instead_of in (None, self._store_grammar):
+                self._store_grammar, self._derived = store_grammar, derived
+                self._newest = translator, store_grammar.position

@@ -10,7 +10,7 @@ from hierogram.daemon.web.protocol.bodies import BODY_PROBLEMS, StrictBody, json
 from hierogram.daemon.web.protocol.problems import Responses
 from hierogram.daemon.web.protocol.threads import WorkPool
 from hierogram.samplers.grammar.rules import RuleUse
-from hierogram.tools.translation.plain_text import check_amount
+from hierogram.tools.translation.plain_text import check_translation_size
 from hierogram.tools.translation.web import WebTranslation
 
 MAX_SENTENCES = 100
@@ -66,12 +66,15 @@ class SentenceAnswer(BaseModel):
     """A sentence and its translations."""
 
     source: str
-    translation: str = Field(description="The best translation, or its correction. Empty if the sentence has no words.")
+    translation: str = Field(
+        description="The best translation, or a user's correction. A text without words is returned unchanged, or as "
+        "an empty string with the format `tokens`."
+    )
     corrected: bool = Field(
         description="True if the translation is a stored correction. The candidates do not depend on it."
     )
     tokens: str = Field(description="The sentence as tokens separated by spaces.")
-    parts: int = Field(description="Number of parts in which the sentence was translated. Long sentences are split.")
+    parts: int = Field(description="Number of parts that were translated: sentences, or parts of long sentences.")
     candidates: list[CandidateAnswer] = Field(description="Translations, best first.")
 
 
@@ -114,11 +117,11 @@ def translate_routes(translation: WebTranslation, pool: WorkPool) -> APIRouter:
     )
     async def translate(
         request: Request,
-        best: Annotated[int, Query(ge=1, le=MAX_BEST, description="Number of translations per sentence.")] = 1,
+        best: Annotated[int, Query(ge=1, le=MAX_BEST, description="Maximum number of translations per sentence.")] = 1,
     ) -> Response:
         """Translate sentences with the current grammar, which follows the daemon's learning within seconds."""
         body = await read_json(request, TranslateBody, _MAX_BYTES)
-        check_amount(body.sentences, best)
+        check_translation_size(body.sentences, best)
         return JSONResponse(await pool.run(lambda: work(body, best), request))
 
     return router

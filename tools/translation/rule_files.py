@@ -1,4 +1,4 @@
-"""Reader of rule files in any export format. Features get the names that exports use."""
+"""Reader of translation rules in the formats cdec, moses, jsonl, tsv and parquet."""
 
 import math
 import re
@@ -121,7 +121,7 @@ class RuleReader:
             if outcome == NO_ROOM:
                 self._rules = room_for(2 * len(self._rules.line), self._rules)
             elif outcome == NO_VOCABULARY:
-                # Grow each vocabulary that may lack space for a word of this number of bytes.
+                # The kernel does not report the full vocabulary: grow each one that may lack room for a long word.
                 for vocabulary in growing:
                     words, (letters, starts, slots) = len(vocabulary), vocabulary.arrays
                     room = len(letters) - int(starts[words])
@@ -134,7 +134,10 @@ class RuleReader:
         return InputError(f"{self.name}, line {line}: {reason}")
 
     def table(self, values: NDArray[np.float64] | None = None) -> WordedRules:
-        """Return the rules. `values`, float64[rules, names], replace the feature values of the lines."""
+        """Return the rules. Raises `InputError`.
+
+        `values`, float64[rules, names], replace the feature values of the lines.
+        """
         rules = self._rules
         source, source_words = self._resolve_symbols(self._source)
         target, target_words = self._resolve_symbols(self._target)
@@ -185,7 +188,7 @@ class RuleReader:
             columns = int(name.max(initial=-1)) + 1
             names = self._names
             if len(names) < columns or (self._format == MOSES.name and len(names) > columns):
-                # Tables of other programs begin with the standard Moses scores.
+                # Moses tables of other programs begin with the four standard scores.
                 moses_names = MOSES_SCORES if self._format == MOSES.name else ()
                 names = (*moses_names[:columns], *(f"value_{k + 1}" for k in range(len(moses_names), columns)))
         dense = np.zeros((rules.rules, len(names)))

@@ -51,7 +51,10 @@ def count_model_pairs(pairs: int) -> int:
 
 
 def load_store_model(store: Store, bar: Progress, previous: StoreModel | None = None) -> StoreModel | None:
-    """Load or build the model of a store's target side, or return `previous` if its text is unchanged."""
+    """Load or build the model of a store's target side, or return `previous` if the target side is unchanged.
+
+    Returns None if the store has no sentences or the model cannot be built.
+    """
     try:
         with tempfile.TemporaryDirectory(prefix="hierogram-") as folder:
             text = Path(folder, "target")

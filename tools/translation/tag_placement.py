@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from hierogram.samplers.grammar.rules import Span
 from hierogram.tools.translation.documents import TagPair
 
-Event = int | str
+PlacedItem = int | str
 """Position of a target word, or a tag."""
 
 
 def place_tags(
-    pairs: Sequence[TagPair], text_spans: Sequence[Span], links: Sequence[tuple[int, int]], words: int
-) -> Iterator[Event]:
-    """Return positions of target words with the paragraph's tags between them, nested as in the source."""
+    pairs: Sequence[TagPair], text_spans: Sequence[Span], links: Sequence[tuple[int, int]], word_count: int
+) -> Iterator[PlacedItem]:
+    """Yield positions of target words with the paragraph's tags between them, nested as in the source."""
     linked: list[list[int]] = [[] for _ in text_spans]
     for i, j in links:
         linked[i].append(j)
@@ -23,7 +23,7 @@ def place_tags(
         first = bisect_right(ends, pair.start)
         return first, max(first, bisect_left(starts, pair.end))
 
-    def inside(pairs: Sequence[TagPair], around: Span, within: Span) -> Iterator[Event]:
+    def inside(pairs: Sequence[TagPair], around: Span, within: Span) -> Iterator[PlacedItem]:
         """Yield the target words of a span with its tags. `around` is the corresponding span of source words."""
         sources = [source_span(pair) for pair in pairs]
         targets = _spans(sources, around, linked, within)
@@ -37,7 +37,7 @@ def place_tags(
             position = end
         yield from range(position, within[1])
 
-    return inside(pairs, (0, len(text_spans)), (0, words))
+    return inside(pairs, (0, len(text_spans)), (0, word_count))
 
 
 def _spans(sources: Sequence[Span], around: Span, linked: Sequence[Sequence[int]], within: Span) -> list[Span]:

@@ -17,9 +17,9 @@ from hierogram.daemon.text.tokenizer import is_unspaced
 from hierogram.samplers.grammar.rules import RuleUse, Span
 from hierogram.tools.translation.casing import all_capital
 from hierogram.tools.translation.documents import HTML, TEXT, AttachedTag, Paragraph, TagPair, divide
-from hierogram.tools.translation.fixed_words import SentencePart, Words, split_words
+from hierogram.tools.translation.fixed_words import InputPhrase, Words, split_words
 from hierogram.tools.translation.recasing import Recaser, SourceWord, is_word
-from hierogram.tools.translation.tag_placement import Event, place_tags
+from hierogram.tools.translation.tag_placement import PlacedItem, place_tags
 from hierogram.tools.translation.translating import (
     Candidate,
     DecodedPart,
@@ -28,7 +28,7 @@ from hierogram.tools.translation.translating import (
     given_positions,
 )
 
-Corrected = Callable[[str, bool], str | None]
+FindCorrection = Callable[[str, bool], str | None]
 """Callback that returns a user's correction of a text, or None: `(text, is HTML)`."""
 TOKENS = "tokens"
 """Format of tokenized text, whose translations are also tokenized."""
@@ -48,12 +48,15 @@ class _Unit(NamedTuple):
 
 
 class _Sentence(NamedTuple):
-    """Sentence of a paragraph. `follows` is True after another sentence, `pieces` counts decoded parts."""
+    """Sentence or group of sentences of a paragraph, and the text before it.
+
+    `follows` is True after another sentence. `part_count` is the number of decoded parts.
+    """
 
     before: str
     follows: bool
     units: list[_Unit]
-    pieces: int
+    part_count: int
 
 
 class TextParagraph(NamedTuple):
@@ -97,11 +100,11 @@ class TextTranslation:
         return [self.translation.candidates[number] for number in self.numbers]
 
     def alignment(self, number: int = 0) -> list[Span]:
-        """Return linked positions of source and target tokens of a translation."""
+        """Return linked word positions of source and target of a translation."""
         return self.translation.alignment(self.numbers[number]) if self.numbers else []
 
     def derivation(self, number: int = 0) -> list[RuleUse]:
-        """Return the rules of a translation's derivation. Spans are in tokens."""
+        """Return the rules of a translation's derivation. Spans are word positions."""
         return self.translation.derivation(self.numbers[number]) if self.numbers else []
 
 
@@ -113,14 +116,14 @@ class TextTranslator:
     pairs have several sentences, such as verses. A user's correction replaces the translation of exactly its text.
     """
 
-    def __init__(self, translator: Translator, corrected: Corrected | None = None) -> None:
+    def __init__(self, translator: Translator, find_correction: FindCorrection | None = None) -> None:
         self.translator = translator
         self.texts = translator.texts.for_running_text()
         self.default_format = TOKENS if translator.texts.rules is None else TEXT
         """Default input format: text if the pipeline tokenizes, else tokens."""
         self._recaser = Recaser(translator.grammar.source_casing, translator.grammar.target_casing)
         self._group_size = translator.grammar.group_size
-        self._corrected = corrected
+        self._find_correction = find_correction
 
     def translate(
         self, text: str, *, format: str | None = None, alternatives: int = 0, markup: bool = False
@@ -138,13 +141,13 @@ class TextTranslator:
         while len(result.texts) <= alternatives and len(result.translation.candidates) == best:
             best *= _CANDIDATES_PER_TEXT
             result = self._translate(text, format, alternatives, markup, best)
-        if markup or self._corrected is None:
+        if markup or self._find_correction is None:
             return result
-        return replace(result, corrected=self._corrected(text, format == HTML))
+        return replace(result, corrected=self._find_correction(text, format == HTML))
 
     def _translate(self, text: str, format: str, alternatives: int, markup: bool, best: int) -> TextTranslation:
         parts = divide(text, format, markup)
-        pieces: list[DecodedPart] = []
+        decoded_parts: list[DecodedPart] = []
         sentences: dict[int, list[_Sentence]] = {}
         for number, part in enumerate(parts):
             if not isinstance(part, Paragraph) or not _is_translatable(part):
@@ -155,13 +158,13 @@ class TextTranslator:
                 # A sentence of control characters has no words.
                 if units := list(self._units(part, start, stop)):
                     decoded = self._decode(units, best)
-                    pieces += decoded
+                    decoded_parts += decoded
                     before, follows = part.written(part.text[end:start]), bool(sentences_of_paragraph)
                     sentences_of_paragraph.append(_Sentence(before, follows, units, len(decoded)))
                     end = stop
         all_sentences = list(chain.from_iterable(sentences.values()))
         words = tuple(unit.word for sentence in all_sentences for unit in sentence.units)
-        translation = self.translator.join(words, pieces, best)
+        translation = self.translator.join(words, decoded_parts, best)
         texts: list[str] = []
         chosen_candidates: list[int] = []
         paragraphs: list[TextParagraph] = []
@@ -173,7 +176,7 @@ class TextTranslator:
                 paragraphs = paragraphs or written_paragraphs
             if len(texts) > alternatives:
                 break
-        divided = sum(sentence.pieces > 1 for sentence in all_sentences)
+        divided = sum(sentence.part_count > 1 for sentence in all_sentences)
         return TextTranslation(
             text, texts, chosen_candidates if translation.candidates else [], translation, paragraphs, divided
         )
@@ -235,12 +238,12 @@ class TextTranslator:
         )
 
     def _decode(self, units: Sequence[_Unit], best: int) -> list[DecodedPart]:
-        """Decode a sentence in parts, with up to `best` derivations that contain the source's numbers."""
-        # Pass words with digits through if a part has no such derivation.
-        pieces = self.translator.decode(_parts(units, keep_numbers=False), best)
-        if not all(map(_with_source_numbers, pieces)):
-            pieces = self.translator.decode(_parts(units, keep_numbers=True), best)
-        return [self.translator.select(piece, best, _with_source_numbers(piece)) for piece in pieces]
+        """Decode a sentence in parts, each with up to `best` derivations, if possible with the source's numbers."""
+        # Pass words with digits through if a part has no derivation with the source's numbers.
+        parts = self.translator.decode(_input_phrases(units, keep_numbers=False), best)
+        if not all(map(_with_source_numbers, parts)):
+            parts = self.translator.decode(_input_phrases(units, keep_numbers=True), best)
+        return [self.translator.select(part, best, _with_source_numbers(part)) for part in parts]
 
     def _written(
         self,
@@ -261,28 +264,28 @@ class TextTranslator:
         ends = [target for *_, target in translation.iterate_parts(candidate)] + [len(words)]
         out: list[str] = []
         paragraphs: list[TextParagraph] = []
-        source = piece = 0
+        source = part_index = 0
         for number, part in enumerate(parts):
             if isinstance(part, str) or not sentences.get(number):
-                out += [part] if isinstance(part, str) else _tagged(part, part.pairs, 0, len(part.text))
+                out += [part] if isinstance(part, str) else _tagged(part, part.tag_pairs, 0, len(part.text))
                 continue
-            first, begin = source, ends[piece]
+            first, begin = source, ends[part_index]
             written: list[tuple[str, str]] = []
             text_spans: list[TextSpan] = []
             for sentence in sentences[number]:
-                start, end = ends[piece], ends[piece + sentence.pieces]
+                start, end = ends[part_index], ends[part_index + sentence.part_count]
                 unit_links = links[source : source + len(sentence.units)]
                 linked = [[j - start for j in unit_targets] for unit_targets in unit_links]
                 fixed = {j - start for j in fixed_positions if start <= j < end}
                 written += self._sentence(part, sentence, words[start:end], linked, fixed)
                 text_spans += [unit.text_span for unit in sentence.units]
                 source += len(sentence.units)
-                piece += sentence.pieces
+                part_index += sentence.part_count
             pairs = [(i - first, j - begin) for i in range(first, source) for j in links[i]]
             tags, tagged = _tagged_words(part, text_spans, pairs, written)
             out += _assembled(place_tags(tags, text_spans, pairs, len(written)), tagged)
             out.append(part.written(part.text[text_spans[-1][1] :]))
-            paragraphs.append(TextParagraph(part.text, (first, source), (begin, ends[piece]), text_spans, written))
+            paragraphs.append(TextParagraph(part.text, (first, source), (begin, ends[part_index]), text_spans, written))
         return "".join(out), paragraphs
 
     def _sentence(
@@ -329,7 +332,7 @@ class TextTranslator:
             yield separator, paragraph.written(as_written(word)) if written is None else written
 
     def _before(self, sentence: _Sentence) -> str:
-        """Return the text before a sentence, with spaces only if the target language is written with spaces."""
+        """Return the text before a sentence. Spaces are added or removed if only one language uses spaces."""
         before, spaced = sentence.before, self.texts.target.rules.spaced
         if spaced == self.texts.source.rules.spaced:
             return before
@@ -406,14 +409,14 @@ def _is_translatable(paragraph: Paragraph) -> bool:
     return bool(paragraph.given) or is_word("".join(between))
 
 
-def _assembled(events: Iterable[Event], written: Sequence[tuple[str, str]]) -> Iterator[str]:
+def _assembled(items: Iterable[PlacedItem], written: Sequence[tuple[str, str]]) -> Iterator[str]:
     """Yield words, tags, and the text before each word. This text follows closing and attached tags."""
     tags: list[str] = []
-    for event in events:
-        if isinstance(event, str):
-            tags += [event] if event else []
+    for item in items:
+        if isinstance(item, str):
+            tags += [item] if item else []
             continue
-        separator, word = written[event]
+        separator, word = written[item]
         before = list(takewhile(lambda tag: tag.startswith("</") or isinstance(tag, AttachedTag), tags))
         yield from (*before, separator, *tags[len(before) :], word)
         tags = []
@@ -445,7 +448,7 @@ def _tagged_words(
                 remaining.append(replace(pair, inside=others(pair.inside)))
         return remaining
 
-    outer = others(paragraph.pairs)
+    outer = others(paragraph.tag_pairs)
     for k, pairs in inner.items():
         [j] = targets[k]
         words[j] = (written[j][0], "".join(_tagged(paragraph, pairs, *text_spans[k])))
@@ -469,25 +472,25 @@ def _tagged(paragraph: Paragraph, pairs: Sequence[TagPair], start: int, end: int
     yield paragraph.original(start, end)
 
 
-def _parts(units: Sequence[_Unit], keep_numbers: bool) -> list[SentencePart]:
-    parts: list[SentencePart] = []
+def _input_phrases(units: Sequence[_Unit], keep_numbers: bool) -> list[InputPhrase]:
+    phrases: list[InputPhrase] = []
 
     def given_translations(unit: _Unit) -> tuple[Words, ...]:
         return ((unit.word,),) if keep_numbers and not unit.given and _NUMBER.search(unit.word) else unit.given
 
     for given, group in groupby(units, given_translations):
         if given:
-            parts += [SentencePart((unit.word,), given) for unit in group]
+            phrases += [InputPhrase((unit.word,), given) for unit in group]
         else:
             words, tokens = zip(*((unit.word, unit.token) for unit in group), strict=True)
-            parts.append(SentencePart(words, (), tokens))
-    return parts
+            phrases.append(InputPhrase(words, (), tokens))
+    return phrases
 
 
-def _with_source_numbers(piece: DecodedPart) -> list[int]:
+def _with_source_numbers(part: DecodedPart) -> list[int]:
     """Return the derivations whose target words contain the numbers of the source words."""
-    source_numbers = _numbers(piece.source_words())
-    return [k for k, words in enumerate(piece.texts) if _numbers(words) == source_numbers]
+    source_numbers = _numbers(part.source_words())
+    return [k for k, words in enumerate(part.texts) if _numbers(words) == source_numbers]
 
 
 def _numbers(words: Sequence[str]) -> Counter[str]:

@@ -31,7 +31,7 @@ from hierogram.samplers.decoding.kbest import Outputs
 from hierogram.samplers.grammar.rules import RuleUse, Span, Symbol, render_side
 from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
 from hierogram.storage.records.parts import index_words, is_modifier, join_parts
-from hierogram.tools.translation.fixed_words import Glossary, SentencePart, Words, marked_parts, split_words
+from hierogram.tools.translation.fixed_words import Glossary, InputPhrase, Words, marked_phrases, split_words
 from hierogram.tools.translation.grammars import TranslationGrammar, pack_grammar
 from hierogram.tools.translation.language_models.arpa import NamedModel
 from hierogram.tools.translation.oov_substitutes import SubstituteFinder
@@ -125,15 +125,15 @@ class DecodedPart:
         )
 
     def uses(self, number: int) -> list[_Use]:
-        """Return the rules of a derivation, top-down in source order, without the sentence-boundary rules."""
+        """Return the rules of a derivation, top-down in source order, without the goal rule and S → X."""
         out = self.decoded.outputs
         uses = out.uses[out.use_start[number] : out.use_start[number + 1]]
-        # Iterate in reverse, because the rules in a rule's gaps come after it.
         below: dict[int, dict[int, int]] = {}
         for k, parent in enumerate(uses["parent"].tolist()):
             below.setdefault(parent, {})[int(uses["slot"][k])] = k
         words = len(self.decoded.sentence.words)
         nodes: dict[int, _Use] = {}
+        # Iterate in reverse, because the rules in a rule's gaps follow the rule.
         for k in reversed(range(len(uses))):
             children = [nodes[child] for _, child in sorted(below.get(k, {}).items())]
             rule = int(uses["rule"][k])
@@ -149,28 +149,28 @@ class DecodedPart:
         return uses_in_order
 
 
-def list_links(piece: DecodedPart, number: int) -> list[Span]:
-    """Return sorted links of words. Given translations are linked with all their source words."""
+def list_links(part: DecodedPart, number: int) -> list[Span]:
+    """Return sorted links of words. Given translations and words passed through link all their words."""
     check_deadline()
-    starts, words = piece.starts, piece.target_positions(number)
+    starts, words = part.starts, part.target_positions(number)
     links: set[Span] = set()
-    for use in piece.uses(number):
-        if use.rule >= piece.grammar.packed.rules:
-            sources = range(*piece.source_span(*use.source))
+    for use in part.uses(number):
+        if use.rule >= part.grammar.packed.rules:
+            sources = range(*part.source_span(*use.source))
             links |= {(i, words[j]) for i in sources for j in range(*use.target)}
         elif use.rule >= 0:
-            source, target = piece.sides(use)
+            source, target = part.sides(use)
             at = [starts[place] for place in _places(source, use.source[0], [child.source for child in use.children])]
             to = _places(target, use.target[0], [child.target for child in use.children])
-            links |= {(at[i], words[to[j]]) for i, j in piece.grammar.packed.links_of(use.rule)}
+            links |= {(at[i], words[to[j]]) for i, j in part.grammar.packed.links_of(use.rule)}
     return sorted(links)
 
 
-def given_positions(piece: DecodedPart, number: int) -> Iterator[int]:
+def given_positions(part: DecodedPart, number: int) -> Iterator[int]:
     """Yield the positions of target words that a glossary or markup prescribes (given translations)."""
-    words, passes = piece.target_positions(number), piece.decoded.sentence.passes
-    for use in piece.uses(number):
-        extra = use.rule - piece.grammar.packed.rules
+    words, passes = part.target_positions(number), part.decoded.sentence.passes
+    for use in part.uses(number):
+        extra = use.rule - part.grammar.packed.rules
         if extra >= 0 and not passes[extra]:
             yield from (words[j] for j in range(*use.target))
 
@@ -188,20 +188,20 @@ MAX_WORDS = 100
 _LOOK_BACK = 3
 """A long sentence is split after a punctuation mark in the last third of `MAX_WORDS` words, if there is one."""
 _QUEUED_PER_THREAD = 4
-_LENGTH_STEP, _LENGTH_STEPS = 0.25, 5
+_LENGTH_STEP, _MAX_LENGTH_STEPS = 0.25, 5
 """Increase of the weight of target words if a translation is too short, and the maximum number of increases."""
 _MIN_LENGTH_RATIO = 1.05
-"""Minimum letters of a translation, as a multiple of the letters expected from the store's pairs."""
+"""Minimum number of letters of a translation, as a multiple of the letters expected from the store's pairs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Candidate translation: words, score w · f, nonzero features, and the derivation number of each part."""
+    """Candidate translation: words, score w · f, nonzero features, and the number of each part's derivation."""
 
     words: Words
     score: float
     features: dict[str, float]
-    choice: tuple[int, ...]
+    derivations: tuple[int, ...]
 
     @property
     def text(self) -> str:
@@ -212,11 +212,11 @@ class Candidate:
 class Translation:
     """N-best list of one or several sentences, best first. `parts` is the number of decoded parts."""
 
-    def __init__(self, source: Words, candidates: list[Candidate], pieces: list[DecodedPart]) -> None:
+    def __init__(self, source: Words, candidates: list[Candidate], parts: list[DecodedPart]) -> None:
         self.source = source
         self.candidates = candidates
-        self.parts = len(pieces)
-        self._pieces = pieces
+        self.parts = len(parts)
+        self._parts = parts
 
     @property
     def text(self) -> str:
@@ -226,28 +226,28 @@ class Translation:
     def iterate_parts(self, number: int = 0) -> Iterator[tuple[DecodedPart, int, int, int]]:
         """Yield each part, its derivation in a candidate, and the offsets of its source and target words."""
         source = target = 0
-        for piece, own in zip(self._pieces, self.candidates[number].choice if self.candidates else (), strict=True):
-            yield piece, own, source, target
-            source += piece.starts[-1]
-            target += len(piece.texts[own])
+        for part, own in zip(self._parts, self.candidates[number].derivations if self.candidates else (), strict=True):
+            yield part, own, source, target
+            source += part.starts[-1]
+            target += len(part.texts[own])
 
     def alignment(self, number: int = 0) -> list[tuple[int, int]]:
         """Return linked positions of source and target words of a candidate."""
         return [
             (source + i, target + j)
-            for piece, own, source, target in self.iterate_parts(number)
-            for i, j in list_links(piece, own)
+            for part, own, source, target in self.iterate_parts(number)
+            for i, j in list_links(part, own)
         ]
 
     def derivation(self, number: int = 0) -> list[RuleUse]:
         """Return the rules of a candidate's derivation, top-down in source order, part by part."""
         rule_uses: list[RuleUse] = []
-        for piece, own, source, target in self.iterate_parts(number):
-            uses, words = piece.uses(own), piece.target_positions(own)
+        for part, own, source, target in self.iterate_parts(number):
+            uses, words = part.uses(own), part.target_positions(own)
             numbers = {id(use): k for k, use in enumerate(uses, len(rule_uses))}
             for use in uses:
-                source_side, target_side = map(render_side, piece.sides(use))
-                (first, last), (start, end) = piece.source_span(*use.source), find_word_span(words, use.target)
+                source_side, target_side = map(render_side, part.sides(use))
+                (first, last), (start, end) = part.source_span(*use.source), find_word_span(words, use.target)
                 rule_uses.append(
                     RuleUse(
                         source_side,
@@ -280,7 +280,7 @@ class Translator:
         self.names = (*grammar.features, *COUNTED)
         self._model = model
         # Choose no consensus without a language model: other orders of the same words have nearly the same score.
-        self._compared = 1 if model is None else CANDIDATES
+        self._consensus_size = 1 if model is None else CANDIDATES
         self.glossary = glossary or Glossary()
         self.texts = texts
         self._segmenters = [make_segmenter(parts) for parts in grammar.texts.word_parts]
@@ -290,7 +290,7 @@ class Translator:
         else:
             lm_words = model.vocabulary.numbers(grammar.target_words)
 
-        self._max_length_steps = _LENGTH_STEPS if lengthen and grammar.length_ratio else 0
+        self._max_length_steps = _MAX_LENGTH_STEPS if lengthen and grammar.length_ratio else 0
         base = np.array([float(weights.get(name, 0.0)) for name in self.names])
         longer = _LENGTH_STEP * np.array([name == WORDS for name in self.names])
 
@@ -314,34 +314,36 @@ class Translator:
         """Translate a line into up to `best` candidates with different words. `texts` replaces the pipeline."""
         texts = self.texts if texts is None else texts
         if markup:
-            parts = marked_parts(line, texts)
+            phrases = marked_phrases(line, texts)
         else:
-            parts = [SentencePart(words)] if (words := split_words(texts.source.tokens(line))) else []
-        parts = [part if part.given else SentencePart(self.glossary.divide_words(part.words)) for part in parts]
-        source = tuple(word for part in parts for word in part.words)
-        return self.join(source, [self.select(piece, best) for piece in self.decode(parts, best)], best)
+            phrases = [InputPhrase(words)] if (words := split_words(texts.source.tokens(line))) else []
+        phrases = [
+            phrase if phrase.given else InputPhrase(self.glossary.divide_words(phrase.words)) for phrase in phrases
+        ]
+        source = tuple(word for phrase in phrases for word in phrase.words)
+        return self.join(source, [self.select(part, best) for part in self.decode(phrases, best)], best)
 
-    def decode(self, parts: list[SentencePart], best: int = 1) -> list[DecodedPart]:
-        """Return the decoded parts of a sentence, each with up to max(`best`, `CANDIDATES`) derivations."""
-        return [self._decode_part(positions, best) for positions in self._split_long(self.glossary.apply(parts))]
+    def decode(self, phrases: list[InputPhrase], best: int = 1) -> list[DecodedPart]:
+        """Return the decoded parts of a sentence, each with `best` or more derivations if they exist."""
+        return [self._decode_part(positions, best) for positions in self._split_long(self.glossary.apply(phrases))]
 
-    def select(self, piece: DecodedPart, best: int = 1, numbers: Sequence[int] = ()) -> DecodedPart:
+    def select(self, part: DecodedPart, best: int = 1, numbers: Sequence[int] = ()) -> DecodedPart:
         """Return a part with up to `best` of the derivations `numbers` (default: all), the consensus first."""
-        rows = list(numbers or range(len(piece.decoded.outputs.scores)))
-        compared = rows[: self._compared]
-        first = rows.pop(choose_consensus([piece.texts[k] for k in compared], piece.decoded.outputs.scores[compared]))
-        return piece.take([first, *rows][:best])
+        rows = list(numbers or range(len(part.decoded.outputs.scores)))
+        compared = rows[: self._consensus_size]
+        first = rows.pop(choose_consensus([part.texts[k] for k in compared], part.decoded.outputs.scores[compared]))
+        return part.take([first, *rows][:best])
 
-    def join(self, source: Words, pieces: list[DecodedPart], best: int = 1) -> Translation:
+    def join(self, source: Words, parts: list[DecodedPart], best: int = 1) -> Translation:
         """Join the n-best lists of all parts. The first candidate joins the first candidates of the parts."""
-        joined = best_combinations([self._candidates(piece) for piece in pieces], best) if pieces else []
-        return Translation(source, [_join_candidates(parts) for parts in joined], pieces)
+        joined = best_combinations([self._candidates(part) for part in parts], best) if parts else []
+        return Translation(source, [_join_candidates(combination) for combination in joined], parts)
 
-    def _split_long(self, parts: Iterable[SentencePart]) -> Iterator[list[SentencePart]]:
-        """Yield lists of positions to decode at once: single words, and parts with a given translation."""
-        positions: list[SentencePart] = []
-        for part in parts:
-            positions += [part] if part.given else [SentencePart((word,)) for word in part.words]
+    def _split_long(self, phrases: Iterable[InputPhrase]) -> Iterator[list[InputPhrase]]:
+        """Yield lists of positions to decode at once: single words, and phrases with a given translation."""
+        positions: list[InputPhrase] = []
+        for phrase in phrases:
+            positions += [phrase] if phrase.given else [InputPhrase((word,)) for word in phrase.words]
         while len(positions) > MAX_WORDS:
             cut = MAX_WORDS
             for place in range(cut, cut - cut // _LOOK_BACK, -1):
@@ -354,7 +356,7 @@ class Translator:
         if positions:
             yield positions
 
-    def _symbols(self, positions: list[SentencePart]) -> Iterator[tuple[SentencePart, int, int]]:
+    def _symbols(self, positions: list[InputPhrase]) -> Iterator[tuple[InputPhrase, int, int]]:
         """Yield (position, source word number, number of words that end there) for each symbol to decode."""
         before = ""
         for position in positions:
@@ -362,15 +364,15 @@ class Translator:
                 given = position.given
                 if self._segmenters:
                     joined = (self._segmenters[1].tokens(" ".join(words)) for words in given)
-                    position = SentencePart(position.words, tuple(map(split_words, joined)))
+                    position = InputPhrase(position.words, tuple(map(split_words, joined)))
                 yield position, UNKNOWN_SYMBOL, len(position.words)
             else:
-                parts, numbers = self._parts(position.words[0], before)
+                parts, numbers = self._word_parts(position.words[0], before)
                 for number, (part, symbol) in enumerate(zip(parts, numbers, strict=True), 1):
-                    yield SentencePart((part,) if part else ()), symbol, int(number == len(parts))
+                    yield InputPhrase((part,) if part else ()), symbol, int(number == len(parts))
             before = position.words[-1]
 
-    def _parts(self, word: str, before: str) -> tuple[Words, list[int]]:
+    def _word_parts(self, word: str, before: str) -> tuple[Words, list[int]]:
         """Return the parts of a source word and their numbers, or the word and its substitutes' numbers."""
         known = self.grammar.source_numbers
         segmenter = self._segmenters[0] if self._segmenters else None
@@ -379,7 +381,7 @@ class Translator:
         if UNKNOWN_SYMBOL not in numbers or isinstance(segmenter, SubwordSegmenter):
             return parts, numbers
         if isinstance(segmenter, CompoundSegmenter) and len(parts) > 1:
-            # Use the known form of each unknown part of a compound.
+            # A part such as `Haushalts` may be unknown in this form, so look up its known word, such as `Haushalt`.
             numbers = [
                 self._substitutes.known.get(segmenter.known_word(part), UNKNOWN_SYMBOL)
                 if number == UNKNOWN_SYMBOL
@@ -391,7 +393,7 @@ class Translator:
         numbers = [*self._substitutes.find(word, before)] or [UNKNOWN_SYMBOL]
         return (word, *[""] * (len(numbers) - 1)), numbers
 
-    def _decode_part(self, positions: list[SentencePart], best: int) -> DecodedPart:
+    def _decode_part(self, positions: list[InputPhrase], best: int) -> DecodedPart:
         check_deadline()
         grammar = self.grammar
         symbols = list(self._symbols(positions))
@@ -431,28 +433,28 @@ class Translator:
             limit = max(best, CANDIDATES)
             while True:
                 decoded = self._decoder(step).decode(sentence, limit, distinct=True)
-                piece = DecodedPart(grammar, decoded, sources, list(own), starts)
+                part = DecodedPart(grammar, decoded, sources, list(own), starts)
                 count = len(decoded.outputs.scores)
-                # Different parts of words can form the same words.
-                different = sorted({piece.texts[k]: k for k in reversed(range(count))}.values())
+                # Different segmentations can form the same words.
+                different = sorted({part.texts[k]: k for k in reversed(range(count))}.values())
                 if len(different) >= best or count < limit:
-                    return piece.take(different) if len(different) < count else piece
+                    return part.take(different) if len(different) < count else part
                 limit *= 2
 
-        piece = find(0)
-        expected = _MIN_LENGTH_RATIO * grammar.length_ratio * sum(map(len, piece.source_words()))
-        missing = expected - sum(map(len, piece.texts[0]))
+        part = find(0)
+        expected = _MIN_LENGTH_RATIO * grammar.length_ratio * sum(map(len, part.source_words()))
+        missing = expected - sum(map(len, part.texts[0]))
         for step in range(1, self._max_length_steps + 1):
             if missing <= 0:
                 break
             longer = find(step)
             before, missing = missing, expected - sum(map(len, longer.texts[0]))
             if abs(missing) < before:
-                piece = longer
-        return piece
+                part = longer
+        return part
 
-    def _candidates(self, piece: DecodedPart) -> list[Candidate]:
-        rows = zip(piece.texts, piece.decoded.outputs.scores.tolist(), piece.decoded.outputs.features, strict=True)
+    def _candidates(self, part: DecodedPart) -> list[Candidate]:
+        rows = zip(part.texts, part.decoded.outputs.scores.tolist(), part.decoded.outputs.features, strict=True)
         return [
             Candidate(words, score, {self.names[f]: float(values[f]) for f in np.flatnonzero(values)}, (k,))
             for k, (words, score, values) in enumerate(rows)
@@ -498,18 +500,18 @@ def best_combinations(lists: Sequence[Sequence[Candidate]], best: int) -> list[t
     return [first, *(combination for _, other, combination in combinations if other != words)][:best]
 
 
-def _join_candidates(parts: Iterable[Candidate]) -> Candidate:
+def _join_candidates(candidates: Iterable[Candidate]) -> Candidate:
     words: list[str] = []
     features: dict[str, float] = {}
     score = 0.0
-    choice: list[int] = []
-    for part in parts:
-        words += part.words
-        choice += part.choice
-        score += part.score
-        for name, value in part.features.items():
+    derivations: list[int] = []
+    for candidate in candidates:
+        words += candidate.words
+        derivations += candidate.derivations
+        score += candidate.score
+        for name, value in candidate.features.items():
             features[name] = features.get(name, 0.0) + value
-    return Candidate(tuple(words), score, features, tuple(choice))
+    return Candidate(tuple(words), score, features, tuple(derivations))
 
 
 def warm_up(loaded: "LoadedBatch", state: Any) -> None:
@@ -524,7 +526,7 @@ def warm_up(loaded: "LoadedBatch", state: Any) -> None:
     from hierogram.samplers.grammar.columns import empty_blobs
 
     if isinstance(loaded, ForestPairs):
-        # Compile the kernels for links within the uses of rules.
+        # Compile the kernels that count the uses of rules by word links.
         records = loaded.write_averages(loaded.read_averages(empty_blobs(loaded.size)))
         check_records(loaded.batch, records)
         fragments = list_fragments(records)

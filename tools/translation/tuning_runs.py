@@ -28,7 +28,7 @@ from hierogram.storage.options import all_plain
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.translation.fixed_words import split_words
 from hierogram.tools.translation.grammars import TranslationGrammar, toml_table
-from hierogram.tools.translation.language_models.files import make
+from hierogram.tools.translation.language_models.files import build_model
 from hierogram.tools.translation.resources import TranslationResources
 from hierogram.tools.translation.store_models import STORE_MODEL_OPTIONS
 from hierogram.tools.translation.translating import in_threads
@@ -72,7 +72,7 @@ def held_out(store: Store, max_pairs: int, seed: int, bar: Progress) -> Iterator
             withdraw_all(copy, sorted(held_out_ids), lambda pairs: bar.update(pairs, len(held_out_ids), pairs))
             text, model = Path(folder, "target"), Path(folder, "target.lm")
             write_lines(text, training_targets)
-            make([str(text)], [model], STORE_MODEL_OPTIONS, bar)
+            build_model([str(text)], [model], STORE_MODEL_OPTIONS, bar)
             yield HeldOut(
                 copy, str(model), [view.line(row.source) for row in chosen], [view.line(row.target) for row in chosen]
             )
@@ -97,7 +97,7 @@ class GrammarDecoder:
         self.names = (*self.grammar.features, *COUNTED)
         self.words = self.names.index(WORDS)
         self._view = WordView(self.grammar.texts.word_parts)
-        self._done = self._translated = 0
+        self._round = self._translated = 0
 
     def start(self) -> NDArray[np.float64]:
         """Return the starting weights float64[F]."""
@@ -117,15 +117,15 @@ class GrammarDecoder:
         """Yield the n-best list of each line, empty for a line without words."""
         translator = self.resources.translator(self.grammar, self.by_name(weights))
         translate = partial(translator.translate, best=self.best, markup=self.resources.options.markup)
-        self._done += 1
+        self._round += 1
         for number, translation in enumerate(in_threads(translate, self.lines, self.threads), 1):
             # Sort by score, because the first candidate is the consensus.
             candidates = sorted(translation.candidates, key=attrgetter("score"), reverse=True)
             rows = [[candidate.features.get(name, 0.0) for name in self.names] for candidate in candidates]
             features = np.array(rows, np.float64).reshape(-1, len(self.names))
             self._translated += 1
-            part = self._done - 1 + number / len(self.lines)
-            self.bar.update(part, self.rounds, self._translated, f"round {self._done}")
+            part = self._round - 1 + number / len(self.lines)
+            self.bar.update(part, self.rounds, self._translated, f"round {self._round}")
             yield KBest([self.tokens(candidate.words) for candidate in candidates], features)
 
 

@@ -36,7 +36,8 @@ class RuleChild(NamedTuple):
 class FragmentRule(NamedTuple):
     """Part of a fragment as a chart rule: a unary chain of labels, `top`, and the expansion below it.
 
-    `kind` determines the expansion: a `word`, two `parts`, or nothing if the only part already has the last label.
+    `kind` determines the expansion: a `word`, two `parts`, or, in a unary rule, one part whose label is the last label
+    of `top`.
     """
 
     kind: int

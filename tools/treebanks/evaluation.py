@@ -1,9 +1,9 @@
 """Labeled bracketing scores by EVALB's conventions [Sekine & Collins 1997].
 
 The parameters are EVALB's COLLINS.prm: TOP brackets are ignored. Words tagged -NONE-, `,`, `:`, quotes or `.` are
-removed, and brackets without other words with them. ADVP equals PRT. Functional tags are stripped from labels. Tags are
-not brackets. The gold tree determines the words to remove, whereas EVALB rejects a sentence if the parse tags other
-words in this way. Sentence length is the number of words without traces.
+removed, together with brackets that contain no other words. ADVP equals PRT. Functional tags are stripped from labels.
+Tags are not brackets. The gold tree determines the words to remove, whereas EVALB rejects a sentence if the parse tags
+other words in this way. Sentence length is the number of words without traces.
 """
 
 from collections import Counter
@@ -55,7 +55,7 @@ class BracketScore:
 
 
 def collect_brackets(tree: Tree) -> Brackets:
-    """Return the brackets of a tree."""
+    """Collect the labeled spans of a tree: without functional tags, and without traces, word tags and TOP."""
     spans: Counter[tuple[str, int, int]] = Counter()
     words: list[str] = []
     tags: list[str] = []

@@ -85,7 +85,10 @@ def _read_fragment(line: bytes) -> tuple[Tree, float]:
         text = line.decode()
     except UnicodeDecodeError as error:
         raise RejectionError(INVALID_UTF8, f"byte {error.start + 1} is not UTF-8") from error
+    # The fragment ends where its brackets are balanced, because a word may be `|||`.
     brackets, *fields = text.split(_BAR)
+    while len(fields) > 1 and brackets.count("(") > brackets.count(")"):
+        brackets += _BAR + fields.pop(0)
     try:
         count = float(fields[0])
     except (IndexError, ValueError):

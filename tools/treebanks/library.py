@@ -49,26 +49,26 @@ def parse(
     lines = open_sentences(sentences)
     priors, transformations, base = None, Transformations(), request.base
     if isinstance(grammar, GrammarStore):
-        fragments, priors, transformations, trained = load_grammar(grammar.store, request.current_sample)
-        base = base or trained
+        tree_grammar, priors, transformations, trained_base = load_grammar(grammar.store, request.current_sample)
+        base = base or trained_base
     elif request.current_sample:
         raise UsageError(
             f"{grammar}: --current-sample requires a store, because a file has a single count for each fragment"
         )
     else:
-        fragments = read_grammar(str(grammar))
+        tree_grammar = read_grammar(str(grammar))
     root = request.root or transformations.root
     draws = request.draws
     if draws is None:
         draws = MPP_DRAWS if request.method == MPP else 0
     transformations = replace(transformations, root=root)
-    parser = Parser(approximate(binarize(fragments), root, priors, base=base or PCFG), root, draws, request.seed)
+    parser = Parser(approximate(binarize(tree_grammar), root, priors, base=base or PCFG), root, draws, request.seed)
     parsed = []
     for number, line in enumerate(lines):
         words = split_tokens(line)
         if words:
-            parses = parser.parse(words, number, (request.method,))
-            parsed.append(ParsedText(str(restore_tree(parses.trees[request.method], transformations)), parses.found))
+            result = parser.parse(words, number, (request.method,))
+            parsed.append(ParsedText(str(restore_tree(result.trees[request.method], transformations)), result.found))
         else:
             parsed.append(ParsedText("", True))
         progress(number + 1)

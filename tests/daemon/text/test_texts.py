@@ -16,7 +16,7 @@ from hierogram.daemon.text.texts import UNCHANGED_TEXT, TextPipeline, make_pipel
 from hierogram.storage.records.pairs import IngestTotals
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import open_store
-from hierogram.tools.translation.fixed_words import Glossary, SentencePart, marked_parts
+from hierogram.tools.translation.fixed_words import Glossary, InputPhrase, marked_phrases
 
 RAW = [
     ("L'eau est là.", "The water is there."),
@@ -91,14 +91,14 @@ def test_characters_that_are_not_text_are_rejected_with_and_without_tokenization
 
 def test_given_translations_are_tokenized_like_sentences() -> None:
     marked = "Ici <n translation=\"the man's||men\">l'homme</n>, là."
-    assert marked_parts(marked, BOTH) == [
-        SentencePart(("Ici",)),
-        SentencePart(("l'", "homme"), (("the", "man", "'s"), ("men",))),
-        SentencePart((",", "là", ".")),
+    assert marked_phrases(marked, BOTH) == [
+        InputPhrase(("Ici",)),
+        InputPhrase(("l'", "homme"), (("the", "man", "'s"), ("men",))),
+        InputPhrase((",", "là", ".")),
     ]  # fmt: skip
     entries = {("l'eau",): (("the", "man's"), ("water",))}
-    [part] = Glossary(entries).tokenized_by(BOTH).apply([SentencePart(("l'", "eau"))])
-    assert part == SentencePart(("l'", "eau"), (("the", "man", "'s"), ("water",)))
+    [part] = Glossary(entries).tokenized_by(BOTH).apply([InputPhrase(("l'", "eau"))])
+    assert part == InputPhrase(("l'", "eau"), (("the", "man", "'s"), ("water",)))
 
 
 def translated(hierogram: Run, *arguments: str) -> str:

@@ -154,9 +154,18 @@ def test_unreliable_totals_are_flagged(likelihood: np.ndarray, verdict: str) -> 
     assert found.ess_per_second is not None
 
 
+def test_only_r_hat_is_limited() -> None:
+    constant = np.repeat([[1e7], [2e7]], 40, axis=1)
+    total = summarize_chains(make_draws(constant)).totals[0]
+    assert total.mean == pytest.approx(1.5e7)
+    assert total.sd is not None
+    assert total.sd > 1e6
+    assert total.r_hat == 1e6
+
+
 def test_diagnosis_works_without_recorded_rules(hierogram: Run, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     create_learned_store(STORE, corpus)
-    monkeypatch.setattr("hierogram.tools.diagnosis.chains._MAX_WATCHED_RULES", 0)
+    monkeypatch.setattr("hierogram.tools.diagnosis.chains._MAX_RECORDED_RULES", 0)
     result = hierogram("diagnose", *FEW, "--json")
     assert result.code in (0, 1), result.err
     found = json.loads(result.out)

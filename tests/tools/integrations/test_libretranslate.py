@@ -1,6 +1,6 @@
 """LibreTranslate's protocol: with the PyPI client, with Weblate's requests, and with invalid requests."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.reading import Input
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.integrations.libretranslate import MAX_TEXT_LENGTH, MAX_TEXTS
-from hierogram.tools.translation.corrections import CORPUS
+from hierogram.tools.translation.corrections import CORPUS, Corrections
 
 pytestmark = pytest.mark.database("sqlite")
 
@@ -223,6 +223,21 @@ def test_a_correction_precedes_other_translations(api_client: TestClient, correc
     answer = api_client.post("/translate", json={"q": "la maison verte", "alternatives": 1, **FR_EN}).json()
     assert answer["translatedText"].lower() == "a greenhouse"
     assert set(answer["alternatives"][0].lower().split()) == {"the", "green", "house"}
+
+
+def test_a_text_has_a_correction_while_an_earlier_one_is_stored_again(french: Store) -> None:
+    found: list[str | None] = []
+    with hg.open(french.url) as store:
+
+        def withdraw(pairs: Sequence[int]) -> None:
+            store.withdraw(pairs)
+            found.append(corrections.find("La porte"))
+
+        corrections = Corrections(store, withdraw)
+        for translation in ("the gate", "the portal", "the gate"):
+            corrections.put("La porte", translation, "test")
+        assert found == ["The portal"]
+        assert corrections.find("La porte") == "The gate"
 
 
 def test_a_correction_starts_in_the_case_of_the_text(correct: Callable[[str, str], str]) -> None:

@@ -19,7 +19,7 @@ from translate.storage.tbx import tbxfile
 import hierogram as hg
 from hierogram.daemon.text.dictionaries import Dictionary
 from hierogram.tools.terms.reports import Departure, Rendering, Term, TermReport, make_tbx
-from hierogram.tools.translation.fixed_words import SentencePart, read_glossary
+from hierogram.tools.translation.fixed_words import InputPhrase, read_glossary
 
 ROOT = Path(__file__).parents[3]
 DOCUMENT = (ROOT / "docs" / "terms.md").read_text()
@@ -118,7 +118,7 @@ def test_departures_are_written(hierogram: Run, learned_url: str) -> None:
         assert row["rendering"] != row["usual"]
         assert (row["external_id"], row["corpus"]) == ("", "default")
     shown = hierogram(*command, "--departures", "3")
-    assert shown.out.splitlines()[0] == "term\tusual\there\tpair\tsource\ttarget"
+    assert shown.out.splitlines()[0] == "term\tusual\trendering\tpair\tsource\ttarget"
     as_json = json.loads(hierogram(*command, "--departures", "3", "--format", "json").out)
     assert [item["pair"] for item in as_json["departures"]] == [int(row["pair"]) for row in rows]
 
@@ -129,7 +129,8 @@ def test_departures_are_written(hierogram: Run, learned_url: str) -> None:
     [
         (("--departures", "2", "--format", "tbx"), 2, "cannot be combined with the format tbx"),
         (("--departures", "2", "-o", "terms.glossary"), 2, "cannot be combined with the format glossary"),
-        (("-o", "terms.xls"), 2, "expected .tsv, .csv, .tbx, .json, .glossary"),
+        (("--format", "table", "-o", "terms.tsv"), 2, "terms.tsv: the format table is only printed"),
+        (("-o", "terms.xls"), 2, "unknown suffix: expected .tsv, .csv, .tbx, .json, .glossary"),
         (("--min-words", "4", "--max-words", "3"), 2, "--min-words: must be <= --max-words 3, got 4"),
         (("--languages", "french"), 2, "expected two languages"),
         (("--corpus", "books"), 3, "not found; the store has: default"),
@@ -195,7 +196,7 @@ def test_a_glossary_has_only_consistent_terms(hierogram: Run, learned_url: str) 
     assert {tuple(line.split("\t")) for line in lines} == reliable
     assert len(reliable) < len(reported)
     source, target = lines[0].split("\t")
-    [part] = read_glossary("terms.glossary").apply([SentencePart(tuple(source.split()))])
+    [part] = read_glossary("terms.glossary").apply([InputPhrase(tuple(source.split()))])
     assert part.given == (tuple(target.split()),)
     chosen = hierogram(*command, "--format", "glossary", "--consistency", "0.5", "--min-words", "2").out
     assert "" in {line.partition("\t")[2] for line in chosen.splitlines()[:1]}

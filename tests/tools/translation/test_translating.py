@@ -9,7 +9,7 @@ from tests.tools.translation.small import grammar_file, resources
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.tools.translation import translating
-from hierogram.tools.translation.fixed_words import SentencePart, marked_parts, read_glossary
+from hierogram.tools.translation.fixed_words import InputPhrase, marked_phrases, read_glossary
 from hierogram.tools.translation.translating import Candidate, Translation, Translator, best_combinations, in_threads
 
 
@@ -104,7 +104,7 @@ def test_a_glossary_takes_the_longest_entry(tmp_path: Path) -> None:
     path = tmp_path / "glossary.tsv"
     path.write_text("# names\n\nla maison\tthe White House\nla\tLA\nvient\tarrive\nvient\tcome\n")
     glossary = read_glossary(str(path))
-    parts = list(glossary.apply([SentencePart(("la", "maison", "la", "vient", "elle"))]))
+    parts = list(glossary.apply([InputPhrase(("la", "maison", "la", "vient", "elle"))]))
     assert [part.words for part in parts] == [("la", "maison"), ("la",), ("vient",), ("elle",)]
     assert parts[2].given == (("arrive",), ("come",))
     made = resources(tmp_path, glossary)
@@ -135,14 +135,14 @@ def test_a_glossary_distinguishes_names_and_acronyms_from_words(written: str, fo
     path.write_text("#note\n# a\tnote\nHoly Spirit\tHS\nmother tongue\tMT\nus\tGIVEN\n#1\tONE\n")
     words = tuple(written.split())
     known = tuple(word.lower() for word in words)
-    parts = list(read_glossary(str(path)).apply([SentencePart(known, (), words)]))
+    parts = list(read_glossary(str(path)).apply([InputPhrase(known, (), words)]))
     assert [part.given[0][0] for part in parts if part.given] == found
     assert tuple(word for part in parts for word in part.words) == known
 
 
 def test_incomplete_or_empty_markup_is_parsed() -> None:
-    assert marked_parts("a <b c") == [SentencePart(("a", "<b", "c"))]
-    assert marked_parts("<n translation='x'></n> a") == [SentencePart(("a",))]
+    assert marked_phrases("a <b c") == [InputPhrase(("a", "<b", "c"))]
+    assert marked_phrases("<n translation='x'></n> a") == [InputPhrase(("a",))]
 
 
 def test_a_given_translation_is_not_an_unknown_word(translator: Translator) -> None:
@@ -162,7 +162,7 @@ def test_a_long_sentence_is_divided_at_a_comma_near_the_limit(
     translator = made.translator(made.grammar(str(grammar_file(tmp_path))))
     words = ["," if k == mark else "la" for k in range(1, 19)]
     found = translator.translate(" ".join(words))
-    assert found._pieces[0].starts[-1] == (mark if mark >= 7 else 9)
+    assert found._parts[0].starts[-1] == (mark if mark >= 7 else 9)
 
 
 def test_candidates_have_different_words(translator: Translator) -> None:

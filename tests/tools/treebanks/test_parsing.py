@@ -360,6 +360,12 @@ def test_a_treebank_and_a_file_give_the_same_grammar(tmp_path: Path) -> None:
     assert {str(f): count for f, count in again.fragments} == {str(f): count for f, count in grammar.fragments}
 
 
+def test_a_bar_can_be_a_word_of_a_fragment(tmp_path: Path) -> None:
+    (tmp_path / "grammar").write_text("(NP (SYM ||| ) (NN x)) ||| 2 ||| 0.5\n(SYM |||) ||| 3\n(NP (NN)) ||| 1\n")
+    found = {str(fragment): count for fragment, count in read_grammar(str(tmp_path / "grammar")).fragments}
+    assert found == {"(NP (SYM |||) (NN x))": 2, "(SYM |||)": 3, "(NP (NN))": 1}
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

@@ -45,7 +45,7 @@ def make_server(tools: McpTools, threads: "Threads", *, may_add: bool) -> "MCPSe
         from mcp.server.mcpserver.exceptions import ToolError
         from mcp_types import ToolAnnotations
     except ImportError as error:
-        raise UsageError(f"the Model Context Protocol requires mcp: {install_extra('mcp')}") from error
+        raise UsageError(f"an MCP server requires the package mcp: {install_extra('mcp')}") from error
 
     class Server(MCPServer):
         """MCP server that rejects unknown arguments, which `MCPServer` ignores."""

@@ -14,7 +14,7 @@ from hierogram.storage.pairs.vocabulary import known_words
 from hierogram.tools.evidence.options import candidate_limits
 from hierogram.tools.evidence.sanitizing import clean_text
 from hierogram.tools.translation.corrections import Corrections
-from hierogram.tools.translation.plain_text import PlainTranslation, PlainTranslator, check_amount
+from hierogram.tools.translation.plain_text import PlainTranslation, PlainTranslator, check_translation_size
 
 _MAX_SEARCHED = 2_000
 """Maximum number of pairs searched for a phrase: the latest pairs with its rarest word."""
@@ -69,7 +69,7 @@ class McpTools:
 
     def translate(self, text: str, alternatives: int, format: str) -> PlainTranslation:
         """Translate a text. Raises `DaemonError` or `StoreError`."""
-        check_amount([text], alternatives + 1)
+        check_translation_size([text], alternatives + 1)
         translation = self._translator.translate(text, alternatives, format)
         best, *further = (
             "\n".join(map(clean_text, alternative.split("\n")))
@@ -105,14 +105,14 @@ class McpTools:
                 words = side.tokens(phrase).split()
                 if not words:
                     raise InputError("the phrase has no words")
-                if pairs := _pairs_containing(transaction, name, words, limit):
+                if pairs := _find_phrase(transaction, name, words, limit):
                     return [
                         ConcordanceLine(
-                            pair,
+                            pair_id,
                             clean_text(texts.source.detokenize_stored(source)),
                             clean_text(texts.target.detokenize_stored(target)),
                         )
-                        for pair, source, target in pairs
+                        for pair_id, source, target in pairs
                     ]
         return []
 
@@ -121,7 +121,7 @@ class McpTools:
         return self._corrections.put(source, target, "mcp").pair
 
 
-def _pairs_containing(
+def _find_phrase(
     transaction: ReadTransaction, side: str, words: Sequence[str], limit: int
 ) -> list[tuple[int, str, str]]:
     view = WordView(transaction.settings().word_parts)

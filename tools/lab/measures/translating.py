@@ -17,7 +17,7 @@ from hierogram.tools.lab.measures.results import Corpus, Figures, temporary_fold
 from hierogram.tools.lab.measures.sampling import read_rows
 from hierogram.tools.translation.fixed_words import Glossary
 from hierogram.tools.translation.grammars import open_grammar, write_grammar
-from hierogram.tools.translation.language_models.files import make, open_language_model
+from hierogram.tools.translation.language_models.files import build_model, open_language_model
 from hierogram.tools.translation.language_models.options import EstimationOptions
 from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.resources import TranslationResources
@@ -118,7 +118,7 @@ def _read(path: Path) -> Any:
 def _model(text: Path, order: int) -> Path:
     path = text.with_name(f"target.{order}.lm")
     with progress("lm", "n-grams") as bar:
-        make([str(text)], [path], EstimationOptions(order=order), bar)
+        build_model([str(text)], [path], EstimationOptions(order=order), bar)
     return path
 
 

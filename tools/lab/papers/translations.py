@@ -40,7 +40,7 @@ from hierogram.tools.lab.comparison.heuristic_export import export_heuristic
 from hierogram.tools.lab.comparison.pruning import Pruning
 from hierogram.tools.lab.measures.results import ResultCache, check_settings, time_call
 from hierogram.tools.translation.grammars import TranslationGrammar, read_weights, toml_table
-from hierogram.tools.translation.language_models.files import make as make_model
+from hierogram.tools.translation.language_models.files import build_model
 from hierogram.tools.translation.language_models.options import EstimationOptions
 from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.resources import TranslationResources, load_resources
@@ -334,7 +334,7 @@ class Experiment:
         model = self.folder / "target.lm"
         if not model.exists():
             with progress("lm", "n-grams") as bar:
-                make_model([self.parts.files[1]], [model], EstimationOptions(order=_LM_ORDER), bar)
+                build_model([self.parts.files[1]], [model], EstimationOptions(order=_LM_ORDER), bar)
         return load_resources(replace(options, lm=str(model)))
 
     def tune_weights(

@@ -44,19 +44,22 @@ from hierogram.samplers.language_models.vocabulary import GrowingVocabulary, Voc
 
 
 class TextCursor:
-    """Bytes of a file, parsed by kernels in blocks. `cursor` is the parser's state: position, line, rows."""
+    """Bytes of a file, parsed by kernels in blocks. `cursor` is the parser's state: position, line, rows.
+
+    `items_read` is the number of n-grams or sentences read, for the progress bar.
+    """
 
     def __init__(self, file: LineFile, bar: Progress, blocks: Iterator[bytes]) -> None:
         self.file = file
         self.cursor = np.array([0, 1, 0], np.int64)
         self.text = np.zeros(0, np.uint8)
-        self.read = 0
+        self.items_read = 0
         self._blocks = blocks
         self._bar = bar
         self._ended = False
 
     def refill(self) -> bool:
-        """Append the next block to the unread bytes. Returns False at the end of the file."""
+        """Append the next block to the unread bytes. Returns False at the end. Raises `InputError` for long lines."""
         rest = self.text[self.cursor[AT] :].tobytes()
         if len(rest) > MAX_LINE_BYTES:
             raise self.fault(f"the line exceeds {MAX_LINE_BYTES:,} bytes")
@@ -69,7 +72,7 @@ class TextCursor:
             block = b"\n" if rest else b""
         self.text = np.frombuffer(bytearray(rest + block), np.uint8)
         self.cursor[AT] = 0
-        self._bar.update(self.file.bytes_read, self.file.size, self.read)
+        self._bar.update(self.file.bytes_read, self.file.size, self.items_read)
         return True
 
     def line(self) -> bytes | None:
@@ -154,7 +157,7 @@ class _Unigrams:
 
 
 def read_arpa(path: str, bar: Progress) -> NamedModel:
-    """Return the model of an ARPA file, or of standard input for `-`. Gzip and zstd are decompressed."""
+    """Return the model of an ARPA file, or of standard input for `-`. Raises `InputError`."""
     with open_lines(path) as file:
         source = TextCursor(file, bar, file.text_blocks())
         counts = _read_counts(source)
@@ -224,7 +227,7 @@ def _read_section(
             if duplicate is not None:
                 raise source.fault(f"duplicate {order}-gram", int(rows.lines[duplicate]))
             source.cursor[ROWS] = 0
-            source.read += n
+            source.items_read += n
             rows_read += n
             if outcome == SECTION:
                 break
@@ -233,7 +236,7 @@ def _read_section(
 
 
 class ArpaWriter:
-    """Writer of an ARPA file, to which n-grams are added in blocks, in increasing order."""
+    """Writer of an ARPA file. N-grams are added in blocks, lower orders first."""
 
     def __init__(self, file: CompressedFile, vocabulary: Vocabulary, counts: list[int]) -> None:
         self._file = file

@@ -1,8 +1,8 @@
 """Language model estimation: two passes over the words, then counting and smoothing by order.
 
 Smoothing is interpolated modified Kneser-Ney [Chen & Goodman 1999], in a scratch database. Memory holds the vocabulary,
-a block of the text, and the database up to its memory limit. All other data is in files of a temporary folder beside
-the output.
+a block of the text, the database up to its memory limit, and the model if it is written in the binary format. All other
+data is in files of a temporary folder beside the output.
 """
 
 import os
@@ -49,7 +49,7 @@ _ROWS = 1 << 18
 
 
 def estimate_discounts(numbers: Sequence[int]) -> tuple[tuple[float, float, float], bool]:
-    """Return the discounts for counts 1, 2 and ≥ 3, and False if the text is too small to estimate them.
+    """Return the discounts for counts 1, 2 and ≥ 3, and True if they are estimated, False if they are `FALLBACK`.
 
     `numbers` contains the numbers of n-grams with the adjusted counts 1, 2, 3 and 4 [Chen & Goodman 1999].
     """
@@ -97,12 +97,12 @@ class KneserNey:
         self._run("DROP TABLE grams1")
 
     def discounts(self, n: int) -> tuple[tuple[float, float, float], bool]:
-        """Return the discounts of order `n`, and False if the text is too small to estimate them."""
+        """Return the discounts of order `n`, and whether they are estimated; see `estimate_discounts`."""
         numbers = self._row(f"SELECT {', '.join(f'count(*) FILTER (count = {k})' for k in range(1, 5))} FROM counts{n}")
         return estimate_discounts([int(number) for number in numbers])
 
-    def smooth(self, n: int, vocabulary: int, discounts: tuple[float, float, float]) -> None:
-        """Compute the probabilities of order `n`. Order n - 1 must be smoothed."""
+    def smooth(self, n: int, vocabulary_size: int, discounts: tuple[float, float, float]) -> None:
+        """Compute the probabilities of order `n`. Order n - 1, if any, must be smoothed."""
         discount_1, discount_2, discount_3 = discounts
         discount = f"CASE count WHEN 1 THEN {discount_1!r} WHEN 2 THEN {discount_2!r} ELSE {discount_3!r} END"
         context = _columns(n - 1)
@@ -116,7 +116,7 @@ class KneserNey:
             # All words except BEGIN, which is never predicted, share the discounted mass.
             self._run(
                 f"CREATE TABLE probabilities1 AS SELECT w1, (coalesce(count - ({discount}), 0) / total "
-                f"+ weight / {vocabulary - 1}) AS probability FROM "
+                f"+ weight / {vocabulary_size - 1}) AS probability FROM "
                 f"(SELECT * FROM counts1 UNION ALL SELECT {UNKNOWN}, NULL WHERE NOT EXISTS "
                 f"(SELECT * FROM counts1 WHERE w1 = {UNKNOWN})), contexts1"
             )
@@ -131,7 +131,7 @@ class KneserNey:
         )
 
     def ngrams(self, n: int) -> Iterator[NGrams]:
-        """Yield sorted n-grams with probabilities and backoff weights. Order n + 1 must be smoothed."""
+        """Yield sorted n-grams with log10 probabilities and backoff weights. Order n + 1, if any, must be smoothed."""
         backoff, join = "0", ""
         if n < self.order:
             # The logarithm is undefined if no mass remains for the lower order.
@@ -217,7 +217,7 @@ def estimate(
     """Estimate a model from files with one sentence per line. Empty lines are skipped.
 
     `side` tokenizes the sentences. `folder` is the parent of the temporary folder. Raises `InputError` if a text cannot
-    be read or has no sentence, and `ExportError` if the disk or the memory limit is too small.
+    be read or there is no sentence, and `ExportError` if the disk or the memory limit is too small.
     """
     try:
         with tempfile.TemporaryDirectory(prefix=".language-model-", dir=folder) as scratch:
@@ -254,7 +254,7 @@ def _read_text(texts: Sequence[str], folder: Path, bar: Progress, side: TextSide
                     part.tofile(file)
                     before, occurrences = occurrences, np.bincount(part, minlength=len(occurrences))
                     occurrences[: len(before)] += before
-                    source.read += int((part == END).sum())
+                    source.items_read += int((part == END).sum())
                     source.cursor[ROWS] = 0
     if not occurrences[END]:
         raise InputError(f"{', '.join(texts)}: no sentences found")
@@ -357,7 +357,7 @@ def _write_model(
     open_writers: Sequence[OpenWriter],
     bar: Progress,
 ) -> tuple[list[int], list[int]]:
-    """Count, smooth and write all orders. Returns n-grams by order, and orders with fallback discounts."""
+    """Count, smooth and write all orders. Returns numbers of n-grams by order, and orders with fallback discounts."""
     top = model.order
     for n in model.count():
         bar.update(top - n + 1, 3 * top, 0, f"counted {n}-grams")
@@ -371,8 +371,8 @@ def _write_model(
         model.smooth(n, len(vocabulary), discounts)
         bar.update(top + 2 * n - 1, 3 * top, sum(counts[:n]), f"smoothed {n}-grams")
         # Write an order only after the next order is smoothed, because backoff weights depend on the next order.
-        for context_length in range(max(n - 1, 1), n + (n == top)):
-            for ngrams in model.ngrams(context_length):
+        for order in range(max(n - 1, 1), n + (n == top)):
+            for ngrams in model.ngrams(order):
                 for writer in writers:
                     writer.add(*ngrams)
     for writer in writers:

@@ -25,7 +25,7 @@ _TYPES = {"unigrams": UNIGRAM, "ngrams": NGRAM, "states": STATE}
 
 
 def open_language_model(path: str, bar: Progress) -> NamedModel:
-    """Open a binary or ARPA model, compressed or not. `-` is standard input. Raises `InputError`."""
+    """Open a model in the binary format, or an ARPA file or standard input (`-`). Raises `InputError`."""
     if path == STANDARD_INPUT or not has_kind(path, _KIND):
         return read_arpa(path, bar)
     values, arrays = read_arrays(path, _KIND, _VERSION)
@@ -55,7 +55,7 @@ def convert(path: str, outputs: Sequence[Path], bar: Progress) -> NamedModel:
     return named_model
 
 
-def make(
+def build_model(
     texts: Sequence[str],
     outputs: Sequence[Path],
     options: EstimationOptions,

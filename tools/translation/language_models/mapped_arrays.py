@@ -1,8 +1,8 @@
-"""Arrays in one file that is mapped into memory, so that a large file opens as fast as a small one.
+"""Arrays in one file that is mapped into memory, so that it need not be parsed or copied.
 
-A file consists of a line with its kind, the length and checksum of the header (two uint32), the header in JSON, and the
-arrays, little-endian, at multiples of 64 bytes. The header contains the dtypes, shapes, offsets and checksums of the
-arrays.
+A file consists of a line with its kind and version, the length and checksum of the header (two uint32), the header in
+JSON, and the arrays, little-endian, at multiples of 64 bytes. The header contains the dtypes, shapes, offsets and
+checksums of the arrays.
 """
 
 import json
@@ -43,15 +43,15 @@ def write_arrays(
     path: Path, kind: str, version: int, values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> None:
     """Write values and arrays to a file, atomically. Raises `ExportError`."""
-    places, at = [], 0
+    entries, offset = [], 0
     for name, array in arrays.items():
         assert array.flags.c_contiguous
         data = array.view(np.uint8).reshape(-1) if array.size else np.zeros(0, np.uint8)
         dtype = array.dtype
         fields = [[field, dtype[field].newbyteorder("<").str] for field in dtype.names or ()]
-        places.append([name, fields or dtype.newbyteorder("<").str, list(array.shape), at, zlib.crc32(data.data)])
-        at += -(-array.nbytes // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
-    header = json.dumps({"values": dict(values), "arrays": places}).encode()
+        entries.append([name, fields or dtype.newbyteorder("<").str, list(array.shape), offset, zlib.crc32(data.data)])
+        offset += -(-array.nbytes // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
+    header = json.dumps({"values": dict(values), "arrays": entries}).encode()
     start = first_line(kind, version) + np.array([len(header), zlib.crc32(header)], _SIZES).tobytes() + header
     try:
         with atomic_write(path.absolute()) as file:

@@ -20,7 +20,7 @@ TOKENIZERS = {
 class TuningOptions:
     """Options for tuning weights [Hopkins & May 2011]."""
 
-    iterations: Annotated[int, Option("Maximum number of rounds.", min=1)] = 15
+    iterations: Annotated[int, Option("Maximum number of rounds after the first.", min=1)] = 15
     best: Annotated[int, Option("Candidates per sentence in each round.", min=2)] = 100
     length: Annotated[
         float,

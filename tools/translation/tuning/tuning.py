@@ -95,7 +95,10 @@ def sentence_bleu(statistics: NDArray[np.float64]) -> NDArray[np.float64]:
 
 _LENGTH_HALVINGS = 30
 _MAX_CHANGE = 0.5
-"""Maximum change of the weight of words, relative to the largest weight. N-best lists are reliable only nearby."""
+"""Maximum change of the weight of words, relative to the largest weight.
+
+N-best lists are reliable only near the weights that produced them.
+"""
 
 Ranked = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 """Candidates of one sentence: scores, lengths, and lengths of the closest reference, float64[k] each."""
@@ -168,11 +171,12 @@ def train(differences: NDArray[np.float64]) -> NDArray[np.float64]:
 def rescale_weights(
     trained: NDArray[np.float64], last: NDArray[np.float64], differences: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the trained weights, scaled down to the margins and size of the last weights.
+    """Return the trained weights, scaled by the largest factor within two limits.
 
-    Margins are the root mean square of w · x over the pairs x, `differences` float64[n, F]. Size is the sum of absolute
-    weights. Size is limited because a feature that hardly varies in the pairs may get a huge weight, although it
-    varies in other translations. A feature that was not trained (0) keeps its last weight.
+    Neither their margins nor their size may exceed the margins and the size of the last weights. Margins are the root
+    mean square of w · x over the pairs x, `differences` float64[n, F]. Size is the sum of absolute weights. Size is
+    limited because a feature that hardly varies in the pairs may get a huge weight, although it varies in other
+    translations. A feature that was not trained (0) keeps its last weight.
     """
     is_trained = trained != 0
     new, wide = np.linalg.norm(differences @ trained), np.linalg.norm(differences @ last)
@@ -192,7 +196,7 @@ _MAX_STARTS = 3
 _MAX_CHANGED_SHARE = 0.25
 """Maximum share of sentences whose translation the first step may change."""
 _GROWTH, _SHRINKAGE, _MIN_CHANGED_SHARE = 1.5, 0.5, 0.02
-"""Factors of the share of changed sentences after rounds with and without improvement, and its minimum."""
+"""Factors of the maximum share of changed sentences after rounds with and without improvement, and its lower limit."""
 _MAX_LOST = 2.0
 """Maximum loss of BLEU points in a round against the start. A round with a larger loss stops."""
 _MIN_NEW_CANDIDATES = 0.5
@@ -366,7 +370,8 @@ def tune(
     """Tune weights float64[F] to BLEU, starting from `weights`. Results are deterministic.
 
     The weight of the feature `words`, if any, is fitted to the length of the references after each training. Tuning
-    ends early if a round has no new candidate and weights hardly change, or if no two candidates differ enough.
+    ends early if a round after the last restart has no new candidate and weights hardly change, or if no two candidates
+    differ enough.
     """
     pools = [_Pool(References(texts)) for texts in references]
     history: list[Iteration] = []
@@ -402,7 +407,7 @@ def tune(
         start = history[best].weights
         trained = rescale_weights(train(differences), start, differences)
         last, weights = weights, step(_CandidateLists(pools), start, trained, max_changed, options, words)
-        # Ignore weights that are not trained.
+        # Compare with weights that changed, because a large untrained weight would make every change look small.
         changed = weights != last
         settled = np.abs(weights - last).max() < _MIN_CHANGE * np.abs(weights[changed]).max() if changed.any() else True
         if not iteration.new and settled and starts == _MAX_STARTS:

@@ -21,7 +21,7 @@ from hierogram.tools.translation.language_models.estimation import (
     estimate,
     estimate_discounts,
 )
-from hierogram.tools.translation.language_models.files import make, open_language_model
+from hierogram.tools.translation.language_models.files import build_model, open_language_model
 from hierogram.tools.translation.language_models.options import EstimationOptions
 
 
@@ -119,7 +119,7 @@ def test_files_in_both_formats_contain_the_same_model(tmp_path: Path) -> None:
     for path, part in zip(paths, (text[:40], text[40:]), strict=True):
         path.write_text("\n".join("  ".join(sentence) + "\t\r" for sentence in part) + "\n\n\n")
     outputs = [tmp_path / "model.arpa.gz", tmp_path / "model.lm"]
-    report = make([str(path) for path in paths], outputs, EstimationOptions(), Quiet())
+    report = build_model([str(path) for path in paths], outputs, EstimationOptions(), Quiet())
     assert report.sentences == 100
     arpa, binary = read_arpa(str(outputs[0]), Quiet()), open_language_model(str(outputs[1]), Quiet())
     expected, _ = estimated(tmp_path, text)
@@ -155,7 +155,7 @@ def test_invalid_texts_are_refused_with_the_reason(tmp_path: Path, text: bytes, 
     path = tmp_path / "text"
     path.write_bytes(text)
     with pytest.raises(InputError, match=reason):
-        make([str(path)], [tmp_path / "model.arpa"], EstimationOptions(), Quiet())
+        build_model([str(path)], [tmp_path / "model.arpa"], EstimationOptions(), Quiet())
     assert [found.name for found in tmp_path.iterdir()] == ["text"]
 
 
