@@ -77,12 +77,12 @@ class LogSection(Section):
     format: str = Field(
         default="auto",
         pattern="^(auto|json|human)$",
-        description="Log format: json, human, or auto (human on a terminal).",
+        description="Log format. `auto` is `human` on a terminal, otherwise `json`.",
     )
     level: str = Field(
         default="info",
         pattern="^(debug|info|warning|error)$",
-        description="Lowest level to log: debug, info, warning or error.",
+        description="Lowest level to log.",
     )
 
 
@@ -140,9 +140,11 @@ class WebhooksSection(Section):
         description="URL that receives events as POST requests. It can contain credentials, which are not stored, "
         "logged or shown.",
     )
-    secret: SecretStr | None = Field(default=None, description="Secret that signs the requests.")
+    secret: SecretStr | None = Field(
+        default=None, description="Secret of at least 16 characters that signs the requests."
+    )
     events: tuple[str, ...] = Field(
-        default=(EXPORT_DONE, EXPORT_FAILED), description="Kinds of events to send; see [events.md](events.md)."
+        default=(EXPORT_DONE, EXPORT_FAILED), description="Kinds of [events](events.md#kinds-of-events) to send."
     )
     timeout_seconds: Seconds = Field(
         default=10.0,
@@ -181,7 +183,9 @@ class HttpConfiguration(Section):
     enabled: bool = Field(default=True, description="Serve HTTP.")
     host: Annotated[str, HOST] = "127.0.0.1"
     port: Annotated[int, PORT] = 8470
-    token: SecretStr | None = Field(default=None, description="Bearer token required of clients.")
+    token: SecretStr | None = Field(
+        default=None, description="Bearer token of at least 16 characters that clients must send."
+    )
     max_request_bytes: Positive = Field(default=1 << 34, description="Maximum size of a request with pairs, in bytes.")
     max_rate: float = Field(
         default=100.0,
@@ -195,7 +199,7 @@ class HttpConfiguration(Section):
     forwarded_allow_ips: str = Field(
         default="127.0.0.1,::1",
         description="Addresses and networks of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted, "
-        "or `*` for all; see [http.md](http.md#behind-a-proxy).",
+        "or `*` for all ([proxies](http.md#behind-a-proxy)).",
     )
     max_connections: Positive = Field(
         default=100,
@@ -204,10 +208,10 @@ class HttpConfiguration(Section):
     )
     max_lag: Positive = Field(
         default=100_000,
-        description="Number of waiting pairs above which new pairs are delayed, and finally refused with 503.",
+        description="Number of unsettled pairs above which new pairs are delayed, and finally rejected with 503.",
     )
     backlog_timeout: Seconds = Field(
-        default=30.0, description="Seconds that a request with pairs waits for the lag to fall before it is refused."
+        default=30.0, description="Seconds that a request with pairs waits for the lag to fall before it is rejected."
     )
     client_timeout: Seconds = Field(
         default=30.0,
@@ -222,20 +226,20 @@ class HttpConfiguration(Section):
     """Hours for which the response to an Idempotency-Key is kept."""
 
     libretranslate: bool = Field(
-        default=False, description="Serve the LibreTranslate protocol; see [integrations.md](integrations.md)."
+        default=False, description="Serve the protocol of [LibreTranslate](integrations.md#libretranslate)."
     )
     mcp: str = Field(
         default="off",
         pattern="^(off|read|add)$",
-        description="MCP tools at `/mcp`: none (off), queries (read), or queries and storing pairs (add); see "
-        "[integrations.md](integrations.md).",
+        description="[MCP](integrations.md#model-context-protocol) tools at `/mcp`: none (off), queries (read), or "
+        "queries and storing pairs (add).",
     )
-    pages: bool = Field(default=True, description="Serve pages for browsers; see [pages.md](pages.md).")
+    pages: bool = Field(default=True, description="Serve [pages](pages.md) for browsers.")
     sql: bool = Field(default=True, description="Serve the page for SQL queries.")
     sql_url: SecretStr | None = Field(
         default=None,
         description="On Postgres, URL of the store with the role that runs SQL queries. If it is not set, queries are "
-        "refused; see [pages.md](pages.md).",
+        "rejected ([role](pages.md#sql-queries-on-postgres)).",
     )
     sql_seconds: Seconds = Field(default=10.0, description="Maximum duration of an SQL query, in seconds.")
 

@@ -6,7 +6,7 @@ from typing import Annotated
 from hierogram.storage.options import Option
 
 AsJson = Annotated[bool, Option("Print JSON.", flags=("--json",))]
-CORPUS = Option("Name of the corpus that contains the pairs.", metavar="NAME")
+CORPUS = Option("Corpus to which pairs are added.", metavar="NAME")
 Corpus = Annotated[str | None, Option("Count only the pairs of this corpus.", metavar="NAME", shown="all corpora")]
 CurrentSample = Annotated[
     bool,
@@ -41,7 +41,7 @@ SWEEPS = Option(
     min=0,
     shown="24; 74 for trees and ITGs",
 )
-SPOOL = Option("Folder to watch for files; created if it does not exist.", metavar="FOLDER")
+SPOOL = Option("Folder to watch for files; created if it does not exist.", metavar="FOLDER", shown="none")
 Threads = Annotated[int | None, Option("Number of threads. Results do not depend on it.", min=1, shown="one per core")]
 ProcessThreads = Annotated[
     int | None,

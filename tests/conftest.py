@@ -284,8 +284,8 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Templates:
     return Templates(tmp_path_factory.mktemp("templates"))
 
 
-_ROLE = re.findall(r"```sql\n(.*?)```", (Path(__file__).parents[1] / "docs" / "pages.md").read_text(), re.DOTALL)[0]
-"""SQL for Postgres in docs/pages.md, which creates the role for queries."""
+_ROLE = (Path(__file__).parents[1] / "packaging" / "postgres" / "sql_role.sql").read_text()
+"""SQL for Postgres, which creates the role for queries."""
 
 
 def sql_role_url_of(store_url: str | URL) -> str | None:

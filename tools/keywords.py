@@ -21,7 +21,7 @@ class ChainKeywords(TypedDict, total=False):
     """Random seed (default: 1)."""
 
     threads: int | None
-    """Number of threads. Results do not depend on it (default: one per core)."""
+    """Number of threads. Results do not depend on it (default: one per core; 1 per worker)."""
 
 
 class EstimationKeywords(TypedDict, total=False):
@@ -78,7 +78,8 @@ class ParseKeywords(TypedDict, total=False):
     """Root label of whole sentences (default: TOP, or the label of the store)."""
 
     base: str | None
-    """Base distribution for smoothing fragments: uniform, pcfg (default: as in training; pcfg for a file)."""
+    """Base distribution for smoothing fragments: uniform (P_M, equally probable productions), pcfg (P_C, relative
+    frequencies of productions) (default: as in training; pcfg for a file)."""
 
     seed: int
     """Random seed (default: 1)."""
@@ -106,7 +107,7 @@ class TermKeywords(TypedDict, total=False):
     """Minimum share of a term's pairs with its usual rendering (default: 0.5)."""
 
     corpus: str | None
-    """Count only the pairs of this corpus (default: all corpora)."""
+    """Use only pairs of this corpus (default: all)."""
 
 
 class TranslateKeywords(TypedDict, total=False):
@@ -126,7 +127,7 @@ class TranslateKeywords(TypedDict, total=False):
     """Count the uses of rules in the current derivations, which are one sample (default: no)."""
 
     min_count: float
-    """Omit rules with a lower count (default: 0.0)."""
+    """Omit rules with a lower count (default: 0)."""
 
     max_scope: int
     """Omit rules with a scope above K. Rules of scope k parse in time O(n^k) (default: 2)."""
@@ -144,7 +145,7 @@ class TranslateKeywords(TypedDict, total=False):
     """Text is already tokenized: split it at spaces only (default: no)."""
 
     format: str | None
-    """Format of GRAMMAR. Required if GRAMMAR has no manifest and no known suffix (default: none)."""
+    """Format of GRAMMAR (default: from the manifest or suffix of GRAMMAR)."""
 
     oov_similarity: float
     """Translate an unknown word like the most similar known word, if they share at least this fraction of letters.
@@ -165,7 +166,7 @@ class TuningKeywords(TypedDict, total=False):
 
     length: float
     """Ratio of translation length to reference length to which the weight of words is fitted. 0 disables the fit
-    (default: 1.0)."""
+    (default: 1)."""
 
     held_out: int
     """Without FILE: number of pairs to hold out for tuning, up to a tenth of the store (default: 200)."""

@@ -16,7 +16,7 @@ from hierogram.storage.options import Option
 @with_options
 def serve(
     context: typer.Context,
-    config: Annotated[Path | None, Option("Configuration file (TOML); see docs/daemon.md.", metavar="FILE")] = None,
+    config: Annotated[Path | None, Option("Configuration file (TOML).", metavar="FILE", shown="none")] = None,
     spool: Annotated[Path | None, SPOOL] = None,
     host: Annotated[str | None, HOST] = None,
     port: Annotated[int | None, PORT] = None,

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -14,7 +14,7 @@ from hierogram.daemon.exports.format import FEATURES
 from hierogram.daemon.exports.formats import FORMATS, find_format
 from hierogram.daemon.exports.publication import Versions, open_folder
 from hierogram.daemon.files import Compression
-from hierogram.daemon.shared_options import MAX_SCOPE, OUTPUT, Corpus, CurrentSample, MinCount, PosteriorMean
+from hierogram.daemon.shared_options import MAX_SCOPE, OUTPUT, CurrentSample, MinCount, PosteriorMean
 from hierogram.storage.options import Option, OptionError, Options, check
 from hierogram.storage.records.grammar import CountKind
 from hierogram.storage.records.settings import INFINITY
@@ -74,26 +74,26 @@ def _as_option_error(option: str) -> Iterator[None]:
 
 Keep = Annotated[int | None, Option("Keep the N newest versions.", min=1, metavar="N", shown="all")]
 FOLDER = Option(
-    "Write a new version into this folder, or URL of object storage (s3://bucket/prefix), instead of a file.",
+    "Folder, or URL of object storage (s3://bucket/prefix), to which each export writes a new version.",
     metavar="FOLDER",
 )
 Cron = Annotated[
     str | None,
     Option(
-        "With --to: add an export job to the schedule of `hierogram serve` instead of exporting now. TIME is "
-        f"{CRON_HELP}.",
+        f"Times at which `hierogram serve` runs the export: {CRON_HELP}.",
         metavar="TIME",
     ),
 ]
-Every = Annotated[str | None, Option("Like --cron, with an interval: 90s, 30m, 6h, 1d, 2w.", metavar="SPAN")]
+Every = Annotated[
+    str | None, Option("Interval between exports by `hierogram serve`: 90s, 30m, 6h, 1d, 2w.", metavar="SPAN")
+]
 MaxAge = Annotated[
     str | None,
-    Option("With --cron or --every: delete versions older than SPAN, such as 2w.", metavar="SPAN", shown="never"),
+    Option("Age at which a scheduled export deletes its versions, such as 2w.", metavar="SPAN", shown="never"),
 ]
 DEFAULT_ZONE = "UTC"
-Timezone = Annotated[
-    str | None, Option("Time zone of --cron, such as Europe/Berlin.", metavar="ZONE", shown=DEFAULT_ZONE)
-]
+_ZONE = Option("Time zone of the cron times, such as Europe/Berlin.", metavar="ZONE", shown=DEFAULT_ZONE)
+Timezone = Annotated[str | None, _ZONE]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
 
@@ -101,6 +101,11 @@ SMOOTHING = 0.7
 """Default discount D of smoothing in translation grammars (docs/model.md)."""
 
 MIN_EXPECTED = 0.1
+
+_FORMAT = Option(
+    "Format of the rules", values=FORMATS.keys(), flags=("--format", "-f"), metavar="NAME",
+    shown="from the file suffix, else cdec; fragments for trees",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,13 +116,7 @@ class ExportOptions(Options):
     `per_source`. The default format depends on the file name and the store's kind of grammar.
     """
 
-    format: Annotated[
-        str | None,
-        Option(
-            "Format", values=FORMATS.keys(), flags=("--format", "-f"), metavar="NAME",
-            shown="by the suffix of the file, else cdec, or fragments for trees",
-        ),
-    ] = None  # fmt: skip
+    format: Annotated[str | None, _FORMAT] = None
     features: Annotated[
         tuple[str, ...] | None,
         Option(
@@ -130,9 +129,11 @@ class ExportOptions(Options):
     compression: Annotated[
         Compression,
         Option(
-            "Compression (auto: by the suffix .zst or .gz of the file, or the default of the format if no file is "
-            "named)",
-            values=tuple(Compression),
+            "Compression",
+            values={
+                Compression.AUTO: "by the suffix .zst or .gz of the file, else the default of the format",
+                **dict.fromkeys((Compression.ZSTD, Compression.GZIP, Compression.NONE), ""),
+            },
             metavar="NAME",
         ),
     ] = Compression.AUTO
@@ -156,12 +157,15 @@ class ExportOptions(Options):
             below=INFINITY,
         ),
     ] = MIN_EXPECTED
-    corpus: Corpus = None
+    corpus: Annotated[
+        str | None,
+        Option(
+            "Keep only rules that pairs of this corpus use, with counts of this corpus.", metavar="NAME", shown="all"
+        ),
+    ] = None  # fmt: skip
     min_count: MinCount = 0.0
     max_scope: Annotated[int | None, MAX_SCOPE] = 2
-    hiero: Annotated[
-        bool, Option("Keep only rules that satisfy the constraints of Chiang (2007); see docs/exports.md.")
-    ] = False
+    hiero: Annotated[bool, Option("Keep only rules that satisfy the constraints of Chiang (2007).")] = False
     filter_for: Annotated[
         Path | None, Option("Keep only rules that can match a sentence of this test set.", metavar="FILE")
     ] = None
@@ -195,7 +199,7 @@ class ExportOptions(Options):
 class Destination:
     """Destination of an export: a file, standard output, or a version in a folder. Raises `OptionError`."""
 
-    output: Annotated[Path | None, OUTPUT] = None
+    output: Annotated[Path | None, replace(OUTPUT, shown="grammar with the suffix of the format")] = None
     to: Annotated[str | None, FOLDER] = None
     name: Annotated[str, Option("Name prefix of the versions.", metavar="NAME")] = "grammar"
     keep: Keep = None
@@ -253,10 +257,11 @@ class ExportJob(ExportOptions):
     unless exactly one of `cron` and `every` is given.
     """
 
+    format: Annotated[str | None, replace(_FORMAT, shown="cdec; fragments for trees")] = None
     name: Annotated[str, Option("Name of the job and prefix of its versions.", positional=True)]
     to: Annotated[str, FOLDER]
     cron: Cron = None
-    timezone: Timezone = None
+    timezone: Annotated[str | None, replace(_ZONE, shown="timezone of the configuration file")] = None
     every: Every = None
     keep: Keep = None
     max_age: MaxAge = None

@@ -9,13 +9,13 @@ class AlignKeywords(TypedDict, total=False):
     """Options of `align`: `AlignOptions`."""
 
     model: str
-    """Model: bhmm-f (HMM with fertilities), bhmm (HMM [SA16]), bhmm-z (HMM with collocations [SA16]), itg
+    """Alignment model: bhmm-f (HMM with fertilities), bhmm (HMM [SA16]), bhmm-z (HMM with collocations [SA16]), itg
     (inversion transduction grammar, both directions jointly), itg-pruned (ITG by randomized pruning [BPK09]; one
     random mask per sweep) (default: bhmm-f)."""
 
     direction: str
-    """Direction: both (both directions, symmetrized), forward (one source word for each target word), backward (one
-    target word for each source word) (default: both)."""
+    """Direction of the links: both (both directions, symmetrized), forward (one source word for each target word),
+    backward (one target word for each source word) (default: both)."""
 
     symmetrization: str
     """Symmetrization of both directions: expected (links with the highest expected F-score, by the mean probability
@@ -33,15 +33,15 @@ class AlignKeywords(TypedDict, total=False):
     """Random seed (default: 1)."""
 
     threads: int | None
-    """Number of threads. Results do not depend on it (default: one per core)."""
+    """Number of threads. Results do not depend on it (default: one per core; 1 per worker)."""
 
 
 class ExportKeywords(TypedDict, total=False):
     """Options of `GrammarStore.export` and `publish`: `ExportOptions`."""
 
     format: str | None
-    """Format: cdec, moses, fragments, pcfg, jsonl, tsv, parquet, bicleaner, bicleaner-reverse, shortlist, vmap,
-    priors, ttable (default: by the suffix of the file, else cdec, or fragments for trees)."""
+    """Format of the rules: cdec, moses, fragments, pcfg, jsonl, tsv, parquet, bicleaner, bicleaner-reverse,
+    shortlist, vmap, priors, ttable (default: from the file suffix, else cdec; fragments for trees)."""
 
     features: tuple[str, ...] | None
     """Features to write, if the format has no fixed features: p_target_given_source, p_source_given_target,
@@ -50,8 +50,7 @@ class ExportKeywords(TypedDict, total=False):
     minimal (default: all)."""
 
     compression: str
-    """Compression (auto: by the suffix .zst or .gz of the file, or the default of the format if no file is named):
-    auto, zstd, gzip, none (default: auto)."""
+    """Compression: auto (by the suffix, .zst or .gz, and the format), zstd, gzip, none (default: auto)."""
 
     posterior_mean: bool
     """Count only expected uses (posterior means), without the other counts of a translation grammar (default: no)."""
@@ -68,16 +67,16 @@ class ExportKeywords(TypedDict, total=False):
     is expected to occur fewer times than this in new text as long as the store's text (default: 0.1)."""
 
     corpus: str | None
-    """Count only the pairs of this corpus (default: all corpora)."""
+    """Keep only rules that pairs of this corpus use, with counts of this corpus (default: all)."""
 
     min_count: float
-    """Omit rules with a lower count (default: 0.0)."""
+    """Omit rules with a lower count (default: 0)."""
 
     max_scope: int | None
     """Omit rules with a scope above K. Rules of scope k parse in time O(n^k) (default: 2)."""
 
     hiero: bool
-    """Keep only rules that satisfy the constraints of Chiang (2007); see docs/exports.md (default: no)."""
+    """Keep only rules that satisfy the constraints of Chiang (2007) (default: no)."""
 
     filter_for: PathLike | None
     """Keep only rules that can match a sentence of this test set (default: none)."""
@@ -96,7 +95,7 @@ class SettingsKeywords(TypedDict, total=False):
     """Pitman-Yor discount d (default: 0.5)."""
 
     strength: float
-    """Strength α of the prior (default: 5.0)."""
+    """Strength α of the prior (default: 5)."""
 
     span_limit: int
     """Always cut phrases of more than N words. 0 means no limit (default: 7)."""
@@ -108,7 +107,7 @@ class SettingsKeywords(TypedDict, total=False):
     """Schedule of a new pair: stratified (short phrases first, one word longer each sweep, at temperatures that
     favor frequent rules), quick (all phrases at once, at first at temperatures that favor frequent rules), paper
     (short phrases first, several sweeps per level), annealed (all phrases at once, with a temperature that falls to
-    1) (default: stratified)."""
+    1) (default: stratified; annealed with dirichlet)."""
 
     burn_in: int
     """Sweeps at T = 1 until a new pair is settled. Not used by the schedule `paper` or by trees (default: 10)."""
@@ -120,22 +119,24 @@ class SettingsKeywords(TypedDict, total=False):
     """Maximum number of tokens per side. Longer pairs are rejected (default: 200)."""
 
     grammar: str
-    """Kind of grammar: synchronous, trees, itg (default: synchronous)."""
+    """Kind of grammar: synchronous (rules of two languages), trees (tree fragments), itg (inversion transduction
+    grammar) (default: synchronous)."""
 
     base: str
-    """Base distribution of tree fragments: uniform (P_M), pcfg (P_C) (default: pcfg)."""
+    """Base distribution of tree fragments: uniform (P_M, equally probable productions), pcfg (P_C, relative
+    frequencies of productions) (default: pcfg)."""
 
     annealing: int
-    """Sweeps in which a new tree or pair is annealed to T = 1 (default: 200)."""
+    """Sweeps in which a new tree or pair is annealed to T = 1 (default: 200; 280 with dirichlet)."""
 
     languages: tuple[str, ...]
-    """Source and target language, such as fr and en. Input in other languages is refused (default: unknown)."""
+    """Source and target language, such as fr,en. Input in other languages is rejected (default: unknown)."""
 
     tokenize: bool | None
     """Tokenize pairs without links, or keep their tokens (default: determined by the first text)."""
 
     case: str
-    """Treatment of capital letters: kept, lowered (default: kept)."""
+    """Treatment of capital letters: kept, lowered (text is lowercased) (default: kept)."""
 
     aligner: str
     """Aligner of pairs without links: bhmm-f (HMM with fertilities), itg (inversion transduction grammar) (default:

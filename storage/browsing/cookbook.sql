@@ -64,19 +64,18 @@ SELECT s.position, s.word, v.count AS occurrences,
   LEFT JOIN vocabulary AS v ON v.token = s.word AND v.side = 'source'
  ORDER BY s.position;
 
--- What is the whole grammar, by expected uses?
+-- What is the whole grammar?
 SELECT source, target, expected_uses, p_target_given_source, p_source_given_target
   FROM averaged_grammar
- WHERE hiero
- ORDER BY source, target;
+ ORDER BY expected_uses DESC, source, target;
 
--- What is the grammar for translation?
+-- Which rules are in the translation grammar?
 SELECT source, target, translation_weight, p_target_given_source, p_source_given_target
   FROM translation_grammar
  WHERE scope <= 2
  ORDER BY source, target;
 
--- Which rules with a source side are in use?
+-- Which rules of the current derivations have a source side?
 SELECT target, count, p_target_given_source
   FROM current_sample_by_source
  WHERE source = 'la maison'
@@ -96,7 +95,7 @@ SELECT source, target, length, expected_uses
  ORDER BY length DESC, expected_uses DESC, source, target
  LIMIT 20;
 
--- Which rules lost the most on the last day with changes?
+-- Which rules lost the most expected uses on the last day with changes?
 SELECT day, source, target, expected_uses_before, expected_uses_now, standard_error, significant
   FROM rule_changes
  WHERE day = (SELECT max(day) FROM rule_history)
@@ -104,7 +103,7 @@ SELECT day, source, target, expected_uses_before, expected_uses_now, standard_er
  ORDER BY change, source, target
  LIMIT 20;
 
--- Which rules have changed since a date?
+-- Which rules have changed since a date, most changed first?
 SELECT c.source, c.target, c.expected_uses_before, c.expected_uses_now, c.standard_error, c.significant
   FROM rule_changes AS c
   JOIN (

@@ -81,7 +81,7 @@ EVENT_KINDS = {
     RULE_UPDATED: "the expected uses of a reported rule changed by more than 10 % and twice their error",
     RULES_CHANGED: "a commit changed too many rules to list each of them",
     PAIRS_REJECTED: "lines of an input were rejected",
-    PAIRS_DAMAGED: "pairs are damaged in the store, and were set aside until they are repaired",
+    PAIRS_DAMAGED: "pairs are damaged in the store, and are not sampled until they are repaired",
     FILE_FAILED: "a spool file could not be ingested and was moved to `failed/`",
     EXPORT_DONE: "an export was written",
     EXPORT_FAILED: "an export failed",

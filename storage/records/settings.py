@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
-from hierogram.samplers.grammar.kinds import NOTATIONS
 from hierogram.samplers.grammar.numbers import MAX_ITG_PHRASE_LENGTH, MAX_SIDE_LENGTH, MAX_TYPE_MOVES
 from hierogram.samplers.grammar.settings import (
     ALIGNERS,
+    ANNEALED,
     DIRICHLET,
     FERTILITIES,
     FLAT,
+    ITG,
     JOINED,
     PCFG,
     PITMAN_YOR,
@@ -20,6 +21,7 @@ from hierogram.samplers.grammar.settings import (
     SLICES,
     STRATIFIED,
     SYNCHRONOUS,
+    TREES,
     UNIFORM,
 )
 from hierogram.storage.options import MAX_NUMBER, Option
@@ -28,7 +30,9 @@ MAX_SEED = MAX_NUMBER
 INFINITY = float("inf")
 
 KEPT, LOWERED = "kept", "lowered"
-CASES = (KEPT, LOWERED)
+CASES = {KEPT: "", LOWERED: "text is lowercased"}
+BASES = {UNIFORM: "P_M, equally probable productions", PCFG: "P_C, relative frequencies of productions"}
+KINDS = {SYNCHRONOUS: "rules of two languages", TREES: "tree fragments", ITG: "inversion transduction grammar"}
 LEARNED = ("languages", "tokenize", "orthographies", "word_parts")
 """Settings that a store learns from its first text."""
 LearnedSettings = Mapping[str, bool | tuple[str, ...] | None]
@@ -68,7 +72,10 @@ class Settings:
     span_limit: Annotated[int, Option("Always cut phrases of more than N words. 0 means no limit.", min=0)] = 7
     seed: Annotated[int, Option("Random seed.", min=0, max=MAX_SEED)] = 1
     round_sweeps: int = 10
-    schedule: Annotated[str, Option("Schedule of a new pair", values=SCHEDULES)] = STRATIFIED
+    schedule: Annotated[
+        str,
+        Option("Schedule of a new pair", values=SCHEDULES, shown=f"{STRATIFIED}; {ANNEALED} with {DIRICHLET}"),
+    ] = STRATIFIED
     sweeps_per_level: int = 10
     levels: int = 7
     burn_in: Annotated[
@@ -86,15 +93,18 @@ class Settings:
         int, Option("Maximum number of tokens per side. Longer pairs are rejected.", min=1, max=MAX_SIDE_LENGTH)
     ] = 200
     key_salt: int = 0
-    grammar: Annotated[str, Option("Kind of grammar", values=NOTATIONS.keys(), flags=("--kind",))] = SYNCHRONOUS
-    base: Annotated[str, Option("Base distribution of tree fragments", values={UNIFORM: "P_M", PCFG: "P_C"})] = PCFG
+    grammar: Annotated[str, Option("Kind of grammar", values=KINDS, flags=("--kind",))] = SYNCHRONOUS
+    base: Annotated[str, Option("Base distribution of tree fragments", values=BASES)] = PCFG
     start: str = JOINED
     temperature: float = 5.0
-    annealing: Annotated[int, Option("Sweeps in which a new tree or pair is annealed to T = 1.", min=1)] = 200
+    annealing: Annotated[
+        int,
+        Option("Sweeps in which a new tree or pair is annealed to T = 1.", min=1, shown=f"200; 280 with {DIRICHLET}"),
+    ] = 200
     languages: Annotated[
         tuple[str, ...],
         Option(
-            "Source and target language, such as fr and en. Input in other languages is refused.",
+            "Source and target language, such as fr,en. Input in other languages is rejected.",
             metavar="SRC,TGT", shown="unknown",
         ),
     ] = ()  # fmt: skip

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -30,8 +30,8 @@ def evidence(
     *,
     options: EvidenceOptions,
     format: Annotated[
-        Literal["table", "prompt", "json"] | None,
-        Option("Output format: a table, text for a prompt, or JSON.", shown=TABLE),
+        str | None,
+        Option("Output format", values={TABLE: "", PROMPT: "text for a language model", JSON: ""}, shown=TABLE),
     ] = None,
     characters: Annotated[
         int | None,

@@ -4,12 +4,12 @@ python -m hierogram.tools.lab.option_reference
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, is_dataclass
 from enum import Enum
 from math import inf
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, cast, get_args, get_origin
+from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
 
 import typer
 from pydantic import BaseModel
@@ -119,6 +119,8 @@ def format_value(value: Any) -> str:
         return str(value.value)
     if isinstance(value, tuple):
         return ",".join(map(str, value))
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
@@ -129,15 +131,17 @@ class Row:
     declaration: Option | FieldInfo
     option: str
     default: str
-    range: str
+    values: str
     meaning: str
-    where: str
 
 
 def format_range(option: Option) -> str:
     """Format the range of an option's values."""
+    if isinstance(option.values, Mapping):
+        meanings = option.values.items()
+        return ", ".join(f"`{value}`" + (f" ({meaning})" if meaning else "") for value, meaning in meanings)
     if option.values is not None:
-        return ", ".join(option.values)
+        return ", ".join(f"`{value}`" for value in option.values)
     bounds = [(">=", option.min), ("<=", option.max), (">", option.above), ("<", option.below)]
     return ", ".join(f"{sign} {format_value(bound)}" for sign, bound in bounds if bound is not None and bound != inf)
 
@@ -177,7 +181,8 @@ def plain_parameters(command: Any) -> Iterator[tuple[str, Any]]:
     """Yield the parameters of a command that are declared by Typer."""
     for name, hint in command.__annotations__.items():
         if get_origin(hint) is Annotated:
-            yield from ((name, note) for note in get_args(hint)[1:] if type(note).__name__ == "OptionInfo")
+            notes = get_args(hint)[1:]
+            yield from ((name, note) for note in notes if type(note).__name__ in ("OptionInfo", "ArgumentInfo"))
 
 
 def distinct_options() -> dict[str, list[str]]:
@@ -196,7 +201,8 @@ def distinct_options() -> dict[str, list[str]]:
         for name, (_, field) in command_options(function).items():
             note(f"hierogram {command}", name, field.option)
         for name, declaration in plain_parameters(function):
-            note(f"hierogram {command}", name, declaration)
+            if type(declaration).__name__ == "OptionInfo":
+                note(f"hierogram {command}", name, declaration)
     for kind in (ExportJob, *(options for options, _ in LIBRARY.values())):
         for name, field in OptionField.of(kind).items():
             note(kind.__name__, name, field.option)
@@ -207,44 +213,40 @@ def distinct_options() -> dict[str, list[str]]:
 
 
 def tables() -> dict[str, list[Row]]:
-    """Return the rows of the page by group. An option of several commands is in the group of the first command."""
-    groups: dict[int, list[str]] = {}
-    rows: dict[tuple[int, str], tuple[str, Any]] = {}
-
-    def note(group: str, declaration: Any, location: str, row: Any) -> None:
-        # Repeat shared options in each section of the configuration, so that sections are complete.
-        rows.setdefault((id(declaration), group if group.startswith("[") else ""), (group, row))
-        groups.setdefault(id(declaration), []).append(location)
-
+    """Return the rows of the page by group: commands with all their options, then sections of the configuration."""
+    groups: dict[str, list[Row]] = {}
     for command, function in commands():
-        for field in (field for _, field in command_options(function).values()):
-            note(f"hierogram {command}", field.option, f"`{command}`", _row_of(field))
-        for name, info in plain_parameters(function):
-            # In an annotation, Typer stores the first flag as the default.
-            first = info.default if str(info.default).startswith("-") else f"--{name}"
-            flags = " ".join(f"`{flag}`" for flag in info.param_decls or (first,))
-            note(f"hierogram {command}", info, f"`{command}`", Row(info, flags, "", "", info.help, ""))
-    for name, field in OptionField.of(ExportJob).items():
-        note("[[exports]]", field.option, "`[[exports]]`", _row_of(field, name))
-    for section, options in sections():
-        for name, row in keys(options):
-            note(f"[{section}]", row.declaration, f"`{name}` in `[{section}]`", row)
-    for name, (options, function) in LIBRARY.items():
-        for field_name, field in OptionField.of(options).items():
-            flag = option_flag(field).removeprefix("--").replace("-", "_")
-            keyword = "" if field.option.positional or flag == field_name else f"`{field_name}` of "
-            note(name, field.option, f"Python: {keyword}{_calls(function)}", _row_of(field, field_name))
-    rows_by_group: dict[str, list[Row]] = {}
-    for (number, _), (group, row) in rows.items():
-        where = ", ".join(dict.fromkeys(groups[number]))
-        rows_by_group.setdefault(group, []).append(replace(row, where=where))
-    return rows_by_group
+        rows = [_row_of(field) for _, field in command_options(function).values()]
+        rows += [_row_of_parameter(*item) for item in plain_parameters(function)]
+        groups[f"hierogram {command}"] = sorted(rows, key=lambda row: row.option.startswith("`-"))
+    top = configuration_type().model_fields
+    sections_by_name = dict(sections())
+    groups[_TOP_KEYS] = [
+        _row_of_key(name, info) for name, info in top.items() if name not in (*sections_by_name, "exports")
+    ]
+    groups |= {f"[{name}]": [row for _, row in keys(section)] for name, section in sections_by_name.items()}
+    job_rows = [_row_of(field, name) for name, field in OptionField.of(ExportJob).items()]
+    groups["[[exports]]"] = sorted(job_rows, key=lambda row: row.default != _REQUIRED)
+    return groups
+
+
+_TOP_KEYS = "Configuration file"
+_REQUIRED = "required"
 
 
 def _row_of(field: OptionField, name: str | None = None) -> Row:
     option = field.option
-    flag = name or (option_flag(field) if option.positional else " ".join(option.flags) or option_flag(field))
-    return Row(option, f"`{flag}`", format_default(field), format_range(option), option.help, "")
+    flag = name or (option_flag(field) if option.positional else "`, `".join(option.flags) or option_flag(field))
+    default = _REQUIRED if field.required else format_default(field)
+    return Row(option, f"`{flag}`", default, format_range(option), _sentence(option.help))
+
+
+def _row_of_parameter(name: str, info: Any) -> Row:
+    # In an annotation, Typer stores the first flag as the default.
+    first = info.default if str(info.default).startswith("-") else f"--{name}"
+    is_argument = type(info).__name__ == "ArgumentInfo"
+    flags = info.metavar if is_argument else "`, `".join(info.param_decls or (first,))
+    return Row(info, f"`{flags}`", _REQUIRED if is_argument else "", "", info.help)
 
 
 def _row_of_key(name: str, info: Any) -> Row:
@@ -255,19 +257,63 @@ def _row_of_key(name: str, info: Any) -> Row:
     )
     pattern = next((str(note.pattern) for note in info.metadata if getattr(note, "pattern", None)), "")
     if pattern.startswith("^("):
-        text = pattern.strip("^()$").replace("|", ", ")
+        text = ", ".join(f"`{value}`" for value in pattern.strip("^()$").split("|"))
     value = info.get_default(call_default_factory=True)
-    return Row(info, f"`{name}`", "" if value is None else format_value(value), text, info.description or "", "")
+    return Row(info, f"`{name}`", "" if value is None else format_value(value), text, info.description or "")
 
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", ")")) else f"{text}."
+
+
+def _other_names(command: str) -> str:
+    """Return a sentence about the names of a command's options in Python or in the configuration, or ""."""
+    function = dict(commands())[command]
+    if command == "serve":
+        return f"Keys in the configuration file: {', '.join(_configuration_keys(function))}.\n\n"
+    hints = get_type_hints(function)
+    groups = {hints[group] for group, _ in command_options(function).values() if group is not None}
+    for options, functions in LIBRARY.values():
+        if command == _COMMANDS.get(functions, functions) and any(issubclass(group, options) for group in groups):
+            names = ", ".join(f"`{name}`" for name in OptionField.of(options))
+            return f"Keyword arguments of {_calls(functions)} in Python: {names}.\n\n"
+    return ""
+
+
+def _configuration_keys(function: Any) -> Iterator[str]:
+    options = [field for _, field in command_options(function).values()]
+    for section, kind in sections():
+        for name, row in keys(kind):
+            for field in (field for field in options if field.option is row.declaration):
+                yield f"`{option_flag(field)}` is `{name}` in `[{section}]`"
+
+
+_COMMANDS = {"open": "init", "Decoder": "translate", "GrammarStore.export and publish": "export"}
+"""Commands of the library functions whose names differ."""
 
 _HEAD = f"""\
 # Options
 
-Every option of the commands, of the daemon's configuration and of the library, generated from their declarations by
-`python -m hierogram.tools.lab.option_reference`. All commands also take `--store URL`; the environment variable
-`{ENVIRONMENT_PREFIX}STORE` sets it. `hierogram` itself takes `--version`, `--install-completion` and
-`--show-completion`. `{ENVIRONMENT_PREFIX}CACHE` is the folder for downloads and compiled kernels. A key of a section is
-`{ENVIRONMENT_PREFIX}SECTION__KEY` in the environment.
+Look up the options of commands, the keys of the configuration file and the keyword arguments of Python functions. A
+command prints its own options:
+
+```sh
+hierogram export --help
+```
+
+- `hierogram --store URL COMMAND` selects the store of a command, and the environment variable
+  `{ENVIRONMENT_PREFIX}STORE` the store of all commands. Most commands also take `--store URL` after their name.
+- `hierogram` itself takes `--version`, `--install-completion` and `--show-completion`.
+- The environment variable `{ENVIRONMENT_PREFIX}CACHE` sets the folder of compiled samplers and language models.
+- An option without a default is not set.
+
+`python -m hierogram.tools.lab.option_reference` generates this page from the declarations of the options.
+
+"""
+_TOP_TEXT = f"""\
+`hierogram serve --config FILE` reads these keys at the top of the file, and the sections below. An environment
+variable overrides a key: `{ENVIRONMENT_PREFIX}STORE` sets `store`, and `{ENVIRONMENT_PREFIX}SPOOL__FOLDER` sets
+`folder` in `[spool]`.
 
 """
 
@@ -276,14 +322,18 @@ def page() -> str:
     """Return the page of all options."""
     parts = [_HEAD]
     for group, rows in tables().items():
-        title = f"`{group}`" if group.startswith(("[", "hierogram ")) else group
-        parts.append(f"## {title}\n\n| option | default | range | meaning | where |\n|---|---|---|---|---|\n")
+        name = "option" if group.startswith("hierogram ") else "key"
+        title = group if group == _TOP_KEYS else f"`{group}`"
+        parts.append(f"## {title}\n\n{_TOP_TEXT if group == _TOP_KEYS else ''}")
+        if rows:
+            parts.append(f"| {name} | default | values | meaning |\n|---|---|---|---|\n")
         for row in rows:
-            cells = (row.option, row.default, row.range, row.meaning, row.where)
+            cells = (row.option, row.default, row.values, row.meaning)
             parts.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n")
-        parts.append("\n")
-    number = sum(map(len, distinct_options().values()))
-    parts.append(f"These are {number} options. Next: [configuration of the daemon](daemon.md).\n")
+        parts.append("\n" if rows else "No options except `--store`.\n\n")
+        if name == "option":
+            parts.append(_other_names(group.removeprefix("hierogram ")))
+    parts.append("Next: [configuration of the daemon](daemon.md#configuration).\n")
     return "".join(parts)
 
 

@@ -43,7 +43,7 @@ def terms(
         str | None, Option("Output format", values=FORMATS, shown="from the file suffix, else table")
     ] = None,
     languages: Languages = None,
-    output: Annotated[Path | None, OUTPUT] = None,
+    output: Annotated[Path | None, replace(OUTPUT, shown="standard output")] = None,
 ) -> None:  # fmt: skip
     """Find terms: words and phrases with a consistent translation. Also finds pairs that translate a term differently.
 

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from hierogram.daemon.shared_options import Corpus
 from hierogram.storage.options import Option, OptionError
 
 MAX_WORDS = 8
@@ -32,7 +31,7 @@ class TermOptions:
     consistency: Annotated[float, Option("Minimum share of a term's pairs with its usual rendering.", min=0, max=1)] = (
         0.5
     )
-    corpus: Corpus = None
+    corpus: Annotated[str | None, Option("Use only pairs of this corpus.", metavar="NAME", shown="all")] = None
 
     def __post_init__(self) -> None:
         if self.min_words > self.max_words:

@@ -55,7 +55,7 @@ class TranslateOptions(DecodingOptions):
     tokenized: Tokenized = False
     format: Annotated[
         str | None,
-        Option("Format of GRAMMAR. Required if GRAMMAR has no manifest and no known suffix.", metavar="NAME"),
+        Option("Format of GRAMMAR.", metavar="NAME", shown="from the manifest or suffix of GRAMMAR"),
     ] = None
     oov_similarity: Annotated[
         float,

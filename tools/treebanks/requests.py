@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from hierogram.daemon.shared_options import CurrentSample, Seed
-from hierogram.samplers.grammar.settings import BASES
 from hierogram.storage.options import Option
+from hierogram.storage.records.settings import BASES
 
 MPD, MPP, MER = "mpd", "mpp", "mer"
 METHODS = {

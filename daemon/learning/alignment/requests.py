@@ -25,10 +25,10 @@ class AlignOptions:
     one thread per core is used.
     """
 
-    model: Annotated[str, Option("Model", values={model.name: model.summary for model in ALL_MODELS.values()})] = (
-        DEFAULT_MODEL
-    )
-    direction: Annotated[str, Option("Direction", values=DIRECTIONS)] = BOTH
+    model: Annotated[
+        str, Option("Alignment model", values={model.name: model.summary for model in ALL_MODELS.values()})
+    ] = DEFAULT_MODEL
+    direction: Annotated[str, Option("Direction of the links", values=DIRECTIONS)] = BOTH
     symmetrization: Annotated[
         str,
         Option(

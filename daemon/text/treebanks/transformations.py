@@ -78,6 +78,7 @@ JOINT = "+"
 """Separator of the labels of a collapsed unary chain. A label of plus signs only is a tag, not a chain."""
 
 KEEP, COLLAPSE = "keep", "collapse"
+_UNARY = {KEEP: "", COLLAPSE: "join their labels, as in `S+VP`"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ class Transformations:
     words. Raises `UsageError` if an option is invalid.
     """
 
-    unary: Annotated[str, Option("Trees: keep unary chains, or collapse them to labels such as `S+VP`.")] = KEEP
+    unary: Annotated[str, Option("Trees: treatment of unary chains", values=_UNARY)] = KEEP
     root: Annotated[str, Option("Trees: label added above every tree.", metavar="LABEL")] = "TOP"
     rare: Annotated[int, Option("Trees: replace words seen up to N times by classes of unknown words.", min=0)] = 1
 

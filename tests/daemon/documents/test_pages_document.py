@@ -14,7 +14,7 @@ from hierogram.storage.browsing.reader import Reader
 DOCS = Path(__file__).parents[3] / "docs"
 DOCUMENT = (DOCS / "pages.md").read_text()
 BLOCKS = re.findall(r"```sh\n(.*?)```", DOCUMENT, re.DOTALL)
-COMMANDS = [shlex.split(line) for block in BLOCKS for line in block.splitlines()]
+COMMANDS = [shlex.split(line) for block in BLOCKS for line in block.splitlines() if not line.startswith("psql")]
 ADDRESS = "http://127.0.0.1:8470"
 
 

@@ -110,7 +110,7 @@ def assert_python_http_and_the_page_agree(last_output: str, tmp_path: Path, caps
     assert capsys.readouterr().out == last_output
     lines = (tmp_path / "test.fr").read_text().splitlines()
     expected = (tmp_path / "test.out").read_text().splitlines()
-    with hg.open("hierogram.db") as store:
+    with hg.open("tutorial.db") as store:
         decoder = hg.Decoder(store, lm="english.lm", weights="english.toml")
         assert [found.text for found in decoder.translate_all(lines)] == expected
         without = hg.Decoder(store).translate(lines[0]).text

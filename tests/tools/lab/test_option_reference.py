@@ -29,7 +29,19 @@ def test_options_are_bounded_and_documented() -> None:
     assert sum(map(len, found.values())) <= MAX_OPTIONS, found
     listed = sum(map(len, tables().values()))
     assert listed >= sum(len(names) for group, names in found.items() if group != "every command")
-    assert all(row.meaning and row.where for rows in tables().values() for row in rows)
+    assert all(row.meaning for rows in tables().values() for row in rows)
+
+
+def test_each_command_has_its_own_defaults() -> None:
+    rows = {group: {row.option: row.default for row in group_rows} for group, group_rows in tables().items()}
+    limits = {group.split()[1]: defaults["`--limit`"] for group, defaults in rows.items() if "`--limit`" in defaults}
+    assert limits == {"events": "1,000", "rules": "20", "sql": "", "diff": "10"}
+    corpora = {group: defaults["`--corpus`"] for group, defaults in rows.items() if "`--corpus`" in defaults}
+    assert {group.split()[1]: default for group, default in corpora.items()} == {
+        "ingest": "default", "withdraw": "", "export": "all", "terms": "all",
+    }  # fmt: skip
+    assert rows["hierogram lm"]["`--output`, `-o`"] == "required"
+    assert rows["Configuration file"] == {"`store`": "sqlite:///hierogram.db", "`timezone`": "UTC"}
 
 
 def test_no_option_is_hidden() -> None:

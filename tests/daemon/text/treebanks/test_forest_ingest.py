@@ -113,7 +113,7 @@ def test_the_documented_commands_learn_rules_from_lists_and_forests(
     commands = block.splitlines()
     said = []
     for line in commands:
-        ran = hierogram(*line.replace("sqlite:///forests.db", store_url).split()[1:])
+        ran = hierogram(*line.replace("forests.db", store_url).split()[1:])
         assert ran.code == 0, (line, ran.err)
         said.append(ran)
     assert said[0].out.startswith("2 forests stored, 0 duplicates in the corpus default, 0 lines rejected")

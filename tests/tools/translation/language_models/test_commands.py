@@ -23,6 +23,7 @@ def text(tmp_path: Path) -> Path:
 def test_the_documented_commands_run(hierogram: Run, text: Path) -> None:
     shown = [shlex.split(line)[1:] for line in re.findall(r"^hierogram lm .*$", DOCUMENT, re.MULTILINE)]
     assert len(shown) == 4
+    assert hierogram("--store", "news.db", "init").code == 0
     for arguments in shown:
         ran = hierogram(*arguments)
         assert ran.code == 0, ran.err

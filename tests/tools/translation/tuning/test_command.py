@@ -174,6 +174,7 @@ def test_the_documented_commands_run(hierogram: Run, inputs: Path) -> None:
     assert [arguments for arguments in shown if arguments[0].startswith("-")] == [of_store]
     shown.remove(of_store)
     assert [arguments[0] for arguments in shown] == ["lm", "tune", "translate"]
+    assert hierogram("--store", "news.db", "init").code == 0
     for arguments in shown:
         ran = hierogram(*arguments)
         assert ran.code == 0, ran.err

@@ -131,7 +131,7 @@ def test_missing_sacrebleu_is_reported(hierogram: Run, files: list[str], monkeyp
 
 
 def test_the_documented_commands_run(hierogram: Run, files: list[str], tmp_path: Path) -> None:
-    for name, copied in (("baseline.en", "first"), ("averaged.en", "second"), ("test.en", "one"), ("test2.en", "two")):
+    for name, copied in (("old.en", "first"), ("new.en", "second"), ("test.en", "one"), ("test2.en", "two")):
         (tmp_path / name).write_text((tmp_path / copied).read_text())
     document = (Path(__file__).parents[4] / "docs" / "evaluation.md").read_text()
     shown = re.findall(r"^hierogram (evaluate .*)$", document, re.MULTILINE)
