@@ -139,7 +139,7 @@ def _decompressed(
                 if len(pending) < len(magic):
                     break
                 if not pending.startswith(magic):
-                    raise InputError(f"{name}: trailing data after the {kind} data: the file is damaged")
+                    raise InputError(f"{name}: trailing data after the {kind} data: decompress the file first")
                 member = compression.make()
             try:
                 content = member.decompress(pending)

@@ -221,8 +221,8 @@ def documents() -> Iterator[tuple[str, Callable[[], Iterator[bytes]], str]]:
         yield head
         yield b"".join(b"<e%d/>" % k for k in range(100_000))
 
-    yield "attribute", many(b"x" * 65536, 400, b'<tu id="', b'"></tu>'), "a tag, comment or declaration exceeds"
-    yield "comment", many(b"<" * 65536, 400, b"<!--", b"-->"), "a tag, comment or declaration exceeds"
+    yield "attribute", many(b"x" * 65536, 400, b'<tu id="', b'"></tu>'), "a tag, comment or declaration has more than"
+    yield "comment", many(b"<" * 65536, 400, b"<!--", b"-->"), "a tag, comment or declaration has more than"
     yield "depth", many(b"<a>" * 10_000, 10), "elements are nested more than 256 levels deep"
     yield (
         "attributes",
@@ -233,7 +233,7 @@ def documents() -> Iterator[tuple[str, Callable[[], Iterator[bytes]], str]]:
     yield (
         "unit",
         many(b"<tuv><seg>a</seg></tuv>" * 10_000, 100, b"<tu>", b"</tu>"),
-        r"unit 2 exceeds 16,777,216 bytes",
+        r"unit 2 has more than 16,777,216 bytes",
     )
     yield "encoding", lambda: iter([b'<?xml version="1.0" encoding="utf-7"?><tmx>']), "encoding|well-formed"
 
@@ -270,5 +270,5 @@ def test_a_line_longer_than_the_limit_is_refused(tmp_path: Path) -> None:
         file.write(GOOD)
         # A sparse file larger than any disk.
         file.truncate(1 << 40)
-    with pytest.raises(InputError, match="a line exceeds 268,435,456 bytes"):
+    with pytest.raises(InputError, match="a line has more than 268,435,456 bytes"):
         list(read_in_sandbox(nothing, [str(path)], Settings(), STORE_DEFAULTS))

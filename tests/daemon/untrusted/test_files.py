@@ -27,6 +27,7 @@ from tests.daemon.conftest import QUICK
 from tests.daemon.untrusted.files_attacks import EITHER, GOOD, INGESTED, MOVED_ASIDE, Attack, attack_path, attacks
 
 from hierogram.storage.store import open_store
+from hierogram.storage.worker_process import SILENCE_TIMEOUT_SECONDS
 
 pytestmark = [pytest.mark.campaign, pytest.mark.timeout(3_600)]
 
@@ -94,8 +95,7 @@ def attacked(url: str, folder: Path) -> Iterator[tuple[Daemon, Watch]]:
     """Watch a daemon with few descriptors. At the end, check that its store is consistent and that it exits cleanly."""
     with open_store(url, create=True, settings=QUICK):
         pass
-    # The stall timeout is shorter than the default, to keep the campaign short.
-    daemon = Daemon(url, folder, HIEROGRAM_INTAKE__READER_SECONDS="8", HIEROGRAM_DAEMON__GRACE_SECONDS="20")
+    daemon = Daemon(url, folder, HIEROGRAM_DAEMON__GRACE_SECONDS="20")
     with daemon.started():
         assert daemon.process is not None
         resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
@@ -197,7 +197,7 @@ def test_file_is_moved_aside_if_its_reader_is_killed_or_stopped_twice(store_url:
             folder = "done" if times == 1 else "failed"
             assert attack_path(daemon.spool / folder, name).exists()
         reason = (daemon.spool / "failed" / f"hit-{signal.SIGSTOP:d}-2.bars.reason").read_text()
-        assert "made no progress for 8 s" in reason
+        assert f"made no progress for {SILENCE_TIMEOUT_SECONDS:g} s" in reason
     found = stored_lines(store_url)
     assert len(found) == len(set(found)) == 400_000
 

@@ -2,6 +2,7 @@
 
 import gzip
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from tests.daemon.campaigns import daemon as campaign_daemon
 from tests.daemon.campaigns.daemon import wait_until
 from tests.daemon.untrusted.requests_victim import victim
 from tests.storage.building import count_deliveries
@@ -89,7 +91,19 @@ def failed(url: str) -> int:
         return count_deliveries(store)["failed"]
 
 
-def test_daemon_works_with_webhook_receivers_that_never_finish(store_url: str, tmp_path: Path) -> None:
+IMPATIENT = """
+from hierogram.__main__ import main
+from hierogram.daemon.configuration import DaemonSection
+DaemonSection.stall_seconds = 20.0
+main()
+"""
+"""Command line that ends a daemon if a loop has no heartbeat for 20 s, which is less than a receiver takes."""
+
+
+def test_daemon_works_with_webhook_receivers_that_never_finish(
+    store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(campaign_daemon, "COMMAND", (sys.executable, "-c", IMPATIENT))
     with (
         receiving() as (receiver, hook),
         victim(
@@ -99,8 +113,6 @@ def test_daemon_works_with_webhook_receivers_that_never_finish(store_url: str, t
             HIEROGRAM_WEBHOOKS__EVENTS='["pairs-rejected"]',
             HIEROGRAM_WEBHOOKS__ATTEMPTS="1",
             HIEROGRAM_WEBHOOKS__TIMEOUT_SECONDS="3",
-            # Shorter than the receivers' intervals: a loop without a heartbeat for this long ends the daemon.
-            HIEROGRAM_DAEMON__STALL_SECONDS="20",
         ) as daemon,
     ):
         time.sleep(2)

@@ -118,7 +118,7 @@ def test_the_limit_of_rejections_is_configurable(
     narrow = connect(service, limits=InputLimits(max_rejected_lines=10))
     refused = post(narrow, body)
     assert refused.status_code == 422
-    assert "max_rejected_lines in [intake] of the daemon's configuration" in refused.json()["detail"]
+    assert "(in a daemon: max_rejected_lines in [intake])" in refused.json()["detail"]
     assert refused.json()["ingested"]["rejected"] == 0
     assert store.status().rejected_lines == 300
 
@@ -233,7 +233,7 @@ def test_oversized_bodies_and_lines_are_refused(
 @pytest.mark.database("sqlite")
 def test_a_body_with_an_endless_line_is_refused_as_invalid(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hierogram.daemon.text.lines.MAX_LINE_BYTES", 10)
-    monkeypatch.setattr("hierogram.daemon.text.lines.MAX_BUFFERED_LINE_BYTES", 100)
+    monkeypatch.setattr("hierogram.daemon.text.lines.MAX_SKIPPED_LINE_BYTES", 100)
     answer = post(client, BODY + b"x" * 200)
     assert answer.status_code == 422
     assert answer.json()["detail"].startswith("the body: not text, because a line")
