@@ -1,7 +1,7 @@
 """Import rules between folders, read from `layers.toml`.
 
-A folder may import the folders that its row names, if they are listed above it. A module in a part's root is a row of
-its own: exceptions and records are at the bottom, the facade and the command line at the top.
+A folder may import the folders that its row names, if they are listed above it: the file begins with the bottom layer.
+A module in a part's root has a row of its own.
 """
 
 import tomllib
@@ -13,7 +13,7 @@ LAYERS = Path(__file__).with_name("layers.toml").read_text(encoding="utf-8")
 
 
 def rows(layers: str) -> dict[str, tuple[str, ...]]:
-    """Return the rows in order: each folder and the names that it may import."""
+    """Return the rows in order: each folder and the names that it may import. Asserts that a row has no other keys."""
     found = {}
     for folder, row in tomllib.loads(layers).items():
         assert row.keys() == {"holds", "imports"}, f"{folder}: expected the keys holds and imports"
@@ -22,7 +22,7 @@ def rows(layers: str) -> dict[str, tuple[str, ...]]:
 
 
 def allowed(declared: dict[str, tuple[str, ...]]) -> dict[str, set[str]]:
-    """Return the folders that each folder may import: the ones it names above itself, and their subfolders."""
+    """Return the folders that each folder may import: those named by its row and listed above it."""
     above: list[str] = []
     found = {}
     for folder, names in declared.items():

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("samplers", "storage", "migrations", "daemon", "tools")
-"""The folders at the top: the parts of the package `hierogram`."""
+"""The top-level folders: the parts of the package `hierogram`."""
 
 
 class Import(NamedTuple):
@@ -51,7 +51,7 @@ def statements(block: Iterable[ast.AST]) -> Iterator[ast.AST]:
 
 
 def imports(syntax: ast.Module) -> Iterator[Import]:
-    """Yield all imports of a module, including imports inside functions and for types only."""
+    """Yield all imports of a module, also inside functions and for types only. Fails on a relative import."""
     nodes = list(statements(syntax.body))
     for_types = {
         inner
@@ -74,7 +74,7 @@ def imports(syntax: ast.Module) -> Iterator[Import]:
 def imported(path: Path) -> frozenset[Path]:
     """Return the project's modules that a module imports, except itself.
 
-    Names under `if TYPE_CHECKING:` are not imported at run time.
+    Names under `if TYPE_CHECKING:` are not imported at run time. Fails if an imported module does not exist.
     """
     found: set[Path] = set()
     for name, typing_only in imports(tree(path)):
@@ -123,5 +123,5 @@ def reach(start: str, edges: dict[str, set[str]]) -> set[str]:
 
 
 def named(paths: Iterable[Path]) -> list[str]:
-    """Return paths relative to the repository root, for messages."""
+    """Return sorted paths relative to the repository root, for messages."""
     return sorted(str(path.relative_to(ROOT)) for path in paths)

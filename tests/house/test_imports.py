@@ -26,12 +26,12 @@ def misplaced(path: Path) -> Iterator[str]:
             yield "only samplers/compiled imports numba"
 
 
-def test_third_party_imports_are_allowed() -> None:
+def test_no_module_has_a_forbidden_import() -> None:
     assert not [f"{path.relative_to(ROOT)}: {fault}" for path in modules() for fault in misplaced(path)]
 
 
 def loaded_by(*commands: list[str]) -> set[str]:
-    """Run commands one after the other in a new process. Returns the top-level packages that it loaded."""
+    """Run commands one after the other in a new process. Returns its top-level packages. Asserts success."""
     script = (
         "import sys\n"
         "from hierogram.daemon.cli.main import main\n"

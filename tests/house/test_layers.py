@@ -1,4 +1,4 @@
-"""Imports follow the order of the folders and have no cycles."""
+"""Imports follow the order of the folders and have no cycles, and documents name files that exist."""
 
 import ast
 import re
@@ -9,7 +9,7 @@ from tests.house.sources import ROOT, cycles, dotted, imported, imports, modules
 
 
 def layered_modules() -> list[Path]:
-    """Return the modules that contain code. An empty `__init__` of a part belongs to no layer."""
+    """Return the modules that belong to a layer: all except the empty `__init__` of each part."""
     return [path for path in modules() if path.name != "__init__.py" or path.parent.parent != ROOT]
 
 
@@ -17,14 +17,14 @@ DOCUMENT = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
-def test_every_folder_has_a_row() -> None:
+def test_every_folder_has_a_row_and_every_row_has_modules() -> None:
     found = {row_of(path) for path in layered_modules()}
     declared = set(rows(LAYERS))
     assert not found - declared, "add a row to layers.toml for this folder"
     assert not declared - found, "this folder has no modules: delete its row from layers.toml"
 
 
-def test_every_row_names_folders_above_it() -> None:
+def test_every_row_names_only_folders_listed_above_it() -> None:
     declared = rows(LAYERS)
     for folder, names in declared.items():
         reached = allowed(declared)[folder]
@@ -44,21 +44,25 @@ def test_imports_follow_the_layers() -> None:
     assert not upward, "\n".join(["layers.toml does not allow:", *upward])
 
 
-def test_layers_have_no_cycle() -> None:
-    assert not cycles(allowed(rows(LAYERS)))
+def test_imports_between_folders_have_no_cycle() -> None:
+    edges: dict[str, set[str]] = {}
+    for path in layered_modules():
+        edges.setdefault(row_of(path), set()).update(row_of(other) for other in imported(path))
+    found = cycles({row: others - {row} for row, others in edges.items()})
+    assert not found, f"import cycles: {found}"
 
 
-def test_files_named_in_the_documents_exist() -> None:
+def test_files_named_in_the_architecture_document_and_contributor_guide_exist() -> None:
     pages = DOCUMENT + GUIDE
     named_files = set(re.findall(r"`((?:samplers|storage|daemon|tools|migrations|tests|docs|package)/[\w/.]*)`", pages))
     assert len(named_files) > 50
     assert not [name for name in sorted(named_files) if not (ROOT / name).exists()]
 
 
-def test_the_diagram_shows_every_folder() -> None:
+def test_the_architecture_diagram_shows_exactly_the_existing_folders() -> None:
     [diagram] = re.findall(r"```text\n(.*?)```", DOCUMENT, re.DOTALL)
     shown: dict[str, set[str]] = {}
-    # A row begins with the name of the part, or with spaces where the part of the row above continues.
+    # A row begins with the name of the part, or with spaces if it continues the part of the row above.
     for part, folders in re.findall(r"^(?:(\w+)/)? {3,}((?:\w+ {0,2})+)", diagram, re.MULTILINE):
         if part or shown:
             shown.setdefault(part or list(shown)[-1], set()).update(folders.split())
@@ -67,7 +71,7 @@ def test_the_diagram_shows_every_folder() -> None:
         assert folders == {path.parent.name for path in (ROOT / part).glob("*/__init__.py")}
 
 
-def test_names_in_the_architecture_document_exist() -> None:
+def test_classes_and_functions_named_in_the_architecture_document_exist() -> None:
     named_there = re.findall(r"`([\w/]+\.py)`((?:[:,] `[\w.]+`)*)", DOCUMENT)
     assert len(named_there) > 12
     for file, names in named_there:
@@ -100,7 +104,7 @@ def test_all_forms_of_import_are_found() -> None:
     }
 
 
-def test_names_resolve_to_their_modules() -> None:
+def test_imported_names_resolve_to_their_modules() -> None:
     path = ROOT / "storage" / "store.py"
     assert named(imported(path))[:2] == ["storage/aligner/aligner.py", "storage/aligner/human_links.py"]
 

@@ -38,7 +38,7 @@ def broken_tables(text: str) -> list[str]:
     return found
 
 
-def test_tables_are_well_formed() -> None:
+def test_tables_in_documents_are_well_formed() -> None:
     found = {str(path.relative_to(ROOT)): broken_tables(path.read_text(encoding="utf-8")) for path in DOCUMENTS}
     assert not {document: faults for document, faults in found.items() if faults}
 
@@ -54,7 +54,7 @@ def broken_links(path: Path) -> Iterator[str]:
             yield target
 
 
-def test_links_resolve() -> None:
+def test_links_to_files_and_headings_resolve() -> None:
     assert not [f"{path.relative_to(ROOT)}: {target}" for path in DOCUMENTS for target in broken_links(path)]
 
 

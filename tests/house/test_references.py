@@ -15,7 +15,7 @@ CITING = [
     *(path for part in ("samplers", "storage", "daemon", "tools") for path in ROOT.glob(f"{part}/**/*.py")),
 ]
 KEY = re.compile(r"\b([A-Z]{2,}[A-ZŠ]*\d{2})\b")
-"""Citation key in brackets, such as CFGŠ14."""
+"""Citation key, such as CFGŠ14."""
 _NAME = r"[A-ZÀ-ÖØ-ÞČŠŽ][^\W\d_]+"
 AUTHOR = re.compile(rf"\b({_NAME})((?:, {_NAME})*,? (?:&|and) {_NAME}| et al\.)?(?:'s)? \(?((?:19|20)\d\d)\b(?!-)")
 """Authors and year."""
@@ -45,7 +45,7 @@ def cited_places(text: str) -> dict[str, set[str]]:
     return found
 
 
-def test_every_citation_key_is_listed() -> None:
+def test_the_references_list_exactly_the_cited_keys() -> None:
     expanded = set(re.findall(r"^\*\*\[(\w+)\]\*\*", REFERENCES, re.MULTILINE))
     used = {key for path in CITING for key in cited_places(text_of(path))}
     assert used == expanded
@@ -55,7 +55,7 @@ def first_author_and_year(text: str) -> set[tuple[str, str]]:
     return {(author, year) for author, _, year in AUTHOR.findall(text) if author not in MONTHS}
 
 
-def test_every_cited_author_is_listed() -> None:
+def test_the_first_author_and_year_of_every_citation_are_listed() -> None:
     rows = re.findall(r"^\| (.*?) \|", REFERENCES, re.MULTILINE)
     keyed = re.findall(r"^\*\*\[\w+\]\*\* (.*?\(\d{4}\))", re.sub(r"\n(?=\w)", " ", REFERENCES), re.MULTILINE)
     listed = {pair for row in rows for pair in first_author_and_year(row)}
@@ -76,7 +76,7 @@ def test_cited_sections_and_equations_are_in_the_model_document() -> None:
     assert not missing, "\n".join(["describe these in docs/model.md:", *missing])
 
 
-def test_sections_of_the_model_exist() -> None:
+def test_cited_sections_of_the_model_document_exist() -> None:
     sections = set(re.findall(r"^## (\d+)\.", MODEL, re.MULTILINE))
     missing = [
         f"{path.relative_to(ROOT)}: §{number}"
@@ -98,14 +98,14 @@ def linked(text: str) -> list[Path]:
     return [(ROOT / "docs" / target).resolve() for target in re.findall(r"\]\((\.\./[^)]*\.py)\)", text)]
 
 
-def test_works_with_a_key_link_to_modules_that_implement_them() -> None:
+def test_works_with_a_key_link_to_modules_that_cite_the_key() -> None:
     for key, section in sections_of(REFERENCES).items():
         assert linked(section), f"{key}: link the modules that implement it"
         for path in linked(section):
             assert key in cited_places(text_of(path)), f"{path} does not cite {key}"
 
 
-def test_other_works_link_to_modules_that_cite_them() -> None:
+def test_works_without_a_key_link_to_modules_that_cite_them() -> None:
     for row in re.findall(r"^\| (.* (?:19|20)\d\d \| .*) \|$", REFERENCES, re.MULTILINE):
         cited, _, where = row.split(" | ")
         assert linked(where) or where == "[model.md](model.md)", f"{cited}: link the modules that cite it"
@@ -114,7 +114,7 @@ def test_other_works_link_to_modules_that_cite_them() -> None:
             assert author in text_of(path), f"{path} does not cite {cited}"
 
 
-def test_citations_are_parsed() -> None:
+def test_citations_and_first_authors_are_parsed() -> None:
     places = cited_places("so [CFGŠ14 §2, Algorithms 1 and 4; SA16 eqs. 3, 5] and [CGB09]")
     assert places == {
         "CFGŠ14": {"§ 2", "Algorithm 1", "Algorithm 4"},

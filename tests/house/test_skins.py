@@ -14,7 +14,7 @@ BELOW = ("hierogram.storage.", "hierogram.samplers.")
 
 
 def is_value(found: object) -> bool:
-    """Check if a name is a constant, a type of plain values, or an error."""
+    """Check if an imported object is a constant, a type of plain values, or an error."""
     if isinstance(found, type):
         return is_dataclass(found) or issubclass(found, Enum | BaseException) or hasattr(found, "_fields")
     return not isinstance(found, FunctionType | ModuleType)

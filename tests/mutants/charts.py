@@ -2,7 +2,7 @@
 
 from tests.mutants.fault import Change, Fault
 
-_BITEXTS = ("tests/samplers/charts/test_bitexts.py", "-k", "masked_sums")
+_BITEXTS = ("tests/samplers/charts/test_bitexts.py", "-k", "masked_charts")
 _STEP = ("tests/samplers/charts/test_pruning.py", "-k", "documented_algorithm")
 _PRUNING = "tests/samplers/charts/test_pruning.py"
 _AVERAGES = "tests/samplers/charts/test_averages.py"
@@ -131,7 +131,7 @@ CHART_FAULTS = (
         "charts/pruning/chain.py",
         "for start in (positive, other):",
         "for start in (other,):",
-        (_START, "-k", "in_doubt or no_doubts or largest_doubt"),
+        (_START, "-k", "include_the_doubts or no_doubts or largest_doubt"),
     ),
     Fault(
         "a remembered mask always gives the same derivation",
@@ -208,7 +208,7 @@ CHART_FAULTS = (
         "charts/pruning/selection.py",
         "                threshold -= doubts[v]",
         "                threshold -= total / 4",
-        (_PRUNING, "-k", "freed_one_after"),
+        (_PRUNING, "-k", "without_replacement"),
     ),
     Fault(
         "masks of one selection are weighted by frequency",

@@ -20,9 +20,9 @@ PRODUCTS = "tests/samplers/synchronous/test_draws.py"
 SCHEDULES = "tests/samplers/grammar/test_schedules.py"
 PARSING = "tests/tools/treebanks/test_parsing.py"
 ALIGNMENT = "tests/samplers/alignment/test_kernels.py"
-WORD_MOVES = (ALIGNMENT, "-k", "twin_does and bhmm-0")
+WORD_MOVES = (ALIGNMENT, "-k", "twin_draw and bhmm-0")
 DECODING = "tests/samplers/alignment/test_symmetrization.py"
-KNOWN_LINKS = ("tests/samplers/alignment/test_evidence.py", "-k", "twin_does")
+KNOWN_LINKS = ("tests/samplers/alignment/test_evidence.py", "-k", "twin_draw")
 
 _LEFT_OUT = "sixty or sqlite and (same_scores or scope_three or cut or copies)"
 SCORES = ("tests/tools/scores/test_scores.py", "-k", _LEFT_OUT)
@@ -34,7 +34,7 @@ LANGUAGE_MODELS = "tests/samplers/language_models/test_model.py"
 ESTIMATION = ("tests/tools/translation/language_models/test_estimation.py", "-k", "definition")
 
 _ITG = "tests/samplers/itg/test_draw_for_draw.py"
-_ITG_SLICE = (_ITG, "-k", "twins_do and slice")
+_ITG_SLICE = (_ITG, "-k", "twins_draw and slice")
 _OWN_COUNTED = (
     "    count_derivation(batch, pair, scratch.nodes, length, state.counts, 1)\n"
     "    weigh_rules(batch, pair, state.base, state.counts, scratch.weights)\n"
@@ -43,8 +43,8 @@ _OWN_COUNTED = (
 )
 _ITG_STRENGTHS = ("tests/samplers/itg/test_long_run.py", "-k", "quadrature")
 _ITG_TABLES = ("tests/samplers/itg/test_long_run.py", "-k", "half_a_draw")
-_ITG_PHRASES = (_ITG, "-k", "twins_do and slice and 2")
-_ITG_FLAT_PHRASES = (_ITG, "-k", "twins_do and flat and 2")
+_ITG_PHRASES = (_ITG, "-k", "twins_draw and slice and 2")
+_ITG_FLAT_PHRASES = (_ITG, "-k", "twins_draw and flat and 2")
 _ITG_PLACES = ("tests/samplers/itg/test_summaries.py", "-k", "match_the_twin or all_sweeps or too_long")
 CREDITS = "tests/samplers/synchronous/test_expected_uses.py"
 AVERAGES = "tests/samplers/forests/test_averages.py"
@@ -58,7 +58,7 @@ _CONSENSUS = "tests/samplers/decoding/test_consensus.py"
 _SEGMENTS = "tests/daemon/text/test_segments.py"
 _GRADIENT = ("tests/tools/translation/tuning/test_tuning.py", "-k", "gradient")
 _LONG = (DRAWS, "-k", "long_rules")
-_SHORT = (DRAWS, "-m", "campaign", "-k", "longer_pairs and PY-0")
+_SHORT = (DRAWS, "-m", "campaign", "-k", "sweeps_over_pairs and PY-0")
 
 FAULTS = (
     # Expected uses.
@@ -227,7 +227,7 @@ FAULTS = (
         "forests/averages.py",
         "if uses + missed // 3 <",
         "if uses <",
-        (AVERAGES, "-k", "rounded_uses_equal_the_twin or rounded_up"),
+        (AVERAGES, "-k", "uses_of_the_twin or rounded_up"),
     ),
     Fault(
         "rounded uses keep their mean",
@@ -370,7 +370,7 @@ FAULTS = (
         "forests/averages.py",
         "(ONE_USE - min(mean, ONE_USE) / 2.0) / root",
         "(ONE_USE - min(mean, ONE_USE) / 2.0) / (root * root)",
-        (AVERAGES, "-k", "fall_with_its_sweeps"),
+        (AVERAGES, "-k", "follow_their_formula"),
     ),
     Fault(
         "means are rounded down",
@@ -485,7 +485,7 @@ FAULTS = (
         "synchronous/sweeps.py",
         'work.registers[0]["customers"] = table.totals[TOKENS]',
         'if work.registers[0]["customers"] == 0:\n        work.registers[0]["customers"] = table.totals[TOKENS]',
-        (DRAWS, "-k", "test_blocks and DP"),
+        (DRAWS, "-k", "sweeps_in_blocks and DP"),
     ),
     Fault(
         "a long rule's exponent has the wrong sign",
@@ -802,7 +802,7 @@ FAULTS = (
         "alignment/chain.py",
         "next_equal[i] = i if before < 0 else next_equal[before]",
         "next_equal[i] = i",
-        (ALIGNMENT, "-k", "twin_does and bhmm-f-0"),
+        (ALIGNMENT, "-k", "twin_draw and bhmm-f-0"),
     ),
     Fault(
         "a chain of a run is skipped if its counts lacked room",
@@ -985,7 +985,7 @@ FAULTS = (
         "itg/gibbs.py",
         "strength = base.strengths[SOURCE_NULL_STRENGTH]",
         "strength = base.strengths[TARGET_NULL_STRENGTH]",
-        (_ITG, "-k", "twins_do and gibbs"),
+        (_ITG, "-k", "twins_draw and gibbs"),
     ),
     Fault(
         "ln α is drawn without the Jacobian",
@@ -1048,14 +1048,14 @@ FAULTS = (
         "itg/gibbs.py",
         "    return 1.0 if leaves < PIECES and not has_piece else 0.5",
         "    return 0.5",
-        (_ITG, "-k", "twins_do and gibbs"),
+        (_ITG, "-k", "twins_draw and gibbs"),
     ),
     Fault(
         "the whole chart has no inverted splits next to target nulls",
         "itg/charts.py",
         "                    total += inverted * chart[last + x * (m + 1) + z] * remainder\n",
         "",
-        (_ITG, "-k", "twins_do and exhaustive"),
+        (_ITG, "-k", "twins_draw and exhaustive"),
     ),
     # Phrases of an inversion transduction grammar.
     Fault(
@@ -1140,21 +1140,21 @@ FAULTS = (
         "itg/charts.py",
         "emissions.phrases[i, x, phrase_offset(longest, s, t)] *= by",
         "emissions.phrases[i, x, phrase_offset(longest, s, t)] *= 1.0",
-        (_ITG, "-k", "twins_do and exhaustive and 2"),
+        (_ITG, "-k", "twins_draw and exhaustive and 2"),
     ),
     Fault(
         "a phrase is never divided by a local move",
         "itg/gibbs.py",
         'local.nodes[node]["rule"] not in (SOURCE_NULL, TARGET_NULL):',
         'local.nodes[node]["rule"] <= PAIR:',
-        (_ITG, "-k", "twins_do and gibbs and 2"),
+        (_ITG, "-k", "twins_draw and gibbs and 2"),
     ),
     Fault(
         "a local move makes a phrase of words with a subtree between them",
         "itg/gibbs.py",
         "            if target[q + t - 1, 0] != _WORD:\n                break\n",
         "",
-        (_ITG, "-k", "twins_do and gibbs and 2"),
+        (_ITG, "-k", "twins_draw and gibbs and 2"),
     ),
     Fault(
         "positions of phrases advance by source words",

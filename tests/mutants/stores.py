@@ -139,7 +139,7 @@ STORE_FAULTS = (
         "storage/grammar/occurrences.py",
         "pair_positions.c.position <= position",
         "pair_positions.c.position < position",
-        (_COMMITS, "-k", "sqlite and indexed_at"),
+        (_COMMITS, "-k", "sqlite and is_not_indexed"),
     ),
     # Leases.
     Fault(

@@ -22,7 +22,7 @@ NO_OUTGOING = "no_outgoing"
 OWN_LINK_COUNTED = "own_link_counted"
 """Mutant: the link that is being drawn stays in the lexical counts."""
 STALE_JUMPS = "stale_jumps"
-"""Mutant: the jumps of a pair do not see each other."""
+"""Mutant: each jump of a pair is drawn without counting the other jumps of the pair."""
 WHOLE_BINS = "whole_bins"
 """Mutant: each position of a bin of jumps has the probability of the whole bin."""
 SINGLE_WIDTHS = 100
@@ -44,7 +44,7 @@ class Pair(NamedTuple):
 
 
 class Word(NamedTuple):
-    """Variables of an emitted word: its link and its Z."""
+    """Variables of an emitted word: its link, and whether the two are a collocation (Z)."""
 
     link: int | None
     collocated: bool = False

@@ -20,7 +20,7 @@ BYTES_PER_SLOT = 10
 
 
 def draw_of_rule(pair: int, source_hash: int, target_hash: int) -> int:
-    """Return a number from 0 to 127 that decides which way the uses of a rule are rounded in a pair."""
+    """Return a number from 0 to 127 that determines how the uses of a rule are rounded in a pair."""
     return mix(mix(mix(pair) + source_hash & MASK) + target_hash & MASK) % DRAWS
 
 
@@ -30,7 +30,7 @@ def threshold(draw: int, sweeps: int, *, shared: bool = False) -> Fraction:
 
 
 def error_variance(mean: int, sweeps: int) -> int:
-    """Return the error variance 0.28 m (1 - m/2) / √T in squared units, with m of at most 1 in the bracket."""
+    """Return the error variance 0.28 m (1 - min(m, 1) / 2) / √T, in squared units, of a mean m over T sweeps."""
     return int(0.28 * mean * (ONE_USE - min(mean, ONE_USE) / 2) / math.sqrt(sweeps) + 0.5)
 
 
@@ -93,7 +93,7 @@ class Average:
             self._prune()
 
     def lose(self, rule: Hashable, uses: int) -> None:
-        """Add missed uses of a rule. The averages do not know which rule had them."""
+        """Add uses whose rule is not stored: the bound of every entry grows by them."""
         self.floor += uses
         for entry in self.entries.values():
             entry.missed += uses
@@ -140,7 +140,7 @@ class Average:
         return Fraction(self.largest * self.total + 2 * self.slots, room) + 2
 
     def is_within_its_errors(self) -> bool:
-        """Check if every rule's exact uses are between its kept uses and its upper bound."""
+        """Check if exact uses are between kept uses and upper bound, and missed uses and floor within their bounds."""
         for rule, truth in self.truth.items():
             entry = self.entries.get(rule, Entry(0, self.without_entry(rule), 0))
             max_missed = self.bound() + threshold(self.draw(rule), self.sweeps)

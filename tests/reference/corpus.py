@@ -50,7 +50,7 @@ class Corpus:
         return tuple(initial_variables(f, Stream(seed, p, 0)) for p, f in enumerate(self.forests))
 
     def rules(self, joint: Joint, without: int | None = None) -> list[Rule]:
-        """Return the rules of all pairs, except one."""
+        """Return the rules of all pairs, except of the pair `without`."""
         return [
             rule
             for p, (forest, variables) in enumerate(zip(self.forests, joint, strict=True))

@@ -34,7 +34,7 @@ NO_DENSITY = "no_density"
 STALE_COUNTS = "stale_counts"
 """Mutant: the replaced rules stay in the counts."""
 REPEAT_IGNORED = "repeat_ignored"
-"""Mutant: rules of one proposal do not see each other."""
+"""Mutant: each rule of a proposal is scored without counting the other rules of the proposal."""
 SPAN_LIMIT_IGNORED = "span_limit_ignored_in_factor"
 """Mutant: the density factor treats every cut as free."""
 OWN_ARC = "own_arc"
@@ -184,7 +184,7 @@ class Sweep:
 
     @contextmanager
     def rest(self, variables: Variables, heads: Sequence[int]) -> Iterator[RuleCounts]:
-        """The counts of the other pairs, and of this pair's rules at other heads."""
+        """Context manager that yields the counts of the other pairs, and of this pair's rules at other heads."""
         stay = rule_heads(self.forest, variables)
         if self.mutant != STALE_COUNTS:
             stay = [v for v in stay if v not in heads]

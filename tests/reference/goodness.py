@@ -31,7 +31,7 @@ def p_value(samples: Iterable[Key], expected: dict[Key, float]) -> float:
     if len(cells) < 2:
         raise ValueError(f"{n} samples are too few to fill two cells")
     statistic = sum((seen - mean) ** 2 / mean for seen, mean in cells)
-    # The same as scipy.stats.chi2.sf, but scipy.stats takes a second to load.
+    # This equals scipy.stats.chi2.sf, but scipy.stats takes a second to load.
     return float(chdtrc(len(cells) - 1, statistic))
 
 

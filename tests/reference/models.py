@@ -63,7 +63,10 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class Dirichlet:
-    """P(r) = (n_r + a P0(r)) / (n + a), P0(r) = Vf ** -|source words| * Ve ** -|target words|."""
+    """Dirichlet process with strength a over vocabularies of Vf source and Ve target words.
+
+    P(r) = (n_r + a P0(r)) / (n + a), P0(r) = Vf ** -|source words| * Ve ** -|target words|.
+    """
 
     strength: float
     source_words: int
@@ -94,7 +97,10 @@ class Dirichlet:
 
 @dataclass(frozen=True)
 class PitmanYor:
-    """P(r) = Poisson(l) (n_r - d n_r^d + (a + d T_l) P0(r)) / (n_l + a), P0(r) = Poisson(l), l = |r|."""
+    """Pitman-Yor process with estimated tables for each rule length l = |r|, with discount d and strength a.
+
+    P(r) = Poisson(l) (n_r - d n_r^d + (a + d T_l) P0(r)) / (n_l + a), P0(r) = Poisson(l).
+    """
 
     discount: float
     strength: float
@@ -141,7 +147,7 @@ class PitmanYor:
 def log_score(model: Model, rules: Sequence[Rule], known: RuleCounts, *, see_repeats: bool = True) -> float:
     """Return ln P of the rules in sequence, each given the counts and the rules before it.
 
-    `known` is left unchanged. Without `see_repeats` no rule sees those before it, which is a mutant.
+    `known` is left unchanged. Without `see_repeats` (a mutant), each rule is scored without the rules before it.
     """
     total = 0.0
     added: list[Rule] = []

@@ -53,7 +53,7 @@ class Rule(NamedTuple):
 
 @cache
 def sizes(rule: Rule) -> tuple[int, int, int]:
-    """Return source words, target words, and scope. Cached, because samplers see the same rules repeatedly."""
+    """Return source words, target words, and scope. Cached, because samplers use the same rules repeatedly."""
     kinds = [is_nonterminal(s) for s in rule.source]
     scope = sum(a and b for a, b in pairwise(kinds)) + kinds[0] + kinds[-1] if kinds else 0
     source, target = (sum(isinstance(s, str) for s in side) for side in rule)
@@ -111,7 +111,7 @@ def write(forest: Forest, variables: Variables, head: int, numbers: dict[int, in
     if side == 1 and node.target[0] == node.target[1]:
         return []
     words = (forest.source, forest.target)[side]
-    # Each item with its start position: words that the edge emits itself, and its tails.
+    # Each item has its start position: words that the edge emits itself, and its tails.
     items: list[tuple[int, list[Symbol]]] = [
         (w, [words[w]]) for w in terminals(forest, head, variables.edges[head], side)
     ]

@@ -1,4 +1,4 @@
-"""Plain-Python check whether bytes are a derivation or a record of averages of a pair, from the encoders' format."""
+"""Plain-Python checks that bytes are a derivation or a record of averages of a pair, from the encoders' format."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,7 +14,7 @@ STRAIGHT, INVERTED, PAIR, SOURCE_NULL, TARGET_NULL = range(5)
 
 
 class MalformedError(Exception):
-    """Bytes end too soon, or a number is not in its shortest form."""
+    """Bytes end too soon, a number is not in its shortest form, or a fragment does not fit its forest."""
 
 
 class Numbers:
@@ -127,7 +127,7 @@ def is_itg(content: bytes, words: tuple[int, int], longest: int) -> bool:
     """Check if bytes are an ITG derivation of a pair with these numbers of words."""
     if len(content) > max(2 * sum(words) - 1, 0):
         return False
-    # Each entry is the number of missing children.
+    # Count the children that are still missing.
     pending = 1
     source = target = 0
     for place, rule in enumerate(content):

@@ -23,6 +23,6 @@ class Stream:
         self.state = mix(key + sweep * GOLDEN + 2)
 
     def uniform(self) -> float:
-        """Return the next draw, in [0, 1), 53 bits."""
+        """Return the next uniform draw from [0, 1), with 53 random bits."""
         self.state = (self.state + GOLDEN) & MASK
         return (mix(self.state) >> 11) * 2.0**-53

@@ -118,7 +118,7 @@ def test_exceptions_while_waiting_and_early_exits_end_the_process(child: WorkerP
     wait_until_ended(process)
 
 
-def test_the_process_ends_if_its_parent_is_killed(tmp_path: Path) -> None:
+def test_a_child_process_ends_if_its_parent_is_killed(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     code = (
         "from hierogram.storage.worker_process import WorkerProcess; from tests.storage import child_work;"

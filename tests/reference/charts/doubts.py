@@ -25,7 +25,7 @@ def enumerated(pairs: np.ndarray, source_nulls: np.ndarray, target_nulls: np.nda
 
 
 def by_messages(pairs: np.ndarray, source_nulls: np.ndarray, target_nulls: np.ndarray, rounds: int) -> np.ndarray:
-    """Return the same probability after `rounds` rounds of message passing, each message computed from the full sum."""
+    """Return the probabilities of `enumerated`, approximated by `rounds` rounds of message passing with full sums."""
     n, m = pairs.shape
     to_source = {(x, i): 1 / (target_nulls[x] + pairs[:, x].sum()) for i in range(n) for x in range(m)}
     for _ in range(rounds):

@@ -87,7 +87,7 @@ class Search:
 
     def cubes(self, start: int, end: int) -> list[Cube]:
         found = [Cube(rules, cells) for rules, cells in self.matches(self.trie, start, end, [])]
-        # In the kernel's order: of places with equal estimates, the first one is popped.
+        # Keep the kernel's order, because the first of several places with equal estimates is popped.
         found.reverse()
         if end == start + 1:
             first = self.task.sentence.extra_first
@@ -120,7 +120,7 @@ class Search:
         return sorted(best.values(), key=lambda item: -item.rank)
 
     def popped(self, cubes: list[Cube]) -> list[Item]:
-        """Join places in the order of their estimates while one may be among the best `pops` results."""
+        """Join places in the order of their estimates while a place may be among the best `pops` results."""
         heap: list = []
         kept: list = []
         pops = self.task.limits.pops
@@ -149,7 +149,7 @@ class Search:
         return [item for _, _, item in kept]
 
     def popped_as_cdec(self, cubes: list[Cube]) -> list[Item]:
-        """Pop places as cdec does: each rule has its own cube, and places are joined when they are pushed."""
+        """Pop hypotheses in cdec's order: each rule has its own cube, and hypotheses are combined when pushed."""
         heap: list = []
         number = iter(range(10**9))
         seen = set()

@@ -116,7 +116,7 @@ def string_of(tree: Tree) -> tuple[int, ...]:
 
 @cache
 def tree_of(string: tuple[int, ...]) -> Tree:
-    """Return the inverse of `string_of`."""
+    """Return the derivation of a string of rules, the inverse of `string_of`."""
     rules = iter(string)
 
     def read() -> Tree:
@@ -168,7 +168,7 @@ class Counts:
     dishes: Counter[Dish] = field(default_factory=Counter)
 
     def add(self, dish: Dish, change: int) -> None:
-        """Count a rule."""
+        """Add `change` uses of a rule."""
         self.rules[type_of(dish[0])] += change
         self.dishes[dish] += change
 
@@ -198,7 +198,7 @@ def predictive(corpus: Corpus, counts: Counts, dish: Dish) -> float:
 
 
 def count(corpus: Corpus, counts: Counts, pair: int, tree: Tree, change: int) -> None:
-    """Add a derivation's rules to the counts."""
+    """Add a derivation's rules to the counts, `change` times."""
     for use in uses_of(tree):
         counts.add(dish_of(corpus, pair, use), change)
 
@@ -304,7 +304,7 @@ class Draws:
         self.state = state & MASK
 
     def uniform(self) -> float:
-        """Return the next draw."""
+        """Return the next uniform draw from [0, 1)."""
         self.state = (self.state + GOLDEN) & MASK
         return (mix(self.state) >> 11) * 2.0**-53
 
@@ -317,7 +317,7 @@ def unit(visit: int, cell: Cell) -> float:
 
 
 def site_of(cell: Cell) -> Cell | None:
-    """Return the cell whose slice variable decides on a cell, or None for rules with children over an empty span."""
+    """Return the cell whose slice variable applies to a cell, or None for rules with children over an empty span."""
     i, j, x, y = cell
     if i < j and x < y:
         return cell
@@ -471,8 +471,8 @@ def choices(pieces: int, whole: bool) -> float:
 def local_move(
     corpus: Corpus, counts: Counts, pair: int, tree: Tree, at: tuple[Cell, int], draws: Draws
 ) -> tuple[Tree, bool]:
-    """Redraw the rules that join the pieces of a subtree, and the emissions of their words. Returns whether it is
-    accepted.
+    """Redraw the rules that join the pieces of a subtree, and the emissions of their words. Returns the subtree,
+    and True if the move is accepted.
 
     `counts` include the subtree's rules. `at` is the subtree's cell, and the child that is replaced by its own
     children.

@@ -20,8 +20,8 @@ class KneserNey:
         before = defaultdict(set)
         for gram in raw:
             before[gram[1:]].add(gram[0])
-        # Raw counts for the highest order and for n-grams at a sentence start; otherwise counts of distinct preceding
-        # words.
+        # Use raw counts for the highest order and for n-grams at a sentence start, otherwise the number of distinct
+        # preceding words.
         self.counts = {
             gram: number if len(gram) == order or gram[0] == "<s>" else len(before[gram])
             for gram, number in raw.items()

@@ -27,7 +27,7 @@ NO_CONFLICTS = "no_conflicts"
 OWN_COUNTED = "own_counted"
 """Mutant: the sites' own rules stay in the counts."""
 PARTS_APART = "parts_apart"
-"""Mutant: two equal parts do not see each other."""
+"""Mutant: two equal parts are scored without counting each other."""
 NEVER_BACK = "never_back"
 """Mutant: a draw that brings other sites into the move is not undone."""
 PIVOTS = 1 << 62

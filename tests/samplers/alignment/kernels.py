@@ -96,7 +96,7 @@ class KernelChain:
 
 
 def to_marginals(sides: Sides, means: Iterable[np.ndarray], samples: int = 1) -> Marginals:
-    """Return marginals with these means: for each pair and emitted word, of no link and of each link."""
+    """Return marginals with the given means: a row for each emitted word, with no link first, then each link."""
     marginals = empty_marginals(sides)
     for pair, rows in enumerate(means):
         marginals.cells[: rows.size] = (samples * rows).ravel()
@@ -106,7 +106,7 @@ def to_marginals(sides: Sides, means: Iterable[np.ndarray], samples: int = 1) ->
 
 
 def from_marginals(sides: Sides, marginals: Marginals) -> list[np.ndarray]:
-    """Return the means of `to_marginals`."""
+    """Return the means of marginals, the inverse of `to_marginals`."""
     means = []
     for pair in range(sides.pairs):
         words, length = (np.diff(offset)[pair] for offset in (sides.emitted_offset, sides.conditioning_offset))
@@ -128,7 +128,7 @@ def same_counts(one: AlignmentChain, other: AlignmentChain) -> bool:
 
 
 def random_corpus(random: Random) -> Corpus:
-    """Return a few short pairs over few words, one with an empty side if the model allows it."""
+    """Return four short pairs over few words."""
     pairs = [
         Pair(
             tuple(random.choice("abc") for _ in range(random.randint(1, 5))),

@@ -21,7 +21,7 @@ KNOWN = {0: KnownLinks(frozenset([(0, 1), (2, 1)]), frozenset([(1, 0)])), 1: Kno
 
 
 @pytest.mark.slow
-def test_frequencies_match_the_posterior_given_known_links() -> None:
+def test_state_frequencies_match_the_posterior_given_known_links() -> None:
     settings = Settings(BHMM_F, known=KNOWN)
     expected = posterior(CORPUS, settings)
     [start] = draws(expected, 1, 3)
@@ -38,7 +38,7 @@ def test_frequencies_match_the_posterior_given_known_links() -> None:
     assert any(kernel.sweep() not in expected for _ in range(20))
 
 
-def test_the_kernel_draws_as_the_twin_does() -> None:
+def test_the_kernel_and_the_twin_draw_the_same_states_given_known_links() -> None:
     for trial in range(5):
         random = Random(trial)
         corpus = random_corpus(random)
@@ -72,7 +72,7 @@ def test_evidence_applies_to_both_directions() -> None:
 
 
 @pytest.mark.parametrize(("model", "candidates"), [(BHMM, 0), (BHMM_F, 2)])
-def test_models_without_evidence_refuse_known_links(model: str, candidates: int) -> None:
+def test_bhmm_and_candidate_draws_refuse_known_links(model: str, candidates: int) -> None:
     direction = to_direction(CORPUS)
     evidence = make_evidence(direction.sides, KNOWN, emitted_is_target=True)
     with pytest.raises(AlignmentInputError, match="known links"):

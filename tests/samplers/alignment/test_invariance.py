@@ -91,7 +91,7 @@ def test_a_mutant_that_does_not_share_bins_changes_the_posterior(model: str, can
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_two_candidates_reach_every_state(model: str) -> None:
+def test_two_sweeps_with_two_candidates_reach_every_state(model: str) -> None:
     settings = Settings(model, candidates=2)
     start = next(all_states(ONE_WORD, settings))
     reached = {start: 1.0}
@@ -102,7 +102,7 @@ def test_two_candidates_reach_every_state(model: str) -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("corpus", [LONG, FAR], ids=["long", "bins"])
-def test_a_conditional_is_the_ratio_of_joints(corpus: Corpus, model: str) -> None:
+def test_ratios_of_link_probabilities_equal_ratios_of_joint_probabilities(corpus: Corpus, model: str) -> None:
     settings = Settings(model)
     states = list(all_states(corpus, settings))
     for state in states[:: len(states) // 10]:

@@ -71,7 +71,7 @@ def test_marginals_of_a_long_sentence_equal_the_posterior(model: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
-def test_the_kernel_draws_as_the_twin_does_in_long_sentences(model: str) -> None:
+def test_the_kernel_and_the_twin_draw_the_same_states_in_long_sentences(model: str) -> None:
     random = Random(2)
     corpus = Corpus(
         [
@@ -92,7 +92,7 @@ def test_the_kernel_draws_as_the_twin_does_in_long_sentences(model: str) -> None
     assert same_counts(kernel.chain, to_chain(corpus, state, settings))
 
 
-def test_long_sentences_beside_normal_ones_are_aligned() -> None:
+def test_long_sentences_are_aligned_nearly_as_well_as_normal_ones() -> None:
     """Sentences are translated word by word with local reordering. Word frequencies are similar to real text."""
     random = Random(3)
     words = random.choices(range(400), [1 / (k + 5) for k in range(400)], k=5_000)

@@ -1,4 +1,4 @@
-"""The aligner's kernels against the twin, draw for draw, and their counts against a recount."""
+"""The aligner's kernels compared with the twin draw for draw, and their counts with a recount."""
 
 from collections import Counter
 from dataclasses import replace
@@ -48,7 +48,7 @@ MODELS = (BHMM, BHMM_Z, BHMM_F)
 @pytest.mark.slow
 @pytest.mark.parametrize("candidates", [0, 2, 3])
 @pytest.mark.parametrize("model", MODELS)
-def test_the_kernel_draws_as_the_twin_does(model: str, candidates: int) -> None:
+def test_the_kernel_and_the_twin_draw_the_same_states(model: str, candidates: int) -> None:
     settings = Settings(model, candidates=candidates)
     for trial in range(6):
         random = Random(trial)
@@ -61,7 +61,7 @@ def test_the_kernel_draws_as_the_twin_does(model: str, candidates: int) -> None:
 
 
 @pytest.mark.slow
-def test_the_kernel_draws_as_the_twin_does_during_warmup() -> None:
+def test_the_kernel_and_the_twin_draw_the_same_states_during_warmup() -> None:
     random = Random(2)
     corpus, settings = random_corpus(random), Settings(BHMM, lexical=0.0002, jump=0.05)
     state = random_state(corpus, BHMM, random)
@@ -149,7 +149,7 @@ def test_counts_equal_a_recount_after_each_sweep(model: str, candidates: int) ->
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_exact_draws_add_their_conditionals_to_the_marginals(model: str) -> None:
+def test_exact_draws_add_their_conditional_probabilities_to_the_marginals(model: str) -> None:
     random = Random(3)
     settings = Settings(model)
     corpus = Corpus([Pair(("a",), ("x", "y", "z")), Pair(("b",), ("x",))])
@@ -177,7 +177,7 @@ def test_candidate_draws_add_their_samples_to_the_marginals() -> None:
         assert samples == pytest.approx(samples.round())
 
 
-def test_decoding_selects_the_most_probable_position_or_none() -> None:
+def test_decoding_selects_the_most_probable_position_or_no_link() -> None:
     direction = make_direction(read_side(["a b c d"]), read_side(["x y"]))
     samples = np.array([[0, 6, 4], [5, 3, 2], [3, 0, 3], [6, 1, 9]], np.float32)
     marginals = to_marginals(direction.sides, [samples / 10], 10)
@@ -234,7 +234,7 @@ def test_consecutive_chains_in_one_run_equal_separate_runs(model: str) -> None:
     assert all(map(np.array_equal, *means))
 
 
-def test_a_state_survives_a_round_trip() -> None:
+def test_a_state_survives_conversion_to_a_chain_and_back() -> None:
     random = Random(8)
     corpus = random_corpus(random)
     for model in MODELS:
@@ -242,7 +242,7 @@ def test_a_state_survives_a_round_trip() -> None:
         assert from_chain(corpus, to_chain(corpus, state, Settings(model))) == state
 
 
-def test_invalid_input_is_rejected() -> None:
+def test_invalid_sides_and_options_are_rejected() -> None:
     with pytest.raises(AlignmentInputError, match="one side has 1 lines, the other 2"):
         make_direction(read_side(["a"]), read_side(["x", "y"]))
     with pytest.raises(AlignmentInputError, match="line 2: 32,768 words"):

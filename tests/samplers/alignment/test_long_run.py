@@ -54,14 +54,14 @@ every_chain = pytest.mark.parametrize(
 
 @pytest.mark.slow
 @every_chain
-def test_frequencies_match_the_posterior(corpus: Corpus, model: str, candidates: int, thinning: int) -> None:
+def test_state_frequencies_match_the_posterior(corpus: Corpus, model: str, candidates: int, thinning: int) -> None:
     settings = Settings(model, candidates=candidates)
     assert p_value(sampled(corpus, settings, thinning, seed=11), posterior(corpus, settings)) > ALPHA
 
 
 @pytest.mark.campaign
 @every_chain
-def test_frequencies_match_the_posterior_in_long_chains(
+def test_state_frequencies_match_the_posterior_in_long_chains(
     corpus: Corpus, model: str, candidates: int, thinning: int
 ) -> None:
     settings = Settings(model, candidates=candidates)
@@ -71,7 +71,7 @@ def test_frequencies_match_the_posterior_in_long_chains(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("candidates", [0, 2])
-def test_frequencies_without_the_outgoing_jump_differ_from_the_posterior(candidates: int) -> None:
+def test_state_frequencies_without_the_outgoing_jump_differ_from_the_posterior(candidates: int) -> None:
     settings = Settings(BHMM, jump=0.2, candidates=candidates, mutant=NO_OUTGOING)
     expected = posterior(CORPUS, replace(settings, mutant=""))
     [state] = draws(expected, 1, seed=1)
@@ -106,7 +106,7 @@ def test_sampled_strengths_follow_their_posterior() -> None:
         assert p_value(cells, {cell: p for cell, p in expected.items() if cell[0] == name}) > ALPHA
 
 
-def test_strengths_have_the_density_of_the_paper() -> None:
+def test_the_density_of_strengths_equals_the_formula_of_the_paper() -> None:
     followers = np.zeros(1, FOLLOWERS)
     followers["collocated"], followers["plain"] = 2, 1
     # B(s + 2, r + 1) / B(s, r) = s (s + 1) r / ((s + r) (s + r + 1) (s + r + 2)), and two Gamma(1, 1) priors.

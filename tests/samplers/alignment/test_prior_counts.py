@@ -99,7 +99,7 @@ def test_counts_of_pairs_are_subtracted() -> None:
         subtract_counts(expected, some)
 
 
-def test_prior_counts_are_rejected_for_another_model() -> None:
+def test_prior_counts_are_rejected_for_models_other_than_bhmm_f() -> None:
     direction, links = random_direction(Random(1))
     with pytest.raises(AlignmentInputError, match="require bhmm-f, got bhmm"):
         build(options("bhmm"), direction, counts_for(direction, links))

@@ -69,7 +69,7 @@ def test_words_are_romanized_only_if_the_other_side_has_another_script() -> None
         assert found.offset.tolist()[-2:] == [len(shown) - 1, len(shown)]
 
 
-def test_words_of_two_scripts_are_similar() -> None:
+def test_words_of_two_scripts_are_compared_by_their_romanization() -> None:
     words = ["Мария", "Москва", "1984", "кот"]
     others = ["Mariya", "Moskwa", "1984", "cat"]
     numbers = np.arange(4, dtype=np.int32)

@@ -67,7 +67,7 @@ def test_model_1_matches_a_dictionary_implementation(with_empty_word: bool, iter
     assert found.tolist() == model1_by_dictionary(SENTENCES, with_empty_word, iterations)
 
 
-def test_model_1_finds_more_word_pairs_than_its_initial_table_holds() -> None:
+def test_model_1_links_more_word_pairs_than_its_initial_table_holds() -> None:
     words = [f"w{k}" for k in range(200)]
     lines = [" ".join(words[k : k + 40]) for k in range(0, 160, 8)] + words
     side = read_side(lines)
@@ -86,7 +86,7 @@ def test_random_links_are_uniform_and_leave_the_requested_share_unlinked() -> No
 @pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 400), st.booleans()), max_size=900))
-def test_the_table_behaves_like_a_dictionary(steps: list[tuple[int, int, bool]]) -> None:
+def test_the_table_of_word_pairs_behaves_like_a_dictionary(steps: list[tuple[int, int, bool]]) -> None:
     pairs = empty_pairs()
     conditioning_words = np.zeros(4, CONDITIONING)
     conditioning_words["prior"] = 2.0
@@ -112,7 +112,7 @@ def test_the_table_behaves_like_a_dictionary(steps: list[tuple[int, int, bool]])
     assert probability == (linked.get((1, 7), 0) + 0.5) / (conditioning_words[1]["links"] + 2.0)
 
 
-def test_half_of_the_pairs_in_a_table_are_removed() -> None:
+def test_removing_half_of_the_pairs_keeps_the_other_half() -> None:
     pairs = empty_pairs()
     conditioning_words = np.zeros(1, CONDITIONING)
     numbers = range(700)
@@ -135,7 +135,7 @@ def test_a_sparse_table_shrinks_once() -> None:
     assert [pair_weight(small, key_of(0, f)) for f in range(1001)] == [1] * 1000 + [0]
 
 
-def test_pairs_with_the_same_home_row_are_removed_one_by_one() -> None:
+def test_pairs_removed_one_by_one_leave_the_other_pairs_in_the_table() -> None:
     pairs = empty_pairs()
     conditioning_words = np.zeros(1, CONDITIONING)
     numbers = np.random.default_rng(1).choice(1 << 30, 700, replace=False).tolist()

@@ -88,7 +88,9 @@ def pairs_of(links: LinkList) -> list[list[tuple[int, int]]]:
 
 @settings(deadline=None)
 @given(both_directions(), st.sampled_from(sorted(METHODS)))
-def test_array_code_matches_set_based_code(directions: tuple[list[list[int]], list[list[int]]], method: str) -> None:
+def test_symmetrized_links_equal_the_links_of_set_based_code(
+    directions: tuple[list[list[int]], list[list[int]]], method: str
+) -> None:
     forward, backward = directions
     found = symmetrize(method, flat(forward), flat(backward), offsets(backward), offsets(forward))
     for links, to_source, to_target in zip(pairs_of(found), forward, backward, strict=True):
@@ -102,8 +104,8 @@ def test_array_code_matches_set_based_code(directions: tuple[list[list[int]], li
         assert links == sorted(expected)
 
 
-def test_a_known_example_is_symmetrized_correctly() -> None:
-    # One common link, a neighbor of it, a far link of free words, a far link of a word that already has one.
+def test_each_method_keeps_the_expected_links_of_an_example() -> None:
+    # The common link 0-0, its neighbor 1-1, the neighbor 1-2 of that link, and the far link 3-3 of free words.
     forward = np.array([0, 1, 1, 3, -1], np.int16)
     backward = np.array([0, -1, -1, -1], np.int16)
     found = {
@@ -161,13 +163,13 @@ def test_the_threshold_is_half_of_the_expected_score() -> None:
     assert beside == BESIDE_RATIO * likely
 
 
-def test_pairs_without_words_have_a_threshold() -> None:
+def test_pairs_without_words_have_a_decoding_threshold() -> None:
     nothing = read_side([""])
     assert 0 < expected_thresholds(nothing, nothing, of_one_pair(np.zeros((0, 0)))).likely < 1
 
 
 def of_one_pair(mean: np.ndarray) -> list[Marginals]:
-    """Return both directions' marginals of one sample with these means. `mean` has a row for each source word."""
+    """Return both directions' marginals of one sample with the given means. `mean` has a row for each source word."""
     source, target = (read_side([" ".join("a" * words)]) for words in mean.shape)
     sides = make_direction(target, source).sides, make_direction(source, target).sides
     return [to_marginals(sides[k], [np.pad(own, ((0, 0), (1, 0)))]) for k, own in enumerate((mean.T, mean))]
@@ -183,7 +185,7 @@ def test_a_free_word_gets_a_link_next_to_a_likely_link() -> None:
     assert decoded([0.1, 0.3, 0.6]) == [(0, 1), (0, 2)]
     assert decoded([0.6], [0.3], [0.3]) == [(0, 0), (1, 0)]
     assert decoded([0.1], [0.3], [0.6]) == [(1, 0), (2, 0)]
-    # Too unlikely; no neighbor; only a diagonal neighbor; both words have links.
+    # A link is not added if it is too unlikely, has no neighbor or only a diagonal one, or if both words have links.
     assert decoded([0.6, 0.15]) == [(0, 0)]
     assert decoded([0.6, 0.1, 0.3]) == [(0, 0)]
     assert decoded([0.6, 0.1], [0.1, 0.3]) == [(0, 0)]
@@ -191,13 +193,13 @@ def test_a_free_word_gets_a_link_next_to_a_likely_link() -> None:
 
 
 def test_a_pair_with_the_maximum_number_of_links_is_decoded() -> None:
-    # Each word has two links just above half of the decoding probability.
+    # Each word has two links above the decoding threshold.
     source, target = read_side(["a b"]), read_side(["x y"])
     even = of_one_pair(np.full((2, 2), 0.45))
     assert pairs_of(decode_mean(source, target, even)) == [[(0, 0), (0, 1), (1, 0), (1, 1)]]
 
 
-def test_an_unknown_method_is_refused() -> None:
+def test_an_unknown_symmetrization_is_refused() -> None:
     nothing = np.zeros(0, np.int16)
     with pytest.raises(AlignmentInputError, match="unknown symmetrization 'grow'"):
         symmetrize("grow", nothing, nothing, np.zeros(1, np.int64), np.zeros(1, np.int64))

@@ -18,7 +18,7 @@ MIXED = [
     ([X1, ANY, X2, X3], [X2, X1, ANY, X3], 0.35),
     ([0, X1, 2], [1, X1], 0.7),
 ]
-"""Rules of one to three nonterminals mixed with words, and one rule of words only."""
+"""Rules of one to three nonterminals, most of them mixed with words, and two rules of words only."""
 
 
 def random_pair(rules: list, size: tuple[int, int], seed: int, empty_sides: bool = True) -> Pair:

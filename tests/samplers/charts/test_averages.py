@@ -19,8 +19,8 @@ def mask(value: float, weight: float, selection: np.ndarray, positive: list[int]
 def some_steps() -> list[Pruned]:
     """Return steps of three selections.
 
-    Selection A occurs four times, with two masks of weights 1 and 3; B and C once each. Five of the seven derivations
-    drawn from the charts of B and C after the first step are covered by masks of A.
+    After the first step, selection A occurs four times, with two masks of weights 1 and 3, and B and C once each. Five
+    of the seven derivations drawn from the charts of B and C there are covered by masks of A.
     """
     first = mask(1.0, 1, A, [1, 1, 0], [[1, 1, 1], [1, 1, 0]])
     return [
@@ -40,7 +40,7 @@ def test_covered_share_is_estimated_from_draws_of_other_selections() -> None:
     assert found.share == pytest.approx(5.5 / 8)
 
 
-def test_without_another_selection_each_step_counts_once() -> None:
+def test_with_one_selection_the_covered_share_follows_from_the_number_of_steps() -> None:
     steps = [step for step in some_steps() if step.selection == A.tobytes()]
     found = cover(steps)
     assert found.log_total == pytest.approx(np.log(4))
@@ -48,7 +48,7 @@ def test_without_another_selection_each_step_counts_once() -> None:
     assert weighted_mean(steps) == pytest.approx([1 / 4 + 2 * 3 / 4])
 
 
-def test_selections_are_weighted_by_the_share_they_omit() -> None:
+def test_selections_are_weighted_by_the_inverse_square_of_the_share_they_omit() -> None:
     """The shares covered by A, B and C are in the ratio 4 : 3 : 1."""
     steps = some_steps()
     share = 5.5 / 8 * np.array([1, 3 / 4, 1 / 4])

@@ -1,4 +1,4 @@
-"""Hypergraphs of sentence pairs under every kind of mask equal the enumeration of the agreeing derivations."""
+"""Sums over hypergraphs of masked pairs equal sums over the enumerated derivations that agree with the mask."""
 
 from itertools import product
 
@@ -46,7 +46,7 @@ def features(bitext: PairGraph, expected: np.ndarray, task: PairTask) -> np.ndar
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("pair", "number"), ALL_MASKS)
-def test_masked_sums_equal_the_enumeration(pair: Pair, number: int | None) -> None:
+def test_sums_of_masked_charts_equal_the_enumeration(pair: Pair, number: int | None) -> None:
     rules, words = compiled(pair)
     everything = classes(pair)
     builder = PairBuilder()
@@ -104,13 +104,13 @@ def test_a_chart_with_too_many_edges_is_not_built() -> None:
     rules, words = compiled(pair)
     task = unmasked(rules, words, False)
     edges = PairBuilder().build(task).graph.edges
-    # Room for twice as many tails is also enough.
+    # A limit above the number of edges does not change the chart.
     assert PairBuilder(2 * edges).build(task).graph.edges == edges
     with pytest.raises(SamplerError, match="edges"):
         PairBuilder(edges - 1).build(task)
 
 
-def test_draws_follow_their_probabilities() -> None:
+def test_drawn_derivations_use_each_edge_with_its_expected_frequency() -> None:
     pair = random_pair(MIXED, (3, 3), 32, empty_sides=False)
     rules, words = compiled(pair)
     graph = PairBuilder().build(unmasked(rules, words, False)).graph
@@ -125,7 +125,7 @@ def test_draws_follow_their_probabilities() -> None:
     assert (np.abs(counts / draws - scores.expected) < 5 * error).all()
 
 
-def test_excluded_bispans_have_no_derivations() -> None:
+def test_charts_with_excluded_bispans_sum_only_derivations_without_them() -> None:
     pair = random_pair(ITG, (2, 3), 41)
     rules, words = compiled(pair, scaled=False)
     random = np.random.default_rng(1)

@@ -1,4 +1,4 @@
-"""Charts without edges equal the enumeration of all derivations, and the charts with edges."""
+"""Sums of charts without edges equal the enumeration of all derivations, and the sums of charts with edges."""
 
 from typing import NamedTuple
 
@@ -106,7 +106,7 @@ def sum_pair(sides: RuleSides, weights: np.ndarray, words: PairWords, base: Base
 
 @pytest.mark.parametrize("rules", [[], OTHERS, FRAMES, OTHERS + FRAMES], ids=["base", "others", "frames", "all"])
 @pytest.mark.parametrize("size", [(1, 1), (1, 4), (4, 1), (2, 3), (3, 4), (4, 3)])
-def test_sums_equal_the_enumeration(rules: list, size: tuple[int, int]) -> None:
+def test_sums_of_charts_without_edges_equal_the_enumeration(rules: list, size: tuple[int, int]) -> None:
     for seed in range(3):
         pair = random_pair(OF_THE_BASE + rules, size, seed, empty_sides=False)
         _, words = compiled(pair)

@@ -17,13 +17,13 @@ def weights(size: tuple[int, int], seed: int) -> tuple[np.ndarray, np.ndarray, n
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_messages_follow_the_definition(size: tuple[int, int]) -> None:
+def test_unlinked_probabilities_equal_message_passing_by_definition(size: tuple[int, int]) -> None:
     given = weights(size, 3)
     np.testing.assert_allclose(unlinked_probabilities(*given), by_messages(*given, rounds=20), rtol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_messages_are_exact_if_emissions_form_a_tree(seed: int) -> None:
+def test_unlinked_probabilities_are_exact_if_emissions_form_a_tree(seed: int) -> None:
     pairs, source_nulls, target_nulls = weights((4, 4), seed)
     tree = np.array([[1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 0], [0, 0, 1, 1]])
     given = pairs * tree, source_nulls, target_nulls
@@ -31,7 +31,7 @@ def test_messages_are_exact_if_emissions_form_a_tree(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_messages_are_approximate_if_emissions_form_cycles(seed: int) -> None:
+def test_unlinked_probabilities_are_approximate_if_emissions_form_cycles(seed: int) -> None:
     given = weights((4, 5), seed)
     assert np.abs(unlinked_probabilities(*given) - enumerated(*given)).max() < 0.15
 
@@ -43,13 +43,13 @@ def test_a_link_is_doubtful_if_another_word_needs_its_partner() -> None:
     assert unlinked_probabilities(pairs, nulls, nulls)[0, 0] > 0.9
 
 
-def test_words_without_another_choice_have_finite_doubts() -> None:
+def test_words_without_another_choice_have_finite_unlinked_probabilities() -> None:
     found = unlinked_probabilities(np.array([[0.3, 0.0], [0.0, 0.2]]), np.zeros(2), np.zeros(2))
     np.testing.assert_allclose(found, [[0, 1], [1, 0]], atol=1e-12)
     assert unlinked_probabilities(np.zeros((1, 1)), np.zeros(1), np.zeros(1)) == 1
 
 
-def test_doubts_of_links_slightly_exceed_doubts_of_their_words() -> None:
+def test_the_doubt_of_a_link_is_its_unlinked_probability_plus_0_005() -> None:
     for known in charts()[:3]:
         assert isinstance(known.system, PairSystem)
         words, (i, x) = known.system.words, known.system.links.T

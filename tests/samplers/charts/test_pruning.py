@@ -38,7 +38,7 @@ def following(selected: tuple[int, ...], variables: int) -> list[tuple[int, ...]
 
 
 def freed(doubts: np.ndarray, free: int) -> dict[tuple[int, ...], float]:
-    """Return the probability of each selection if `free` variables are freed by doubt, one after the other."""
+    """Return the probability of each selection if `free` variables are drawn by doubt without replacement."""
     variables = range(len(doubts))
     found: dict[tuple[int, ...], float] = {}
     for order in permutations(variables, free):
@@ -52,7 +52,7 @@ def freed(doubts: np.ndarray, free: int) -> dict[tuple[int, ...], float]:
 
 
 def moves(known: Known, selection: tuple[int, ...]) -> dict[tuple[int, ...], float]:
-    """Return the probability of each selection that may follow one."""
+    """Return the probability of each selection that may follow the given one."""
     doubts = known.system.doubts()
     if doubts is None:
         options = following(selection, known.system.variables)
@@ -103,7 +103,7 @@ def test_wide_steps_free_more_variables() -> None:
 
 
 def test_the_number_of_free_variables_follows_the_doubts() -> None:
-    """It is the rounded-up sum of doubts (plus 1 at wide steps), at most about half or two thirds of all variables."""
+    """The number is the rounded-up sum of doubts, plus 1 at wide steps, from a minimum to half (wide: 70 %) of all."""
     for number in range(1, 21):
         doubts = np.full(20, (number - 0.5) / 20)
         assert free_size(doubts, 2, 1) == min(max(number, 7), 10)
@@ -143,7 +143,7 @@ def test_next_selections_are_equally_likely() -> None:
     assert p_value(drawn, dict.fromkeys(options, 1 / 6)) > 1e-5
 
 
-def test_doubtful_variables_are_freed_one_after_the_other() -> None:
+def test_freed_variables_are_drawn_without_replacement_in_proportion_to_their_doubts() -> None:
     doubts = np.array([0.02, 1.0, 0.3, 0.05, 0.5, 0.02, 0.1])
     chances = freed(doubts, 2)
     assert sum(chances.values()) == pytest.approx(1)
@@ -179,7 +179,7 @@ def test_drawn_derivations_follow_their_probabilities() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("chains", [1, 2])
 @pytest.mark.parametrize("number", range(4), ids=LARGER)
-def test_a_step_equals_the_documented_algorithm(number: int, chains: int) -> None:
+def test_each_step_follows_the_documented_algorithm(number: int, chains: int) -> None:
     """Soft counts use the new selection with the old values. All values are then read from the drawn derivation."""
     known = charts()[number]
     kernel = PruningKernel(known.system, number, chains)

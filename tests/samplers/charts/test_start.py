@@ -38,7 +38,7 @@ def test_a_start_includes_every_variable_that_can_be_positive(number: int) -> No
 
 
 def test_a_variable_excluded_too_early_is_added_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The most doubtful variable is left out first, although it conflicts with no other."""
+    """The variable with the largest conflicts, as patched, is excluded first, although it conflicts with no other."""
     pair = random_pair(ITG, (3, 3), 5)
     pair.pairs[:] = 1
     known = known_pair(pair, np.array([(0, 0), (0, 1), (2, 2)]), UniformSystem)
@@ -80,7 +80,7 @@ def test_the_two_starts_may_be_equal_or_different() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_variables_that_may_be_excluded_are_in_doubt(seed: int) -> None:
+def test_doubts_include_the_doubts_given_the_negative_variables_of_each_start(seed: int) -> None:
     """Variables that the cheap model doubts, given the negative ones of a start, are also in doubt."""
     known = inside_out(seed)
     found = two_starts(known.system)
@@ -123,7 +123,9 @@ def test_variables_negative_in_both_starts_have_the_largest_doubt() -> None:
 
 @pytest.mark.parametrize("chains", [1, 2])
 @pytest.mark.parametrize("possible", [False, True])
-def test_the_edges_of_all_charts_are_counted(chains: int, possible: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_edges_of_all_charts_built_for_a_start_are_counted(
+    chains: int, possible: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     known = charts()[0] if possible else inside_out(1)
     build, made = known.system.build, []
 
@@ -140,7 +142,7 @@ def test_the_edges_of_all_charts_are_counted(chains: int, possible: bool, monkey
         assert values[positive].all()
 
 
-def test_any_three_links_of_an_inside_out_pair_can_be_positive() -> None:
+def test_any_three_of_four_inside_out_links_can_be_positive_but_not_all() -> None:
     known = inside_out(0)
     whole = np.array([True, True, True, True, False])
     assert weight(known, whole) == 0

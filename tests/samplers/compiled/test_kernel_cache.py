@@ -64,7 +64,7 @@ def run(cache: Path, *arguments: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def compiled_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A cache with the first kernel, and the output of the process that compiled it."""
+    """Cache folder with the first kernel, and the output line of the process that compiled it."""
     folder = tmp_path_factory.mktemp("cache")
     (line,) = run(folder)
     return folder, line
@@ -72,7 +72,7 @@ def compiled_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 @pytest.fixture
 def cache(compiled_once: tuple[Path, str], tmp_path: Path) -> Path:
-    """A copy of the compiled cache."""
+    """Copy of the cache folder with the first kernel."""
     return shutil.copytree(compiled_once[0], tmp_path / "cache")
 
 
@@ -126,7 +126,7 @@ def test_a_kernel_is_recompiled_after_an_edit_in_its_folder(tmp_path: Path) -> N
 
 
 def folders(cache: Path) -> list[Path]:
-    """Return the cache folders of the current user."""
+    """Return all folders inside a cache folder."""
     return sorted(path for path in cache.rglob("*") if path.is_dir())
 
 

@@ -1,4 +1,4 @@
-"""Open addressing against a dictionary, with a hash that maps all keys to few home slots."""
+"""Open addressing compared with a Python set, with a hash that maps all keys to few home slots."""
 
 from random import Random
 
@@ -41,7 +41,7 @@ def take_out(keys, slot):
     keys[close_gap(np.uint64(slot), np.uint64(len(keys) - 1), home_of, move, keys)] = FREE
 
 
-def test_the_table_behaves_like_a_set() -> None:
+def test_a_table_with_open_addressing_behaves_like_a_set() -> None:
     random = Random(2)
     keys = np.zeros(64, np.uint64)
     held: set[int] = set()

@@ -1,4 +1,4 @@
-"""Slice sampling leaves a density invariant, for any step width."""
+"""Slice sampling follows a density, also if it is much narrower or wider than the step."""
 
 import math
 
@@ -41,7 +41,7 @@ def share_below(x: float, mean: float, deviation: float) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("mean", "deviation"), [(0.0, 1.0), (3.0, 0.05), (-2.0, 20.0)])
-def test_draws_follow_the_density(mean: float, deviation: float) -> None:
+def test_slice_samples_follow_the_density(mean: float, deviation: float) -> None:
     drawn = np.zeros(60_000)
     fill(False, mean, deviation, mean + deviation, drawn)
     for at in (-1.5, -0.5, 0.0, 0.5, 1.5):
@@ -49,7 +49,7 @@ def test_draws_follow_the_density(mean: float, deviation: float) -> None:
         assert (drawn < x).mean() == pytest.approx(share_below(x, mean, deviation), abs=0.02)
 
 
-def test_values_without_density_are_never_drawn() -> None:
+def test_values_of_zero_density_are_never_drawn() -> None:
     drawn = np.zeros(40_000)
     fill(True, 0.0, 1.0, 0.1, drawn)
     assert drawn.min() > 0

@@ -1,4 +1,4 @@
-"""The symbols of rule-count deltas, also for nodes without words on the target side."""
+"""Rule-count deltas: symbols, also of nodes without target words, sums, and refused trees, labels and keys."""
 
 import numpy as np
 import pytest
@@ -66,7 +66,7 @@ def test_joined_tails_without_target_words_leave_no_symbol() -> None:
     assert rules_of(add_state(empty_deltas(), batch, joined)) == {("b", "x y"), ("a [X,1] c", "[X,1]")}
 
 
-def test_counts_add_up_over_entries() -> None:
+def test_weights_of_two_added_states_add_up_in_the_counts() -> None:
     batch = batch_of(assemble([NODES]), 3, 2)
     cut = State(np.zeros(4, np.uint16), np.ones(4, np.uint8))
     deltas = add_state(add_state(empty_deltas(), batch, cut, (2, 0, 0, 0)), batch, cut, (-1, 5, 0, 0))

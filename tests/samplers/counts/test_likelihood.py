@@ -1,4 +1,4 @@
-"""The log-likelihood of a table against the models in plain Python, including counts that do not fit one word."""
+"""The log-likelihood of a table compared with the models in plain Python, also for counts of more than 16 bits."""
 
 from collections import Counter
 from math import log

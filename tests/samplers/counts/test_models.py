@@ -25,7 +25,7 @@ SMALL = 5
 
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> Model:
-    """The paper's model, with a nearly empty table of counts."""
+    """The paper's model with only five precomputed counts."""
     monkeypatch.setattr(models, "_KNOWN_COUNTS", SMALL)
     return build_model(ModelSettings(), 30, 40, 200)
 
@@ -34,12 +34,12 @@ def units(tables: float) -> int:
     return round(tables * TABLE_UNIT)
 
 
-def test_the_table_of_precomputed_counts_has_the_declared_length() -> None:
+def test_the_table_of_precomputed_counts_has_16384_entries() -> None:
     assert len(build_model(ModelSettings(), 30, 40, 20).by_count) == 1 << 14
 
 
 @pytest.mark.parametrize("count", range(1, 3 * SMALL))
-def test_table_estimates_are_a_power_of_small_and_large_counts(model: Model, count: int) -> None:
+def test_estimated_tables_are_the_count_to_the_power_of_the_discount(model: Model, count: int) -> None:
     assert estimate_tables(model, count) == pytest.approx(units(count**0.5), abs=2)
     assert more_tables(model, count) == estimate_tables(model, count + 1) - estimate_tables(model, count)
     assert cached_mass(model, count) == pytest.approx(count - 0.5 * count**0.5, rel=1e-12)
@@ -51,7 +51,9 @@ def test_a_rule_without_customers_has_no_table(model: Model) -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 3, SMALL - 1, SMALL, 4 * SMALL, 20_000])
 @pytest.mark.parametrize("discount", [0.0, 0.5, 0.9])
-def test_probabilities_follow_the_equation(monkeypatch: pytest.MonkeyPatch, count: int, discount: float) -> None:
+def test_pitman_yor_probabilities_follow_the_equation(
+    monkeypatch: pytest.MonkeyPatch, count: int, discount: float
+) -> None:
     monkeypatch.setattr(models, "_KNOWN_COUNTS", SMALL)
     model = build_model(ModelSettings(discount=discount, strength=2.0, rate=3.0), 30, 40, 200)
     length, tokens, tables = 4, count + 7, count**discount + 3.5
@@ -65,7 +67,7 @@ def test_probabilities_follow_the_equation(monkeypatch: pytest.MonkeyPatch, coun
 
 
 @pytest.mark.parametrize("count", [0, 1, 50])
-def test_log_probabilities_of_a_dirichlet_process_match_its_probabilities(count: int) -> None:
+def test_probabilities_and_log_probabilities_of_a_dirichlet_process_follow_the_equation(count: int) -> None:
     model = build_model(ModelSettings("dirichlet", 100.0), 30, 40, 200)
     arguments = (model, count, 9, 3, 2, 0, 0, 12_345)
     expected = (count + 100.0 * 30.0**-3 * 40.0**-2) / (12_345 + 100.0)

@@ -1,4 +1,4 @@
-"""The rules of each pair, against the twin."""
+"""The rule uses of each pair compared with the twin, and uses of a rule merged by its links."""
 
 from collections import Counter
 from random import Random

@@ -86,7 +86,7 @@ def test_every_derivation_of_small_pairs_has_the_rules_of_the_twin() -> None:
 
 
 def test_a_rule_is_the_same_however_it_is_composed() -> None:
-    # The whole of a monotone pair as one rule, by each of its five bracketings.
+    # Each of the five bracketings of a monotone pair makes the whole pair one rule.
     trees = [t for t in all_trees(examples.FOUR, span_limit=0) if sum(choice.cut for choice in t) == 1]
     assert len(trees) == 5
     rules = compare([examples.FOUR] * 5, [variables_of(examples.FOUR, tree) for tree in trees])

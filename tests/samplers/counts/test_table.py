@@ -40,7 +40,7 @@ def assert_tagged(table: CountTable) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_table_equals_a_dictionary(seed: int) -> None:
+def test_the_rule_table_behaves_like_a_dictionary(seed: int) -> None:
     rng = np.random.default_rng(seed)
     keys = colliding_keys(rng, 40, 120)
     lengths = [int(n) for n in rng.integers(0, LONGEST + 1, len(keys))]

@@ -23,7 +23,7 @@ def test_computed_scopes_match_the_definition() -> None:
     assert (-1,) in found
 
 
-def test_rules_survive_a_round_trip() -> None:
+def test_rules_survive_a_round_trip_through_the_trie() -> None:
     rng = random.Random(2)
     sources = [side for side in sides(rng, 300) if side not in ((), (-1,))]
     rules = []
@@ -54,7 +54,7 @@ def walk(grammar, symbols: list[int]) -> int:
     return int(node)
 
 
-def test_cyclic_rules_are_refused() -> None:
+def test_cyclic_rules_are_refused_if_chosen_and_otherwise_omitted() -> None:
     for source in ((), (-1,)):
         columns = columns_of([(("a",), ()), (source, ("x",))], ["a"], ["x"])
         with pytest.raises(GrammarError, match="rule 1: "):

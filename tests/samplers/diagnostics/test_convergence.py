@@ -66,7 +66,7 @@ def compare(draws: Draws) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_results_equal_arviz_stats(name: str) -> None:
+def test_summaries_equal_arviz_stats(name: str) -> None:
     with np.errstate(invalid="ignore", divide="ignore"):
         compare(CASES[name])
 
@@ -79,7 +79,7 @@ def test_results_equal_arviz_stats(name: str) -> None:
         )
     )
 )
-def test_results_equal_arviz_stats_for_any_counts(counts: Draws) -> None:
+def test_summaries_of_integer_draws_equal_arviz_stats(counts: Draws) -> None:
     with np.errstate(invalid="ignore", divide="ignore"):
         compare(counts.astype(np.float64))
 
@@ -124,7 +124,7 @@ def test_a_stuck_chain_is_flagged(stuck: int) -> None:
 
 
 @pytest.mark.parametrize("at_other_mode", [1, 2])
-def test_bimodal_chains_are_flagged(at_other_mode: int) -> None:
+def test_chains_at_different_modes_are_flagged(at_other_mode: int) -> None:
     draws = autoregressive(0.3, 1, 4, 200)[0]
     draws[:at_other_mode] += 8.0
     assert verdict_on(draws) == APART

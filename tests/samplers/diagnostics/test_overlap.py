@@ -57,7 +57,7 @@ def test_overlap_of_means_can_omit_rare_rules() -> None:
         mean_overlap([mean])
 
 
-def test_a_trace_records_totals_and_counts() -> None:
+def test_a_trace_records_likelihoods_totals_and_counts() -> None:
     table = table_of({1: 3, 2: 1, 3: 2})
     keys = np.array([[2 << 40, 10], [8 << 40, 40], [1 << 40, 5]], np.uint64)
     assert look_up_counts(table, keys).tolist() == [1, 0, 3]

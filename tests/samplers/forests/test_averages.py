@@ -82,7 +82,7 @@ def weights(made: AveragedChain, *records: Blobs) -> dict[tuple[int, int], tuple
 
 
 @pytest.mark.parametrize("sweeps", [1, 7, 40])
-def test_records_survive_a_round_trip(sweeps: int) -> None:
+def test_averages_survive_a_round_trip_through_records(sweeps: int) -> None:
     made = after(sweeps)
     records = write_averages(made.chain.averages)
     read = read_averages(made.batch, records)
@@ -175,7 +175,7 @@ def test_weights_are_rounded_means_of_the_entries() -> None:
 @pytest.mark.parametrize("shared", [0, 1, 2])
 @pytest.mark.parametrize("share", [0.002, 0.05, 0.31, 0.5, 0.98, 1.0, 1.3])
 def test_rounding_at_random_keeps_the_expectation(shared: int, share: float) -> None:
-    """Over all draws, the mean is exact to half of a 128th of the step, and so is its variance."""
+    """Over all draws, the mean is exact to half a 128th of the step, and the variance to a 128th of its square."""
     sweeps, step = 1900, int(step_of(shared))
     assert step == (SHARED_STEP if shared else STEP)
     uses = round(share * step * sweeps)
@@ -186,7 +186,7 @@ def test_rounding_at_random_keeps_the_expectation(shared: int, share: float) -> 
     assert (set(rounded[:, 0].tolist()) <= {0, step}) == (share <= 1)
 
 
-def test_rounded_uses_equal_the_twin() -> None:
+def test_rounded_uses_equal_the_rounded_uses_of_the_twin() -> None:
     random = Random(5)
     for sweeps in (1, 2, 26, 100, 1023, 1900, MAX_SWEEPS - 1):
         for _ in range(200):
@@ -202,7 +202,7 @@ def test_a_rule_is_rounded_up_from_its_threshold_on() -> None:
         assert least == twins.threshold(draw, sweeps, shared=step == SHARED_STEP) // 1 > 0
         assert int(round_uses(least, 0, sweeps, step, draw)[0]) == step
         assert int(round_uses(least - 1, 0, sweeps, step, draw)[0]) == 0
-        # A third of the uses that may be missed is assumed.
+        # A third of the uses that may have been missed is added.
         assert int(round_uses(least - 1, 2, sweeps, step, draw)[0]) == 0
         assert int(round_uses(least - 1, 3, sweeps, step, draw)[0]) == step
     assert (STEP / ONE_USE, SHARED_STEP / ONE_USE) == (1 / 4, 1 / 32)
@@ -219,7 +219,7 @@ def test_draws_of_rules_are_uniform_and_uncorrelated_between_pairs() -> None:
     assert abs(np.corrcoef(draws)[0, 1]) < 0.06
 
 
-def test_errors_of_a_chain_fall_with_its_sweeps() -> None:
+def test_error_variances_follow_their_formula_for_any_number_of_sweeps() -> None:
     for sweeps in (1, 2, 26, 100, 1023, 1900, MAX_SWEEPS - 1):
         for mean in (SHARED_STEP, STEP, ONE_USE, 3 * ONE_USE):
             m = mean / ONE_USE

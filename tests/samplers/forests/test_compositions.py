@@ -1,4 +1,4 @@
-"""Compositions: the kernel against the twin."""
+"""Compositions and their expected occurrences compared with the twin, and the table of n-gram counts."""
 
 from collections import Counter
 from random import Random
@@ -47,7 +47,7 @@ def test_a_batch_without_phrases_has_no_compositions() -> None:
 
 @pytest.fixture(scope="module")
 def varied() -> list[Forest]:
-    """Return sentences in which most n-grams occur once."""
+    """Forests of sentences in which most n-grams occur once."""
     random = Random(3)
     words = [tuple(f"w{int(random.expovariate(0.01))}" for _ in range(30)) for _ in range(150)]
     return [direct_forest(source, ("x",), set()) for source in words]
@@ -99,7 +99,7 @@ def test_each_ngram_has_its_own_count(counted: tuple[list[Forest], Batch, Ngrams
     assert not ngrams.counts[ngrams.keys == 0].any()
 
 
-def test_a_table_grows_before_it_is_full(varied: list[Forest]) -> None:
+def test_the_ngram_table_grows_before_it_is_full(varied: list[Forest]) -> None:
     ngrams, sizes = empty_ngrams(), set()
     for k in range(0, len(varied), 10):
         ngrams = add_ngrams(ngrams, to_batch(varied[k : k + 10], 0))
@@ -109,7 +109,7 @@ def test_a_table_grows_before_it_is_full(varied: list[Forest]) -> None:
     assert Counter(ngrams.counts[ngrams.keys != 0].tolist()) == Counter(all_ngrams(varied).values())
 
 
-def test_a_table_at_its_limit_drops_ngrams_with_one_occurrence(
+def test_the_ngram_table_at_its_limit_drops_ngrams_with_one_occurrence(
     varied: list[Forest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = add_ngrams(empty_ngrams(), to_batch(varied, 0))

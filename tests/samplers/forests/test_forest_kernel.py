@@ -28,7 +28,7 @@ def test_forests_equal_the_definition() -> None:
         assert forest == forest_by_definition(*pair), pair
 
 
-def test_longer_pairs_equal_the_direct_construction() -> None:
+def test_forests_of_long_pairs_equal_the_direct_construction() -> None:
     pairs = examples.random_pairs(seed=12, count=300, longest=18)
     built = from_arrays(build_forests(to_bitext(pairs)), pairs)
     for pair, forest in zip(pairs, built, strict=True):
@@ -56,7 +56,7 @@ def test_dense_discontinuous_and_unlinked_pairs_have_the_forests_of_the_referenc
 
 
 @pytest.mark.parametrize("span_limit", [0, 1, 3, 7])
-def test_arrays_and_free_cuts_equal_the_direct_construction(span_limit: int) -> None:
+def test_forest_arrays_and_free_cuts_equal_the_direct_construction(span_limit: int) -> None:
     pairs = examples.random_pairs(seed=13, count=200, longest=10)
     built = build_forests(to_bitext(pairs), span_limit)
     written = to_arrays([direct_forest(*pair) for pair in pairs], span_limit)
@@ -64,7 +64,7 @@ def test_arrays_and_free_cuts_equal_the_direct_construction(span_limit: int) -> 
         np.testing.assert_array_equal(column, expected)
 
 
-def test_memory_grows_in_the_middle_of_a_pair() -> None:
+def test_forest_arrays_grow_in_the_middle_of_a_pair() -> None:
     """Long monotone pairs have far more nodes and tails per link than initially allocated."""
     pairs = examples.random_pairs(seed=14, count=9, longest=8)
     words = tuple("abcdefghij" * 4)
@@ -76,7 +76,7 @@ def test_memory_grows_in_the_middle_of_a_pair() -> None:
 
 
 def test_words_belong_to_the_lowest_covering_node_of_each_derivation() -> None:
-    """With every edge as a rule: a rule has the words whose lowest covering node, by direct search, is its head."""
+    """If every edge is a rule, a rule has the words whose lowest covering node, by direct search, is its head."""
     forests: list[Forest] = []
     edges: list[int] = []
     expected: Counter[tuple[frozenset[str], frozenset[str]]] = Counter()

@@ -19,7 +19,7 @@ def minimal_of(forest: Forest) -> Counter[Rule]:
 
 
 @pytest.mark.parametrize("span_limit", [0, 3])
-def test_the_kernel_counts_match_the_twin(span_limit: int) -> None:
+def test_minimal_rule_counts_of_the_kernel_match_the_twin(span_limit: int) -> None:
     forests = [UNLINKED, TWICE, TANGLED, *(direct_forest(*pair) for pair in random_pairs(31, 300, 14))]
     batch = to_batch(forests, span_limit)
     chosen = np.flatnonzero(np.arange(len(forests)) % 3 != 1)

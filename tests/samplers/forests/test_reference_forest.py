@@ -13,7 +13,7 @@ from tests.reference.forest import (
 
 
 @pytest.mark.slow
-def test_direct_construction_equals_the_definition() -> None:
+def test_forests_of_the_direct_construction_equal_the_definition() -> None:
     ambiguous = 0
     for source, target, links in examples.random_pairs(seed=1, count=3000, longest=6):
         forest = direct_forest(source, target, links)

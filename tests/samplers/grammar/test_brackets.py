@@ -68,7 +68,7 @@ def test_a_packed_forest_is_read_and_written() -> None:
     assert (10, 2, ("S", "NP", "V", "NP", "\0duck")) in set(productions(parse))
 
 
-def test_an_n_best_list_is_packed() -> None:
+def test_an_n_best_list_is_packed_into_a_forest_with_all_its_trees() -> None:
     texts = [
         "(S (NP (N a)) (VP (V b) (NP (N c))))",
         "(S (NP (D a)) (VP (V b) (NP (N c))))",
@@ -88,7 +88,7 @@ def test_a_single_tree_is_packed_unchanged(texts: list[str]) -> None:
     assert trees_of(pack([read_parse(text) for text in texts])) == set(texts)
 
 
-def test_depth_is_unlimited() -> None:
+def test_the_depth_of_trees_is_unlimited() -> None:
     chain = "(A (B " * 3000 + "a" + "))" * 3000
     packed = pack([read_parse(f"(S {chain})"), read_parse("(S a)")])
     assert len(packed.nodes) == 6001

@@ -19,7 +19,7 @@ def test_rows_with_equal_keys_are_represented_by_the_first() -> None:
     assert first_rows_by_key(many).tolist() == [expected.setdefault(tuple(key), row) for row, key in enumerate(many)]
 
 
-def test_each_row_is_matched_once() -> None:
+def test_each_row_is_matched_at_most_once() -> None:
     ours, theirs = keys((1, 1), (2, 2), (3, 3)), keys((9, 9), (3, 3), (1, 1), (3, 3))
     found = match_keys(ours, theirs)
     assert list(zip(found.ours.tolist(), found.theirs.tolist(), strict=True)) == [(2, 1), (0, 2)]

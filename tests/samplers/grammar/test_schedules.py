@@ -77,7 +77,7 @@ def test_the_stage_of_the_last_sweep_is_reported() -> None:
     assert schedule.reached(np.arange(9)).tolist() == [1, 1, 1, 2, 2, 3, 3, 4, 4]
 
 
-def test_temperature_falls_in_even_steps_to_one() -> None:
+def test_the_annealing_temperature_falls_in_even_steps_to_one() -> None:
     annealing = Annealing(sweeps=5, start=3.0)
     temperatures = annealing.temperatures(np.arange(1, 9)).tolist()
     assert temperatures == pytest.approx([3.0, 2.5, 2.0, 1.5, 1.0, 1.0, 1.0, 1.0])

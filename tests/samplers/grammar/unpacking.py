@@ -1,4 +1,4 @@
-"""Expand a packed forest into its trees."""
+"""Expansion of a packed forest into its trees."""
 
 from itertools import product
 

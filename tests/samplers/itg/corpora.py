@@ -49,7 +49,10 @@ def kernel_of(
     of_long: float | None = None,
     longest: int = 1,
 ) -> ItgKernel:
-    """Return a kernel with strengths fixed at `strength * STRENGTHS`. `of_long` is the shape for two words a side."""
+    """Return a kernel with strengths fixed at `strength * STRENGTHS`.
+
+    `of_long` is the slice shape of pairs whose chart needs more than 40 products.
+    """
     batch = batch_of(pairs, longest)
     strengths = tuple(strength * one for one in STRENGTHS)
     settings = ItgSettings(

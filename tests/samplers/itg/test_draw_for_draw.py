@@ -64,7 +64,7 @@ def sweep_of_twin(
 @pytest.mark.slow
 @pytest.mark.parametrize("longest", [1, 2, 3])
 @pytest.mark.parametrize("method", METHODS)
-def test_the_kernels_draw_as_the_twins_do(method: str, longest: int) -> None:
+def test_the_kernels_and_their_twins_draw_the_same_derivations(method: str, longest: int) -> None:
     changes = phrases = 0
     for trial in range(40 if longest == 1 else 20):
         random = Random(trial)

@@ -71,7 +71,7 @@ def exact_of(pairs: Pairs, strength: float, longest: int = 1) -> dict[tuple[Tree
 
 
 def signature(trees: tuple[Tree, ...]) -> tuple[object, ...]:
-    """Return the links of derivations, and their uses of each rule type."""
+    """Return the links of derivations, and their uses of the straight and the inverted rule."""
     return tuple((links_of(tree), string_of(tree).count(0), string_of(tree).count(1)) for tree in trees)
 
 
@@ -116,7 +116,7 @@ def test_a_sweep_leaves_the_posterior_invariant(corpus: str, method: str, shape:
 @pytest.mark.campaign
 @pytest.mark.parametrize("corpus", CORPORA)
 @pytest.mark.parametrize(("method", "shape", "of_long"), SHAPES)
-def test_many_sweeps_leave_the_posterior_invariant(
+def test_a_sweep_leaves_the_posterior_invariant_in_many_samples(
     corpus: str, method: str, shape: float, of_long: float | None
 ) -> None:
     assert sweep_leaves_the_posterior(CORPORA[corpus], method, shape, of_long, MANY_SAMPLES, seed=11)
@@ -130,7 +130,9 @@ def test_a_sweep_leaves_the_posterior_of_phrases_invariant(method: str, shape: f
 
 @pytest.mark.campaign
 @pytest.mark.parametrize(("method", "shape", "of_long"), SHAPES)
-def test_many_sweeps_leave_the_posterior_of_phrases_invariant(method: str, shape: float, of_long: float | None) -> None:
+def test_a_sweep_leaves_the_posterior_of_phrases_invariant_in_many_samples(
+    method: str, shape: float, of_long: float | None
+) -> None:
     assert sweep_leaves_the_posterior(PHRASES, method, shape, of_long, MANY_SAMPLES, seed=12, longest=2)
 
 
@@ -345,7 +347,7 @@ def density_of(which: int, alpha: NDArray[np.float64], state: ItgState, tables: 
 
 
 @pytest.mark.slow
-def test_strengths_match_quadrature() -> None:
+def test_sampled_strengths_follow_their_density_computed_by_quadrature() -> None:
     """Each strength is drawn given its own tables. No two processes have equal numbers of tables or customers here.
 
     A single draw from each of many exact draws must again follow the exact density.
@@ -380,7 +382,7 @@ def test_strengths_match_quadrature() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("method", [SLICE, FLAT])
 @pytest.mark.parametrize("shape", [0.1, 0.15, 0.25, 1.0])
-def test_an_unused_rule_survives_with_its_probability_to_the_power_a(shape: float, method: str) -> None:
+def test_an_unused_rule_survives_with_its_probability_to_the_power_of_the_shape(shape: float, method: str) -> None:
     """Covers a null of a word, and word pairs that the derivation does not emit."""
     pairs: Pairs = (((0, 1), (0, 1)),)
     kernel = kernel_of(pairs, method, shape, strength=0.1)

@@ -186,7 +186,7 @@ def test_a_pair_of_phrases_links_all_its_words() -> None:
     assert sums.pairs.max() == sums.chunks.max() == 1
 
 
-def test_an_oversized_side_is_refused_with_its_line() -> None:
+def test_an_oversized_side_is_refused_with_its_pair_number() -> None:
     with pytest.raises(AlignmentInputError, match=r"sentence pair 2: 251 words on the target side"):
         batch_of((((0,), (0,)), ((0,), (0,) * (MAX_ITG_SIDE_LENGTH + 1))))
 
@@ -199,7 +199,7 @@ def test_an_oversized_side_is_refused_with_its_line() -> None:
         (SLICE, "m4", "'m4' requires `links`"),
     ],
 )
-def test_unknown_choices_are_refused(method: str, start: str, why: str) -> None:
+def test_unknown_samplers_and_starts_are_refused(method: str, start: str, why: str) -> None:
     with pytest.raises(AlignmentInputError, match=why):
         kernel_of((((0,), (0,)),), method).init(1, start)
 

@@ -1,4 +1,4 @@
-"""Summaries of derivations against plain Python: rule numbers, averages over sweeps, and records."""
+"""Summaries of derivations compared with plain Python: rule uses, averages over sweeps, and records."""
 
 from collections import Counter
 from math import prod
@@ -95,7 +95,7 @@ def test_rule_uses_match_the_twin(longest: int) -> None:
 
 
 @pytest.mark.parametrize("longest", [1, 2, 3])
-def test_averages_are_the_uses_in_all_sweeps(longest: int) -> None:
+def test_averages_are_the_mean_uses_in_all_sweeps(longest: int) -> None:
     batch = batch_of(PAIRS, longest)
     random = Random(5)
     averages = empty_averages(batch)
@@ -224,7 +224,7 @@ def test_averages_do_not_depend_on_when_a_chain_is_committed() -> None:
     assert int(kept.expected_uses.sum()) / ONE_USE == pytest.approx(total, rel=0.005)
 
 
-def test_malformed_records_are_refused() -> None:
+def test_malformed_records_and_derivations_are_refused() -> None:
     batch = batch_of(PAIRS)
     averages = empty_averages(batch)
     add_derivations(batch, put(batch, random_trees(Random(1))), np.ones(len(PAIRS), np.bool_), averages)

@@ -11,7 +11,7 @@ from hierogram.samplers.language_models.model import EMPTY, LanguageModel, score
 
 
 def built(model: Model, words: int, rows_at_once: int = 1_000, expected: bool = True) -> LanguageModel:
-    """Return the same model for the kernels."""
+    """Return the model in the kernels' format."""
     by_order = [sorted(gram for gram in model.log10 if len(gram) == k + 1) for k in range(model.order)]
     log10 = np.array([model.log10[w,] for w in range(words)], np.float32)
     backoff = np.array([model.backoff.get((w,), 0) for w in range(words)], np.float32)
@@ -33,7 +33,7 @@ def rows(model: Model, grams: list[tuple[int, ...]]):
 
 
 def walk(model: LanguageModel, words: Sequence[int], state: int = EMPTY) -> tuple[np.ndarray, np.ndarray]:
-    """Score words in sequence: log10 probability of each, and the state after it."""
+    """Return the log10 probability of each word in sequence, and the state after it."""
     log10, states = np.zeros(len(words)), np.zeros(len(words), np.int32)
     _score_all(model, state, np.array(words, np.int32), log10, states)
     return log10, states

@@ -1,4 +1,4 @@
-"""The automaton of contexts against dictionaries of n-grams."""
+"""Language models of the kernels compared with dictionaries of n-grams."""
 
 from itertools import product
 from random import Random
@@ -63,7 +63,7 @@ def test_words_whose_probability_depends_on_earlier_words_are_open(order: int, p
                     assert states[-1] == alone_states[-1]
 
 
-def test_tables_that_grow_equal_preallocated_ones() -> None:
+def test_models_with_growing_tables_score_like_models_with_preallocated_tables() -> None:
     reference = random_model(Random(5), 4, 40, children=6)
     one, other = built(reference, 40), built(reference, 40, rows_at_once=7, expected=False)
     text = [Random(6).randrange(40) for _ in range(2_000)]
@@ -79,7 +79,7 @@ def test_a_repeated_ngram_is_reported() -> None:
     assert builder.add(*rows(Model(dict.fromkeys(grams, -0.5), {}, 2), grams)) == 2
 
 
-def test_the_order_is_bounded() -> None:
+def test_orders_of_0_and_16_are_refused() -> None:
     for order in (0, 16):
         with pytest.raises(SamplerError, match=f"got {order}"):
             ModelBuilder(order, np.zeros(3, np.float32), np.zeros(3, np.float32))

@@ -21,7 +21,7 @@ def test_words_are_numbered_in_order_of_appearance(words: list[str], others: lis
     assert [vocabulary.word(number) for number in expected.values()] == list(expected)
 
 
-def test_a_vocabulary_grows() -> None:
+def test_a_growing_vocabulary_keeps_all_words_and_numbers() -> None:
     growing = GrowingVocabulary()
     words = [f"wort{k}" * (k % 7) for k in range(30_000)] + ["x" * 100_000]
     numbers = growing.add(words)

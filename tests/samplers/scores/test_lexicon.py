@@ -1,4 +1,4 @@
-"""Word features follow from the other pairs alone, and misfits are detected from them."""
+"""Word features are computed from the other pairs alone, and equal the features of the twin."""
 
 import numpy as np
 import pytest

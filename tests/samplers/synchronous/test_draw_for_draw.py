@@ -53,12 +53,12 @@ class Walk:
         self.seen.add(state)
 
     def compare_likelihoods(self) -> None:
-        """Check that the log-likelihoods of all rules are equal."""
+        """Check that the kernels and the twin have the same log-likelihood."""
         expected = self.model.log_likelihood(RuleCounts(self.twin.rules(self.state)))
         assert self.kernel.log_likelihood() == pytest.approx(expected, rel=1e-9)
 
     def gibbs(self, stages: Sequence[int], span_limit: int) -> None:
-        """Run one sweep of Gibbs sampling at each of these stages."""
+        """Run one Gibbs sweep at each stage with the kernels and the twin, and compare their states."""
         for number, stage in enumerate(stages, start=1):
             mover = corpus.gibbs(
                 self.model, stage=stage, span_limit=span_limit, avoid_current=self.kernel.avoid_current
@@ -73,7 +73,7 @@ class Walk:
 @pytest.mark.parametrize("avoid_current", [False, True])
 @pytest.mark.parametrize("span_limit", [0, 3])
 @pytest.mark.parametrize("model", MODELS)
-def test_gibbs_equals_the_twin(model: str, span_limit: int, avoid_current: bool) -> None:
+def test_gibbs_sweeps_equal_sweeps_of_the_twin(model: str, span_limit: int, avoid_current: bool) -> None:
     forests = random_forests(seed=21 + span_limit)
     walk = Walk(
         KernelChain(forests, MODELS[model], seed=7, span_limit=span_limit, avoid_current=avoid_current), MODELS[model]
@@ -85,21 +85,21 @@ def test_gibbs_equals_the_twin(model: str, span_limit: int, avoid_current: bool)
 @pytest.mark.campaign
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("model", MODELS)
-def test_gibbs_equals_the_twin_on_longer_pairs(model: str, seed: int) -> None:
+def test_gibbs_sweeps_over_pairs_of_up_to_14_words_equal_sweeps_of_the_twin(model: str, seed: int) -> None:
     forests = random_forests(seed=100 + seed, count=12, longest=14, words="abcd")
     walk = Walk(KernelChain(forests, MODELS[model], seed=seed, span_limit=7), MODELS[model])
     walk.gibbs([EVERY_LEVEL] * 100, span_limit=7)
 
 
 @pytest.mark.parametrize("avoid_current", [False, True])
-def test_gibbs_equals_the_twin_through_every_stage(avoid_current: bool) -> None:
+def test_gibbs_sweeps_through_every_stage_equal_sweeps_of_the_twin(avoid_current: bool) -> None:
     forests = random_forests(seed=23, longest=7)
     assert max(f.nodes[-1].level for f in forests) > 7
     walk = Walk(KernelChain(forests, PAPER, seed=8, span_limit=4, avoid_current=avoid_current), PAPER)
     walk.gibbs([1 + s // 10 for s in range(70)] + [EVERY_LEVEL] * 30, span_limit=4)
 
 
-def test_pairs_at_different_stages_equal_the_twin() -> None:
+def test_gibbs_sweeps_with_pairs_at_different_stages_equal_sweeps_of_the_twin() -> None:
     forests = random_forests(seed=27, count=6)
     kernel = KernelChain(forests, PAPER, seed=3)
     walk = Walk(kernel, PAPER)
@@ -121,7 +121,7 @@ def test_pairs_at_different_stages_equal_the_twin() -> None:
 @pytest.mark.parametrize("avoid_current", [False, True])
 @pytest.mark.parametrize("blocks", [None, Blocks(1, 1)])
 @pytest.mark.parametrize("model", MODELS)
-def test_gibbs_equals_the_twin_at_different_temperatures(
+def test_gibbs_sweeps_at_different_temperatures_equal_sweeps_of_the_twin(
     model: str, blocks: Blocks | None, avoid_current: bool
 ) -> None:
     forests = random_forests(seed=33, count=6)
@@ -141,7 +141,7 @@ def test_gibbs_equals_the_twin_at_different_temperatures(
     assert len(walk.seen) > 35
 
 
-def test_gibbs_equals_the_twin_without_the_density_factor() -> None:
+def test_gibbs_sweeps_without_the_density_factor_equal_sweeps_of_the_twin() -> None:
     forests = random_forests(seed=35)
     walk = Walk(KernelChain(forests, PAPER, seed=2, span_limit=3), PAPER)
     every = np.full(len(forests), EVERY_LEVEL, np.int16)
@@ -154,7 +154,7 @@ def test_gibbs_equals_the_twin_without_the_density_factor() -> None:
 
 @pytest.mark.parametrize("span_limit", [0, 3])
 @pytest.mark.parametrize("model", MODELS)
-def test_metropolis_equals_the_twin(model: str, span_limit: int) -> None:
+def test_metropolis_sweeps_equal_sweeps_of_the_twin(model: str, span_limit: int) -> None:
     forests = random_forests(seed=25, longest=6)
     kernel = KernelChain(forests, MODELS[model], seed=9, span_limit=span_limit, resample=propose_pairs)
     walk = Walk(kernel, MODELS[model])
@@ -173,7 +173,9 @@ def test_metropolis_equals_the_twin(model: str, span_limit: int) -> None:
 @pytest.mark.parametrize("model", ["PY", "DP", "weak DP"])
 @pytest.mark.parametrize("method", ["gibbs", "metropolis"])
 @pytest.mark.parametrize(("pairs_per_block", "blocks_per_round"), [(1, 3), (3, 2), (4, 8)])
-def test_blocks_equal_the_twin(pairs_per_block: int, blocks_per_round: int, method: str, model: str) -> None:
+def test_sweeps_in_blocks_equal_sweeps_of_the_twin(
+    pairs_per_block: int, blocks_per_round: int, method: str, model: str
+) -> None:
     forests = random_forests(seed=29)
     blocks = Blocks(pairs_per_block, blocks_per_round)
     if method == "gibbs":
@@ -216,7 +218,7 @@ def long_rules(words: int) -> list[Forest]:
 
 @pytest.mark.parametrize("method", ["gibbs", "metropolis"])
 @pytest.mark.parametrize("model", ["PY", "PY, high discount", "DP"])
-def test_long_rules_equal_the_twin(model: str, method: str) -> None:
+def test_sweeps_over_long_rules_equal_sweeps_of_the_twin(model: str, method: str) -> None:
     forests = long_rules(160)
     resample = sweep_pairs if method == "gibbs" else propose_pairs
     walk = Walk(KernelChain(forests, MODELS[model], seed=6, resample=resample), MODELS[model])
@@ -231,7 +233,7 @@ def test_long_rules_equal_the_twin(model: str, method: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("avoid_current", [False, True])
-def test_a_huge_forest_equals_the_twin(avoid_current: bool) -> None:
+def test_a_sweep_over_a_huge_forest_equals_the_sweep_of_the_twin(avoid_current: bool) -> None:
     """Density factors and products of options exceed the range of one float."""
     monotone = examples.pair(" ".join(f"f{k % 7}" for k in range(80)), " ".join(f"e{k % 7}" for k in range(80)))
     walk = Walk(KernelChain([monotone], PAPER, seed=2, span_limit=0, avoid_current=avoid_current), PAPER)
@@ -242,7 +244,7 @@ def test_a_huge_forest_equals_the_twin(avoid_current: bool) -> None:
 
 
 @pytest.mark.parametrize("key", [(0, 0, 0), (1, 0, 1), (1, 1, 0), (2**40, 12345678901, 7), (2**63 - 1, 3, 2**33)])
-def test_random_streams_equal_the_twin(key: tuple[int, int, int]) -> None:
+def test_random_streams_equal_the_streams_of_the_twin(key: tuple[int, int, int]) -> None:
     twin = Stream(*key)
     state = np.uint64(stream(*key))
     assert int(state) == twin.state

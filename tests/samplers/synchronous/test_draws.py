@@ -1,4 +1,4 @@
-"""Scaled products: the exponent accounts exactly for what is removed from the value."""
+"""Scaled products: the exponent counts the factors of `SCALE` that were removed from the value."""
 
 from collections import Counter
 from math import log
@@ -26,7 +26,7 @@ def logarithm(product: Scaled) -> float:
 
 @pytest.mark.parametrize("first", [Scaled(3.0, 2), Scaled(1e60, -1), Scaled(1e-40, 0)])
 @pytest.mark.parametrize("second", [Scaled(5.0, -3), Scaled(1e70, 4)])
-def test_products_of_scaled_values_are_correct(first: Scaled, second: Scaled) -> None:
+def test_the_logarithm_of_a_scaled_product_is_the_sum_of_logarithms(first: Scaled, second: Scaled) -> None:
     product = Scaled(*scaled_down(times(first, second)))
     assert logarithm(product) == pytest.approx(logarithm(first) + logarithm(second), rel=1e-12)
     assert log_product(product) == pytest.approx(logarithm(product), rel=1e-12)
@@ -49,7 +49,7 @@ def test_products_of_many_factors_stay_in_range() -> None:
     assert product.exponent > 100
 
 
-def test_values_are_rescaled_for_comparison() -> None:
+def test_scaled_values_are_converted_to_the_scale_of_another() -> None:
     assert value_at_scale(Scaled(3.0, 5), Scaled(1.0, 5)) == 3.0
     assert value_at_scale(Scaled(3.0, 4), Scaled(1.0, 5)) == 3.0 / SCALE
     assert value_at_scale(Scaled(3.0, 6), Scaled(1.0, 5)) == 3.0 * SCALE

@@ -105,14 +105,14 @@ def largest_tree_change(forests: list[Forest], model: Model, mover: Mover, span_
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", ALONE)
-def test_gibbs_on_one_pair_is_invariant(name: str, model: str) -> None:
+def test_gibbs_leaves_the_posterior_of_one_pair_invariant(name: str, model: str) -> None:
     forest, limit = ALONE[name]
     assert largest_change([forest], MODELS[model], corpus.gibbs(MODELS[model], span_limit=limit), limit) < EXACT
 
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", ALONE)
-def test_avoiding_draws_on_one_pair_are_invariant(name: str, model: str) -> None:
+def test_avoiding_draws_leave_the_posterior_of_one_pair_invariant(name: str, model: str) -> None:
     forest, limit = ALONE[name]
     mover = corpus.gibbs(MODELS[model], span_limit=limit, avoid_current=True)
     assert largest_change([forest], MODELS[model], mover, limit) < EXACT
@@ -121,26 +121,28 @@ def test_avoiding_draws_on_one_pair_are_invariant(name: str, model: str) -> None
 @pytest.mark.campaign
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize(("forest", "limit"), [(examples.FOUR, 2), (examples.FOUR, 0), (examples.BLOCKS, 3)])
-def test_gibbs_on_a_bushy_pair_with_many_free_cuts_is_invariant(forest: Forest, limit: int, model: str) -> None:
+def test_gibbs_leaves_the_posterior_of_a_bushy_pair_with_many_free_cuts_invariant(
+    forest: Forest, limit: int, model: str
+) -> None:
     mover = corpus.gibbs(MODELS[model], span_limit=limit)
     assert largest_change([forest], MODELS[model], mover, limit) < EXACT
 
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", TOGETHER)
-def test_gibbs_on_pairs_that_share_rules_is_invariant(name: str, model: str) -> None:
+def test_gibbs_leaves_the_posterior_of_pairs_that_share_rules_invariant(name: str, model: str) -> None:
     assert largest_change(TOGETHER[name], MODELS[model], corpus.gibbs(MODELS[model])) < EXACT
 
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", TOGETHER)
-def test_avoiding_draws_on_pairs_that_share_rules_are_invariant(name: str, model: str) -> None:
+def test_avoiding_draws_leave_the_posterior_of_pairs_that_share_rules_invariant(name: str, model: str) -> None:
     assert largest_change(TOGETHER[name], MODELS[model], corpus.gibbs(MODELS[model], avoid_current=True)) < EXACT
 
 
 @pytest.mark.parametrize("avoid_current", [False, True])
 @pytest.mark.parametrize("stage", range(1, 8))
-def test_gibbs_at_each_stage_is_invariant(stage: int, avoid_current: bool) -> None:
+def test_gibbs_at_each_stage_leaves_the_posterior_invariant(stage: int, avoid_current: bool) -> None:
     assert examples.FOUR.nodes[-1].level == 7
     model = MODELS["DP"]
     limited = corpus.gibbs(model, stage=stage, span_limit=1, avoid_current=avoid_current)
@@ -149,7 +151,7 @@ def test_gibbs_at_each_stage_is_invariant(stage: int, avoid_current: bool) -> No
     assert largest_change([examples.THREE, examples.COUPLE], model, both) < EXACT
 
 
-def test_gibbs_keeps_the_joint_posterior_of_all_pairs() -> None:
+def test_gibbs_leaves_the_joint_posterior_of_all_pairs_invariant() -> None:
     forests = [examples.COUPLE, examples.TWICE, examples.SWAPPED]
     model = MODELS["weak DP"]
     # In these forests every variable is in every derivation, so a derivation is a state.
@@ -184,13 +186,13 @@ def test_mutants_of_gibbs_change_the_posterior(name: str) -> None:
 
 def test_avoiding_draws_moved_by_the_current_arc_change_the_posterior() -> None:
     broken = corpus.gibbs(MODELS["DP"], span_limit=1, mutant=OWN_ARC, avoid_current=True)
-    # Only the edges of its root have more than two options.
+    # The change is smaller because only the edges of the root have more than two options.
     assert largest_change([examples.FOUR], MODELS["DP"], broken, span_limit=1) > CLEAR / 4
 
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", ALONE)
-def test_metropolis_on_one_pair_is_invariant(name: str, model: str) -> None:
+def test_metropolis_leaves_the_posterior_of_one_pair_invariant(name: str, model: str) -> None:
     forest, limit = ALONE[name]
     mover = corpus.metropolis(MODELS[model], span_limit=limit)
     assert largest_tree_change([forest], MODELS[model], mover, limit) < EXACT
@@ -198,7 +200,7 @@ def test_metropolis_on_one_pair_is_invariant(name: str, model: str) -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", TOGETHER)
-def test_metropolis_on_pairs_that_share_rules_is_invariant(name: str, model: str) -> None:
+def test_metropolis_leaves_the_posterior_of_pairs_that_share_rules_invariant(name: str, model: str) -> None:
     assert largest_tree_change(TOGETHER[name], MODELS[model], corpus.metropolis(MODELS[model])) < EXACT
 
 
@@ -213,7 +215,7 @@ def test_metropolis_leaves_derivations_invariant_but_not_unused_variables() -> N
     assert largest_change([examples.THREE], MODELS["DP"], mover) > CLEAR
 
 
-def test_metropolis_with_discount_targets_the_sequential_product() -> None:
+def test_metropolis_with_discount_leaves_the_sequential_product_invariant() -> None:
     model = PitmanYor(discount=0.5, strength=5.0, rate=2.0)
     for forest, limit in [(examples.TWICE_APART, 0), (examples.FOUR, 1), (examples.UNALIGNED, 2)]:
         trees = sequential(forest, model, limit)
@@ -221,7 +223,7 @@ def test_metropolis_with_discount_targets_the_sequential_product() -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_closed_form_is_the_product_of_sequential_probabilities(model: str) -> None:
+def test_the_closed_form_of_the_joint_equals_the_product_of_sequential_probabilities(model: str) -> None:
     for forest in (examples.TWICE_APART, examples.UNALIGNED, examples.DISCONTINUOUS):
         for tree in all_trees(forest, span_limit=0):
             rules = tree_rules(forest, tree)

@@ -62,13 +62,13 @@ def wrong_by(forests: list[Forest], model: Model, span_limit: int, mutant: str |
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", CASES)
-def test_credits_are_expected_uses(name: str, model: str) -> None:
+def test_expected_credits_equal_the_exact_expected_uses(name: str, model: str) -> None:
     forests, limit = CASES[name]
     assert wrong_by(forests, MODELS[model], limit) < EXACT
 
 
 @pytest.mark.parametrize("mutant", gibbs.CREDIT_MUTANTS)
-def test_mutants_have_wrong_expectations(mutant: str) -> None:
+def test_mutants_of_credits_have_wrong_expectations(mutant: str) -> None:
     assert any(wrong_by(forests, DP, limit, mutant) > CLEAR for forests, limit in CASES.values())
 
 
@@ -77,7 +77,7 @@ def test_mutants_have_wrong_expectations(mutant: str) -> None:
 @pytest.mark.parametrize(
     "model", [PitmanYor(discount=0.5, strength=5.0, rate=2.0), Dirichlet(strength=5.0, source_words=7, target_words=9)]
 )
-def test_the_kernel_credits_the_same_as_its_twin(model: Model, span_limit: int, avoid_current: bool) -> None:
+def test_the_kernel_credits_the_same_uses_as_its_twin(model: Model, span_limit: int, avoid_current: bool) -> None:
     forests = [direct_forest(*pair) for pair in examples.random_pairs(40 + span_limit, 8, 5, "abc")]
     kernel = AveragedChain(forests, model, seed=5, span_limit=span_limit, avoid_current=avoid_current)
     twin = Corpus(forests)
@@ -97,7 +97,7 @@ def test_the_kernel_credits_the_same_as_its_twin(model: Model, span_limit: int, 
 
 
 @pytest.mark.parametrize("slots", [5, 9, 200])
-def test_kept_rules_match_the_twin(slots: int) -> None:
+def test_rules_kept_in_averages_match_the_twin(slots: int) -> None:
     model = PitmanYor(discount=0.5, strength=5.0, rate=2.0)
     forests = [direct_forest(*pair) for pair in examples.random_pairs(61, 4, 5, "abc")]
     kernel = AveragedChain(forests, model, seed=5)
@@ -182,7 +182,7 @@ def exact_uses(forests: list[Forest], model: Model, span_limit: int) -> Counter[
 
 
 def check_long_averages(name: str, avoid_current: bool, rounds: int, noise: float) -> None:
-    """Compare averages over several rounds of sweeps with the enumeration."""
+    """Check that averages over several rounds of sweeps agree with the enumeration."""
     forests, limit = CASES[name]
     exact = exact_uses(forests, DP, limit)
     kernel = AveragedChain(forests, DP, seed=3, span_limit=limit, avoid_current=avoid_current)
@@ -213,7 +213,7 @@ def test_long_averages_match_the_exact_expectations(name: str, avoid_current: bo
 @pytest.mark.campaign
 @pytest.mark.parametrize("avoid_current", [False, True])
 @pytest.mark.parametrize("name", CASES)
-def test_longer_averages_match_the_exact_expectations(name: str, avoid_current: bool) -> None:
+def test_averages_of_many_rounds_match_the_exact_expectations(name: str, avoid_current: bool) -> None:
     check_long_averages(name, avoid_current, rounds=36, noise=0.02)
 
 
@@ -252,7 +252,7 @@ def rules_in(kernel: AveragedChain) -> list[Rule]:
     return [r for f, v in zip(kernel.forests, kernel.variables(), strict=True) for r in rules_of(f, v)]
 
 
-def test_metropolis_hastings_counts_its_derivations() -> None:
+def test_metropolis_hastings_counts_the_rules_of_its_derivations() -> None:
     kernel = AveragedChain([examples.THREE, examples.COUPLE], DP, seed=3, resample=propose_pairs)
     drawn: Counter[Rule] = Counter()
     for _ in range(15):
@@ -305,7 +305,7 @@ def test_averages_have_smaller_errors_than_counts_of_draws_at_equal_time(name: s
         errors["every draw"].append(squared_error(everything, 1 / more, exact))
         errors["eight draws"].append(squared_error(thinned, 1 / 8, exact))
     mean = {kind: float(np.mean(values)) for kind, values in errors.items()}
-    # Averaging takes an eighth more time than sampling alone, so sampling alone gets a sixth more sweeps.
+    # Averaging takes an eighth more time than sampling alone, so sampling alone gets a fifth more sweeps.
     assert mean["averaged"] < mean["eight draws"], mean
     # Three pairs that depend on each other mix slowly, and no estimator helps.
     if len(forests) < 3:

@@ -191,7 +191,7 @@ def test_the_samples_suffice_to_detect_each_mutant(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_samples_of_a_mutated_twin_fail() -> None:
+def test_samples_of_mutated_twins_do_not_match_the_posterior() -> None:
     case = Case([examples.COUPLE], DP)
     forest = examples.COUPLE
     for mutant, fails in ((None, False), (REPEAT_IGNORED, True), (STALE_COUNTS, True)):

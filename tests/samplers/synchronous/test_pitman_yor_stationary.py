@@ -1,8 +1,8 @@
-"""The stationary distribution of the Gibbs chain for the Pitman-Yor process with estimated tables, exactly.
+"""Exact stationary distribution of the Gibbs chain for the Pitman-Yor process with estimated tables.
 
-Without a discount it is the exact posterior. With a discount, t_r = n_r^d makes rules inexchangeable: the
-conditionals of Gibbs sampling no longer belong to one joint distribution, and the chain itself defines its target.
-Its distance from the sequential product of one pair's rules, top-down, is small but positive.
+Without a discount it is the exact posterior. With a discount, t_r = n_r^d, the rules are not exchangeable: the
+conditionals of Gibbs sampling no longer belong to one joint distribution, and the chain itself defines its target. Its
+distance from the sequential product of one pair's rules, top-down, is small but positive.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ def test_without_discount_the_chain_converges_to_the_exact_posterior(
 @pytest.mark.slow
 @pytest.mark.parametrize("discount", [0.5, 0.9])
 @pytest.mark.parametrize("name", ALONE)
-def test_with_discount_the_chain_stays_near_the_sequential_product(
+def test_with_discount_the_stationary_distribution_is_near_the_sequential_product(
     name: str, discount: float, record_property: Report
 ) -> None:
     forest, limit = ALONE[name]

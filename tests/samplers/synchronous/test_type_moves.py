@@ -1,4 +1,4 @@
-"""The compiled type-based moves walk the twin's trajectory, and switch modes that single cuts cannot."""
+"""The compiled type-based moves equal the twin's, and switch between modes that single cuts rarely leave."""
 
 from collections.abc import Sequence
 
@@ -31,7 +31,7 @@ CORPORA: dict[str, Sequence[Forest]] = {
 @pytest.mark.parametrize("span_limit", [0, 3])
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", CORPORA)
-def test_type_moves_and_sweeps_in_turn_equal_the_twin(name: str, model: str, span_limit: int) -> None:
+def test_type_moves_between_sweeps_equal_the_type_moves_of_the_twin(name: str, model: str, span_limit: int) -> None:
     forests = CORPORA[name]
     kernel = KernelChain(forests, MODELS[model], seed=3, span_limit=span_limit)
     sampler = TypeSampler(kernel.model, kernel.batch)
@@ -79,8 +79,8 @@ def most_are_split(kernel: KernelChain) -> bool:
 
 
 def weight_of_split() -> float:
-    """Return the exact posterior probability that more than half of the pairs are split. Intermediate states are
-    unlikely.
+    """Return the exact posterior probability that more than half of the pairs are split. Asserts that intermediate
+    states are unlikely.
     """
     joined, upper, lower = (PLANTED.strength * 2.0**-words for words in (4, 2, 2))
     split = np.arange(PAIRS + 1)
@@ -98,7 +98,7 @@ def weight_of_split() -> float:
     return float(weights[PAIRS // 2 + 1 :].sum())
 
 
-def test_planted_modes_switch_with_the_correct_weights() -> None:
+def test_type_moves_visit_two_planted_modes_with_the_correct_weights() -> None:
     kernel = planted()
     sampler = TypeSampler(kernel.model, kernel.batch)
     modes = []

@@ -80,7 +80,7 @@ def test_sites_that_share_rules_cannot_move_together() -> None:
         largest_change(forests, limit, MODELS["balanced DP"], NO_CONFLICTS)
 
 
-def test_a_move_spans_three_pairs() -> None:
+def test_a_type_move_spans_three_equal_pairs() -> None:
     moves = TypeMoves([examples.COUPLE] * 3, MODELS["DP"])
     joint = tuple(variables_of(f, next(all_trees(f, 0))) for f in moves.forests)
     assert len({site.pair for site in moves.sites(moves.free()[0], joint)}) == 3

@@ -74,6 +74,6 @@ def test_derivations_strengths_and_expansions_have_their_joint_posterior(base: s
         row[-1] = kernels.chain.labels.expansion_probability[label]
     found = deviations(samples, np.array([*exact.values(), *means]))
     assert found.max() < 4
-    # The batches are long enough: the chain has not the posterior under another prior of α.
+    # The chain is long enough to distinguish the posterior under another prior of α.
     others, *means = posterior(base, rate=1.0)
     assert deviations(samples, np.array([*others.values(), *means])).max() > 10

@@ -6,7 +6,7 @@ from tests.tools.lab.programs import printed
 from hierogram.tools.lab.papers.ten_rules import RULES, learn_fragments, treebank
 
 
-def test_the_synthetic_grammar_has_ten_rules() -> None:
+def test_the_synthetic_problem_has_ten_rules_and_50_trees() -> None:
     assert len(RULES) == 10
     assert len(treebank(seed=3)) == 50
 

@@ -49,7 +49,7 @@ def test_an_aligned_pair_waits_to_be_sampled(store: Store) -> None:
     assert store.integrity() == []
 
 
-def test_counts_add_up_and_are_deleted_at_zero(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_aligner_counts_add_up_and_are_deleted_at_zero(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     ingest(store, [raw("a b", "x"), raw("a b", "x", 2), raw("a b", "x z", 3)])
     align(store, change())
     align(store, change(2))
@@ -99,7 +99,7 @@ def test_removed_or_already_aligned_pairs_are_refused(store: Store) -> None:
         align(store, missing)
 
 
-def test_derivations_change_in_the_same_transaction(store: Store) -> None:
+def test_alignments_and_derivations_change_in_one_transaction(store: Store) -> None:
     ingest(store, [raw("a b", "x")])
     align(store, change())
     commit(store, [update(1, b"one", state="settled", sweep=9)], [delta("a b", "x", 1)])
@@ -136,7 +136,7 @@ def test_lookups_of_the_aligner_use_indexes(store: Store) -> None:
     align(store, whole)
     with plans() as seen:
         assert len(store.aligner_counts((["s17", "s18"], ["t17"])).lexicon) == 1
-        # Too many to be looked up pair by pair.
+        # These words are too many to be looked up pair by pair.
         many = [[f"{side}{n}" for n in range(17, 100)] for side in "st"]
         assert len(store.aligner_counts(many).lexicon) == 83
         assert len(store.stalest_links(3)) == 3

@@ -1,4 +1,4 @@
-"""Human links are found through indexes in a store of any size, even without table statistics."""
+"""Human links are stored and deleted with their pairs, and found through indexes in a store of any size."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -69,7 +69,7 @@ def test_human_links_are_deleted_with_their_pair(store: Store) -> None:
     assert store.integrity() == []
 
 
-def test_a_stored_pair_keeps_its_human_links(store: Store) -> None:
+def test_a_pair_that_is_ingested_again_keeps_its_human_links(store: Store) -> None:
     batch = store.begin_ingest("c", "again.jsonl", "jsonl")
     pairs = pairs_of([pair("s1 a", "t1", line=1), pair("new", "t", line=2)])
     known = {0: KnownLinks(frozenset({(1, 0)})), 1: KnownLinks(frozenset({(0, 0)}))}

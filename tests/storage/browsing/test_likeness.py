@@ -73,7 +73,7 @@ def test_every_matching_side_of_several_words_is_found(store: Store, store_url: 
     assert checked > 30
 
 
-def test_renderings_are_ordered_and_weighted(store: Store, store_url: str) -> None:
+def test_renderings_have_probabilities_and_are_ordered_by_expected_uses(store: Store, store_url: str) -> None:
     ingest(store, [pair("a", "x")])
     commit(
         store,

@@ -41,14 +41,14 @@ def reader_of() -> Iterator[Callable[[str], Reader]]:
 
 @pytest.fixture
 def unanalyzed(lasting_store: LastingStore, reader_of: Callable[[str], Reader]) -> Iterator[ReadTransaction]:
-    """The same store without table statistics, so that Postgres estimates the sizes of its tables."""
+    """Read access to a large store without table statistics, so that Postgres estimates the sizes of its tables."""
     with reader_of(lasting_store("unanalyzed pages", make_unanalyzed)).read() as looking:
         yield looking
 
 
 @pytest.fixture
 def transaction(lasting_store: LastingStore, reader_of: Callable[[str], Reader]) -> Iterator[ReadTransaction]:
-    """A store that is large enough for the planners to prefer indexes."""
+    """Read access to a store that is large enough for the planners to prefer indexes."""
     with reader_of(lasting_store("large", make)).read() as looking:
         yield looking
 
@@ -129,13 +129,13 @@ QUESTIONS: dict[str, Callable[[ReadTransaction], object]] = {
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_no_page_scans_a_table(transaction: ReadTransaction, name: str) -> None:
+def test_queries_of_pages_scan_no_table(transaction: ReadTransaction, name: str) -> None:
     with plans() as seen:
         assert QUESTIONS[name](transaction)
     assert seen
     for entry in seen:
         if "ORDER BY id LIMIT" in entry["statement"]:
-            # In the order of ids, reading only the needed rows.
+            # This statement reads rows in the order of ids, and only as many as needed.
             continue
         for table in GROWING:
             assert_no_scan(entry["plan"], f"{table}\n")
@@ -144,7 +144,7 @@ def test_no_page_scans_a_table(transaction: ReadTransaction, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_no_page_scans_a_table_without_statistics(
+def test_queries_of_pages_scan_no_table_without_statistics(
     unanalyzed: ReadTransaction, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The sample of pairs that is read on purpose is small in a large store.

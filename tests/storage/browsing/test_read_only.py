@@ -19,7 +19,7 @@ def reader(store: Store, store_url: str) -> Reader:
 
 
 @pytest.mark.parametrize("statement", ["DELETE FROM rules", "UPDATE store_state SET position = 0"])
-def test_pages_cannot_write(reader: Reader, store_url: str, statement: str) -> None:
+def test_readers_cannot_write(reader: Reader, store_url: str, statement: str) -> None:
     with reader, pytest.raises(StoreUnavailableError), reader.read() as transaction:
         transaction.rows(statement)
     assert query(store_url, "SELECT count(*) FROM rules") == [(2,)]

@@ -76,7 +76,7 @@ def test_a_word_is_found_anywhere_or_as_a_whole_side(transaction: ReadTransactio
     assert found(transaction, "house") == []
 
 
-def test_phrases_keep_their_order(transaction: ReadTransaction) -> None:
+def test_words_of_a_phrase_are_found_in_their_order(transaction: ReadTransaction) -> None:
     assert found(transaction, "la maison") == [("la maison", "the house"), ("la maison", "home")]
     assert found(transaction, "maison la") == [("maison la", "house the")]
     assert found(transaction, "la maison", match=WHOLE) == [("la maison", "the house"), ("la maison", "home")]
@@ -135,7 +135,9 @@ def test_rules_of_a_corpus_are_found_in_every_order(transaction: ReadTransaction
 
 @pytest.mark.parametrize("order", [USE, PROBABILITY, SURPRISE])
 @pytest.mark.parametrize("match", [PART, WHOLE])
-def test_pages_are_consecutive(transaction: ReadTransaction, order: str, match: str) -> None:
+def test_pages_together_contain_each_rule_once_and_in_order(
+    transaction: ReadTransaction, order: str, match: str
+) -> None:
     phrase = read_phrase("maison")
     whole = search(transaction, phrase, Query(order=order, match=match, limit=100)).rules
     page, after, together = 0, None, []
@@ -153,7 +155,7 @@ def test_the_more_probable_side_is_guessed(transaction: ReadTransaction) -> None
         assert guess_side(transaction, dict.fromkeys(("source", "target"), read_phrase(typed))) == side
 
 
-def test_probabilities_equal_the_view_rule_table(transaction: ReadTransaction) -> None:
+def test_probabilities_of_found_rules_equal_the_view_rule_table(transaction: ReadTransaction) -> None:
     for rule in search(transaction, read_phrase("maison"), Query()).rules:
         [shown] = transaction.rows(
             "SELECT p_target_given_source, p_source_given_target FROM rule_table WHERE id = :id", id=rule.id
@@ -200,7 +202,7 @@ def test_recorded_statements_return_the_same_rules(transaction: ReadTransaction)
 
 
 @given(st.lists(st.sampled_from(["a", "b", "_", "\\_", "[X,1]"]), max_size=8))
-def test_phrases_are_parsed(pieces: list[str]) -> None:
+def test_parsed_phrases_keep_their_words_and_merge_or_drop_gaps(pieces: list[str]) -> None:
     phrase = read_phrase(" ".join(pieces))
     assert not phrase.parts or (phrase.parts[0] is not None and phrase.parts[-1] is not None)
     assert all(a is not None or b is not None for a, b in zip(phrase.parts, phrase.parts[1:], strict=False))
@@ -209,7 +211,7 @@ def test_phrases_are_parsed(pieces: list[str]) -> None:
     ]
 
 
-def test_a_typed_nonterminal_matches_a_literal_word(store: Store, store_url: str) -> None:
+def test_a_nonterminal_typed_into_the_search_is_read_as_a_word(store: Store, store_url: str) -> None:
     ingest(store, [pair("[X,1] b", "c")])
     commit(store, [], [delta("\\[X,1] b", "c", 1, 1), delta("[X,1] b", "[X,1]", 1, 1)])
     with Reader(store_url) as reader, reader.read() as transaction:

@@ -115,7 +115,9 @@ def test_one_step_of_the_database_cannot_exceed_the_time_limit(
 
 
 @pytest.mark.slow
-def test_a_query_that_needs_too_much_memory_is_refused(runner: SqlRunner, store_url: str) -> None:
+def test_a_query_beyond_the_memory_limit_is_refused_and_a_large_result_is_cut(
+    runner: SqlRunner, store_url: str
+) -> None:
     if on_sqlite(store_url):
         columns = ", ".join(f"randomblob(8000000) AS c{n}" for n in range(100))
         with pytest.raises(QueryError, match="the query exceeds its memory limit: select fewer"):
@@ -130,13 +132,13 @@ def test_a_query_that_needs_too_much_memory_is_refused(runner: SqlRunner, store_
     )  # fmt: skip
     assert more
     assert len(columns) == 1
-    # Up to the maximum number of values, each of them cut.
+    # The rows fit the maximum size of a result, and either all of their values are cut or none.
     assert 1_500 < len(rows) <= sql_runner.MAX_BYTES // 10_000
     assert cut in (0, len(rows))
 
 
 @pytest.mark.slow
-def test_an_answer_has_columns_rows_and_a_truncation_flag(runner: SqlRunner) -> None:
+def test_a_query_result_has_columns_rows_and_a_truncation_flag(runner: SqlRunner) -> None:
     question = " SELECT source, count, count * 0.5 AS half, NULL AS no FROM rules ORDER BY id -- so ;"
     assert plain(runner.query(question, 5, 10)) == (
         ["source", "count", "half", "no"],
@@ -147,7 +149,7 @@ def test_an_answer_has_columns_rows_and_a_truncation_flag(runner: SqlRunner) -> 
     assert plain(runner.query("SELECT source AS a, target AS a FROM rules WHERE source LIKE 'la%'", 5, 1))[:2] == (
         ["a", "a"], [["la maison", "the house"]],
     )  # fmt: skip
-    # Fewer rows if they have more values than a page shows.
+    # Rows are omitted if they have more values than a page shows.
     assert plain(runner.query("SELECT id, id, id FROM rules", 5, 10, 4))[2]
 
 
@@ -178,7 +180,7 @@ def test_long_values_are_cut_and_counted(runner: SqlRunner, store_url: str) -> N
     assert (len(str(blob)), str(blob)[:2], str(blob)[-1]) == (untrusted_sql.MAX_VALUE_LENGTH + 1, "\\x", "…")
     assert answer[3] == 2
     if not sqlite:
-        # More digits than Python converts to a number.
+        # The number has more digits than Python converts to an integer.
         [[number]] = plain(runner.query("SELECT CAST(10 AS numeric) ^ 50000", 5, 10))[1]
         assert str(number) == "1" + "0" * (untrusted_sql.MAX_VALUE_LENGTH - 1) + "…"
 
@@ -250,7 +252,9 @@ def test_a_killed_idle_process_is_replaced(runner: SqlRunner) -> None:
                 os.kill(child, signal.SIGKILL)
 
 
-def test_the_process_has_limits_and_no_secrets(runner: SqlRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_child_process_has_a_memory_limit_and_no_secrets_in_its_environment(
+    runner: SqlRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runner.close()
     monkeypatch.setenv("HIEROGRAM_HTTP__TOKEN", "what-nobody-may-see")
     child = runner._child()
@@ -307,7 +311,7 @@ def alive(process: int) -> bool:
 
 
 def busy(process: int, store_url: str) -> bool:
-    """Check if its query is running."""
+    """Check if a child process is running its query."""
     if not on_sqlite(store_url):
         return bool(sessions_of(store_url))
     used = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11]
@@ -360,8 +364,8 @@ def role(store: Store, store_url: str) -> str:
 
 
 @pytest.mark.database("postgres")
-def test_the_documented_role_cannot_write(role: str) -> None:
-    """The role is sufficient even outside a read-only transaction."""
+def test_the_documented_role_may_not_execute_dangerous_statements(role: str) -> None:
+    """The privileges of the role suffice even outside a read-only transaction."""
     with psycopg.connect(role, autocommit=True, options="-c default_transaction_read_only=off") as connection:
         for statement in ATTACKS:
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
@@ -388,7 +392,7 @@ def test_postgres_queries_require_a_separate_role(store: Store, store_url: str, 
     assert runner.refusal == sql_runner._NO_SQL_URL
     with pytest.raises(QueryError, match="sql_url"):
         runner.query("SELECT 1", 5, 1)
-    # The daemon's own role is a superuser here, and another role may execute functions that are not revoked.
+    # The store's own role is a superuser here. Another role is refused while it may execute `pg_notify`.
     with closing(SqlRunner(store_url, store_url)) as own, pytest.raises(QueryError, match="is a superuser"):
         own.query("SELECT 1", 5, 1)
     with psycopg.connect(store_url, autocommit=True) as connection:

@@ -21,7 +21,7 @@ def make(url: str) -> None:
 
 @pytest.mark.parametrize("side", ["source", "target"])
 @pytest.mark.parametrize("sampled", [PAIRS, PAIRS - 1, 53, 10])
-def test_counts_by_corpus_match_the_store(
+def test_counts_of_a_word_by_corpus_are_exact_or_estimated_within_their_error(
     lasting_store: LastingStore, monkeypatch: pytest.MonkeyPatch, side: str, sampled: int
 ) -> None:
     monkeypatch.setattr(words, "SAMPLED_PAIRS", sampled)

@@ -92,7 +92,7 @@ def test_all_inconsistent_rows_are_counted_and_some_are_listed(store: Store, sto
     assert any("9 pairs without a corpus: 1, 2, 3, 4, 5, …" in problem for problem in store.integrity())
 
 
-def test_a_damaged_file_is_reported(tmp_path: Path) -> None:
+def test_a_damaged_store_file_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "x.db"
     with open_store(str(file), create=True) as store:
         commit(store, [], [delta(f"s{n} [X,1]", f"[X,1] t{n}", 1) for n in range(3_000)])

@@ -24,7 +24,7 @@ def row_batches(random: np.random.Generator) -> list[tuple[np.ndarray, np.ndarra
 
 
 @pytest.mark.parametrize("most", [1, 30, 10_000])
-def test_every_row_is_in_exactly_one_part(most: int) -> None:
+def test_every_spilled_row_is_read_in_exactly_one_part(most: int) -> None:
     added = row_batches(np.random.default_rng(most))
     with open_spill(KIND, 2) as spill, open_spill(np.dtype(np.int64)) as other:
         for slices, rows, one, two in added:

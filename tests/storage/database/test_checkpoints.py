@@ -25,7 +25,9 @@ def rows_in_file(path: Path, copy: Path, table: str) -> int:
             return 0
 
 
-def test_the_log_is_copied_once_enough_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_log_is_copied_into_the_file_after_enough_changed_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(checkpoints, "_MAX_ROWS", 100)
     path = tmp_path / "x.db"
     copies = Checkpoints(str(path))
@@ -77,7 +79,7 @@ def test_commits_during_a_copy_are_also_copied(tmp_path: Path, monkeypatch: pyte
         assert rows_in_file(path, tmp_path / "copy.db", "t") == 2
 
 
-def test_a_failed_copy_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_copy_of_the_log_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoints, "_MAX_ROWS", 1)
     copies = Checkpoints(str(tmp_path))
     with closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None)) as connection:
@@ -124,7 +126,7 @@ def test_a_store_copies_its_log_while_it_is_open(tmp_path: Path, monkeypatch: py
 
 @pytest.fixture
 def synced_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the synced files, except files that SQLite syncs itself."""
+    """List of the names of the synced files, except files that SQLite syncs itself."""
     names: list[str] = []
     fsync = os.fsync
 
@@ -148,7 +150,7 @@ def test_a_commit_without_sync_is_synced_soon_after(tmp_path: Path, synced_files
         assert synced_files == ["store.db-wal"]
 
 
-def test_work_requested_while_the_thread_is_busy_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copy_requested_during_a_sync_is_made_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, may_end = threading.Event(), threading.Event()
     done = []
 
@@ -172,7 +174,7 @@ def test_work_requested_while_the_thread_is_busy_is_done(tmp_path: Path, monkeyp
     assert done == ["sync", "copy"]
 
 
-def test_a_failed_sync_is_ignored(tmp_path: Path) -> None:
+def test_a_failed_sync_of_the_log_is_ignored(tmp_path: Path) -> None:
     copies = Checkpoints(str(tmp_path / "missing" / "x.db"))
     with closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None)) as connection:
         for _ in range(2):

@@ -33,7 +33,7 @@ def test_counts_from_several_writers_add_up(store: Store, store_url: str, shared
     assert store.integrity() == []
 
 
-def test_one_input_offered_concurrently_is_stored_once(store: Store) -> None:
+def test_pairs_ingested_by_concurrent_writers_are_stored_once(store: Store) -> None:
     lines = [pair(f"s{n}", f"t{n % 7}") for n in range(200)]
 
     def work(number: int) -> None:
@@ -109,6 +109,6 @@ def test_invalid_cache_sizes_are_refused(cache: str) -> None:
         parse_url(f"sqlite:///x.db?cache_mb={cache}")
 
 
-def test_unknown_states_are_refused(store: Store) -> None:
+def test_unknown_states_of_pairs_are_refused(store: Store) -> None:
     with pytest.raises(StoreError, match="unknown state of a pair: lost"):
         store.count_pairs(["waiting", "lost"])

@@ -175,7 +175,7 @@ def test_small_commits_are_copied_soon_without_another_commit(tmp_path: Path, mo
         assert len(copies) == 2
 
 
-def test_a_large_log_is_copied_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_log_is_copied_later_than_a_small_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
     monkeypatch.setattr(Checkpoints, "_start_timer", lambda _, seconds: waits.append(seconds))
     path = tmp_path / "x.db"

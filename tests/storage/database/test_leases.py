@@ -45,7 +45,7 @@ def test_an_expired_lease_can_be_taken_and_its_holder_cannot_write(store: Store,
     assert store.lease() is not None
     expire(store_url)
     assert store.lease() is None
-    # No other process has claimed the store in between, so the holder may continue.
+    # No other process has taken the lease in between, so the holder may continue.
     commit(store, [], [delta("a", "x", 1)])
     with open_store(store_url) as other:
         other.take_lease("hierogram learn", 60)

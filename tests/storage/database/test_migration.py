@@ -90,12 +90,12 @@ def test_upgrading_the_latest_schema_changes_nothing(store: Store, store_url: st
     assert store.find_rules("a", current_sample=True)[0].count == 1
 
 
-def test_upgrading_needs_a_store(store_url: str) -> None:
+def test_upgrading_requires_an_existing_store(store_url: str) -> None:
     with pytest.raises(StoreMissingError):
         upgrade(store_url)
 
 
-def test_a_failed_creation_leaves_nothing(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_creation_leaves_no_store(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("interrupted")
 

@@ -81,7 +81,7 @@ def test_tampered_settings_are_reported(store: Store, store_url: str, statement:
         ("postgresql+psycopg://host/grammar", "postgresql://host/grammar"),
     ],
 )
-def test_urls_hide_their_password(text: str, shown: str) -> None:
+def test_store_urls_are_shown_in_canonical_form_without_password(text: str, shown: str) -> None:
     assert hide_password(parse_url(text)) == shown
 
 
@@ -120,7 +120,7 @@ def test_the_folder_of_a_new_store_must_exist(tmp_path: Path) -> None:
         open_store(str(tmp_path / "nowhere" / "x.db"), create=True)
 
 
-def test_opening_a_store_imports_nothing_heavy(tmp_path: Path) -> None:
+def test_opening_a_store_imports_no_heavy_package(tmp_path: Path) -> None:
     url = str(tmp_path / "x.db")
     open_store(url, create=True).close()
     script = (

@@ -94,7 +94,7 @@ def test_parameters_of_the_url_replace_the_defaults() -> None:
         (r"-c my.setting=a\\b=c", {"my.setting": r"a\b=c"}),
     ],
 )
-def test_options_are_parsed_as_by_the_server(options: str, found: dict[str, str]) -> None:
+def test_options_in_a_postgres_url_are_parsed_like_the_server_parses_them(options: str, found: dict[str, str]) -> None:
     own = {"timezone": "UTC", "jit": "off", "lock_timeout": "300s"}
     assert transaction_settings(parse_url(f"{HOST}?options={quote(options)}")) == own | found
 
@@ -167,7 +167,7 @@ def test_a_store_can_be_used_through_a_pooler(database: str, pooler: Callable[[s
         assert store.position() == WRITERS * 8
 
 
-def test_queries_go_through_a_pooler(database: str, pooler: Callable[[str], str]) -> None:
+def test_sql_queries_of_clients_run_through_a_pooler(database: str, pooler: Callable[[str], str]) -> None:
     open_store(database, create=True).close()
     role = sql_role_url_of(database)
     assert role is not None

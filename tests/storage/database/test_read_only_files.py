@@ -91,7 +91,7 @@ def test_a_read_only_store_can_be_read(path: Path, forbid: Callable[[Path], None
 
 @pytest.fixture
 def forbidden(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A store that appears read-only to permission checks."""
+    """Path of a store that appears read-only to permission checks."""
     access = os.access
 
     def may(asked: str | Path, mode: int) -> bool:
@@ -101,7 +101,9 @@ def forbidden(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_later_writes_of_other_processes_are_seen(forbidden: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_only_store_shows_later_writes_of_other_processes(
+    forbidden: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with open_store(str(forbidden)) as store, Reader(str(forbidden)) as reader:
         assert store.count_pairs() == 1
         assert not forbidden.with_name("s.db-wal").exists()

@@ -7,7 +7,7 @@ WRITERS = 4
 
 
 def run_concurrently(work: Callable[[int], None]) -> None:
-    """Run the work in several threads that start together, and raise any error of theirs."""
+    """Run the work in several threads that start together, and raise the first error of a thread."""
     barrier = Barrier(WRITERS)
     errors: list[BaseException] = []
 

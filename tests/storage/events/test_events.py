@@ -39,7 +39,7 @@ def test_rules_that_appear_change_or_disappear_cause_events(store: Store) -> Non
     [rule] = store.find_rules("a")
     error = pytest.approx((4 + (0.018 * 20**2 + 0.2 * 4**2) / (1 + 20 / 15)) ** 0.5)
     assert (first.events[0].target, first.events[0].standard_error, rule.expected_uses_error) == ("A", error, error)
-    # Within twice the error, or within a tenth; then beyond both.
+    # The first changes are within twice the error or a tenth of the uses, the later changes beyond both.
     commit(store, [], [moved("a", 7), moved("c", 0.7), moved("d", 90)])
     commit(store, [], [moved("a", 2)])
     commit(store, [], [moved("c", 2.3), moved("d", 20)])
@@ -48,7 +48,7 @@ def test_rules_that_appear_change_or_disappear_cause_events(store: Store) -> Non
         ("rule-updated", "c", 8.0, pytest.approx(11.0, abs=0.001)),
         ("rule-updated", "d", 1000.0, 1110.0),
     ]
-    # The rule stays known until its uses are below four.
+    # The rule counts as reported until its uses are below four.
     last = store.events().last
     commit(store, [], [moved("c", -6.9)])
     commit(store, [], [moved("c", -0.2), moved("a", -29)])
@@ -100,7 +100,7 @@ def test_replayed_events_give_the_current_uses(store: Store, store_url: str, mon
     assert dict(stored) == heard
 
 
-def test_events_follow_from_the_sum_of_a_commit(store: Store) -> None:
+def test_events_follow_from_the_summed_changes_of_a_commit(store: Store) -> None:
     store.commit([(None, deltas_of([moved("a", 30)])), (None, deltas_of([moved("a", -25), moved("b", 9)]))])
     assert event_rows(store.events().events) == [("rule-added", "b", None, 9.0)]
 
@@ -118,12 +118,12 @@ def test_many_changes_are_summarized_in_one_event(
         6,
         {"added": 4, "removed": 1, "updated": 1},
     )
-    # The rules are known afterwards.
+    # The summarized rules count as reported afterwards.
     commit(store, [], [moved("d", 5)])
     assert event_rows(store.events(summary.id).events) == [("rule-updated", "d", 10.0, 15.0)]
 
 
-def test_rejected_lines_are_reported_once(store: Store) -> None:
+def test_rejected_lines_are_reported_as_events_once(store: Store) -> None:
     lines = [RejectedLine(2, "empty-side", "no target", b"x", 3), RejectedLine(9, "utf-8", "not UTF-8", b"\xff")]
     for _ in range(2):
         batch = store.begin_ingest("default", "file.txt", "pipes")
@@ -136,7 +136,7 @@ def test_rejected_lines_are_reported_once(store: Store) -> None:
     }  # fmt: skip
 
 
-def test_exports_are_reported(store: Store) -> None:
+def test_finished_and_failed_exports_are_reported_as_events(store: Store) -> None:
     done = store.record_export("g", "/g", "cdec", "nightly")
     store.finish_export(done, rules=7, bytes=70, sha256="ab", position=1)
     failed = store.record_export("h", "/h", "cdec")
@@ -173,7 +173,7 @@ def test_a_repair_forgets_reported_rules_that_it_removes(store: Store, store_url
     assert query(store_url, "SELECT rule_id FROM reported_rules") == [(2,)]
 
 
-def test_a_late_reader_learns_that_events_are_missing(store: Store) -> None:
+def test_a_late_reader_gets_the_number_of_missed_events(store: Store) -> None:
     assert store.events() == ([], 1, 0, 0)
     for name in "abcdef":
         commit(store, [], [moved(name, 10)])
@@ -187,7 +187,7 @@ def test_a_late_reader_learns_that_events_are_missing(store: Store) -> None:
     assert [event.id for event in store.events(limit=1).events] == [8]
 
 
-def test_event_kinds_are_selected(store: Store) -> None:
+def test_events_are_selected_by_kind(store: Store) -> None:
     commit(store, [], [moved("a", 10), moved("b", 10)])
     commit(store, [], [moved("a", -10)])
     assert [event.id for event in store.events(kinds=["rule-removed"]).events] == [3]
@@ -208,7 +208,7 @@ def test_queries_of_events_use_indexes(store: Store) -> None:
     assert plan_of(seen, "SELECT reported_rules")
 
 
-def test_deliveries_are_queued_and_become_due(store: Store, store_url: str) -> None:
+def test_deliveries_are_queued_retried_and_recorded(store: Store, store_url: str) -> None:
     kinds = ["rule-added"]
     commit(store, [], [moved("a", 10)])
     # A new webhook starts with the events after its creation.
@@ -240,7 +240,7 @@ def test_many_deliveries_are_queued_in_batches(store: Store, monkeypatch: pytest
     assert [delivery.event_id for delivery in store.due_deliveries(HOOK, 1.0, 60.0)] == [1, 2, 3, 4, 5]
 
 
-def test_finished_deliveries_are_deleted(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_finished_deliveries_are_deleted(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hierogram.storage.events.feed._MAX_FINISHED", 2)
     store.queue_deliveries(HOOK, ["rule-added"])
     for name in "abcdef":
@@ -259,7 +259,7 @@ def test_a_delivery_scheduled_by_a_fast_clock_still_becomes_due(store: Store) ->
     two_years = 2 * 365 * 86_400.0
     store.record_delivery(first, 500, "answered 500", two_years + 30.0)
     store.record_delivery(second, 500, "answered 500", 1_030.0)
-    # By the clock that is ahead, it waits for its pause alone.
+    # By the clock that is ahead, the first delivery waits only for its retry pause of 30 seconds.
     assert [one.event_id for one in store.due_deliveries(HOOK, two_years, 60.0)] == [second.event_id]
     assert [one.event_id for one in store.due_deliveries(HOOK, 1_000.0, 60.0)] == [first.event_id]
     assert [one.event_id for one in store.due_deliveries(HOOK, 1_030.0, 60.0)] == [second.event_id, first.event_id]

@@ -46,7 +46,7 @@ def test_an_open_snapshot_does_not_see_later_commits(store: Store, store_url: st
     assert store.find_rules("s1", current_sample=True)[0].count == 6
 
 
-def test_rules_sharing_a_side_are_found(store: Store) -> None:
+def test_rules_with_given_sides_are_found(store: Store) -> None:
     ingest(store, [pair("s", "t"), pair("s", "u")])
     commit(store, [update(2)], RULES)
     with store.snapshot() as snapshot:
@@ -83,7 +83,7 @@ def test_translation_weights_add_an_eighth_of_minimal_uses(store: Store, store_u
     assert query(store_url, view) == [("a", 2, 0.8), ("b", 0.25, 0.1), ("c", 0.25, 0.1)]
 
 
-def test_the_order_of_commits_does_not_matter(store: Store) -> None:
+def test_rule_counts_do_not_depend_on_the_order_of_commits(store: Store) -> None:
     shuffled = RULES * 1
     Random(4).shuffle(shuffled)
     for change in shuffled:
@@ -104,7 +104,7 @@ def test_writers_do_not_wait_for_readers(store: Store, store_url: str) -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 2, 1000])
-def test_an_iteration_can_be_abandoned(store: Store, batch: int) -> None:
+def test_an_iteration_over_a_snapshot_can_be_abandoned(store: Store, batch: int) -> None:
     ingest(store, [pair(f"s{n}", "t") for n in range(5)])
     commit(store, [update(n) for n in range(1, 6)], RULES)
     with store.snapshot() as snapshot:

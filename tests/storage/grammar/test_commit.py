@@ -250,7 +250,7 @@ def test_the_progress_of_a_run_is_written_with_its_sweeps(store: Store) -> None:
     assert store.unfinished_run() == run._replace(sweeps_done=1)
 
 
-def test_pairs_are_indexed_at_their_last_sampled_position(store: Store) -> None:
+def test_a_pair_sampled_since_it_was_read_is_not_indexed(store: Store) -> None:
     ingest(store, PAIRS)
     commit(store, [update(1)], [])
     position, [row] = store.unindexed_pairs()
@@ -328,7 +328,7 @@ def test_rekeying_moves_every_rule_at_once(store: Store, store_url: str) -> None
         [(1, 5, 5), (2, 6, 6), (3, 7, 7)],
     ],
 )
-def test_rekeying_needs_one_new_key_for_each_rule(store: Store, keys: list[tuple[int, int, int]]) -> None:
+def test_rekeying_requires_one_new_key_for_each_rule(store: Store, keys: list[tuple[int, int, int]]) -> None:
     commit(store, [], [delta("a", "x", 1), delta("b", "y", 2)])
     with pytest.raises(StoreError, match="2 rules are stored"):
         store.rekey(17, keys)

@@ -76,7 +76,7 @@ def test_history_is_deleted_after_a_year(store: Store, store_url: str, days: lis
     assert remembered(store_url) == [("2027-03-02", "b", 0), ("2027-03-03", "b", 20)]
 
 
-def test_a_failed_commit_records_nothing(store: Store, store_url: str, days: list[datetime]) -> None:
+def test_a_failed_commit_records_no_history(store: Store, store_url: str, days: list[datetime]) -> None:
     from hierogram.storage.exceptions import StoreError
 
     commit(store, [], [used("a", "x", 5)])
@@ -94,6 +94,6 @@ def test_large_changes_are_marked_as_significant(store: Store, store_url: str, d
         store_url,
         "SELECT source, change, standard_error, significant FROM rule_changes WHERE day = '2026-03-02' ORDER BY source",
     )
-    # Two variances of 2, and the group variances of 20 and 23, and of 20 and 28 uses.
+    # Each error sums two variances of 2, and the group variances of 20 and 23, or of 20 and 28 uses.
     errors = [pytest.approx((4 + 3.4286 + group) ** 0.5, abs=1e-3) for group in (4.0745, 5.2019)]
     assert rows == [("a", 3, errors[0], 0), ("b", 8, errors[1], 1)]

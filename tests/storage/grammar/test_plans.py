@@ -37,7 +37,7 @@ QUESTIONS: dict[str, Callable[[Store], object]] = {
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_no_table_is_scanned_without_statistics(lasting_store: LastingStore, name: str) -> None:
+def test_lookups_scan_no_table_without_statistics(lasting_store: LastingStore, name: str) -> None:
     with open_store(lasting_store("unanalyzed rules", make_unanalyzed)) as store, plans(own=True) as seen:
         assert QUESTIONS[name](store)
     assert seen
@@ -93,7 +93,7 @@ def fill(store: Store) -> None:
     )
 
 
-def test_rules_by_exact_side_use_indexes(big: Store) -> None:
+def test_lookups_of_rules_by_exact_side_use_indexes(big: Store) -> None:
     with plans() as seen:
         assert big.find_rules("s17 common")
     plan = plan_of(seen, "FROM rules")
@@ -108,7 +108,7 @@ def test_rules_by_exact_side_use_indexes(big: Store) -> None:
     assert_no_scan(plan, "rules")
 
 
-def test_rules_sharing_a_side_use_indexes(big: Store) -> None:
+def test_lookups_of_rules_with_given_sides_use_indexes(big: Store) -> None:
     sides = {"source": [f"s{n} common" for n in range(40)], "target": [f"t{n} usual" for n in range(30)]}
     with big.snapshot() as snapshot, plans() as seen:
         assert list(snapshot.rules_beside(("source",), sides, CountKind.DRAWN))
@@ -118,7 +118,7 @@ def test_rules_sharing_a_side_use_indexes(big: Store) -> None:
     assert_no_scan(plan, "rules")
 
 
-def test_the_indexes_are_also_used_with_statistics(big_copy: Store, store_url: str) -> None:
+def test_lookups_use_indexes_with_statistics(big_copy: Store, store_url: str) -> None:
     query(store_url, "ANALYZE")
     with open_store(store_url) as store, plans() as seen:
         assert store.find_rules("s17 common", "t17 usual")
@@ -130,7 +130,7 @@ def test_the_indexes_are_also_used_with_statistics(big_copy: Store, store_url: s
         assert_no_scan(entry["plan"], "sentence_pairs")
 
 
-def test_rules_by_word_use_indexes(big: Store) -> None:
+def test_lookups_of_rules_by_word_use_indexes(big: Store) -> None:
     with plans() as seen:
         assert len(big.find_rules(words=["s17", "common", "usual"])) == 1
     assert "vocabulary_by_token" in next(entry["plan"] for entry in seen if "FROM vocabulary" in entry["statement"])
@@ -139,7 +139,7 @@ def test_rules_by_word_use_indexes(big: Store) -> None:
     assert_no_scan(plan, "rule_words")
 
 
-def test_pairs_by_state_and_by_age_use_indexes(big: Store) -> None:
+def test_lookups_of_pairs_by_state_and_age_use_indexes(big: Store) -> None:
     with plans() as seen:
         assert len(big.pairs(after_id=10, limit=20, states=["waiting", "sampling"])) == 20
     for entry in seen:
@@ -161,7 +161,7 @@ def test_pairs_by_state_and_by_age_use_indexes(big: Store) -> None:
         assert "Sort" not in entry["plan"]
 
 
-def test_withdrawals_touch_only_removed_rows(big_copy: Store) -> None:
+def test_withdrawals_scan_no_table(big_copy: Store) -> None:
     assert big_copy.request_withdrawals([5, 6, 3_999]) == [5, 6, 3_999]
     with plans() as seen:
         assert big_copy.pending_withdrawals(10) == [5, 6, 3_999]
@@ -175,7 +175,7 @@ def test_withdrawals_touch_only_removed_rows(big_copy: Store) -> None:
             assert_no_scan(entry["plan"], table)
 
 
-def test_a_small_commit_touches_only_its_own_rows(big_copy: Store) -> None:
+def test_a_small_commit_scans_no_table(big_copy: Store) -> None:
     with plans() as seen:
         commit(
             big_copy,
@@ -195,7 +195,7 @@ def test_a_small_commit_touches_only_its_own_rows(big_copy: Store) -> None:
             assert_no_scan(entry["plan"], table)
 
 
-def test_a_small_ingest_touches_only_its_own_rows(big_copy: Store) -> None:
+def test_a_small_ingest_scans_no_table(big_copy: Store) -> None:
     batch = big_copy.begin_ingest("corpus", "more.txt", "bars")
     with plans() as seen:
         big_copy.add_pairs(batch, pairs_of([pair("s17 common", "unseen"), pair("s18 common", "t18 usual")]))
@@ -219,7 +219,7 @@ def test_the_public_views_use_indexes(big_url: str) -> None:
 
 
 def test_changed_rules_are_found_by_id(big_url: str) -> None:
-    """A search of sides in all blocks of ids took 1 ms for each change in a store of a million rules."""
+    """A search by sides instead of ids takes 1 ms per change in a store of a million rules."""
     sqlite = big_url.startswith("sqlite")
     explain, by_id = (
         ("EXPLAIN QUERY PLAN", "s USING INTEGER PRIMARY KEY") if sqlite else ("EXPLAIN", "(id = h.rule_id)")

@@ -1,4 +1,4 @@
-"""Rule lookups and the views, against plain Python over the same rules."""
+"""Rule lookups and the views compared with plain Python over the same rules."""
 
 from collections import Counter
 from random import Random

@@ -1,4 +1,4 @@
-"""The word index of many rules at once."""
+"""The word index of rules: words of rules, and anchors, each of two words of a side."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ from hierogram.samplers.grammar.kinds import NOTATIONS, SOURCE, TARGET
 from hierogram.samplers.grammar.settings import SYNCHRONOUS
 from hierogram.storage.grammar.rule_words import RuleWords, distinct, hash_anchors, sentence_anchors
 
-# As in stores of large corpora.
+# These ids are as large as in stores of large corpora.
 FIRST_WORD = 5_000_000
 FIRST_RULE = 7_000_000_000
 
@@ -31,7 +31,7 @@ def test_word_and_rule_numbers_of_large_stores_do_not_overlap() -> None:
     sides = {SOURCE: [source for source, _ in rules], TARGET: [target for _, target in rules]}
     found = words.find(sides, rule_ids)
     la, maison = ids[SOURCE, "la"], ids[SOURCE, "maison"]
-    # With a gap between the words, and adjacent.
+    # One anchor has a gap between its words, in the other the words are adjacent.
     keys = hash_anchors(np.array([la, la]), np.array([la, maison]), np.array([0, 1])).tolist()
     assert all(-(1 << 28) <= key < 0 for key in keys)
     expected = sorted(
@@ -90,7 +90,7 @@ def test_a_matching_side_is_found_by_its_anchor(side: list[str], sentence: list[
 @pytest.mark.parametrize("words", [9, 12])
 def test_anchors_find_distant_words(words: int) -> None:
     phrase = ["a", *"c" * (words - 2), "b"]
-    # The two newest words are the last two of the alphabet.
+    # The words with the largest ids form the anchor: c at the start of the side, d at its end.
     side = [{"a": "c", "b": "d", "c": "a"}[word] for word in phrase]
     found = _anchors_of_side(side)
     ids = np.array([1 + WORDS.index(word) for word in side], np.int64)
@@ -100,7 +100,7 @@ def test_anchors_find_distant_words(words: int) -> None:
     assert (found[0] in shorter) == (words > 9)
 
 
-def test_order_and_distance_change_the_anchor() -> None:
+def test_the_order_of_words_and_gaps_between_them_change_the_anchor() -> None:
     sides = [["a", "b"], ["b", "a"], ["a", "[X,1]", "b"], ["b", "[X,1]", "a"], ["a", "a"], ["a", "[X,1]", "a"]]
     found = [_anchors_of_side(side)[0] for side in sides]
     assert len(set(found)) == len(sides)

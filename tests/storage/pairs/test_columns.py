@@ -31,7 +31,7 @@ def test_pairs_are_selected_by_index() -> None:
     assert len(pairs.at([])) == 0
 
 
-def test_parts_are_concatenated_in_order() -> None:
+def test_columns_of_pairs_are_concatenated_in_order() -> None:
     parts = [pairs_of(ROWS[:2]), pairs_of([]), pairs_of(ROWS[2:])]
     assert rows_of(join_pairs(parts)) == ROWS
     assert rows_of(join_pairs(parts[:1])) == ROWS[:2]

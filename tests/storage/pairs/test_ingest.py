@@ -19,7 +19,7 @@ LINES = [
 ]
 
 
-def test_the_same_input_twice_is_stored_once(store: Store) -> None:
+def test_input_that_is_ingested_twice_is_stored_once(store: Store) -> None:
     first = store.begin_ingest("bible", "a.txt", "bars")
     assert store.add_pairs(first, pairs_of(LINES))[0] == IngestTotals(accepted=4)
     store.finish_ingest(first)
@@ -224,7 +224,7 @@ def test_the_position_counts_writing_transactions(store: Store) -> None:
     assert store.position() == 3
 
 
-def test_pairs_by_day_are_counted(store: Store, store_url: str) -> None:
+def test_pairs_and_tokens_are_counted_by_day(store: Store, store_url: str) -> None:
     ingest(store, LINES)
     added_at = "'2026-02-03 23:59:59+00'" if store_url.startswith("postgres") else "'2026-02-03 23:59:59'"
     query(store_url, f"UPDATE sentence_pairs SET added_at = {added_at} WHERE id <= 3")

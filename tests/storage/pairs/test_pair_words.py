@@ -44,7 +44,7 @@ def test_postings_hold_each_pair_and_word_once(texts: list[list[str]], first: in
 
 
 @pytest.mark.slow
-def test_the_index_grows_by_single_pairs_and_blocks_and_shrinks(store: Store, store_url: str) -> None:
+def test_the_index_of_pairs_grows_by_pairs_and_blocks_and_shrinks(store: Store, store_url: str) -> None:
     ingest(store, [pair("a b a", "x"), pair("b c", "x")])
     ingest(store, [pair("a d", "x")])
     assert noted(store_url) == counted(store) == {"a": [1, 3], "b": [1, 2], "c": [2], "d": [3]}
@@ -61,7 +61,7 @@ def test_the_index_grows_by_single_pairs_and_blocks_and_shrinks(store: Store, st
     assert store.integrity() == []
 
 
-def test_errors_in_the_index_are_found_and_repaired(store: Store, store_url: str) -> None:
+def test_errors_in_the_index_of_pairs_are_found_and_repaired(store: Store, store_url: str) -> None:
     from hierogram.daemon.learning.repairing import repair
 
     ingest(store, [pair("a b", "x"), pair("b c", "x")])
@@ -74,7 +74,7 @@ def test_errors_in_the_index_are_found_and_repaired(store: Store, store_url: str
         assert noted(store_url) == before
 
 
-def test_anchors_are_checked_and_repaired(store: Store, store_url: str) -> None:
+def test_wrong_anchors_of_rules_are_found_and_repaired(store: Store, store_url: str) -> None:
     from hierogram.daemon.learning.repairing import repair
 
     ingest(store, [pair("a b", "x", "0-0 1-0")])
@@ -90,5 +90,5 @@ def test_frequent_words_have_the_first_numbers(store: Store, store_url: str) -> 
     assert [row[0] for row in tokens] == ["z", "a", "b", "c"]
 
 
-def test_positions_take_two_bytes() -> None:
+def test_positions_of_pairs_in_a_block_take_two_bytes() -> None:
     assert decode_pairs(1, b"\0\0\2\1").tolist() == [1 << BLOCK_BITS, (1 << BLOCK_BITS) + 258]

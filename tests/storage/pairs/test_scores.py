@@ -37,7 +37,7 @@ def test_withdrawn_pairs_lose_their_score(store: Store) -> None:
     ingest(store, [pair("a", "x"), pair("b", "y")])
     store.save_scores([scored(1, 0.5), scored(2, 0.5)])
     withdraw(store, store.pairs_by_id([1]), [])
-    # A score computed while the pair was withdrawn.
+    # Scores may be computed while their pairs are withdrawn.
     store.save_scores([scored(1, 0.5), scored(99, 0.5)])
     assert [row.pair_id for row in store.scores()] == [2]
     assert store.integrity() == []

@@ -33,7 +33,7 @@ def test_a_withdrawn_pair_may_be_added_again(store: Store) -> None:
     assert store.integrity() == []
 
 
-def test_a_request_stays_pending_until_it_is_carried_out(store: Store) -> None:
+def test_a_withdrawal_request_is_pending_until_it_is_carried_out(store: Store) -> None:
     ingest(store, [pair("a", "x"), pair("b", "x")])
     assert store.request_withdrawals([2, 99, 2]) == [2]
     assert store.request_withdrawals([2, 1]) == [1, 2]
@@ -58,7 +58,7 @@ def test_a_failed_withdrawal_deletes_nothing(store: Store) -> None:
     assert store.integrity() == []
 
 
-def test_pairs_are_selected_by_origin(store: Store) -> None:
+def test_pairs_are_selected_by_corpus_external_id_and_origin(store: Store) -> None:
     ingest(store, [pair("a", "x", external_id="one"), pair("b", "x", external_id="two")], "news")
     ingest(store, [pair("a", "x", external_id="one")], "law")
     assert store.select_pairs(corpus="news") == [1, 2]
