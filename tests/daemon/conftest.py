@@ -62,7 +62,7 @@ build_command = cache(typer.main.get_command)
 
 @pytest.fixture
 def lab(hierogram: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run commands of the lab like `hierogram` commands."""
+    """Function that runs a command of the lab like the fixture `hierogram`."""
     commands = import_module("hierogram.tools.lab.__main__").app
     monkeypatch.setattr("tests.daemon.conftest.main", lambda: run_commands(commands))
     return hierogram
@@ -70,7 +70,7 @@ def lab(hierogram: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 @pytest.fixture
 def hierogram(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
-    """Run the command line in this process, in a separate folder and without a store in the environment."""
+    """Function that runs a command in this process, in a separate folder and without a store in the environment."""
     monkeypatch.delenv("HIEROGRAM_STORE", raising=False)
     monkeypatch.setattr(typer.main, "get_command", build_command)
     monkeypatch.chdir(tmp_path)
@@ -113,7 +113,7 @@ def learned_url(store_url: str, copy_store: CopyStore, tmp_path_factory: pytest.
 
 
 def learned_store_maker(folders: pytest.TempPathFactory) -> Callable[[str], None]:
-    """Function that creates a store at a URL and learns the small corpus."""
+    """Return a function that creates a store at a URL and learns the small corpus."""
     return lambda url: create_learned_store(url, write_corpus(folders.mktemp("corpus")))
 
 

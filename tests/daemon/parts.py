@@ -24,7 +24,7 @@ TARGET_WORDS = {word for _, target in VERSES for word in target.split()}
 
 
 def learn_parts(pairs: Sequence[tuple[str, str]], source: int, target: int) -> tuple[str, str]:
-    """Return the setting `word_parts` of subwords, learned from pairs of words by the given numbers of merges."""
+    """Return the setting `word_parts` of subwords, learned from sentence pairs, with the given numbers of merges."""
     sources, targets = zip(*pairs, strict=True)
     return format_merges(learn_merges(sources, source)), format_merges(learn_merges(targets, target))
 
@@ -49,7 +49,7 @@ def make_parts(folder: Path, compounds: bool = False) -> str:
 
 
 def segmented_word(store: hg.GrammarStore) -> str:
-    """Return a source word of several subwords that occurs whole in a rule, the most used one if several do."""
+    """Return a source word of several subwords from the most used rule that has one. Fails if no rule has one."""
     view = WordView(store.settings().word_parts)
     for rule in store.rules().top(10_000):
         for word in view.side(rule.source).split(" "):

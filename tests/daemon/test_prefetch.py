@@ -17,7 +17,7 @@ def test_items_are_in_order_and_the_next_one_is_prefetched() -> None:
             yield number
 
     for number in prefetch(items()):
-        # The next item is not requested before this one is done.
+        # This loop has not requested the next item yet.
         assert number == 3 or made[number + 1].wait(10)
     assert all(event.is_set() for event in made)
     assert list(prefetch([])) == []

@@ -488,14 +488,14 @@ DAEMON_FAULTS = (
         "daemon/serving/supervision.py",
         "isinstance(error, _RETRYABLE)",
         "isinstance(error, ())",
-        (_SUPERVISION, "-k", "waited_for"),
+        (_SUPERVISION, "-k", "while_its_store_is_unavailable"),
     ),
     Fault(
         "an unreadable file is moved to done",
         "daemon/serving/spool.py",
         "            self._reject(spool_input, str(error))\n",
         "            move(spool_input)\n",
-        (_SPOOL, "-k", "sqlite and goes_to_failed"),
+        (_SPOOL, "-k", "sqlite and moved_to_failed"),
     ),
     Fault(
         "a file still being written is ingested",
@@ -523,7 +523,7 @@ DAEMON_FAULTS = (
         "daemon/serving/sampling.py",
         "self._owed += seconds * (1 - share) / share",
         "self._owed += 0 * share",
-        ("tests/daemon/serving/test_sampling.py", "-k", "keep_their_share"),
+        ("tests/daemon/serving/test_sampling.py", "-k", "also_sampled"),
     ),
     Fault(
         "a slow reading process is considered stalled",

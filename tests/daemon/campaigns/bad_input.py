@@ -60,7 +60,7 @@ BAD_OBJECTS = {
 
 @dataclass
 class FileFeeder:
-    """Put untrusted files into the spool, all kinds in turn, and check the folder that each is moved to."""
+    """Feeder that puts all kinds of untrusted files into the spool and checks the folder that each is moved to."""
 
     stream: PairStream
     failed: list[str] = field(default_factory=list)
@@ -110,7 +110,7 @@ class FileFeeder:
 
 @dataclass
 class LineFeeder:
-    """Put files with some invalid lines into the spool. They are ingested, and the invalid lines are rejected."""
+    """Feeder that spools files with some invalid lines. The daemon must reject these lines and ingest the others."""
 
     stream: PairStream
     rejected: Counter[str] = field(default_factory=Counter)
@@ -130,7 +130,7 @@ class LineFeeder:
 
 @dataclass
 class RequestFeeder:
-    """Send bodies with some invalid lines, and a request that is refused as a whole."""
+    """Feeder that posts pairs with some invalid lines, then a request that the daemon must refuse."""
 
     stream: PairStream
     rejected: Counter[str] = field(default_factory=Counter)
@@ -203,7 +203,7 @@ def refused_requests() -> Iterator[tuple[str, str, dict[str, Any], tuple[int, ..
 
 @dataclass
 class ConnectionFeeder:
-    """Open connections that send invalid requests, or none, and hold them."""
+    """Feeder that runs attacks over HTTP with up to `CONNECTIONS` connections."""
 
     stream: PairStream
     attacks: int = 0

@@ -38,7 +38,7 @@ def free_port() -> int:
 
 
 def wait_until(reached: Callable[[], Any], what: str, seconds: float = TIMEOUT, pause: float = 0.05) -> Any:
-    """Poll until the result is true, and return it."""
+    """Poll until the result is true, and return it. Fails after `seconds`."""
     until = time.monotonic() + seconds
     while not (answer := reached()):
         assert time.monotonic() < until, f"{what}: not within {seconds:.0f} s"
@@ -51,7 +51,7 @@ def reader_processes(process: int) -> list[int]:
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
-            # Ignore children that end in the meantime.
+            # Ignore children that end while they are read.
             with suppress(OSError):
                 parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
                 if parent == process and b"hierogram.storage.worker_process" in (folder / "cmdline").read_bytes():
@@ -198,7 +198,7 @@ class Daemon:
 
 
 def not_ready(daemon: Daemon) -> list[str]:
-    """Return the reasons why the daemon is not ready. Empty if it is ready."""
+    """Return the reasons why the daemon is not ready, and check that the status agrees. Empty if it is ready."""
     daemon.check()
     answer = daemon.get("/readyz")
     assert answer is not None
@@ -222,7 +222,7 @@ def wait_until_ready(daemon: Daemon) -> None:
 
 
 def assert_consistent(url: str) -> None:
-    """Run `verify`, waiting for a server that is still starting."""
+    """Check that `verify` finds no problems, waiting for a server that is still starting."""
 
     def is_consistent() -> bool:
         try:
@@ -278,7 +278,7 @@ class Feeder(Protocol):
 
 @dataclass
 class SpoolFeeder:
-    """Put files into the spool and wait until they are in `done/`."""
+    """Feeder that puts files into the spool and waits until they are in `done/`."""
 
     stream: PairStream
     most: int = 20
@@ -295,7 +295,7 @@ class SpoolFeeder:
 
 @dataclass
 class HttpFeeder:
-    """Post bodies with an idempotency key until each is answered. Every pair must be counted as new."""
+    """Feeder that posts pairs with an idempotency key until they are counted, and checks that all are new."""
 
     stream: PairStream
     most: int = 20
@@ -323,7 +323,7 @@ class HttpFeeder:
 
 @dataclass
 class CommandFeeder:
-    """Run `hierogram ingest` next to the daemon, and retry if it fails."""
+    """Feeder that runs `hierogram ingest` beside the daemon until it succeeds."""
 
     stream: PairStream
     most: int = 20
@@ -368,7 +368,7 @@ class Feeding:
             raise self._errors[0]
 
     def finish(self) -> None:
-        """Wait until everything started has been stored. The daemon must be running."""
+        """Stop the feeders, wait until their pairs are stored, and fail if one failed. The daemon must be running."""
         self._enough.set()
         for thread in self._threads:
             thread.join(TIMEOUT)

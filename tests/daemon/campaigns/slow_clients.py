@@ -240,7 +240,7 @@ class Target:
         self.attacks = attacks(words, languages)
 
     def measure(self, name: str, connections: int, seconds: float, clients: int = 2) -> Measured:
-        """Run an attack and request pages during it."""
+        """Run an attack, request pages during it, and return the measurements. Fails if the daemon ended."""
         found, stop = Measured(), Event()
         assert self.daemon.process is not None
         attackers = _Attackers(self.daemon.port, self.attacks[name], connections)
@@ -281,7 +281,7 @@ class Target:
 
 
 def anonymous_bytes(process: int) -> int:
-    """Return the memory of a process without mapped files, whose pages the system reclaims."""
+    """Return the anonymous memory of a process in bytes, without mapped files, which the system can reclaim."""
     found = re.search(r"RssAnon:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())
     assert found is not None
     return int(found[1]) * 1024

@@ -66,7 +66,7 @@ class Database:
 
 
 def megabytes(files: tuple[Path, str]) -> float:
-    """Return the size of the files in a folder that match a pattern."""
+    """Return the size in MB of the files in a folder that match a pattern."""
     total = 0
     for path in files[0].glob(files[1]):
         # The database deletes files at any time.
@@ -77,7 +77,7 @@ def megabytes(files: tuple[Path, str]) -> float:
 
 @dataclass
 class EditFeeder:
-    """Withdraw some stored pairs and fix a link of others."""
+    """Feeder that withdraws some stored pairs and fixes a link of others."""
 
     stream: PairStream
     withdrawn: list[str] = field(default_factory=list)

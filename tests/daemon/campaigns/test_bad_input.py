@@ -179,7 +179,7 @@ class ClockedDaemon(Daemon):
     """A daemon whose schedule follows a calendar."""
 
     def __init__(self, url: str, folder: Path, calendar: Calendar) -> None:
-        # Without new pairs the daemon is idle, so the feeders get the processor.
+        # The daemon resamples little when it is idle, so that the feeders get the processor.
         super().__init__(url, folder, HIEROGRAM_SAMPLING__IDLE_SHARE="0.02")
         self._calendar = calendar
 
@@ -192,7 +192,7 @@ class ClockedDaemon(Daemon):
 
 
 def run_campaign(url: str, direct: str, folder: Path, calendar: Calendar, seconds: float, pause: float) -> None:
-    """Send bad input for some seconds. `direct` is the URL of the store without a connection pooler."""
+    """Send bad input for `seconds`, and check pairs, refusals and exports. `direct` is the URL without a pooler."""
     with open_store(url, create=True, settings=QUICK):
         pass
     command = [*COMMAND, "--store", url, "events", "--keep", "10000000", "--limit", "1"]

@@ -77,7 +77,7 @@ class CorrectedLink:
 
 
 def send_correction(daemon: Daemon, method: str, body: Any = None) -> None:
-    """Send a correction or withdraw it, retrying until the daemon answers."""
+    """Send a correction or withdraw it, retrying until the daemon answers. Fails if it is refused."""
     answer = daemon.request(method, f"/v1/pairs/{PAIRS + 1}/links", json=body)
     assert answer.status_code in (200, 202, 204), answer.text
 

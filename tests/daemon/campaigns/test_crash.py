@@ -63,13 +63,13 @@ def kill_while_fed(daemon: Daemon, feeding: Feeding, kills: int) -> None:
 # One database is enough here: tests/storage and the campaign kill commits on both.
 @pytest.mark.slow
 @pytest.mark.database("postgres")
-def test_a_daemon_recovers_if_killed_once(store_url: str, tmp_path: Path) -> None:
+def test_a_daemon_that_is_killed_once_stores_every_pair_once(store_url: str, tmp_path: Path) -> None:
     kill_again_and_again(store_url, tmp_path, kills=1, pause=0.3)
 
 
 @pytest.mark.campaign
 @pytest.mark.timeout(14_400)
-def test_a_daemon_recovers_if_killed_a_hundred_times(store_url: str, tmp_path: Path) -> None:
+def test_a_daemon_that_is_killed_a_hundred_times_stores_every_pair_once(store_url: str, tmp_path: Path) -> None:
     """HIEROGRAM_TEST_KILLS overrides the number of kills."""
     kills = int(os.environ.get("HIEROGRAM_TEST_KILLS", "100"))
     kill_again_and_again(store_url, tmp_path, kills, pause=0.5)
@@ -78,7 +78,9 @@ def test_a_daemon_recovers_if_killed_a_hundred_times(store_url: str, tmp_path: P
 @pytest.mark.campaign
 @pytest.mark.timeout(14_400)
 @pytest.mark.parametrize("aligner", [FERTILITIES, ITG_ALIGNER])
-def test_daemon_recovers_if_killed_while_it_aligns_raw_pairs(store_url: str, tmp_path: Path, aligner: str) -> None:
+def test_daemon_killed_while_it_aligns_raw_pairs_stores_every_pair_once(
+    store_url: str, tmp_path: Path, aligner: str
+) -> None:
     """HIEROGRAM_TEST_KILLS overrides the number of kills."""
     with open_store(store_url, create=True, settings=replace(QUICK, aligner=aligner)):
         pass

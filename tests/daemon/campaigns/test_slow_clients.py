@@ -30,7 +30,9 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     ("name", "connections"),
     [*product(_ATTACKS, (16,)), ("everything", 16), *product(_ATTACKS, (90,)), ("everything", 40)],
 )
-def test_pages_are_answered_during_an_attack(attacked: Target, name: str, connections: int) -> None:
+def test_pages_are_answered_in_time_and_memory_is_bounded_during_an_attack(
+    attacked: Target, name: str, connections: int
+) -> None:
     found = attacked.measure(name, connections, 20.0)
     print(f"{name}, {connections} connections: {found.line()}")
     assert not found.others

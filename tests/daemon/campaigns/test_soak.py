@@ -18,7 +18,10 @@ DESCRIPTORS = 64
 
 
 def soak(database: Database, folder: Path) -> Samples:
-    """Run a soak of 480 or HIEROGRAM_TEST_MINUTES minutes, with its samples in the folder HIEROGRAM_TEST_CURVES."""
+    """Run a soak, and check its memory, descriptors and lag.
+
+    It takes 480 or HIEROGRAM_TEST_MINUTES minutes, and writes samples to the folder HIEROGRAM_TEST_CURVES.
+    """
     curves = Path(os.environ.get("HIEROGRAM_TEST_CURVES", folder))
     curves.mkdir(parents=True, exist_ok=True)
     seconds = 60 * float(os.environ.get("HIEROGRAM_TEST_MINUTES", "480"))
@@ -31,7 +34,7 @@ def soak(database: Database, folder: Path) -> Samples:
 
 def test_soak_on_sqlite_stays_within_limits(tmp_path: Path) -> None:
     file = tmp_path / "store.db"
-    # The page caches grow with the store up to this size and 64 MB.
+    # Limit the page caches, which grow with the store: 1 MB for the writer, and 64 MB for readers.
     url = f"sqlite:///{file}?cache_mb=1"
     database = Database("SQLite", url, (tmp_path, "store.db-wal"), (tmp_path, "store.db"))
     assert quiet(soak(database, tmp_path))["wal"].max() <= 100

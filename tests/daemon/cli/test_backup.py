@@ -1,4 +1,4 @@
-"""A backup is a complete store or nothing, even during concurrent writes."""
+"""A backup is a complete store or is not written, even during concurrent writes."""
 
 import json
 import sqlite3
@@ -108,7 +108,9 @@ def test_failed_backup_keeps_the_previous_file(file: Path, tmp_path: Path) -> No
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
-def test_a_damaged_store_is_not_backed_up(hierogram: Run, file: Path, tmp_path: Path) -> None:
+def test_a_damaged_store_is_not_backed_up_and_errors_recommend_an_older_backup(
+    hierogram: Run, file: Path, tmp_path: Path
+) -> None:
     with sqlite3.connect(file) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         [page] = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'rule_history'").fetchone()

@@ -42,7 +42,7 @@ def test_browse_refuses_missing_stores_and_public_hosts_without_token(hierogram:
 
 
 def test_package_contains_files_and_templates_of_pages() -> None:
-    """The wheel includes whole folders, so their data files are included."""
+    """Data files that the package has here are also in the wheel, because the build includes whole folders."""
     package = files("hierogram.daemon.web.pages")
     for name in STATIC:
         assert package.joinpath("static", *name.split("/")).is_file()

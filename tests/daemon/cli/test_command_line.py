@@ -78,7 +78,7 @@ def test_exit_codes_match_the_help(hierogram: Run, learned_url: str, tmp_path: P
         ran = hierogram(*arguments)
         assert ran.code == code, (arguments, ran)
         assert code in (0, 1) or ran.err
-    assert "Traceback" not in ran.err
+        assert "Traceback" not in ran.err
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_commands_report_a_store_that_has_not_learned(
     assert set(Path.cwd().iterdir()) == before
 
 
-def test_the_version_is_printed(hierogram: Run) -> None:
+def test_the_version_option_prints_the_version(hierogram: Run) -> None:
     assert hierogram("--version").out.startswith("hierogram 0.")
 
 
@@ -150,7 +150,7 @@ def test_status_names_the_writer(hierogram: Run, corpus: Path) -> None:
         assert f"writer          hierogram serve, process {os.getpid()} on " in hierogram("status").out
 
 
-def test_commands_print_summaries_and_tables(hierogram: Run, corpus: Path) -> None:
+def test_commands_without_json_print_summaries_and_tables(hierogram: Run, corpus: Path) -> None:
     make_store(**SHORT)
     assert (
         "9 pairs stored, 0 duplicates in the corpus default, 0 lines rejected" in hierogram("ingest", str(corpus)).out
@@ -248,7 +248,7 @@ def test_ingest_reports_rejected_lines_and_fails_on_them_with_strict(hierogram: 
     assert hierogram("ingest", str(path), "--strict").code == 1
 
 
-def test_the_store_may_be_set_in_the_environment(
+def test_the_store_is_set_by_an_option_or_else_by_the_environment(
     hierogram: Run, corpus: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HIEROGRAM_STORE", f"sqlite:///{tmp_path}/here.db")
@@ -297,7 +297,7 @@ def test_a_missing_store_gives_a_one_line_error(hierogram: Run, command: tuple[s
     assert line.startswith("hierogram: no store at sqlite:///missing.db")
 
 
-def test_a_file_that_is_not_a_store_is_reported(hierogram: Run, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_store_and_an_unknown_database_are_errors(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("this is not a database, it is a text of some length" * 100)
     ran = hierogram("--store", "text.db", "status")
     assert (ran.code, len(ran.err.splitlines())) == (3, 1)
@@ -386,7 +386,9 @@ def test_interrupted_ingest_exits_with_130(hierogram: Run, corpus: Path, monkeyp
     assert json.loads(hierogram("status", "--json").out)["pairs"]["waiting"] == 0
 
 
-def test_rules_command_finds_words_despite_accents_and_case(learned_url: str, hierogram: Run) -> None:
+def test_rules_command_ignores_accents_and_case_and_suggests_similar_words_and_the_other_side(
+    learned_url: str, hierogram: Run
+) -> None:
     exact = hierogram("--store", learned_url, "rules", "maison", "--json")
     for typed in ("MAISON", "mai\u0308son"):
         found = hierogram("--store", learned_url, "rules", typed, "--json")
@@ -428,7 +430,7 @@ def test_output_never_overwrites_the_store_or_an_input(
     assert [(tmp_path / name).read_text() for name in ("in.fr", "in.en")] == ["a b\n"] * 2
 
 
-def test_ingest_shows_how_words_are_split(hierogram: Run, tmp_path: Path) -> None:
+def test_ingest_notes_that_rare_words_are_split_into_subwords(hierogram: Run, tmp_path: Path) -> None:
     corpus = tmp_path / "rich.bars"
     corpus.write_text("".join(f"nakula{number} ||| we eat\n" for number in range(500)))
     hierogram("init", "--languages", "sw,en", "--tokenize")
@@ -442,7 +444,7 @@ def test_ingest_shows_how_words_are_split(hierogram: Run, tmp_path: Path) -> Non
 
 
 class FailingModule(ModuleType):
-    """A module whose import raises an error."""
+    """Module from which every import raises an error."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__("cut")

@@ -78,7 +78,7 @@ def test_missing_configuration_file_is_reported(file: Path) -> None:
         load_configuration(file)
 
 
-def test_sections_that_share_options_are_set_by_file_and_environment(
+def test_sections_with_options_of_commands_are_set_by_file_and_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HIEROGRAM_TRANSLATING__POPS", "7")

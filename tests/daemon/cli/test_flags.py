@@ -43,7 +43,7 @@ def test_integers_are_limited_to_64_bits(value: object) -> None:
     assert Option("n", min=2).problem([2, 1]) == "must be >= 2, got 1"
 
 
-def test_weights_can_be_written_to_the_file_they_are_read_from(tmp_path: Path) -> None:
+def test_weights_are_the_only_input_that_the_output_may_replace(tmp_path: Path) -> None:
     weights = tmp_path / "w.toml"
     weights.write_text("[weights]\n")
     mixing = typer.Typer()
@@ -81,7 +81,7 @@ def run(*arguments: str) -> tuple[Paint, set[str], bool]:
     return seen[0]
 
 
-def test_a_field_without_a_flag_has_its_default() -> None:
+def test_a_field_whose_flag_is_not_given_has_its_default() -> None:
     assert run("wall") == (Paint(what="wall"), {"what"}, False)
 
 
@@ -150,10 +150,10 @@ def test_options_survive_a_round_trip_through_plain_values() -> None:
     assert set(all_plain(made)) == set(OptionField.of(Paint))
 
 
-def test_unknown_keys_are_refused() -> None:
+def test_plain_values_with_unknown_keys_are_refused() -> None:
     with pytest.raises(ValidationError):
         from_plain(Paint, {"what": "wall", "lacquer": 3})
 
 
-def test_flags_have_conventional_names() -> None:
+def test_flags_are_named_after_their_fields() -> None:
     assert [option_flag(field) for field in OptionField.of(Paint).values()][:3] == ["WHAT", "--coats", "--share"]

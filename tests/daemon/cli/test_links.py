@@ -1,4 +1,4 @@
-"""`hierogram links`: corrections from the command line and from files."""
+"""`hierogram links`: link corrections from the command line and from files."""
 
 import json
 import re
@@ -16,7 +16,7 @@ def alignment(url: str, pair: int) -> str:
         return store.pairs_by_id([pair])[0].alignment
 
 
-def test_links_are_set_and_removed(hierogram: Run, learned_url: str) -> None:
+def test_human_links_are_set_and_removed(hierogram: Run, learned_url: str) -> None:
     ran = hierogram("--store", learned_url, "links", "1", "--fixed", "2-2", "--forbidden", "2-1", "--json")
     assert json.loads(ran.out) == {"pairs": 1, "links": 2, "applied": True}
     assert alignment(learned_url, 1) == "0-0 1-2 2-2"

@@ -99,7 +99,7 @@ def test_systemd_unit_may_write_to_the_documented_folders() -> None:
     assert all(installed.count(path) > 1 for path in writable)
 
 
-def test_no_page_installs_hierogram_from_a_package_index() -> None:
+def test_no_page_or_daemon_module_installs_hierogram_from_a_package_index() -> None:
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
     pages += (ROOT / "daemon").rglob("*.py")
     assert len(pages) > 100
@@ -144,7 +144,7 @@ def test_constraints_satisfy_the_dependencies(extra: str | None) -> None:
 
 
 def test_constraints_include_indirect_dependencies() -> None:
-    """Constraints fix the version of every package in the container."""
+    """All dependencies of the package and of its extra `tune`, direct or indirect, are constrained."""
     versions = {canonicalize_name(name) for name in constraints()}
     wanted = [Requirement(line) for line in PROJECT["dependencies"]]
     wanted += [Requirement(line) for line in PROJECT["optional-dependencies"]["tune"]]
@@ -215,6 +215,6 @@ def test_error_for_a_short_token_does_not_contain_it(monkeypatch: pytest.MonkeyP
     assert "short-secret" not in str(raised.value)
 
 
-def test_the_image_is_built_with_all_kernels_of_the_daemon() -> None:
+def test_the_container_file_compiles_the_kernels_after_it_sets_the_cache() -> None:
     environment = CONTAINER.index("HIEROGRAM_CACHE=")
     assert environment < CONTAINER.index(f"RUN python -m {warm_up.__name__}") < CONTAINER.index("VOLUME")

@@ -15,7 +15,7 @@ from hierogram.storage.browsing.reader import Reader
 
 @pytest.fixture
 def unwritable_file(learned_url: str, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A learned store that appears not to be writable."""
+    """File of a learned store that appears not to be writable."""
     # Make the index of pairs by rule out of date, as a sweep of the daemon does.
     query(learned_url, "DELETE FROM indexed_pairs")
     path = Path(learned_url.removeprefix("sqlite:///"))
@@ -31,7 +31,9 @@ def unwritable_file(learned_url: str, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.database("sqlite")
-def test_reading_commands_work_on_a_read_only_store(hierogram: Run, unwritable_file: Path, tmp_path: Path) -> None:
+def test_on_a_read_only_store_reading_commands_work_and_writing_commands_fail(
+    hierogram: Run, unwritable_file: Path, tmp_path: Path
+) -> None:
     before = unwritable_file.read_bytes()
     chosen = ("--store", str(unwritable_file))
     (tmp_path / "in").write_text("la maison\n")

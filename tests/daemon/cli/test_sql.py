@@ -42,7 +42,9 @@ def test_output_files_contain_all_rows_of_a_query(learned_url: str, hierogram: R
     ]
 
 
-def test_files_of_an_empty_result_have_its_columns(learned_url: str, hierogram: Run, tmp_path: Path) -> None:
+def test_empty_results_keep_their_columns_in_csv_and_parquet_files(
+    learned_url: str, hierogram: Run, tmp_path: Path
+) -> None:
     nothing = "SELECT source, target FROM current_sample_grammar WHERE count < 0"
     for name in ("none.csv", "none.json", "none.parquet"):
         assert hierogram("--store", learned_url, "sql", nothing, "--output", name).code == 0

@@ -79,7 +79,9 @@ def test_commands_without_tools_learn_query_and_export(path: str, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_daemon_without_tools_learns_and_answers(path: str, serve: Callable[..., Daemon], tmp_path: Path) -> None:
+def test_daemon_without_tools_learns_and_answers_queries(
+    path: str, serve: Callable[..., Daemon], tmp_path: Path
+) -> None:
     url, spool = f"sqlite:///{tmp_path}/s.db", tmp_path / "spool"
     daemon = serve("--store", url, "--spool", str(spool), PYTHONPATH=path)
     port = daemon.until_port()

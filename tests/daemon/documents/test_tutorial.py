@@ -54,7 +54,7 @@ def last_output(hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     return ran.out
 
 
-def test_tutorial_commands_translate_text_and_all_interfaces_agree(
+def test_tutorial_commands_translate_raw_text_as_well_as_tokens_and_all_interfaces_agree(
     hierogram: Run, last_output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from sacremoses import MosesDetokenizer, MosesTokenizer
@@ -85,7 +85,7 @@ def test_tutorial_commands_translate_text_and_all_interfaces_agree(
 
 
 class Texts(HTMLParser):
-    """The text of the translations on a page."""
+    """HTML parser that collects the text of the translations on a page."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

@@ -18,7 +18,7 @@ for _given in ODD:
 
 
 def _seen(given: Given, samples: int) -> Fraction:
-    """Return the expected uses of a rule, at most 1, by which discounts are scaled."""
+    """Return the factor of a rule's discount: its expected uses, limited to 1."""
     return Fraction(min(given.uses, samples), samples)
 
 

@@ -59,7 +59,7 @@ def test_pandas_and_polars_read_the_rules_of_the_store(exported: tuple[Path, Row
 
 @pytest.mark.database("sqlite")
 @pytest.mark.parametrize("query", ["'{}/g.parquet'", "read_json('{}/g.jsonl.zst')"])
-def test_duckdb_reads_exports(exported: tuple[Path, Rows], query: str) -> None:
+def test_duckdb_reads_the_rules_of_parquet_and_jsonl_exports(exported: tuple[Path, Rows], query: str) -> None:
     folder, wanted = exported
     with duckdb.connect() as connection:
         rows = connection.execute(f"SELECT source, target, count FROM {query.format(folder)}").fetchall()

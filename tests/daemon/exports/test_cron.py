@@ -8,7 +8,7 @@ import pytest
 
 from hierogram.daemon.exports.options import ExportJob, cron_runs, read_zone
 
-# After Thursday, 1 January 2026, 12:00 UTC. The 4th is a Sunday.
+# Expected runs after Thursday, 1 January 2026, 12:00 UTC. The 4th is a Sunday.
 DATES = [
     # Weekdays: 0 and 7 are Sunday.
     ("0 3 * * 0", "01-04 03:00, 01-11 03:00, 01-18 03:00"),
@@ -71,7 +71,7 @@ DATES = [
 
 
 @pytest.mark.parametrize(("expression", "expected"), DATES)
-def test_expression_runs_at_the_expected_times(expression: str, expected: str) -> None:
+def test_a_cron_expression_runs_at_the_expected_times(expression: str, expected: str) -> None:
     dates = [date if len(date) > 11 else f"2026-{date}" for date in expected.split(", ")]
     found = islice(cron_runs(expression, ZoneInfo("UTC"), datetime(2026, 1, 1, 12, tzinfo=UTC)), len(dates))
     assert [f"{time:%Y-%m-%d %H:%M}" for time in found] == dates

@@ -37,7 +37,9 @@ def test_exported_datasette_queries_run_on_the_store(hierogram: Run, corpus: Pat
 
 
 @pytest.mark.slow
-def test_datasette_runs_the_canned_queries(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
+def test_datasette_runs_a_canned_query_hides_internal_tables_and_describes_columns(
+    hierogram: Run, corpus: Path, tmp_path: Path
+) -> None:
     create_learned_store(f"sqlite:///{tmp_path}/grammar.db", corpus)
     printed = hierogram("--store", "grammar.db", "export", "--format", "datasette")
     [command] = [shlex.split(line) for line in printed.out.splitlines() if line.startswith("datasette ")]

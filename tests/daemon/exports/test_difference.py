@@ -103,7 +103,7 @@ def test_diff_command_compares_versions(hierogram: Run, corpus: Path) -> None:
     result = hierogram("diff", f"grammars/{first}", "grammars/latest")
     assert result.code == 1
     assert " removed" in result.out
-    # In a saved file each table has a title.
+    # Each table has a title, because the output may be saved in a file.
     titles = ("removed, highest counts first", "before\tafter\tsource\ttarget")
     assert "\n".join(titles) in result.out
     assert json.loads(hierogram("diff", f"grammars/{first}", "grammars/latest", "--json").out)["removed"] > 0

@@ -58,7 +58,7 @@ SINGLE = {
 
 
 @pytest.mark.parametrize("name", sorted(SINGLE))
-def test_each_filter_selects_the_expected_rules(tmp_path: Path, name: str) -> None:
+def test_filters_by_count_and_by_scope_select_the_expected_rules(tmp_path: Path, name: str) -> None:
     value, condition = SINGLE[name]
     found, counts = export_filtered(tmp_path, **{name: value})
     wanted = {(given.source, given.target) for given in RULES if condition(given, parse_rule(given))}

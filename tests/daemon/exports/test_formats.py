@@ -68,7 +68,7 @@ def test_cdec_files_contain_all_rules(tmp_path: Path, samples: int) -> None:
     assert not (tmp_path / "g.glue").exists()
 
 
-def test_moses_files_contain_all_rules(tmp_path: Path) -> None:
+def test_moses_files_contain_all_rules_with_their_scores_and_glue_rules(tmp_path: Path) -> None:
     path, _, _ = write(tmp_path, ODD, ExportOptions(format="moses", max_scope=None))
     content = parsers.content(path)
     assert content.split(b"\n")[:-1] == sorted(content.split(b"\n")[:-1])
@@ -142,7 +142,7 @@ READERS = {"cdec": read_cdec, "moses": read_moses}
 
 
 @pytest.mark.parametrize("format", READERS)
-def test_scores_by_exported_configurations_equal_our_decoder_scores(
+def test_scores_by_exported_configurations_equal_scores_by_the_default_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str
 ) -> None:
     random = Random(1)
@@ -216,7 +216,7 @@ def test_order_of_rules_does_not_change_exported_bytes(tmp_path: Path, format: s
 
 
 @pytest.mark.parametrize("format", ["cdec", "moses", "jsonl", "tsv", "parquet"])
-def test_empty_grammars_are_written_in_all_formats(tmp_path: Path, format: str) -> None:
+def test_empty_grammars_are_written_in_every_format_of_phrase_rules(tmp_path: Path, format: str) -> None:
     path, written, counts = write(tmp_path, ODD, ExportOptions(format=format, min_count=1e6))
     assert written[0] == 0
     assert path.exists()

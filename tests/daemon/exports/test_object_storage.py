@@ -66,7 +66,7 @@ def test_a_failed_upload_leaves_no_version(learned: Store, bucket: Any, monkeypa
     assert [path.name for path in list_versions(folder, "news")] == [first.folder.name]
     assert len(keys(bucket)) > 3
 
-    # An export a day later deletes the incomplete upload.
+    # Pruning deletes the incomplete upload once it is more than a day old.
     prune_versions(Versions(folder, "news"), datetime.now(UTC) + timedelta(days=2))
     assert len(keys(bucket)) == 3 + len(first.manifest.extra_files)
 

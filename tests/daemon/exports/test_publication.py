@@ -1,4 +1,4 @@
-"""Files and versions appear complete, even if the writing process is killed."""
+"""Only complete files and versions appear, even if the writing process is killed."""
 
 import gzip
 import hashlib
@@ -199,13 +199,13 @@ def kill_again_and_again(folder: Path, times: int, seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_killing_the_exporter_leaves_nothing_incomplete(tmp_path: Path) -> None:
+def test_killing_the_exporter_leaves_no_incomplete_file_or_version(tmp_path: Path) -> None:
     kill_again_and_again(tmp_path, 5, 1)
 
 
 @pytest.mark.campaign
 @pytest.mark.timeout(14_400)
-def test_killing_the_exporter_many_times_leaves_nothing_incomplete(tmp_path: Path) -> None:
+def test_killing_the_exporter_many_times_leaves_no_incomplete_file_or_version(tmp_path: Path) -> None:
     kill_again_and_again(tmp_path, 200, 2)
 
 

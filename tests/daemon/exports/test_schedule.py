@@ -38,7 +38,7 @@ from hierogram.storage.store import Store, open_store
 
 
 class Runs:
-    """Run due jobs at simulated times, and keep the results."""
+    """Runner of due jobs at simulated times that keeps the results."""
 
     def __init__(self, store: Store) -> None:
         self.results: list[tuple[str, Published | None, Exception | None]] = []
@@ -88,7 +88,7 @@ def change(store: Store) -> None:
     commit(store, [], [delta("a", "x", 1)])
 
 
-def test_missed_runs_happen_once(store: Store, store_url: str, tmp_path: Path, runs: Runs) -> None:
+def test_several_missed_runs_are_made_up_by_one_run(store: Store, store_url: str, tmp_path: Path, runs: Runs) -> None:
     add_job(store, job(tmp_path))
     make_due(store_url, "news")
     assert runs() == ["news"]
@@ -135,7 +135,9 @@ def test_job_that_ends_in_the_repeated_hour_does_not_run_again(store: Store, tmp
     assert runs() == []
 
 
-def test_jobs_of_other_processes_are_detected(store: Store, store_url: str, tmp_path: Path, runs: Runs) -> None:
+def test_jobs_added_and_removed_through_another_connection_are_detected(
+    store: Store, store_url: str, tmp_path: Path, runs: Runs
+) -> None:
     with open_store(store_url) as other:
         add_job(other, job(tmp_path))
         make_due(store_url, "news")
@@ -217,7 +219,7 @@ def test_a_clock_that_is_set_back_a_little_repeats_no_run(store: Store, tmp_path
 
 
 @pytest.mark.database("sqlite")
-def test_correcting_the_clock_ignores_unreadable_jobs_and_jobs_that_never_run(
+def test_correcting_next_runs_ignores_unreadable_jobs_and_jobs_that_never_run(
     store: Store, store_url: str, tmp_path: Path
 ) -> None:
     add_job(store, job(tmp_path))
@@ -351,9 +353,16 @@ def test_stored_job_that_shares_a_folder_fails_with_an_error(
 
 
 @pytest.mark.database("sqlite")
-def test_an_added_job_replaces_only_the_job_of_the_same_name(store: Store, tmp_path: Path) -> None:
+def test_adding_a_job_of_the_same_name_replaces_only_that_job(store: Store, tmp_path: Path) -> None:
+    add_job(store, job(tmp_path, "other"))
     add_job(store, job(tmp_path))
     assert add_job(store, job(tmp_path, every="2h")).job["every"] == "2h"
+    assert {status.name: status.job["every"] for status in list_jobs(store)} == {"news": "2h", "other": "1h"}
+
+
+@pytest.mark.database("sqlite")
+def test_a_missing_test_set_is_refused_and_later_reported(store: Store, tmp_path: Path) -> None:
+    add_job(store, job(tmp_path))
     test_set = tmp_path / "test.fr"
     with pytest.raises(OptionError, match="file not found"):
         add_job(store, job(tmp_path, "b", filter_for=test_set))
@@ -406,7 +415,9 @@ def test_job_writes_no_version_without_a_change(store: Store, store_url: str, tm
 
 
 @pytest.mark.database("sqlite")
-def test_an_unchanged_run_takes_less_than_50_ms(store: Store, store_url: str, tmp_path: Path, runs: Runs) -> None:
+def test_an_unchanged_run_takes_less_than_50_ms_of_processor_time(
+    store: Store, store_url: str, tmp_path: Path, runs: Runs
+) -> None:
     add_job(store, job(tmp_path))
     make_due(store_url, "news")
     runs()
@@ -492,7 +503,7 @@ def test_a_dry_run_reports_files_to_write_and_delete(store: Store, tmp_path: Pat
         ({"max_age": "0d"}, "invalid interval"),
     ],
 )
-def test_invalid_jobs_are_reported(tmp_path: Path, wrong: dict[str, object], message: str) -> None:
+def test_invalid_jobs_are_refused(tmp_path: Path, wrong: dict[str, object], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         job(tmp_path, **wrong)
 

@@ -40,7 +40,7 @@ def round_trip(blocks: Sequence[Sequence[tuple[str, str]]]) -> bytes:
 
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.lists(st.tuples(texts, texts), min_size=1, max_size=9), min_size=1, max_size=3))
-def test_texts_survive_a_round_trip(blocks: list[list[tuple[str, str]]]) -> None:
+def test_texts_survive_a_round_trip_through_the_scratch_database(blocks: list[list[tuple[str, str]]]) -> None:
     assert round_trip(blocks) == "".join(f"{a}\t{b}\n" for rows in blocks for a, b in rows).encode()
 
 
@@ -66,7 +66,7 @@ def test_a_reader_that_stops_ends_the_writer(tmp_path: Path) -> None:
     "wrong",
     ["SELECT none", f"SELECT CASE WHEN k < {LINES} THEN 'a' ELSE error('odd') END FROM range({LINES + 1}) t(k)"],
 )
-def test_errors_while_writing_are_raised(tmp_path: Path, wrong: str) -> None:
+def test_errors_of_a_query_are_raised_to_the_reader_of_its_lines(tmp_path: Path, wrong: str) -> None:
     with scratch(tmp_path) as database, pytest.raises(duckdb.Error, match=r"none|odd"):
         list(database.lines(wrong))
 

@@ -18,7 +18,7 @@ class Case(NamedTuple):
     add: Callable[[Store], None]
     """Add a few more pairs to a filled store."""
     key_bits: int
-    """Bits of a rule's key, so few that keys of a filled store collide."""
+    """Mask of the bits of a rule's key, so few that keys of a filled store collide."""
 
 
 FOREST = "(S (| #1=(NP (PRP she)) (VP (VBD saw) (NP (PRP$ her) (NN duck)))) (| (#1) (VP (VBD saw) (NP her) (VB duck))))"

@@ -72,7 +72,7 @@ def mutated(random: np.random.Generator, blob: bytes, others: Sequence[bytes]) -
         case 10:
             del content[first : first + 1]
         case _:
-            # The same number in a longer form, and a very large number.
+            # Insert a continuation byte of a number, or a very large number.
             content[first:first] = (b"\x80", b"\xff\xff\xff\xff\x7f")[int(random.integers(0, 2))]
     return bytes(content)
 
@@ -134,7 +134,7 @@ class Fuzz:
         return row.source.count(" ") + 1, row.target.count(" ") + 1
 
     def round(self, sweep: bool = True) -> None:
-        """Damage the derivation and the averages of every pair once."""
+        """Damage every derivation and average once, and check that kernels reject what the reference rejects."""
         states = [mutated(self._random, state, self._states) for state in self._states]
         records = [mutated(self._random, record, self._records) for record in self._records]
         refused = self._refused(lambda: self._loaded.decode(join_blobs(states)))
@@ -161,7 +161,7 @@ class Fuzz:
         return set()
 
     def _run(self, states: list[bytes], records: list[bytes], sweep: bool) -> None:
-        """Run every kernel that reads derivations or averages."""
+        """Run every kernel that reads derivations or averages, and check that their counts agree."""
         loaded, kind, settings = self._loaded, self._kind, self._settings
         state = loaded.decode(join_blobs(states))
         assert split_blobs(loaded.encode(state)) == states
@@ -185,7 +185,7 @@ class Fuzz:
         loaded.write_averages(averages)
 
     def show_mutated(self) -> list[RuleUse]:
-        """Return the rules of a possibly damaged derivation, as pages show them."""
+        """Return the rules of a mutated derivation as pages show them, or none if it does not fit its pair."""
         k = int(self._random.integers(0, len(self._rows)))
         state = mutated(self._random, self._states[k], self._states)
         return (
@@ -204,7 +204,7 @@ def overwrite(store: Store, pair_id: int, current: bytes, averages: bytes, *, ch
 
 
 def damage_and_repair(store: Store, random: np.random.Generator) -> tuple[int, int]:
-    """Damage 70 % of the pairs and repair the store. Returns the damaged pairs, and the pairs with a valid checksum."""
+    """Damage 70 % of the pairs and check their repair. Returns the number of damaged pairs and of valid checksums."""
     rows = store.pairs()
     states, records = [row.current or b"" for row in rows], [row.averages or b"" for row in rows]
     detectable, sealed = set(), set()

@@ -30,7 +30,7 @@ MORE = [("une porte", "a door"), ("la porte", "the door")]
 
 
 def put(store: Store, pairs: Sequence[tuple[str, str]], first: int = 1, links: str | None = None) -> None:
-    """Store pairs, without links unless they are given."""
+    """Store pairs, without links unless they are given. Fails if a pair is rejected."""
     batch = store.begin_ingest("raw", "a test", "parallel")
     met: Counter[tuple[str, str]] = Counter()
     new = []

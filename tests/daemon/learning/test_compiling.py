@@ -49,7 +49,7 @@ def expected(tmp_path: Path) -> int:
 
 @pytest.fixture
 def hide_sweep_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hide the sweep kernels of the cache."""
+    """Make learning compile the sweep kernel in the background: report it as not cached, and two processors."""
     monkeypatch.setattr(kernels, "is_cached", lambda _kernel: False)
     monkeypatch.setattr(kernels, "count_processors", lambda: 2)
 
@@ -124,7 +124,9 @@ def test_the_compiler_ends_with_its_parent(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("hide_sweep_kernels")
-def test_nothing_is_compiled_for_an_unwritable_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_an_unwritable_cache_kernels_run_but_none_is_compiled_in_the_background(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "file"
     file.touch()
     monkeypatch.setenv("HIEROGRAM_CACHE", str(file))
@@ -135,7 +137,7 @@ def test_nothing_is_compiled_for_an_unwritable_cache(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.usefixtures("hide_sweep_kernels")
-def test_a_single_processor_compiles_in_the_foreground(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_single_processor_does_not_compile_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "count_processors", lambda: 1)
     assert BackgroundCompilation().process is None
 

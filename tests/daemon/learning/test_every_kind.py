@@ -139,7 +139,7 @@ def test_rules_that_share_a_key_are_separated_by_another_salt(
         assert verify(store).problems == []
 
 
-def test_an_empty_store_learns_nothing(case: Case, store_url: str) -> None:
+def test_learning_from_an_empty_store_samples_no_pair(case: Case, store_url: str) -> None:
     with open_store(store_url, create=True, settings=case.settings) as store:
         assert learn(store, sweeps=2).pairs == 0
 

@@ -198,7 +198,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[o
     ],
     indirect=["store_url"],
 )
-def test_signals_do_not_change_the_result(
+def test_learning_interrupted_by_signals_and_continued_has_the_same_result(
     store_url: str,
     uninterrupted: dict[str, tuple[object, ...]],
     kind: str,
@@ -350,7 +350,9 @@ def test_a_run_interrupted_while_aligning_keeps_its_sweeps(
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_thirty_signals_after_the_last_commit_lose_nothing(store_url: str, number: signal.Signals) -> None:
+def test_a_run_terminated_or_killed_after_its_last_commit_loses_no_sweep_and_no_report(
+    store_url: str, number: signal.Signals
+) -> None:
     sweeps = 2
     command = [sys.executable, "-m", "hierogram", "--store", store_url, "learn", "--sweeps", str(sweeps)]
     at_end = 0

@@ -134,7 +134,7 @@ def test_a_registered_kind_is_learned_and_verified(url: str, hierogram: Run) -> 
 
 
 @pytest.mark.database("sqlite")
-def test_a_registered_kind_is_exported_in_formats_without_requirements(
+def test_a_registered_kind_is_exported_as_jsonl_and_tsv_and_not_as_moses(
     url: str, hierogram: Run, tmp_path: Path
 ) -> None:
     assert hierogram("--store", url, "export", "-o", "g.jsonl", "--format", "jsonl", "--posterior-mean").code == 0
@@ -151,7 +151,7 @@ def test_a_registered_kind_is_exported_in_formats_without_requirements(
 
 
 @pytest.mark.database("sqlite")
-def test_pairs_of_a_registered_kind_are_withdrawn_and_served(url: str, hierogram: Run) -> None:
+def test_pairs_of_a_registered_kind_are_withdrawn_by_commands_and_by_the_daemon(url: str, hierogram: Run) -> None:
     assert hierogram("--store", url, "withdraw", "1", "2").code == 0
     with open_store(url) as store:
         warm_up(store.settings())

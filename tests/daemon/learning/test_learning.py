@@ -25,7 +25,7 @@ def filled(store_url: str) -> Iterator[Store]:
 
 
 def change(url: str, statement: str) -> None:
-    """Damage a store directly through SQL."""
+    """Damage one row of a store through SQL."""
     engine = create_engine(parse_url(url))
     with engine.begin() as connection:
         assert connection.execute(text(statement)).rowcount == 1
@@ -74,7 +74,7 @@ def test_verify_reports_a_single_planted_error(filled: Store, store_url: str, da
 
 
 @pytest.mark.slow
-def test_the_result_does_not_depend_on_threads(tmp_path: Path) -> None:
+def test_the_result_of_learning_does_not_depend_on_the_number_of_threads(tmp_path: Path) -> None:
     results = []
     for threads in (1, 2, 3):
         with open_store(f"sqlite:///{tmp_path}/{threads}.db", create=True, settings=QUICK) as store:

@@ -220,7 +220,7 @@ def test_verify_and_repair_commands_report_problems_with_advice(hierogram: Run, 
 
 
 @pytest.mark.parametrize("damaged", ["rules", "rules_by_target", "derivations", "rule_words", "sentence_pairs"])
-def test_an_unreadable_file_is_reported_before_other_errors(tmp_path: Path, damaged: str) -> None:
+def test_only_the_damage_of_an_unreadable_file_is_reported(tmp_path: Path, damaged: str) -> None:
     file = tmp_path / "x.db"
     make(str(file))
     [(page,)] = query(f"sqlite:///{file}", f"SELECT rootpage FROM sqlite_master WHERE name = '{damaged}'")

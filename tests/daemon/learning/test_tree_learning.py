@@ -60,7 +60,7 @@ def test_rules_are_found_by_label_and_by_word(treebank: Store) -> None:
     assert row.nonterminals == sum(piece.startswith("(") and ")" in piece for piece in row.target.split(" "))
 
 
-def test_an_interrupted_run_continues_like_an_uninterrupted_one(store_url: str, tmp_path: Path) -> None:
+def test_a_run_in_parts_equals_a_single_run_and_a_chain_without_a_store(store_url: str, tmp_path: Path) -> None:
     with open_store(store_url, create=True, settings=QUICK) as treebank:
         put(treebank, TREES)
         learn(treebank, sweeps=3)
@@ -82,7 +82,7 @@ def test_an_interrupted_run_continues_like_an_uninterrupted_one(store_url: str, 
 
 
 class TreeChainRun:
-    """The same chain without commits between the sweeps."""
+    """Chain with the same trees, seed and schedule, run without a store."""
 
     def __init__(self) -> None:
         from hierogram.daemon.learning.kinds.trees import load_trees

@@ -42,7 +42,7 @@ def expansions(text: str) -> Counter[tuple[str, ...]]:
 
 
 def put(store: Store, texts: Sequence[str], first: int = 1) -> None:
-    """Store trees in bracket notation."""
+    """Store trees in bracket notation. Fails if a tree is rejected."""
     batch = store.begin_ingest("trees", "a test", "trees")
     pairs = []
     met: Counter[str] = Counter()

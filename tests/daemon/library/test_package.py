@@ -10,7 +10,7 @@ import hierogram as hg
 PACKAGE = Path(__file__).parents[3] / ".imports" / "hierogram" / "__init__.py"
 
 
-def test_importing_loads_no_compiler_and_no_database() -> None:
+def test_importing_the_package_is_quick_and_loads_no_compiler_and_no_database() -> None:
     script = (
         "import sys, time\nstarted = time.perf_counter()\nimport hierogram\nprint(time.perf_counter() - started)\n"
         "print(*{name.split('.')[0] for name in sys.modules})"
@@ -18,7 +18,7 @@ def test_importing_loads_no_compiler_and_no_database() -> None:
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     seconds, loaded = ran.stdout.splitlines()
     assert not {"numba", "numpy", "sqlalchemy", "nanoarrow", "typer"} & set(loaded.split())
-    # Four times the limit for an idle machine.
+    # The limit on an idle machine is 0.15 s; four times as long is allowed under other load.
     assert float(seconds) < 0.6
 
 
@@ -35,16 +35,16 @@ def test_every_name_exists_and_is_visible_to_type_checkers() -> None:
     for name in seen:
         assert callable(getattr(hg, name)), name
         assert name in dir(hg)
+    assert not hasattr(hg, "no_such_name")
 
 
 def test_version_is_the_version_of_the_package() -> None:
     from importlib.metadata import version
 
     assert hg.__version__ == version("hierogram")
-    assert not hasattr(hg, "no_such_name")
 
 
-def test_every_function_and_method_has_a_docstring() -> None:
+def test_every_public_function_class_and_method_has_a_docstring() -> None:
     for name in hg.__dir__():
         thing = getattr(hg, name)
         if name.startswith("_") or getattr(thing, "__module__", "").partition(".")[0] != "hierogram":

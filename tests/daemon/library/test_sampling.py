@@ -1,4 +1,4 @@
-"""A chain without a store draws the same values as a store."""
+"""A chain without a store draws the same values as learning in a store."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_chain_without_a_store_draws_the_same_values(case: str, store_url: str) -> None:
+def test_a_chain_without_a_store_draws_the_same_values_as_learning_in_a_store(case: str, store_url: str) -> None:
     settings, own = CASES[case]
     make_store(store_url, seed=7, span_limit=5, **settings)
     with hg.open(store_url) as store:
@@ -114,7 +114,7 @@ def test_pairs_that_cannot_be_sampled_are_rejected(pairs: Any, message: str) -> 
         hg.sample(pairs)
 
 
-def test_invalid_settings_are_refused() -> None:
+def test_a_chain_refuses_an_invalid_discount_and_the_grammar_of_trees() -> None:
     with pytest.raises(UsageError, match="discount: must be < 1"):
         hg.sample(PAIRS, model=hg.PitmanYor(discount=1.5))
     with pytest.raises(UsageError, match="grammar 'trees' cannot be sampled in memory"):

@@ -55,7 +55,7 @@ def opened(learned_url: str) -> Iterator[hg.GrammarStore]:
 
 
 @pytest.mark.database("sqlite", "postgres")
-def test_python_code_of_the_readme_runs_and_is_as_short_as_commands(files: Path, store_url: str) -> None:
+def test_python_code_of_the_readme_runs_and_has_one_line_for_each_command(files: Path, store_url: str) -> None:
     readme = (ROOT / "README.md").read_text()
     [block] = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     [tour] = [block for block in re.findall(r"```sh\n(.*?)```", readme, re.DOTALL) if "ingest news.fr" in block][:1]
@@ -111,7 +111,9 @@ def test_pairs_are_accepted_from_files_sequences_and_data_frames(new: hg.Grammar
     "links",
     [[(0, 0), (1.0, 1)], np.array([[0, 0], [1, 1]]), ((np.int32(k), np.float32(k)) for k in (0, 1)), {(0, 0), (1, 1)}],
 )
-def test_links_are_accepted_from_any_collection_and_any_integers(new: hg.GrammarStore, links: Any) -> None:
+def test_links_are_accepted_from_lists_arrays_generators_and_sets_of_whole_numbers(
+    new: hg.GrammarStore, links: Any
+) -> None:
     assert new.add([("a b", "x y", links)]).totals.accepted == 1
     assert new.pair(1).links == [(0, 0), (1, 1)]
 
@@ -139,7 +141,7 @@ with hg.open(sys.argv[1]) as store:
 
 @pytest.mark.slow
 @pytest.mark.database("sqlite")
-def test_pandas_needs_no_pyarrow(new: hg.GrammarStore) -> None:
+def test_exchange_with_pandas_needs_no_pyarrow(new: hg.GrammarStore) -> None:
     url = new.store.engine.url.render_as_string(hide_password=False)
     script = [sys.executable, "-c", WITHOUT_PYARROW, url]
     assert subprocess.run(script, capture_output=True, text=True, check=True).stdout == "2\n0\n"
@@ -202,7 +204,9 @@ def test_stores_keep_given_settings_and_refuse_others(store_url: str) -> None:
         hg.open(store_url, languages=("de", "en"))
 
 
-def test_learning_does_not_depend_on_how_progress_is_read(store_url: str, tmp_path: Path) -> None:
+def test_learning_interrupted_in_a_loop_and_continued_equals_learning_with_a_callback(
+    store_url: str, tmp_path: Path
+) -> None:
     pairs = [(pair.source, pair.target, pair.alignment) for pair in some_pairs(40)]
     whole = f"sqlite:///{tmp_path / 'whole.db'}"
     for url in (whole, store_url):
@@ -226,7 +230,7 @@ def test_learning_does_not_depend_on_how_progress_is_read(store_url: str, tmp_pa
         assert contents(one)[0] == contents(other)[0]
 
 
-def test_suspended_learning_ends_when_another_one_starts(new: hg.GrammarStore) -> None:
+def test_suspended_learning_ends_when_learning_is_started_again(new: hg.GrammarStore) -> None:
     new.add(PAIRS)
     kept = iter(new.learn(sweeps=3))
     next(kept)
@@ -237,7 +241,7 @@ def test_suspended_learning_ends_when_another_one_starts(new: hg.GrammarStore) -
         list(new._learning or ())
 
 
-def test_unaligned_pairs_are_aligned_first(new: hg.GrammarStore) -> None:
+def test_learning_aligns_unaligned_pairs(new: hg.GrammarStore) -> None:
     new.add([(source, target) for source, target, _ in PAIRS])
     learning = new.learn(sweeps=2)
     learning.run()
@@ -245,7 +249,7 @@ def test_unaligned_pairs_are_aligned_first(new: hg.GrammarStore) -> None:
     assert learning.aligned.pairs == len(PAIRS)
 
 
-def test_learning_while_another_process_writes_is_an_error(opened: hg.GrammarStore) -> None:
+def test_while_another_writer_holds_the_lease_learning_fails_and_withdrawing_names_it(opened: hg.GrammarStore) -> None:
     with open_store(opened.store.engine.url.render_as_string(hide_password=False)) as other, holding_lease(other, "me"):
         with pytest.raises(StoreHeldError, match="me"):
             opened.learn(sweeps=1).run()
@@ -352,7 +356,7 @@ def test_translations_do_not_depend_on_threads_or_grammar_source(
 TREES = ["(S (NP (DT the) (NN cat)) (VP (VBZ sleeps)))", "(S (NP (DT a) (NN dog)) (VP (VBZ sleeps)))"]
 
 
-def test_trees_are_ingested_and_learned(store_url: str, tmp_path: Path) -> None:
+def test_a_treebank_is_ingested_and_learned_and_its_grammar_parses_sentences(store_url: str, tmp_path: Path) -> None:
     (tmp_path / "trees").write_text("".join(tree + "\n" for tree in TREES * 3))
     with hg.open(store_url, create=True, grammar="trees", annealing=5) as store:
         assert store.add(tmp_path / "trees").totals.accepted == 6
@@ -392,7 +396,7 @@ except KeyboardInterrupt:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["loop", "run"])
-def test_ctrl_c_commits_the_current_sweep_and_leaves_a_consistent_store(store_url: str, way: str) -> None:
+def test_ctrl_c_ends_learning_and_leaves_a_consistent_store_with_committed_sweeps(store_url: str, way: str) -> None:
     with hg.open(store_url, create=True) as store:
         store.add([(pair.source, pair.target, pair.alignment) for pair in some_pairs(30)])
     arguments = [sys.executable, "-c", INTERRUPTED, store_url, way]
@@ -422,7 +426,7 @@ def test_only_an_upgraded_store_has_a_previous_schema(store_url: str, monkeypatc
         assert store.upgraded_from == "0001"
 
 
-def test_a_pair_shows_its_links_and_its_derivation(opened: hg.GrammarStore) -> None:
+def test_a_pair_has_its_links_its_derivation_and_its_expected_rules(opened: hg.GrammarStore) -> None:
     pair = opened.pair(1)
     source, target, links = PAIRS[0]
     assert (pair.id, pair.source, pair.target, pair.state) == (1, source, target, "settled")
@@ -437,7 +441,7 @@ def test_a_pair_shows_its_links_and_its_derivation(opened: hg.GrammarStore) -> N
         opened.pair(99)
 
 
-# Calls with arguments of a wrong type or out of range.
+# Messages, and calls with arguments of a wrong type or out of range.
 CALLS: list[tuple[str, Callable[[Any], object]]] = [
     ("sweeps: expected an integer, got '3'", lambda store: store.learn("3")),
     ("sweeps: expected an integer, got 2.5", lambda store: store.learn(2.5)),
@@ -472,7 +476,7 @@ def test_words_of_rules_are_given_as_a_list_or_a_string(opened: hg.GrammarStore)
 
 
 @pytest.mark.database("sqlite", "postgres")
-def test_numbers_out_of_range_are_errors(opened: hg.GrammarStore) -> None:
+def test_pair_ids_out_of_range_are_not_found_and_a_limit_out_of_range_is_refused(opened: hg.GrammarStore) -> None:
     large = 10**20
     for call in (
         lambda: opened.pair(large),
@@ -525,7 +529,7 @@ def test_human_links_are_set_checked_and_removed(new: hg.GrammarStore) -> None:
 
 
 @pytest.mark.database("sqlite", "postgres")
-def test_sql_queries_only_read(opened: hg.GrammarStore, store_url: str) -> None:
+def test_sql_queries_return_rows_up_to_a_limit_and_cannot_delete(opened: hg.GrammarStore, store_url: str) -> None:
     asked_by = sql_role_url_of(store_url)
     found = opened.query("SELECT id, source FROM sentence_pairs ORDER BY id", limit=2, sql_url=asked_by)
     assert found.columns == ["id", "source"]

@@ -77,7 +77,7 @@ def test_mypy_checks_types_in_a_user_script(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_mypy_finds_a_typo_in_an_option_of_every_call(tmp_path: Path) -> None:
+def test_mypy_reports_every_misspelled_option_and_an_option_of_a_wrong_type(tmp_path: Path) -> None:
     found = check(TYPOS, tmp_path)
     lines = {int(line.split(":")[1]) for line in found.stdout.splitlines() if ": error: " in line}
     assert lines == set(range(4, 4 + TYPOS.count("\n") - 3)), found.stdout

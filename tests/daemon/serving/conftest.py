@@ -76,7 +76,7 @@ class Daemon:
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., Daemon]]:
-    """Start daemons, and kill daemons that still run at the end of the test."""
+    """Function that starts a daemon. Daemons that still run at the end of the test are killed."""
     running: list[Daemon] = []
 
     def start(*arguments: str, **environment: str | None) -> Daemon:
@@ -97,7 +97,7 @@ def drop(folder: Path, name: str, content: str) -> None:
 
 
 def until(what: Callable[[], bool]) -> None:
-    """Wait until a condition is true, which another process causes."""
+    """Wait until a condition is true, which another process causes. Fails after `SECONDS`."""
     end = time.monotonic() + SECONDS
     while not what():
         assert time.monotonic() < end, "the condition was not met in time"

@@ -25,7 +25,7 @@ from hierogram.storage.store import open_store
 
 
 def learn_in_turns(url: str, cluster: FakeCluster | None) -> object:
-    """Return the contents of a store whose pairs arrive in three batches and are sampled in turns of one sweep."""
+    """Sample three batches of pairs in turns of one sweep, check the store, and return its contents."""
     chain = None if cluster is None else partial(ClusterChain, cluster=cluster)
     with open_store(url, create=True, settings=QUICK) as store:
         with ManualTurns(

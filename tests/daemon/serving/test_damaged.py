@@ -69,7 +69,7 @@ def test_other_pairs_are_sampled_until_the_damaged_ones_are_repaired(store: Stor
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [name for name in CASES if name != "phrases"])
-def test_trees_and_itgs_are_sampled_without_damaged_pairs(kind: str, store_url: str) -> None:
+def test_damaged_trees_and_itg_pairs_are_set_aside_and_the_others_sampled(kind: str, store_url: str) -> None:
     case = CASES[kind]
     with open_store(store_url, create=True, settings=replace(case.settings)) as store:
         case.fill(store)

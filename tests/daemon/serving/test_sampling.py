@@ -82,7 +82,7 @@ def test_pairs_beyond_the_memory_limit_take_turns(store: Store) -> None:
     assert verify(store).problems == []
 
 
-def test_settled_pairs_keep_their_share_while_there_are_new_ones(store: Store) -> None:
+def test_settled_pairs_are_also_sampled_while_there_are_new_pairs(store: Store) -> None:
     with ManualTurns(store, new_share=0.01, commit_seconds=1e-6) as turns:
         turns.settle()
         fill(store, some_pairs(40)[30:])
@@ -148,7 +148,9 @@ def test_rules_that_share_a_key_are_separated_without_a_restart(store: Store, mo
     assert verify(store).problems == []
 
 
-def test_sampling_continues_correctly_after_a_failed_commit(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sampling_restarts_with_correct_counts_after_a_failed_commit(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     running = Running(store)
 
     def fail(*_: object) -> None:

@@ -85,7 +85,7 @@ def test_an_occupied_port_prevents_the_start(hierogram: Run, tmp_path: Path) -> 
     assert "--port" in said
 
 
-def test_daemon_on_a_store_in_use_is_refused_before_loading(
+def test_daemon_on_a_store_in_use_is_refused_before_the_service_is_imported(
     hierogram: Run, quick_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "hierogram.daemon.serving.service", None)
@@ -151,7 +151,7 @@ def test_an_invalid_address_is_a_usage_error(hierogram: Run, tmp_path: Path, arg
 
 
 @pytest.mark.slow
-def test_daemon_listens_at_its_options_and_refuses_a_second_daemon(
+def test_daemon_uses_its_options_and_environment_and_refuses_a_second_daemon(
     serve: Serve, hierogram: Run, tmp_path: Path
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -222,7 +222,7 @@ def test_a_failed_reload_leaves_the_daemon_unchanged(store_url: str, tmp_path: P
     logged = reload(f'[http]\nport = {wanted}\n[spool]\nfolder = "{file}"\n', refused)
     assert f"{file} cannot be created" in str(logged["error"])
     assert answers(port)
-    # The port is free now, and so is everything that the two refused configurations needed.
+    # The refused configurations must not occupy the port, which is free now.
     assert reload(f"[http]\nport = {wanted}\n", "configuration reloaded")["restarted"] == ["http"]
     until(lambda: answers(wanted))
     assert not answers(port)

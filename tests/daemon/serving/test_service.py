@@ -12,7 +12,7 @@ from hierogram.storage.store import Store
 
 
 @pytest.mark.database("sqlite")
-def test_the_first_and_the_last_failure_in_a_row_are_events(store: Store) -> None:
+def test_only_the_first_and_last_of_consecutive_failures_are_recorded_as_events(store: Store) -> None:
     configuration = Configuration()
     daemon = Daemon(GrammarStore(store), configuration, structlog.stdlib.get_logger())
     for pause in (1.0, 2.0, 4.0, None):

@@ -205,7 +205,7 @@ def test_files_dated_far_in_the_future_do_not_wait(spool: Path) -> None:
 
 
 @pytest.mark.parametrize("lines", [3, 1_000])
-def test_input_with_an_empty_alignment_is_refused(spool: Path, store: Store, lines: int) -> None:
+def test_an_empty_alignment_file_beside_nonempty_sides_is_refused(spool: Path, store: Store, lines: int) -> None:
     put(spool / "x.source", "la maison\n" * lines)
     put(spool / "x.target", "the house\n" * lines)
     put(spool / "x.alignment", "")
@@ -271,7 +271,7 @@ def test_files_that_arrive_one_by_one_are_not_reported(store: Store, tmp_path: P
     assert [entry["event"] for entry in log] == ["file ingested"]
 
 
-def test_source_and_target_are_taken_after_the_configured_time(store: Store, tmp_path: Path) -> None:
+def test_the_spool_loop_takes_source_and_target_after_the_configured_time(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / "spool"
     folder.mkdir()
     (folder / "b.source").write_text("la\n")
@@ -281,7 +281,7 @@ def test_source_and_target_are_taken_after_the_configured_time(store: Store, tmp
     assert store.count_pairs(["unaligned"]) == 1
 
 
-def test_an_empty_alignment_goes_to_failed_with_all_three_files(store: Store, tmp_path: Path) -> None:
+def test_an_empty_alignment_file_is_moved_to_failed_with_its_source_and_target(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / "spool"
     folder.mkdir()
     for name, content in (("source", "la\n" * 1_000), ("target", "the\n" * 1_000), ("alignment", "")):
@@ -317,7 +317,7 @@ def test_a_file_moved_aside_has_a_row_and_an_event(store: Store, store_url: str,
         assert events[str(row[0])].detail == dict(zip(("corpus", "file", "path", "reason"), row, strict=True))
 
 
-def test_a_file_that_cannot_be_moved_has_no_row(
+def test_a_file_that_cannot_be_moved_has_no_row_and_no_event(
     store: Store, store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "spool"
@@ -351,12 +351,12 @@ def test_the_spool_tokenizes_running_text_by_the_languages_of_the_store(store_ur
             run(store, ScanLimit(), folder=folder, languages="en,fr")
 
 
-def test_an_invalid_language_prevents_the_start(store: Store, tmp_path: Path) -> None:
+def test_one_language_instead_of_two_prevents_the_start(store: Store, tmp_path: Path) -> None:
     with pytest.raises(SpoolError, match="expected two languages"):
         run(store, ScanLimit(), folder=tmp_path / "spool", languages="fr")
 
 
-def test_running_text_fails_if_the_tokenizer_is_missing(
+def test_files_of_running_text_are_refused_if_the_tokenizer_is_missing(
     store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pythainlp", None)

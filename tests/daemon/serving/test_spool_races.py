@@ -39,7 +39,7 @@ def outside(tmp_path: Path) -> Path:
 
 
 def swap(path: Path, target: Path) -> None:
-    """Replace a file or folder by a link, as `rename` does it."""
+    """Replace a file or folder by a link that is renamed to its path."""
     link = path.with_name(".link")
     link.symlink_to(target)
     if path.is_dir():
@@ -155,7 +155,7 @@ def test_nothing_is_moved_or_written_outside_when_a_target_folder_is_replaced(
         swap(spool / "failed", outside)
     offer = next(offer for offer in find_inputs(spool)[0] if offer.name == "y.bars")
     if inner:
-        # The link has the name of a file, so the folder gets a number.
+        # The link already has the name, so the folder gets a number.
         assert move(offer, "it is bad") == f"{spool}/failed/news.1/y.bars"
     else:
         with pytest.raises(SpoolError, match="failed cannot be written"):
@@ -163,7 +163,7 @@ def test_nothing_is_moved_or_written_outside_when_a_target_folder_is_replaced(
     assert sorted(os.listdir(outside)) == ["x.bars"]
 
 
-def test_a_reason_or_a_probe_is_never_written_through_a_link(spool: Path, outside: Path) -> None:
+def test_a_reason_is_never_written_through_a_link(spool: Path, outside: Path) -> None:
     (spool / "failed" / "a.reason").symlink_to(outside / "x.bars")
     with folder_within(spool, "failed") as folder, pytest.raises(FileExistsError):
         write_in(folder, "a.reason", b"why")
@@ -172,10 +172,11 @@ def test_a_reason_or_a_probe_is_never_written_through_a_link(spool: Path, outsid
     assert (outside / "x.bars").read_bytes() == SECRET
 
 
-def test_done_and_failed_may_not_be_links(spool: Path, outside: Path, store: Store) -> None:
-    (spool / "done").rmdir()
-    (spool / "done").symlink_to(outside)
-    with pytest.raises(SpoolError, match="done must be a folder, not a symbolic link"):
+@pytest.mark.parametrize("name", ["done", "failed"])
+def test_done_and_failed_may_not_be_links(spool: Path, outside: Path, store: Store, name: str) -> None:
+    (spool / name).rmdir()
+    (spool / name).symlink_to(outside)
+    with pytest.raises(SpoolError, match=f"{name} must be a folder, not a symbolic link"):
         run(store, ScanLimit(nothing), folder=spool)
 
 

@@ -106,7 +106,7 @@ def test_only_consecutive_failures_are_counted() -> None:
     supervisor.stop(LONG)
 
 
-def test_an_unavailable_store_is_waited_for_indefinitely() -> None:
+def test_a_loop_is_not_given_up_while_its_store_is_unavailable() -> None:
     loop = ScriptedLoop("ingest", *[fail(StoreUnavailableError("disk full"))] * 7)
     gone = threading.Event()
 
@@ -124,7 +124,7 @@ def test_an_unavailable_store_is_waited_for_indefinitely() -> None:
     supervisor.stop(LONG)
 
 
-def test_a_loop_that_ends_by_itself_has_failed() -> None:
+def test_a_loop_that_ends_by_itself_is_recorded_as_failed() -> None:
     loop, heard = ScriptedLoop("schedule", lambda _stop, _beat: None), LoopLog()
     supervisor = Supervisor([loop], SOON, heard)
     supervisor.start()

@@ -82,8 +82,7 @@ def test_files_with_any_bytes_in_their_names_are_ingested_or_moved_aside(store: 
     json.dumps([log, health.spool.incomplete], ensure_ascii=False, default=str).encode()
     assert names(folder / "done") == [b"good\xff.bars", b"n\xe9ws"]
     assert names(folder / "failed") == [b"bad\xff\n.bars", b"bad\xff\n.bars.reason", b"n\xe9ws"]
-    reason = put(folder / "failed", b"bad\xff\n.bars.reason", b"").parent
-    assert reason.exists()
+    assert (folder / "failed" / os.fsdecode(b"bad\xff\n.bars.reason")).read_text()
     assert store.count_pairs() == 2
     assert {entry["corpus"] for entry in log if entry["event"] == "file ingested"} == {"default", r"n\xe9ws"}
 
@@ -123,7 +122,7 @@ def test_a_folder_and_a_file_may_have_the_same_name(store: Store, tmp_path: Path
 
 
 class IngestFault:
-    """Raise an error in the first `times` calls that ingest a file."""
+    """Fault that raises an error in the first `times` calls that ingest a file."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, times: int, error: Exception) -> None:
         self.left = times
@@ -240,7 +239,7 @@ def documents() -> Iterator[tuple[str, Callable[[], Iterator[bytes]], str]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("content", "reason"), [pytest.param(*more, id=name) for name, *more in documents()])
-def test_translation_memories_beyond_the_limits_are_refused(
+def test_translation_memories_beyond_the_limits_or_in_an_unknown_encoding_are_refused(
     store: Store, tmp_path: Path, content: Callable[[], Iterator[bytes]], reason: str
 ) -> None:
     path = tmp_path / "x.tmx"
@@ -250,7 +249,7 @@ def test_translation_memories_beyond_the_limits_are_refused(
         list(read_in_sandbox(nothing, [str(path)], Settings(), STORE_DEFAULTS))
 
 
-def test_only_an_oversized_unit_is_rejected(tmp_path: Path) -> None:
+def test_only_oversized_units_are_rejected(tmp_path: Path) -> None:
     path = tmp_path / "x.tmx"
     sound, large = unit(("fr", "la maison"), ("en", "the house")), unit(("fr", "la " * 1_000_000), ("en", "the"))
     path.write_text(HEAD + sound + large + unit(*[("fr", "a")] * 2_000) + sound + TAIL)
@@ -268,7 +267,7 @@ def test_a_line_longer_than_the_limit_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.bars"
     with path.open("wb") as file:
         file.write(GOOD)
-        # A sparse file larger than any disk.
+        # A sparse file of 1 TiB, which must not be read to its end.
         file.truncate(1 << 40)
     with pytest.raises(InputError, match="a line has more than 268,435,456 bytes"):
         list(read_in_sandbox(nothing, [str(path)], Settings(), STORE_DEFAULTS))

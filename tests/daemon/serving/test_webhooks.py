@@ -34,7 +34,7 @@ SECONDS = 60.0
 
 
 class Receiver:
-    """Record requests and answer with the next of its statuses, repeating the last one."""
+    """HTTP server that records requests and answers with the next of its statuses, repeating the last one."""
 
     def __init__(self, *statuses: int, wait: float = 0.0) -> None:
         self.statuses = list(statuses)
@@ -77,7 +77,7 @@ class ShortPauses(WebhooksSection):
 
 @contextmanager
 def sending(store: Store, heart: Heartbeat | None = None, **values: Any) -> Iterator[None]:
-    """Run the webhook loop in a thread."""
+    """Run the webhook loop in a thread. Fails if the thread does not end."""
     section = ShortPauses(**values)
     configuration = Configuration(webhooks=section)
     loop = WebhookLoop(store, lambda: configuration, HealthRegistry(), open_log(configuration.log))
@@ -138,7 +138,7 @@ def test_webhook_reports_an_export_with_a_signature(store: Store, store_url: str
 
 
 def test_a_secret_of_standard_webhooks_signs_as_specified() -> None:
-    # The example of the specification's reference libraries.
+    # This example is from the specification's reference libraries.
     found = signature(
         "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}'
     )
@@ -156,7 +156,9 @@ def test_delivery_is_retried_until_it_is_accepted(store: Store, store_url: str) 
     assert query(store_url, "SELECT attempts, status FROM webhook_deliveries") == [(3, 200)]
 
 
-def test_a_delivery_is_given_up_and_the_next_one_sent(store: Store, store_url: str) -> None:
+def test_a_delivery_is_given_up_after_the_allowed_attempts_and_the_next_one_is_sent(
+    store: Store, store_url: str
+) -> None:
     with Receiver(500, 500, 200).listening() as receiver, sending(store, url=receiver.url, attempts=2):
         until(is_registered(store, store_url))
         export(store, "g")
@@ -205,7 +207,7 @@ DRIPS = {
 
 @contextmanager
 def dripping(first: bytes, then: bytes) -> Iterator[str]:
-    """A receiver that sends `first` and then `then` repeatedly, more often than any single timeout."""
+    """Receiver that sends `first` and then repeatedly `then`, at intervals shorter than any timeout."""
     with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor() as threads:
         ended = threading.Event()
 
@@ -229,7 +231,7 @@ def dripping(first: bytes, then: bytes) -> Iterator[str]:
 
 
 @pytest.mark.database("sqlite", "postgres")
-def test_response_with_arbitrary_bytes_is_recorded(store: Store, store_url: str) -> None:
+def test_response_with_arbitrary_bytes_is_recorded_without_nul(store: Store, store_url: str) -> None:
     with (
         dripping(b"HTTP/1.1 500 No\r\n\r\n" + bytes(range(256)) * 4, b"\0") as url,
         sending(store, url=url, attempts=1),
@@ -250,7 +252,7 @@ def sqlite_store(tmp_path: Path) -> Iterator[Store]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", DRIPS)
-def test_a_receiver_that_drips_has_one_deadline(sqlite_store: Store, part: str) -> None:
+def test_a_receiver_that_answers_slowly_has_one_deadline(sqlite_store: Store, part: str) -> None:
     store = sqlite_store
     heart = Heartbeat()
     with dripping(*DRIPS[part]) as url, sending(store, heart, url=url, attempts=1, timeout_seconds=1.0):
@@ -266,7 +268,7 @@ def test_a_receiver_that_drips_has_one_deadline(sqlite_store: Store, part: str) 
 
 
 @pytest.mark.slow
-def test_webhook_loop_ends_while_a_receiver_drips(sqlite_store: Store) -> None:
+def test_webhook_loop_ends_while_a_receiver_answers_slowly(sqlite_store: Store) -> None:
     with dripping(*DRIPS["head"]) as url:
         with sending(sqlite_store, url=url, timeout_seconds=1_000.0):
             until(is_registered(sqlite_store, sqlite_store.url))
@@ -277,7 +279,7 @@ def test_webhook_loop_ends_while_a_receiver_drips(sqlite_store: Store) -> None:
         assert time.monotonic() - began < 10
 
 
-def test_other_kinds_of_events_may_be_selected(store: Store, store_url: str) -> None:
+def test_only_the_configured_kinds_of_events_are_sent(store: Store, store_url: str) -> None:
     with Receiver(200).listening() as receiver, sending(store, url=receiver.url, events=("export-failed",)):
         until(is_registered(store, store_url))
         export(store)
@@ -354,7 +356,7 @@ def test_credentials_of_a_url_are_removed_from_messages(said: str, left: str) ->
 
 
 @pytest.mark.database("sqlite", "postgres")
-def test_nothing_in_a_store_or_log_has_the_credentials_of_a_webhook(
+def test_no_table_and_no_log_contains_the_credentials_of_a_webhook(
     store: Store, store_url: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     receiver = Receiver(404)

@@ -12,7 +12,7 @@ from hierogram.daemon.serving.supervision import Heartbeat
 from hierogram.storage.store import Store
 
 SHORT = {"commit_seconds": 1e-6, "new_share": 1.0, "idle_share": 1.0}
-"""Turns of one sweep."""
+"""Options of turns that take one sweep."""
 OPTIONS = LearnOptions(1, likelihood_seconds=1e6)
 LOG = structlog.stdlib.get_logger()
 

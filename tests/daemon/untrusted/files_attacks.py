@@ -173,7 +173,7 @@ def attacks() -> Iterator[Attack]:
     yield Attack(b"unknown.tmx", _holding(b'<?xml version="1.0" encoding="klingon"?><tmx></tmx>'), MOVED_ASIDE)
     yield Attack(b"half.tmx", _holding(_HEAD, _UNIT, b"<tu><tuv"), MOVED_ASIDE, "invalid XML")
     yield Attack(b"zeros.tmx", _holding(_HEAD, b"\0" * 1000), MOVED_ASIDE, "invalid XML")
-    # Compressed.
+    # Compressed files.
     yield Attack(b"bomb.gz", _gzip_bomb, MOVED_ASIDE, "decompress")
     yield Attack(b"bomb.zst", _zstd_bomb, MOVED_ASIDE, "cannot be stored|decompress")
     yield Attack(

@@ -30,7 +30,7 @@ class Victim:
         self._feeder = HttpFeeder(PairStream("honest", 1), most=3)
 
     def look(self, during: str) -> None:
-        """Record problems: a late answer of the health or status route, or too much memory."""
+        """Record late or missing answers, an unhealthy status, and too much memory. Fails if the daemon ended."""
         self.daemon.check()
         for path in ("/healthz", "/v1/status"):
             began = time.monotonic()

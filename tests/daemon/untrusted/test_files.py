@@ -37,7 +37,7 @@ DESCRIPTORS = 1_024
 
 
 class Watch:
-    """Query the daemon's status four times a second, and record its memory, including its children's."""
+    """Thread that queries the daemon's status four times a second, and records its memory with its children's."""
 
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
@@ -69,7 +69,7 @@ class Watch:
                 self.slow.append(f"{took:.2f} s at answer {self.answers}, {readers} readers, spool {waiting}")
 
     def check(self) -> None:
-        """Stop watching, and fail if a response was late or memory too high."""
+        """Stop watching, and fail if a response was wrong, late or missing, or memory too high."""
         self._end.set()
         self._thread.join()
         print(f"{self.answers} answers, the slowest {self.slowest:.2f} s, memory at most {self.memory >> 20} MiB")
@@ -185,7 +185,7 @@ def test_file_is_moved_aside_if_its_reader_is_killed_or_stopped_twice(store_url:
     with attacked(store_url, tmp_path) as (daemon, _):
         for number, times in ((signal.SIGKILL, 1), (signal.SIGKILL, 2), (signal.SIGSTOP, 2)):
             name = b"hit-%d-%d.bars" % (number, times)
-            # Killing an idle reader loses nothing.
+            # Killing an idle reader would not interrupt the next file.
             wait_until(lambda: not readers(daemon), "the readers of the last file end")
             drop(daemon, name, lines)
             hit: set[int] = set()

@@ -31,6 +31,6 @@ def test_daemon_answers_and_samples_during_attacks_over_http(store_url: str, tmp
             daemon.feed(number)
         daemon.wait_until_sampled()
         assert not daemon.faults, "\n".join(daemon.faults)
-        # Some connections are kept for other clients.
+        # Some descriptors must remain for other clients.
         assert most < DESCRIPTORS - 200
         daemon.daemon.end()

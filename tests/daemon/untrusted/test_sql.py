@@ -127,7 +127,7 @@ def processes(parent: int) -> list[int]:
 
 
 def memory_mb(parent: int) -> float:
-    """Return the memory of the process and its children."""
+    """Return the memory of the process and its descendants in MiB."""
     pages = 0
     for process in processes(parent):
         with suppress(FileNotFoundError, ProcessLookupError):
@@ -136,7 +136,7 @@ def memory_mb(parent: int) -> float:
 
 
 def status(daemon: Daemon) -> tuple[float, int]:
-    """Return the response time of the status in seconds, and the number of sweeps."""
+    """Return the response time of the status in seconds, and the number of sweeps. Fails on an error status."""
     daemon.check()
     began = time.monotonic()
     answer = httpx2.get(daemon.address("/v1/status"), timeout=60)
@@ -145,7 +145,7 @@ def status(daemon: Daemon) -> tuple[float, int]:
 
 
 def ask(daemon: Daemon, question: str, form: str) -> int:
-    """Send a query, retry after 503, and return the status. A truncated response is accepted."""
+    """Send a query, retry after 503, check that the response is below 64 MiB, and return its status."""
     until = time.monotonic() + 300
     while True:
         with httpx2.stream("GET", daemon.address(f"/sql{form}"), params={"sql": question}, timeout=120) as answer:
@@ -158,7 +158,7 @@ def ask(daemon: Daemon, question: str, form: str) -> int:
 
 
 class Watch:
-    """The daemon as seen by other clients during the attack: the slowest status and peak memory."""
+    """The daemon as seen by other clients during the attack: the slowest response and peak memory."""
 
     def __init__(self, daemon: Daemon) -> None:
         assert daemon.process is not None
@@ -178,7 +178,7 @@ class Watch:
 
 
 def attack(daemon: Daemon, questions: list[str]) -> dict[str, int]:
-    """Send all queries in rounds and in three formats, and return the response statuses."""
+    """Send each query in one of three formats, check that the daemon keeps sampling, and return the statuses."""
     watch = Watch(daemon)
     found: dict[str, int] = {}
     _, before = status(daemon)

@@ -21,7 +21,7 @@ class Called:
 class FakeCluster:
     """A cluster of fake workers.
 
-    `fails` decides by the number of a call whether its worker is lost before (-1) or after (1) the work is done.
+    `fails` returns, for the number and the method of a call, if its worker is lost before (-1) or after (1) the work.
     `room` is the maximum number of workers.
     """
 

@@ -10,7 +10,7 @@ from hierogram.daemon.workers.ray_cluster import RayCluster
 
 
 class KillingCluster(RayCluster):
-    """Kill the process of a worker right after calls of a method with the given numbers."""
+    """Ray cluster that kills the process of a worker right after the calls of a method with the given numbers."""
 
     def __init__(self, at: dict[str, tuple[int, ...]]) -> None:
         super().__init__(Workers(2), 1)

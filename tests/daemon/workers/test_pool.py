@@ -27,7 +27,7 @@ PAIRS, SWEEPS = 47, 5
 
 
 def learned(url: str, cluster: FakeCluster | None, settings: Settings = QUICK, blocks: Blocks = BLOCKS) -> object:
-    """Return the contents of a new store after learning with workers or threads."""
+    """Learn in a new store with workers or threads, check the store, and return its contents and log-likelihoods."""
     with open_store(url, create=True, settings=settings) as store:
         fill(store, some_pairs(PAIRS))
         chain = None if cluster is None else partial(ClusterChain, cluster=cluster)
@@ -50,14 +50,14 @@ def test_any_number_of_workers_learns_like_threads(number: int, by_threads: obje
 
 
 @pytest.mark.parametrize(("crowded", "passed"), [(True, 16), (False, 1)])
-def test_counts_do_not_depend_on_how_they_are_transferred(
+def test_the_result_does_not_depend_on_how_counts_are_transferred(
     crowded: bool, passed: int, by_threads: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "_MAX_PASSED_REFERENCES", passed)
     called: list[str] = []
     cluster = FakeCluster(3, lambda number, method: called.append(method) or 0, fills_machine=crowded)
     assert learned(f"sqlite:///{tmp_path}/s.db", cluster) == by_threads
-    # With few processors, the counts come from a worker.
+    # If the workers fill the machine, the counts come from a worker.
     assert ("rules" in called) == crowded
 
 
@@ -153,7 +153,7 @@ def test_a_late_replacement_of_a_lost_worker_is_given_a_shard(
 
 
 @pytest.mark.slow
-def test_new_workers_are_given_shards(by_threads: object, store_url: str) -> None:
+def test_changes_of_the_number_of_workers_do_not_change_the_result(by_threads: object, store_url: str) -> None:
     cluster = FakeCluster(1)
 
     def more(number: int, method: str) -> int:
@@ -166,7 +166,7 @@ def test_new_workers_are_given_shards(by_threads: object, store_url: str) -> Non
 
 
 @pytest.mark.database("sqlite")
-def test_data_kept_for_lost_workers_is_bounded(
+def test_shards_are_collected_in_every_sweep_if_no_data_may_be_kept(
     by_threads: object, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "_MAX_KEPT_BYTES", 0)

@@ -102,12 +102,12 @@ assert "ray" not in sys.modules
 
 
 @pytest.mark.slow
-def test_command_line_imports_no_ray() -> None:
+def test_command_line_imports_neither_ray_nor_numba() -> None:
     subprocess.run([sys.executable, "-c", NO_RAY], check=True)
 
 
 @pytest.mark.slow
-def test_invalid_workers_and_blocks_are_rejected(
+def test_invalid_workers_and_blocks_and_a_missing_ray_are_rejected(
     hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for arguments, message in (

@@ -4,7 +4,7 @@ from random import Random
 
 
 def invented(pairs: int, seed: int = 1) -> tuple[list[str], list[str], list[str]]:
-    """Return sentences in two invented languages, translated word by word with swaps and an untranslated word."""
+    """Return sentences in two invented languages, translated word by word with some swaps, and their true links."""
     random = Random(seed)
     source, target, gold = [], [], []
     for _ in range(pairs):

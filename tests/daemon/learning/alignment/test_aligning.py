@@ -100,7 +100,7 @@ def test_every_format_contains_the_link_probabilities(hierogram: Run, files: Fil
     assert gzip.decompress((tmp_path / "a.naacl.gz").read_bytes()).decode().splitlines() == expected
 
 
-def test_each_direction_links_words_of_one_side_at_most_once(files: Files) -> None:
+def test_each_direction_links_a_word_at_most_once_and_the_union_joins_both_directions(files: Files) -> None:
     source, target, _ = files
     found = {
         name: align(source, target, AlignOptions(direction=name, sweeps=6, chains=1))

@@ -52,7 +52,7 @@ def test_new_pairs_are_aligned_with_the_store_s_counts(quick_store: Store) -> No
     assert align_pending(store) == AlignReport(0, 0, 0, 0, pytest.approx(0, abs=5))
 
 
-def test_a_single_pair_is_aligned_with_counts_of_others(quick_store: Store) -> None:
+def test_a_few_new_pairs_are_aligned_with_the_counts_of_given_alignments(quick_store: Store) -> None:
     store = quick_store
     put(store, 0, 250, given=True)
     before = texts(store)
@@ -234,7 +234,7 @@ def test_daemon_turns_align_sample_and_realign_pairs(tmp_path: Path) -> None:
             while store.count_pairs(["settled"]) < 60:
                 assert turns.take()
             assert going.beats
-            # Derivations of wrong alignments, as if aligned on arrival with few counts.
+            # Store wrong alignments, as if the pairs had been aligned on arrival with few counts.
             query(url, "UPDATE sentence_pairs SET alignment = '0-0' WHERE id <= 3")
             query(url, "UPDATE pair_links SET sweep = 1")
         reset_derivations(url)
@@ -320,7 +320,7 @@ def test_files_are_aligned_with_the_counts_of_a_store(hierogram: Run, tmp_path: 
 
 
 def reset_derivations(url: str) -> None:
-    """Remove all derivations, so that pairs changed by hand are resampled."""
+    """Remove all derivations and rules, so that pairs changed by hand are resampled."""
     for statement in (
         "DELETE FROM derivations",
         "DELETE FROM rule_words",

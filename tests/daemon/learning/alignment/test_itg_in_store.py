@@ -50,7 +50,7 @@ def test_itg_aligns_new_pairs_and_counts_their_links(store: Store) -> None:
     assert (counts.lexicon, counts.words, counts.jumps) == ([], [], [])
 
 
-def test_a_single_pair_is_aligned_with_counts_of_others(store: Store) -> None:
+def test_a_few_new_pairs_are_aligned_with_the_counts_of_given_alignments(store: Store) -> None:
     put(store, 0, 200, given=True)
     put(store, 200, 206)
     assert align_pending(store).trained == 200
@@ -101,7 +101,7 @@ def test_default_aligner_links_a_pair_with_counts_of_the_itg(store: Store) -> No
     assert len(true & set(answer.links)) > 0.6 * len(true)
 
 
-def test_links_of_other_pairs_are_counted_by_type() -> None:
+def test_links_of_other_pairs_are_counted_for_each_word_pair() -> None:
     batch = make_batch(np.array([0, 1], np.int32), np.array([0, 2]), np.array([0, 1, 2], np.int32), np.array([0, 3]))
     nothing = np.zeros((3, 8), np.int64), np.zeros(201, np.int64)
 

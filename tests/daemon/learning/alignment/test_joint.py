@@ -53,7 +53,7 @@ def test_threads_and_progress_reports_do_not_change_the_links() -> None:
     assert list(one.lines(True)) != list(other.lines(True))
 
 
-def test_progress_counts_every_sweep_and_results_are_reproducible() -> None:
+def test_the_pruned_itg_reports_every_sweep_and_is_reproducible() -> None:
     """The pairs include one without a chart of bounded size and one with an empty side."""
     source, target, _ = invented(40, seed=5)
     source[7], target[7], source[8] = " ".join("ab" * 20), " ".join("xy" * 20), ""

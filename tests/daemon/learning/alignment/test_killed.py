@@ -34,7 +34,7 @@ TIMEOUT = 300.0
 
 
 def kill_when_fewer_wait(store: Store, url: str, waiting: int) -> None:
-    """Run the command, and kill it once fewer than `waiting` pairs are unaligned."""
+    """Run the command, and kill it once fewer than `waiting` pairs are unaligned. Fails if it ends before."""
     with subprocess.Popen([sys.executable, "-c", ALIGNING, url], stderr=subprocess.PIPE, text=True) as process:
         end = time.monotonic() + TIMEOUT
         while store.count_pairs([UNALIGNED]) >= waiting:

@@ -83,7 +83,7 @@ def test_uncounted_pairs_are_aligned_without_changing_other_links(corpus: Corpus
     random = Random(1)
     words = " ".join(target).split()
     apart = [(source[k].split()[0], " ".join(random.choices(words, k=200))) for k in range(60)]
-    # The word's own translation is among the 200.
+    # This target begins with the true translation, and is 21 times as long.
     apart.append((source[0], " ".join([target[0], *random.choices(words, k=20 * len(target[0].split()))])))
     plain = list(align(source, target, request).lines())
     found = list(align([*source, *(s for s, _ in apart)], [*target, *(t for _, t in apart)], request).lines())

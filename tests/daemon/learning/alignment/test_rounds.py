@@ -1,4 +1,4 @@
-"""Rounds of alignment: batches of a round do not see each other, and rounds grow with the store."""
+"""Rounds of alignment: batches of a round do not use each other's links, and rounds grow with the store."""
 
 from pathlib import Path
 from typing import Any
