@@ -21,7 +21,7 @@ class ChainKeywords(TypedDict, total=False):
     """Random seed (default: 1)."""
 
     threads: int | None
-    """Number of threads. Results do not depend on it (default: one per core; 1 per worker)."""
+    """Number of threads. Results do not depend on it (default: one per core)."""
 
 
 class EstimationKeywords(TypedDict, total=False):

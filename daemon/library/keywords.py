@@ -33,7 +33,7 @@ class AlignKeywords(TypedDict, total=False):
     """Random seed (default: 1)."""
 
     threads: int | None
-    """Number of threads. Results do not depend on it (default: one per core; 1 per worker)."""
+    """Number of threads. Results do not depend on it (default: one per core)."""
 
 
 class ExportKeywords(TypedDict, total=False):
@@ -50,7 +50,8 @@ class ExportKeywords(TypedDict, total=False):
     minimal (default: all)."""
 
     compression: str
-    """Compression: auto (by the suffix, .zst or .gz, and the format), zstd, gzip, none (default: auto)."""
+    """Compression: auto (by the suffix .zst or .gz of the file, else the default of the format), zstd, gzip, none
+    (default: auto)."""
 
     posterior_mean: bool
     """Count only expected uses (posterior means), without the other counts of a translation grammar (default: no)."""

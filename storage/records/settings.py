@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
+from hierogram.samplers.grammar.kinds import NOTATIONS
 from hierogram.samplers.grammar.numbers import MAX_ITG_PHRASE_LENGTH, MAX_SIDE_LENGTH, MAX_TYPE_MOVES
 from hierogram.samplers.grammar.settings import (
     ALIGNERS,
@@ -13,7 +14,6 @@ from hierogram.samplers.grammar.settings import (
     DIRICHLET,
     FERTILITIES,
     FLAT,
-    ITG,
     JOINED,
     PCFG,
     PITMAN_YOR,
@@ -21,7 +21,6 @@ from hierogram.samplers.grammar.settings import (
     SLICES,
     STRATIFIED,
     SYNCHRONOUS,
-    TREES,
     UNIFORM,
 )
 from hierogram.storage.options import MAX_NUMBER, Option
@@ -32,7 +31,6 @@ INFINITY = float("inf")
 KEPT, LOWERED = "kept", "lowered"
 CASES = {KEPT: "", LOWERED: "text is lowercased"}
 BASES = {UNIFORM: "P_M, equally probable productions", PCFG: "P_C, relative frequencies of productions"}
-KINDS = {SYNCHRONOUS: "rules of two languages", TREES: "tree fragments", ITG: "inversion transduction grammar"}
 LEARNED = ("languages", "tokenize", "orthographies", "word_parts")
 """Settings that a store learns from its first text."""
 LearnedSettings = Mapping[str, bool | tuple[str, ...] | None]
@@ -93,7 +91,7 @@ class Settings:
         int, Option("Maximum number of tokens per side. Longer pairs are rejected.", min=1, max=MAX_SIDE_LENGTH)
     ] = 200
     key_salt: int = 0
-    grammar: Annotated[str, Option("Kind of grammar", values=KINDS, flags=("--kind",))] = SYNCHRONOUS
+    grammar: Annotated[str, Option("Kind of grammar", values=NOTATIONS.keys(), flags=("--kind",))] = SYNCHRONOUS
     base: Annotated[str, Option("Base distribution of tree fragments", values=BASES)] = PCFG
     start: str = JOINED
     temperature: float = 5.0
