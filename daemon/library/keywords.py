@@ -120,8 +120,7 @@ class SettingsKeywords(TypedDict, total=False):
     """Maximum number of tokens per side. Longer pairs are rejected (default: 200)."""
 
     grammar: str
-    """Kind of grammar: synchronous (rules of two languages), trees (tree fragments), itg (inversion transduction
-    grammar) (default: synchronous)."""
+    """Kind of grammar: synchronous, trees, itg (default: synchronous)."""
 
     base: str
     """Base distribution of tree fragments: uniform (P_M, equally probable productions), pcfg (P_C, relative
