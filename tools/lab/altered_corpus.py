@@ -60,7 +60,9 @@ def transliterate(text: str, script: str) -> str:
 
 def alter(
     folder: Annotated[Path, typer.Argument(help="Folder with corpus.XX for two languages, and gold.talp.")],
-    output: Annotated[Path, typer.Argument(help="Folder to create. Its name must contain the same languages.")],
+    output: Annotated[
+        Path, typer.Argument(help="Folder to create. Name it like FOLDER, because names order the languages.")
+    ],
     unique: Annotated[float, typer.Option(min=0, max=1, help="Minimum share of tokens that occur once.")] = 0,
     seed: Annotated[int, typer.Option(help="Random seed of the unique words.")] = 1,
     letters: Annotated[

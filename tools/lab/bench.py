@@ -47,7 +47,7 @@ def _processor() -> str:
 
 
 def describe_machine() -> dict[str, str | int | float]:
-    """Return processor, cores, versions, and the load before the run, which affects the measurements."""
+    """Return the hardware, the versions of software, and the load before the run, which affects the measurements."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "processor": _processor(),
@@ -74,17 +74,17 @@ def processor_times() -> Ticks | None:
 
 
 def stolen_share(before: Ticks | None, after: Ticks | None) -> float | None:
-    """Return the share of requested processor time that the host gave to other machines, or None."""
+    """Return the share of requested processor time that the host gave to other machines, or None if unknown."""
     if before is None or after is None:
         return None
     return round((after[1] - before[1]) / max(after[0] - before[0], 1), 3)
 
 
-def _flat(figures: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+def _flatten(figures: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     for key, value in figures.items():
         name = f"{prefix}{key}".replace("_", " ")
         if isinstance(value, dict):
-            yield from _flat(value, f"{name} ")
+            yield from _flatten(value, f"{name} ")
         elif isinstance(value, float):
             yield name, f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
         elif isinstance(value, list):
@@ -100,10 +100,12 @@ class BenchOptions:
     pairs: Annotated[int | None, Option("Use only the first N pairs or trees.", min=1)] = None
     threads: Annotated[int, Option("Threads of the sampler.", min=1)] = 2
     seed: Annotated[int, Option("Seed of the random streams.")] = 1
-    postgres: Annotated[str | None, Option("URL of an empty Postgres database, for ingest or pages.")] = None
+    postgres: Annotated[str | None, Option("URL of an empty Postgres database, for ingest, pages or services.")] = None
     small: Annotated[int, Option("Number of pairs in the small store of the section absorbing.", min=1)] = 5_000
     large: Annotated[int, Option("Number of pairs in the large store of the section absorbing.", min=1)] = 150_000
-    rules: Annotated[int, Option("Rules in the sections queries, exporting, translating, pages.", min=1)] = 1_000_000
+    rules: Annotated[int, Option("Rules in the sections queries, exporting, translating, pages, services.", min=1)] = (
+        1_000_000
+    )
 
 
 @with_options
@@ -143,10 +145,10 @@ def bench(
     unknown = [name for name in chosen if name not in SECTIONS]
     if unknown:
         raise typer.BadParameter(f"unknown section {unknown[0]!r}: expected {', '.join(SECTIONS)}", param_hint="--only")
-    samples_words_only = set(chosen) <= {"trees", "itg"}
-    if ("itg" in chosen or not samples_words_only) and (source is None or target is None):
+    needs_no_alignment = set(chosen) <= {"trees", "itg"}
+    if ("itg" in chosen or not needs_no_alignment) and (source is None or target is None):
         raise typer.BadParameter("expected a bitext: SOURCE TARGET ALIGNMENT (the section itg needs no ALIGNMENT)")
-    if alignment is None and not samples_words_only:
+    if alignment is None and not needs_no_alignment:
         raise typer.BadParameter("expected a bitext: SOURCE TARGET ALIGNMENT, or --only trees with --treebank")
     if "trees" in chosen and treebank is None:
         raise typer.BadParameter("the section trees requires a treebank", param_hint="--treebank")
@@ -172,7 +174,7 @@ def bench(
 
 
 def _print_section(section: str, figures: dict[str, Any]) -> None:
-    lines = list(_flat(figures))
+    lines = list(_flatten(figures))
     width = max(len(name) for name, _ in lines)
     print(section)
     for name, value in lines:

@@ -38,7 +38,7 @@ class CompareOptions:
 @with_options
 def compare(
     context: typer.Context,
-    chosen: CompareOptions,
+    options: CompareOptions,
     files: Annotated[
         list[str] | None,
         typer.Argument(
@@ -56,24 +56,24 @@ def compare(
       python -m hierogram.tools.lab compare news.fr news.en news.align --keep news.db
       python -m hierogram.tools.lab compare --store news.db
     """  # noqa: D301 (\b is the marker of click for text that is not wrapped)
-    if chosen.keep is not None and chosen.keep.exists():
-        raise UsageError(f"{chosen.keep} already exists: name another file, or compare it with --store {chosen.keep}")
-    if not files and (chosen.keep or chosen.sweeps is not None):
+    if options.keep is not None and options.keep.exists():
+        raise UsageError(f"{options.keep} already exists: name another file, or compare it with --store {options.keep}")
+    if not files and (options.keep or options.sweeps is not None):
         raise UsageError("--keep and --sweeps require FILES")
     from hierogram.storage.store import open_store
     from hierogram.tools.lab.comparison.comparing import compare as measure
 
     with interruptible("no grammars were compared"), ExitStack() as stack:
         if files:
-            opened, held_out = stack.enter_context(_learned(files, chosen))
+            opened, held_out = stack.enter_context(_learned(files, options))
         else:
             opened, held_out = stack.enter_context(open_store(store_url(context))), []
         bar = stack.enter_context(progress("compare", "pairs"))
-        done = measure(
+        comparison = measure(
             opened,
             held_out,
-            max_scope=chosen.max_scope,
-            threads=chosen.threads,
+            max_scope=options.max_scope,
+            threads=options.threads,
             report=lambda work, done, total: bar.update(done, total, done, work, None if total else "rules"),
         )
         omitted = opened.count_pairs([UNALIGNED])
@@ -82,13 +82,13 @@ def compare(
             f"omitted {plural(omitted, 'pair')} without an alignment: run `hierogram --store {opened.url} learn`"
         )
     if as_json:
-        print_json(asdict(done))
+        print_json(asdict(comparison))
     else:
-        _print_table(done)
+        _print_table(comparison)
 
 
 @contextmanager
-def _learned(files: list[str], chosen: CompareOptions) -> Iterator["tuple[Store, list[str]]"]:
+def _learned(files: list[str], options: CompareOptions) -> Iterator["tuple[Store, list[str]]"]:
     """Yield a store that has learned the files except held-out pairs, and the source sides of the held-out pairs."""
     from hierogram.daemon.cli.learning import align_pending, learning_progress
     from hierogram.daemon.learning.learner import LearnOptions
@@ -98,7 +98,7 @@ def _learned(files: list[str], chosen: CompareOptions) -> Iterator["tuple[Store,
     from hierogram.tools.lab.measures.results import temporary_folder
 
     with temporary_folder() as folder:
-        path = chosen.keep or folder / "compare.db"
+        path = options.keep or folder / "compare.db"
         with Input(files) as counted:
             every = max(sum(len(fields.numbers) for fields in counted.line_chunks()) // _HELD_OUT, 10)
         with open(f"sqlite:///{path.absolute()}", create=True) as opened:
@@ -108,7 +108,7 @@ def _learned(files: list[str], chosen: CompareOptions) -> Iterator["tuple[Store,
                 print_note(
                     f"{plural(done.totals.rejected, 'line')} of the bitext rejected: see the table rejected_lines"
                 )
-            learning = opened.learn(chosen.sweeps, options=LearnOptions(chosen.threads))
+            learning = opened.learn(options.sweeps, options=LearnOptions(options.threads))
             aligned = align_pending(learning)
             if aligned.pairs:
                 print_note(f"{plural(aligned.pairs, 'pair')} of the bitext without links: aligned with {DEFAULT_MODEL}")
@@ -118,13 +118,13 @@ def _learned(files: list[str], chosen: CompareOptions) -> Iterator["tuple[Store,
             yield opened.store, source.held_out
 
 
-def _print_table(done: "Comparison") -> None:
+def _print_table(comparison: "Comparison") -> None:
     from hierogram.daemon.cli.common import print_table
 
-    grams = len(done.grammars[0].covered)
+    grams = len(comparison.grammars[0].covered)
     columns = [
         "grammar",
-        *(f"scope {k}" for k in range(done.max_scope + 1)),
+        *(f"scope {k}" for k in range(comparison.max_scope + 1)),
         "rules",
         "ratio",
         *(f"{n}-grams" for n in range(1, grams + 1)),
@@ -139,13 +139,12 @@ def _print_table(done: "Comparison") -> None:
             *(f"{100 * share:.1f} %" for share in row.covered),
             f"{row.bytes:,}",
         ]
-        for row in done.grammars
+        for row in comparison.grammars
     ]
     print_table(columns, rows, numeric=range(1, len(columns)))
     print()
-    print(
-        f"{plural(done.pairs, 'pair')}, {done.source_words:,} source and {done.target_words:,} target words; rules of "
-        f"scope {done.max_scope} or less"
-    )
+    words = f"{comparison.source_words:,} source and {comparison.target_words:,} target words"
+    print(f"{plural(comparison.pairs, 'pair')}, {words}; rules of scope {comparison.max_scope} or less")
     if grams:
-        print(f"n-grams: share of {plural(done.held_out, 'held-out sentence')} covered by source sides")
+        sentences = plural(comparison.held_out, "held-out sentence")
+        print(f"n-grams: share of the n-grams of {sentences} that source sides cover")

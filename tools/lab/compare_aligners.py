@@ -47,7 +47,7 @@ class CorpusFiles:
 
 @dataclass(frozen=True, slots=True)
 class AlignerRow:
-    """Results of one aligner on one corpus. Error rates are None without manual links."""
+    """Results of one aligner on one corpus. AER, precision and recall are None without manual links."""
 
     corpus: str
     pairs: int
@@ -65,7 +65,7 @@ def parse_corpus_files(names: str) -> CorpusFiles:
     """Return the corpus of a folder, or of several folders joined by `+`, with the manual links of the first folder.
 
     A folder contains `corpus.XX` for two languages, and optionally `gold.talp` with manual links. The order of
-    languages is the order in the folder's name, or alphabetical. Raises `InputError`.
+    languages is the order in the folder's name, or alphabetical. Raises `InputError` for another number of languages.
     """
     folders = [Path(name) for name in names.split("+")]
     first = folders[0]
@@ -168,7 +168,10 @@ def measure(
     symmetrization: str = EXPECTED,
     first: int | None = None,
 ) -> AlignerRow:
-    """Run an aligner on the `first` pairs of a corpus, or all, in a new process. Raises `RuntimeError`."""
+    """Run an aligner on the `first` pairs of a corpus, or all, in a new process.
+
+    Raises `RuntimeError` if the aligner fails.
+    """
     source, target, output = folder / "source", folder / "target", folder / "links"
     for path, parts in ((source, corpus.source), (target, corpus.target)):
         lines = b"".join(Path(part).read_bytes() for part in parts).splitlines(keepends=True)
@@ -254,9 +257,9 @@ def compare(
     if not as_json:
         print(_LAYOUT.format(*HEAD))
     for folders in corpora:
-        with tempfile.TemporaryDirectory() as made:
+        with tempfile.TemporaryDirectory() as demo_folder:
             demo = folders == DEMO
-            corpus = demo_corpus(Path(made)) if demo else parse_corpus_files(folders)
+            corpus = demo_corpus(Path(demo_folder)) if demo else parse_corpus_files(folders)
             for name in aligner or [EFLOMAL, DEFAULT_MODEL]:
                 with tempfile.TemporaryDirectory() as folder:
                     rows.append(measure(corpus, name, seed, threads, Path(folder), symmetrize, first))

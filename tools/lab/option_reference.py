@@ -213,7 +213,7 @@ def distinct_options() -> dict[str, list[str]]:
 
 
 def tables() -> dict[str, list[Row]]:
-    """Return the rows of the page by group: commands with all their options, then sections of the configuration."""
+    """Return the rows of the page by group: commands with all their options, then parts of the configuration file."""
     groups: dict[str, list[Row]] = {}
     for command, function in commands():
         rows = [_row_of(field) for _, field in command_options(function).values()]

@@ -50,7 +50,7 @@ def _section(relation: Relation, mark: str = "##") -> str:
 
 
 def main() -> None:
-    """Write the page."""
+    """Write `docs/relations.md`."""
     PAGE.write_text(page(), encoding="utf-8")
 
 

@@ -43,12 +43,12 @@ class Bin(NamedTuple):
 
 def judge(aligned: Iterable[Sequence[tuple[int, int, float]]], gold: Iterable[GoldLinks]) -> DecodedLinks:
     """Return the decoded links of the pairs with manual links, which are the first pairs."""
-    bins = [
+    rows = [
         (probability, (i, j) in right.sure, (i, j) in right.possible)
         for links, right in zip(aligned, gold, strict=False)
         for i, j, probability in links
     ]
-    columns = np.array(bins, np.float64).reshape(-1, 3).T
+    columns = np.array(rows, np.float64).reshape(-1, 3).T
     return DecodedLinks(columns[0], columns[1] > 0, columns[2] > 0)
 
 

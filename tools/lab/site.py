@@ -46,7 +46,7 @@ def pages() -> dict[str, str]:
 
 
 def _plain_sources(page: str, text: str) -> str:
-    """Replace links to files outside the site by their text."""
+    """Replace links to files outside the site by the text of the link."""
 
     def kept(link: re.Match[str]) -> str:
         picture, label, target = link.groups()
@@ -81,22 +81,22 @@ def reference() -> str:
     """Return the reference of the library: signature and docstring of each public name."""
     parts = ["# Reference", "All names of `import hierogram as hg`; [From Python](library.md) shows them at work."]
     for name in sorted(hierogram._MODULES, key=str.lower):
-        parts += _described(name, getattr(hierogram, name))
+        parts += _describe(name, getattr(hierogram, name))
     return "\n\n".join(parts) + "\n"
 
 
-def _described(name: str, member: Any) -> Iterator[str]:
+def _describe(name: str, member: Any) -> Iterator[str]:
     yield f"## {name}"
-    yield from _documented(f"hg.{name}", member)
+    yield from _document(f"hg.{name}", member)
     if inspect.isclass(member) and not issubclass(member, Exception):
         for method, value in vars(member).items():
             if method.startswith("_") or not (inspect.isfunction(value) or isinstance(value, property)):
                 continue
             yield f"### {name}.{method}"
-            yield from _documented(f"{name}.{method}", value)
+            yield from _document(f"{name}.{method}", value)
 
 
-def _documented(name: str, member: Any) -> Iterator[str]:
+def _document(name: str, member: Any) -> Iterator[str]:
     if callable(member) and not (inspect.isclass(member) and issubclass(member, Exception)):
         signature = re.sub(r"\b(hierogram|numpy|typing|collections)\.(\w+\.)*", "", str(inspect.signature(member)))
         # Some annotations are quoted in the source. Show them without quotes.
@@ -142,7 +142,7 @@ def build(output: Annotated[Path, typer.Option("--output", "-o", help="Folder of
         ran = subprocess.run(command, cwd=folder, capture_output=True, text=True)
         if ran.returncode:
             printed = re.sub(r"\x1b\[[0-9;]*m", "", ran.stdout + ran.stderr).partition("Traceback")[0].strip()
-            raise UsageError(f"the site cannot be built (it needs the extra `site`):\n{printed}")
+            raise UsageError(f"the site cannot be built (the extra `site` must be installed):\n{printed}")
         shutil.copytree(Path(folder) / "site", output, dirs_exist_ok=True)
         # Copy the Markdown pages also, because llms.txt links to them.
         shutil.copytree(Path(folder) / "pages", output, dirs_exist_ok=True)

@@ -72,40 +72,43 @@ def run(task: Task) -> dict[str, Any]:
     vocabulary = find_known_words(map(list_words, binary), transformations.rare)
     train = [with_words(tree, replace_unknown(list_words(tree), vocabulary)) for tree in binary]
     priors: dict[str, Prior] | None = None
-    curve: list[tuple[int, float, int]] = []
+    trace: list[tuple[int, float, int]] = []
     started = time.perf_counter()
     if task.seed == 0:
         from hierogram.tools.lab.measures.treebanks import to_context_free
 
         grammar = to_context_free(TreeGrammar([(tree, 1.0) for tree in train]))
     else:
-        grammar, priors, curve = sampled_grammar(train, task)
+        grammar, priors, trace = sample_grammar(train, task)
     learned = time.perf_counter() - started
-    scores = parsed_scores(grammar, priors, gold, transformations, task)
+    scores = score_parses(grammar, priors, gold, transformations, task)
     return {
         "task": asdict(task),
         "grammar": TSG if task.seed else PCFG,
         "rules": len(grammar.fragments),
-        "curve": curve,
+        "trace": trace,
         "learning_seconds": learned,
         **scores,
     }
 
 
-def sampled_grammar(
+def sample_grammar(
     train: Sequence[Tree], task: Task
 ) -> tuple[TreeGrammar, dict[str, Prior], list[tuple[int, float, int]]]:
-    """Sample a TSG. Returns its last grammar, its priors, and (sweep, log-likelihood, fragments) of some sweeps."""
+    """Sample a TSG. Returns the last grammar, its priors, and a trace.
+
+    The trace contains (sweep, log-likelihood, number of fragments) of evenly spaced sweeps.
+    """
     from hierogram.daemon.learning.kinds.trees import TreeChain
     from hierogram.samplers.grammar.schedules import Annealing
     from hierogram.tools.lab.measures.treebanks import count_fragments, parse_fragments, sample_treebank
 
-    curve: list[tuple[int, float, int]] = []
-    every = max(1, (task.annealing + task.sweeps) // 40)
+    trace: list[tuple[int, float, int]] = []
+    period = max(1, (task.annealing + task.sweeps) // 40)
 
     def report(sweep: int, chain: TreeChain) -> None:
-        if sweep % every == 0:
-            curve.append((sweep, chain.log_likelihood(), len(count_fragments(chain))))
+        if sweep % period == 0:
+            trace.append((sweep, chain.log_likelihood(), len(count_fragments(chain))))
 
     chain = sample_treebank(
         [str(tree) for tree in train],
@@ -115,21 +118,21 @@ def sampled_grammar(
         sweeps=task.sweeps,
         report=report,
     )
-    return TreeGrammar(parse_fragments(chain)), {label: Prior(*prior) for label, prior in chain.priors().items()}, curve
+    return TreeGrammar(parse_fragments(chain)), {label: Prior(*prior) for label, prior in chain.priors().items()}, trace
 
 
-def parsed_scores(
+def score_parses(
     grammar: TreeGrammar,
     priors: dict[str, Prior] | None,
     gold: Sequence[Tree],
     transformations: Transformations,
     task: Task,
 ) -> dict[str, Any]:
-    """Parse the test trees. Returns scores by method, speed by MER, and number of sentences without a parse."""
+    """Parse the test trees. Returns scores by objective, speed of MER, and number of sentences without a parse."""
     approximation = approximate(grammar, transformations.root, priors, smoothed=task.seed > 0, base=task.base)
     exact = Parser(approximation, transformations.root, 0, task.seed)
-    trees_by_criterion: dict[str, list[Tree]] = {}
-    flat = 0
+    trees_by_objective: dict[str, list[Tree]] = {}
+    unparsed = 0
     seconds = 0.0
     for number, tree in enumerate(gold):
         words = list_words(tree)
@@ -138,23 +141,23 @@ def parsed_scores(
         if number > 0:
             # Omit the first sentence, which may include compilation.
             seconds += time.perf_counter() - started
-        flat += not parsed.found
+        unparsed += not parsed.found
         guesses = {**parsed.trees, **exact.parse(words, number, (MPD,)).trees}
         if task.draws:
             sampler = Parser(approximation, transformations.root, task.draws, max(1, task.seed))
             sampled_trees = sampler.parse(words, number, (MPP, MER)).trees
             guesses |= {MPP: sampled_trees[MPP], SAMPLED_MER: sampled_trees[MER]}
-        for method, guess in guesses.items():
-            trees_by_criterion.setdefault(method, []).append(restore_tree(guess, transformations))
+        for objective, guess in guesses.items():
+            trees_by_objective.setdefault(objective, []).append(restore_tree(guess, transformations))
     scores = {
-        method: {which: asdict(score) for which, score in evaluate(gold, guesses).items()}
-        for method, guesses in trees_by_criterion.items()
+        objective: {which: asdict(score) for which, score in evaluate(gold, guesses).items()}
+        for objective, guesses in trees_by_objective.items()
     }
     speed = (len(gold) - 1) / max(seconds, 1e-9)
-    return {"scores": scores, "sentences_per_second": speed, "flat": flat}
+    return {"scores": scores, "sentences_per_second": speed, "unparsed": unparsed}
 
 
-METHODS = {
+OBJECTIVES = {
     MPD: "MPD, best derivation",
     MPP: "MPP, tree drawn most often",
     SAMPLED_MER: "MER, from draws",
@@ -175,8 +178,8 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
     ]
     for kind in dict.fromkeys(map(grammar_name, rows)):
         chosen_rows = [row for row in rows if grammar_name(row) == kind]
-        for method, name in METHODS.items():
-            scores = [row["scores"][method] for row in chosen_rows if method in row["scores"]]
+        for objective, name in OBJECTIVES.items():
+            scores = [row["scores"][objective] for row in chosen_rows if objective in row["scores"]]
             if not scores:
                 continue
             cells = [
@@ -196,26 +199,26 @@ def _cell(values: Sequence[float], form: str = "{:.1f}") -> str:
     return f"{form.format(mean(values))} ± {form.format(stdev(values))}"
 
 
-def draw(runs: Sequence[dict[str, Any]], growing: Sequence[dict[str, Any]], path: Path) -> None:
+def draw(runs: Sequence[dict[str, Any]], curve_runs: Sequence[dict[str, Any]], path: Path) -> None:
     """Draw log-likelihood and grammar size against sweeps, and F1 against the number of training trees, as PNG."""
-    number = 3 if growing else 2
+    number = 3 if curve_runs else 2
     with save_figure(path, 1, number, size=(4.7 * number, 4.2)) as panels:
         for row in runs:
-            if row["curve"]:
-                sweeps, likelihoods, sizes = zip(*row["curve"], strict=True)
+            if row["trace"]:
+                sweeps, likelihoods, sizes = zip(*row["trace"], strict=True)
                 panels[0].plot(sweeps, likelihoods, label=f"{grammar_name(row)}, seed {row['task']['seed']}")
                 panels[1].plot(sweeps, sizes)
         panels[0].set(xlabel="sweeps", ylabel="log-likelihood")
         panels[0].legend(loc="lower right")
         panels[1].set(xlabel="sweeps", ylabel="fragments in use")
-        if growing:
-            for kind, method, style in ((PCFG, MPD, "s--"), (TSG, MPD, "o-."), (TSG, MER, "o-")):
+        if curve_runs:
+            for kind, objective, style in ((PCFG, MPD, "s--"), (TSG, MPD, "o-."), (TSG, MER, "o-")):
                 chosen_rows = sorted(
-                    (row for row in growing if row["grammar"] == kind), key=lambda row: row["task"]["train"]
+                    (row for row in curve_runs if row["grammar"] == kind), key=lambda row: row["task"]["train"]
                 )
                 trees = [row["task"]["train"] for row in chosen_rows]
-                f1 = [100 * row["scores"][method]["all"]["f1"] for row in chosen_rows]
-                panels[2].plot(trees, f1, style, label=f"{kind}, {method.upper()}")
+                f1 = [100 * row["scores"][objective]["all"]["f1"] for row in chosen_rows]
+                panels[2].plot(trees, f1, style, label=f"{kind}, {objective.upper()}")
             panels[2].set(xlabel="training trees", ylabel="F1, development trees")
             panels[2].legend(loc="lower right")
         for panel in panels:
@@ -255,19 +258,22 @@ def compare(
         for base, seed in chains
     ]
     sizes = [train // 8, train // 4, train // 2, train] if figure and dev else []
-    growing = [Task(trees, size, train, dev, seed, *schedule, bases[-1], 0) for size in sizes for seed in (0, 1)]
+    curve_runs = [Task(trees, size, train, dev, seed, *schedule, bases[-1], 0) for size in sizes for seed in (0, 1)]
     cache = ResultCache(results)
-    every = [*tasks, *growing]
-    names = [json.dumps({**asdict(task), "treebank": treebank.name}, sort_keys=True) for task in every]
+    all_tasks = [*tasks, *curve_runs]
+    names = [json.dumps({**asdict(task), "treebank": treebank.name}, sort_keys=True) for task in all_tasks]
     with ProcessPoolExecutor(runs.jobs) as pool:
-        made = {name: pool.submit(run, task) for name, task in zip(names, every, strict=True) if name not in cache}
-        rows: list[Any] = [cache.find(name, made[name].result if name in made else dict) for name in names]
+        futures = {
+            name: pool.submit(run, task) for name, task in zip(names, all_tasks, strict=True) if name not in cache
+        }
+        # Use `dict` for cached runs, because the cache does not call it.
+        rows: list[Any] = [cache.find(name, futures[name].result if name in futures else dict) for name in names]
     print(table(rows[: len(tasks)]))
     for row in rows[: len(tasks)]:
-        task, flat = row["task"], row["flat"]
+        task, unparsed = row["task"], row["unparsed"]
         print(
             f"{grammar_name(row)} seed {task['seed']}: {row['rules']:,} rules in {row['learning_seconds']:.0f} s, "
-            f"MER {row['sentences_per_second']:.1f} sentences/s, {flat} without a parse"
+            f"MER {row['sentences_per_second']:.1f} sentences/s, {unparsed} without a parse"
         )
     if figure:
         draw(rows[: len(tasks)], rows[len(tasks) :], figure)

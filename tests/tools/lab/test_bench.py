@@ -10,9 +10,11 @@ import pytest
 from tests.daemon.conftest import Run
 
 from hierogram.daemon.exceptions import UsageError
+from hierogram.storage.store import open_store
 from hierogram.tools.lab import bench
 from hierogram.tools.lab.bench import stolen_share
 from hierogram.tools.lab.measures import results
+from hierogram.tools.lab.measures.exporting import generate
 from hierogram.tools.lab.measures.results import Corpus, Figures, Measure
 from hierogram.tools.lab.measures.stores import measure_ingest
 
@@ -120,13 +122,21 @@ def test_exports_are_measured_by_format(measured: Measured, bitext: list[str]) -
     assert figures["parquet for two sentences"]["rules"] < figures["rules"]
 
 
+def test_a_generated_store_contains_only_the_first_pairs(bitext: list[str], tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/rules.db"
+    sizes = generate(url, Corpus(*bitext, pairs=20, rules=50))
+    assert sizes == {"pairs": 20, "rules": 50}
+    with open_store(url) as store:
+        assert store.count_pairs() == 20
+
+
 @pytest.mark.slow
 def test_samplers_of_raw_pairs_are_measured(measured: Measured, bitext: list[str]) -> None:
     options = ["--only", "itg"]
     figures = measured(*bitext[:2], *options)["sections"]["itg"]
     assert (figures["pairs"], figures["words"]) == (40, 400)
     for sampler in ("slice_0.10", "slice_0.15", "slice_0.25", "flat_0.15", "gibbs", "exhaustive"):
-        assert figures[sampler]["pairs_a_second"] > 0
+        assert figures[sampler]["pairs_per_second"] > 0
         assert 0 < figures[sampler]["acceptance"] <= 1
     assert figures["slice_0.15"]["microseconds_of_1_to_10_words"] > 0
     for long in figures["pair_of_100_words"].values():
@@ -163,8 +173,8 @@ def test_evidence_and_alignment_services_are_measured(measured: Measured, bitext
     assert 0 < evidence["median_ms"] <= evidence["95_percent_ms"]
     aligning = report["sections"]["services"]["align"]
     assert aligning["pairs_known"] == aligning["pairs"] == 40
-    assert aligning["ms_a_pair_of_fifty"] > 0
-    assert 0 < aligning["ms_a_pair_alone"] <= aligning["ms_a_pair_alone_95_percent"]
+    assert aligning["ms_per_pair_of_fifty"] > 0
+    assert 0 < aligning["ms_per_pair_alone"] <= aligning["ms_per_pair_alone_95_percent"]
 
 
 def test_the_document_names_every_section() -> None:

@@ -26,7 +26,7 @@ def test_shares_equal_plain_counting(seed: int) -> None:
     # Sides contain nonterminals, which no n-gram crosses.
     sides = [[random.choice([-2, -1, 0, 1, 2, 3, 4, 7]) for _ in range(random.randint(1, 5))] for _ in range(12)]
     ngrams = count_ngrams(*flat(text), 4)
-    covered = np.zeros(len(ngrams.sizes), np.bool_)
+    covered = np.zeros(len(ngrams.lengths), np.bool_)
     mark_covered(*flat(sides), ngrams, covered)
     shares = coverage(ngrams, covered)
     for n in range(1, 5):
@@ -38,4 +38,4 @@ def test_shares_equal_plain_counting(seed: int) -> None:
 
 def test_a_text_without_long_sentences_has_no_long_ngrams() -> None:
     ngrams = count_ngrams(*flat([[1], [2]]), 3)
-    assert coverage(ngrams, np.ones(len(ngrams.sizes), np.bool_)) == [1.0, 0.0, 0.0]
+    assert coverage(ngrams, np.ones(len(ngrams.lengths), np.bool_)) == [1.0, 0.0, 0.0]

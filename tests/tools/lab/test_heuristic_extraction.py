@@ -51,7 +51,7 @@ def test_small_buffers_make_many_runs_and_the_same_grammar() -> None:
 
 def test_a_phrase_with_more_rules_than_a_buffer_is_refused() -> None:
     pair: RandomPair = (tuple("abcde"), tuple("ABCDE"), {(k, k) for k in range(5)})
-    with pytest.raises(ExtractionError, match="has more rules than the buffer's 3"):
+    with pytest.raises(ExtractionError, match="has more than 3 rules, the size of the buffer"):
         runs_of([pair], ExtractionLimits(), 3)
 
 
@@ -85,7 +85,7 @@ def test_scopes_and_words_match_the_rules() -> None:
 def test_rows_are_sorted_by_symbols() -> None:
     pairs = examples.random_pairs(seed=45, count=60, longest=9)
     rows = merged(runs_of(pairs, ExtractionLimits(), 300), ExtractionLimits())
-    symbols = [tuple(row[: row_shape(ExtractionLimits()).symbol_words].tolist()) for row in rows]
+    symbols = [tuple(row[: row_shape(ExtractionLimits()).symbol_width].tolist()) for row in rows]
     assert symbols == sorted(set(symbols))
 
 

@@ -26,15 +26,15 @@ def test_rows_equal_a_direct_count() -> None:
         ReportedUses(keys(1, 2), np.array([0.1, 1.1]), np.array([0.02, 0.01])),
     ]
     table = {row.min_uses: row for row in measure_coverage(found, truths)}
-    # Rule 1 is 0.2 for each chain: inside the first interval, not shown by the second, outside the third.
+    # Rule 1 is 0.2 for each chain: inside the first interval, not reported by the second, outside the third.
     small = table[0.1]
-    assert (small.rules, small.covered, small.shown) == (1, 0.5, pytest.approx(2 / 3))
-    assert small.reported == pytest.approx(((0.03**2 + 0.02**2) / 2) ** 0.5)
-    assert small.real == pytest.approx(((0.05**2 + 0.1**2) / 2) ** 0.5)
+    assert (small.rules, small.covered, small.reported_share) == (1, 0.5, pytest.approx(2 / 3))
+    assert small.reported_error == pytest.approx(((0.03**2 + 0.02**2) / 2) ** 0.5)
+    assert small.actual_error == pytest.approx(((0.05**2 + 0.1**2) / 2) ** 0.5)
     # The other chains have 1, 0.9 and 1.1 for rule 2: the first chain, with 1.5, is wrong.
     large = table[0.7]
-    assert (large.rules, large.covered, large.shown) == (1, pytest.approx(2 / 3), 1.0)
-    assert large.real == pytest.approx((0.5**2 / 3) ** 0.5)
+    assert (large.rules, large.covered, large.reported_share) == (1, pytest.approx(2 / 3), 1.0)
+    assert large.actual_error == pytest.approx((0.5**2 / 3) ** 0.5)
     assert table[0.3].rules == table[1.5].rules == 0
 
 
@@ -72,6 +72,6 @@ def test_the_command_prints_a_table(tmp_path: Path) -> None:
     with open_store(url, create=True, settings=QUICK) as store:
         fill(store, some_pairs(12))
     output_lines = printed("measures.coverage", url, "--seeds", "3", "--ages", "5,20").splitlines()
-    assert output_lines[0].startswith("| pairs | sweeps | uses shown |")
+    assert output_lines[0].startswith("| pairs | sweeps | uses reported |")
     assert {line.split(" | ")[1] for line in output_lines[2:]} == {"5", "20"}
     assert all("%" in line for line in output_lines[2:])

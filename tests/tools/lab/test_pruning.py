@@ -9,7 +9,7 @@ from tests.reference.rules import Rule, Side
 from tests.tools.lab.grammars import extracted, merged, runs_of
 
 from hierogram.tools.lab.comparison.extraction import ExtractionLimits, row_shape
-from hierogram.tools.lab.comparison.pruning import MIN_LOG_PROBABILITY, composed, significance
+from hierogram.tools.lab.comparison.pruning import MIN_LOG_PROBABILITY, composition_logs, significance
 
 LIMITS = ExtractionLimits(5, 4)
 
@@ -55,7 +55,7 @@ def test_best_compositions_of_two_rules_equal_brute_force() -> None:
         logs = np.log(np.random.default_rng(seed).uniform(0.01, 1, len(rules)))
         by_rule = dict(zip(rules, logs.tolist(), strict=True))
         wanted = [best_of_two(rule, by_rule) for rule in rules]
-        assert composed(rows, logs, row_shape(LIMITS)) == pytest.approx(wanted)
+        assert composition_logs(rows, logs, row_shape(LIMITS)) == pytest.approx(wanted)
         made += sum(value > MIN_LOG_PROBABILITY for value in wanted)
     assert made > 100
 

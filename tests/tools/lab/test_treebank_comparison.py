@@ -37,7 +37,7 @@ def test_grammars_are_compared_and_runs_are_kept(tmp_path: Path) -> None:
     assert [row["grammar"] for row in rows[:5]] == ["PCFG", *["TSG"] * 4]
     assert [row["task"]["base"] for row in rows[1:5]] == [*["uniform"] * 2, *["pcfg"] * 2]
     assert rows[0]["scores"]["mer"]["all"]["sentences"] == 5
-    assert rows[1]["curve"][-1][0] == 6
+    assert rows[1]["trace"][-1][0] == 6
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
     header, _, *lines = ran.stdout.split("\n\n")[0].splitlines()
     assert header.startswith("| grammar | rules |")

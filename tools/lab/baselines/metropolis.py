@@ -48,7 +48,7 @@ def _propose(random, pair, work):
 
 @njit_inline
 def _rules_of_tree(rules, context):
-    """Write the rules of the current tree to `rules` and read their counts. Returns their number and density factor."""
+    """Write the rules of the current tree, and read the counts. Returns the number of rules and the density factor."""
     root = len(context.pair.node) - 1
     top = rule_at(root, context)
     list_below(root, context)
@@ -101,7 +101,7 @@ def propose_pair(random, context):
 
 @njit
 def propose_pairs(round_, batch, state, averages, plan, table, model, work):
-    """Run one Metropolis-Hastings step per pair, with the interface of `sweep_pairs`. Counts proposals as edges."""
+    """Run one Metropolis-Hastings step for each planned pair, like `sweep_pairs`. Counts proposals as edges."""
     sound = True
     work.registers[0]["logged"] = 0
     while True:

@@ -1,4 +1,4 @@
-"""Conversion of stored pairs to word numbers. Words are numbered in byte order, so that numbers sort like words."""
+"""Conversion of stored pairs to word numbers. Callers sort the words of the pairs, so that numbers sort like words."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -17,7 +17,7 @@ _PAIRS_PER_BITEXT = 1_000
 
 
 class Numbering(dict[str, int]):
-    """Word numbers of one side. A new word gets the next number."""
+    """Word numbers of one side, in the order of `words`. A new word gets the next number."""
 
     def __init__(self, words: Sequence[str]) -> None:
         super().__init__(zip(words, range(len(words)), strict=True))
@@ -27,7 +27,7 @@ class Numbering(dict[str, int]):
         return self.setdefault(word, len(self))
 
     def flat(self, texts: Iterable[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return the concatenated word numbers of texts, and the start of each text."""
+        """Return the concatenated word numbers of n texts, and int64[n+1]: the start of each text, and the end."""
         split = [text.split(" ") if text else [] for text in texts]
         starts = np.cumsum([0, *map(len, split)], dtype=np.int64)
         return np.array([self[word] for word in chain.from_iterable(split)], np.int32), starts

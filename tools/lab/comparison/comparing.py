@@ -35,7 +35,7 @@ _COLUMNS = ("numbers", "sources", "targets", "alignments", "ids", "lines")
 
 
 class HeldOutInput(Input):
-    """Input files without every `every`-th line. The source sides of omitted lines are added to `held_out`."""
+    """Input files without every `every`-th line. Nonempty source sides of omitted lines are added to `held_out`."""
 
     def __init__(self, paths: Sequence[str], every: int) -> None:
         super().__init__(paths)
@@ -43,11 +43,11 @@ class HeldOutInput(Input):
         self.held_out: list[str] = []
 
     def line_chunks(self, languages: Languages | None = None) -> Iterator[LineColumns]:
-        """Yield the lines that are not held out."""
+        """Yield chunks of the lines that are not held out."""
         for fields in super().line_chunks(languages):
             training_lines = [k for k, number in enumerate(fields.numbers) if number % self._every]
-            out = set(range(len(fields.numbers))).difference(training_lines)
-            self.held_out += [text for k in sorted(out) if (text := sentence(fields.sources[k]))]
+            omitted = set(range(len(fields.numbers))).difference(training_lines)
+            self.held_out += [text for k in sorted(omitted) if (text := sentence(fields.sources[k]))]
             columns = {name: getattr(fields, name) for name in _COLUMNS}
             columns = {name: column and [column[k] for k in training_lines] for name, column in columns.items()}
             yield replace(fields, **columns)
@@ -110,8 +110,8 @@ def compare(
             heuristic = _measure_heuristic(grammar, source, target, max_scope, ngrams, report)
         hiero = heuristic[0].figures()
         rows = [hiero, *(measure.figures(hiero.rules) for measure in heuristic[1:])]
-        for name, counted in _SAMPLED:
-            measures = _measure_sampled(snapshot, sides, name, counted, max_scope, ngrams, report)
+        for name, count_kind in _SAMPLED:
+            measures = _measure_sampled(snapshot, sides, name, count_kind, max_scope, ngrams, report)
             rows += [measure.figures(hiero.rules) for measure in measures]
     return Comparison(total, bitexts.source_words, bitexts.target_words, max_scope, len(held_out), rows)
 
@@ -136,9 +136,9 @@ def _measure_heuristic(
             _, scopes, _ = read_sources(rows, shape)
             rows = rows[measure.count(scopes)]
             # Rules with the same source side are adjacent. Mark the n-grams of a source side only once.
-            fresh = np.ones(len(rows), np.bool_)
-            fresh[1:] = (rows[1:, : shape.source_words] != rows[:-1, : shape.source_words]).any(axis=1)
-            (symbols, starts), _, _ = read_sources(rows[fresh], shape)
+            is_new_source = np.ones(len(rows), np.bool_)
+            is_new_source[1:] = (rows[1:, : shape.source_width] != rows[:-1, : shape.source_width]).any(axis=1)
+            (symbols, starts), _, _ = read_sources(rows[is_new_source], shape)
             measure.cover(symbols, starts)
             measure.write(rule_lines(rows, shape, source.spellings, target.spellings))
         done += len(block)
@@ -150,7 +150,7 @@ def _measure_sampled(
     snapshot: Snapshot,
     words: SymbolNumbering,
     name: str,
-    counted: CountKind,
+    count_kind: CountKind,
     max_scope: int,
     ngrams: TextNgrams | None,
     report: Report,
@@ -159,16 +159,17 @@ def _measure_sampled(
     measures = [Measure(name, max_scope, ngrams), Measure(f"{name}, Hiero's constraints", max_scope, ngrams)]
     done = 0
     with tempfile.TemporaryDirectory(prefix="hierogram-") as folder, scratch(Path(folder)) as database:
-        load_rules(database, snapshot, counted, _SHAPE)
-        if counted is CountKind.TRANSLATION:
-            load_pair_uses(database, snapshot, None, counted, _SHAPE, MIN_EXPECTED, linked=False)
+        load_rules(database, snapshot, count_kind, _SHAPE)
+        if count_kind is CountKind.TRANSLATION:
+            load_pair_uses(database, snapshot, None, count_kind, _SHAPE, MIN_EXPECTED, linked=False)
         for block in database.row_blocks(f"SELECT source, target, scope, uses, {_ADMITTED} FROM rules ORDER BY 1, 2"):
             for measure, chosen in zip(measures, (block, [rule for rule in block if rule[-1]]), strict=True):
                 within = measure.count(np.array([scope for _, _, scope, *_ in chosen], np.int32))
                 sampled = [chosen[k] for k in np.flatnonzero(within)]
                 measure.cover(*words.flat(dict.fromkeys(source for source, *_ in sampled)))
                 written = (
-                    f"{source} ||| {target} ||| {uses / counted.unit:.6g}\n" for source, target, _, uses, _ in sampled
+                    f"{source} ||| {target} ||| {uses / count_kind.unit:.6g}\n"
+                    for source, target, _, uses, _ in sampled
                 )
                 measure.write("".join(written).encode())
             done += len(block)

@@ -3,8 +3,8 @@
 An initial phrase is a pair of spans that are linked only to each other. Its rules result from subtracting up to two
 smaller initial phrases. Each initial phrase has a mass of 1, which its rules share equally.
 
-Rules are rows in a buffer of bounded size. A full buffer is sorted by the rules' symbols and written to disk. After the
-sorted runs are merged, equal rules are adjacent, and also all rules with the same source side.
+Rules are rows in a buffer of bounded size. A full buffer is sorted by the rules' symbols and written to disk. Merging
+the sorted runs sums equal rules. All rules with the same source side are then adjacent.
 """
 
 from collections import deque
@@ -54,14 +54,14 @@ class ExtractionLimits(NamedTuple):
 
 
 class RowShape(NamedTuple):
-    """Layout of a rule in a row of uint64: packed symbols, two per word, then two numbers.
+    """Layout of a rule in a row of uint64 columns: packed symbols, two per column, then two numbers.
 
-    The symbols of the source side are in the first `source_words` words, all symbols in the first `symbol_words` words.
+    The symbols of the source side are in the first `source_width` columns, all symbols in the first `symbol_width`.
     `occurrences` and `mass` are the columns of the number of extractions, and of their mass in units of 1/`MASS_UNIT`.
     """
 
-    source_words: int
-    symbol_words: int
+    source_width: int
+    symbol_width: int
     occurrences: int
     mass: int
     width: int
@@ -75,7 +75,7 @@ def row_shape(limits: ExtractionLimits) -> RowShape:
 
 
 class RuleBuffer(NamedTuple):
-    """Distinct rules since the last reset: `rows` uint64[capacity, width], and a hash table of the rows, `slots`.
+    """Distinct rules: `rows` uint64[capacity, width], and a hash table of the rows, `slots`.
 
     A slot is 0, or contains half of a hash and a row number plus one. `sizes` int64[1] is the number of used rows.
     """
@@ -86,7 +86,7 @@ class RuleBuffer(NamedTuple):
 
     @property
     def used_rows(self) -> NDArray[np.uint64]:
-        """Used rows, in the order of their first occurrence."""
+        """Used rows, in the order in which the rules were added."""
         return self.rows[: int(self.sizes[0])]
 
 
@@ -100,17 +100,17 @@ class SentencePair(NamedTuple):
 class ExtractionScratch(NamedTuple):
     """Scratch memory for one pair."""
 
-    # int16[4, n]: lowest and highest link partner of each source word, and of each target word; highest < 0 if
-    # unaligned.
+    # int16[4, words of the longer side]: lowest and highest link partner of each source word, and of each target word.
+    # The highest partner of an unaligned word is -1.
     reach: NDArray[np.int16]
-    # int16[n+1]: number of aligned source words before each source word.
+    # int16[n+1] for n source words: number of aligned source words before each source word.
     aligned: NDArray[np.int16]
-    # int16[m, 4], int32[n+1]: initial phrases as half-open spans by source start, and first phrase of each start.
+    # int16[m, 4], int32[n+2]: initial phrases as half-open spans by source start, and first phrase of each start.
     phrases: NDArray[np.int16]
     first: NDArray[np.int32]
     # int32[m]: phrases inside the current phrase.
     inside: NDArray[np.int32]
-    # uint64[words]: symbols of the current rule.
+    # uint64[symbol_width]: symbols of the current rule.
     packed: NDArray[np.uint64]
 
 
@@ -123,7 +123,7 @@ def make_buffer(limits: ExtractionLimits, capacity: int) -> RuleBuffer:
 
 
 def empty_buffer(buffer: RuleBuffer) -> None:
-    """Empty the buffer."""
+    """Remove all rules, and keep the memory."""
     buffer.slots[:] = 0
     buffer.sizes[0] = 0
 
@@ -139,7 +139,7 @@ def make_scratch(bitext: Bitext, limits: ExtractionLimits) -> ExtractionScratch:
         np.zeros((max_phrases, 4), np.int16),
         np.zeros(source + 2, np.int32),
         np.zeros(max_phrases, np.int32),
-        np.zeros(row_shape(limits).symbol_words, np.uint64),
+        np.zeros(row_shape(limits).symbol_width, np.uint64),
     )
 
 
@@ -168,7 +168,7 @@ def _read_links(bitext, pair, scratch):
 
 @njit
 def _initial_phrases(bitext, pair, limits, scratch):
-    """Fill `phrases` and `first` with the initial phrases of a pair. Returns their number.
+    """Fill `phrases` and `first` with the initial phrases of a pair. Returns the number of phrases.
 
     A phrase begins and ends with aligned words, so that a set of links yields only one phrase [Chiang 2007].
     """
@@ -211,7 +211,7 @@ def _initial_phrases(bitext, pair, limits, scratch):
 
 @njit
 def _phrases_inside(scratch, phrase):
-    """Fill `inside` with the smaller initial phrases inside a phrase. Returns their number."""
+    """Fill `inside` with the smaller initial phrases inside a phrase. Returns the number of smaller phrases."""
     phrases = scratch.phrases
     i, j = phrases[phrase, 0], phrases[phrase, 1]
     low, high = phrases[phrase, 2], phrases[phrase, 3]
@@ -244,15 +244,18 @@ def _fits(scratch, limits, phrase, first_hole, second_hole):
 
 @njit_inline
 def _span(phrases, phrase, column):
-    """Return the span of a phrase on the side that starts at a column. The span of _NONE is before all words."""
+    """Return the source span (`column` 0) or target span (`column` 2) of a phrase.
+
+    The span of `_NONE` is before all words.
+    """
     if phrase < 0:
         return np.int64(_NONE), np.int64(_NONE)
     return np.int64(phrases[phrase, column]), np.int64(phrases[phrase, column + 1])
 
 
 @njit_inline
-def _pack_side(packed, word, words, span, first_hole, second_hole):
-    """Pack one side of a rule into `packed` from index `word`: the words of a span with up to two gaps."""
+def _pack_side(packed, first, words, span, first_hole, second_hole):
+    """Pack one side of a rule into `packed` from column `first`: the words of a span with up to two gaps."""
     symbol_index = 0
     position = span[0]
     while position < span[1]:
@@ -266,15 +269,15 @@ def _pack_side(packed, word, words, span, first_hole, second_hole):
             symbol = np.uint64(FIRST_WORD + words[position])
             position += 1
         if symbol_index & 1:
-            packed[word + (symbol_index >> 1)] |= symbol
+            packed[first + (symbol_index >> 1)] |= symbol
         else:
-            packed[word + (symbol_index >> 1)] = symbol << _HALF
+            packed[first + (symbol_index >> 1)] = symbol << _HALF
         symbol_index += 1
 
 
 @njit_inline
 def _ends_at(buffer, slot, key):
-    """Check if a slot is free or contains the rule with this key: hash, packed symbols and their size."""
+    """Check if a slot is free or contains the rule with this key: hash, packed symbols, number of columns."""
     value = buffer.slots[slot]
     if value == _EMPTY:
         return True
@@ -296,17 +299,17 @@ def _add_rule(buffer, scratch, shape, sentences, phrase, first_hole, second_hole
     gaps = _span(phrases, first_hole, 0), _span(phrases, second_hole, 0)
     _pack_side(packed, 0, sentences.source, _span(phrases, phrase, 0), gaps[0], gaps[1])
     gaps = _span(phrases, first_hole, 2), _span(phrases, second_hole, 2)
-    _pack_side(packed, shape.source_words, sentences.target, _span(phrases, phrase, 2), gaps[0], gaps[1])
+    _pack_side(packed, shape.source_width, sentences.target, _span(phrases, phrase, 2), gaps[0], gaps[1])
     code = np.uint64(0)
-    for k in range(shape.symbol_words):
+    for k in range(shape.symbol_width):
         code = mix(code + packed[k] + GOLDEN)
     mask = np.uint64(len(buffer.slots) - 1)
-    slot = probe(code & mask, mask, _ends_at, buffer, (code, packed, shape.symbol_words))
+    slot = probe(code & mask, mask, _ends_at, buffer, (code, packed, shape.symbol_width))
     if buffer.slots[slot] == _EMPTY:
         entry = buffer.sizes[0]
         buffer.sizes[0] = entry + 1
         buffer.slots[slot] = (code & _HASH_BITS) | np.uint64(entry + 1)
-        for k in range(shape.symbol_words):
+        for k in range(shape.symbol_width):
             buffer.rows[entry, k] = packed[k]
         buffer.rows[entry, shape.occurrences] = np.uint64(0)
         buffer.rows[entry, shape.mass] = np.uint64(0)
@@ -342,7 +345,10 @@ def _add_rules(buffer, scratch, limits, shape, sentences, phrase, inside, mass):
 
 @njit
 def _extract(bitext, limits, shape, buffer, scratch, pair, phrase, last):
-    """Add rules, beginning at `phrase` of `pair`, up to pair `last` - 1 or until the buffer might overflow."""
+    """Add rules, beginning at `phrase` of `pair`, up to pair `last` - 1 or until the buffer might overflow.
+
+    Returns the next pair and phrase.
+    """
     while pair < last:
         phrases = _initial_phrases(bitext, pair, limits, scratch)
         sentences = SentencePair(
@@ -383,8 +389,8 @@ def extract(
     )
     if after == position and position.pair < last and not buffer.sizes[0]:
         raise ExtractionError(
-            f"a phrase of pair {position.pair} of the batch has more rules than the buffer's {len(buffer.rows)}: "
-            "use a larger buffer or shorter phrases"
+            f"a phrase of pair {position.pair} of the batch has more than {len(buffer.rows)} rules, "
+            "the size of the buffer: use a larger buffer or shorter phrases"
         )
     return after
 
@@ -393,13 +399,13 @@ RULES_PER_BUFFER = 1 << 20
 RULES_PER_BLOCK = 1 << 16
 _SYMBOL = np.uint64(0xFFFFFFFF)
 _DECIMALS = 10_000
-_NOTATION = 16
+_MAX_NOTATION_BYTES = 16
 """Upper bound on the bytes of a nonterminal, a bar or a count."""
 
 
 def merge_rows(rows: NDArray[np.uint64], shape: RowShape) -> NDArray[np.uint64]:
-    """Return the distinct rules of the rows in the order of their symbols. Sums the numbers of equal rules."""
-    symbols = shape.symbol_words
+    """Return the distinct rules, sorted by their symbols. Sums occurrences and masses of equal rules."""
+    symbols = shape.symbol_width
     rows = rows[np.lexsort(rows[:, symbols - 1 :: -1].T)]
     is_new = np.ones(len(rows), np.bool_)
     is_new[1:] = (rows[1:, :symbols] != rows[:-1, :symbols]).any(axis=1)
@@ -425,9 +431,9 @@ def merge_runs(
 
 
 @njit_inline
-def symbol_at(row, word, position):
-    """Return symbol number `position` of the side that begins at index `word` of a row."""
-    packed = row[word + (position >> 1)]
+def symbol_at(row, first, position):
+    """Return symbol number `position` of the side that begins at column `first` of a row."""
+    packed = row[first + (position >> 1)]
     return np.int64(packed & _SYMBOL) if position & 1 else np.int64(packed >> _HALF)
 
 
@@ -439,11 +445,11 @@ class SourceSides(NamedTuple):
 
 
 @njit
-def _read_sides(rows, source_words, symbols, starts, scopes, terminals):
+def _read_sides(rows, source_width, symbols, starts, scopes, terminals):
     count = 0
     for k in range(len(rows)):
         starts[k] = count
-        for position in range(2 * source_words):
+        for position in range(2 * source_width):
             symbol = symbol_at(rows[k], 0, position)
             if symbol == 0:
                 break
@@ -458,7 +464,10 @@ def _read_sides(rows, source_words, symbols, starts, scopes, terminals):
 
 @njit_inline
 def scope_and_words(symbols, start, end):
-    """Return scope [Hopkins & Langmead 2010] and number of words of a side. Nonterminals are below 0."""
+    """Return scope [Hopkins & Langmead 2010] and number of words of the side `symbols[start:end]`.
+
+    Nonterminals are below 0.
+    """
     scope = 0
     words = 0
     after_nonterminal = 1
@@ -474,17 +483,17 @@ def scope_and_words(symbols, start, end):
 
 def read_sources(rows: NDArray[np.uint64], shape: RowShape) -> tuple[SourceSides, NDArray[np.int32], NDArray[np.int32]]:
     """Return the source sides of rows, their scopes int32[n] and their numbers of words int32[n]."""
-    symbols = np.empty(2 * shape.source_words * len(rows), np.int32)
+    symbols = np.empty(2 * shape.source_width * len(rows), np.int32)
     starts = np.empty(len(rows) + 1, np.int64)
     scopes, terminals = np.empty((2, len(rows)), np.int32)
-    count = _read_sides(rows, shape.source_words, symbols, starts, scopes, terminals)
+    count = _read_sides(rows, shape.source_width, symbols, starts, scopes, terminals)
     return SourceSides(symbols[:count], starts), scopes, terminals
 
 
 @njit
-def _put_text(buffer, position, row, word, symbols, spelling):
+def _put_text(buffer, position, row, first, symbols, spelling):
     for index in range(symbols):
-        symbol = symbol_at(row, word, index)
+        symbol = symbol_at(row, first, index)
         if symbol == 0:
             break
         if symbol >= FIRST_WORD:
@@ -506,10 +515,10 @@ def _put_lines(rows, shape, source, target, buffer):
     position = 0
     for k in range(len(rows)):
         row = rows[k]
-        position = _put_text(buffer, position, row, 0, 2 * shape.source_words, source)
-        symbols = 2 * (shape.symbol_words - shape.source_words)
-        position = _put_text(buffer, position, row, shape.source_words, symbols, target)
-        # Write the mass with up to four decimals, without trailing zeros.
+        position = _put_text(buffer, position, row, 0, 2 * shape.source_width, source)
+        symbols = 2 * (shape.symbol_width - shape.source_width)
+        position = _put_text(buffer, position, row, shape.source_width, symbols, target)
+        # Format the mass by hand with up to four decimals, because compiled code cannot format floats.
         uses = np.int64(row[shape.mass]) // MASS_UNIT
         rest = (np.int64(row[shape.mass]) % MASS_UNIT * _DECIMALS + MASS_UNIT // 2) // MASS_UNIT
         if rest == _DECIMALS:
@@ -532,13 +541,13 @@ def _put_lines(rows, shape, source, target, buffer):
 
 def rule_lines(rows: NDArray[np.uint64], shape: RowShape, source: Spellings, target: Spellings) -> bytes:
     """Return rows as UTF-8 lines `source ||| target ||| mass`. Masses have up to four decimals."""
-    longest = max(_NOTATION, *(int(np.diff(side.starts).max(initial=0)) for side in (source, target)))
-    buffer = np.empty(len(rows) * (2 * shape.symbol_words + 3) * (longest + 1), np.uint8)
+    longest = max(_MAX_NOTATION_BYTES, *(int(np.diff(side.starts).max(initial=0)) for side in (source, target)))
+    buffer = np.empty(len(rows) * (2 * shape.symbol_width + 3) * (longest + 1), np.uint8)
     return buffer[: _put_lines(rows, shape, source, target, buffer)].tobytes()
 
 
 class HeuristicGrammar:
-    """Rules of all added bitexts. As a context manager, it deletes its temporary file.
+    """Rules of all added bitexts. As a context manager, deletes the temporary file.
 
     Each of `threads` threads has up to `rules_per_buffer` rules in memory.
     """

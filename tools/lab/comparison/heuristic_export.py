@@ -1,7 +1,7 @@
 """Export of heuristic grammars in any export format.
 
-Heuristic rules have no word links. For lexical weights, each target word of a rule is linked to the source word that
-most probably translates to it, if any pair links these words.
+Heuristic rules have no word links. For lexical weights and for formats with links, each target word of a rule is linked
+to the source word that most probably translates to it, if any pair links these words.
 """
 
 import re
@@ -32,7 +32,7 @@ UNITS = 10_000
 
 _SHAPE = ("scope", "nonterminals", "source_terminals", "target_terminals")
 _COUNTS = {"uses": "BIGINT", "seen": "BIGINT"}
-_KINDS = {"source": "VARCHAR", "target": "VARCHAR", **dict.fromkeys(_SHAPE, "INTEGER"), **_COUNTS}
+_COLUMN_TYPES = {"source": "VARCHAR", "target": "VARCHAR", **dict.fromkeys(_SHAPE, "INTEGER"), **_COUNTS}
 _MEMORY = 1 << 30
 _NO_WORD = "\x01"
 """Word that cannot occur in sentences, because corpora have no control characters."""
@@ -49,9 +49,9 @@ def export_heuristic(
 ) -> tuple[int, list[int]]:
     """Write the heuristic grammar of a store's pairs to a new file, with glue rules in a second file.
 
-    Without `singletons`, rules that occur once and have more than one source word are omitted. All export filters apply
-    except filters on alignments. Returns the number of rules written, and the number of rules of the whole grammar by
-    scope 0, 1, …. Raises `ExtractionError`.
+    Without `singletons`, rules that occur once and have more than one source word are omitted. `pruning` selects rules.
+    All export filters apply except filters on alignments. Returns the number of rules written, and the number of rules
+    by scope 0, 1, … before the export filters. Raises `ExtractionError`.
     """
     format = FORMATS[options.format or "cdec"]
     compression = Compression.GZIP if path.suffix == ".gz" else Compression.NONE
@@ -64,8 +64,8 @@ def export_heuristic(
             words = None if test_set is None else {symbol for symbols in test_set.sentences for symbol in symbols}
             chosen = None if pruning is None else select_rules(grammar, pruning)
             gathered = _RuleBlocks(grammar, source, target, singletons, words, chosen)
-            rules.load("loaded", _KINDS, gathered.blocks())
-            rules.load("loaded", _KINDS, gathered.others())
+            rules.load("loaded", _COLUMN_TYPES, gathered.blocks())
+            rules.load("loaded", _COLUMN_TYPES, gathered.others())
             # Exports expect rules with ids.
             rules.run("""
                 CREATE VIEW rules AS
@@ -110,10 +110,11 @@ def _link(rules: Scratch) -> None:
 
 
 class _RuleBlocks:
-    """Rules of a heuristic grammar as blocks. With a test set, omits rules with other source words.
+    """Selected rules of a heuristic grammar as blocks. With a test set, omits rules with other source words.
 
-    Probabilities are relative to all rules. Therefore, omitted rules are counted by dummy rules that cannot match: one
-    for each target side of a kept rule, and one for all other omitted rules. `by_scope` counts all rules.
+    Probabilities are relative to all selected rules. Therefore, dummy rules that cannot match have the counts of
+    omitted rules: one for each target side of a kept rule, and one for all other omitted rules. `by_scope` also counts
+    omitted rules.
     """
 
     def __init__(
@@ -154,7 +155,7 @@ class _RuleBlocks:
             mass = block[:, shape.mass].astype(np.float64) * UNITS / MASS_UNIT
             uses = np.maximum(np.rint(mass), 1).astype(np.int64)
             seen = np.minimum(np.maximum(np.rint(mass / block[:, shape.occurrences]), 1).astype(np.int64), uses)
-            hashes = hash_rows(block[:, shape.source_words : shape.symbol_words])
+            hashes = hash_rows(block[:, shape.source_width : shape.symbol_width])
             if self._known is not None:
                 self._hashes.append(hashes[chosen])
                 self._uses.append(uses[chosen])
@@ -193,7 +194,7 @@ class _RuleBlocks:
         return ["\n".join(map(str, column)) for column in columns]
 
     def others(self) -> Iterator[Block]:
-        """Yield dummy rules with the counts of omitted rules."""
+        """Yield dummy rules with the counts of omitted rules, after `blocks`."""
         if not self._kept:
             return
         hashes, rows_by_hash = np.unique(np.concatenate(self._hashes), return_inverse=True)

@@ -25,15 +25,15 @@ class TextNgrams(NamedTuple):
     # uint64[capacity, 4]: maps hashes to entries.
     rows: NDArray[np.uint64]
     # int32[e], int64[e]: n and number of occurrences of each n-gram.
-    sizes: NDArray[np.int32]
+    lengths: NDArray[np.int32]
     counts: NDArray[np.int64]
     longest: int
     # int64[1]: number of entries.
-    size: NDArray[np.int64]
+    entries: NDArray[np.int64]
 
 
 @njit_inline
-def _extended(high, low, symbol):
+def _extend_hash(high, low, symbol):
     """Return the hash (high, low) of an n-gram extended by a word. The hash of the empty n-gram is (0, 0)."""
     high = mix(high + np.uint64(symbol) * GOLDEN + _ONE)
     low = mix(low * _STEP + high)
@@ -41,19 +41,19 @@ def _extended(high, low, symbol):
 
 
 @njit
-def _enter(symbols, starts, ngrams):
+def _add_ngrams(symbols, starts, ngrams):
     for k in range(len(starts) - 1):
         for begin in range(starts[k], starts[k + 1]):
             high, low = _EMPTY, _EMPTY
             for n in range(min(ngrams.longest, starts[k + 1] - begin)):
-                high, low = _extended(high, low, symbols[begin + n])
+                high, low = _extend_hash(high, low, symbols[begin + n])
                 row = find(ngrams.rows, high, low)
                 if ngrams.rows[row, KEY_HIGH] == _EMPTY and ngrams.rows[row, KEY_LOW] == _EMPTY:
                     ngrams.rows[row, KEY_HIGH] = high
                     ngrams.rows[row, KEY_LOW] = low
-                    ngrams.rows[row, _ENTRY] = np.uint64(ngrams.size[0])
-                    ngrams.sizes[ngrams.size[0]] = n + 1
-                    ngrams.size[0] += 1
+                    ngrams.rows[row, _ENTRY] = np.uint64(ngrams.entries[0])
+                    ngrams.lengths[ngrams.entries[0]] = n + 1
+                    ngrams.entries[0] += 1
                 ngrams.counts[np.int64(ngrams.rows[row, _ENTRY])] += 1
 
 
@@ -68,9 +68,9 @@ def count_ngrams(symbols: NDArray[np.int32], starts: NDArray[np.int64], longest:
         longest,
         np.zeros(1, np.int64),
     )
-    _enter(symbols, starts, ngrams)
-    count = int(ngrams.size[0])
-    return ngrams._replace(sizes=ngrams.sizes[:count], counts=ngrams.counts[:count])
+    _add_ngrams(symbols, starts, ngrams)
+    count = int(ngrams.entries[0])
+    return ngrams._replace(lengths=ngrams.lengths[:count], counts=ngrams.counts[:count])
 
 
 @njit
@@ -82,7 +82,7 @@ def mark_covered(symbols, starts, ngrams, covered):
             for n in range(min(ngrams.longest, starts[k + 1] - begin)):
                 if symbols[begin + n] < 0:
                     break
-                high, low = _extended(high, low, symbols[begin + n])
+                high, low = _extend_hash(high, low, symbols[begin + n])
                 row = find(ngrams.rows, high, low)
                 if ngrams.rows[row, KEY_HIGH] == _EMPTY and ngrams.rows[row, KEY_LOW] == _EMPTY:
                     # Longer n-grams with this prefix are also missing from the table.
@@ -91,10 +91,10 @@ def mark_covered(symbols, starts, ngrams, covered):
 
 
 def coverage(ngrams: TextNgrams, covered: NDArray[np.bool_]) -> list[float]:
-    """Return the covered share of the text's n-grams for n = 1, 2, …, including repeats; 0 if it has no n-grams."""
+    """Return the covered share of the text's n-grams for n = 1, 2, …, including repeats; 0 without n-grams."""
     shares = []
     for n in range(1, ngrams.longest + 1):
-        chosen = ngrams.sizes == n
+        chosen = ngrams.lengths == n
         total = int(ngrams.counts[chosen].sum())
         shares.append(float(ngrams.counts[chosen & covered].sum()) / total if total else 0.0)
     return shares
@@ -102,7 +102,7 @@ def coverage(ngrams: TextNgrams, covered: NDArray[np.bool_]) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class GrammarFigures:
-    """Row of the table."""
+    """Row of a comparison: figures of a grammar."""
 
     name: str
     # Rules of scope 0, 1, … up to the maximum, their sum, and rules of a larger scope.
@@ -124,7 +124,7 @@ class Measure:
         self.name = name
         self.max_scope = max_scope
         self._ngrams = ngrams
-        self._covered = np.zeros(len(ngrams.sizes) if ngrams else 0, np.bool_)
+        self._covered = np.zeros(len(ngrams.lengths) if ngrams else 0, np.bool_)
         self._by_scope = np.zeros(max_scope + 1, np.int64)
         self._omitted = 0
         self._compressor = zstandard.ZstdCompressor(level=_LEVEL).compressobj()
@@ -143,11 +143,11 @@ class Measure:
             mark_covered(symbols, starts, self._ngrams, self._covered)
 
     def write(self, lines: bytes) -> None:
-        """Add the size of lines of rules."""
+        """Compress lines of rules, and add the compressed size."""
         self._bytes += len(self._compressor.compress(lines))
 
     def figures(self, first_rules: int | None = None) -> GrammarFigures:
-        """Return the row of the grammar, once. `first_rules` is the number of rules of the first grammar."""
+        """Finish, and return the row. `first_rules`: number of rules of the first row, or None in the first row."""
         rules = int(self._by_scope.sum())
         size = self._bytes + len(self._compressor.flush())
         covered = coverage(self._ngrams, self._covered) if self._ngrams else []

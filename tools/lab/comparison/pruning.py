@@ -26,7 +26,7 @@ from hierogram.tools.lab.comparison.extraction import (
 
 MASS, SIGNIFICANCE, ENTROPY = "mass", "significance", "entropy"
 MIN_LOG_PROBABILITY = -23.0
-"""ln p' if no two rules compose the same sides: about ln 1e-10."""
+"""Minimum of ln p', about ln 1e-10. Also ln p' if no two rules compose the same sides."""
 _EMPTY = np.uint64(0)
 _ROOM = 32
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
@@ -41,28 +41,29 @@ class Pruning(NamedTuple):
 
 
 def select_rules(grammar: HeuristicGrammar, pruning: Pruning) -> NDArray[np.bool_]:
-    """Return a mask of the selected rules, bool[n]. Selects among equally good rules at random."""
+    """Return a mask of the selected rules, bool[n]. A hash of the rule decides between equally good rules."""
     shape = grammar.shape
     columns: list[tuple[NDArray[Any], ...]] = []
     for block in grammar.blocks():
         _, scopes, _ = read_sources(block, shape)
-        sides = hash_rows(block[:, : shape.source_words]), hash_rows(block[:, shape.source_words : shape.symbol_words])
+        sides = hash_rows(block[:, : shape.source_width]), hash_rows(block[:, shape.source_width : shape.symbol_width])
         columns.append((scopes <= pruning.max_scope, block[:, shape.mass], block[:, shape.occurrences], *sides))
     within, mass, seen, source, target = (np.concatenate(parts) for parts in zip(*columns, strict=True))
-    source_groups = _ranks(source)
+    source_groups = _number_groups(source)
     if pruning.by == MASS:
         goodness = mass.astype(np.float64)
     elif pruning.by == SIGNIFICANCE:
         sums = (
-            np.bincount(groups, weights=seen)[groups].astype(np.int64) for groups in (source_groups, _ranks(target))
+            np.bincount(groups, weights=seen)[groups].astype(np.int64)
+            for groups in (source_groups, _number_groups(target))
         )
         goodness = significance(seen.astype(np.int64), *sums)
     else:
         share = mass.astype(np.float64) / mass.sum(dtype=np.float64)
         p = share / np.bincount(source_groups, weights=share)[source_groups]
-        goodness = share * (np.log(p) - composed(np.concatenate(list(grammar.blocks())), np.log(p), shape))
-    random_keys = hash_rows(np.stack([source, target], axis=1))
-    best = np.lexsort((random_keys, -goodness, ~within))
+        goodness = share * (np.log(p) - composition_logs(np.concatenate(list(grammar.blocks())), np.log(p), shape))
+    hashes = hash_rows(np.stack([source, target], axis=1))
+    best = np.lexsort((hashes, -goodness, ~within))
     is_kept = np.zeros(len(best), np.bool_)
     is_kept[best[: min(pruning.rules, int(within.sum()))]] = True
     return is_kept
@@ -77,14 +78,14 @@ def hash_rows(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return value
 
 
-def _ranks(values: NDArray[np.uint64]) -> NDArray[np.int64]:
+def _number_groups(values: NDArray[np.uint64]) -> NDArray[np.int64]:
     return np.asarray(np.unique(values, return_inverse=True)[1].reshape(-1), np.int64)
 
 
 def significance(
     together: NDArray[np.int64], source_count: NDArray[np.int64], target_count: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Return -ln of the probability that sides with these counts occur together at least this often by chance."""
+    """Return -ln of the probability that sides with these counts occur at least `together` times together by chance."""
     from scipy.stats import hypergeom
 
     total = int(together.sum())
@@ -110,8 +111,8 @@ class _Sides(NamedTuple):
     numbers: NDArray[np.int64]
 
 
-def composed(rows: NDArray[np.uint64], logs: NDArray[np.float64], shape: RowShape) -> NDArray[np.float64]:
-    """Return ln p' float64[n] of each row, given ln p of all rows. `MIN_LOG_PROBABILITY` if no two rows compose it."""
+def composition_logs(rows: NDArray[np.uint64], logs: NDArray[np.float64], shape: RowShape) -> NDArray[np.float64]:
+    """Return ln p' float64[n] of each row, given ln p of all rows: at least `MIN_LOG_PROBABILITY`."""
     slots = capacity_for(len(rows), 16)
     table = _Table(np.zeros(slots, np.uint64), np.zeros(slots))
     room = _Sides(np.zeros((2, _ROOM), np.int64), np.zeros(2, np.int64), np.zeros(3, np.int64))
@@ -140,8 +141,8 @@ def _fill(rows, logs, shape, table, room):
 @njit
 def _unpack(row, shape, room):
     for side in range(2):
-        first = 0 if side == 0 else shape.source_words
-        last = shape.source_words if side == 0 else shape.symbol_words
+        first = 0 if side == 0 else shape.source_width
+        last = shape.source_width if side == 0 else shape.symbol_width
         room.sizes[side] = 0
         for position in range(2 * (last - first)):
             symbol = symbol_at(row, first, position)

@@ -32,9 +32,9 @@ from hierogram.tools.lab.measures.exporting import generate
 from hierogram.tools.lab.measures.results import Corpus, Figures, temporary_folder
 from hierogram.tools.lab.measures.sampling import read_rows
 
-_REQUESTS = 150
+_MAX_RULES = 150
 _MAX_WAIT_MS = 300.0
-_PATIENT = HttpConfiguration(port=0, max_rate=1_000_000_000, max_burst=1_000_000_000)
+_UNLIMITED = HttpConfiguration(port=0, max_rate=1_000_000_000, max_burst=1_000_000_000)
 _HTML: dict[str, Any] = {"headers": {"Accept": "text/html"}}
 _PAIRS = 200
 _BATCH_SIZE = 50
@@ -43,9 +43,10 @@ _POLL_SECONDS = 0.01
 
 
 def measure_pages(corpus: Corpus) -> Figures:
-    """Measure search, rule and word pages of random rules of a large store, on SQLite and Postgres."""
+    """Measure search, rule and word pages of random rules of a large store, on SQLite, and on Postgres if given."""
     return {
-        name: {"rules": made["rules"], **_measure_pages(url, corpus.seed)} for name, url, made in _large_stores(corpus)
+        name: {"rules": sizes["rules"], **_measure_pages(url, corpus.seed)}
+        for name, url, sizes in _large_stores(corpus)
     }
 
 
@@ -56,40 +57,40 @@ def _large_stores(corpus: Corpus) -> Iterator[tuple[str, str, Figures]]:
         if corpus.postgres:
             urls["postgres"] = corpus.postgres
             with suppress(StoreMissingError), Reader(urls["postgres"]):
-                raise UsageError("the database already contains a store: name an empty one")
+                raise UsageError("--postgres: the database already contains a store: name an empty database")
         for name, url in urls.items():
-            made = generate(url, corpus)
+            sizes = generate(url, corpus)
             if parse_url(url).get_backend_name() == POSTGRES:
                 # Analyze the tables now, because autovacuum would do it only after a minute.
                 engine = make_engine(parse_url(url)).execution_options(isolation_level="AUTOCOMMIT")
                 with engine.connect() as connection:
                     connection.exec_driver_sql("VACUUM ANALYZE")
                 engine.dispose()
-            yield name, url, made
+            yield name, url, sizes
 
 
 def _measure_pages(url: str, seed: int) -> Figures:
     draw = random.Random(seed)
     with Reader(url) as reader, reader.read() as transaction:
         last = transaction.row("SELECT last_rule_id FROM store_state")
-        ids = ", ".join(str(draw.randrange(1, int(last[0]) + 1)) for _ in range(3 * _REQUESTS)) if last else "0"
+        ids = ", ".join(str(draw.randrange(1, int(last[0]) + 1)) for _ in range(3 * _MAX_RULES)) if last else "0"
         rows = transaction.rows(f"SELECT source, target FROM rules WHERE id IN ({ids}) AND count > 0")
     page_requests = list(_page_requests([(row[0], row[1]) for row in rows], random.Random(seed)))
     times: dict[str, list[float]] = {}
     with open_store(url) as store, _serve(store) as connection:
         # Do not measure the first requests, which compile templates and fill the database's cache.
-        for _, address in page_requests[: len(page_requests) // 10]:
-            _request(connection, "GET", address, **_HTML)
-        for name, address in page_requests:
-            times.setdefault(name, []).append(_request(connection, "GET", address, **_HTML))
-    every = [seconds for route_times in times.values() for seconds in route_times]
+        for _, path in page_requests[: len(page_requests) // 10]:
+            _request(connection, "GET", path, **_HTML)
+        for name, path in page_requests:
+            times.setdefault(name, []).append(_request(connection, "GET", path, **_HTML))
+    all_times = [milliseconds for route_times in times.values() for milliseconds in route_times]
     return {
         name: {
             **_summary(route_times),
             "max_ms": max(route_times),
             "share_within_300_ms": float(np.mean(np.array(route_times) <= _MAX_WAIT_MS)),
         }
-        for name, route_times in {**times, "all": every}.items()
+        for name, route_times in {**times, "all": all_times}.items()
     }
 
 
@@ -98,8 +99,8 @@ def _summary(milliseconds: list[float]) -> Figures:
 
 
 def _page_requests(rules: list[tuple[str, str]], draw: random.Random) -> Iterator[tuple[str, str]]:
-    """Yield kinds and URLs of pages: searches for words, phrases and whole sides, then pages of rules and words."""
-    requests = 0
+    """Yield kinds and paths of seven pages for each rule: searches, the page of the rule, and the page of a word."""
+    rules_used = 0
     for source, target in draw.sample(rules, len(rules)):
         side = draw.choice(("source", "target"))
         symbols = parse_side(source if side == "source" else target)
@@ -116,17 +117,17 @@ def _page_requests(rules: list[tuple[str, str]], draw: random.Random) -> Iterato
         yield "search by probability", build_url("/search", q=phrase, side=side, order=order)
         yield "rule", build_url("/rule", source=source, target=target)
         yield "word", build_url("/word", side=side, token=word)
-        requests += 1
-        if requests == _REQUESTS:
+        rules_used += 1
+        if rules_used == _MAX_RULES:
             return
 
 
-class _PagesDaemon:
-    """Daemon that only serves pages and changes no pairs."""
+class _StubDaemon:
+    """Stub of `Daemon` for `HttpLoop`: serves one store and changes no pairs."""
 
     def __init__(self, store: Store) -> None:
         self.store, self.opened = store, GrammarStore(store)
-        self.configuration = configuration_type()(http=_PATIENT)
+        self.configuration = configuration_type()(http=_UNLIMITED)
 
     def status(self) -> DaemonStatus:
         return DaemonStatus((), Lag())
@@ -143,7 +144,7 @@ class _PagesDaemon:
 
 @contextmanager
 def _serve(store: Store) -> Iterator[http.client.HTTPConnection]:
-    loop = HttpLoop(cast("Daemon", _PagesDaemon(store)))
+    loop = HttpLoop(cast("Daemon", _StubDaemon(store)))
     stop = threading.Event()
     thread = threading.Thread(target=loop.run, args=(stop, Heartbeat()))
     thread.start()
@@ -171,16 +172,16 @@ def measure_services(corpus: Corpus) -> Figures:
 def _measure_evidence(corpus: Corpus) -> Figures:
     figures: Figures = {}
     sentences = _sentences(corpus)
-    addresses = [build_url("/v1/evidence", source=sentence, tokenized="true") for sentence in sentences]
-    for name, url, made in _large_stores(corpus):
+    paths = [build_url("/v1/evidence", source=sentence, tokenized="true") for sentence in sentences]
+    for name, url, sizes in _large_stores(corpus):
         with open_store(url) as store, _serve(store) as connection:
             # Do not measure the first requests, which load data into memory.
-            for request_path in addresses[: len(addresses) // 5]:
-                _request(connection, "GET", request_path)
-            times = [_request(connection, "GET", request_path) for request_path in addresses]
+            for path in paths[: len(paths) // 5]:
+                _request(connection, "GET", path)
+            times = [_request(connection, "GET", path) for path in paths]
         figures[name] = {
-            "rules": made["rules"],
-            "pairs": made["pairs"],
+            "rules": sizes["rules"],
+            "pairs": sizes["pairs"],
             "words": float(np.mean([sentence.count(" ") + 1 for sentence in sentences])),
             **_summary(times),
         }
@@ -209,10 +210,10 @@ def _measure_aligning(store: Store) -> Figures:
         batch_times = [_request(connection, "POST", "/v1/align", **_pairs(batch)) / len(batch) for batch in batches]
     return {
         "pairs": len(pairs),
-        "words_a_side": float(np.mean([row.source.count(" ") + 1 for row in rows])),
-        "ms_a_pair_alone": float(np.median(single_times)),
-        "ms_a_pair_alone_95_percent": float(np.percentile(single_times, 95)),
-        "ms_a_pair_of_fifty": float(np.mean(batch_times)),
+        "words_per_side": float(np.mean([row.source.count(" ") + 1 for row in rows])),
+        "ms_per_pair_alone": float(np.median(single_times)),
+        "ms_per_pair_alone_95_percent": float(np.percentile(single_times, 95)),
+        "ms_per_pair_of_fifty": float(np.mean(batch_times)),
     }
 
 

@@ -2,8 +2,9 @@
 
     python -m hierogram.tools.lab.measures.averages corpus.zh corpus.en align.gdfa --pairs 3000
 
-Prints the overlap of two grammars that contain the rules with at least half a use: the share of common rules, their
-share of uses, and the Jaccard index.
+Prints the squared error of each estimate, and the overlap of the rules with at least half a use in two chains: the
+share of common rules, the share of uses of common rules, and the Jaccard index. The Jaccard index with the long run is
+last.
 """
 
 from collections.abc import Sequence
@@ -43,13 +44,13 @@ class Uses(NamedTuple):
 
 def sum_uses(parts: Sequence[Uses]) -> Uses:
     """Sum the uses of each rule over the parts."""
-    keys, rule = _numbered(np.concatenate([part.keys for part in parts]))
+    keys, rule = _number_keys(np.concatenate([part.keys for part in parts]))
     sums = np.bincount(rule, np.concatenate([part.means for part in parts]), len(keys))
     return Uses(keys, sums.astype(np.float64))
 
 
-def _numbered(keys: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
-    """Return the distinct keys, and the number of each row's key."""
+def _number_keys(keys: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
+    """Return the distinct keys, and the index of each row's key among the distinct keys."""
     mixed = keys[:, -1].copy()
     for column in keys.T[:-1]:
         mixed = (mixed ^ (mixed >> _HALF)) * _MULTIPLIER + column
@@ -58,7 +59,7 @@ def _numbered(keys: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.
 
 
 @njit
-def _keys_of(source: NDArray[np.uint64], target: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
+def _write_keys(source: NDArray[np.uint64], target: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:
     for k in range(len(source)):
         keys[k, 0], keys[k, 1] = rule_key_from_hashes(source[k], target[k], ALL_BITS)
 
@@ -71,13 +72,13 @@ def averaged_uses(averages: Averages) -> Uses:
     entry = averages.entry[rows]
     means = entry["uses"] / (averages.sweeps[pairs] * float(ONE_USE))
     keys = np.zeros((len(entry), 2), np.uint64)
-    _keys_of(entry["source_hash"], entry["target_hash"], keys)
+    _write_keys(entry["source_hash"], entry["target_hash"], keys)
     return sum_uses([Uses(keys, means)])
 
 
 def align_means(one: Uses, other: Uses) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return both means of each rule in either set. The mean of a missing rule is 0."""
-    keys, rule = _numbered(np.concatenate((one.keys, other.keys)))
+    keys, rule = _number_keys(np.concatenate((one.keys, other.keys)))
     first, second = np.zeros(len(keys)), np.zeros(len(keys))
     first[rule[: len(one.keys)]] = one.means
     second[rule[len(one.keys) :]] = other.means
@@ -94,7 +95,7 @@ def overlap(one: Uses, other: Uses) -> tuple[float, float, float]:
     return float(2 * both.sum() / (here.sum() + there.sum())), float(uses), float(jaccard)
 
 
-def chain(batch: Batch, seed: int, sweeps: int) -> dict[str, Uses]:
+def run_chain(batch: Batch, seed: int, sweeps: int) -> dict[str, Uses]:
     """Run a chain and return its estimates by name: averages after 8, 16, … sweeps, and means of thinned draws."""
     model, schedule = model_over(batch), stratified_schedule()
     kernel = build(model, batch, blocks=Blocks.suited_to(batch.size))
@@ -102,7 +103,7 @@ def chain(batch: Batch, seed: int, sweeps: int) -> dict[str, Uses]:
     counts = count_rules(batch, derivations, empty_table(batch.longest_rule), model)
     state = ChainState(derivations, counts)._replace(averages=empty_averages(batch))
     draws = empty_table(batch.longest_rule)
-    found: dict[str, Uses] = {}
+    estimates: dict[str, Uses] = {}
     for number in range(1, schedule.burn_in + sweeps + 1):
         numbers = np.full(batch.size, number, np.int64)
         averaged = number - schedule.burn_in
@@ -116,10 +117,10 @@ def chain(batch: Batch, seed: int, sweeps: int) -> dict[str, Uses]:
             if (drawn := averaged // _THINNING) in _DRAWS:
                 rows = draws.rows[draws.tags > 0]
                 means = rows[:, COUNT].astype(np.float64) / drawn
-                found[f"{drawn} draws"] = Uses(rows[:, [KEY_HIGH, KEY_LOW]].copy(), means)
+                estimates[f"{drawn} draws"] = Uses(rows[:, [KEY_HIGH, KEY_LOW]].copy(), means)
         if averaged >= 8 and averaged & (averaged - 1) == 0:
-            found[f"{averaged} sweeps"] = averaged_uses(state.averages)
-    return found
+            estimates[f"{averaged} sweeps"] = averaged_uses(state.averages)
+    return estimates
 
 
 def main(
@@ -130,16 +131,16 @@ def main(
     sweeps: Annotated[int, typer.Option(help="Sweeps of the long runs, a power of two.")] = 1_024,
     seed: Annotated[int, typer.Option(help="Seed of the first chain.")] = 1,
 ) -> None:
-    """Compare averages over sweeps with means over draws."""
+    """Compare averages over sweeps with means over draws, and print a table."""
     batch = read_batch(Corpus(str(source), str(target), str(alignment), pairs))
-    one, other = (chain(batch, seed + k, sweeps) for k in range(2))
+    one, other = (run_chain(batch, seed + k, sweeps) for k in range(2))
     truth = other[f"{sweeps} sweeps"]
     typer.echo("| | squared error | two chains share: rules | uses | Jaccard | with the long run: Jaccard |")
     typer.echo("|---|---:|---:|---:|---:|---:|")
     for name, uses in one.items():
-        rules, of_uses, jaccard = overlap(uses, other[name])
+        rule_share, use_share, jaccard = overlap(uses, other[name])
         mean, true = align_means(uses, truth)
-        cells = f"{rules:.1%} | {of_uses:.1%} | {jaccard:.3f} | {overlap(uses, truth)[2]:.3f}"
+        cells = f"{rule_share:.1%} | {use_share:.1%} | {jaccard:.3f} | {overlap(uses, truth)[2]:.3f}"
         typer.echo(f"| {name} | {((mean - true) ** 2).sum():,.0f} | {cells} |")
 
 

@@ -26,7 +26,7 @@ from hierogram.tools.lab.measures.sampling import SETTINGS, PhraseTrial, TrialOp
 _BLOCKS = Blocks(1, 64)
 _CHAINS = 2
 _MAX_CORPORA = 200
-_SAMPLED = 5
+_SWEEPS_PER_STATE = 5
 """Number of sweeps between two states that are included in means, after the first third of a chain."""
 
 
@@ -67,7 +67,7 @@ def sample(batch: Batch, corpus: Corpus, blocks: Blocks | None, sweeps: int) -> 
     counts: list[NDArray[np.float64]] = []
     for number in range(1, sweeps + 1):
         chain.sweep()
-        if 3 * number > sweeps and number % _SAMPLED == 0:
+        if 3 * number > sweeps and number % _SWEEPS_PER_STATE == 0:
             table = chain.state.table
             live = table.rows[np.flatnonzero(table.tags)]
             likelihoods.append(chain.log_likelihood())
@@ -80,9 +80,9 @@ def sample(batch: Batch, corpus: Corpus, blocks: Blocks | None, sweeps: int) -> 
 
 def compare(batch: Batch, corpus: Corpus, sweeps: int) -> BlockDifference:
     """Sample one corpus in blocks and sequentially, and compare the chains."""
-    seeds = [replace(corpus, seed=corpus.seed + k) for k in range(2 * _CHAINS)]
-    sequence = [sample(batch, seed, None, sweeps) for seed in seeds[:_CHAINS]]
-    blocks = [sample(batch, seed, _BLOCKS, sweeps) for seed in seeds[_CHAINS:]]
+    corpora = [replace(corpus, seed=corpus.seed + k) for k in range(2 * _CHAINS)]
+    sequence = [sample(batch, seeded, None, sweeps) for seeded in corpora[:_CHAINS]]
+    blocks = [sample(batch, seeded, _BLOCKS, sweeps) for seeded in corpora[_CHAINS:]]
     excess = sum(means.log_likelihood for means in blocks) - sum(means.log_likelihood for means in sequence)
     return BlockDifference(
         batch.size,
@@ -119,7 +119,7 @@ def draw(table: Sequence[dict[str, float]], path: Path) -> None:
         size = columns["pairs"]
         first_panel.errorbar(size, columns["excess"], 2 * columns["excess_error"], fmt="o-", capsize=3)
         first_panel.axhline(0, color="gray", linewidth=0.8)
-        first_panel.set_ylabel("log-likelihood, blocks minus sequence, nats a pair")
+        first_panel.set_ylabel("log-likelihood, blocks minus sequence, nats per pair")
         for name, style, label in (
             ("distance", "o-", "blocks and sequence"),
             ("same_scheme", "s--", "two chains of one scheme"),
@@ -146,7 +146,7 @@ def main(
         int, typer.Option(min=1, help="Number of leading pairs from which corpora of each size are cut.")
     ] = 6000,
     sweeps: Annotated[int, typer.Option(min=15, help="Sweeps of each chain.")] = 300,
-    seed: int = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the first chain.")] = 1,
 ) -> None:
     """Sample corpora of several sizes sequentially and in blocks, and draw the difference."""
     block_sizes = [int(size) for size in sizes.split(",")]
@@ -159,7 +159,7 @@ def main(
     write_table(output.with_suffix(".csv"), list(rows[0]), (row.values() for row in rows))
     draw(rows, output)
     for row in rows:
-        excess = f"{row['excess']:+.4f} ± {row['excess_error']:.4f} nats a pair"
+        excess = f"{row['excess']:+.4f} ± {row['excess_error']:.4f} nats per pair"
         variation = f"total variation {row['distance']:.3f}, of one scheme {row['same_scheme']:.3f}"
         print(f"{row['pairs']:,} pairs, {row['corpora']} corpora: {excess}; {variation}")
 

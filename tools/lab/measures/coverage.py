@@ -45,20 +45,20 @@ class Coverage(NamedTuple):
     min_uses: float
     rules: int
     # Root mean square of the reported errors, and of the actual errors.
-    reported: float
-    real: float
+    reported_error: float
+    actual_error: float
     # Share of reported rules with an interval that contains the true uses, and share of rules that are reported.
     covered: float
-    shown: float
+    reported_share: float
 
 
 def sample(store: Store, seed: int, ages: Sequence[int]) -> Iterator[tuple[RuleDeltas, RuleDeltas | None]]:
-    """Run a new chain. Yield the current rules after each averaged sweep, and the averaged rules at the given ages."""
+    """Run a new chain. Yield the current rules of each averaged sweep, and the averaged rules (None between `ages`)."""
     settings = replace(store.settings(), seed=seed)
     kind = find_kind(settings)
     loaded = kind.load([row._replace(current=None, averages=None) for row in store.pairs()], settings)
-    every = np.ones(loaded.size, np.bool_)
-    state = kind.draw_initial_state(loaded, settings, every, None)
+    all_pairs = np.ones(loaded.size, np.bool_)
+    state = kind.draw_initial_state(loaded, settings, all_pairs, None)
     no_averages = empty_blobs(loaded.size)
     averages = loaded.read_averages(no_averages)
 
@@ -68,17 +68,17 @@ def sample(store: Store, seed: int, ages: Sequence[int]) -> Iterator[tuple[RuleD
 
     chain = kind.chain(EmptyCounts(settings, store.vocabulary_sizes()), ChainConfig())
     try:
-        chain.add_pairs(loaded, state, ~every)
+        chain.add_pairs(loaded, state, ~all_pairs)
         sweep = chain.sweep(loaded)
         burn_in = kind.schedule(settings).burn_in
         for number in range(1, burn_in + max(ages) + 1):
             averaged = number - burn_in
             numbers = np.full(loaded.size, number)
-            request = SweepRequest(numbers, every, np.full(loaded.size, averaged > 0))
+            request = SweepRequest(numbers, all_pairs, np.full(loaded.size, averaged > 0))
             state, _ = sweep(state, averages, request, lambda _: None)
             if averaged > 0:
-                shown = count(loaded.write_averages(averages)) if averaged in ages else None
-                yield count(no_averages), shown
+                averaged_rules = count(loaded.write_averages(averages)) if averaged in ages else None
+                yield count(no_averages), averaged_rules
     finally:
         chain.close()
 
@@ -86,15 +86,15 @@ def sample(store: Store, seed: int, ages: Sequence[int]) -> Iterator[tuple[RuleD
 def measure(store: Store, seed: int, ages: Sequence[int]) -> tuple[list[ReportedUses], Uses]:
     """Return a chain's averages at each age (number of sweeps), and its mean uses at the largest age."""
     found, parts = [], []
-    for current, shown in sample(store, seed, ages):
+    for current, averaged in sample(store, seed, ages):
         parts.append(Uses(current.keys, current.count.astype(np.float64)))
         if len(parts) == _PARTS_AT_ONCE:
             parts = [sum_uses(parts)]
-        if shown is not None:
+        if averaged is not None:
             # Omit rules of the current derivations that have no averages.
-            counted = shown.expected_uses > 0
-            means, variances = shown.expected_uses[counted], shown.expected_uses_variance[counted]
-            found.append(ReportedUses(shown.keys[counted], means, standard_errors(means, variances)))
+            counted = averaged.expected_uses > 0
+            means, variances = averaged.expected_uses[counted], averaged.expected_uses_variance[counted]
+            found.append(ReportedUses(averaged.keys[counted], means, standard_errors(means, variances)))
     total = sum_uses(parts)
     return found, total._replace(means=total.means / max(ages))
 
@@ -119,9 +119,9 @@ def measure_coverage(found: Sequence[ReportedUses], truths: Sequence[Uses]) -> l
     for numbers, least in zip(counts, BOUNDS, strict=False):
         number, counted, right, reported, real = map(float, numbers.sum(axis=0))
         counted = max(counted, 1.0)
-        errors_of = (reported / counted) ** 0.5, (real / counted) ** 0.5
+        root_mean_squares = (reported / counted) ** 0.5, (real / counted) ** 0.5
         table.append(
-            Coverage(least, round(number / len(found)), *errors_of, right / counted, counted / max(number, 1.0))
+            Coverage(least, round(number / len(found)), *root_mean_squares, right / counted, counted / max(number, 1.0))
         )
     return table
 
@@ -138,14 +138,15 @@ def main(
     with open_store(store) as opened:
         size = opened.count_pairs()
         found, truths = zip(*(measure(opened, seed, sweeps) for seed in range(1, seeds + 1)), strict=True)
-    columns = "pairs", "sweeps", "uses shown", "true uses from", "rules", "reported error", "real error", "coverage"
-    typer.echo(f"| {' | '.join(columns)} | rules shown |")
+    columns = "pairs", "sweeps", "uses reported", "true uses from", "rules", "reported error", "real error", "coverage"
+    typer.echo(f"| {' | '.join(columns)} | rules reported |")
     typer.echo("|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
-    for age, of_age in zip(sweeps, zip(*found, strict=True), strict=True):
-        share = sum(one.means.sum() for one in of_age) / sum(truth.means.sum() for truth in truths)
-        for row in measure_coverage(of_age, truths):
+    for age, age_uses in zip(sweeps, zip(*found, strict=True), strict=True):
+        share = sum(one.means.sum() for one in age_uses) / sum(truth.means.sum() for truth in truths)
+        for row in measure_coverage(age_uses, truths):
             if row.rules:
-                cells = f"{row.rules:,} | {row.reported:.3f} | {row.real:.3f} | {row.covered:.1%} | {row.shown:.1%}"
+                errors = f"{row.reported_error:.3f} | {row.actual_error:.3f}"
+                cells = f"{row.rules:,} | {errors} | {row.covered:.1%} | {row.reported_share:.1%}"
                 typer.echo(f"| {size:,} | {age:,} | {share:.1%} | {row.min_uses:g} | {cells} |")
 
 

@@ -89,8 +89,8 @@ def measure_exporting(corpus: Corpus) -> Figures:
     """Measure exports of a large store: all rules, and the rules that can match the sentences of a test set."""
     with temporary_folder() as folder:
         url = f"sqlite:///{folder}/rules.db"
-        made = measure_in_process(partial(generate, url), corpus)
-        figures: Figures = {name: made[name] for name in ("pairs", "rules")}
+        sizes = measure_in_process(partial(generate, url), corpus)
+        figures: Figures = {name: sizes[name] for name in ("pairs", "rules")}
         for name, (format, features) in _CASES.items():
             path = folder / format
             options = ExportOptions(format=format, features=features, max_scope=None)
@@ -120,7 +120,7 @@ def _export(url: str, path: Path, options: ExportOptions, _: Corpus) -> Figures:
 
 
 def generate(url: str, corpus: Corpus) -> Figures:
-    """Make a store with the pairs of a corpus and `corpus.rules` rules that are extracted from these pairs."""
+    """Make a store with the pairs of a corpus and up to `corpus.rules` rules of these pairs. Returns both numbers."""
     counts: Counter[str] = Counter()
     draw = random.Random(corpus.seed)
     rows = read_rows(corpus)
@@ -131,21 +131,21 @@ def generate(url: str, corpus: Corpus) -> Figures:
     rules = list(counts.items())[: corpus.rules]
     draw.shuffle(rules)
     with open_store(url, create=True) as store:
-        with Input(corpus.paths) as source:
+        with temporary_folder() as folder, Input(corpus.files(folder)) as source:
             ingest(store, source)
         for first in range(0, len(rules), _RULES_PER_COMMIT):
-            made = []
+            batch = []
             for sides, count in rules[first : first + _RULES_PER_COMMIT]:
                 rule = Rule.parse(sides)
                 source_side, target_side = sides.split(" ||| ")
                 shape = rule.length, rule.scope, rule.nonterminals, rule.source_terminals, rule.target_terminals
-                made.append(ArtificialRule(source_side, target_side, *shape, count, count))
-            store.commit([(None, make_deltas(made))])
-    return {"pairs": len(rows), "rules": len(rules)}
+                batch.append(ArtificialRule(source_side, target_side, *shape, count, count))
+            store.commit([(None, make_deltas(batch))])
+        return {"pairs": store.count_pairs(), "rules": len(rules)}
 
 
 def _rules(source: list[str], target: list[str], alignment: str, draw: random.Random) -> Iterator[str]:
-    """Yield the phrases of a pair as rules, and phrases in which a smaller phrase is replaced by a nonterminal."""
+    """Yield the phrases of a pair as rules, and up to two rules per phrase with a nonterminal for a smaller phrase."""
     links = [(int(i), int(j)) for i, j in (link.split("-") for link in alignment.split())]
     links_by_source: dict[int, list[int]] = {}
     links_by_target: dict[int, list[int]] = {}
@@ -165,18 +165,18 @@ def _rules(source: list[str], target: list[str], alignment: str, draw: random.Ra
             if all(i <= s <= k for t in range(low, high + 1) for s in links_by_target.get(t, ())):
                 phrases.append((i, k, low, high))
     source_words = [escape_terminal(word) for word in source]
-    right = [escape_terminal(word) for word in target]
+    target_words = [escape_terminal(word) for word in target]
     for i, k, low, high in phrases:
-        if "|||" in (*source_words[i : k + 1], *right[low : high + 1]):
+        if "|||" in (*source_words[i : k + 1], *target_words[low : high + 1]):
             continue
-        yield f"{' '.join(source_words[i : k + 1])} ||| {' '.join(right[low : high + 1])}"
+        yield f"{' '.join(source_words[i : k + 1])} ||| {' '.join(target_words[low : high + 1])}"
         outer_span = (i, k, low, high)
         inner = [p for p in phrases if p != outer_span and i <= p[0] <= p[1] <= k and low <= p[2] <= p[3] <= high]
         for a, b, c, d in draw.sample(inner, min(_GAPS_PER_PHRASE, len(inner))):
             gap = ["[X,1]"]
             yield (
                 f"{' '.join(source_words[i:a] + gap + source_words[b + 1 : k + 1])} ||| "
-                f"{' '.join(right[low:c] + gap + right[d + 1 : high + 1])}"
+                f"{' '.join(target_words[low:c] + gap + target_words[d + 1 : high + 1])}"
             )
 
 

@@ -1,9 +1,9 @@
-"""Measure time and memory of the commands on stores of growing size, from thousands of pairs to a million.
+"""Measure time and memory of the commands on stores of growing size.
 
     python -m hierogram.tools.lab.measures.growth corpus.fr corpus.en corpus.align --work growth --pairs 40000,500000
 
-The pairs of the bitext, and concatenations of two random pairs, are shuffled. Each store contains the first pairs. Each
-command is a separate process. An interrupted run can continue with the figures and stores in the folder.
+The pairs of the bitext, and concatenations of two random pairs, are shuffled. A store of N pairs contains the first N.
+Each command is a separate process. An interrupted run can continue with the figures and stores in the folder.
 """
 
 import json
@@ -29,11 +29,11 @@ from hierogram.tools.lab.measures.results import BitextFile, ResultCache, post, 
 _ADDED = 300
 """Number of pairs that are added to a store after it has learned all other pairs."""
 _JOINS = 5
-"""Number of concatenated pairs per pair of the bitext."""
+"""Number of concatenations per pair of the bitext."""
 _TABLES = {"processor": "Processor time in seconds", "clock": "Time in seconds", "peak": "Peak memory in MB"}
 
 _POSTED = 60
-"""Number of pairs posted to a daemon with the largest store."""
+"""Number of measured pairs that are posted to a daemon with the largest store."""
 _REST_SECONDS = 4.0
 """Maximum pause before a pair is posted to a daemon."""
 _POLL_SECONDS = 0.05
@@ -65,7 +65,10 @@ def _join(parts: Sequence[AlignedPair]) -> AlignedPair:
 
 
 def run_command(arguments: Sequence[str], folder: Path) -> dict[str, float]:
-    """Run `hierogram`. Returns processor and clock seconds and peak memory in MB. Raises `RuntimeError`."""
+    """Run `hierogram`. Returns processor and clock seconds and peak memory in MB.
+
+    Raises `RuntimeError` if the command fails.
+    """
     started = time.monotonic()
     with (folder / "growth.log").open("a") as log:
         command = [sys.executable, "-m", "hierogram", *arguments]
@@ -79,7 +82,7 @@ def run_command(arguments: Sequence[str], folder: Path) -> dict[str, float]:
 
 
 def write_corpora(paths: Sequence[Path], folder: Path, sizes: Sequence[int]) -> None:
-    """Write the first pairs of each size to `SIZE.first.f`, `.e` and `.a`, and pairs to add to `SIZE.added.f` etc."""
+    """Write the first pairs of each size to `SIZE.first.f`, `.e` and `.a`, and the last 300 to `SIZE.added.f` etc."""
     lines = (path.read_text(encoding="utf-8").splitlines() for path in paths)
     pairs = list(joined_pairs(list(zip(*lines, strict=True))))
     for size in sizes:
@@ -106,7 +109,7 @@ def measure_store(folder: Path, size: int, sweeps: int, cache: ResultCache) -> I
 
 
 def measure_lag(folder: Path, size: int) -> list[float]:
-    """Post pairs to a daemon at random moments. Returns the seconds until each pair is settled."""
+    """Post pairs to a daemon at random moments. Returns the seconds until each pair except the first is settled."""
     draw = random.Random(1)
     sides = ((folder / f"{size}.added.{suffix}").read_text(encoding="utf-8").splitlines() for suffix in "fe")
     seconds = []

@@ -19,8 +19,8 @@ _SLICES = (*((SLICE, shape) for shape in (0.10, 0.15, 0.25)), (FLAT, 0.15))
 """Slice samplers with their parameter a."""
 _BURN_IN, _SWEEPS = 5, 5
 _EXHAUSTIVE_PAIRS = 500
-"""Number of evenly spaced pairs for the exhaustive sampler."""
-_WIDTHS = ((1, 10), (11, 20), (21, 30), (31, 40))
+"""Maximum number of evenly spaced pairs for the exhaustive sampler."""
+_LENGTH_RANGES = ((1, 10), (11, 20), (21, 30), (31, 40))
 
 _LONG = 100
 """Number of words on each side of the long pair."""
@@ -35,20 +35,20 @@ def _read(corpus: Corpus) -> ItgBatch:
 
 
 def measure_itg(corpus: Corpus) -> Figures:
-    """Measure pairs per second of processor time after burn-in, by sampler and slice parameter a."""
+    """Measure processor time after the first half of the sweeps, by sampler and slice parameter a."""
     batch = _read(corpus)
     model1 = train_model1(batch)
     lengths = np.maximum(np.diff(batch.source_offset), np.diff(batch.target_offset))
     figures: Figures = {"pairs": batch.size, "words": len(batch.source) + len(batch.target)}
     sample = np.linspace(0, batch.size - 1, min(_EXHAUSTIVE_PAIRS, batch.size)).astype(np.int64)
-    for method, shape in (*_SLICES, (GIBBS, 1.0), (EXHAUSTIVE, 1.0)):
-        kernel = build(batch, ItgSettings(slice_shape=shape), method, model1)
+    for sampler, shape in (*_SLICES, (GIBBS, 1.0), (EXHAUSTIVE, 1.0)):
+        kernel = build(batch, ItgSettings(slice_shape=shape), sampler, model1)
         state = kernel.init(corpus.seed)
         seconds = []
         acceptance = []
         number = 0
-        rounds = 2 if method == EXHAUSTIVE else _BURN_IN + _SWEEPS
-        chosen = sample if method == EXHAUSTIVE else np.arange(batch.size)
+        rounds = 2 if sampler == EXHAUSTIVE else _BURN_IN + _SWEEPS
+        chosen = sample if sampler == EXHAUSTIVE else np.arange(batch.size)
         for number in range(1, rounds + 1):
             sweeps = np.zeros(batch.size, np.int64)
             sweeps[chosen] = number
@@ -57,15 +57,15 @@ def measure_itg(corpus: Corpus) -> Figures:
             seconds.append(spent)
             acceptance.append(info.accepted / info.proposed if info.proposed else 1.0)
         spent = float(np.mean(seconds[rounds // 2 :]))
-        name = method if method in (GIBBS, EXHAUSTIVE) else f"{method}_{shape:.2f}"
+        name = sampler if sampler in (GIBBS, EXHAUSTIVE) else f"{sampler}_{shape:.2f}"
         figures[name] = {
-            "microseconds_a_pair": 1e6 * spent / len(chosen),
-            "pairs_a_second": len(chosen) / spent,
+            "microseconds_per_pair": 1e6 * spent / len(chosen),
+            "pairs_per_second": len(chosen) / spent,
             "acceptance": float(np.mean(acceptance)),
-            "given_up": info.given_up,
+            "failed_charts": info.given_up,
         }
-        if method != EXHAUSTIVE:
-            for low, high in _WIDTHS:
+        if sampler != EXHAUSTIVE:
+            for low, high in _LENGTH_RANGES:
                 in_range = np.flatnonzero((lengths >= low) & (lengths <= high))
                 if not len(in_range):
                     continue
@@ -75,18 +75,18 @@ def measure_itg(corpus: Corpus) -> Figures:
                 spent, (state, info) = time_call(partial(kernel.step, corpus.seed, state, plan), time.process_time)
                 figures[name][f"microseconds_of_{low}_to_{high}_words"] = 1e6 * spent / len(in_range)
     figures[f"pair_of_{_LONG}_words"] = {
-        f"{method}_{shape:.2f}": _long_pair(batch, method, shape) for method, shape in _SLICES[1:]
+        f"{sampler}_{shape:.2f}": _long_pair(batch, sampler, shape) for sampler, shape in _SLICES[1:]
     }
     figures["exhaustive_over_slice_0.15"] = (
-        figures[EXHAUSTIVE]["microseconds_a_pair"] / figures["slice_0.15"]["microseconds_a_pair"]
+        figures[EXHAUSTIVE]["microseconds_per_pair"] / figures["slice_0.15"]["microseconds_per_pair"]
     )
-    for method in (SLICE, FLAT):
-        name = f"{method}_0.15"
-        figures[f"{name}_over_gibbs"] = figures[name]["microseconds_a_pair"] / figures[GIBBS]["microseconds_a_pair"]
+    for sampler in (SLICE, FLAT):
+        name = f"{sampler}_0.15"
+        figures[f"{name}_over_gibbs"] = figures[name]["microseconds_per_pair"] / figures[GIBBS]["microseconds_per_pair"]
     return figures
 
 
-def _long_pair(batch: ItgBatch, method: str, shape: float) -> Figures:
+def _long_pair(batch: ItgBatch, sampler: str, shape: float) -> Figures:
     """Measure time and peak memory of a slice sampler for a pair that consists of the first words of the corpus."""
     sides = [
         np.unique(words[:_LONG], return_inverse=True)[1].astype(np.int32) for words in (batch.source, batch.target)
@@ -95,7 +95,7 @@ def _long_pair(batch: ItgBatch, method: str, shape: float) -> Figures:
     pair = make_batch(sides[0], ends[0], sides[1], ends[1])
     model1 = train_model1(pair)
     tracemalloc.start()
-    kernel = build(pair, ItgSettings(slice_shape=shape), method, model1)
+    kernel = build(pair, ItgSettings(slice_shape=shape), sampler, model1)
     state = kernel.init(1)
     spent, (_, info) = time_call(lambda: kernel.step(1, state, make_plan(pair, 1)), time.process_time)
     peak_bytes = tracemalloc.get_traced_memory()[1]
@@ -104,5 +104,5 @@ def _long_pair(batch: ItgBatch, method: str, shape: float) -> Figures:
         "milliseconds": 1e3 * spent,
         "mebibytes": peak_bytes / _MEBIBYTE,
         "cells": info.cells,
-        "given_up": info.given_up,
+        "failed_charts": info.given_up,
     }

@@ -23,7 +23,10 @@ _POLL_SECONDS = 0.1
 
 
 def seconds_to_translation(url: str, frame: tuple[str, str], words: tuple[str, str]) -> float:
-    """Post a pair that ends with two new words. Returns the seconds until the source word is translated."""
+    """Post a pair with a new last word on each side. Returns the seconds until the source word is translated.
+
+    Raises `TimeoutError`.
+    """
     started = time.monotonic()
     source, target = (f"{text} {word}" for text, word in zip(frame, words, strict=True))
     post(url, "/v1/pairs", {"source": source, "target": target})

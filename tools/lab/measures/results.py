@@ -98,7 +98,10 @@ def measure_in_process(measure: Measure, corpus: Corpus) -> Figures:
 
 @contextmanager
 def serving(configuration: str, *arguments: str, folder: Path) -> Iterator[str]:
-    """Run a daemon in the folder on a free port (`port = 0` in the configuration) and yield its address."""
+    """Run a daemon in the folder on a free port (`port = 0` in the configuration) and yield its address.
+
+    Raises `RuntimeError` if the daemon does not start.
+    """
     (folder / "serve.toml").write_text(configuration)
     command = [sys.executable, "-m", "hierogram.daemon.cli.main", *arguments, "serve", "--config", "serve.toml"]
     log_file, until = folder / "serve.log", time.monotonic() + _TIMEOUT_SECONDS
@@ -127,7 +130,7 @@ def post(url: str, path: str, body: Any, media_type: str = "application/json") -
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """Yield a temporary folder."""
+    """Yield a temporary folder. Ignores errors of its deletion."""
     with tempfile.TemporaryDirectory(prefix="hierogram-bench-", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
@@ -149,9 +152,9 @@ class ResultCache:
     def __contains__(self, name: str) -> bool:
         return name in self._values
 
-    def find(self, name: str, make: Callable[[], Value], made: Path | None = None) -> Value:
-        """Return the cached result. If it or the file `made` is missing, compute it with `make` and cache it."""
-        if name not in self._values or (made is not None and not made.exists()):
+    def find(self, name: str, make: Callable[[], Value], file: Path | None = None) -> Value:
+        """Return the cached result. If the result or `file` is missing, call `make` and cache its result."""
+        if name not in self._values or (file is not None and not file.exists()):
             self._values[name] = make()
             _write_json(self._path, self._values)
         value: Value = self._values[name]

@@ -131,7 +131,7 @@ class PhraseTrial:
 
 
 def measure_forests(corpus: Corpus) -> Figures:
-    """Measure the forests built per second on one core, and the size of the forests."""
+    """Measure the pairs per second of building forests on one core, and the size of the forests."""
     batch = read_batch(corpus)
     seconds, forests = min(
         (time_call(lambda: build_forests(batch.bitext, SETTINGS.span_limit)) for _ in range(_REPEATS)),
@@ -212,7 +212,7 @@ def measure_sweeps(corpus: Corpus) -> Figures:
 
 
 def measure_long_pairs(corpus: Corpus) -> Figures:
-    """Measure the seconds of a sweep over a monotone pair of 200 words, and over an inverted pair of 100 words."""
+    """Measure the longest of ten sweeps over a monotone pair of 200 words, and over an inverted pair of 100 words."""
     figures: Figures = {}
     for name, words, inverted in (("monotone_200", 200, False), ("inverted_100", 100, True)):
         order = range(words - 1, -1, -1) if inverted else range(words)

@@ -82,7 +82,7 @@ def measure_learning(corpus: Corpus) -> Figures:
         }
 
 
-def _renamed(text: str, copy: int) -> str:
+def _rename_words(text: str, copy: int) -> str:
     """Return a copy of a text. A third of the words are changed to words that are specific to the copy's number."""
     if copy == 0:
         return text
@@ -90,13 +90,13 @@ def _renamed(text: str, copy: int) -> str:
 
 
 def _pairs(corpus: Corpus, first: int, last: int) -> NewPairs:
-    """Return pairs `first` to `last` - 1 of a sequence: the corpus, then renamed copies of it."""
+    """Return pairs `first` to `last` - 1 of a sequence: the corpus, then renamed copies of the corpus."""
     rows = read_rows(corpus)
     numbers = range(first, last)
     chosen = [rows[number % len(rows)] for number in numbers]
     copies = [number // len(rows) for number in numbers]
-    sources = [_renamed(row.source, copy) for row, copy in zip(chosen, copies, strict=True)]
-    targets = [_renamed(row.target, copy) for row, copy in zip(chosen, copies, strict=True)]
+    sources = [_rename_words(row.source, copy) for row, copy in zip(chosen, copies, strict=True)]
+    targets = [_rename_words(row.target, copy) for row, copy in zip(chosen, copies, strict=True)]
     return NewPairs(
         sources,
         targets,
@@ -130,7 +130,8 @@ def measure_absorbing(corpus: Corpus) -> Figures:
     """Measure the seconds to add 1,000 pairs to a small and to a large store. Each round adds the same pairs to both.
 
     Each store has just learned its pairs, like the store of a running daemon. After half of the rounds, a new small
-    store replaces the first, so that it remains small. `ratio` compares sums over rounds, `ratio_of_medians` medians.
+    store replaces the first, so that the small store remains small. `ratio` compares sums over rounds, and
+    `ratio_of_medians` compares medians.
     """
     sizes = {"small": corpus.small, "large": corpus.large}
     figures: Figures = {"sizes": sizes, "seconds": {name: [] for name in sizes}}

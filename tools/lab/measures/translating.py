@@ -66,8 +66,8 @@ def _bitexts(rows: list[PairRow]) -> tuple[list[Bitext], Numbering, Numbering]:
 def measure_translating(corpus: Corpus) -> Figures:
     """Measure the seconds to read a grammar as text and packed, and to translate sentences of 20 words on one thread.
 
-    The grammar has `corpus.rules` rules that heuristic extraction finds more than once. Memory includes the grammar and
-    a 5-gram model.
+    The grammar has up to `corpus.rules` rules that heuristic extraction finds more than once. Memory includes the
+    grammar and the language models of both orders.
     """
     rows = read_rows(corpus)
     with temporary_folder() as folder:
@@ -97,8 +97,8 @@ def measure_translating(corpus: Corpus) -> Figures:
             resources = TranslationResources(TranslateOptions(), dict(DEFAULT_WEIGHTS), model, Glossary())
             weighing, translator = time_call(partial(resources.translator, grammar))
             figures[f"weighing_seconds_{order}_grams"] = weighing
-            figures[f"seconds_a_sentence_{order}_grams"] = _seconds(translator, sentences, 1)
-            figures[f"seconds_a_sentence_{order}_grams_100_best"] = _seconds(translator, sentences, 100)
+            figures[f"seconds_per_sentence_{order}_grams"] = _seconds(translator, sentences, 1)
+            figures[f"seconds_per_sentence_{order}_grams_100_best"] = _seconds(translator, sentences, 100)
         figures["sentences"] = len(sentences)
     return figures
 
@@ -123,7 +123,7 @@ def _model(text: Path, order: int) -> Path:
 
 
 def _write_rules(path: Path, rows: list[PairRow], threads: int, target_rules: int) -> int:
-    """Write rules that occur more than once in cdec's format. Returns their number."""
+    """Write up to `target_rules` rules with several occurrences, in cdec's format. Returns the number of rules."""
     bitexts, source, target = _bitexts(rows)
     written = 0
     with HeuristicGrammar(threads=threads) as grammar, path.open("w", encoding="utf-8") as file:

@@ -98,7 +98,7 @@ def to_context_free(grammar: TreeGrammar) -> TreeGrammar:
 
 
 def measure_parsing(chain: TreeChain, trees: list[str], seed: int) -> Figures:
-    """Measure the median processor seconds to parse a sentence of about 40 words, by method."""
+    """Measure the median processor seconds to parse a sentence of about 40 words, by objective."""
     fragments = parse_fragments(chain)
     priors = {label: Prior(*prior) for label, prior in chain.priors().items()}
     grammar = approximate(TreeGrammar(fragments), Transformations().root, priors)
@@ -107,12 +107,12 @@ def measure_parsing(chain: TreeChain, trees: list[str], seed: int) -> Figures:
     chosen = [words for words in sentences if _SHORTEST <= len(words) <= _LONGEST][:_SENTENCES]
     rules = sum(map(len, grammar.rules))
     figures: Figures = {"sentences": len(chosen), "fragments": len(fragments), "chart_rules": rules}
-    for method in (MPD, MER):
+    for objective in (MPD, MER):
         seconds = []
         for number, words in enumerate([*chosen[:1], *chosen]):
-            seconds.append(time_call(partial(parser.parse, words, number, (method,)), time.process_time)[0])
+            seconds.append(time_call(partial(parser.parse, words, number, (objective,)), time.process_time)[0])
         # Omit the first sentence, which includes compilation.
-        figures[f"{method}_median_seconds"] = float(np.median(seconds[1:])) if chosen else None
+        figures[f"{objective}_median_seconds"] = float(np.median(seconds[1:])) if chosen else None
     return figures
 
 

@@ -2,7 +2,7 @@
 
     python -m hierogram.tools.lab.papers.aligners corpus.fr corpus.en --work aligners --pairs 5000
 
-Links are from one direction, with at most one target word for each source word, or from both directions, symmetrized by
+Links are from one direction, with up to one target word for each source word, or from both directions, symmetrized by
 grow-diag-final-and. Hiero's grammar is extracted from the links. Its phrases alone and the whole grammar translate with
 separately tuned weights. The same command continues an interrupted run.
 """
@@ -39,7 +39,7 @@ from hierogram.tools.lab.papers.translations import (
     TranslationSystem,
     begin,
     ensure_store,
-    timed_translations,
+    time_translations,
 )
 from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.tuning.options import EvaluationOptions
@@ -54,7 +54,7 @@ PHRASES = "phrases"
 class FigureOptions(ExperimentOptions):
     """Options of the figure."""
 
-    only: Annotated[tuple[str, ...], Option("Aligners.", values=ALIGNERS, shown="all")] = ()
+    only: Annotated[tuple[str, ...], Option("Aligners to compare.", values=ALIGNERS, shown="all")] = ()
     iterations: Annotated[int, Option("Rounds of tuning.", min=1)] = 5
 
 
@@ -62,7 +62,7 @@ class FigureOptions(ExperimentOptions):
 class LinksRow:
     """Row of the table: an aligner with its links of one direction, or with symmetrized links.
 
-    `seconds` is the processor time of both directions, `bleu` has a value for each kind of rules.
+    `seconds` is the processor time of both directions. `bleu` has a value for each kind of rules.
     """
 
     aligner: str
@@ -119,9 +119,9 @@ class _Figure:
             return self._experiment.write(system, ensure_store(folder, START, files, self._options.threads), grammar)
 
         by_scope = self._cache.find(f"{system.name}: rules by scope", extract, grammar)
-        made = GrammarFile(system, grammar, by_scope, 0.0)
+        grammar_file = GrammarFile(system, grammar, by_scope, 0.0)
         bleu = {
-            name: self._cache.find(f"{system.name}, {name}: BLEU", partial(self._bleu, made, scope))
+            name: self._cache.find(f"{system.name}, {name}: BLEU", partial(self._bleu, grammar_file, scope))
             for name, scope in self._scopes.items()
         }
         links = sum(map(len, read_links(str(path))))
@@ -129,14 +129,14 @@ class _Figure:
             aligner, symmetrization, links, by_scope[0], sum(by_scope[: self._options.max_scope + 1]), seconds, bleu
         )
 
-    def _bleu(self, made: GrammarFile, scope: int) -> float:
+    def _bleu(self, grammar_file: GrammarFile, scope: int) -> float:
         """Tune and translate with the rules up to a scope. Returns BLEU."""
         figure_options, experiment = self._options, self._experiment
         options = TranslateOptions(pops=figure_options.pops, max_scope=scope, min_count=0.0)
-        resources = experiment.equip(options)
-        weights, _ = experiment.tune_weights(resources, made, figure_options.iterations)
-        translator = resources.translator(resources.grammar(str(made.file)), weights)
-        lines, _ = timed_translations(translator, experiment.parts.test.sources, figure_options.threads)
+        resources = experiment.load_resources(options)
+        weights, _ = experiment.tune_weights(resources, grammar_file, figure_options.iterations)
+        translator = resources.translator(resources.grammar(str(grammar_file.file)), weights)
+        lines, _ = time_translations(translator, experiment.parts.test.sources, figure_options.threads)
         [score] = experiment.evaluate([("translation", lines)], EvaluationOptions(metrics=("bleu",), tokenizer="none"))
         return score.scores[0].score
 
@@ -148,12 +148,12 @@ def main(
 ) -> None:
     """Align with each aligner, extract grammars, and print their sizes and BLEU."""
     if len(files) != len(("source", "target")):
-        raise UsageError(f"expected two files of a bitext, got {len(files)}: remove existing alignments")
+        raise UsageError(f"expected two files, SOURCE TARGET, without alignments, got {len(files)}")
     figure = _Figure(options, begin(files, options))
     rows = [row for aligner in options.only or ALIGNERS for row in figure.rows(aligner)]
     content: list[dict[str, Any]] = [asdict(row) for row in rows]
     (options.work / "figure1.json").write_text(json.dumps(content, indent=2) + "\n")
-    first = {row.symmetrization: row.links for row in reversed(rows)} | {
+    base_links = {row.symmetrization: row.links for row in reversed(rows)} | {
         row.symmetrization: row.links for row in rows if row.aligner == "bhmm"
     }
     columns = [
@@ -171,7 +171,7 @@ def main(
             row.aligner,
             row.symmetrization,
             f"{row.links:,}",
-            f"{row.links / first[row.symmetrization]:.0%}",
+            f"{row.links / base_links[row.symmetrization]:.0%}",
             f"{row.phrases:,}",
             f"{row.rules:,}",
             f"{row.seconds / 60:.1f}",

@@ -38,12 +38,15 @@ def _rising(start: float, steps: NDArray[np.generic]) -> float:
     )
 
 
-def log_likelihood(chain: AlignmentChain, options: AlignerOptions, emitted_words: int) -> float:
-    """Return the natural log of the joint probability of all links and words under `bhmm`."""
+def log_likelihood(chain: AlignmentChain, options: AlignerOptions, emitted_types: int) -> float:
+    """Return the natural log of the joint probability of all links and words under `bhmm`.
+
+    `emitted_types` is the number of distinct emitted words.
+    """
     rows = chain.pairs.rows
     jumps = chain.jumps[:-1]
     words = _rising(options.lexical, rows["count"][rows["key"] != 0])
-    words -= _rising(options.lexical * emitted_words, chain.conditioning["links"])
+    words -= _rising(options.lexical * emitted_types, chain.conditioning["links"])
     shares = np.array([jump_share(chain.jumps, k) for k in range(len(jumps))])
     words += float(jumps @ np.log(shares))
     return words + _rising(options.jump, jumps) - _rising(options.jump * len(jumps), jumps.sum(keepdims=True))
@@ -64,7 +67,7 @@ def main(
     target: BitextFile,
     pairs: Annotated[int, typer.Option(min=1, help="Use only the first N pairs.")] = 2000,
     sweeps: Annotated[int | None, typer.Option(min=_PARTS, help="Sweeps of each chain.", show_default="2000")] = None,
-    seed: Annotated[int, typer.Option(help="Seed.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the chains.")] = 1,
 ) -> None:
     """Run a chain from each start, and print its progress."""
     sides = [read_side(read_sentences(str(path))[:pairs]) for path in (source, target)]

@@ -151,11 +151,15 @@ def _slices(data: Inputs, output: str) -> Iterator[Finding]:
 def _slices_and_phrases(data: Inputs, output: str) -> Iterator[Finding]:
     ends = _last_sweeps(data, "phrases/figure", "sampler")
     where = "[BC10] Table 1, phrases in the local sampler"
-    of = {name: [ends[f"{name} {start}"][0] for start in ("LB", "M1", "M4")] for name in ("gibbs", "flat a=0.15")}
-    words = [ends[f"slice a=0.15 {start} of words"][0] for start in ("LB", "M1", "M4")]
-    yield above(where, "slices of words above every local run with phrases", min(words), max(of["gibbs"]))
+    likelihoods = {
+        name: [ends[f"{name} {start}"][0] for start in ("LB", "M1", "M4")] for name in ("gibbs", "flat a=0.15")
+    }
+    words = [ends[f"slice a=0.15 {start} words only"][0] for start in ("LB", "M1", "M4")]
+    yield above(
+        where, "slices with words only above every local run with phrases", min(words), max(likelihoods["gibbs"])
+    )
     flat = "flat slices with phrases above every local run with phrases (not of the paper)"
-    yield above(where, flat, min(of["flat a=0.15"]), max(of["gibbs"]))
+    yield above(where, flat, min(likelihoods["flat a=0.15"]), max(likelihoods["gibbs"]))
 
 
 def _aligners(data: Inputs, output: str) -> Iterator[Finding]:
@@ -361,7 +365,7 @@ def main(
     treebank: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Trees in Penn brackets.")],
     work: Annotated[Path, typer.Option(help="Folder of all results; existing ones are reused.")],
     pairs: Annotated[int, typer.Option(min=100, help="Number of pairs to read from the bitext.")] = 3000,
-    only: Annotated[str, typer.Option(help="Run only experiments whose program name contains this.")] = "",
+    only: Annotated[str, typer.Option(help="Run only experiments whose program name contains this text.")] = "",
 ) -> None:
     """Run the experiments, and print each claim with its figures. The exit code is 1 if a claim does not hold."""
     work.mkdir(parents=True, exist_ok=True)

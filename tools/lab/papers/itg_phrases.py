@@ -3,8 +3,8 @@
     python -m hierogram.tools.lab.papers.itg_phrases corpus.fr corpus.en --work phrases --pairs 2600 --tuning 200
 
 For each maximum phrase length, a store learns the pairs without links, and its posterior means translate the held-out
-sentences with separately tuned weights. BLEU is compared with the first phrase length. The same command continues an
-interrupted run.
+sentences with separately tuned weights. BLEU is compared with BLEU of the first phrase length. The same command
+continues an interrupted run.
 """
 
 import time
@@ -34,7 +34,7 @@ from hierogram.tools.lab.papers.translations import (
     GrammarFile,
     TranslationSystem,
     begin,
-    timed_translations,
+    time_translations,
 )
 from hierogram.tools.translation.options import TranslateOptions
 
@@ -56,20 +56,20 @@ class PhraseOptions(ExperimentOptions):
         return {name: value for name, value in super().result_settings().items() if name != "phrases"}
 
 
-def learn_grammar(experiment: Experiment, phrase: int, phrase_options: PhraseOptions) -> GrammarFile:
-    """Learn a store with phrases of up to `phrase` words, and export its grammar. Cached."""
-    system = TranslationSystem(f"phrases of {phrase}", f"itg-{phrase}", CountKind.MEANS, features=None)
+def learn_grammar(experiment: Experiment, max_words: int, phrase_options: PhraseOptions) -> GrammarFile:
+    """Learn a grammar with phrases of up to `max_words` words in a new store, and export it. Cached."""
+    system = TranslationSystem(f"phrases of {max_words}", f"itg-{max_words}", CountKind.MEANS, features=None)
     path = experiment.folder / f"{system.store}.cdec"
 
     def make() -> list[Any]:
         database = experiment.folder / f"{system.store}.db"
         database.unlink(missing_ok=True)
         url = f"sqlite:///{database.absolute()}"
-        with open_store(url, create=True, settings=Settings(grammar=ITG, phrase_words=phrase)) as store:
+        with open_store(url, create=True, settings=Settings(grammar=ITG, phrase_words=max_words)) as store:
             with Input(experiment.parts.files[:2]) as source:
                 ingest(store, source)
             with progress(f"learn, {system.name}", "pairs") as bar:
-                options = LearnOptions(1, lambda now: bar.update(now.done, now.total, now.done))
+                options = LearnOptions(threads=1, report=lambda now: bar.update(now.done, now.total, now.done))
                 seconds, _ = time_call(
                     lambda: learn(store, sweeps=phrase_options.sweeps, options=options), time.process_time
                 )
@@ -79,14 +79,14 @@ def learn_grammar(experiment: Experiment, phrase: int, phrase_options: PhraseOpt
 
 
 def translate(experiment: Experiment, grammar: GrammarFile, phrase_options: PhraseOptions) -> float:
-    """Tune the weights of a grammar and translate the test sentences. Returns seconds per sentence. Cached."""
+    """Tune weights for a grammar, and translate the test sentences. Returns processor seconds per sentence. Cached."""
 
     def make() -> float:
         options = TranslateOptions(pops=phrase_options.pops, max_scope=phrase_options.max_scope)
-        resources = experiment.equip(options)
+        resources = experiment.load_resources(options)
         weights, _ = experiment.tune_weights(resources, grammar, phrase_options.iterations)
         resources = replace(resources, weights=weights)
-        lines, seconds = timed_translations(
+        lines, seconds = time_translations(
             resources.translator(resources.grammar(str(grammar.file)), weights), experiment.parts.test.sources, 1
         )
         write_lines(grammar.output, lines)
@@ -112,7 +112,7 @@ def main(
         p = "" if score.p is None else f"{score.p:.3f}"
         bleu = f"{score.score:.2f} ± {(score.high - score.low) / 2:.2f}"
         rows.append([score.name, f"{sum(grammar.by_scope):,}", f"{grammar.seconds:.1f}", f"{1e3 * spent:.2f}", bleu, p])
-    print_table(["grammar", "rules", "s learned", "ms a sentence", "BLEU", "p"], rows)
+    print_table(["grammar", "rules", "learning s", "ms per sentence", "BLEU", "p"], rows)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from hierogram.tools.lab.papers.translations import (
     ExperimentOptions,
     begin,
     ensure_alignment,
-    timed_translations,
+    time_translations,
 )
 from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.tuning.options import EvaluationOptions
@@ -43,49 +43,51 @@ class SweepOptions(ExperimentOptions):
 
     @property
     def numbers(self) -> list[int]:
-        """Numbers of sweeps."""
+        """`sweeps` as integers."""
         return [*map(int, self.sweeps)]
 
 
 @with_options
 def main(
     files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET [ALIGNMENT]", help="A tokenized bitext.")],
-    wanted: SweepOptions,
+    sweep_options: SweepOptions,
 ) -> None:
     """Learn stores, translate after each number of sweeps, and print the scores."""
-    experiment = begin(files, wanted)
-    bitext = ensure_alignment(experiment.parts.files, wanted.work, wanted.threads)
-    chains = [measure_chain(experiment, bitext, wanted, chain) for chain in range(1, wanted.chains + 1)]
-    print_scores(wanted.numbers, chains)
+    experiment = begin(files, sweep_options)
+    bitext = ensure_alignment(experiment.parts.files, sweep_options.work, sweep_options.threads)
+    chains = [measure_chain(experiment, bitext, sweep_options, chain) for chain in range(1, sweep_options.chains + 1)]
+    print_scores(sweep_options.numbers, chains)
 
 
-def measure_chain(experiment: Experiment, bitext: Sequence[str], wanted: SweepOptions, chain: int) -> list[Figures]:
+def measure_chain(
+    experiment: Experiment, bitext: Sequence[str], sweep_options: SweepOptions, chain: int
+) -> list[Figures]:
     """Return the figures of one store after each number of sweeps, from the cache if possible."""
-    names = [f"chain {chain}, {number} sweeps" for number in wanted.numbers]
+    names = [f"chain {chain}, {number} sweeps" for number in sweep_options.numbers]
     if not all(name in experiment.cache for name in names):
-        path = wanted.work / f"chain-{chain}.db"
-        for old in wanted.work.glob(f"{path.name}*"):
+        path = sweep_options.work / f"chain-{chain}.db"
+        for old in sweep_options.work.glob(f"{path.name}*"):
             old.unlink()
         with hg.open(path, create=True, seed=chain) as store:
             store.add(*bitext)
             before = 0
-            for name, number in zip(names, wanted.numbers, strict=True):
-                learning = store.learn(number - before, threads=wanted.threads, likelihood_every=1_000)
+            for name, number in zip(names, sweep_options.numbers, strict=True):
+                learning = store.learn(number - before, threads=sweep_options.threads, likelihood_every=1_000)
                 seconds, report = time_call(learning.run)
                 before = number
                 learned: Figures = {"learning_seconds": seconds, "log_likelihood": report.log_likelihood_after}
-                experiment.cache.find(name, partial(measure_store, experiment, store, wanted, name, learned))
+                experiment.cache.find(name, partial(measure_store, experiment, store, sweep_options, name, learned))
     return [experiment.cache.find(name, dict) for name in names]
 
 
 def measure_store(
-    experiment: Experiment, store: hg.GrammarStore, wanted: SweepOptions, name: str, learned: Figures
+    experiment: Experiment, store: hg.GrammarStore, sweep_options: SweepOptions, name: str, learned: Figures
 ) -> Figures:
     """Translate the test sentences. Returns rules, scores and processor seconds per sentence, and `learned`."""
-    decoder = hg.Decoder(store, options=TranslateOptions(pops=wanted.pops, max_scope=wanted.max_scope))
+    decoder = hg.Decoder(store, options=TranslateOptions(pops=sweep_options.pops, max_scope=sweep_options.max_scope))
     translator = decoder.translator()
-    lines, seconds = timed_translations(translator, experiment.parts.test.sources, wanted.threads)
-    write_lines(wanted.work / f"{name}.out", lines)
+    lines, seconds = time_translations(translator, experiment.parts.test.sources, sweep_options.threads)
+    write_lines(sweep_options.work / f"{name}.out", lines)
     bleu, chrf = experiment.evaluate([(name, lines)], EvaluationOptions(metrics=("bleu", "chrf"), tokenizer="none"), 1)
     return learned | {
         "rules": int(translator.grammar.packed.rules),

@@ -2,7 +2,7 @@
 
     python -m hierogram.tools.lab.papers.planted_noise corpus.fr corpus.en --other corpus.zh --seed 2
 
-Pairs are drawn from a corpus, and the same number of pairs is corrupted in each way: the target is a sentence of
+Pairs are drawn from a corpus, and up to the same number of pairs is corrupted in each way: the target is a sentence of
 another language, junk, truncated, the target of another pair, or a copy of the source; the sides are swapped; numbers
 are changed; an English negation is added or removed; or a fifth of the words (at least one) are replaced by words of
 the corpus. A store aligns, learns and scores all pairs. The area is the probability that a corrupted pair is more
@@ -60,10 +60,12 @@ class Planted(NamedTuple):
 def area(doubt: NDArray[np.float64], corrupted: NDArray[np.bool_]) -> float:
     """Return the area under the ROC curve: P(a corrupted pair is more doubtful than an intact pair)."""
     order = np.unique(doubt, return_inverse=True)[1]
-    of_corrupted = np.bincount(order[corrupted], minlength=order.max() + 1)
-    intact = np.bincount(order[~corrupted], minlength=order.max() + 1)
-    below = np.cumsum(intact) - intact
-    return float((of_corrupted * (below + intact / 2)).sum() / (of_corrupted.sum() * intact.sum()))
+    corrupted_counts = np.bincount(order[corrupted], minlength=order.max() + 1)
+    intact_counts = np.bincount(order[~corrupted], minlength=order.max() + 1)
+    below = np.cumsum(intact_counts) - intact_counts
+    return float(
+        (corrupted_counts * (below + intact_counts / 2)).sum() / (corrupted_counts.sum() * intact_counts.sum())
+    )
 
 
 def plant(source: list[list[str]], target: list[list[str]], foreign: list[list[str]], each: int, seed: int) -> Planted:
@@ -96,7 +98,7 @@ def plant(source: list[list[str]], target: list[list[str]], foreign: list[list[s
 def _changed(
     kind: str, source: list[str], target: list[str], tokens: list[str], random: np.random.Generator
 ) -> list[str] | None:
-    """Return the corrupted target, or None if impossible. Unchanged if the corruption needs another pair."""
+    """Return the corrupted target, or None if impossible. Unchanged for `SWAPPED`, `SHIFTED` and `OTHER`."""
     words = list(target)
     if kind == CUT:
         return words[: max(1, len(words) // 3)] if len(words) >= _MIN_WORDS else None
@@ -137,7 +139,7 @@ def model1_doubt(planted: Planted) -> NDArray[np.float64]:
     return doubts
 
 
-def learned_from(planted: Planted, folder: Path) -> str:
+def learn_store(planted: Planted, folder: Path) -> str:
     """Make a store that learns the pairs. Returns its URL."""
     files = []
     for name, side in (("source", planted.source), ("target", planted.target)):
@@ -154,7 +156,7 @@ def learned_from(planted: Planted, folder: Path) -> str:
 
 
 def score_doubts(url: str, number: int) -> dict[str, NDArray[np.float64]]:
-    """Score the first pairs of a store. Returns the doubts by score. Larger values are more doubtful."""
+    """Score the first `number` pairs of a store. Returns float64[number] by score name; larger is more doubtful."""
     with open_store(url) as store:
         scorer = Scorer(LearnedCounts(store, lambda *_: None))
         rows = store.pairs(limit=number)
@@ -187,10 +189,10 @@ def areas(doubts: dict[str, NDArray[np.float64]], kind: NDArray[np.int64]) -> di
 
 def main(
     source: Annotated[str, typer.Argument(metavar="SRC", help="Source sentences, one per line.")],
-    target: Annotated[str, typer.Argument(metavar="TGT", help="Their translations, one per line.")],
-    other: Annotated[str | None, typer.Option(help="Sentences of another language.")] = None,
+    target: Annotated[str, typer.Argument(metavar="TGT", help="Target sentences, one per line.")],
+    other: Annotated[str | None, typer.Option(help="File of sentences of another language.")] = None,
     pairs: Annotated[int, typer.Option(min=100, help="Number of pairs from which corrupted pairs are drawn.")] = 5_000,
-    each: Annotated[int, typer.Option(min=1, help="Number of corrupted pairs of each kind.")] = 70,
+    each: Annotated[int, typer.Option(min=1, help="Maximum number of corrupted pairs of each kind.")] = 70,
     seed: Annotated[int, typer.Option(help="Seed of the selection and corruption.")] = 1,
 ) -> None:
     """Measure the detection of planted noise, and print a table."""
@@ -200,7 +202,7 @@ def main(
     sources, targets = ([side[pair] for pair in chosen] for side in texts)
     planted = plant(sources, targets, foreign, each, seed)
     with temporary_folder() as folder:
-        doubts = score_doubts(learned_from(planted, folder), len(planted.kind))
+        doubts = score_doubts(learn_store(planted, folder), len(planted.kind))
     doubts["Model 1"] = model1_doubt(planted)
     print("corruption", *doubts, sep="\t")
     for noise, values in areas(doubts, planted.kind).items():

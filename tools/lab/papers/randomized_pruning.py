@@ -73,7 +73,7 @@ def _cumulate_logs(
 
 
 def kept_bispans(merit: NDArray[np.float64], log_ratio: float) -> NDArray[np.bool_]:
-    """Return a mask, for `PairTask.kept`, of bispans within `log_ratio` of the best bispan of their source span."""
+    """Return a mask of the bispans within `log_ratio` of the best of their source span, and of the whole pair."""
     is_kept = np.asarray(merit >= merit.max(axis=1, keepdims=True) - log_ratio, np.bool_)
     is_kept[_cell(0, int(np.sqrt(2 * len(merit)) + 0.5) - 1), int(np.sqrt(merit.shape[1]) + 0.5) - 1] = True
     return is_kept
@@ -205,7 +205,7 @@ def _tictactoe(
 
 
 def chosen_pairs(corpus: LinkedCorpus, number: int, seed: int) -> Iterator[int]:
-    """Yield `number` random pairs with at least two links from each quarter of the range of sizes."""
+    """Yield up to `number` random pairs with at least two links from each quarter of the range of sizes."""
     sizes = corpus.sizes()
     linked = np.array([len(links) > 1 for links in corpus.links])
     random = np.random.default_rng(seed)
@@ -388,7 +388,7 @@ def main(
         str, typer.Option(help="Pair sizes for which savings of ITG masks are printed, separated by commas.")
     ] = "121,400,900",
     uniform: Annotated[bool, typer.Option(help="Select links uniformly and use plain means, as in the paper.")] = False,
-    seed: Annotated[int, typer.Option(help="Seed.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the selected pairs and of the masks.")] = 1,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="PNG file; a table is written next to it.")
     ] = Path("pruning.png"),

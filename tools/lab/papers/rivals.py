@@ -32,7 +32,7 @@ from hierogram.tools.lab.papers.translations import (
     TranslationSystem,
     begin,
     ensure_alignment,
-    timed_translations,
+    time_translations,
 )
 from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.tuning.options import EvaluationOptions
@@ -50,7 +50,7 @@ class RivalOptions(ExperimentOptions):
     chains: Annotated[int, Option("Number of stores, each learned with its own seed.", min=1)] = 4
     iterations: Annotated[int, Option("Rounds of tuning.", min=1)] = 8
     only: Annotated[
-        tuple[str, ...], Option("Use only grammars whose names contain one of these.", metavar="NAMES")
+        tuple[str, ...], Option("Use only grammars whose names contain one of these texts.", metavar="NAMES")
     ] = ()
 
 
@@ -90,11 +90,11 @@ class RivalTable:
     def __init__(self, options: RivalOptions, experiment: Experiment) -> None:
         self.options, self._experiment = options, experiment
         self._bitext = ensure_alignment(experiment.parts.files, options.work, options.threads)
-        self._equipment = experiment.equip(TranslateOptions(pops=options.pops, max_scope=options.max_scope))
-        self._statistics = [
+        self._resources = experiment.load_resources(TranslateOptions(pops=options.pops, max_scope=options.max_scope))
+        self._references = [
             References([tuple(line.split()) for line in references]) for references in experiment.parts.test.references
         ]
-        self._found: dict[str, NDArray[np.float64]] = {}
+        self._bleu_statistics: dict[str, NDArray[np.float64]] = {}
         self._rules_of_first = 0
 
     def rivals(self) -> Sequence[Sequence[TranslationSystem]]:
@@ -125,43 +125,46 @@ class RivalTable:
 
     def row(self, systems: Sequence[TranslationSystem]) -> RivalRow:
         """Measure the grammars of a row and return the row."""
-        made = [self._experiment.make_grammar(system, self._bitext) for system in systems]
-        bleu = [self._bleu(grammar) for grammar in made]
+        grammars = [self._experiment.make_grammar(system, self._bitext) for system in systems]
+        bleu = [self._bleu(grammar) for grammar in grammars]
         name = systems[0].name
-        texts = [[tuple(line.split()) for line in read_sentences(str(grammar.output))] for grammar in made]
-        self._found[name] = np.array(
+        texts = [[tuple(line.split()) for line in read_sentences(str(grammar.output))] for grammar in grammars]
+        self._bleu_statistics[name] = np.array(
             [
-                [reference.statistics(words) for reference, words in zip(self._statistics, text, strict=True)]
+                [reference.statistics(words) for reference, words in zip(self._references, text, strict=True)]
                 for text in texts
             ]
         )
-        self._rules_of_first = self._rules_of_first or self._rules(made[0])
-        rules = float(np.mean([self._rules(grammar) for grammar in made]))
+        self._rules_of_first = self._rules_of_first or self._rules(grammars[0])
+        rules = float(np.mean([self._rules(grammar) for grammar in grammars]))
         share = rules / max(self._rules_of_first, 1)
         return RivalRow(name, len(systems), rules, share, float(np.mean(bleu)), [min(bleu), max(bleu)])
 
     def compared(self, rows: Sequence[RivalRow]) -> list[RivalRow]:
         """Return the rows with p-values of the comparison with the first row."""
         first, *others = rows
-        baseline = self._found[first.name]
-        return [first, *(replace(row, p=bootstrap_p_value(baseline, self._found[row.name])) for row in others)]
+        baseline = self._bleu_statistics[first.name]
+        return [
+            first,
+            *(replace(row, p=bootstrap_p_value(baseline, self._bleu_statistics[row.name])) for row in others),
+        ]
 
-    def _rules(self, made: GrammarFile) -> int:
-        return sum(made.by_scope[: self.options.max_scope + 1])
+    def _rules(self, grammar: GrammarFile) -> int:
+        return sum(grammar.by_scope[: self.options.max_scope + 1])
 
-    def _bleu(self, made: GrammarFile) -> float:
+    def _bleu(self, grammar: GrammarFile) -> float:
         """Tune weights for a grammar, translate the test sentences, and return BLEU. Cached."""
 
         def find() -> float:
-            weights, _ = self._experiment.tune_weights(self._equipment, made, self.options.iterations)
-            translator = self._equipment.translator(self._equipment.grammar(str(made.file)), weights)
-            lines, _ = timed_translations(translator, self._experiment.parts.test.sources, self.options.threads)
-            write_lines(made.output, lines)
+            weights, _ = self._experiment.tune_weights(self._resources, grammar, self.options.iterations)
+            translator = self._resources.translator(self._resources.grammar(str(grammar.file)), weights)
+            lines, _ = time_translations(translator, self._experiment.parts.test.sources, self.options.threads)
+            write_lines(grammar.output, lines)
             options = EvaluationOptions(metrics=("bleu",), tokenizer="none")
             [bleu] = self._experiment.evaluate([("translation", lines)], options)
             return bleu.scores[0].score
 
-        return self._experiment.cache.find(f"{made.system.full_name}: BLEU", find, made.output)
+        return self._experiment.cache.find(f"{grammar.system.full_name}: BLEU", find, grammar.output)
 
 
 def bootstrap_p_value(
@@ -193,7 +196,7 @@ def bootstrap_p_value(
 
 
 def print_rivals(rows: Sequence[RivalRow], parts: Split) -> None:
-    """Print the table."""
+    """Print the table, and the numbers of pairs and sentences."""
     columns = ["grammar", "rules", "share", "BLEU", "chains", "p"]
     cells = [
         [

@@ -5,8 +5,8 @@
 Each row is a sampler and a start, with mean and range over the seeds. P_f and P_e are the relative frequencies of
 words, and strengths are fixed, so that ln P of all runs is comparable. The same command continues an interrupted run.
 
-With --phrases, all samplers may emit phrases, like the paper's local sampler. Rows *of words* emit only words under the
-same model, like the paper's slices.
+With --phrases, all samplers may emit phrases, like the paper's local sampler. Rows *words only* emit only words under
+the same model, like the paper's slices.
 """
 
 import time
@@ -58,23 +58,23 @@ STRENGTHS = (1000.0, 100.0, 100.0, 1000.0, 1000.0)
 class ItgVariant:
     """Row of Table 1: a sampler, the parameter a of its slices, and a start.
 
-    The sampler `START` makes no sweeps. If `words` is True, the sampler emits only words in a model with phrases.
+    The sampler `START` makes no sweeps. If `words_only` is True, the sampler emits only words in a model with phrases.
     """
 
     sampler: str
     shape: float
     start: str
-    words: bool = False
+    words_only: bool = False
 
     @property
     def name(self) -> str:
         """Name of the row."""
         slices = f" a={self.shape:.2f}" if self.sampler in (SLICE, FLAT) else ""
-        return f"{self.sampler}{slices} {self.start.upper()}{' of words' if self.words else ''}"
+        return f"{self.sampler}{slices} {self.start.upper()}{' words only' if self.words_only else ''}"
 
 
 START = "start"
-CHAINS = (
+VARIANTS = (
     ItgVariant(START, 1.0, LEFT_BRANCHING),
     ItgVariant(START, 1.0, MODEL1),
     ItgVariant(START, 1.0, LINKS),
@@ -95,12 +95,12 @@ CHAINS = (
     ItgVariant(EXHAUSTIVE, 1.0, MODEL1),
 )
 """Rows of Table 1, and slices from M4, flat slices, and the exhaustive sampler."""
-_OF_PHRASES = [chain for chain in CHAINS if chain.shape in (0.15, 1.0)]
+_PHRASE_VARIANTS = [variant for variant in VARIANTS if variant.shape in (0.15, 1.0)]
 WITH_PHRASES = (
-    *_OF_PHRASES,
-    *(replace(chain, words=True) for chain in _OF_PHRASES if chain.sampler in (GIBBS, SLICE, FLAT)),
+    *_PHRASE_VARIANTS,
+    *(replace(variant, words_only=True) for variant in _PHRASE_VARIANTS if variant.sampler in (GIBBS, SLICE, FLAT)),
 )
-"""Chains of a = 0.15 with phrases, and with words only."""
+"""Variants without slices or with a = 0.15, with phrases and with words only."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,8 +127,8 @@ class SliceOptions:
 
     def result_settings(self) -> dict[str, Any]:
         """Return the options that affect results, as text."""
-        beside = ("work", "min_shape", "seeds", "threads", "figure")
-        return {name: str(value) for name, value in asdict(self).items() if name not in beside}
+        not_in_results = ("work", "min_shape", "seeds", "threads", "figure")
+        return {name: str(value) for name, value in asdict(self).items() if name not in not_in_results}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class SampledBitext:
     target: Side
     # Batches with phrases, and with only words.
     batch: ItgBatch
-    of_words: ItgBatch
+    words_only_batch: ItgBatch
     model1: Model1
     # Links of the default aligner, and one-to-one links for start M4.
     aligned: AlignedCorpus
@@ -151,7 +151,7 @@ class SampledBitext:
 class Run:
     """Results of a chain with one seed."""
 
-    chain: ItgVariant
+    variant: ItgVariant
     seed: int
     # Total processor seconds, and ln P, at the start and after each sweep.
     seconds: list[float]
@@ -168,32 +168,32 @@ def read_bitext(source: Path, target: Path, pairs: int | None, phrases: int) -> 
     sentences = [pair[0] for pair in short_pairs], [pair[1] for pair in short_pairs]
     sides_read = read_side(sentences[0]), read_side(sentences[1])
     columns = sides_read[0].words, sides_read[0].offset, sides_read[1].words, sides_read[1].offset
-    batch, of_words = make_batch(*columns, longest_phrase=phrases), make_batch(*columns)
+    batch, words_only_batch = make_batch(*columns, longest_phrase=phrases), make_batch(*columns)
     aligned = align(*sentences, AlignOptions(symmetrization=GDFA))
     link_list = aligned.links
     links = one_to_one(link_list.source, link_list.target, aligned.posterior, link_list.offset, batch.source_offset)
-    return SampledBitext(sentences, *sides_read, batch, of_words, train_model1(batch), aligned, links)
+    return SampledBitext(sentences, *sides_read, batch, words_only_batch, train_model1(batch), aligned, links)
 
 
-def start_chain(bitext: SampledBitext, chain: ItgVariant, seed: int) -> tuple[ItgKernel, ItgState]:
-    """Return kernel and initial state of a chain."""
-    settings = ItgSettings(chain.shape, STRENGTHS, sampled_strengths=False, sampled_words=False)
-    method = SLICE if chain.sampler == START else chain.sampler
-    kernel = build(bitext.of_words if chain.words else bitext.batch, settings, method, bitext.model1)
-    state = kernel.init(seed, chain.start, bitext.links if chain.start == LINKS else None)
-    if chain.words:
+def start_chain(bitext: SampledBitext, variant: ItgVariant, seed: int) -> tuple[ItgKernel, ItgState]:
+    """Return kernel and initial state of a variant."""
+    settings = ItgSettings(variant.shape, STRENGTHS, sampled_strengths=False, sampled_words=False)
+    method = SLICE if variant.sampler == START else variant.sampler
+    kernel = build(bitext.words_only_batch if variant.words_only else bitext.batch, settings, method, bitext.model1)
+    state = kernel.init(seed, variant.start, bitext.links if variant.start == LINKS else None)
+    if variant.words_only:
         # Use the word probabilities of the model with phrases, so that ln P is comparable.
         base = make_base(bitext.batch, bitext.model1, settings)
-        of_words = base._replace(lexical=base.lexical[: len(bitext.of_words.type_source)].copy())
-        state = kernel.resume(state.derivations, of_words)
+        words_base = base._replace(lexical=base.lexical[: len(bitext.words_only_batch.type_source)].copy())
+        state = kernel.resume(state.derivations, words_base)
     return kernel, state
 
 
 def sample(
-    bitext: SampledBitext, chain: ItgVariant, seed: int, sweeps: int, links: Path | None = None
+    bitext: SampledBitext, variant: ItgVariant, seed: int, sweeps: int, links: Path | None = None
 ) -> dict[str, Any]:
     """Run a chain over all pairs and write the links of the last sample to a file. Returns fields of `Run`."""
-    kernel, state = start_chain(bitext, chain, seed)
+    kernel, state = start_chain(bitext, variant, seed)
     seconds, likelihood = [0.0], [kernel.log_likelihood(state)]
     proposed = accepted = 0
     for sweep in range(1, sweeps + 1):
@@ -223,17 +223,17 @@ def format_rows(runs: Sequence[Run], bleu: dict[str, str]) -> list[str]:
     ]
     if DEFAULT_MODEL in bleu:
         lines.append(f"| {DEFAULT_MODEL} | | | | | | | {bleu[DEFAULT_MODEL]} |")
-    for chain in dict.fromkeys(run.chain for run in runs):
-        chain_runs = [run for run in runs if run.chain == chain]
-        ends = [run.log_likelihood[-1] for run in chain_runs]
-        sweeps = len(chain_runs[0].seconds) - 1
+    for variant in dict.fromkeys(run.variant for run in runs):
+        variant_runs = [run for run in runs if run.variant == variant]
+        ends = [run.log_likelihood[-1] for run in variant_runs]
+        sweeps = len(variant_runs[0].seconds) - 1
         seconds = accepted = ""
         if sweeps:
-            seconds = f"{np.mean([run.seconds[-1] / sweeps for run in chain_runs]):.3f}"
-            accepted = f"{np.mean([run.acceptance for run in chain_runs]):.4f}"
+            seconds = f"{np.mean([run.seconds[-1] / sweeps for run in variant_runs]):.3f}"
+            accepted = f"{np.mean([run.acceptance for run in variant_runs]):.4f}"
         lines.append(
-            f"| {chain.name} | {seconds} | {accepted} | {np.mean([r.log_likelihood[0] for r in chain_runs]):,.0f} "
-            f"| {np.mean(ends):,.0f} | {min(ends):,.0f} | {max(ends):,.0f} | {bleu.get(chain.name, '')} |"
+            f"| {variant.name} | {seconds} | {accepted} | {np.mean([r.log_likelihood[0] for r in variant_runs]):,.0f} "
+            f"| {np.mean(ends):,.0f} | {min(ends):,.0f} | {max(ends):,.0f} | {bleu.get(variant.name, '')} |"
         )
     return lines
 
@@ -243,7 +243,7 @@ def draw(runs: Sequence[Run], path: Path) -> None:
     from matplotlib import colormaps
 
     with save_figure(path, 1, 2, size=(12, 4.6), sharey=True) as panels:
-        first = {run.chain.name: run for run in reversed(runs) if len(run.seconds) > 1}
+        first = {run.variant.name: run for run in reversed(runs) if len(run.seconds) > 1}
         colors = {name: colormaps["tab20"](number) for number, name in enumerate(sorted(first))}
         for name, run in sorted(first.items()):
             panels[0].plot(range(len(run.log_likelihood)), run.log_likelihood, label=name, color=colors[name])
@@ -274,7 +274,7 @@ def main(
     runs, links = _sample_all(bitext, options)
     figure = options.figure or options.work / "figure.png"
     rows = (
-        (done.chain.name, done.seed, sweep, f"{spent:.4f}", f"{value:.3f}")
+        (done.variant.name, done.seed, sweep, f"{spent:.4f}", f"{value:.3f}")
         for done in runs
         for sweep, (spent, value) in enumerate(zip(done.seconds, done.log_likelihood, strict=True))
     )
@@ -285,37 +285,37 @@ def main(
 
 
 def _sample_all(bitext: SampledBitext, options: SliceOptions) -> tuple[list[Run], dict[str, Path]]:
-    """Run all chains. Returns the runs, and the links files of the first seed by chain name."""
+    """Run all variants. Returns the runs, and the links files of the first seed by variant name."""
     cache = ResultCache(options.work / "found.json")
     # Sample a pair of one word first, so that times exclude compilation.
     tiny = replace(bitext, batch=make_batch(*(np.zeros(1, np.int32), np.array([0, 1])) * 2))
-    tiny = replace(tiny, of_words=tiny.batch, model1=train_model1(tiny.batch), links=np.zeros(1, np.int32))
+    tiny = replace(tiny, words_only_batch=tiny.batch, model1=train_model1(tiny.batch), links=np.zeros(1, np.int32))
     runs: list[Run] = []
     links: dict[str, Path] = {}
-    for chain in CHAINS if options.phrases == 1 else WITH_PHRASES:
-        sweeps = {START: 0, EXHAUSTIVE: options.exhaustive}.get(chain.sampler, options.sweeps)
-        if (chain.sampler == EXHAUSTIVE and not sweeps) or chain.shape < options.min_shape:
+    for variant in VARIANTS if options.phrases == 1 else WITH_PHRASES:
+        sweeps = {START: 0, EXHAUSTIVE: options.exhaustive}.get(variant.sampler, options.sweeps)
+        if (variant.sampler == EXHAUSTIVE and not sweeps) or variant.shape < options.min_shape:
             continue
-        sample(tiny, chain, 1, min(sweeps, 1))
-        of_chain = []
+        sample(tiny, variant, 1, min(sweeps, 1))
+        variant_runs = []
         for seed in range(1, options.seeds + 1):
-            name = f"{chain.name}, seed {seed}"
+            name = f"{variant.name}, seed {seed}"
             path = options.work / f"{name.replace(', ', '-').replace(' ', '-')}.align"
-            run = cache.find(name, partial(sample, bitext, chain, seed, sweeps, path), path)
-            of_chain.append(Run(chain, seed, **run))
-            links.setdefault(chain.name, path)
-        runs += of_chain
-        print("\n".join(format_rows(of_chain, {})[2:]), flush=True)
+            run = cache.find(name, partial(sample, bitext, variant, seed, sweeps, path), path)
+            variant_runs.append(Run(variant, seed, **run))
+            links.setdefault(variant.name, path)
+        runs += variant_runs
+        print("\n".join(format_rows(variant_runs, {})[2:]), flush=True)
     return runs, links
 
 
 def _translate_all(
     bitext: SampledBitext, parts: Split, links: dict[str, Path], options: SliceOptions
 ) -> dict[str, str]:
-    """Return BLEU with half its 95 % interval, as text, by name of the links file. The default aligner is first.
+    """Return BLEU with half its 95 % interval, as text, by variant name, with the default aligner first.
 
-    Posterior means of a store that learns with these links translate the test sentences. Weights are tuned once, with
-    the first grammar. The weight of target words is fitted for each grammar. Cached.
+    A store learns the pairs with the links of each variant, and its posterior means translate the test sentences.
+    Weights are tuned once, with the first grammar. The weight of target words is fitted for each grammar. Cached.
     """
     files = []
     for side, lines in zip(("source", "target"), bitext.sentences, strict=True):
@@ -325,12 +325,12 @@ def _translate_all(
     write_lines(first, bitext.aligned.lines())
     learned = Split(files, parts.tuning, parts.test, bitext.batch.size)
     experiment = Experiment(learned, options.work, _MAX_SCOPE, options.threads, "translated.json")
-    made = []
+    grammars = []
     for name, path in {DEFAULT_MODEL: first, **links}.items():
         system = TranslationSystem(name, name.replace(" ", "-").replace("=", "-"))
-        made.append(experiment.make_grammar(system, [*files, str(path)]))
-    experiment.translate(made, TranslateOptions(pops=_POPS, max_scope=_MAX_SCOPE, min_count=0.0), _ITERATIONS)
-    scores = experiment.score_bleu(made)
+        grammars.append(experiment.make_grammar(system, [*files, str(path)]))
+    experiment.translate(grammars, TranslateOptions(pops=_POPS, max_scope=_MAX_SCOPE, min_count=0.0), _ITERATIONS)
+    scores = experiment.score_bleu(grammars)
     return {score.name: f"{score.score:.2f} ± {(score.high - score.low) / 2:.2f}" for score in scores}
 
 

@@ -70,7 +70,9 @@ class SmallOptions:
     train: Annotated[tuple[str, ...], Option("Numbers of training verses; may be repeated.", metavar="NUMBERS")] = (
         "1000", "4000",
     )  # fmt: skip
-    methods: Annotated[tuple[str, ...], Option("Methods of learning.", metavar="NAMES")] = tuple(METHODS)
+    methods: Annotated[
+        tuple[str, ...], Option(f"Segmentation of the words: {', '.join(METHODS)}.", metavar="NAMES")
+    ] = tuple(METHODS)
     book: Annotated[str, Option("Book to translate.")] = "ACT"
     test: Annotated[int, Option("Number of verses to translate, evenly spaced.", min=1)] = 350
     seed: Annotated[int, Option("Seed of the training verses and of the store.", min=1)] = 1
@@ -118,12 +120,15 @@ def split_verses(folder: Path, cell: Cell, options: SmallOptions, in_order: bool
     book = [name for name in shared_verses if name.startswith(f"{options.book}.")]
     training_verses = [name for name in shared_verses if not name.startswith(f"{options.book}.")]
     if not book or len(training_verses) < cell.train:
-        raise UsageError(f"{cell}: only {len(book)} verses of {options.book} and {len(training_verses)} of other books")
+        raise UsageError(
+            f"{cell}: expected verses of {options.book} and {cell.train} verses of other books, "
+            f"got {len(book)} and {len(training_verses)}"
+        )
     random.Random(options.seed).shuffle(training_verses)
     test_size = min(options.test, len(book))
-    evenly = book[: options.draft] if in_order else [book[k * len(book) // test_size] for k in range(test_size)]
+    test_verses = book[: options.draft] if in_order else [book[k * len(book) // test_size] for k in range(test_size)]
     return Verses(
-        *([(source[name], target[name]) for name in names] for names in (training_verses[: cell.train], evenly))
+        *([(source[name], target[name]) for name in names] for names in (training_verses[: cell.train], test_verses))
     )
 
 
@@ -222,7 +227,7 @@ def measure(folder: Path, cell: Cell, options: SmallOptions) -> Figures:
 
 
 def draft(folder: Path, cell: Cell, options: SmallOptions) -> Figures:
-    """Translate a book block by block, and learn the references of each block. Returns quality, savings and seconds."""
+    """Translate a book by block, and learn the references of each block. Returns quality, savings and seconds."""
     verses = split_verses(folder, cell, options, in_order=True)
     book, references = verses.test, [target for _, target in verses.test]
     blocks = [book[k : k + options.block] for k in range(0, len(book), options.block)]
@@ -253,7 +258,7 @@ def draft(folder: Path, cell: Cell, options: SmallOptions) -> Figures:
 
 
 def saved_share(lines: Sequence[str], references: Sequence[str]) -> float:
-    """Return the saved share of typing: 1 minus the edits per reference character."""
+    """Return the saved share of typing: 1 minus edits per reference character, with up to 1 edit per character."""
     pairs = zip(lines, references, strict=True)
     edits = sum(min(edit_distance(line, reference), len(reference)) for line, reference in pairs)
     return 1 - edits / max(sum(map(len, references)), 1)

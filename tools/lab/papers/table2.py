@@ -91,16 +91,16 @@ def main(
     experiment = begin(files, table_options)
     parts, scopes = experiment.parts, table_options.max_scope + 1
     bitext = ensure_alignment(parts.files, table_options.work, table_options.threads)
-    made = [experiment.make_grammar(system, bitext) for system in SYSTEMS]
+    grammars = [experiment.make_grammar(system, bitext) for system in SYSTEMS]
     options = TranslateOptions(pops=table_options.pops, max_scope=table_options.max_scope, min_count=0.0)
-    costs = experiment.translate(made, options, table_options.iterations)
-    sampling = experiment.score_bleu([grammar for grammar in made if grammar.system.name in (ZEROTH, HUNDREDTH)])
-    of_hiero = sum(made[0].by_scope[:scopes])
+    costs = experiment.translate(grammars, options, table_options.iterations)
+    sampling = experiment.score_bleu([grammar for grammar in grammars if grammar.system.name in (ZEROTH, HUNDREDTH)])
+    hiero_rules = sum(grammars[0].by_scope[:scopes])
     rows = []
-    for grammar, score in zip(made, experiment.score_bleu(made), strict=True):
+    for grammar, score in zip(grammars, experiment.score_bleu(grammars), strict=True):
         by_scope = (grammar.by_scope + [0] * scopes)[:scopes]
         rules, half = sum(by_scope), (score.high - score.low) / 2
-        ratio = rules / max(of_hiero, 1)
+        ratio = rules / max(hiero_rules, 1)
         rows.append(SystemRow(score.name, by_scope, rules, ratio, score.score, half, score.p, *costs[score.name]))
     _print_table(rows, sampling[1].p, parts, table_options)
     if table_options.figure is not None:

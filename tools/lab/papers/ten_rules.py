@@ -40,15 +40,15 @@ def _tree(random: Random, label: str) -> str:
 def treebank(seed: int, trees: int = 50) -> list[str]:
     """Return random trees of up to 200 words."""
     random = Random(seed)
-    sentences: list[str] = []
-    while len(sentences) < trees:
+    texts: list[str] = []
+    while len(texts) < trees:
         try:
             text = f"(S {_tree(random, random.choice('AB'))})"
         except RecursionError:
             continue
         if text.count(" a)") + text.count(" b)") <= _LONGEST:
-            sentences.append(text)
-    return sentences
+            texts.append(text)
+    return texts
 
 
 def learn_fragments(seed: int, sweeps: int) -> dict[str, int]:

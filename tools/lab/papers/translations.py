@@ -92,7 +92,7 @@ class TranslationSystem:
 
     name: str
     store: str
-    counted: CountKind = CountKind.MEANS
+    count_kind: CountKind = CountKind.MEANS
     hiero: bool = False
     heuristic: bool = False
     singletons: bool = True
@@ -113,7 +113,7 @@ class TranslationSystem:
 
 @dataclass(frozen=True, slots=True)
 class GrammarFile:
-    """Grammar file filtered for the held-out sentences, numbers of rules by scope, and seconds to write the file."""
+    """Grammar file filtered for the held-out sentences, numbers of rules by scope, and seconds to make the file."""
 
     system: TranslationSystem
     file: Path
@@ -169,14 +169,14 @@ def split(files: Sequence[str], folder: Path, *, tuning: int, test: int, longest
         return 0 < len(line.split()) <= longest
 
     suited = [source for source in pairs if is_short(source) and all(map(is_short, list_references(source)))]
-    several = [source for source in suited if len(list_references(source)) >= references]
-    tested = _spaced(several, test)
+    with_references = [source for source in suited if len(list_references(source)) >= references]
+    tested = _select_spaced(with_references, test)
     chosen = set(tested)
-    tuned = _spaced([source for source in suited if source not in chosen], tuning)
+    tuned = _select_spaced([source for source in suited if source not in chosen], tuning)
     if len(tested) < test or len(tuned) < tuning:
         raise InputError(
-            f"{files[0]}: only {len(suited):,} sentences can be held out, {len(several):,} of them as test sentences: "
-            "hold out fewer"
+            f"{files[0]}: only {len(suited):,} sentences can be held out, "
+            f"{len(with_references):,} of them as test sentences: hold out fewer (--tuning, --test)"
         )
     chosen.update(tuned)
     remaining = [number for number, line in enumerate(columns[0]) if line not in chosen]
@@ -189,7 +189,7 @@ def split(files: Sequence[str], folder: Path, *, tuning: int, test: int, longest
     return Split(names, for_tuning, for_test, len(remaining))
 
 
-def _spaced(items: list[str], count: int) -> list[str]:
+def _select_spaced(items: list[str], count: int) -> list[str]:
     """Return `count` evenly spaced items, or all items if there are fewer."""
     return items if len(items) <= count else [items[k * len(items) // count] for k in range(count)]
 
@@ -209,7 +209,7 @@ def ensure_alignment(files: Sequence[str], folder: Path, threads: int) -> list[s
 
 
 def ensure_store(folder: Path, name: str, files: Sequence[str], threads: int, chain: int = 1) -> str:
-    """Return the URL of a store. Learns the store, with seed `chain`, if it does not exist."""
+    """Return the URL of a store. If the store does not exist, learns its grammar with seed `chain`."""
     if name == PAIRS:
         name = PITMAN_YOR
     path = folder / (f"{name}.db" if chain == 1 else f"{name}-{chain}.db")
@@ -262,20 +262,20 @@ def _add_sample(batch: ResidentBatch) -> None:
     add_trees(batch.averages, batch.loaded.batch, batch.state, np.ones(batch.loaded.size, np.bool_))
 
 
-def _by_scope(snapshot: Snapshot, system: TranslationSystem) -> list[int]:
+def _count_by_scope(snapshot: Snapshot, system: TranslationSystem) -> list[int]:
     with tempfile.TemporaryDirectory(prefix="hierogram-") as folder, scratch(Path(folder)) as database:
         shape = ("scope", "minimal_uses", "hiero")
-        load_rules(database, snapshot, system.counted, shape)
-        if system.counted is CountKind.TRANSLATION:
-            load_pair_uses(database, snapshot, None, system.counted, shape, MIN_EXPECTED, linked=False)
+        load_rules(database, snapshot, system.count_kind, shape)
+        if system.count_kind is CountKind.TRANSLATION:
+            load_pair_uses(database, snapshot, None, system.count_kind, shape, MIN_EXPECTED, linked=False)
         only = "WHERE hiero > 0" if system.hiero else ""
         numbers = database.numeric_columns(f"(SELECT scope FROM rules {only})", ["scope"])
     return [int(number) for number in np.bincount(numbers[:, 0].astype(np.int64), minlength=1)]
 
 
-def timed_translations(translator: Translator, sources: list[str], threads: int) -> tuple[list[str], float]:
+def time_translations(translator: Translator, sources: list[str], threads: int) -> tuple[list[str], float]:
     """Translate sentences. Returns the translations, and processor seconds per sentence."""
-    # Load the kernels now, so that the measured time does not include this.
+    # Translate a sentence first, so that the measured time excludes loading kernels.
     translator.translate(sources[0])
     seconds, lines = time_call(
         lambda: [translation.text for translation in in_threads(translator.translate, sources, threads)],
@@ -310,12 +310,12 @@ class Experiment:
         return GrammarFile(system, path, *self.cache.find(f"{system.full_name}: rules by scope, seconds", make, path))
 
     def write(self, system: TranslationSystem, url: str, path: Path) -> list[int]:
-        """Write a grammar of a store. Returns the number of rules by scope."""
+        """Write a grammar of a store. Returns the number of rules by scope, before filters on scope and sentences."""
         options = ExportOptions(
             format="cdec",
             features=system.features,
-            posterior_mean=system.counted is CountKind.MEANS,
-            current_sample=system.counted is CountKind.DRAWN,
+            posterior_mean=system.count_kind is CountKind.MEANS,
+            current_sample=system.count_kind is CountKind.DRAWN,
             smoothing=system.smoothing,
             hiero=system.hiero,
             max_scope=self.max_scope,
@@ -327,9 +327,9 @@ class Experiment:
                 return export_heuristic(store, path, options, singletons=system.singletons, pruning=system.pruning)[1]
             export(store, path, options)
             with store.snapshot() as snapshot:
-                return _by_scope(snapshot, system)
+                return _count_by_scope(snapshot, system)
 
-    def equip(self, options: TranslateOptions) -> TranslationResources:
+    def load_resources(self, options: TranslateOptions) -> TranslationResources:
         """Return the resources of translation, with a language model of the target side."""
         model = self.folder / "target.lm"
         if not model.exists():
@@ -338,7 +338,7 @@ class Experiment:
         return load_resources(replace(options, lm=str(model)))
 
     def tune_weights(
-        self, resources: TranslationResources, made: GrammarFile, iterations: int, seed: int = 1
+        self, resources: TranslationResources, grammar_file: GrammarFile, iterations: int, seed: int = 1
     ) -> tuple[dict[str, float], bool]:
         """Tune weights with a grammar. Returns the weights, and True if they are the initial weights."""
         held = self.parts.tuning
@@ -347,7 +347,7 @@ class Experiment:
         with progress("tune", "sentences") as bar:
             decode = GrammarDecoder(
                 resources,
-                resources.grammar(str(made.file)),
+                resources.grammar(str(grammar_file.file)),
                 held.sources,
                 bar,
                 best=options.best,
@@ -358,38 +358,38 @@ class Experiment:
         return decode.by_name(tuned.weights), tuned.best == 0
 
     def translate(
-        self, made: Sequence[GrammarFile], options: TranslateOptions, iterations: int
+        self, grammars: Sequence[GrammarFile], options: TranslateOptions, iterations: int
     ) -> dict[str, tuple[float, float]]:
         """Translate the test sentences with each grammar. Returns (seconds per sentence, word weight) by name.
 
         Weights are tuned once, with the first grammar. The weight of target words is fitted for each grammar, because
         the lengths of translations differ.
         """
-        resources = self.equip(options)
+        resources = self.load_resources(options)
         tuned = self.folder / "weights.toml"
         if not tuned.exists():
-            for grammar in made:
+            for grammar in grammars:
                 grammar.output.unlink(missing_ok=True)
-            weights, _ = self.tune_weights(resources, made[0], iterations)
+            weights, _ = self.tune_weights(resources, grammars[0], iterations)
             with open_output(tuned) as file:
                 file.write("\n".join(toml_table("[weights]", weights)).encode())
         resources = replace(resources, weights=read_weights(str(tuned)))
-        seconds_by_system = {}
-        for grammar in made:
+        results_by_name = {}
+        for grammar in grammars:
             name, translate = grammar.system.name, partial(self._translate, resources, grammar)
             seconds, words = self.cache.find(f"{name}: seconds a sentence, weight of words", translate, grammar.output)
-            seconds_by_system[name] = seconds, words
-        return seconds_by_system
+            results_by_name[name] = seconds, words
+        return results_by_name
 
-    def _translate(self, resources: TranslationResources, made: GrammarFile) -> list[float]:
-        grammar = resources.grammar(str(made.file))
-        words = self._fitted_words(resources, grammar)
+    def _translate(self, resources: TranslationResources, grammar_file: GrammarFile) -> list[float]:
+        grammar = resources.grammar(str(grammar_file.file))
+        words = self._fit_word_weight(resources, grammar)
         translator = resources.translator(grammar, {**resources.weights, WORDS: words})
-        lines, seconds = timed_translations(translator, self.parts.test.sources, 1)
-        write_lines(made.output, lines)
+        lines, seconds = time_translations(translator, self.parts.test.sources, 1)
+        write_lines(grammar_file.output, lines)
         return [seconds, words]
 
-    def _fitted_words(self, resources: TranslationResources, grammar: TranslationGrammar) -> float:
+    def _fit_word_weight(self, resources: TranslationResources, grammar: TranslationGrammar) -> float:
         """Fit the weight of target words by bisection, so that translations are as long as the closest references."""
         held = self.parts.tuning
         sizes = [[len(line.split()) for line in reference_sizes] for reference_sizes in held.references]
@@ -420,9 +420,9 @@ class Experiment:
         with progress("evaluate", "metrics") as bar:
             return evaluate(outputs, references, options, bar, resamples)
 
-    def score_bleu(self, made: Sequence[GrammarFile]) -> list[SystemScore]:
+    def score_bleu(self, grammars: Sequence[GrammarFile]) -> list[SystemScore]:
         """Return BLEU of each grammar's translations, compared with the first grammar."""
-        outputs = [(grammar.system.name, read_sentences(str(grammar.output))) for grammar in made]
+        outputs = [(grammar.system.name, read_sentences(str(grammar.output))) for grammar in grammars]
         options = EvaluationOptions(metrics=("bleu",), tokenizer="none")
         [evaluated] = self.evaluate(outputs, options)
         return list(evaluated.scores)

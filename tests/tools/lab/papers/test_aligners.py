@@ -33,4 +33,4 @@ def test_one_command_makes_the_figure_of_aligners(tmp_path: Path) -> None:
 
 def test_a_third_file_of_links_is_rejected(tmp_path: Path) -> None:
     refused = ran("papers.aligners", "a", "b", "c", "--work", str(tmp_path))
-    assert "expected two files of a bitext" in str(refused.exception)
+    assert "expected two files, SOURCE TARGET" in str(refused.exception)

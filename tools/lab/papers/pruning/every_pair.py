@@ -4,7 +4,8 @@
     python -m hierogram.tools.lab.papers.pruning.every_pair corpus.zh corpus.en links -o pass.json
 
 For each pair below 1,000 word pairs, draws a first derivation, builds and scores one mask, and draws from the mask.
-Seconds are processor time. Reading and Model 1 are reported separately. The same command continues an interrupted run.
+Seconds are processor time. The time of reading and Model 1 is reported separately. The same command continues an
+interrupted run.
 """
 
 import time
@@ -44,7 +45,7 @@ def main(
     target: TargetFile,
     links: LinksFile,
     every: Annotated[int, typer.Option(min=1, help="Use every N-th pair.")] = 1,
-    seed: Annotated[int, typer.Option(help="Seed.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the samples.")] = 1,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="JSON file of results.")] = Path(
         "pass.json"
     ),
@@ -56,7 +57,7 @@ def main(
     sizes = corpus.sizes()
     pairs = np.flatnonzero((sizes > 0) & (sizes < _MAX_SIZE))[::every].tolist()
     cache, rows = ResultCache(output), list[tuple[int, int, float]]()
-    # Compile or load the kernels now, so that the measured times do not include this.
+    # Compile or load the kernels now, so that the measured times exclude compilation.
     for pair in pairs[:2]:
         sample(corpus, pair, seed)
     with progress("sample", "pairs") as bar:

@@ -99,7 +99,7 @@ class LearnableItg:
         self.data, self.rules, self.pairs, self.source, self.target = data, rules, pairs, source, target
 
     def system(self, number: int) -> PairSystem:
-        """Return the chart of a pair."""
+        """Return the system of a pair, which builds its charts."""
         data = self.data
         pairs = self.pairs[data.types[number]]
         source, target = self.source[data.source[number]], self.target[data.target[number]]
@@ -124,18 +124,19 @@ class LearnableItg:
             np.add.at(source, self.data.source[number], feature[n * m : n * m + n])
             np.add.at(target, self.data.target[number], feature[n * m + n : n * m + n + m])
             rules += feature[n * m + n + m :]
-        return LearnableItg(self.data, *map(_relative, (rules, pairs, source, target)))
+        return LearnableItg(self.data, *map(_normalize, (rules, pairs, source, target)))
 
 
-def _relative(uses: NDArray[np.float64]) -> NDArray[np.float64]:
+def _normalize(uses: NDArray[np.float64]) -> NDArray[np.float64]:
     total = float(uses.sum())
     return uses / total if total > 0 else np.full(len(uses), 1 / max(len(uses), 1))
 
 
 def make_itg(corpus: LinkedCorpus, number: int, largest: int) -> LearnableItg:
-    """Return an initial ITG of evenly spaced pairs with two or more links, each with up to `largest` word pairs.
+    """Return an initial ITG of up to `number` evenly spaced pairs.
 
-    Probabilities are relative frequencies in these pairs. Linked word pairs count twice.
+    Each pair has at least two links and up to `largest` word pairs. Kinds of rules are equally probable. Other
+    probabilities are relative frequencies in these pairs, for which linked word pairs count twice.
     """
     linked = np.array([len(links) > 1 for links in corpus.links])
     suited = np.flatnonzero(linked & (corpus.sizes() <= largest))
@@ -149,7 +150,7 @@ def make_itg(corpus: LinkedCorpus, number: int, largest: int) -> LearnableItg:
         np.add.at(pairs, pair_types[data.links[k][:, 0], data.links[k][:, 1]], 1)
         for words, sides in zip(unlinked_weights, (data.source, data.target), strict=True):
             np.add.at(words, sides[k], 1)
-    return LearnableItg(data, np.full(5, 0.2), *map(_relative, (pairs, *unlinked_weights)))
+    return LearnableItg(data, np.full(5, 0.2), *map(_normalize, (pairs, *unlinked_weights)))
 
 
 def curve(grammar: "LearnableItg", iterations: int, soft: SoftCounts | None = None) -> Iterator[tuple[float, float]]:
@@ -172,11 +173,11 @@ def main(
     masks: Annotated[
         str, typer.Option(help="Numbers of masks per chart and iteration, separated by commas.")
     ] = "1,4,16",
-    seed: Annotated[int, typer.Option(help="Seed.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the masks.")] = 1,
 ) -> None:
     """Learn an ITG with exact and with soft counts, and print the likelihood of each iteration."""
     grammar = make_itg(read_corpus(source, target, links), pairs, largest)
-    # Compile or load the kernels now, so that the measured times do not include this.
+    # Compile or load the kernels now, so that the measured times exclude compilation.
     count_exactly(grammar)
     print("E step", "iteration", "log-likelihood", "seconds", sep="\t")
     for mask in ("exact", *masks.split(",")):

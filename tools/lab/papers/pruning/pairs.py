@@ -65,7 +65,7 @@ def itg_edges(source: int, target: int) -> int:
 
 
 class UniformSystem(PairSystem):
-    """Pair with uniform selections of links and plain means, as in the paper [BPK09 §3.2, §3.3]."""
+    """Pair with uniform selections of links, as in the paper [BPK09 §3.2]."""
 
     def doubts(self, without: NDArray[np.bool_] | None = None) -> None:
         """Return None for uniform selections."""
@@ -94,7 +94,8 @@ class LinkedCorpus(LinkedPairs):
 def read_corpus(source: str, target: str, links: str) -> LinkedCorpus:
     """Read pairs and their links, optionally with the probabilities of `hierogram align --score`.
 
-    In order of probability, drops links that share a word with an earlier link. Raises `InputError`.
+    Drops links with a probability below 0.1, and links that share a word with a more probable link. Raises
+    `InputError`.
     """
     sides = [read_side(read_sentences(name)) for name in (source, target)]
     batch = make_batch(sides[0].words, sides[0].offset, sides[1].words, sides[1].offset)
