@@ -24,7 +24,7 @@ def _commands() -> "Iterable[Command]":
     yield Command(TRANSLATE, translate, "hierogram translate grammar.cdec.gz news.fr --lm news.lm -o news.en")
     yield Command(TRANSLATE, lm, "hierogram lm news.en --tokenize en -o news.lm -o news.arpa.gz --order 3")
     yield Command(TRANSLATE, tune, "hierogram tune grammar.cdec.gz dev.fr -r dev.en --lm news.lm -o weights.toml")
-    yield Command(TRANSLATE, evaluate, "hierogram evaluate baseline.en averaged.en -r test.en")
+    yield Command(TRANSLATE, evaluate, "hierogram evaluate old.en new.en -r test.en")
 
 
 def _sections() -> "Mapping[str, type[Any]]":

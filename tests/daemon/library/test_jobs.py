@@ -33,8 +33,8 @@ texts = [found.text for found in hg.Decoder("grammar.cdec.gz", lm="english.lm").
 again = [found.text for found in hg.Decoder(store, lm="english.lm").translate_all(sentences)]
 """),
     "evaluation": ("", """
-hg.evaluate(["baseline.en", "averaged.en"], "test.en")
-hg.evaluate("averaged.en", ["test.en", "test2.en"], tokenizer="none", metrics=("bleu", "chrf"))
+hg.evaluate(["old.en", "new.en"], "test.en")
+hg.evaluate("new.en", ["test.en", "test2.en"], tokenizer="none", metrics=("bleu", "chrf"))
 """),
     "events": (NEWS + 'store.export("grammar.cdec")\n', """
 found = store.events().events
@@ -108,7 +108,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     files: dict[str, Any] = {"news.align": links, "trees.mrg": TREES, "gold.mrg": TREES}
     files |= dict.fromkeys(("news.fr", "more.fr", "dev.fr", "test.fr"), sources)
     files |= dict.fromkeys(("news.en", "more.en", "dev.en", "test.en", "test2.en", "english.txt"), targets)
-    files |= {"averaged.en": targets, "baseline.en": targets[::-1], "sentences.txt": ["the dog sleeps"]}
+    files |= {"new.en": targets, "old.en": targets[::-1], "sentences.txt": ["the dog sleeps"]}
     for name, lines in files.items():
         (tmp_path / name).write_text("".join(line + "\n" for line in lines))
     return tmp_path
