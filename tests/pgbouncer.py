@@ -45,7 +45,7 @@ def pgbouncer(server: str, *settings: str, connections: int = CONNECTIONS) -> It
     )  # fmt: skip
     command = [path, "--quiet"]
     if os.geteuid() == 0:
-        # It refuses to run as root, and must be able to read the server's socket.
+        # PgBouncer refuses to run as root, and must be able to read the server's socket.
         owner = pwd.getpwuid(os.stat(host).st_uid if host.startswith("/") else pwd.getpwnam("nobody").pw_uid)
         for place in (folder, *folder.iterdir()):
             os.chown(place, owner.pw_uid, owner.pw_gid)

@@ -50,7 +50,7 @@ def test_exported_burrito_links_can_be_imported(files: tuple[str, str, str], tmp
     assert read_links(str(tmp_path / "b.json"), *texts) == links
 
 
-def test_records_with_a_common_word_are_merged(tmp_path: Path) -> None:
+def test_links_with_a_common_word_are_merged_into_one_record(tmp_path: Path) -> None:
     for name, prefix in (("SRC.tsv", "n"), ("TGT.tsv", "")):
         rows = [f"{prefix}4000100100{k}\tw{k}" for k in range(1, 5)]
         (tmp_path / name).write_text("\n".join(["id\ttext", *rows]))

@@ -111,7 +111,7 @@ def test_terms_marked_as_not_to_be_used_are_rejected(tmp_path: Path, category: s
         '<termNote type="usageNote">not deprecated any more</termNote>',
     ],
 )
-def test_terms_without_a_deprecating_status_are_stored(tmp_path: Path, category: str) -> None:
+def test_terms_that_are_not_marked_as_deprecated_are_accepted(tmp_path: Path, category: str) -> None:
     assert entries(tmp_path / "a.tbx", concept(tig("cancellare", category)), ("en", "it")) == (
         [("cancel", "cancellare")],
         [],
@@ -195,7 +195,7 @@ def test_invalid_dictionaries_are_rejected_with_the_reason(
 @given(
     some.lists(some.tuples(some.text("ab ", min_size=1, max_size=4), some.just("x")), max_size=6), some.integers(1, 4)
 )
-def test_each_distinct_entry_is_stored_as_often_as_its_weight(rows: list[tuple[str, str]], weight: int) -> None:
+def test_each_distinct_entry_is_repeated_as_often_as_its_weight(rows: list[tuple[str, str]], weight: int) -> None:
     sources = [" ".join(source.split()) or "a" for source, _ in rows]
     seen: dict[str, int] = {}
     pairs = []

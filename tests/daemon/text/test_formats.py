@@ -1,4 +1,4 @@
-"""Input formats: a round trip preserves pairs, and every line is stored or rejected exactly once."""
+"""Input formats: a round trip preserves pairs, and every line is accepted or rejected exactly once."""
 
 import json
 from collections.abc import Iterator
@@ -138,7 +138,7 @@ def test_pairs_survive_a_round_trip_through_json_lines(given: list, as_list: boo
 
 
 @given(st.lists(LINE, max_size=6))
-def test_every_line_is_stored_or_rejected_once(lines: list[bytes]) -> None:
+def test_every_line_is_accepted_or_rejected_once(lines: list[bytes]) -> None:
     for take_apart in (parse_pipes, parse_tabs, parse_json_object):
         pairs, rejected = validate_all(parse_lines(chunks_of_two(lines), take_apart))
         assert sorted([p.line for p in pairs] + [r.line for r in rejected]) == list(range(1, len(lines) + 1))
@@ -147,7 +147,7 @@ def test_every_line_is_stored_or_rejected_once(lines: list[bytes]) -> None:
 
 @pytest.mark.slow
 @given(st.lists(LINE, max_size=6), st.lists(LINE, max_size=6), st.lists(LINE, max_size=6))
-def test_every_line_of_parallel_files_is_stored_or_rejected_once(a: list, b: list, c: list) -> None:
+def test_every_line_of_parallel_files_is_accepted_or_rejected_once(a: list, b: list, c: list) -> None:
     pairs, rejected = validate_all(parse_parallel(chunks_of_two(a), chunks_of_two(b), chunks_of_two(c)))
     most = max(map(len, (a, b, c)))
     assert sorted([p.line for p in pairs] + [r.line for r in rejected]) == list(range(1, most + 1))

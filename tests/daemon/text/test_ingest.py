@@ -138,7 +138,7 @@ def test_progress_is_reported_per_transaction(store: Store, tmp_path: Path) -> N
     assert done.bytes_read == done.bytes_total == Path(path).stat().st_size
 
 
-def test_an_empty_file_is_an_empty_corpus(store: Store, tmp_path: Path) -> None:
+def test_ingesting_an_empty_file_stores_nothing(store: Store, tmp_path: Path) -> None:
     assert ingest_files(store, write(tmp_path / "empty", "")) == IngestTotals()
 
 

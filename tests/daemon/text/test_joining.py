@@ -59,7 +59,7 @@ SAME = {
 
 
 @pytest.mark.parametrize(("language", "text"), [(language, text) for language in SAME for text in SAME[language]])
-def test_text_survives_a_round_trip(language: str, text: str) -> None:
+def test_text_survives_tokenization_and_detokenization(language: str, text: str) -> None:
     side = TextSide(language)
     tokens = side.tokens(text).split(" ")
     assert side.rules.join(tokens) == text
@@ -102,7 +102,7 @@ def test_languages_without_rules_use_general_rules() -> None:
         ("en", "  ", []),
     ],
 )
-def test_sentences_are_split(language: str, text: str, sentences: list[str]) -> None:
+def test_text_is_split_into_sentences(language: str, text: str, sentences: list[str]) -> None:
     rules = Language("zh", segmenter=list) if language == "zh" else find_language(language)
     assert [text[start:end] for start, end in rules.sentences(text)] == sentences
 

@@ -37,7 +37,7 @@ def test_translation_memory_is_read_in_the_store_s_languages(store_url: str, tmp
             ingest(store, source, options=IngestOptions(("en", "fr")))
 
 
-def test_a_store_without_languages_accepts_languages_in_any_order(store: Store, tmp_path: Path) -> None:
+def test_a_store_without_languages_reads_a_memory_in_the_order_of_its_first_unit(store: Store, tmp_path: Path) -> None:
     (tmp_path / "m.tmx").write_text(ENGLISH_FIRST)
     with Input([str(tmp_path / "m.tmx")]) as source:
         ingest(store, source)
@@ -45,7 +45,7 @@ def test_a_store_without_languages_accepts_languages_in_any_order(store: Store, 
 
 
 @pytest.mark.database("sqlite")
-def test_text_is_tokenized_in_the_store_s_case_from_every_source(store_url: str, tmp_path: Path) -> None:
+def test_text_from_every_source_is_tokenized_and_lowercased_like_the_store(store_url: str, tmp_path: Path) -> None:
     settings = Settings(languages=("fr", "en"), tokenize=True, case="lowered")
     with open_store(store_url, create=True, settings=settings) as store:
         (tmp_path / "m.tmx").write_text(ENGLISH_FIRST)

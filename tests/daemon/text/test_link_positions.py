@@ -1,4 +1,4 @@
-"""Links that count words split at Unicode spaces are distinguished from links that count the store's words."""
+"""Detection of links whose positions refer to words split at Unicode spaces instead of the store's words."""
 
 import json
 import random
@@ -24,8 +24,8 @@ def corpus(
 ) -> list[tuple[str, str, str]]:
     """Return pairs that start with a number containing a Unicode space, and whose last word has no link.
 
-    So all links are in range whether they count split words (`divided`) or not. Lines not in `spaced` have no such
-    space.
+    So all links are in range whether they refer to split words (`divided`) or not. Lines not in `spaced` have no
+    such space.
     """
     drawn = random.Random(seed)
     pairs = []
@@ -55,7 +55,7 @@ def columns(pairs: Sequence[tuple[str, str, str | None]]) -> LineColumns:
 
 
 @pytest.mark.parametrize("space", [NO_BREAK, "\u202f", "\u2009", "\u3000", "\u2003", "\x1c"])
-def test_links_in_range_that_count_split_words_are_detected_by_likelihood(space: str) -> None:
+def test_links_in_range_that_refer_to_split_words_are_detected_by_likelihood(space: str) -> None:
     fields = columns(corpus(30, divided=True, space=space))
     detector = UnicodeSpaceDetector()
     detector.inspect([fields])
@@ -69,7 +69,7 @@ def test_links_in_range_that_count_split_words_are_detected_by_likelihood(space:
 
 
 @pytest.mark.parametrize("space", [NO_BREAK, "\u202f", "\u2009"])
-def test_links_that_count_the_store_s_words_are_unchanged(space: str) -> None:
+def test_pairs_whose_links_refer_to_the_store_s_words_are_unchanged(space: str) -> None:
     fields = columns(corpus(30, divided=False, space=space))
     detector = UnicodeSpaceDetector()
     detector.inspect([fields])
@@ -86,7 +86,7 @@ def test_few_lines_with_unicode_spaces_are_compared_with_other_lines(divided: bo
     assert (detector.note() is None) != divided
 
 
-def test_links_out_of_range_decide_if_they_fit_split_words() -> None:
+def test_words_are_split_if_only_then_all_links_are_in_range() -> None:
     fields = columns([(f"10{NO_BREAK}000 chats", "10,000 cats", "0-0 1-0 2-1")])
     detector = UnicodeSpaceDetector()
     detector.inspect([fields])
@@ -103,7 +103,7 @@ def test_few_links_that_fit_both_tokenizations_are_noted() -> None:
     assert detector.divide(fields) is fields
 
 
-def test_the_note_counts_lines_read_before_the_decision() -> None:
+def test_the_note_counts_lines_read_before_split_words_were_detected() -> None:
     detector = UnicodeSpaceDetector()
     detector.inspect([columns([(f"10{NO_BREAK}000 chats", "10,000 cats", "0-0 1-1")])])
     detector.inspect([columns(corpus(30, divided=True))])
@@ -136,7 +136,9 @@ def links_of_houses(store: Store) -> set[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("form", ["parallel", "pipes", "jsonl"])
-def test_an_input_whose_links_count_split_words_is_stored_correctly(hierogram: Run, tmp_path: Path, form: str) -> None:
+def test_links_that_refer_to_split_words_are_stored_with_the_right_words(
+    hierogram: Run, tmp_path: Path, form: str
+) -> None:
     pairs = corpus(40, divided=True, spaced=range(0, 40, 3))
     names = ["a"]
     if form == "parallel":

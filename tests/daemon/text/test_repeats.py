@@ -7,7 +7,7 @@ from hierogram.daemon.text.validation import DuplicateCounter
 
 def test_repeat_numbers_do_not_depend_on_the_memory_limit() -> None:
     random = Random(3)
-    # Distinct lines first, so that some chunks have no repeat.
+    # The first lines are distinct, so that some chunks have no repeat.
     contents: list[tuple[str, str, str | None]] = [(f"s{k}", "t", "0-0") for k in range(40)]
     contents += [(f"s{random.randrange(80)}", "t", "0-0") for _ in range(1_000)]
     counted: dict[object, int] = {}

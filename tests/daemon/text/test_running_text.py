@@ -19,7 +19,7 @@ RUNNING = {
     "th": ["น้ำเย็นมากในฤดูหนาวของทุกปี", "ใครอยู่ที่นั่นกับพี่ชายของเธอ?", "เขากินข้าวแล้วเขาก็นอนหลับ", "บ้าน"],
 }
 TOKENS = {
-    # Tokens as by the tokenizer of Moses.
+    # Tokens of the Moses tokenizer.
     "en": [
         "Mr. Hill sold the red boat .",
         "Is it late ?",
@@ -28,7 +28,7 @@ TOKENS = {
         "He left at 8 a.m.",
     ],
     "fr": ["L' eau est froide .", "Qui est là ?", "Il mange , puis il dort .", "« Non ! »", "Une maison", "Va !"],
-    # Words as by jieba and by pythainlp.
+    # Words as segmented by jieba and pythainlp.
     "zh": ["水 很 冷 。", "谁 在 那里 ？", "他 吃饭 ， 然后 睡觉 。", "小 房子", "走 ！", "是的 ， 当然 。"],
     "th": ["น้ำ เย็น มาก .", "ใคร อยู่ ที่นั่น ?", "เขา กิน ข้าว , แล้ว เขา ก็ นอน", "บ้าน"],
 }
@@ -63,7 +63,7 @@ def test_text_tokenized_by_the_rules_is_recognized(language: str) -> None:
     assert count_signs(tokens).is_running is False
 
 
-def test_signs_are_counted_in_sentences() -> None:
+def test_the_reason_counts_lines_with_attached_or_separate_punctuation() -> None:
     assert str(count_signs(["La maison.", "Un chat", "", "Qui?"])) == (
         "running text: 2 of 3 lines have punctuation attached to words"
     )
@@ -87,7 +87,7 @@ def test_signs_are_counted_in_sentences() -> None:
         (["un chat"] * 2_000 + ["Un chat."] * 2_000, None),
     ],
 )
-def test_few_signs_decide_nothing_and_equally_many_decide_for_running_text(
+def test_few_signs_leave_text_undetermined_and_equally_many_indicate_running_text(
     lines: list[str], is_running: bool | None
 ) -> None:
     assert count_signs(lines).is_running is is_running

@@ -21,7 +21,7 @@ def test_a_segmented_side_is_shown_in_words() -> None:
     assert view.side(f"a {PART_MARK}b [X,1] {PART_MARK}c {PART_MARK}d e") == "ab [X,1] -cd e"
     assert view.side(f"{PART_MARK}c") == "-c"
     assert view.side("a") == "a"
-    # A word that contains the subword mark.
+    # A word that begins with the subword mark is stored with an escape.
     assert view.side(f"[X,1] ￬{PART_MARK}x") == f"[X,1] {PART_MARK}x"
     assert WordView(()).side(f"a {PART_MARK}b") == f"a {PART_MARK}b"
 

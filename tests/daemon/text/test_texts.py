@@ -32,7 +32,7 @@ DIVIDED = "L' homme , c' est l' eau ."
 
 @pytest.fixture
 def raw_store(tmp_path: Path) -> str:
-    """A tokenizing store that has learned from raw pairs, next to files of raw text and of tokens."""
+    """Path of a tokenizing store that has learned from raw pairs, next to files of raw text and of tokens."""
     for kind, pairs in (("raw", RAW), ("hand", HAND)):
         for number, language in enumerate(("fr", "en")):
             (tmp_path / f"{kind}.{language}").write_text("".join(pair[number] + "\n" for pair in pairs))
@@ -228,7 +228,7 @@ def test_rules_are_found_by_raw_text(hierogram: Run, raw_store: str) -> None:
     assert found("--target", "that's") == found("--target", "that 's")
     source = next(source for source, _ in found("--limit", "1000") if "l' " in source)
     assert found(source.replace("' ", "'")) == found(source) != []
-    # Words that the store does not have, raw or tokenized.
+    # The store has no rule with this word.
     assert found("l'or") == []
 
 

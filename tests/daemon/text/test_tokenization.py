@@ -90,7 +90,7 @@ def synchronize(store: Store, pairs: list[tuple[str, str]], folder: Path) -> str
     "add", [add_in_python, add_from_files, add_in_a_sandbox, add_by_spool, add_by_http, synchronize]
 )
 @pytest.mark.parametrize("is_running", [True, False])
-def test_the_first_text_decides_through_every_interface(
+def test_the_first_pairs_decide_tokenization_through_every_interface(
     add: Callable[[Store, list[tuple[str, str]], Path], str], is_running: bool, store_url: str, tmp_path: Path
 ) -> None:
     with create(store_url) as store:
@@ -106,7 +106,7 @@ def test_the_first_text_decides_through_every_interface(
         assert texts(store)[-1] == (("Oui .", "Yes .") if is_running else ("Oui.", "Yes."))
 
 
-def test_the_command_line_needs_no_option(hierogram: Run, tmp_path: Path) -> None:
+def test_the_command_line_tokenizes_running_text_without_an_option(hierogram: Run, tmp_path: Path) -> None:
     assert "tokenize         (determined by the first text)" in hierogram("init", "--languages", "fr,en").out
     (tmp_path / "a").write_text(lines(RUNNING))
     assert REASON in hierogram("ingest", "a").err
@@ -118,7 +118,7 @@ def test_the_command_line_needs_no_option(hierogram: Run, tmp_path: Path) -> Non
     assert "4 of 6 lines have punctuation attached to words; the store keeps tokens" in again
 
 
-def test_text_without_signs_is_kept_until_other_text_decides(store_url: str) -> None:
+def test_text_without_signs_is_kept_and_later_text_decides_tokenization(store_url: str) -> None:
     with create(store_url) as store:
         opened = hg.GrammarStore(store)
         assert opened.add(NO_SIGNS).notes == []
@@ -132,14 +132,14 @@ def test_text_without_signs_is_kept_until_other_text_decides(store_url: str) -> 
         assert texts(store)[-1] == RUNNING[0]
 
 
-def test_rejected_lines_decide_nothing(store_url: str) -> None:
+def test_rejected_lines_do_not_decide_tokenization(store_url: str) -> None:
     with create(store_url) as store:
         assert hg.GrammarStore(store).add([("Oui.", "")]).totals.rejected == 1
         assert store.settings().tokenize is None
 
 
 @pytest.mark.parametrize("tokenize", [True, False])
-def test_the_choice_at_creation_takes_precedence(tokenize: bool, store_url: str) -> None:
+def test_tokenization_chosen_at_creation_takes_precedence(tokenize: bool, store_url: str) -> None:
     pairs = DIVIDED if tokenize else RUNNING
     with create(store_url, tokenize=tokenize) as store:
         [note] = hg.GrammarStore(store).add(pairs).notes
@@ -172,7 +172,7 @@ def test_running_text_in_given_languages_sets_the_languages_of_the_store(store_u
             store.add(RUNNING, languages=("de", "en"))
 
 
-def test_a_dictionary_is_running_text_but_decides_nothing(store_url: str, tmp_path: Path) -> None:
+def test_a_dictionary_is_running_text_but_does_not_decide_tokenization(store_url: str, tmp_path: Path) -> None:
     (tmp_path / "terms.csv").write_text("source,target\nl'eau.,water\n")
     with create(store_url) as store:
         hg.GrammarStore(store).add(tmp_path / "terms.csv", dictionary_options=hg.DictionaryOptions())
@@ -181,7 +181,7 @@ def test_a_dictionary_is_running_text_but_decides_nothing(store_url: str, tmp_pa
 
 
 @pytest.mark.parametrize("tokenize", [None, False, True])
-def test_a_correction_is_running_text(tokenize: bool | None, store_url: str) -> None:
+def test_a_correction_is_tokenized_as_running_text(tokenize: bool | None, store_url: str) -> None:
     with create(store_url, tokenize=tokenize) as store:
         corrections = hg.Corrections(hg.GrammarStore(store))
         corrections.put("L'eau.", "Water.", "page")
@@ -190,7 +190,9 @@ def test_a_correction_is_running_text(tokenize: bool | None, store_url: str) -> 
         assert store.settings().tokenize is (tokenize is not False)
 
 
-def test_the_decision_and_the_first_pairs_are_one_transaction(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokenization_and_the_first_pairs_are_stored_in_one_transaction(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with create(store_url) as store:
         opened = hg.GrammarStore(store)
 
@@ -216,7 +218,7 @@ def test_the_decision_and_the_first_pairs_are_one_transaction(store_url: str, mo
         (DIVIDED, "false", False),
     ],
 )
-def test_an_input_is_refused_if_another_one_has_decided_otherwise(
+def test_an_input_is_refused_if_another_one_has_decided_tokenization_otherwise(
     pairs: list[tuple[str, str]], decision: str, is_refused: bool, store_url: str
 ) -> None:
     with create(store_url) as store:
@@ -240,7 +242,7 @@ def test_an_input_is_refused_if_another_one_has_decided_otherwise(
         assert store.count_pairs() == len(pairs)
 
 
-def test_two_writers_at_once_decide_once(store_url: str) -> None:
+def test_only_one_of_two_concurrent_inputs_decides_tokenization(store_url: str) -> None:
     with create(store_url) as store:
         start = threading.Barrier(2)
         refused: list[str] = []

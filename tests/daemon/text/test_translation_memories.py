@@ -84,7 +84,7 @@ def test_the_first_unit_determines_the_languages() -> None:
         read(HEAD + unit(("fr", "la"), ("en", "the"), ("de", "die")) + TAIL)
 
 
-def test_a_unit_without_a_language_is_rejected() -> None:
+def test_a_unit_without_text_in_a_language_is_rejected() -> None:
     _, rejected = read(HEAD + unit(("fr", "la"), ("en", "the")) + unit(("fr", "la"), ("de", "die")) + TAIL)
     assert rejected[:3] == (2, "missing-field", "the unit has no text in en")
 
@@ -117,7 +117,7 @@ def test_xml_beyond_a_limit_is_refused(elements: str, message: str) -> None:
         read(HEAD + elements + TAIL)
 
 
-def test_other_xml_is_not_a_translation_memory() -> None:
+def test_xml_that_is_not_tmx_is_refused() -> None:
     with pytest.raises(InputError, match="got <html>"):
         read("<html><body/></html>")
 

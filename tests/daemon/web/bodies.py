@@ -1,4 +1,4 @@
-"""Request bodies."""
+"""Request bodies of pairs as lines of JSON."""
 
 import json
 

@@ -21,7 +21,7 @@ from hierogram.storage.store import Store, open_store
 
 
 class FakeService:
-    """A service that answers like a daemon, with a condition set by tests."""
+    """A service that answers like a daemon, with a status set by tests."""
 
     def __init__(self, store: Store) -> None:
         self.opened = GrammarStore(store)

@@ -42,7 +42,7 @@ def good_object(random: Random) -> bytes:
 
 
 def mutated(data: bytes, random: Random) -> bytes:
-    """Return the data with some bytes deleted, inserted, changed, duplicated, or truncated."""
+    """Return the data with up to five changes: bytes inserted, deleted, replaced, repeated, cut off or moved."""
     for _ in range(random.choice((0, 0, 1, 1, 1, 2, 5))):
         place = random.randrange(len(data) + 1)
         end = place + random.randrange(8)

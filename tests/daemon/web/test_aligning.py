@@ -21,7 +21,7 @@ KNOWN, PAIRS = 250, 270
 
 
 def create_trained_aligner(url: str) -> None:
-    """Make a store whose aligner has seen pairs of an invented language."""
+    """Create a store whose aligner has seen pairs of an invented language."""
     sources, targets, alignments = invented(PAIRS)
     with open_store(url, create=True, settings=QUICK) as store:
         batch = store.begin_ingest("invented", "memory", "pipes")
@@ -65,7 +65,7 @@ def test_new_pairs_are_aligned_and_not_stored(client: TestClient, aligner: Store
         assert (len(pair["forward"]), len(pair["backward"])) == (len(pair["target"]), len(pair["source"]))
         for link in pair["links"]:
             assert link["probability"] == pytest.approx((link["forward"] + link["backward"]) / 2, abs=2e-5)
-    # Words translated in no pair are linked by neither direction.
+    # Most words without a translation are unlinked.
     loose = [k for pair in answer["pairs"] for k, word in enumerate(pair["target"]) if word == "euh"]
     unlinked = [
         pair["forward"][k]["position"] is None

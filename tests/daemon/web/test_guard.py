@@ -20,13 +20,13 @@ TOKEN = "a token of some length"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "::1", "[::1]", "localhost"])
-def test_loopback_needs_no_token(host: str) -> None:
+def test_loopback_addresses_require_no_token(host: str) -> None:
     assert is_loopback(host)
     assert HttpConfiguration(host=host).token is None
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "example.org", "", "localhost.example.org"])
-def test_any_other_address_needs_a_token(host: str) -> None:
+def test_addresses_other_than_loopback_require_a_token(host: str) -> None:
     assert not is_loopback(host)
     with pytest.raises(ValidationError, match="set token"):
         HttpConfiguration(host=host)
@@ -39,7 +39,7 @@ def test_a_short_token_is_refused() -> None:
         HttpConfiguration(token="secret")
 
 
-def test_the_token_is_required(service: FakeService, connect: Connect) -> None:
+def test_requests_without_the_token_are_refused_except_health_checks(service: FakeService, connect: Connect) -> None:
     client = connect(service, host="grammar.example.org", token=TOKEN)
     for path in ("/v1/status", "/metrics", "/openapi.json", "/nowhere"):
         refused = client.get(path)
@@ -152,7 +152,7 @@ def test_responses_have_security_headers(empty_client: TestClient) -> None:
         assert "default-src 'none'" in headers["content-security-policy"]
 
 
-def test_unexpected_errors_are_answered(
+def test_unexpected_errors_get_500_without_their_message(
     client: TestClient, service: FakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail() -> None:

@@ -43,7 +43,7 @@ FILES = {
 
 
 def run_curl(client: TestClient, command: str) -> Any:
-    """Return the daemon's response to a curl command line."""
+    """Return the method, the path and the response of a curl command line, which must address the daemon."""
     program, *arguments = shlex.split(command)
     assert program == "curl"
     method, headers, content, url = "GET", {}, None, ""

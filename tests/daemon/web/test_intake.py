@@ -34,7 +34,9 @@ def texts(store: Store) -> list[str]:
     return [f"{row.source} ||| {row.target} ||| {row.alignment}" for row in store.pairs()]
 
 
-def test_posted_pairs_are_stored(client: TestClient, store: Store, store_url: str) -> None:
+def test_posted_pairs_are_stored_and_invalid_lines_are_reported(
+    client: TestClient, store: Store, store_url: str
+) -> None:
     bad = b'{"source": "a"}\nno json\n\n' + as_json("a ||| b ||| 0-7")
     answer = post(client, BODY + bad, path="/v1/pairs?corpus=news")
     assert answer.status_code == 200
@@ -136,7 +138,9 @@ def test_notes_on_a_body_are_in_the_response_and_its_repetition(client: TestClie
 
 
 @pytest.mark.database("sqlite")
-def test_links_of_a_body_that_count_split_words_are_stored_correctly(client: TestClient, store: Store) -> None:
+def test_links_of_a_body_that_refer_to_split_words_are_stored_with_the_right_words(
+    client: TestClient, store: Store
+) -> None:
     answer = post(client, as_json("10\u00a0000 chats ||| 10,000 cats ||| 0-0 1-0 2-1"))
     assert (answer.json()["accepted"], answer.json()["notes"][0]["code"]) == (1, "unicode-spaces")
     assert texts(store) == ["10 000 chats ||| 10,000 cats ||| 0-0 1-0 2-1"]
@@ -249,7 +253,7 @@ def test_a_body_gets_507_if_a_temporary_file_has_no_space(client: TestClient, mo
     assert (answer.status_code, "set TMPDIR" in answer.json()["detail"]) == (507, True)
 
 
-# Idempotent requests.
+# The tests below repeat requests with an idempotency key.
 
 
 def test_a_repeated_request_gets_the_same_response(client: TestClient, store: Store, store_url: str) -> None:

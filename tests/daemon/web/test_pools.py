@@ -100,7 +100,7 @@ def ask_pages(running: Running) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("route", TRANSLATION_ROUTES)
-def test_a_translation_is_cancelled_when_its_client_disconnects(
+def test_a_translation_is_canceled_when_its_client_disconnects(
     start: Callable[..., Running], endless: Endless, route: str
 ) -> None:
     running = start()

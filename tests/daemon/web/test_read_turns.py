@@ -56,7 +56,7 @@ async def test_short_requests_overtake_long_ones_of_the_same_route() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_cancelled_request_does_not_keep_its_turn() -> None:
+async def test_a_canceled_request_does_not_keep_its_turn() -> None:
     done: list[str] = []
     transport = httpx2.ASGITransport(app(ReadTurns(1), done))
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:

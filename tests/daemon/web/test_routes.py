@@ -84,7 +84,7 @@ def test_a_store_that_has_not_learned_is_reported(empty_client: TestClient) -> N
         ("?source=a&cursor=-1%09a%09b", "cursor"),
     ],
 )
-def test_invalid_queries_are_refused(empty_client: TestClient, query: str, message: str) -> None:
+def test_invalid_rule_queries_are_refused(empty_client: TestClient, query: str, message: str) -> None:
     answer = empty_client.get(f"/v1/rules{query}")
     assert answer.status_code == 422
     assert answer.headers["content-type"] == "application/problem+json"
@@ -125,7 +125,7 @@ ROUTES = [
 
 @pytest.mark.database("sqlite")
 @pytest.mark.parametrize(("method", "path"), ROUTES)
-def test_unknown_parameters_are_refused(empty_client: TestClient, method: str, path: str) -> None:
+def test_every_route_refuses_unknown_parameters(empty_client: TestClient, method: str, path: str) -> None:
     body = b'{"source": "a", "target": "b", "alignment": "0-0"}' if method == "POST" else None
     kind = {"Content-Type": "application/jsonl"}
     answer = empty_client.request(method, f"{path}?corpsu=oops", content=body, headers=kind if body else {})
@@ -136,7 +136,7 @@ def test_unknown_parameters_are_refused(empty_client: TestClient, method: str, p
     assert not any(empty_client.get("/v1/status").json()["store"]["pairs"].values())
 
 
-def test_every_route_is_tested(empty_client: TestClient) -> None:
+def test_every_route_is_tested_with_an_unknown_parameter(empty_client: TestClient) -> None:
     paths = empty_client.get("/openapi.json").json()["paths"]
     example = {"pair_id": 1, "source": "fr", "target": "en", "text": "la"}
     documented = {(method.upper(), path.format_map(example)) for path in paths for method in paths[path]}
@@ -157,7 +157,7 @@ def test_every_route_is_tested(empty_client: TestClient) -> None:
         ("containing=a&containing=b", None),
     ],
 )
-def test_query_parameters_are_decoded(reading_client: TestClient, query: str, message: str | None) -> None:
+def test_query_parameters_are_decoded_or_refused(reading_client: TestClient, query: str, message: str | None) -> None:
     answer = reading_client.get(f"/v1/rules?{query}")
     assert answer.json().get("detail") == message
     assert answer.status_code == (200 if message is None else 400)
@@ -432,7 +432,7 @@ def test_page_counts_failures_of_the_last_day_despite_later_successes(learned: S
     assert ">1 failed file<" in client.get("/now").text
 
 
-def test_the_openapi_document_names_every_route(empty_client: TestClient) -> None:
+def test_the_openapi_document_names_the_main_routes(empty_client: TestClient) -> None:
     document = empty_client.get("/openapi.json").json()
     assert {(path, method) for path, methods in document["paths"].items() for method in methods} >= {
         ("/healthz", "get"),

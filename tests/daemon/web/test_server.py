@@ -64,7 +64,7 @@ def start(quick_store: Store) -> Iterator[Start]:
         yield run
 
 
-def test_the_server_answers_and_stops(start: Start, quick_store: Store) -> None:
+def test_the_server_answers_a_request_and_stops_in_time(start: Start, quick_store: Store) -> None:
     running = start()
     with running.connected() as connection:
         connection.sendall(head(len(BODY)) + BODY)
@@ -108,11 +108,11 @@ def test_a_client_that_stops_in_its_body_gets_an_error(start: Start, quick_store
 @pytest.mark.slow
 @pytest.mark.parametrize("question", [b"?corpsu=x", b""])
 def test_a_client_that_is_still_sending_gets_the_error(start: Start, question: bytes) -> None:
-    # More than socket buffers hold: closing the connection immediately would reset it and lose the response.
+    # The body exceeds the socket buffers: closing the connection immediately would reset it and lose the response.
     wrong = b"\n" * (16 << 20)
     asked = head(len(wrong)).replace(b" HTTP", question + b" HTTP", 1) + wrong
     with start().connected() as connection:
-        # Raises if the other side resets the connection.
+        # This raises an error if the other side resets the connection.
         connection.sendall(asked)
         response = receive_all(connection)
     assert response.startswith(b"HTTP/1.1 400" if question else b"HTTP/1.1 422")
@@ -311,7 +311,7 @@ def test_running_requests_are_limited_but_health_checks_answered(start: Start, m
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("method", "ends"), [("GET", True), ("POST", False)])
-def test_only_reading_requests_of_disconnected_clients_are_cancelled(
+def test_only_reading_requests_of_disconnected_clients_are_canceled(
     start: Start, monkeypatch: pytest.MonkeyPatch, method: str, ends: bool
 ) -> None:
     began, given_up, waiting = threading.Event(), threading.Event(), threading.Event()
@@ -429,7 +429,7 @@ def head_without_body(method: str, path: str, kind: str = "application/json") ->
         ("POST", "/v1/pairs", "application/jsonl"),
     ],
 )
-def test_a_missing_body_is_not_waited_for(start: Start, method: str, path: str, kind: str) -> None:
+def test_a_request_with_a_missing_body_gets_408(start: Start, method: str, path: str, kind: str) -> None:
     with start(client_timeout=0.3).connected() as connection:
         connection.settimeout(20)
         connection.sendall(head_without_body(method, path, kind))

@@ -7,7 +7,7 @@ from hierogram.daemon.web.api.health import coalesced
 
 
 class Clock:
-    """Compute a response from the time at which the computation starts."""
+    """Computation whose response is the time at which it started."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -80,5 +80,5 @@ def test_no_response_is_older_than_its_request() -> None:
     anyio.run(_check_concurrent_requests)
 
 
-def test_a_client_that_disconnects_or_fails_blocks_no_other() -> None:
+def test_a_disconnected_client_or_a_failed_computation_blocks_no_other_client() -> None:
     anyio.run(_check_disconnected_and_failing_clients)

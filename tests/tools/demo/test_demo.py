@@ -35,7 +35,7 @@ def few_verses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo_data, "read_verses", lambda: iter(VERSES))
 
 
-def test_the_data_are_verses_with_valid_links() -> None:
+def test_the_demo_data_are_verses_with_valid_links() -> None:
     verses = list(read_verses())
     assert len({verse.name for verse in verses}) == len(verses) == 7_936
     assert sum(len(verse.links) for verse in verses) == 189_473
@@ -61,7 +61,7 @@ def test_the_demo_learns_exports_and_can_be_repeated(hierogram: Run, tmp_path: P
 
 
 @pytest.mark.usefixtures("few_verses")
-def test_the_demo_aligns_in_a_separate_store(hierogram: Run) -> None:
+def test_the_demo_with_align_ignores_manual_links_and_uses_a_separate_store(hierogram: Run) -> None:
     ran = hierogram("demo", "--align", "--sweeps", "1")
     assert ran.code == 0
     assert "3 pairs of verses in sqlite:///hierogram-demo-align.db, ignoring 18 manual links" in ran.out

@@ -29,7 +29,7 @@ def row(number: int, source: str, target: str, count: int, forward: float, backw
     return RuleRow(number, source, target, 4, 0, 0, True, float(count), 0.0, count, forward, backward)
 
 
-def test_frequent_and_certain_rules_come_first() -> None:
+def test_frequent_and_certain_rules_of_each_kind_come_first() -> None:
     rows = [
         row(1, "a b", "c d", 10, 0.5, 0.5),
         row(2, "a b", "c e", 4, 0.9, 0.9),

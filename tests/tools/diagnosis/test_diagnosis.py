@@ -26,7 +26,7 @@ def counts_in(path: Path) -> bytes:
 
 
 @pytest.mark.slow
-def test_chains_over_a_store_are_diagnosed(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
+def test_diagnose_reports_chains_and_leaves_the_store_unchanged(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
     create_learned_store(STORE, corpus)
     before = counts_in(tmp_path / "hierogram.db")
     result = hierogram("diagnose", *FEW, "--json", "--draws", "kept.npz", "--plot", "chains.png")
@@ -108,7 +108,7 @@ def test_pairs_with_given_links_have_no_aligner_chains(hierogram: Run, corpus: P
     assert summarize_chains(taken).links.recorded == 0
 
 
-def test_links_on_which_chains_disagree_are_listed() -> None:
+def test_links_on_which_chains_disagree_or_drift_are_listed_first() -> None:
     random = np.random.default_rng(3)
     apart = np.repeat([[0.0], [1.0], [0.0], [1.0]], 150, axis=1)
     sound = random.integers(0, 2, (4, 150)).astype(np.float64)
@@ -154,7 +154,7 @@ def test_unreliable_totals_are_flagged(likelihood: np.ndarray, verdict: str) -> 
     assert found.ess_per_second is not None
 
 
-def test_only_r_hat_is_limited() -> None:
+def test_r_hat_is_capped_at_a_million_but_mean_and_deviation_are_not() -> None:
     constant = np.repeat([[1e7], [2e7]], 40, axis=1)
     total = summarize_chains(make_draws(constant)).totals[0]
     assert total.mean == pytest.approx(1.5e7)

@@ -1,4 +1,4 @@
-"""`hierogram evidence`."""
+"""The `hierogram evidence` command: its formats, limits, errors and documentation."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from hierogram.tools.evidence.sanitizing import enclose
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "evidence.md").read_text()
 
 
-def test_the_documented_commands_run(hierogram: Run, learned_url: str) -> None:
+def test_the_documented_evidence_commands_run(hierogram: Run, learned_url: str) -> None:
     lines = [line for block in re.findall(r"```sh\n(.*?)```", DOCUMENT, re.DOTALL) for line in block.splitlines()]
     commands = [shlex.split(line) for line in lines if line.startswith("hierogram evidence")]
     assert len(commands) >= 3
@@ -43,7 +43,7 @@ def test_rules_and_pairs_are_chosen_within_a_character_limit(hierogram: Run, lea
     assert 0 < len(fewer) <= characters < len(found)
 
 
-def test_errors_exit_with_their_code(hierogram: Run, learned_url: str) -> None:
+def test_invalid_sentences_and_options_are_refused(hierogram: Run, learned_url: str) -> None:
     assert hierogram("--store", learned_url, "evidence", " ").code == 3
     assert hierogram("--store", learned_url, "evidence", "la", "--pairs", "-1").code == 2
     assert hierogram("--store", learned_url, "evidence", "la", "--json", "--format", "prompt").code == 2

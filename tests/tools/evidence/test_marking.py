@@ -17,7 +17,7 @@ from hierogram.tools.evidence.sanitizing import BEGIN, END, clean_text, enclose,
         ("a\u00adb\u200bc\u2060d\ufe0fe\ufefff", "abcdef"),
     ],
 )
-def test_invisible_characters_are_removed(text: str, seen: str) -> None:
+def test_invisible_characters_are_removed_or_replaced_by_spaces(text: str, seen: str) -> None:
     assert clean_text(text) == seen
 
 

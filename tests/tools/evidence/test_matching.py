@@ -13,7 +13,7 @@ WORDS = some.sampled_from(["a", "b", "[X,1]"])
 
 
 def every_way(sentence: list[str], symbols: tuple[str | int, ...]) -> set[tuple[int, ...]]:
-    """Return the positions of a side's words, for all ways to cover the sentence or a part of it."""
+    """Return the positions of a side's words for each match in the sentence, by brute force."""
     starts = [0] if isinstance(symbols[0], int) else range(len(sentence))
     found = set()
     for start in starts:
@@ -35,7 +35,7 @@ def every_way(sentence: list[str], symbols: tuple[str | int, ...]) -> set[tuple[
 
 
 @given(some.lists(WORDS, min_size=1, max_size=6), some.lists(some.sampled_from(["a", "b", 1]), min_size=1, max_size=4))
-def test_all_matches_are_found(sentence: list[str], shape: list[str | int]) -> None:
+def test_matches_of_a_rule_side_equal_brute_force(sentence: list[str], shape: list[str | int]) -> None:
     gaps = iter(range(1, 9))
     symbols = tuple(next(gaps) if isinstance(symbol, int) else symbol for symbol in shape)
     found = MatchedSentence(sentence)
@@ -81,9 +81,9 @@ def chosen(candidates: list[SimilarPair], limit: int = 5, patterns: tuple[Patter
     return [one.source for one in choose_pairs(SENTENCE, EVEN, patterns, candidates, limit)]
 
 
-def test_each_further_pair_adds_missing_words() -> None:
+def test_pairs_that_add_the_most_missing_words_come_first() -> None:
     candidates = pairs("la maison verte brille", "la maison verte", "il ne dort pas", "la maison", "une rue")
-    # Of two pairs that cover the same, the shorter one; no pair that covers nothing.
+    # The shortest pair with the same words of the sentence is chosen, and a pair without such words is omitted.
     assert chosen(candidates, 2) == ["la maison verte", "il ne dort pas"]
     assert "une rue" not in chosen(candidates, 9)
     assert len(chosen(candidates, 9)) == 4
@@ -103,7 +103,7 @@ def test_long_matches_are_one_span() -> None:
     assert found.covered_spans == ((0, 7),)
 
 
-def test_words_matched_by_rules_with_gaps_count() -> None:
+def test_words_matched_by_rules_with_gaps_count_as_covered() -> None:
     pattern = MatchedSentence(SENTENCE).pattern("ne [X,1] pas")
     assert pattern is not None
     candidates = pairs("pas ne", "ne dort pas")

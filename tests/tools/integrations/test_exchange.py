@@ -115,14 +115,16 @@ def test_invalid_units_are_rejected_every_time(opened: hg.GrammarStore, tmp_path
     assert [tuple(row) for row in found.rows] == [(2, "external-id-conflict"), (4, "missing-field"), (5, "empty-side")]
 
 
-def test_all_texts_of_a_unit_are_synchronized(opened: hg.GrammarStore, tmp_path: Path) -> None:
+def test_all_texts_of_a_unit_are_synchronized_unless_it_has_an_identifier(
+    opened: hg.GrammarStore, tmp_path: Path
+) -> None:
     two = '<tuv xml:lang="fr"><seg>Deux</seg></tuv><tuv xml:lang="en"><seg>Two</seg></tuv>'
     both = '<tuv xml:lang="en"><seg>Both</seg></tuv>'
     for body, counts in (
         (f"<tu>{two}</tu>", (1, 0, 0, 0)),
         (f"<tu>{two}{both}</tu>", (1, 1, 0, 0)),
         (f"<tu>{two}{both}</tu>", (0, 2, 0, 0)),
-        # Pairs with one identifier: only the first is stored.
+        # The pairs of a unit share its identifier, so only the first is stored.
         (f'<tu tuid="1">{two}{both}</tu>', (1, 0, 2, 1)),
         (f'<tu tuid="1">{two}{both}</tu>', (0, 1, 0, 1)),
     ):
@@ -134,7 +136,7 @@ def test_all_texts_of_a_unit_are_synchronized(opened: hg.GrammarStore, tmp_path:
     assert [tuple(row) for row in found.rows] == [("external-id-conflict",)]
 
 
-def test_pairs_are_selected_by_corpus_and_date(opened: hg.GrammarStore) -> None:
+def test_exported_pairs_are_selected_by_corpus_and_date(opened: hg.GrammarStore) -> None:
     opened.add([("le chat", "the cat")], corpus="other")
     opened.add([("le chien", "the dog")], corpus="memory")
     assert "the cat" not in written(opened, "memory")

@@ -71,7 +71,7 @@ def test_the_pypi_client_translates_detects_and_lists_languages(french: Store) -
             assert (first["language"], first["confidence"] > 90 > second["confidence"]) == (language, True)
 
 
-def test_the_pypi_client_sends_its_key(french: Store) -> None:
+def test_the_pypi_client_must_send_the_right_key(french: Store) -> None:
     with listening(french, token=TOKEN) as url:
         assert LibreTranslateAPI(url, TOKEN).translate("la maison", "fr", "en")
         for key, status in (("another key that is long", 403), (None, 400)):
@@ -100,7 +100,7 @@ def test_a_text_returns_a_text_and_a_list_returns_a_list(api_client: TestClient)
 
 
 def test_texts_in_the_target_language_are_unchanged(api_client: TestClient) -> None:
-    """As in LibreTranslate: such a text must not prevent the translation of the other texts."""
+    """LibreTranslate also returns such a text unchanged: it must not prevent the translation of the other texts."""
     body = {"q": ["the <b>green</b> house", "la maison"], "source": "auto", "target": "en", "format": "html"}
     found = api_client.post("/translate", json=body).json()
     assert found["translatedText"][0] == "the <b>green</b> house"
@@ -110,7 +110,7 @@ def test_texts_in_the_target_language_are_unchanged(api_client: TestClient) -> N
     assert (refused.status_code, "not available" in refused.json()["error"]) == (400, True)
 
 
-def test_forms_are_read_like_json(api_client: TestClient) -> None:
+def test_forms_and_query_parameters_are_read_like_json(api_client: TestClient) -> None:
     wanted = api_client.post("/translate", json={"q": "la maison\n\nla porte\n", **FR_EN}).json()
     assert wanted["translatedText"].count("\n") == 3
     assert api_client.post("/translate", data={"q": "la maison\r\n\rla porte\r\n", **FR_EN}).json() == wanted
@@ -121,7 +121,8 @@ def test_forms_are_read_like_json(api_client: TestClient) -> None:
 
 def test_regions_of_languages_are_ignored(api_client: TestClient) -> None:
     body = {"q": "la maison", "source": "fr-CA", "target": "en_GB"}
-    assert api_client.post("/translate", json=body).json()["translatedText"]
+    expected = api_client.post("/translate", json=body | FR_EN).json()["translatedText"]
+    assert api_client.post("/translate", json=body).json()["translatedText"] == expected
 
 
 INVALID: list[tuple[str, Any, str]] = [
@@ -194,7 +195,7 @@ def test_pages_of_other_sites_may_send_requests_if_a_key_is_required(french: Sto
     assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, "*")
 
 
-def test_the_protocol_is_served_only_if_enabled(french: Store, connect: Connect) -> None:
+def test_the_libretranslate_protocol_is_served_only_if_enabled(french: Store, connect: Connect) -> None:
     client = connect(FakeService(french))
     assert client.get("/languages").status_code == 404
 
@@ -225,7 +226,7 @@ def test_a_correction_precedes_other_translations(api_client: TestClient, correc
     assert set(answer["alternatives"][0].lower().split()) == {"the", "green", "house"}
 
 
-def test_a_text_has_a_correction_while_an_earlier_one_is_stored_again(french: Store) -> None:
+def test_a_text_keeps_its_correction_while_an_earlier_one_is_restored(french: Store) -> None:
     found: list[str | None] = []
     with hg.open(french.url) as store:
 
@@ -290,7 +291,7 @@ def test_every_interface_returns_the_correction(
     assert not answered(markup=True)["corrected"]
 
 
-def test_markup_keeps_its_position(api_client: TestClient) -> None:
+def test_html_tags_and_entities_are_preserved(api_client: TestClient) -> None:
     body = {"q": "<p>la <b>maison</b> &amp; la porte</p>", "format": "html", **FR_EN}
     found = api_client.post("/translate", json=body).json()["translatedText"]
     assert (found[:3], found[-4:], "<b>house</b>" in found, "&amp;" in found) == ("<p>", "</p>", True, True)

@@ -67,7 +67,7 @@ def test_amagama_requests_are_answered(opened: hg.GrammarStore, connect: Connect
     assert client.get("/tmserver/en/fr/unit/the house").status_code == 404
 
 
-def test_the_token_may_be_sent_as_a_password(opened: hg.GrammarStore, connect: Connect) -> None:
+def test_amagama_clients_may_send_the_token_as_a_password(opened: hg.GrammarStore, connect: Connect) -> None:
     token = "a token of sixteen"
     client: TestClient = connect(FakeService(opened.store), token=token)
 

@@ -28,7 +28,7 @@ def in_pool(run: Run, monkeypatch: pytest.MonkeyPatch, seconds: float = 20.0) ->
 
 
 def until_the_deadline() -> None:
-    """Work that never ends by itself."""
+    """Work until the deadline, which ends the work with an error."""
     while True:
         check_deadline()
         time.sleep(0.005)
@@ -44,7 +44,7 @@ def request_of(client: asyncio.Event) -> Request:
     return Request({"type": "http", "headers": []}, receive)
 
 
-def test_results_and_errors_are_returned(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_and_errors_of_work_are_returned(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise ValueError("why")
 
@@ -136,7 +136,7 @@ def test_queued_work_is_canceled_when_its_client_disconnects(monkeypatch: pytest
     in_pool(run, monkeypatch)
 
 
-def test_some_requests_run_some_wait_and_others_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_requests_run_sixteen_wait_and_further_ones_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     lock, most, now = threading.Lock(), 0, 0
 
     def work() -> None:

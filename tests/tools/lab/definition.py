@@ -1,4 +1,4 @@
-"""Hiero's heuristic extraction from its definition [Chiang 2007 §3.2, §3.3], without optimization."""
+"""Hiero's heuristic extraction, computed from its definition [Chiang 2007 §3.2, §3.3] without optimization."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator

@@ -20,7 +20,7 @@ def share_of_unique(lines: list[list[str]]) -> float:
 
 
 @given(st.floats(0, 1), st.integers(0, 99))
-def test_words_are_replaced_until_the_share_is_reached(share: float, seed: int) -> None:
+def test_words_are_replaced_until_the_share_of_unique_words_is_reached(share: float, seed: int) -> None:
     before = [line.split() for line in LINES]
     after = [list(words) for words in before]
     add_unique_words(after, share, random.Random(seed))
@@ -36,7 +36,7 @@ def test_words_are_transcribed_to_other_scripts() -> None:
     assert transliterate("Château chez Génie", "cyrillic") == "Чатеау чез Жение"
 
 
-def test_an_altered_copy_is_written(tmp_path: Path) -> None:
+def test_the_copy_has_one_side_in_another_script(tmp_path: Path) -> None:
     folder = tmp_path / "gold-fr-en"
     folder.mkdir()
     for name, content in (("corpus.fr", "le chat\n\n"), ("corpus.en", "the cat\n\n"), ("gold.talp", "0-0 1-1\n\n")):

@@ -39,7 +39,7 @@ Measured = Callable[..., Any]
 
 @pytest.fixture
 def measured(lab: Run, monkeypatch: pytest.MonkeyPatch) -> Measured:
-    """The report of `bench --json`, measured within this process."""
+    """Function that runs `bench --json` within this process, which must succeed, and returns its report."""
 
     def measure_here(measure: Measure, corpus: Corpus) -> Figures:
         return measure(corpus) | {"peak_memory_mb": 1.0}
@@ -80,7 +80,7 @@ def test_the_benchmark_reports_every_section_as_json(measured: Measured, bitext:
     assert all(0 <= figures["stolen_share"] < 1 for figures in sections.values())
 
 
-def test_stolen_processor_time_is_a_share_of_the_wanted_time() -> None:
+def test_stolen_processor_time_is_a_share_of_the_requested_time() -> None:
     assert stolen_share((1_000, 10), (1_200, 60)) == 0.25
     assert stolen_share((1_000, 10), (1_000, 10)) == 0
     assert stolen_share(None, (1, 0)) is None
@@ -102,7 +102,7 @@ def test_extraction_and_queries_are_measured(measured: Measured, bitext: list[st
     sections = measured(*bitext, *chosen)["sections"]
     extraction = sections["extraction"]
     assert extraction["pairs"] == 40
-    # One word is replaced by seven words, so rules without it occur 40 times, and rules with them 5 or 6 times.
+    # One word has seven values, so rules without it occur 40 times, and rules with it 5 or 6 times.
     assert extraction["extractions"] > 5 * extraction["rules"] > 0
     queries = sections["queries"]
     assert 3_000 <= queries["rules"] < 3_100
@@ -145,7 +145,7 @@ def test_samplers_of_raw_pairs_are_measured(measured: Measured, bitext: list[str
 
 
 @pytest.mark.slow
-def test_translating_is_measured(measured: Measured, bitext: list[str]) -> None:
+def test_the_size_and_reading_time_of_a_translation_grammar_are_measured(measured: Measured, bitext: list[str]) -> None:
     options = ["--only", "translating", "--rules", "1000"]
     figures = measured(*bitext, *options)["sections"]["translating"]
     assert 0 < figures["rules"] <= 1000
@@ -155,7 +155,7 @@ def test_translating_is_measured(measured: Measured, bitext: list[str]) -> None:
 
 
 @pytest.mark.campaign
-def test_pages_are_measured(measured: Measured, bitext: list[str]) -> None:
+def test_response_times_of_pages_are_measured(measured: Measured, bitext: list[str]) -> None:
     options = ["--only", "pages", "--rules", "100"]
     figures = measured(*bitext, *options)["sections"]["pages"]["sqlite"]
     assert figures["rules"] > 0
@@ -177,7 +177,7 @@ def test_evidence_and_alignment_services_are_measured(measured: Measured, bitext
     assert 0 < aligning["ms_per_pair_alone"] <= aligning["ms_per_pair_alone_95_percent"]
 
 
-def test_the_document_names_every_section() -> None:
+def test_the_performance_document_names_every_section() -> None:
     document = (Path(__file__).parents[3] / "docs" / "performance.md").read_text()
     table = document.split("| section | measures |")[1].split("\n\n")[0]
     assert sorted(re.findall(r"`(\w+)`", re.sub(r"\|[^|]*\|$", "", table, flags=re.MULTILINE))) == sorted(

@@ -27,7 +27,7 @@ def run(module: str, folder: Path, *arguments: str) -> str:
         return printed(f"measures.{module}", *arguments)
 
 
-def test_losses_are_printed_and_stored(tmp_path: Path) -> None:
+def test_losses_of_block_schemes_are_printed_and_stored(tmp_path: Path) -> None:
     names = bitext(tmp_path, 40)
     options = ["--schemes", "2x4", "--sweeps", "3", "--seeds", "2"]
     output = run("block_losses", tmp_path, *names, *options)

@@ -20,7 +20,7 @@ def ngrams_of(sentence: list[int], n: int) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_shares_equal_plain_counting(seed: int) -> None:
+def test_shares_of_covered_ngrams_equal_plain_counting(seed: int) -> None:
     random = Random(seed)
     text = [[random.randrange(6) for _ in range(random.randrange(8))] for _ in range(40)]
     # Sides contain nonterminals, which no n-gram crosses.

@@ -31,8 +31,8 @@ def assert_as_defined(found: Extracted, pairs: list[RandomPair], limits: Extract
 
 @pytest.mark.slow
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
-def test_rules_equal_the_definition(limits: ExtractionLimits) -> None:
-    # A short vocabulary, so that rules repeat within and between pairs.
+def test_extracted_rules_and_masses_equal_the_definition(limits: ExtractionLimits) -> None:
+    # A short vocabulary makes rules repeat within and between pairs.
     pairs = examples.random_pairs(seed=41, count=120, longest=7, words="abc")
     pairs += examples.random_pairs(seed=42, count=4, longest=14)
     assert_as_defined(extracted(merged(runs_of(pairs, limits, 1 << 15), limits), pairs, limits), pairs, limits)
@@ -67,7 +67,7 @@ def test_the_rules_of_one_pair_equal_rules_extracted_by_hand() -> None:
     ]
 
 
-def test_scopes_and_words_match_the_rules() -> None:
+def test_scopes_and_word_counts_match_the_rules() -> None:
     pairs = examples.random_pairs(seed=44, count=60, longest=9)
     limits = ExtractionLimits()
     rows = merged(runs_of(pairs, limits, 1 << 15), limits)

@@ -17,7 +17,7 @@ def keys(*numbers: int) -> np.ndarray:
     return np.array([(number, 7 * number) for number in numbers], np.uint64)
 
 
-def test_rows_equal_a_direct_count() -> None:
+def test_interval_coverage_equals_a_direct_count() -> None:
     truths = [Uses(keys(1, 2, 3), np.array([0.2, 1.0, 0.06])), Uses(keys(1, 2), np.array([0.2, 1.2]))]
     truths.append(Uses(keys(2, 1, 4), np.array([0.8, 0.2, 0.01])))
     found = [
@@ -26,12 +26,12 @@ def test_rows_equal_a_direct_count() -> None:
         ReportedUses(keys(1, 2), np.array([0.1, 1.1]), np.array([0.02, 0.01])),
     ]
     table = {row.min_uses: row for row in measure_coverage(found, truths)}
-    # Rule 1 is 0.2 for each chain: inside the first interval, not reported by the second, outside the third.
+    # Rule 1 has 0.2 uses in each chain: inside the first interval, not reported by the second, outside the third.
     small = table[0.1]
     assert (small.rules, small.covered, small.reported_share) == (1, 0.5, pytest.approx(2 / 3))
     assert small.reported_error == pytest.approx(((0.03**2 + 0.02**2) / 2) ** 0.5)
     assert small.actual_error == pytest.approx(((0.05**2 + 0.1**2) / 2) ** 0.5)
-    # The other chains have 1, 0.9 and 1.1 for rule 2: the first chain, with 1.5, is wrong.
+    # For rule 2, the other chains have means of 1, 0.9 and 1.1: the first chain, with 1.5, is wrong.
     large = table[0.7]
     assert (large.rules, large.covered, large.reported_share) == (1, pytest.approx(2 / 3), 1.0)
     assert large.actual_error == pytest.approx((0.5**2 / 3) ** 0.5)
@@ -67,7 +67,7 @@ def test_total_expected_uses_match_the_chain_for_every_kind_of_store(kind: str, 
 
 
 @pytest.mark.slow
-def test_the_command_prints_a_table(tmp_path: Path) -> None:
+def test_the_coverage_command_prints_rows_for_each_age(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'some.db'}"
     with open_store(url, create=True, settings=QUICK) as store:
         fill(store, some_pairs(12))

@@ -12,7 +12,7 @@ from hierogram.tools.lab.measures import new_pairs
 
 
 @pytest.mark.slow
-def test_the_translations_use_the_posted_pairs(tmp_path: Path) -> None:
+def test_the_command_prints_times_to_translation_and_leaves_the_store_unchanged(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/store.db"
     create_learned_store(url, write_corpus(tmp_path))
     with open_store(url) as store:

@@ -26,7 +26,7 @@ def test_a_notebook_reproduces_its_stored_output(path: Path) -> None:
     kept = json.loads(path.read_text())
     started = time.process_time()
     again = with_outputs(kept)
-    # A third of the time limit of all three.
+    # This is a third of the time limit of a minute for all three notebooks.
     assert time.process_time() - started < 20
     assert shown(again) == shown(kept)
     assert sum(map(bool, shown(again))) > 4

@@ -17,14 +17,14 @@ from hierogram.tools.lab.option_reference import (
 MAX_OPTIONS = 200
 
 
-def test_generated_files_are_current() -> None:
+def test_the_generated_keywords_and_options_page_are_current() -> None:
     generate = "run `python -m hierogram.tools.lab.option_reference`"
     for folder in KEYWORDS:
         assert (ROOT / folder / "keywords.py").read_text(encoding="utf-8") == keywords(folder), generate
     assert PAGE.read_text(encoding="utf-8") == page(), generate
 
 
-def test_options_are_bounded_and_documented() -> None:
+def test_the_number_of_options_is_limited_and_each_is_documented() -> None:
     found = distinct_options()
     assert sum(map(len, found.values())) <= MAX_OPTIONS, found
     listed = sum(map(len, tables().values()))
@@ -48,6 +48,6 @@ def test_no_option_is_hidden() -> None:
     shown = {name for name, _ in commands()}
     assert shown == {info.name or info.callback.__name__ for info in app.registered_commands}
     for options, _ in LIBRARY.values():
-        # Only settings, which a store keeps, have fields that no caller sets.
+        # Only settings, which a store keeps, and evidence options have fields that no caller sets.
         fields = set(options.__dataclass_fields__)
         assert set(OptionField.of(options)) == fields or options.__name__ in ("Settings", "EvidenceOptions")

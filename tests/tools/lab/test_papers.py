@@ -46,12 +46,12 @@ def test_every_figure_is_drawn(name: str, bitext: list[str], tmp_path: Path) -> 
     values = {(row["label"], row["seed"], row["sweep"]): float(row["log_likelihood"]) for row in rows}
     first, second, *_ = FIGURES[name]
     assert values[first, "1", "12"] > values[first, "1", "0"]
-    # Both runs of a figure start with the same likelihood, except under different processes.
+    # Both methods of a figure start with the same likelihood, except under different processes.
     assert (values[first, "1", "0"] == values[second, "1", "0"]) == (name != "processes")
     assert values[first, "1", "12"] != values[second, "1", "12"]
 
 
-def test_two_schedules_are_compared(bitext: list[str], tmp_path: Path) -> None:
+def test_a_schedule_is_compared_with_the_paper_s_schedule(bitext: list[str], tmp_path: Path) -> None:
     arguments = ["--sweeps", "20", "--other-sweeps", "9", "--seeds", "2", "--only", "quick"]
     rows = rows_of("schedules", *bitext, *arguments, figure=tmp_path / "s.png")
     labels = [row["label"] for row in rows]
@@ -76,7 +76,7 @@ def test_the_time_to_reach_a_likelihood_is_measured() -> None:
     assert nobody.seeds == 0
 
 
-def test_the_table_compares_with_the_paper_s_schedule() -> None:
+def test_the_table_compares_schedules_with_the_paper_s_schedule() -> None:
     found = table(
         [
             *points(PAPER, 1, [-9, -8, -7, -4, -4, -4, -4, -4]),
@@ -99,7 +99,7 @@ SAMPLED = ["--sweeps", "6", "--exhaustive", "2", "--seeds", "2"]
 
 @pytest.mark.slow
 def test_the_itg_samplers_are_compared(bitext: list[str], tmp_path: Path) -> None:
-    """Table 1 and Figure 1 of the slice sampler are made. Existing samples are reused."""
+    """The command makes Table 1 and Figure 1 of the paper on slice sampling, and reuses existing samples."""
     arguments = [*SAMPLED, "--work", str(tmp_path / "work")]
     rows = rows_of("slice_sampling", *bitext[:2], *arguments, figure=tmp_path / "t.png")
     starts, sweeping = {"start LB", "start M1", "start M4"}, {
@@ -125,7 +125,7 @@ def test_phrase_samplers_are_compared_under_one_model(bitext: list[str], tmp_pat
     rows = rows_of("slice_sampling", *bitext[:2], *arguments, figure=tmp_path / "t.png")
     values = {(row["sampler"], row["sweep"]): float(row["log_likelihood"]) for row in rows}
     for name in ("gibbs M1", "slice a=0.15 M1", "flat a=0.15 M1"):
-        # All start with words; some continue with phrases.
+        # All runs start with words, and some continue with phrases.
         assert values[name, "0"] == values[f"{name} words only", "0"] == values["start M1", "0"]
         assert values[name, "3"] != values[f"{name} words only", "3"]
     assert not any("0.10" in name or "exhaustive M1 words only" in name for name, _ in values)
@@ -133,7 +133,7 @@ def test_phrase_samplers_are_compared_under_one_model(bitext: list[str], tmp_pat
 
 @pytest.mark.slow
 def test_grammars_of_raw_pairs_translate_with_phrases(tmp_path: Path) -> None:
-    """A phrase that no words translate is learned, and existing results are reused."""
+    """A phrase that cannot be translated word by word is learned, and existing results are reused."""
     pattern = ("w{a} dort s' il te plaît v{b} maintenant", "W{a} sleeps please V{b} now")
     pairs = [[side.format(a=k % 11, b=k % 7) for side in pattern] for k in range(77)]
     for side in (0, 1):
@@ -174,7 +174,7 @@ def test_grammars_from_links_of_the_itg_samplers_translate(bitext: list[str], tm
     assert bleu["bhmm-f"] > 90
     assert bleu["slice a=0.15 M1"] > 90
     assert all(0 <= value <= 100 for value in bleu.values())
-    # Weights and grammars exist, so nothing is recomputed.
+    # The folder has results of other options, which must not be mixed with new ones.
     assert (tmp_path / "work" / "weights.toml").exists()
     refused = ran("papers.slice_sampling", *arguments, "--pairs", "30")
     assert refused.exit_code != 0

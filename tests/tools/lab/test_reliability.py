@@ -34,7 +34,7 @@ def test_a_probability_of_one_is_in_the_last_bin() -> None:
 
 
 @pytest.mark.slow
-def test_the_command_prints_a_table_for_each_corpus(tmp_path: Path) -> None:
+def test_the_reliability_command_prints_a_table_for_a_corpus(tmp_path: Path) -> None:
     folder = tmp_path / "gold-fr-en"
     folder.mkdir()
     (folder / "corpus.fr").write_text("le chat dort\nle chien dort\n" * 8)

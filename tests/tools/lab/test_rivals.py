@@ -38,7 +38,7 @@ def test_one_command_makes_the_table_of_rivals(tmp_path: Path, monkeypatch: pyte
 
 def test_differences_between_chains_are_not_significant() -> None:
     def statistics(matches: list[float]) -> np.ndarray:
-        """Return statistics of ten-word sentences of each chain, with a share of correct words."""
+        """Return BLEU statistics of ten-word sentences for one chain per share of matching n-grams."""
         rows = [[[own * n for n in (10, 9, 8, 7)] + [10, 9, 8, 7, 10, 10]] * 30 for own in matches]
         return np.array(rows, np.float64).reshape(len(matches), 30, 10)
 

@@ -1,4 +1,4 @@
-"""The site is built without warnings, and a broken link gives one."""
+"""The site is built without warnings, and a broken link is an error."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ from hierogram.tools.lab import site
 
 
 @pytest.mark.slow
-def test_the_site_is_built(tmp_path: Path) -> None:
+def test_the_built_site_has_its_pages_and_llms_txt_names_them(tmp_path: Path) -> None:
     site.build(tmp_path)
     made = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.html")}
     assert {"index.html", "library.html", "notebooks/priors.html", "decisions/library.html", "reference.html"} <= made
@@ -29,12 +29,12 @@ def test_a_broken_link_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         site.build(tmp_path)
 
 
-def test_the_reference_has_every_name() -> None:
+def test_the_reference_documents_every_public_name() -> None:
     headings = set(re.findall(r"^## (\w+)$", site.reference(), re.MULTILINE))
     assert headings == set(hg._MODULES)
     assert "### GrammarStore.learn" in site.reference()
 
 
-def test_links_to_sources_become_names() -> None:
+def test_links_to_source_files_become_plain_text() -> None:
     page = "[a](../samplers/kernel.py) [b](sql.md#rules) ![c](figures/trees.png) [d](https://e.org)"
     assert site._plain_sources("model.md", page) == "a [b](sql.md#rules) ![c](figures/trees.png) [d](https://e.org)"

@@ -60,7 +60,7 @@ def test_too_few_verses_are_reported(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_cell_reports_its_figures(folder: Path) -> None:
+def test_a_cell_reports_quality_length_and_unknown_words(folder: Path) -> None:
     found = {way: measure(folder, Cell("sw", "en", 48, way), _wanted(folder)) for way in (WORDS, PARTS)}
     assert json.loads(json.dumps(found)) == found
     for figures in found.values():
@@ -75,15 +75,16 @@ def test_drafting_learns_from_corrections(folder: Path) -> None:
     assert found["verses"] == [3, 6]
     # The first block is translated before anything of the book is learned.
     assert found["updated"][0] == found["unchanged"][0]
+    assert found["updated"][1] > found["unchanged"][1]
     assert len(found["seconds"]) == 2
 
 
-def test_overlap_counts_every_ngram_of_the_test() -> None:
+def test_overlap_is_the_share_of_test_set_ngrams_in_the_training_set() -> None:
     assert overlap(["a b c"], ["a b", "b c d"], 2) == pytest.approx(2 / 3)
 
 
 def test_the_saved_share_is_one_minus_the_share_of_edits() -> None:
     assert saved_share(["kitten"], ["sitting"]) == pytest.approx(4 / 7)
     assert saved_share(["abc"], ["abc"]) == 1
-    # A translator who starts from scratch types at most everything.
+    # The share is never negative: a translator can start from scratch.
     assert saved_share(["something else"], ["abc"]) == 0

@@ -24,7 +24,7 @@ def treebank(path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_grammars_are_compared_and_runs_are_kept(tmp_path: Path) -> None:
+def test_tree_grammars_are_compared_and_runs_are_kept(tmp_path: Path) -> None:
     treebank(tmp_path / "trees")
     app = Typer()
     app.command()(compare)

@@ -40,7 +40,7 @@ def compiling(learned: Store, serve: Callable[..., Daemon], tmp_path: Path) -> t
     daemon.until_port()
     until(lambda: bool(compiling_for(daemon)))
     [process] = compiling_for(daemon)
-    # Keep the small kernels, which are compiled first.
+    # Wait for the small kernels, which are compiled first, so that a large kernel is being compiled.
     until(lambda: (ours / "scores.scorer").exists())
     assert not has_ended(process)
     return daemon, process

@@ -16,7 +16,7 @@ def test_the_baseline_estimates_mean_and_deviation_despite_outliers() -> None:
     usual = make_baseline(values, twice)
     assert usual.evidence == pytest.approx((2.0, 0.3), rel=0.01)
     assert usual.log_probability == pytest.approx((2.0, 0.6), rel=0.01)
-    # A few pairs of noise change neither.
+    # A few noisy pairs hardly change the baseline.
     spoiled = make_baseline([*values, *[-50.0] * 20], twice)
     assert spoiled.evidence == pytest.approx(usual.evidence, rel=0.05)
 
@@ -48,5 +48,5 @@ def test_the_lower_score_determines_the_doubt(evidence: float, log_probability: 
         ("... !", "... !", 0.0),
     ],
 )
-def test_other_numbers_and_copied_words_are_doubted(source: str, target: str, expected: float) -> None:
+def test_different_numbers_and_copied_words_are_doubted(source: str, target: str, expected: float) -> None:
     assert doubt(USUAL, 1.0, -3.0, source.split(), target.split()) == pytest.approx(expected)

@@ -7,7 +7,7 @@ from hierogram.samplers.scores.scorer import misfit_odds
 from hierogram.tools.scores.misfits import corrupt, stack_classifiers, train
 
 
-def test_a_classifier_predicts_its_training_data() -> None:
+def test_a_classifier_separates_kept_from_replaced_words() -> None:
     random = np.random.default_rng(1)
     kept, replaced = random.normal(1, 1, (2000, 9)), random.normal(-1, 1, (400, 9))
     classifiers = stack_classifiers((train(kept, replaced), None))

@@ -30,7 +30,7 @@ QUICK = WithoutPause(share=1.0)
 
 
 class Loop:
-    """The daemon's loop in this thread, ended from within a round."""
+    """The daemon's scoring loop, which is stopped after `rounds` rounds."""
 
     def __init__(self, store: Store, options: ScoringOptions, rounds: int = 1) -> None:
         self._most = rounds
@@ -93,7 +93,9 @@ def test_an_unchanged_store_is_not_scored_again(learned: Store) -> None:
 
 
 @pytest.mark.parametrize("options", [ScoringOptions(share=0.0), ScoringOptions(share=1.0, max_pairs=3)])
-def test_nothing_is_scored_if_disabled(learned: Store, options: ScoringOptions) -> None:
+def test_nothing_is_scored_if_disabled_or_if_the_store_has_too_many_pairs(
+    learned: Store, options: ScoringOptions
+) -> None:
     assert Loop(learned, options).run(0.3) == []
     assert learned.scores() == []
 
@@ -103,7 +105,7 @@ def test_tree_stores_have_no_scores(store_url: str) -> None:
         assert Loop(store, QUICK).run(0.2) == []
 
 
-def test_work_ends_on_request(learned: Store) -> None:
+def test_the_scoring_loop_ends_on_request(learned: Store) -> None:
     """The loop may use only a small share of the time, so it sleeps long. It must still end immediately."""
     loop = Loop(learned, ScoringOptions(share=1e-4))
     thread = threading.Thread(target=loop.run)

@@ -74,7 +74,7 @@ def test_each_of_sixty_pairs_is_scored_without_its_own_counts(model: str, tmp_pa
 
 
 def sixty(folder: Path) -> Path:
-    """Write sixty pairs of two to twelve words. Some words occur in only one pair, and some have no link."""
+    """Write sixty pairs of 2 to 13 source words. Some words occur in only one pair, and some have no link."""
     random = np.random.default_rng(1)
     lines = []
     for number in range(60):
@@ -106,7 +106,7 @@ def leave_out(learned: Store, pairs: Iterable[int]) -> None:
         assert derivation is not None
         GrammarStore(learned).withdraw([row.id])
         without = Scorer(LearnedCounts(learned, lambda *_: None))
-        # The features of misfit words, and typical scores, are learned from all pairs.
+        # The classifiers of misfit words and the baseline are learned from all pairs.
         without._classifiers, without._baseline = scorer._classifiers, scorer._baseline
         found = score_of_text(without, row.source.split(" "), row.target.split(" "))
         links = [(link.source, link.target) for link in own.links]
@@ -177,7 +177,7 @@ def mean_weight(known: LearnedCounts, row: PairRow) -> float:
     return logs / own.total()
 
 
-def test_rules_of_scope_three_are_used(learned: Store) -> None:
+def test_only_rules_of_up_to_scope_three_are_used(learned: Store) -> None:
     """Rules of larger scope are not used, because they match more than O(n³) places on a side."""
     before = int(LearnedCounts(learned, lambda *_: None).rules.usable.sum())
     with learned.snapshot() as snapshot:
@@ -291,7 +291,7 @@ def test_the_command_scores_files(hierogram: Run, learned_url: str, tmp_path: Pa
     assert hierogram("--store", learned_url, "score", "a.fr").code == 2
 
 
-def test_the_documented_examples_run(hierogram: Run, learned_url: str) -> None:
+def test_the_documented_score_commands_run(hierogram: Run, learned_url: str) -> None:
     document = (Path(__file__).parents[3] / "docs" / "scores.md").read_text()
     [block] = re.findall(r"```sh\n(.*?)```", document, re.DOTALL)
     for line in block.splitlines():
@@ -345,5 +345,5 @@ def test_examples_are_drawn_uniformly_from_all_pairs(tmp_path: Path, monkeypatch
         learn(store, sweeps=1)
         drawn = [row.id for row in LearnedCounts(store, lambda *_: None).examples]
     assert len(set(drawn)) == 100
-    # Four standard deviations of the number of pairs of the first half.
+    # 17 is four standard deviations of the number of pairs from the first half.
     assert sum(number <= 200 for number in drawn) == pytest.approx(50, abs=17)

@@ -40,7 +40,7 @@ def read_tbx(text: str) -> list[tuple[dict[str, str], list[str]]]:
 
 
 def read_by_toolkit(path: str) -> set[tuple[str, str]]:
-    """Return terms and renderings as read by translate-toolkit, on which many tools rely."""
+    """Return terms and renderings read by translate-toolkit, which must accept every unit. Many tools rely on it."""
     units = tbxfile.parsefile(path).units
     assert all(unit.istranslatable() for unit in units)
     return {(unit.source, unit.target) for unit in units}
@@ -107,7 +107,7 @@ def test_every_format_reports_the_same_terms(hierogram: Run, learned_url: str) -
     assert {(terms["x-source"], terms["x-target"]) for terms, _ in unnamed} == reported
 
 
-def test_departures_are_written(hierogram: Run, learned_url: str) -> None:
+def test_departures_are_reported_as_csv_table_and_json(hierogram: Run, learned_url: str) -> None:
     command = ("--store", learned_url, "terms", "--min-count", "2", "--min-words", "1", "--consistency", "0")
     ran = hierogram(*command, "--departures", "3", "--format", "csv")
     rows = list(csv.DictReader(ran.out.splitlines()))
@@ -137,7 +137,7 @@ def test_departures_are_written(hierogram: Run, learned_url: str) -> None:
         (("-o", "nowhere/terms.csv"), 3, "cannot be written"),
     ],
 )
-def test_invalid_options_are_reported(
+def test_invalid_terms_options_are_reported(
     hierogram: Run, learned_url: str, arguments: tuple[str, ...], code: int, message: str
 ) -> None:
     ran = hierogram("--store", learned_url, "terms", *arguments)
@@ -204,7 +204,7 @@ def test_a_glossary_has_only_consistent_terms(hierogram: Run, learned_url: str) 
     assert hierogram("--store", learned_url, "export", "--format", "glossary").code != 0
 
 
-def test_the_documented_commands_run(hierogram: Run, learned_url: str) -> None:
+def test_the_documented_terms_commands_run(hierogram: Run, learned_url: str) -> None:
     commands = [shlex.split(line) for block in re.findall(r"```sh\n(.*?)```", DOCUMENT, re.DOTALL)
                 for line in block.splitlines()]  # fmt: skip
     assert len(commands) == 6

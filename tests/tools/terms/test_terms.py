@@ -121,7 +121,7 @@ def departing_renderings(found: TermReport, source: str) -> tuple[str, ...]:
     return tuple(departure.rendering for departure in found.departures if departure.term == source)
 
 
-def test_details_of_a_term_are_correct(store: Store, tmp_path: Path) -> None:
+def test_a_term_reports_its_counts_corpora_and_departures(store: Store, tmp_path: Path) -> None:
     put(store, PETIT, tmp_path, "menus")
     put(store, DEPARTING, tmp_path, "notes")
     options = TermOptions(min_count=2, consistency=0.1)

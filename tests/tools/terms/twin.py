@@ -11,7 +11,10 @@ Line = tuple[str, str, str]
 
 @dataclass
 class Counts:
-    """Number of pairs with each phrase pair, source phrase and target phrase."""
+    """Number of sentence pairs with each phrase pair, source phrase and target phrase.
+
+    `tight` also requires links at both ends of the source phrase, and a target phrase that may be a term.
+    """
 
     both: Counter[tuple[Phrase, Phrase]] = field(default_factory=Counter)
     tight: Counter[tuple[Phrase, Phrase]] = field(default_factory=Counter)

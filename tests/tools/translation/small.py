@@ -1,4 +1,4 @@
-"""A small grammar as a file, and translators that use it."""
+"""A small grammar and language model as files, and resources for translators that use them."""
 
 from dataclasses import replace
 from pathlib import Path

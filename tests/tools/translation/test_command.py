@@ -59,7 +59,7 @@ def test_weights_change_the_translation(hierogram: Run, tmp_path: Path) -> None:
     assert (ran.code, ran.err.strip()) == (3, "hierogram: w.toml: the weight of lm must be a number, got 'much'")
 
 
-def test_a_packed_grammar_translates_the_same(hierogram: Run, tmp_path: Path, sentences: Path) -> None:
+def test_a_packed_grammar_gives_the_same_translations(hierogram: Run, tmp_path: Path, sentences: Path) -> None:
     grammar = str(grammar_file(tmp_path))
     ran = hierogram("export", "--format", "packed", "--grammar", grammar, "-o", "small.packed")
     assert (ran.code, ran.err.splitlines()[-1]) == (0, "small.packed: 9 rules")
@@ -67,7 +67,7 @@ def test_a_packed_grammar_translates_the_same(hierogram: Run, tmp_path: Path, se
     assert packed.out == hierogram("translate", grammar, str(sentences), "--best", "5").out
 
 
-def test_long_lines_are_reported(hierogram: Run, tmp_path: Path) -> None:
+def test_long_lines_are_translated_in_parts_and_reported(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "in").write_text("la " * 250 + "\n")
     ran = hierogram("translate", str(grammar_file(tmp_path)), "in")
     assert ran.out == " ".join(["the"] * 250) + "\n"

@@ -12,7 +12,7 @@ from hierogram.daemon.exports.format import DEFAULT_WEIGHTS
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "decoding.md").read_text(encoding="utf-8")
 
 
-def test_the_example_runs(hierogram: Run, tmp_path: Path) -> None:
+def test_the_documented_example_prints_its_translation_and_links(hierogram: Run, tmp_path: Path) -> None:
     example = DOCUMENT.split("## Example")[1]
     [code] = re.findall(r"```sh\n(.*?)```", example.split("\n## ")[0], re.DOTALL)
     [(name, content)] = re.findall(r"cat > (\S+) <<'END'\n(.*?)END\n", code, re.DOTALL)

@@ -160,7 +160,7 @@ def test_an_older_reload_keeps_the_rules_of_newer_pairs(
 
 @pytest.mark.slow
 @pytest.mark.database("sqlite")
-def test_resampled_pairs_are_loaded_only_after_a_pause(
+def test_resampled_pairs_are_not_loaded_during_the_pause_after_a_reload(
     learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_pause_factors(monkeypatch, 1e6)

@@ -122,7 +122,7 @@ def test_a_capital_of_a_german_noun_is_not_copied(source: str, target: str, expe
         ("le chat .", "Whales .", "whales ."),
     ],
 )
-def test_the_case_of_french_is_copied(source: str, target: str, expected: str) -> None:
+def test_the_case_of_a_french_source_is_copied(source: str, target: str, expected: str) -> None:
     assert monotone(source, target, FRENCH) == expected
 
 
@@ -182,7 +182,7 @@ def test_placeholders_and_tags_keep_their_case() -> None:
     assert recaser.recase(["<br>", "is", "."], line, [[0], [1], [2]]) == ["<br>", "Is", "."]
 
 
-def test_lowercase_translations_get_the_capitals_of_the_source() -> None:
+def test_lowercase_translations_get_the_capitals_of_french_but_not_of_german() -> None:
     assert (
         monotone("Elle voit Londres", "she sees london", default_casing("fr"), default_casing("en"))
         == "She sees London"

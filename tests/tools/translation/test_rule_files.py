@@ -1,4 +1,4 @@
-"""Rules of every export format can be read, and errors are named by file and line."""
+"""Rules of every export format can be read, and errors are reported with file and line."""
 
 import gzip
 from pathlib import Path
@@ -40,7 +40,7 @@ def sides(table: WordedRules, rule: int) -> tuple[tuple, tuple]:
 
 
 @pytest.mark.parametrize("format", ["cdec", "moses", "jsonl", "tsv", "parquet"])
-def test_all_formats_are_read(tmp_path: Path, format: str) -> None:
+def test_rules_of_all_formats_are_read(tmp_path: Path, format: str) -> None:
     """The folder is named like a partition in other systems (`language=zh`)."""
     path, _, _ = write(tmp_path / "language=zh", ODD, ExportOptions(format=format, max_scope=None))
     table = read(path, format)
@@ -51,7 +51,7 @@ def test_all_formats_are_read(tmp_path: Path, format: str) -> None:
         values = expected(given).values
         for name, value in zip(table.features, table.columns.features[rule], strict=True):
             if values[name] == 0 and BY_NAME[name].lexical:
-                # Products of floors, which are 0 in the reference.
+                # The reference has 0 for products of floors.
                 assert value <= np.log(FLOOR) + 1e-3
                 continue
             logarithmic = BY_NAME[name].logarithmic
@@ -126,7 +126,7 @@ def test_errors_are_reported_with_file_and_line(tmp_path: Path, line: str, reaso
 
 
 @pytest.mark.slow
-def test_many_rules_are_read(tmp_path: Path) -> None:
+def test_all_rules_of_a_large_file_are_read(tmp_path: Path) -> None:
     path = tmp_path / "g.cdec"
     lines = [
         f"[X] ||| s{n} [X,1] t{n % 977} ||| [X,1] u{n} {'w ' * (n % 9)}||| A={n}.5 B=-{n}e-3" for n in range(100_000)
@@ -150,7 +150,7 @@ def test_a_file_of_unknown_format_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["g.cdec", "g.jsonl", "g.tsv", "g.parquet"])
-def test_a_missing_file_is_reported(tmp_path: Path, name: str) -> None:
+def test_a_missing_rule_file_is_reported(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match=rf"/{name}: cannot be opened: No such file or directory$"):
         read(tmp_path / name)
 

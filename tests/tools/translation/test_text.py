@@ -93,7 +93,7 @@ def texts(translator: Translator) -> TextTranslator:
         ("\x01", "\x01"),
     ],
 )  # fmt: skip
-def test_text_is_translated_to_text(texts: TextTranslator, source: str, target: str) -> None:
+def test_text_is_translated_with_its_case_spaces_and_line_ends(texts: TextTranslator, source: str, target: str) -> None:
     assert texts.translate(source).text == target
 
 
@@ -274,7 +274,7 @@ def test_placeholders_and_tags_are_placed_by_the_links(texts: TextTranslator, so
         ("http://x.org/?a=1&amp;b=2", "http://x.org/?a=1&amp;b=2"),
     ],
 )
-def test_html_is_translated_to_html(texts: TextTranslator, source: str, target: str) -> None:
+def test_html_is_translated_and_keeps_its_markup(texts: TextTranslator, source: str, target: str) -> None:
     assert texts.translate(source, format="html").text == target
 
 
@@ -357,7 +357,7 @@ def test_tags_without_words_stay_between_the_same_words(texts: TextTranslator, s
 
 
 class Tags(HTMLParser):
-    """Parse HTML, and fail if a tag does not end the most recent open one."""
+    """HTML parser that fails if an end tag does not close the last open element, or an element stays open."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -431,7 +431,7 @@ STRANGE = [
 ]  # fmt: skip
 
 
-def test_text_of_unusual_characters_is_translated(translator: Translator) -> None:
+def test_texts_of_unusual_characters_are_translated_with_their_line_ends(translator: Translator) -> None:
     source = random.Random(9)
     general = TextTranslator(replace_texts(translator, TextPipeline()))
     for number in range(240):
@@ -504,7 +504,7 @@ def test_paragraphs_report_word_positions(texts: TextTranslator) -> None:
     assert "".join(part for pair in found.paragraphs[0].written for part in pair) == "The house. She"
 
 
-def test_given_translations_are_used_in_text(translator: Translator) -> None:
+def test_translations_given_in_markup_are_used_in_text(translator: Translator) -> None:
     texts = TextTranslator(translator)
     marked = 'Elle, <n translation="at home||home">la maison</n>. <b>Elle</b>'
     assert texts.translate(marked, markup=True).text == "She, at home. <b>She</b>"
@@ -523,7 +523,7 @@ def test_translations_in_tokens_are_not_detokenized(texts: TextTranslator, tmp_p
     assert bare.translate("La maison.", format="text").text == "The house."
 
 
-def test_results_do_not_depend_on_threads(texts: TextTranslator) -> None:
+def test_translations_of_text_do_not_depend_on_threads(texts: TextTranslator) -> None:
     source = random.Random(8)
     lines = [made_up(source, False) for _ in range(40)]
     one, three = ([found.text for found in in_threads(texts.translate, lines, k)] for k in (1, 3))

@@ -140,7 +140,7 @@ def test_a_glossary_distinguishes_names_and_acronyms_from_words(written: str, fo
     assert tuple(word for part in parts for word in part.words) == known
 
 
-def test_incomplete_or_empty_markup_is_parsed() -> None:
+def test_incomplete_markup_is_text_and_empty_spans_are_dropped() -> None:
     assert marked_phrases("a <b c") == [InputPhrase(("a", "<b", "c"))]
     assert marked_phrases("<n translation='x'></n> a") == [InputPhrase(("a",))]
 
@@ -200,7 +200,7 @@ def test_long_sentences_are_translated_in_parts(tmp_path: Path, monkeypatch: pyt
     assert found.candidates[1].text != found.text
     assert found.alignment(1)
     expected = " ".join(["the house"] * 4 + [", house"] + ["the house"] * 7)
-    # The consensus of equally similar translations contains both words.
+    # The consensus of equally similar translations may contain `home` and `house`.
     assert found.text.replace("home", "house") == expected
     links = found.alignment()
     assert links == [(k, k) for k in range(24)]
@@ -211,7 +211,7 @@ def test_long_sentences_are_translated_in_parts(tmp_path: Path, monkeypatch: pyt
     assert found.candidates[0].score == pytest.approx(total, abs=1e-9)
 
 
-def test_results_do_not_depend_on_threads(translator: Translator) -> None:
+def test_translations_of_tokens_do_not_depend_on_threads(translator: Translator) -> None:
     lines = [" ".join(["la maison", "elle", "ne vient pas", "Xyz", "blanche"][: 1 + k % 5]) for k in range(40)]
 
     def shown(found: list[Translation]) -> list[object]:

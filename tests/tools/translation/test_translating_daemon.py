@@ -63,7 +63,7 @@ def test_a_libretranslate_correction_is_the_next_answer_and_is_learned(
         assert json.loads(answer.read()) == {"success": True}
     assert client.translate("la girafe", "fr", "en") == "the giraffe"
     assert time.monotonic() - posted < CORRECTED_SECONDS
-    # Text that is not word for word the same benefits once the pair is sampled.
+    # Other texts use the correction once the pair is sampled.
     while "giraffe" not in (found := client.translate("girafe verte", "fr", "en")):
         assert time.monotonic() - posted < PROMISED_SECONDS, found
         time.sleep(0.1)

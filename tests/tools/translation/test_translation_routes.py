@@ -21,7 +21,7 @@ pytestmark = pytest.mark.database("sqlite")
 JSON = {"Content-Type": "application/json"}
 
 
-def test_sentences_are_translated(reading_client: TestClient) -> None:
+def test_the_translate_route_returns_translations_and_candidates(reading_client: TestClient) -> None:
     answer = reading_client.post("/v1/translate?best=2", json={"sentences": ["la maison verte", "", "Xyz"]})
     assert answer.status_code == 200
     first, empty, unknown = answer.json()["sentences"]
@@ -77,7 +77,7 @@ def test_untokenized_text_is_answered_with_advice(reading_client: TestClient) ->
         ({"sentences": ["la"], "format": "markdown"}, 422),
     ],
 )
-def test_invalid_requests_are_refused(reading_client: TestClient, body: object, status: int) -> None:
+def test_invalid_translation_requests_are_refused(reading_client: TestClient, body: object, status: int) -> None:
     answer = reading_client.post("/v1/translate", json=body)
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
 

@@ -45,7 +45,7 @@ now = compiled()
 print(sorted(name for name in before if now[name] > before[name]))
 print(sum(map(bool, before.values())))
 """
-"""Script that prints the kernels that a translation compiles after the daemon is ready, and the number before."""
+"""Script that prints the kernels compiled by a translation after the warm-up, and the number compiled before."""
 
 
 @pytest.mark.slow

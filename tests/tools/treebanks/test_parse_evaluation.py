@@ -29,11 +29,11 @@ def test_a_wrong_attachment_loses_one_bracket() -> None:
     assert result.f1 == pytest.approx(12 / 13)
 
 
-def test_labels_count_but_tags_do_not() -> None:
+def test_labels_of_brackets_count_but_tags_of_words_do_not() -> None:
     other = GOLD.replace("(PP (IN in)", "(ADJP (RB in)")
     result = score(GOLD, other)
     assert (result.matched_brackets, result.predicted_brackets) == (6, 7)
-    # Seven words, without the full stop.
+    # The tags of seven words count, without the full stop.
     assert result.tagging == pytest.approx(6 / 7)
 
 
@@ -81,12 +81,12 @@ def test_rates_cover_all_sentences_and_short_ones_separately() -> None:
     assert result["up_to_cutoff"].f1 == 1
 
 
-def test_a_tree_without_brackets_has_f1_0() -> None:
+def test_a_tree_without_brackets_has_an_f1_of_0() -> None:
     result = score(GOLD, "(TOP (DT the) (NN cat) (VBD saw) (DT a) (NN dog) (IN in) (NN rain) (. .))")
     assert (result.matched_brackets, result.predicted_brackets, result.f1, result.recall) == (0, 0, 0, 0)
 
 
-def test_differing_sentences_are_reported() -> None:
+def test_trees_of_different_sentences_are_reported() -> None:
     with pytest.raises(InputError, match="sentence 1"):
         score(GOLD, "(TOP (S (NN a)))")
     with pytest.raises(InputError, match="2 gold trees"):

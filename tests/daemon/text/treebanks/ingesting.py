@@ -1,4 +1,4 @@
-"""Ingest the trees of a file into a store."""
+"""Helper that ingests the trees of a file into a store."""
 
 from hierogram.daemon.text.ingest import IngestReport
 from hierogram.daemon.text.treebanks.ingest import ingest_open

@@ -134,11 +134,11 @@ def test_the_documented_commands_learn_rules_from_lists_and_forests(
         )
         assert all(row.current is not None for row in rows)
         (tmp_path / "again.txt").write_text(FORESTS.replace("He", "She"))
-        # The forest of the first list in packed notation.
+        # The store already has a forest of this file, from a list.
         assert ingest_trees(store, TreebankFile(str(tmp_path / "again.txt"))).totals.duplicates == 1
 
 
-def test_lists_of_one_tree_equal_a_treebank(store_url: str, tmp_path: Path) -> None:
+def test_lists_of_equal_trees_are_stored_like_a_treebank(store_url: str, tmp_path: Path) -> None:
     text = "(S (NP-SBJ (DT the) (NN dog))\n   (VP (VBD slept) (, ,) (NP (-NONE- *))))\n"
     (tmp_path / "trees").write_text(text)
     same = "(TOP (S (NP (DT the) (NN dog)) (VP (VBD slept) (, ,))))\n"

@@ -18,7 +18,7 @@ from hierogram.storage.store import open_store
 
 @pytest.fixture
 def url(store_url: str, copy_store: CopyStore) -> str:
-    """A store that has learned a small treebank with words that look like notation, once on each database."""
+    """URL of a store that has learned a small treebank with words that look like notation."""
     copy_store("notation in trees", store_url, make)
     return store_url
 

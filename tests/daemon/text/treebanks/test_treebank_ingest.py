@@ -120,7 +120,7 @@ AMBIGUOUS = """\
 
 @pytest.fixture
 def uniform(hierogram: Run, store_url: str, copy_store: CopyStore, tmp_path: Path) -> str:
-    """A store with a uniform base distribution that has learned, once on each database, next to a sentence."""
+    """URL of a learned store with a uniform base distribution, once on each database, next to a sentence file."""
     (tmp_path / "trees").write_text(AMBIGUOUS)
     (tmp_path / "text").write_text("ears saw stars with stars with ears\n")
 

@@ -45,8 +45,8 @@ def test_a_tree_survives_a_round_trip(tree: Tree) -> None:
 
 
 @given(TREES)
-def test_trees_are_read_as_nltk_reads_them(tree: Tree) -> None:
-    # Imported here because it takes a second to load.
+def test_trees_are_read_like_nltk_reads_them(tree: Tree) -> None:
+    # nltk is imported here because it takes a second to load.
     import nltk
 
     def same(ours: Tree | str, theirs: object) -> bool:
@@ -154,7 +154,7 @@ def test_transformations_can_be_undone(tree: Tree, unary: str) -> None:
     assert all(len(node.children) <= 2 for node in preorder(changed) if isinstance(node, Tree))
 
 
-def test_trees_that_cannot_be_transformed_are_errors() -> None:
+def test_trees_that_cannot_be_transformed_are_rejected() -> None:
     transformations = Transformations()
     for text, reason in (
         ("(S (NP (-NONE- *)))", "empty-side"),

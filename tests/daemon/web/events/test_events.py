@@ -51,7 +51,7 @@ def test_request_for_deleted_events_gets_410(client: TestClient, store: Store) -
     assert client.get("/v1/events").json()["events"][0]["id"] == 3
 
 
-def test_invalid_parameters_are_refused(client: TestClient) -> None:
+def test_invalid_event_parameters_are_refused(client: TestClient) -> None:
     for query in ("after=-1", "limit=0", "limit=1001", "kind=new", "after=x"):
         assert client.get(f"/v1/events?{query}").status_code == 422, query
     assert client.get("/v1/events", headers={**STREAM, "Last-Event-ID": "x"}).status_code == 400
@@ -96,7 +96,7 @@ class Stream:
         self.lines.__exit__(None, None, None)
 
 
-def test_a_stream_sends_new_events(running: Running, sqlite_store: Store) -> None:
+def test_a_stream_sends_stored_events_after_an_id_and_then_new_events(running: Running, sqlite_store: Store) -> None:
     commit_uses(sqlite_store, "a", "b")
     live, from_start, resumed = Stream(running), Stream(running, "?after=0"), Stream(running, **{"Last-Event-ID": "1"})
     assert live.answer.headers["content-type"].startswith("text/event-stream")

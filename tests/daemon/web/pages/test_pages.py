@@ -30,7 +30,7 @@ from hierogram.storage.store import Store, open_store
 TOKEN = "a token of some length"
 HTML = {"Accept": "text/html"}
 AT_ONCE = 10
-"""Statements in one query, whose length is limited."""
+"""Number of statements in one query, whose length is limited."""
 RULE = f"source={quote('ne [X,1] pas')}&target={quote('not [X,1]')}"
 PAGES = [
     "/", "/search?q=maison", "/search?q=ne+_+pas", "/search?q=maison&order=surprise&min_count=1&max_scope=3",
@@ -41,7 +41,7 @@ PAGES = [
 
 
 class Checked(HTMLParser):
-    """Parse a page and record forbidden contents."""
+    """HTML parser that records forbidden contents of a page, and fails if elements are not closed in order."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ def test_every_page_has_a_json_version_and_shows_its_sql(reading_client: TestCli
 
 
 def count_rows(client: TestClient, statements: list[str]) -> list[int]:
-    """Count the rows of each statement, many statements in one query, because each query takes a process."""
+    """Count the rows of each statement, which must succeed. One query counts several, because it takes a process."""
     found: list[int] = []
     for first in range(0, len(statements), AT_ONCE):
         part = statements[first : first + AT_ONCE]
@@ -182,7 +182,7 @@ def test_the_pages_of_an_empty_store_show_the_next_step(empty_client: TestClient
 
 
 @pytest.mark.database("sqlite")
-def test_pages_tell_waiting_pairs_from_sampled_pairs(learned: Store, connect: Connect) -> None:
+def test_pages_distinguish_waiting_from_sampled_pairs(learned: Store, connect: Connect) -> None:
     service = FakeService(learned)
     client = connect(service)
     sampled = sum(learned.status().pairs.values())
@@ -270,7 +270,7 @@ def test_a_filter_reports_the_numbers_it_accepts(reading_client: TestClient, num
     assert detail == f"min_count: must be a whole number from 0 to 9,223,372,036,854,775,807, got {number!r}"
 
 
-def test_words_are_found_in_any_spelling(reading_client: TestClient) -> None:
+def test_search_ignores_case_and_accents_and_suggests_similar_words(reading_client: TestClient) -> None:
     for typed in ("MAISON", "Maïson", "mai\u0308son"):
         found = reading_client.get("/search.json", params={"q": typed}).json()
         assert found["readings"][0] == "maison"
@@ -292,7 +292,7 @@ def test_words_are_found_in_any_spelling(reading_client: TestClient) -> None:
     assert reading_client.get("/word.json?token=Maison").json()["similar_words"] == ["maison"]
 
 
-def test_queries_return_csv_and_json(reading_client: TestClient) -> None:
+def test_sql_queries_return_the_same_rows_as_csv_and_json(reading_client: TestClient) -> None:
     sql = "SELECT source, count FROM rules WHERE count > 0 ORDER BY count DESC, source, target"
     page = reading_client.get("/sql", params={"sql": sql}, headers=HTML).text
     rows = reading_client.get("/sql.json", params={"sql": sql}).json()
@@ -322,7 +322,7 @@ def test_truncated_query_results_are_marked(learned: Store, connect: Connect) ->
 
 
 @pytest.mark.slow
-def test_slow_queries_free_their_slot(learned: Store, connect: Connect) -> None:
+def test_slow_queries_are_canceled(learned: Store, connect: Connect) -> None:
     client = connect(FakeService(learned), sql_seconds=0.3)
     endless = "WITH RECURSIVE a(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM a) SELECT count(*) FROM a"
     for path in ("/sql", "/sql.json", "/sql.csv"):
@@ -398,7 +398,7 @@ def make_trees(url: str) -> None:
         learn(store, sweeps=4)
 
 
-def test_labels_of_trees_are_searched(tree_client: TestClient) -> None:
+def test_labels_and_words_of_trees_are_found(tree_client: TestClient) -> None:
     for typed in ("NP", "np", "(NP", "(NP)"):
         found = tree_client.get("/search.json", params={"q": typed}).json()
         assert found["labels"] == ["NP"]
@@ -552,7 +552,7 @@ def test_a_cookie_expires_and_cannot_be_forged() -> None:
 
 
 @pytest.mark.database("sqlite")
-def test_pages_can_be_switched_off(learned: Store, connect: Connect) -> None:
+def test_pages_and_queries_can_be_switched_off(learned: Store, connect: Connect) -> None:
     client = connect(FakeService(learned), pages=False)
     assert client.get("/", headers=HTML).status_code == 404
     assert client.get("/v1/status").status_code == 200

@@ -84,7 +84,7 @@ def test_links_are_highlighted_by_words(client: TestClient, parts: hg.GrammarSto
     assert set(sentence.partition('data-to="')[2].partition('"')[0].split()) == to
 
 
-def test_human_links_over_http_count_words(client: TestClient, parts: hg.GrammarStore) -> None:
+def test_human_links_over_http_refer_to_words(client: TestClient, parts: hg.GrammarStore) -> None:
     pair = next(row for row in parts.store.pairs() if index_words(row.source.split(" "))[:2] == [0, 0])
     words = WordView(parts.settings().word_parts).pair(pair.source, pair.target, pair.alignment)
     address = f"/v1/pairs/{pair.id}/links"

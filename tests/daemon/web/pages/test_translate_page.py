@@ -53,7 +53,7 @@ def test_a_text_is_shown_with_its_links_and_rules(reading_client: TestClient) ->
         assert all(word in phrase["translation"] for word in spoken)
 
 
-def test_similar_pairs_are_shown(reading_client: TestClient) -> None:
+def test_stored_pairs_similar_to_a_text_are_shown(reading_client: TestClient) -> None:
     found = reading_client.get("/translate/near.json", params={"q": "La maison verte"}).json()
     assert any("maison" in pair["source"] for pair in found["pairs"])
     page = reading_client.get("/translate/near", params={"q": "La maison verte"}).text
@@ -133,7 +133,7 @@ def test_text_that_cannot_be_translated_is_reported(reading_client: TestClient) 
     assert 'href="/translate"' in reading_client.get("/").text
 
 
-def test_only_a_daemon_translates(learned: Store) -> None:
+def test_only_a_daemon_has_the_translation_page(learned: Store) -> None:
     reader = Reader(learned.engine.url)
     with TestClient(build_browser(reader, HttpConfiguration()), "http://127.0.0.1") as browsing:
         assert 'href="/translate"' not in browsing.get("/").text

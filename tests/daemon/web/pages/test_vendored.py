@@ -9,7 +9,7 @@ VENDOR = STATIC / "vendor"
 MAX_BYTES = 100_000
 
 
-def test_vendored_files_are_as_released() -> None:
+def test_vendored_files_match_their_hashes_and_have_licenses() -> None:
     listed = json.loads((VENDOR / "hashes.json").read_text())
     digests = {name: digest for package in listed.values() for name, digest in package["sha256"].items()}
     found = {path.name: sha256(path.read_bytes()).hexdigest() for path in VENDOR.iterdir() if path.suffix != ".json"}

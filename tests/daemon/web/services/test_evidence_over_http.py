@@ -61,7 +61,7 @@ def test_prompt_is_shortened_to_the_given_characters(client: TestClient) -> None
         ("source=a&characters=0", 422),
     ],
 )
-def test_invalid_requests_are_refused(reading_client: TestClient, query: str, code: int) -> None:
+def test_invalid_evidence_requests_are_refused(reading_client: TestClient, query: str, code: int) -> None:
     assert reading_client.get(f"/v1/evidence?{query}").status_code == code
 
 

@@ -45,7 +45,7 @@ def opened(url: str) -> Iterator[hg.GrammarStore]:
 
 
 async def ask(client: Client, tool: str, **arguments: Any) -> Any:
-    """Return a tool's result, structured if possible."""
+    """Return a tool's result, structured if possible. Fails if the tool reports an error."""
     answer = await client.call_tool(tool, arguments)
     assert not answer.is_error, answer.content
     found = answer.structured_content
@@ -53,7 +53,7 @@ async def ask(client: Client, tool: str, **arguments: Any) -> Any:
 
 
 async def round_trip(client: Client) -> None:
-    """Call every tool that reads."""
+    """Call every reading tool and check its result."""
     assert [tool.name for tool in (await client.list_tools()).tools][: len(READING)] == READING
     evidence = await ask(client, "evidence", sentence="La maison est verte", characters=60)
     assert ("verte = green" in evidence, len(evidence) <= 60) == (True, True)
@@ -64,7 +64,7 @@ async def round_trip(client: Client) -> None:
     assert (linked["source"], [link[:2] for link in linked["links"]]) == (["la", "maison"], [[0, 0], [1, 1]])
     [term] = await ask(client, "terms", containing="porte")
     assert (term["source"], term["target"], term["pairs"]) == ("la porte", "the door", 5)
-    # As text, not as its tokens.
+    # Terms are searched for and returned as text, not as tokens.
     [term] = await ask(client, "terms", containing="l'eau")
     assert (term["source"], term["target"]) == ("l'eau", "the water")
     for phrase in ("la porte", "the door"):
@@ -79,7 +79,7 @@ def served(store: hg.GrammarStore, *, may_add: bool = False) -> Any:
     return make_server(McpTools(store, translator, corrections), Threads(), may_add=may_add)
 
 
-def test_every_tool_answers(opened: hg.GrammarStore) -> None:
+def test_every_reading_tool_returns_results_in_process(opened: hg.GrammarStore) -> None:
     async def run() -> None:
         async with Client(served(opened)) as client:
             await round_trip(client)
@@ -116,7 +116,7 @@ def test_errors_are_reported_to_the_model(opened: hg.GrammarStore) -> None:
 
 
 @pytest.mark.slow
-def test_the_command_serves_standard_input_and_output(url: str) -> None:
+def test_the_mcp_command_serves_tools_over_standard_input_and_output(url: str) -> None:
     async def run() -> None:
         command = [*["-m", "hierogram.daemon.cli.main", "--store"], url, "mcp"]
         async with Client(StdioServerParameters(command=sys.executable, args=command)) as client:
@@ -126,7 +126,7 @@ def test_the_command_serves_standard_input_and_output(url: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_daemon_serves_http_clients_with_the_token(opened: hg.GrammarStore) -> None:
+def test_a_daemon_serves_tools_over_http_to_clients_with_the_token(opened: hg.GrammarStore) -> None:
     async def run(address: str) -> None:
         shown = httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"})
         async with shown, Client(streamable_http_client(address, http_client=shown)) as client:
@@ -142,7 +142,7 @@ def test_a_daemon_serves_http_clients_with_the_token(opened: hg.GrammarStore) ->
         running.end()
 
 
-def test_a_missing_package_is_reported(opened: hg.GrammarStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_mcp_package_is_reported(opened: hg.GrammarStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp.server.mcpserver", None)
     with pytest.raises(hg.UsageError, match=r"pip install '\.\[mcp\]'"):
         served(opened)

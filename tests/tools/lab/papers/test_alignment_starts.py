@@ -24,7 +24,7 @@ def test_the_likelihood_equals_the_twin_s_up_to_a_constant() -> None:
     assert all(one == pytest.approx(other) for one, other in pairwise(gaps))
 
 
-def test_starts_have_all_half_or_none_of_the_links() -> None:
+def test_starts_have_all_some_or_none_of_the_model_1_links() -> None:
     direction = to_direction(random_corpus(Random(2)))
     whole, half, none = (first_links(direction, start, 1) for start in (MODEL1, HALF, NOTHING))
     assert (none == -1).all()

@@ -60,7 +60,7 @@ def test_a_claim_that_does_not_hold_is_reported(tmp_path: Path) -> None:
     assert not found["BLEU: bhmm-z above bhmm"].holds
 
 
-def test_output_of_programs_is_parsed(tmp_path: Path) -> None:
+def test_claims_are_judged_by_the_output_of_their_programs(tmp_path: Path) -> None:
     rows = [("exact", -9), ("exact", -5), ("16 masks", -9), ("16 masks", -7)]
     text = "E step\titeration\tlog-likelihood\tseconds\n" + "\n".join(f"{mask}\t0\t{value}\t1" for mask, value in rows)
     [found] = findings_of("papers.pruning.learning", tmp_path, text).values()

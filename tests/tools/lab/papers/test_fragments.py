@@ -41,7 +41,7 @@ def test_the_command_lists_fragments_and_counts_their_sizes(tmp_path: Path) -> N
         "Table 3, NP",
         "Table 3, VP",
     ]
-    # The last list omits auxiliary labels.
+    # Table 3 omits fragments with auxiliary verbs, such as `is`.
     assert [row[0] for row in rows[4][1:]] == ["(VP (VBZ sees) (NP (DT) (NN)))"]
     assert "3 fragments of one production, 6 of several" in output
     heights = next(line for line in output.splitlines() if line.startswith("height")).split("\t")

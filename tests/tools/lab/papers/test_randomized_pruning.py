@@ -40,13 +40,13 @@ def test_mixed_rules_have_all_orders_and_all_positions_of_words() -> None:
         assert nonterminals[0] == sorted(nonterminals[0], reverse=True)
         assert all(len(side) - len(own) <= 1 for side, own in zip(sides, nonterminals, strict=True))
         found.add(sides)
-    # For k nonterminals: k! orders, with a word at k + 1 places of one side, of the other, or of both.
+    # k nonterminals have k! orders, with a word at k + 1 places of one side, of the other, or of both.
     wanted = 1 + sum(len(list(permutations(range(k)))) * ((k + 2) ** 2 - (k == 1)) for k in (1, 2, 3))
     assert len(found) == len(rules.weight) == wanted
 
 
 @pytest.mark.parametrize("size", [(1, 1), (2, 3), (4, 3)])
-def test_edges_of_whole_charts_are_counted(size: tuple[int, int]) -> None:
+def test_counted_edges_equal_the_edges_of_a_whole_chart(size: tuple[int, int]) -> None:
     n, m = size
     words = PairWords(
         np.zeros(n, np.int32), np.zeros(m, np.int32), np.ones((n, m)), np.ones(n), np.ones(m), np.ones(n), np.ones(m)
@@ -55,7 +55,7 @@ def test_edges_of_whole_charts_are_counted(size: tuple[int, int]) -> None:
     assert itg_edges(n, m) == PairSystem(itg_rules(), words, np.zeros((0, 2), np.int32)).build(nothing, nothing).edges
 
 
-def test_the_most_probable_links_become_one_to_one(files: list[str]) -> None:
+def test_the_most_probable_one_to_one_links_are_read(files: list[str]) -> None:
     sizes = read_corpus(*files).sizes()
     pair = int(sizes.argmax())
     links = [["0-0 1-0 1-1 2-1 2-2 ||| 0.4 0.9 0.5 0.6 0.05"] if k == pair else [""] for k in range(len(LINES))]
@@ -66,7 +66,7 @@ def test_the_most_probable_links_become_one_to_one(files: list[str]) -> None:
         read_corpus(*files)
 
 
-def test_measurements_are_consistent(files: list[str], tmp_path: Path) -> None:
+def test_measured_edges_and_errors_are_consistent(files: list[str], tmp_path: Path) -> None:
     corpus = read_corpus(*files)
     pairs = list(chosen_pairs(corpus, 3, seed=1))
     assert len(pairs) == len(set(pairs)) >= 4

@@ -20,7 +20,7 @@ def opened(path: Path) -> tuple[kenlm.Model, NamedModel]:
 
 
 def compare(theirs: kenlm.Model, ours: NamedModel, words: list[str], begin: bool) -> int:
-    """Score words in sequence with both models. Returns the number of additional states of KenLM."""
+    """Check that both models give the same scores to words. Returns the number of additional states of KenLM."""
     numbers = ours.vocabulary.numbers(words)
     log10, states = walk(ours.model, numbers, ours.model.begin if begin else EMPTY)
     state, met = kenlm.State(), {}
@@ -53,7 +53,7 @@ def test_random_models_score_words_like_kenlm(tmp_path: Path, order: int, childr
     path = tmp_path / "model.arpa"
     path.write_text(arpa_of(model, NAMES, random))
     theirs, ours = opened(path)
-    # Consecutive whole n-grams, so that long ones occur, and words unknown to the model.
+    # Whole n-grams of the model in sequence give long matches, and some words are unknown to the model.
     grams = random.choices(list(model.log10), k=12_000)
     words = [NAMES[w] if random.random() < 0.98 else "new" for gram in grams for w in gram]
     assert compare(theirs, ours, words[:30_000], begin=bool(order % 2)) == 0

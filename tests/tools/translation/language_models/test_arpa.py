@@ -55,12 +55,12 @@ def test_files_of_three_programs_give_the_same_model(tmp_path: Path) -> None:
         lambda text: text.replace("\n-0.05", "\n\n-0.05") + "\n\n",
     ],
 )
-def test_small_deviations_are_accepted(tmp_path: Path, change) -> None:
+def test_small_deviations_from_the_arpa_format_are_accepted(tmp_path: Path, change) -> None:
     assert listed(read_text(tmp_path, change(KENLM))) == listed(read_text(tmp_path, KENLM))
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
-def test_compressed_files_are_read(tmp_path: Path, pack) -> None:
+def test_compressed_arpa_files_are_read(tmp_path: Path, pack) -> None:
     assert listed(read_text(tmp_path, pack(KENLM.encode()))) == listed(read_text(tmp_path, KENLM))
 
 
@@ -102,12 +102,12 @@ def test_errors_are_reported_with_their_line(tmp_path: Path, old: str, new: str,
     assert reason in str(raised.value)
 
 
-def test_a_line_without_end_is_refused(tmp_path: Path) -> None:
+def test_an_overlong_line_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="line 9: the line exceeds"):
         read_text(tmp_path, KENLM.replace("</s>\t0", "</s>" + "x" * 3_000_000, 1))
 
 
-def test_a_header_with_huge_counts_takes_no_memory(tmp_path: Path) -> None:
+def test_a_header_with_huge_counts_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the header announces 99,999,999,999"):
         read_text(tmp_path, KENLM.replace("ngram 2=4", "ngram 2=99999999999"))
 

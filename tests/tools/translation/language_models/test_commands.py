@@ -20,7 +20,7 @@ def text(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_documented_commands_run(hierogram: Run, text: Path) -> None:
+def test_the_documented_lm_commands_run(hierogram: Run, text: Path) -> None:
     shown = [shlex.split(line)[1:] for line in re.findall(r"^hierogram lm .*$", DOCUMENT, re.MULTILINE)]
     assert len(shown) == 4
     assert hierogram("--store", "news.db", "init").code == 0
@@ -33,7 +33,7 @@ def test_the_documented_commands_run(hierogram: Run, text: Path) -> None:
     assert "news5.arpa.gz: 11 + " in hierogram(*shown[1]).err
 
 
-def test_machine_readable_output_reports_counts(hierogram: Run, text: Path) -> None:
+def test_json_output_reports_counts(hierogram: Run, text: Path) -> None:
     ran = hierogram("lm", str(text), "-o", "news.lm", "--order", "2", "--max-words", "3", "--json")
     made = json.loads(ran.out)
     assert made["outputs"] == ["news.lm"]
@@ -50,7 +50,7 @@ def test_convert_rejects_estimation_options_and_files(hierogram: Run, text: Path
         assert "--convert requires exactly one FILE" in ran.err
 
 
-def test_invalid_input_is_reported(hierogram: Run, text: Path) -> None:
+def test_invalid_input_and_output_files_are_reported(hierogram: Run, text: Path) -> None:
     assert "not an ARPA file" in hierogram("lm", "--convert", str(text), "-o", "news.lm").err
     ran = hierogram("lm", "none.en", "-o", "news.lm")
     assert (ran.code, "none.en: cannot be opened" in ran.err) == (3, True)

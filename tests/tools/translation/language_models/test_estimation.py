@@ -1,4 +1,4 @@
-"""Estimated models against modified Kneser-Ney from its definition."""
+"""Estimated models compared with modified Kneser-Ney smoothing from its definition."""
 
 from collections import Counter
 from functools import partial
@@ -55,13 +55,13 @@ def probability(named: NamedModel, context: tuple[str, ...], word: str) -> float
 
 
 def contexts_of(text: list[list[str]], order: int) -> list[tuple[str, ...]]:
-    """Return all contexts that occur, of any length."""
+    """Return all contexts of fewer than `order` words that occur."""
     around = [("<s>", *sentence) for sentence in text]
     return sorted({c[k - n : k] for c in around for k in range(1, len(c) + 1) for n in range(min(order, k + 1))})
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4, 5])
-def test_probabilities_follow_the_definition(tmp_path: Path, order: int) -> None:
+def test_probabilities_follow_the_definition_of_kneser_ney_smoothing(tmp_path: Path, order: int) -> None:
     random = Random(order)
     text = random_text(random, 300, 25)
     named, report = estimated(tmp_path, text, order=order)
@@ -93,7 +93,7 @@ def test_little_memory_and_small_batches_give_the_same_model(tmp_path: Path, mon
             assert np.array_equal(column, expected)
 
 
-def test_words_out_of_the_vocabulary_are_unknown(tmp_path: Path) -> None:
+def test_words_outside_the_vocabulary_are_unknown(tmp_path: Path) -> None:
     text = random_text(Random(8), 200, 40)
     frequent = Counter(word for sentence in text for word in sentence)
     first = {word: k for k, word in reversed(list(enumerate(w for s in text for w in s)))}
@@ -162,6 +162,6 @@ def test_invalid_texts_are_refused_with_the_reason(tmp_path: Path, text: bytes, 
 def test_unigrams_include_sentence_ends(tmp_path: Path) -> None:
     named, report = estimated(tmp_path, [["a"], ["a", "b"]], order=1)
     assert report.without_discounts == [1]
-    # Counts 2, 1 and 2 of a, b and </s>: 3.5 of 5 is discounted and shared by these and <unk>.
+    # Counts 2, 1 and 2 of a, b and </s>: 2.5 of 5 is discounted and shared by these and <unk>.
     shared = (1.0 + 0.5 + 1.0) / 5 / 4
     assert 10 ** score(named.model, named.model.begin, END)[0] == pytest.approx((2 - 1) / 5 + shared)

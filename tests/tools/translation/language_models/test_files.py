@@ -14,7 +14,7 @@ from hierogram.tools.translation.language_models.files import open_language_mode
 from hierogram.tools.translation.language_models.mapped_arrays import read_arrays, write_arrays
 
 
-def test_a_model_survives_a_round_trip(tmp_path: Path) -> None:
+def test_a_model_survives_a_round_trip_through_the_binary_format(tmp_path: Path) -> None:
     random = Random(9)
     names = ["<unk>", "<s>", "</s>", "été", "家"]
     named = read_text(tmp_path, arpa_of(random_model(random, 4, len(names)), names, random))
@@ -54,7 +54,7 @@ def test_truncation_and_changed_bytes_are_detected(tmp_path: Path) -> None:
             open_language_model(str(path), Quiet())
 
 
-def test_another_version_is_reported(tmp_path: Path) -> None:
+def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "model.lm"
     write_binary(path, read_text(tmp_path, KENLM))
     path.write_bytes(path.read_bytes().replace(b"model 2\n", b"model 7\n", 1))

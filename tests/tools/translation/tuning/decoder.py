@@ -11,7 +11,7 @@ Words = tuple[str, ...]
 
 
 class ListDecoder:
-    """Sentences whose candidates rank by the planted weights, up to some noise."""
+    """Decoder of sentences whose candidates are ranked by the planted weights, up to some noise."""
 
     def __init__(self, planted: list[float], sentences: int, candidates: int, seed: int, noise: float) -> None:
         random = Random(seed)

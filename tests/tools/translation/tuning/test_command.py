@@ -108,7 +108,7 @@ def test_missing_scipy_is_reported_before_anything_is_read(
     assert "read" not in ran.err
 
 
-def test_contradictory_options_are_reported(hierogram: Run, inputs: Path) -> None:
+def test_unusable_or_missing_references_are_reported(hierogram: Run, inputs: Path) -> None:
     ran = hierogram("tune", "grammar.cdec", "dev.fr", "-r", "grammar.cdec", "-o", "weights.toml")
     assert (ran.code, "grammar.cdec has 6 lines, but dev.fr has 5" in ran.err) == (3, True)
     (inputs / "empty.en").write_text("\n" * 5)
@@ -154,7 +154,7 @@ def test_pairs_of_the_store_are_held_out_for_tuning(hierogram: Run, tmp_path: Pa
             assert kept == set(VERSES) - set(zip(held.sentences, held.references, strict=True))
 
 
-def test_options_that_select_held_out_pairs_are_checked(hierogram: Run, inputs: Path) -> None:
+def test_tuning_without_files_checks_the_store_and_its_options(hierogram: Run, inputs: Path) -> None:
     with hg.open(inputs / "few.db", create=True) as store:
         store.add(VERSES[:9])
     ran = hierogram("--store", "few.db", "tune", "-o", "weights.toml")
@@ -166,7 +166,7 @@ def test_options_that_select_held_out_pairs_are_checked(hierogram: Run, inputs: 
 
 
 @pytest.mark.slow
-def test_the_documented_commands_run(hierogram: Run, inputs: Path) -> None:
+def test_the_documented_tune_commands_run(hierogram: Run, inputs: Path) -> None:
     (inputs / "test.fr").write_text("la maison verte\n")
     (inputs / "news.en").write_bytes((inputs / "dev.en").read_bytes())
     shown = [shlex.split(line) for line in re.findall(r"^hierogram (.*)$", DOCUMENT, re.MULTILINE)]

@@ -1,4 +1,4 @@
-"""`hierogram evaluate` against sacrebleu's command."""
+"""The `hierogram evaluate` command compared with sacrebleu's command."""
 
 import builtins
 import json
@@ -44,7 +44,7 @@ def test_scores_and_significance_tests_match_sacrebleu(hierogram: Run, files: li
     assert ran.code == 0, ran.err
     found = json.loads(ran.out)
     output = theirs(tmp_path, "one", "-i", "first", "second", "-m", "bleu", "chrf", "ter", "--paired-bs", "-w", "4")
-    # Two rows of three metrics, then the three tests of the second row.
+    # The output has two rows of three metrics, and three tests in the second row.
     expected = [[*map(float, cell)] for cell in re.findall(r"([\d.]+) \(([\d.]+) ± ([\d.]+)\)", output)]
     tests = [float(p) for p in re.findall(r"\(p = ([\d.]+)\)", output)]
     assert (len(expected), len(tests)) == (6, 3)
@@ -105,7 +105,7 @@ def test_a_table_ends_with_signatures(hierogram: Run, files: list[str]) -> None:
     assert lines[4].startswith("TER: ")
 
 
-def test_files_of_different_length_are_rejected(hierogram: Run, files: list[str], tmp_path: Path) -> None:
+def test_unusable_files_and_unknown_metrics_are_rejected(hierogram: Run, files: list[str], tmp_path: Path) -> None:
     (tmp_path / "short").write_text("the house\n")
     (tmp_path / "none").write_text("")
     ran = hierogram("evaluate", "first", "-r", "short")
@@ -130,7 +130,7 @@ def test_missing_sacrebleu_is_reported(hierogram: Run, files: list[str], monkeyp
     assert (ran.code, "pip install '.[evaluate]'" in ran.err) == (2, True)
 
 
-def test_the_documented_commands_run(hierogram: Run, files: list[str], tmp_path: Path) -> None:
+def test_the_documented_evaluate_commands_run(hierogram: Run, files: list[str], tmp_path: Path) -> None:
     for name, copied in (("old.en", "first"), ("new.en", "second"), ("test.en", "one"), ("test2.en", "two")):
         (tmp_path / name).write_text((tmp_path / copied).read_text())
     document = (Path(__file__).parents[4] / "docs" / "evaluation.md").read_text()

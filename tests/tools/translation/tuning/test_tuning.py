@@ -109,9 +109,9 @@ def test_bleu_of_a_sentence_follows_its_definition() -> None:
     found = sentence_bleu(np.array([references.statistics(tuple(text.split())) for text in (
         "the cat sat on the mat", "the the the cat", "dog", "", "the cat sat on the mat there now",
     )]))  # fmt: skip
-    # Brevity: 6 words, where 7 are expected. Matches of n = 1 to 4: 6/6, 5/5, 4/4, 3/3.
+    # Brevity: 6 words, and a reference length of 6 + 1. All n-grams match: 6/6, 5/5, 4/4, 3/3.
     assert found[0] == pytest.approx(np.exp(1 - 7 / 6))
-    # "the" twice and "cat" of 4 words, "the cat" of 3: the closest of 6 and 2 words, equally far, is 2.
+    # Three of 4 words match, and one of 3 bigrams. The shorter of two equally close references counts.
     assert found[1] == pytest.approx((3 / 4 * 2 / 4 * 1 / 3 * 1 / 2) ** 0.25)
     assert found[2] == found[3] == 0
     assert found[4] == pytest.approx((6 / 8 * 6 / 8 * 5 / 7 * 4 / 6) ** 0.25)
@@ -151,7 +151,7 @@ def test_trained_weights_are_rescaled_and_constant_features_keep_theirs() -> Non
     wide = rescale_weights(trained, last, differences)
     assert wide[2] == 7
     assert wide[0] / wide[1] == pytest.approx(trained[0] / trained[1])
-    # The tighter of two bounds: the spread of the pairs, and the sum of absolute weights.
+    # The tighter of two bounds applies: the spread of the pairs, or the sum of absolute weights.
     assert np.abs(wide[:2]).sum() == pytest.approx(4)
     assert np.linalg.norm(differences @ wide) < np.linalg.norm(differences @ last)
     narrow = np.array([0.5, 0.5, 7.0])
@@ -198,8 +198,8 @@ def test_a_step_changes_no_more_sentences_than_are_allowed() -> None:
     assert shares[-1] > 0.7
 
 
-def test_a_step_may_change_equal_sentences_together() -> None:
-    # Four sentences with the same words: a change of one changes all.
+def test_a_step_may_change_sentences_with_equal_features_together() -> None:
+    # Four sentences whose candidates have equal features: a step that changes one changes all.
     pools = []
     for k in range(4):
         pool = _Pool(References([tuple(f"w{k}{j}" for j in range(8))]))
@@ -335,7 +335,7 @@ def test_the_weight_of_words_is_fitted_to_the_length_of_references() -> None:
     # All candidates of these lists are as long as their references, so no length is fitted.
     same_words = [(np.arange(3.0), np.full(3, 8.0), np.full(3, 8.0))]
     assert fit_length(same_words, 5.0, 1.0) == 0
-    # At most half of the largest weight.
+    # The change is at most half of the largest weight.
     assert fit_length(lists, 0.02, 1.0) == pytest.approx(0.01)
     assert fit_length(lists, 0.02, 0.5) == pytest.approx(-0.01)
     assert length_ratio([(np.zeros(1), np.zeros(1), np.zeros(1))], 1.0) == 1.0
@@ -348,7 +348,7 @@ def test_the_length_reaches_its_target_while_other_weights_are_trained(monkeypat
     texts = [tuple(f"w{k}{j}" for j in range(10)) for k in range(40)]
     lists = []
     for text in texts:
-        # Deleting or adding words costs nothing by the features; only the second one indicates correct words.
+        # The first feature is the length; only the second one indicates correct words.
         words = [text[: 10 - cut] + ("x",) * more for cut in range(6) for more in range(3)]
         right = np.array([sum(word != "x" for word in own) - sum(word == "x" for word in own) for own in words])
         features = np.stack([[len(own) for own in words], right + random.normal(size=len(words))], axis=1)

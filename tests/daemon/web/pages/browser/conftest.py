@@ -48,7 +48,7 @@ Serve = Callable[..., str]
 
 @pytest.fixture
 def serve() -> Iterator[Serve]:
-    """Serve the pages of a store and return their URL."""
+    """Function that serves the pages of a store and returns their URL."""
     with ExitStack() as stack:
 
         def start(store: Store, **values: object) -> str:
@@ -65,7 +65,7 @@ Visit = Callable[..., Any]
 
 @pytest.fixture
 def visit(chromium: Any) -> Iterator[Visit]:
-    """Open a new page. At the end, check that it requested no other host and that the browser reported no error."""
+    """Function that opens a page. Fails afterwards if a page requested another host or the browser reported errors."""
     said: list[str] = []
     hosts: set[str] = set()
     wanted: set[str] = set()

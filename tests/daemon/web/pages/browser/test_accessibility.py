@@ -1,4 +1,4 @@
-"""Accessibility of the pages: all scripts and lengths, light and dark, wide and narrow, with assistive technology."""
+"""Accessibility of the pages as checked by axe: many scripts and lengths, light and dark, wide and narrow."""
 
 from collections.abc import Iterable, Iterator
 from itertools import pairwise, product
@@ -29,7 +29,7 @@ APPEARANCES = {
 
 @pytest.fixture
 def many(store_url: str, copy_store: CopyStore) -> Iterator[Store]:
-    """A store of pairs of many scripts and lengths, and of odd words, once on each database."""
+    """A store of pairs of many scripts and lengths, and of odd words."""
 
     def make(url: str) -> None:
         with open_store(url, create=True, settings=QUICK) as store:
@@ -134,7 +134,7 @@ def test_error_pages_are_accessible(many: Store, serve: Serve, chromium: Any) ->
 
 
 @pytest.mark.slow
-def test_words_are_shown_from_right_to_left(many: Store, serve: Serve, visit: Visit) -> None:
+def test_hebrew_words_are_shown_from_right_to_left(many: Store, serve: Serve, visit: Visit) -> None:
     page = visit(f"{serve(many)}/pairs/1")
     source, target = page.locator(".texts .sentence").all()
     assert (source.get_attribute("dir"), target.get_attribute("dir")) == ("rtl", "ltr")
@@ -151,7 +151,7 @@ def test_words_are_shown_from_right_to_left(many: Store, serve: Serve, visit: Vi
 
 
 @pytest.mark.slow
-def test_two_hundred_words_are_shown(many: Store, serve: Serve, visit: Visit) -> None:
+def test_a_pair_of_two_hundred_words_is_shown_with_its_links(many: Store, serve: Serve, visit: Visit) -> None:
     page = visit(f"{serve(many)}/pairs/{LONG_PAIR}")
     expect(page.locator(".texts .sentence").first.locator(".w")).to_have_count(200)
     expect(page.locator("svg.trees .arc")).to_have_count(200)

@@ -17,7 +17,7 @@ MAX_TABS = 80
 
 
 def tab_to(page: Any, selector: str) -> None:
-    """Press Tab until the selected element has the focus."""
+    """Press Tab until the selected element has the focus. Fails after `MAX_TABS` presses."""
     for _ in range(MAX_TABS):
         page.keyboard.press("Tab")
         if page.evaluate("selector => document.activeElement.matches(selector)", selector):
@@ -30,7 +30,9 @@ def lit(page: Any) -> set[str]:
 
 
 @pytest.mark.slow
-def test_a_rule_is_found_with_the_keyboard_only(learned: Store, serve: Serve, visit: Visit) -> None:
+def test_a_rule_is_found_and_a_pair_withdrawn_with_the_keyboard_only(
+    learned: Store, serve: Serve, visit: Visit
+) -> None:
     uses = learned.find_rules("ne [X,1] pas", "not [X,1]")[0].count
     page = visit(serve(learned))
     page.keyboard.type("ne _ pas")
@@ -75,7 +77,7 @@ def test_a_rule_is_found_with_the_keyboard_only(learned: Store, serve: Serve, vi
 
 
 @pytest.mark.slow
-def test_a_rule_is_found_with_the_mouse(learned: Store, serve: Serve, visit: Visit) -> None:
+def test_a_rule_is_found_and_a_pair_withdrawn_with_the_mouse(learned: Store, serve: Serve, visit: Visit) -> None:
     address = serve(learned)
     page = visit(address)
     page.locator("#q").click()
@@ -107,7 +109,7 @@ def test_a_rule_is_found_with_the_mouse(learned: Store, serve: Serve, visit: Vis
 
 
 @pytest.mark.slow
-def test_results_update_while_typing(learned: Store, serve: Serve, visit: Visit) -> None:
+def test_search_results_update_while_typing(learned: Store, serve: Serve, visit: Visit) -> None:
     page = visit(serve(learned))
     page.locator("#q").press_sequentially("maison")
     page.wait_for_selector("table.rules")
@@ -163,7 +165,7 @@ def test_a_cookbook_query_runs_with_the_keyboard(learned: Store, serve: Serve, v
 
 
 @pytest.mark.slow
-def test_a_typed_query_runs(learned: Store, serve: Serve, visit: Visit) -> None:
+def test_a_typed_sql_query_shows_its_result(learned: Store, serve: Serve, visit: Visit) -> None:
     address = serve(learned)
     page = visit(f"{address}/sql")
     page.locator("#sql").fill("SELECT 2 + 3 AS sum")
@@ -200,7 +202,7 @@ def test_a_text_is_translated_with_the_keyboard_and_corrected(learned: Store, se
 
 
 @pytest.mark.slow
-def test_a_text_is_translated_without_javascript(learned: Store, serve: Serve, visit: Visit) -> None:
+def test_a_text_is_translated_and_corrected_without_javascript(learned: Store, serve: Serve, visit: Visit) -> None:
     page = visit(f"{serve(learned)}/translate", java_script_enabled=False)
     page.locator("#text").fill("la maison verte\n\nla maison")
     page.get_by_role("button", name="Translate").click()

@@ -10,7 +10,7 @@ from hierogram.tools.lab.papers.randomized_pruning import figures_of_merit, kept
 
 
 def merit(target: np.ndarray, source: np.ndarray, bispan: tuple[int, int, int, int]) -> float:
-    """Return the product of the Model 1 probabilities of all words, from words on the same side of the bispan's
+    """Return ln of the product of the Model 1 probabilities of all words, from words on the same side of the bispan's
     borders.
     """
     n, m = len(source), target.shape[1]
