@@ -19,7 +19,9 @@ Languages = Annotated[
     str | None, Option("Source and target language, such as fr,en.", metavar="SRC,TGT", shown="the store's")
 ]
 LIMIT = Option("Show up to N results.", min=1, metavar="N")
-MAX_SCOPE = Option("Omit rules with a scope above K. Rules of scope k parse in time O(n^k).", min=0, metavar="K")
+MAX_SCOPE = Option(
+    "Omit rules with a larger scope. Parsing with rules of scope k takes time O(n^k).", min=0, metavar="K"
+)
 MinCount = Annotated[float, Option("Omit rules with a lower count.", min=0, below=float("inf"))]
 OUTPUT = Option(
     "File to write, or - for standard output. The suffix .gz or .zst selects compression; other suffixes may select "

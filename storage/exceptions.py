@@ -1,4 +1,4 @@
-"""Errors of a store and of worker processes. Messages state the problem, its location and a solution."""
+"""Errors of a store and of child processes. Messages state the problem, its location and a solution."""
 
 
 class StoreError(Exception):
@@ -10,7 +10,7 @@ class StoreMissingError(StoreError):
 
 
 class StoreUnavailableError(StoreError):
-    """The database did not answer, is locked or refused an operation, or a worker process cannot start."""
+    """The database did not answer, is locked or refused an operation, or a child process cannot start."""
 
 
 class StoreRefusedError(StoreUnavailableError):
@@ -47,7 +47,7 @@ class LeaseLostError(StoreError):
     """The lease on the store's grammar was not renewed in time, so another process may have taken it."""
 
 
-class RequestConflictError(StoreError):
+class WriteConflictError(StoreError):
     """Another process has recorded the same request, or has set other learned settings."""
 
 

@@ -1,4 +1,4 @@
-"""Worker process for untrusted input, which can be killed and has a memory limit.
+"""Child process for untrusted input, which can be killed and has a memory limit.
 
 `WorkerProcess.run` calls a generator function in a new interpreter and yields its items. The child has a memory limit
 and ends with its parent. It is killed if it reports no progress, and the kernel kills it before other processes if the
@@ -45,6 +45,7 @@ _ALIVE_SECONDS = 1.0
 _KILL_SECONDS = 5.0
 _LENGTH = Struct("<Q")
 _ITEM, _ALIVE, _END, _RAISED, _FAILED = range(5)
+"""Kinds of messages: item, sign of life, end, exception of this package, other failure."""
 _PR_SET_PDEATHSIG = 1
 _PACKAGE_PREFIX = f"{__name__.partition('.')[0]}."
 """Prefix of the modules whose exceptions are passed on."""
@@ -188,7 +189,7 @@ class WorkerProcess:
         [length] = _LENGTH.unpack(self._bytes(_LENGTH.size, check))
         if length > _MAX_MESSAGE_BYTES:
             raise WorkerProcessError(
-                f"the worker process sent an item of {length:,} bytes, the limit is {_MAX_MESSAGE_BYTES:,}"
+                f"the child process sent an item of {length:,} bytes, the limit is {_MAX_MESSAGE_BYTES:,}"
             )
         kind, content = pickle.loads(self._bytes(length, check))
         return kind, content
@@ -223,7 +224,7 @@ class WorkerProcess:
                 check()
                 if self._unstarved_time() - last_progress > self._silent_seconds:
                     raise WorkerProcessError(
-                        f"the worker process made no progress for {self._silent_seconds:g} s and was killed"
+                        f"the child process made no progress for {self._silent_seconds:g} s and was killed"
                     )
                 continue
             with suppress(BlockingIOError):
@@ -247,7 +248,7 @@ class WorkerProcess:
             self._process.wait(_KILL_SECONDS)
         code = self._process.returncode
         cause = f"by signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"with code {code}"
-        return _EndedError(f"the worker process was terminated {cause}")
+        return _EndedError(f"the child process was terminated {cause}")
 
 
 def set_resource_limit(resource_type: int, limit: int) -> None:
@@ -300,7 +301,7 @@ def _work(answers: BinaryIO, request: bytes, memory_bytes: int) -> None:
     def answer(kind: int, content: object = None) -> None:
         message = io.BytesIO()
         pickler = pickle.Pickler(message, pickle.HIGHEST_PROTOCOL)
-        # Do not look for shared objects, because columns have none, and the search takes as long as all other work.
+        # Disable pickle's memo, because the items share no objects, and the memo takes as long as all other work.
         pickler.fast = True
         pickler.dump((kind, content))
         view = memoryview(_LENGTH.pack(message.tell()) + message.getvalue())
@@ -319,11 +320,11 @@ def _work(answers: BinaryIO, request: bytes, memory_bytes: int) -> None:
             answer(_ITEM, item)
             answered_at = time.monotonic()
     except MemoryError:
-        answer(_FAILED, f"the worker process exceeded {memory_bytes >> 20} MiB of memory")
+        answer(_FAILED, f"the child process exceeded {memory_bytes >> 20} MiB of memory")
     except Exception as error:
         if type(error).__module__.startswith(_PACKAGE_PREFIX):
             answer(_RAISED, (type(error), str(error)))
         else:
-            answer(_FAILED, f"the worker process failed: {type(error).__name__}: {error}")
+            answer(_FAILED, f"the child process failed: {type(error).__name__}: {error}")
     else:
         answer(_END)

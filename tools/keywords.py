@@ -130,7 +130,7 @@ class TranslateKeywords(TypedDict, total=False):
     """Omit rules with a lower count (default: 0)."""
 
     max_scope: int
-    """Omit rules with a scope above K. Rules of scope k parse in time O(n^k) (default: 2)."""
+    """Omit rules with a larger scope. Parsing with rules of scope k takes time O(n^k) (default: 2)."""
 
     pops: int
     """Hypotheses popped per span in cube pruning. 0 searches exactly (default: 200)."""

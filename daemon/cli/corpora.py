@@ -97,7 +97,7 @@ def ingest(
     from hierogram.daemon.text.texts import two_languages
     from hierogram.samplers.grammar.settings import SYNCHRONOUS, TREES
 
-    def show_progress(current: IngestReport) -> None:
+    def report_progress(current: IngestReport) -> None:
         rejected = f"{current.totals.rejected:,} rejected" if current.totals.rejected else ""
         bar.update(current.bytes_read, current.bytes_total, current.lines, rejected)
 
@@ -106,10 +106,10 @@ def ingest(
         given_languages = two_languages(languages, "--languages") if languages is not None else None
         text_languages = given_languages or ()
         if trees:
-            description = " of trees (use `hierogram init --kind trees` to choose settings)"
+            description = " of trees (to choose settings, run `hierogram init --kind trees` before the first ingest)"
         else:
             description = f" for the languages {','.join(text_languages)}" if text_languages else ""
-            description += " with the default settings (use `hierogram init` to choose others)"
+            description += " with the default settings (to choose others, run `hierogram init` before the first ingest)"
         # Open the input first, so that no store is created if the input is invalid.
         source = stack.enter_context(
             open_input(
@@ -131,7 +131,7 @@ def ingest(
         else:
             ingested = opened.add(
                 source, corpus=corpus if was_given(context, "corpus") else None, languages=given_languages,
-                dictionary_options=dictionary_options if dictionary else None, progress=show_progress,
+                dictionary_options=dictionary_options if dictionary else None, progress=report_progress,
                 transformations=transformations if given_options(context, Transformations) else None,
             )  # fmt: skip
     _print_report(ingested, strict, as_json, ("forest" if nbest else "tree") if trees else "pair")

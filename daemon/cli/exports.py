@@ -179,7 +179,7 @@ def _pack(context: typer.Context, grammar: str | None, destination: Destination,
         raise UsageError(f"--format {PACKED} requires --max-scope")
     pack = next((extension.pack for extension in extensions() if extension.pack), None)
     if pack is None:
-        raise UsageError(f"--format {PACKED}: no installed extension writes this format")
+        raise UsageError(f"--format {PACKED} requires the translation extension: install hierogram with its tools")
     with ExitStack() as stack:
         rules = pack(grammar or stack.enter_context(open_chosen_store(context)), destination.output, options)
     print_note(f"{destination.output}: {plural(rules, 'rule')}")

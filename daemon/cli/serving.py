@@ -47,7 +47,8 @@ def serve(
 
         if opened.created:
             print_note(
-                f"{opened.url}: created a store with the default settings (use `hierogram init` to choose others)"
+                f"{opened.url}: created a store with the default settings (to choose others, run `hierogram init` "
+                "before the first start)"
             )
         try:
             run(opened, configuration, config, overrides, lambda daemon: [HttpLoop(daemon)])

@@ -54,7 +54,7 @@ def init(
         print(f"{opened.url}: {'created' if opened.created else 'already exists; nothing was changed'}")
         stored = opened.settings()
         for name, value in asdict(stored).items():
-            # Omit learned values, which are long.
+            # Omit orthographies and word parts, because they are long.
             if name not in ("orthographies", "word_parts"):
                 shown = ",".join(value) or "(not known)" if isinstance(value, tuple) else value
                 print(f"  {name:<17}{'(determined by the first text)' if shown is None else shown}")
@@ -102,7 +102,7 @@ def status(context: typer.Context, as_json: AsJson = False) -> None:
         ("sweeps", f"{current.sweeps:,}"),
         ("log-likelihood", likelihood),
         ("rejected lines", f"{current.rejected_lines:,}"),
-        *([(f"{kind.plural} set aside", f"{damaged:,}: run `hierogram repair`")] if damaged else []),
+        *([(f"damaged {kind.plural}", f"{damaged:,}: run `hierogram repair`")] if damaged else []),
         *([("failed files", f"{current.failed_files:,}")] if current.failed_files else []),
         *(
             [("webhooks", f"{failed:,} recent deliveries failed")]

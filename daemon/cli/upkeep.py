@@ -90,11 +90,12 @@ def _print_changes(report: "RepairReport", dry_run: bool, one: str, many: str) -
     elif report.changed:
         print("would be repaired (dry run):" if dry_run else "repaired:")
     for number, change in (
-        (report.released_pairs, f"{one} no longer set aside|{many} no longer set aside"),
+        (report.released_pairs, f"{one} no longer recorded as damaged|{many} no longer recorded as damaged"),
         (report.resumed_pairs, f"{one} resumed from its derivation|{many} resumed from their derivations"),
         (
             report.pair_positions,
-            f"sampling position or score of a {one} corrected|sampling positions or scores of {many} corrected",
+            "row of pair_positions or pair_scores added or removed|"
+            "rows of pair_positions or pair_scores added or removed",
         ),
         (report.rules_corrected, "rule corrected|rules corrected"),
         (report.rules_added, "rule added|rules added"),

@@ -62,7 +62,7 @@ def _recount(
     pairs = 0
     for rows in snapshot.iterate_derivations(_PAIRS_PER_READ, corpus):
         undamaged, (loaded, state, averages, *_) = load_undamaged(rows, settings)
-        is_drawn = count_kind is CountKind.DRAWN
+        is_drawn = count_kind is CountKind.CURRENT_SAMPLE
         records = empty_blobs(len(undamaged)) if is_drawn else averages
         rules = loaded.rule_deltas(None, StoredSamples(loaded.trees(state), records), settings)
         pairs += len(rows)
@@ -250,7 +250,7 @@ def _pair_uses(
             composed = text.compositions(batch)
             deltas = add_fragments(deltas, batch, composed)
         if count_kind is not None:
-            records = empty_blobs(len(undamaged)) if count_kind is CountKind.DRAWN else averages
+            records = empty_blobs(len(undamaged)) if count_kind is CountKind.CURRENT_SAMPLE else averages
             fragments = list_fragments(records)
             deltas = add_fragments(deltas, batch, fragments)
             weighted_links.append((fragment_links(deltas, batch, fragments), fragments.weights))

@@ -151,8 +151,8 @@ class ExportOptions(Options):
     min_expected: Annotated[
         float,
         Option(
-            "In a translation grammar, omit rules that are used less than twice and are not minimal, if their source "
-            "side is expected to occur fewer times than this in new text as long as the store's text.",
+            "In a translation grammar, omit rules that are used less than twice, are not minimal, and whose source "
+            "side is expected to occur fewer times than this in new text of the same length as the store's text.",
             min=0,
             below=INFINITY,
         ),
@@ -189,10 +189,10 @@ class ExportOptions(Options):
 
     @property
     def count_kind(self) -> CountKind:
-        """`DRAWN` with `current_sample`, `MEANS` with `posterior_mean`, otherwise `TRANSLATION`."""
+        """`CURRENT_SAMPLE` or `POSTERIOR_MEAN` if the option is set, otherwise `TRANSLATION`."""
         if self.current_sample:
-            return CountKind.DRAWN
-        return CountKind.MEANS if self.posterior_mean else CountKind.TRANSLATION
+            return CountKind.CURRENT_SAMPLE
+        return CountKind.POSTERIOR_MEAN if self.posterior_mean else CountKind.TRANSLATION
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from hierogram.daemon.learning.verifying import WORD_COUNT_COLUMNS, CountName, R
 from hierogram.daemon.progress import Steps
 from hierogram.storage.checks.repair import Repair
 from hierogram.storage.exports.snapshot import Snapshot
-from hierogram.storage.records.aligner import AlignerChange, WordCounts
+from hierogram.storage.records.aligner import AlignerChange, FertilityCounts
 from hierogram.storage.store import Store
 
 
@@ -21,8 +21,8 @@ class RepairReport:
     """Numbers of repaired items.
 
     `reset_pairs` are the ids of pairs that restart without a derivation, because the derivation was damaged or did not
-    match the state of the pair. `unaligned_pairs` are the ids of pairs that lost their alignment. `released_pairs` had
-    been set aside as damaged. `resumed_pairs` had a derivation but were marked as unaligned or waiting.
+    match the state of the pair. `unaligned_pairs` are the ids of pairs that lost their alignment. `released_pairs` were
+    recorded as damaged. `resumed_pairs` had a derivation but were marked as unaligned or waiting.
     `pair_positions` is the number of missing or superfluous rows of the tables `pair_positions` and `pair_scores`.
     `totals` are the corrected totals of the store as (before, after). `remaining_problems` cannot be repaired.
     """
@@ -129,5 +129,5 @@ def _count_difference(links: dict[CountName, tuple[int, int]]) -> AlignerChange:
         else:
             words[first, second][WORD_COUNT_COLUMNS.index(str(third))] = counted - stored
     change.lexicon = [(*pair, forward, backward) for pair, (forward, backward) in lexicon.items()]
-    change.words = [WordCounts(*word, *counts) for word, counts in words.items()]
+    change.words = [FertilityCounts(*word, *counts) for word, counts in words.items()]
     return change

@@ -119,8 +119,7 @@ def read_batches(
     """Yield batches of stored pairs in the `states` (default: all) with ids above `after_id`, in id order.
 
     The number of words per batch is limited. If the kind of grammar needs all pairs together, `states` and `after_id`
-    are ignored, and the only batch contains all pairs. With `undamaged`, pairs that are set aside as damaged are
-    excluded.
+    are ignored, and the only batch contains all pairs. With `undamaged`, pairs recorded as damaged are excluded.
     """
     all_together = find_kind(store.settings()).needs_all_pairs
     batch: list[PairRow] = []

@@ -22,7 +22,7 @@ from hierogram.samplers.alignment.prior_counts import (
     count_direction_links,
 )
 from hierogram.samplers.counts.chain import CountsError
-from hierogram.storage.records.aligner import AlignerChange, AlignerCounts, LinkRow, WordCounts
+from hierogram.storage.records.aligner import AlignerChange, AlignerCounts, FertilityCounts, LinkRow
 from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.store import Store
 
@@ -158,7 +158,7 @@ def _add_unit_counts(change: AlignerChange, both: Sequence[PriorCounts], words: 
         table[:-1, 1:] = direction_counts.fertility
         changed = np.flatnonzero(table.any(axis=1))
         rows = zip(changed.tolist(), table[changed].tolist(), strict=True)
-        change.words += [WordCounts(SIDES[k], words[k][n], *row) for n, row in rows]
+        change.words += [FertilityCounts(SIDES[k], words[k][n], *row) for n, row in rows]
 
 
 def _rows(counts: PriorCounts) -> Iterable[tuple[int, int, int]]:

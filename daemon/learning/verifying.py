@@ -25,7 +25,7 @@ from hierogram.samplers.grammar.columns import Blobs, Texts, join_blobs, split_b
 from hierogram.samplers.grammar.keys import Matches, first_rows_by_key, match_keys
 from hierogram.storage.checks.spill import SLICES, Spill, open_spill, slice_ranges
 from hierogram.storage.exports.snapshot import Snapshot
-from hierogram.storage.records.aligner import AlignerChange, AlignerCounts, WordCounts
+from hierogram.storage.records.aligner import AlignerChange, AlignerCounts, FertilityCounts
 from hierogram.storage.records.columns import NUMBERS, SIDES, RuleDeltas, StoredRules
 from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.store import Store
@@ -73,7 +73,7 @@ _RULE_DTYPE = np.dtype(
 )  # fmt: skip
 """Rule in a temporary file, without its sides. `number` is the id of a stored rule, or the index of a recounted row."""
 _COLUMNS = [name for name in _RULE_DTYPE.names or () if name != "number"]
-WORD_COUNT_COLUMNS = WordCounts._fields[2:]
+WORD_COUNT_COLUMNS = FertilityCounts._fields[2:]
 _COUNTS_DTYPE = np.dtype([("stored", np.bool_), ("counts", np.int64, len(WORD_COUNT_COLUMNS))])
 """Row of an aligner table in a temporary file, stored or recounted. The key is a text beside the row."""
 _SHIFT = np.uint64(64 - SLICES.bit_length() + 1)

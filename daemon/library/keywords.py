@@ -24,10 +24,10 @@ class AlignKeywords(TypedDict, total=False):
     (grow-diag-final-and) (default: expected)."""
 
     sweeps: int | None
-    """Sweeps per chain (default: by model and size of the corpus)."""
+    """Sweeps per chain (default: depends on the model and the size of the corpus)."""
 
     chains: int | None
-    """Number of chains to average (default: by model and size of the corpus)."""
+    """Number of chains to average (default: depends on the model and the size of the corpus)."""
 
     seed: int
     """Random seed (default: 1)."""
@@ -64,8 +64,8 @@ class ExportKeywords(TypedDict, total=False):
     else 0)."""
 
     min_expected: float
-    """In a translation grammar, omit rules that are used less than twice and are not minimal, if their source side
-    is expected to occur fewer times than this in new text as long as the store's text (default: 0.1)."""
+    """In a translation grammar, omit rules that are used less than twice, are not minimal, and whose source side is
+    expected to occur fewer times than this in new text of the same length as the store's text (default: 0.1)."""
 
     corpus: str | None
     """Keep only rules that pairs of this corpus use, with counts of this corpus (default: all)."""
@@ -74,7 +74,7 @@ class ExportKeywords(TypedDict, total=False):
     """Omit rules with a lower count (default: 0)."""
 
     max_scope: int | None
-    """Omit rules with a scope above K. Rules of scope k parse in time O(n^k) (default: 2)."""
+    """Omit rules with a larger scope. Parsing with rules of scope k takes time O(n^k) (default: 2)."""
 
     hiero: bool
     """Keep only rules that satisfy the constraints of Chiang (2007) (default: no)."""

@@ -82,7 +82,8 @@ class Learning:
         """
         options = replace(self._options, report=progress, stop=stop)
         if options.make_chain is not None:
-            # A chain of `make_chain` samples in worker processes, which have their own threads, so use one thread here.
+            # A chain of `make_chain` samples in worker processes, which have their own threads, so default to
+            # one thread here.
             options = replace(options, threads=options.threads or 1)
         self.report = learn_all(self._store, sweeps=self._sweeps, options=options, leave_unfinished=True)
         return self.report

@@ -170,9 +170,9 @@ def sample(
 ) -> SampledChain:
     """Return a chain over pairs in memory, before its first sweep: `sample(pairs).run(100).rules()`.
 
-    `pairs` have the forms that `GrammarStore.add` accepts; for the grammar "itg" they need no links. `schedule` is an
-    `Annealing`, a `Schedule` or an object with the same methods. The default is the schedule of a new store with the
-    rule model pitman-yor. All phrases are cut initially if the schedule samples short phrases first; otherwise cuts are
+    `pairs` are tuples, mappings or a data frame, as in `GrammarStore.add`; for the grammar "itg" they need no links.
+    `schedule` is an `Annealing`, a `Schedule` or an object with the same methods. The default is the schedule of a new
+    store with the rule model pitman-yor. All phrases are cut initially if the schedule has `levels`; otherwise cuts are
     random. A store with the same settings and pairs gives the same draws, with any number of threads. Raises
     `UsageError` for invalid arguments, and `InputError` if there are no pairs or a pair cannot be sampled.
     """
@@ -183,8 +183,8 @@ def sample(
         schedule = find_kind(settings).schedule(settings)
     else:
         # Set a `schedule` of the same type as the given object, because this setting determines the initial state.
-        levels_first = isinstance(schedule, Schedule) or getattr(schedule, "levels", 0) > 0
-        settings = replace(settings, schedule=PAPER if levels_first else ANNEALED)
+        has_levels = isinstance(schedule, Schedule) or getattr(schedule, "levels", 0) > 0
+        settings = replace(settings, schedule=PAPER if has_levels else ANNEALED)
     return SampledChain(_read_pairs(pairs, settings), settings, schedule, threads)
 
 

@@ -282,10 +282,11 @@ class GrammarStore:
 
         `pairs` are tuples (source, target) or (source, target, links), mappings with the fields of JSON lines, a data
         frame with these columns, the result of `open_input`, or a file name, with more names in `files`. Files have the
-        formats of `hierogram ingest`; a store of trees accepts treebanks. `origin` names pairs in memory in notes and
-        rejections. The setting `tokenize` determines if text without links is tokenized; if it is None, the first text
-        sets it. With `dictionary_options`, the file is a dictionary, whose default corpus is `dictionary`. Pairs that
-        the corpus already contains are skipped. Raises `InputError`, `UsageError`.
+        formats of `hierogram ingest`; a store of trees accepts treebanks. `origin` is the name of the input if `pairs`
+        are in memory. It is stored with the pairs, appears in notes and rejections, and selects pairs in `withdraw`.
+        The setting `tokenize` determines if text without links is tokenized; if it is None, the first text sets it.
+        With `dictionary_options`, the file is a dictionary, whose default corpus is `dictionary`. Pairs that the corpus
+        already contains are skipped. Raises `InputError`, `UsageError`.
         """
         from hierogram.daemon.text.ingest import ingest
         from hierogram.daemon.text.reading import IngestOptions, OpenFiles
@@ -302,7 +303,7 @@ class GrammarStore:
                     open_input([added, *files], format=format, dictionary=dictionary, trees=trees, nbest=nbest)
                 )
             elif files:
-                raise UsageError("pairs and files are mutually exclusive")
+                raise UsageError("files require a file name as the first argument, got pairs in memory")
             if isinstance(added, OpenTreebank):
                 return ingest_open(self.store, added, transformations, corpus or DEFAULT_CORPUS, progress)
             source: Any = added if isinstance(added, OpenFiles | GivenPairs) else GivenPairs(added, origin)
@@ -342,7 +343,7 @@ class GrammarStore:
             self._learning = None
 
     def synchronize(
-        self, memory: PathLike, corpus: str = DEFAULT_CORPUS, *, languages: tuple[str, str] | None = None
+        self, tmx_file: PathLike, corpus: str = DEFAULT_CORPUS, *, languages: tuple[str, str] | None = None
     ) -> Synchronized:
         """Make a corpus equal to a TMX file. Units are identified by their `tuid`, or else by their texts.
 
@@ -363,7 +364,7 @@ class GrammarStore:
                     )
                 time.sleep(_POLL_INTERVAL)
 
-        return synchronize(self.store, str(memory), corpus, withdraw_and_wait, languages=languages)
+        return synchronize(self.store, str(tmx_file), corpus, withdraw_and_wait, languages=languages)
 
     def rules(
         self,
@@ -498,10 +499,10 @@ class GrammarStore:
             raise InputError(f"pair {missing[0]} not found; nothing was stored")
         for pair in links:
             self.store.set_human_links(pair, token_links[pair], origin)
-        holder = self.writer()
-        if holder is None:
+        writer = self.writer()
+        if writer is None:
             apply_pending_corrections(self.store)
-        return holder
+        return writer
 
     def query(self, sql: str, *, limit: int = 500, seconds: float = 10.0, sql_url: str | None = None) -> SqlResult:
         """Return up to `limit` rows of a SELECT over the tables and views of `docs/sql.md`.
@@ -522,7 +523,7 @@ class GrammarStore:
         from hierogram.storage.browsing.sql_runner import SqlRunner
 
         with closing(SqlRunner(self.store.engine.url, sql_url, own_role=sql_url is None)) as sql_runner:
-            return sql_runner.query(sql, seconds, limit or _UNLIMITED, _UNLIMITED, _UNLIMITED)
+            return sql_runner.query(sql, seconds, limit or _UNLIMITED, cells=_UNLIMITED, size=_UNLIMITED)
 
     def export(
         self,
@@ -632,8 +633,8 @@ class GrammarStore:
         matching = ids or self.store.select_pairs(corpus=corpus, origin=origin, external_ids=external_ids)
         if not matching:
             raise InputError(f"no matching {unit} found; nothing was withdrawn")
-        holder = self.writer()
-        if holder:
+        writer = self.writer()
+        if writer:
             number = sum(len(self.store.request_withdrawals(part)) for part in split_transactions(matching))
         else:
             from hierogram.daemon.learning.learner import holding_lease
@@ -642,7 +643,7 @@ class GrammarStore:
                 number = withdraw_all(self.store, matching, progress)
         if not number:
             raise InputError(f"no {unit} with these ids found; nothing was withdrawn")
-        return Withdrawn(number, holder)
+        return Withdrawn(number, writer)
 
     def events(self, after: int | None = None, limit: int = 1_000, kinds: Collection[str] = ()) -> EventPage:
         """Return up to `limit` events of these kinds (default: all) after the id `after`, or from the oldest event."""

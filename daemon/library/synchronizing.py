@@ -61,8 +61,8 @@ def synchronize(
             elif earlier is None:
                 file_texts[unit_id or pair], positions[unit_id or pair] = pair, number
     if not file_texts:
-        both = " and ".join(pipeline.languages) if pipeline.languages else "the two languages of the first unit"
-        raise InputError(f"{path}: no unit has text in both {both}; nothing was changed: check the languages")
+        both = f"both {' and '.join(pipeline.languages)}" if pipeline.languages else "both languages of the first unit"
+        raise InputError(f"{path}: no unit has text in {both}; nothing was changed: check the languages")
     obsolete: list[int] = []
     unchanged = 0
     with Reader(store.engine.url) as reader, reader.read() as transaction:

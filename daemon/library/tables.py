@@ -124,7 +124,7 @@ def table_from_rows(rows: Sequence[RuleRow]) -> RuleTable:
 
 
 def _join_lines(blocks: Sequence[bytes]) -> TextColumn:
-    """Convert blocks of lines, each without its final line feed, to a column of texts."""
+    """Convert blocks of lines to a column of texts. Blocks end without a line feed."""
     return column_from_lines(np.frombuffer(b"".join(block + b"\n" for block in blocks), np.uint8))
 
 
@@ -175,7 +175,7 @@ _READ_EXPRESSIONS = (
 
 
 def table_from_store(snapshot: "Snapshot", current_sample: bool) -> RuleTable:
-    """Read all rules with expected uses, or in the current derivations if `current_sample`, in the order of their ids.
+    """Read all rules that have expected uses, or if `current_sample` all rules of the current derivations, by id.
 
     Probabilities are relative frequencies of these uses.
     """
@@ -184,7 +184,7 @@ def table_from_store(snapshot: "Snapshot", current_sample: bool) -> RuleTable:
     sides: tuple[list[bytes], list[bytes]] = [], []
     numbers: list[NDArray[np.int64]] = []
     # Prefetch, so that the database reads the next block while this block is parsed.
-    count_kind = CountKind.DRAWN if current_sample else CountKind.MEANS
+    count_kind = CountKind.CURRENT_SAMPLE if current_sample else CountKind.POSTERIOR_MEAN
     with closing(prefetch(snapshot.rule_blocks((*_READ_EXPRESSIONS, other_count), count_kind))) as blocks:
         for _, block in blocks:
             for side, column in zip(sides, block[:2], strict=True):

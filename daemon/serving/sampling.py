@@ -31,10 +31,10 @@ from hierogram.storage.store import Store
 _PAIRS_PER_ALIGNMENT = 10_000
 
 
-def set_aside(store: Store, log: Log, error: DamagedPairsError) -> set[int]:
+def exclude_damaged(store: Store, log: Log, error: DamagedPairsError) -> set[int]:
     """Exclude damaged pairs from sampling, log them, and return their ids."""
-    for pair in store.set_aside([DamagedPair(damage.pair_id, damage.reason) for damage in error.damaged]):
-        log.warning("pair set aside: run `hierogram repair`", pair=pair.id, reason=pair.reason)
+    for pair in store.record_damaged([DamagedPair(damage.pair_id, damage.reason) for damage in error.damaged]):
+        log.warning("damaged pair: run `hierogram repair`", pair=pair.id, reason=pair.reason)
     return {damage.pair_id for damage in error.damaged}
 
 
@@ -44,7 +44,7 @@ def open_undamaged(learner: Learner, rows: list[PairRow], log: Log) -> ResidentB
         try:
             return learner.open(rows)
         except DamagedPairsError as error:
-            damaged = set_aside(learner.store, log, error)
+            damaged = exclude_damaged(learner.store, log, error)
         rows = [row for row in rows if row.id not in damaged]
     return None
 
@@ -176,7 +176,7 @@ class SamplingLoop(StoreLoop):
                 # A withdrawal, correction, re-alignment or indexing found a damaged pair. Its batch may be in any
                 # state, so reload all pairs except the damaged one.
                 excluded = {pair.id for pair in self._store.damaged_pairs()}
-                if set_aside(self._store, self._log, error) <= excluded:
+                if exclude_damaged(self._store, self._log, error) <= excluded:
                     raise
 
     def _sample(self, configuration: Configuration, stop: StopFlag, beat: Heartbeat) -> None:

@@ -42,11 +42,11 @@ def check_workers(settings: Settings) -> None:
     if find_kind(settings).name != SYNCHRONOUS:
         raise DaemonError(
             f"workers cannot sample a store of kind {settings.grammar}, only of kind {SYNCHRONOUS}: learn without "
-            "--workers"
+            "workers"
         )
     if settings.type_moves:
         raise DaemonError(
-            "workers do not support type-based moves, which need all pairs at once: learn without --workers"
+            "workers do not support type-based moves, which need all pairs at once: learn without workers"
         )
 
 

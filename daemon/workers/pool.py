@@ -2,8 +2,8 @@
 
 The samples depend only on the store, its seed and the blocks, not on the number of workers or on lost workers. To
 recover a lost shard, the pool keeps the changes of all rounds since it last collected the pairs' variables. Another
-worker then restores the table of that time, opens the shard with the collected variables, and repeats the shard's part
-of each round.
+worker then undoes these changes in its table, opens the shard with the collected variables, and repeats the shard's
+part of each round.
 """
 
 from contextlib import suppress
@@ -57,7 +57,7 @@ _TOO_MANY_LOSSES = (
 _MAX_KEPT_BYTES = 256 << 20
 """Maximum size of kept changes in bytes. Above this size, the pool collects the variables and drops the changes."""
 _MAX_PASSED_REFERENCES = 16
-"""Maximum number of results that workers fetch from each other. More results are stored as one object."""
+"""Maximum number of results that workers fetch from each other. If there are more, all are stored as one object."""
 
 
 class WorkerPool:
@@ -101,7 +101,7 @@ class WorkerPool:
         if not workers:
             raise DaemonError(
                 f"cannot start a worker: check that a machine of the cluster has {self._cluster.threads} free "
-                "processors and read its Ray logs, or set --threads to a smaller number"
+                "processors and read its Ray logs, or use fewer threads per worker"
             )
         cumulative_work = self.loaded.batch.forests.pair_tail_offset + NODE_COST * self._offsets
         self._plans = plan_shards(cumulative_work, self._setup.blocks, len(workers))
@@ -169,6 +169,7 @@ class WorkerPool:
         if sum(map(len, self._unmerged)) > self._table.rule_types:
             # Rebuild the table from a worker's table, which is faster than merging this many changes.
             rules, _ = self._call_all("rules")
+            # `_call_all` merges the changes itself if processors are idle or a worker was lost.
             if self._unmerged:
                 self._table = make_table(rules[0], longest_rule(self._setup.settings), self._model)
                 self._unmerged, self._unmerged_tokens = [], 0

@@ -42,7 +42,7 @@ _WORKER_LOST = (
     exceptions.NodeDiedError,
 )
 _CLUSTER_LOST = (exceptions.RaySystemError, exceptions.LocalRayletDiedError, ConnectionError)
-_RESTART = "start the cluster again, and repeat the command"
+_RESTART = "start the cluster again; an interrupted command must be repeated"
 
 
 class RayCluster:
@@ -140,18 +140,18 @@ class RayCluster:
 def ray_cluster(options: Workers, threads: int) -> Iterator[RayCluster]:
     """Join or start a Ray cluster. Its workers, and a started cluster, end on exit.
 
-    Joins the cluster of `options.address` or RAY_ADDRESS. Without an address and a number of workers, joins the running
-    cluster if one exists. In all other cases, starts a cluster on this machine.
+    Joins the cluster of `options.address` or RAY_ADDRESS. If neither an address nor a number of workers is given, joins
+    the running cluster if one exists. In all other cases, starts a cluster on this machine.
     """
-    joined = _ray.is_initialized()
+    already_joined = _ray.is_initialized()
     with _keep_signal_handlers():
-        started = not joined and _join(options, threads)
+        started = not already_joined and _join_or_start(options, threads)
     cluster = RayCluster(options, threads, on_this_machine=started)
     try:
         yield cluster
     finally:
         cluster.close()
-        if not joined:
+        if not already_joined:
             _ray.shutdown()
 
 
@@ -169,7 +169,8 @@ def _keep_signal_handlers() -> Iterator[None]:
             library.sigaction(int(number), action, None)
 
 
-def _join(options: Workers, threads: int) -> bool:
+def _join_or_start(options: Workers, threads: int) -> bool:
+    """Join or start a cluster. Returns True if a cluster was started."""
     if options.address is not None:
         # Some clusters require the user's token. Ray does not load the token itself if it joins as a client. Older
         # versions of Ray have no tokens.
@@ -185,7 +186,8 @@ def _join(options: Workers, threads: int) -> bool:
             ) from error
         return False
     if options.number is None or "RAY_ADDRESS" in os.environ:
-        # `auto` joins a running cluster. Start a cluster only if none runs.
+        # Ray's address `auto` is the cluster of RAY_ADDRESS, or else a running cluster. Without RAY_ADDRESS, start a
+        # cluster if no cluster is running.
         try:
             _ray.init("auto", **_QUIET)
         except ConnectionError as error:

@@ -33,7 +33,7 @@ class Setup(NamedTuple):
     """Settings of the workers: store settings, vocabulary sizes, blocks, and threads."""
 
     settings: Settings
-    vocabulary: tuple[int, int]
+    vocabulary_sizes: tuple[int, int]
     blocks: Blocks
     threads: int
 
@@ -146,7 +146,7 @@ class Worker:
         self._merged_shards: list[int] = []
 
     def ready(self) -> int:
-        """Return the process id."""
+        """Return the process id. The first result shows that the worker has started."""
         return os.getpid()
 
     def reset(self, setup: Setup, rules: Changes | None) -> None:
@@ -154,7 +154,7 @@ class Worker:
         self._executor.shutdown()
         self._executor = ThreadPoolExecutor(setup.threads)
         self._setup = setup
-        self._model = make_model(setup.settings, setup.vocabulary)
+        self._model = make_model(setup.settings, setup.vocabulary_sizes)
         self._shards, self._own_changes, self._merged_shards = {}, {}, []
         if rules is not None:
             self._table = make_table(rules, longest_rule(setup.settings), self._model)
@@ -169,7 +169,7 @@ class Worker:
         return {shard_id: self._sample(shard_id, round_request) for shard_id in shard_ids}
 
     def merge_own(self) -> RoundResults:
-        """Merge the changes of this worker's shards while other workers sample. Returns an empty dict for the pool."""
+        """Merge the changes of this worker's shards while other workers sample. Returns no results: {}."""
         for shard_id, changes in self._own_changes.items():
             self._merge(changes)
             self._merged_shards.append(shard_id)

@@ -28,10 +28,10 @@ from hierogram.storage.pairs.pairs import is_undamaged
 from hierogram.storage.records.aligner import (
     AlignerChange,
     AlignerCounts,
+    FertilityCounts,
     LinkRow,
     PairSize,
     TextAlignerCounts,
-    WordCounts,
 )
 from hierogram.storage.records.columns import PairUpdates, RuleDeltas
 from hierogram.storage.records.pairs import ALIGNER, GIVEN, SAMPLING, UNALIGNED, WAITING
@@ -152,7 +152,7 @@ def change_alignments(transaction: WriteTransaction, change: AlignerChange) -> N
     if change.corrected_inputs:
         lines = [{"pair": row.id, "line": row.alignment} for row in change.corrected_inputs]
         transaction.connection.execute(text("UPDATE sentence_pairs SET alignment = :line WHERE id = :pair"), lines)
-    finish_corrections(transaction, change.corrected)
+    finish_corrections(transaction, change.applied_corrections)
     add_aligner_counts(transaction, change)
 
 
@@ -262,7 +262,7 @@ _ROWS_PER_PART = 50_000
 _MAX_LOOKUPS = 4_000
 """Maximum number of word pairs that SQLite looks up one by one. For more, it reads all rows of each source word."""
 _SELECT_LEXICON = "SELECT source, target, forward, backward FROM aligner_lexicon"
-_SELECT_WORDS = f"SELECT side, word, {', '.join(WordCounts._fields[2:])} FROM aligner_words"
+_SELECT_WORDS = f"SELECT side, word, {', '.join(FertilityCounts._fields[2:])} FROM aligner_words"
 
 
 _SELECT_STATE = (
@@ -278,7 +278,7 @@ def iterate_aligner_counts(connection: Connection) -> Iterator[AlignerCounts]:
     for rows in connection.execute(text(_SELECT_LEXICON), execution_options=options).partitions():
         yield AlignerCounts([(*row,) for row in rows], [], [])
     for rows in connection.execute(text(_SELECT_WORDS), execution_options=options).partitions():
-        yield AlignerCounts([], [WordCounts._make(row) for row in rows], [])
+        yield AlignerCounts([], [FertilityCounts._make(row) for row in rows], [])
 
 
 def aligner_counts(connection: Connection, names: Sequence[SideNames], jumps: JumpRows | None = None) -> AlignerCounts:
@@ -298,7 +298,7 @@ def aligner_counts(connection: Connection, names: Sequence[SideNames], jumps: Ju
             words.append(f"{_SELECT_WORDS} WHERE side = 'source' AND word {of_source}")
             words.append(f"{_SELECT_WORDS} WHERE side = 'target' AND word {of_target}")
         counts.lexicon.extend(read_rows(connection, " UNION ALL ".join(pairs), parameters))
-        counts.words.extend(map(WordCounts._make, read_rows(connection, " UNION ALL ".join(words), parameters)))
+        counts.words.extend(map(FertilityCounts._make, read_rows(connection, " UNION ALL ".join(words), parameters)))
     return counts
 
 

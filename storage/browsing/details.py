@@ -128,7 +128,10 @@ _PAIRS_PER_PAGE = 10_000
 
 
 def find_pairs_by_id_prefix(transaction: ReadTransaction, corpus: str, prefix: str) -> list[PairRecord]:
-    """Return pairs of a corpus whose external ids are `prefix` plus letters, digits or nothing, newest first."""
+    """Return the pairs of a corpus whose external ids begin with `prefix`, newest first.
+
+    Omits ids in which the next character is not before "{".
+    """
     external_id = sentence_pairs.c.external_id
     # End the range at "{", the character after "z".
     in_range = (corpora.c.name == corpus) & (external_id >= prefix) & (external_id < prefix + "{")

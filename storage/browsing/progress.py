@@ -50,7 +50,7 @@ def store_status(transaction: ReadTransaction, url: str) -> StoreStatus:
 
 
 def last_sweeps(transaction: ReadTransaction, limit: int) -> list[dict[str, Any]]:
-    """Return the last sweeps, oldest first. Log-likelihoods are natural logarithms."""
+    """Return the last `limit` sweeps, oldest first. Log-likelihoods are natural logarithms."""
     return transaction.records(
         """SELECT id, stage, pairs, log_likelihood,
        CAST(edges_changed AS DOUBLE PRECISION) / NULLIF(edges_sampled, 0) AS edges_moved,
@@ -64,7 +64,10 @@ def last_sweeps(transaction: ReadTransaction, limit: int) -> list[dict[str, Any]
 
 
 def last_rejected(transaction: ReadTransaction, limit: int) -> list[dict[str, Any]]:
-    """Return recently rejected lines by reason and input, the most frequent first, each with an example."""
+    """Return up to `limit` groups of recently rejected lines with the same reason and input, largest first.
+
+    Each group contains its number of `lines` and its latest line as an example.
+    """
     groups: dict[tuple[str, str], dict[str, Any]] = {}
     statement = """SELECT reason, CAST(last_line - line + 1 AS BIGINT) AS lines, origin, line, message
   FROM rejected_lines

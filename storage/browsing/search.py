@@ -61,7 +61,7 @@ class Phrase:
 
 
 def read_phrase(typed: str) -> Phrase:
-    """Parse the first 2 * `MAX_WORDS` words of a typed phrase. Drops gaps at its ends and repeated gaps."""
+    """Parse the first 2 * `MAX_WORDS` words and gaps of a typed phrase. Drops gaps at its ends and repeated gaps."""
     parts: list[str | None] = []
     for piece in typed.split()[: 2 * MAX_WORDS]:
         if piece != GAP:
@@ -143,7 +143,7 @@ class RulePage(NamedTuple):
 
 
 def guess_side(transaction: ReadTransaction, phrases: Mapping[str, Phrase]) -> str:
-    """Return the side with fewer parts in `phrases`, or else the side on which the rarest word is more frequent."""
+    """Return the side with fewer parts in `phrases`. If equal, return the side whose rarest word is more frequent."""
     fewest = sorted((SOURCE, TARGET), key=lambda side: len(phrases[side].parts))
     if len(phrases[fewest[0]].parts) < len(phrases[fewest[1]].parts):
         return fewest[0]
@@ -166,7 +166,7 @@ def guess_side(transaction: ReadTransaction, phrases: Mapping[str, Phrase]) -> s
 
 
 def phrase_occurs(transaction: ReadTransaction, side: str, phrase: Phrase) -> bool:
-    """Check if pairs contain all words of the phrase on a side, in any spelling."""
+    """Check if each word of the phrase occurs on a side of some pair, in any spelling."""
     return bool(phrase.words) and all(_find_spellings(transaction, side, phrase.words).values())
 
 
@@ -321,13 +321,13 @@ def _find_labels(transaction: ReadTransaction, phrase: Phrase, vocabulary: Mappi
 
 
 def known_labels(transaction: ReadTransaction) -> list[str]:
-    """Return the first labels of a store of trees in alphabetical order."""
+    """Return up to `_MAX_LABELS` labels of a store of trees, in alphabetical order."""
     rows = transaction.rows("SELECT label FROM labels ORDER BY label LIMIT :most", False, most=_MAX_LABELS)
     return [row[0] for row in rows]
 
 
 def _run(transaction: ReadTransaction, statement: str, limit: int, values: dict[str, Value]) -> list[dict[str, Any]]:
-    """Run a statement with word ids, so that Postgres can estimate the number of rows, but record the words."""
+    """Run a statement with word ids, so that Postgres can estimate the number of rows. Records it with words."""
     records = transaction.records(statement, False, most=limit, **values)
     named = _WORD_ID.sub(r"(SELECT id FROM vocabulary WHERE token = :\1 AND side = :vocabulary)", statement)
     transaction.statements.append(inline_parameters(named, {**values, "most": limit}))
@@ -402,11 +402,11 @@ def _by_probability(
  ORDER BY {order.replace("p.", "f.")}"""
 
 
-def _totals(side: str, of: str) -> str:
-    """Return SQL for the total expected uses of each side in `of`."""
+def _totals(side: str, relation: str) -> str:
+    """Return SQL for the total expected uses of each distinct `side` in a relation."""
     return f"""
         SELECT d.{side}, (SELECT sum(r.expected_uses) FROM rules AS r WHERE r.{side} = d.{side}) AS total
-          FROM (SELECT DISTINCT {side} FROM {of}) AS d"""
+          FROM (SELECT DISTINCT {side} FROM {relation}) AS d"""
 
 
 def _with_totals(columns: str) -> str:

@@ -19,7 +19,7 @@ _MAX_CANDIDATES = 4_000
 _LAST_BLOCKS = 1
 """Number of index blocks read for a frequent word."""
 _MAX_BLOCKS = 1_000
-"""Number of index blocks read for a less frequent word."""
+"""Maximum number of index blocks read for a less frequent word."""
 _PAIRS_PER_WORD = 12
 """Number of pairs returned for each word and order of ties, besides the best pairs overall."""
 
@@ -86,9 +86,10 @@ def weigh_words(words: Sequence[str], counts: Mapping[str, KnownWord]) -> dict[s
 def find_similar_pairs(
     transaction: ReadTransaction, words: Mapping[str, KnownWord], limit: int
 ) -> tuple[list[SimilarPair], list[SimilarPair]]:
-    """Return the pairs and the dictionary entries that share the most words, weighted by rarity, best first.
+    """Return the pairs and the dictionary entries that share the most words with `words`, best first.
 
-    The best `limit` pairs are followed by the best pairs of each word. Equally good pairs are ordered newest first.
+    Rare words weigh more. The best `limit` pairs and entries in total are followed by the best of each word. Among
+    equally good pairs of a word, the newest and the oldest are chosen.
     """
     ids = _most_similar(transaction, words, limit)
     if not ids:

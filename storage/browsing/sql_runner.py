@@ -114,10 +114,12 @@ class SqlRunner:
         statement = sql.strip().rstrip(";").strip()
         if not statement:
             raise QueryError("empty query: write a SELECT")
-        if len(statement) > MAX_QUERY_LENGTH or "\0" in statement:
+        if len(statement) > MAX_QUERY_LENGTH:
             raise QueryError(
-                f"the query is too long or contains a NUL character: the limit is {MAX_QUERY_LENGTH:,} characters"
+                f"the query has {len(statement):,} characters, the limit is {MAX_QUERY_LENGTH:,}: shorten it"
             )
+        if "\0" in statement:
+            raise QueryError("the query contains a NUL character: remove it")
         child = self._take() or self._child()
         try:
             with closing(child):

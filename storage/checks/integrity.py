@@ -231,7 +231,7 @@ def word_differences(
 
 
 def _count_words(connection: Connection, side: str, words: Spill) -> None:
-    """Spill token counts of one side to a temporary table. A token may appear in several rows."""
+    """Spill the token counts of one side to `words`. A token may appear in several rows."""
     spilled = 0
     counted: Counter[str] = Counter()
     texts = connection.scalars(_streamed(f"SELECT {side} FROM sentence_pairs ORDER BY id"))

@@ -7,7 +7,7 @@ from typing import Any, get_type_hints
 from sqlalchemy import Connection, insert, select, update
 
 from hierogram.samplers.grammar.kinds import Notation, find_notation
-from hierogram.storage.exceptions import RequestConflictError, StoreError
+from hierogram.storage.exceptions import StoreError, WriteConflictError
 from hierogram.storage.records.settings import LearnedSettings, Settings
 from hierogram.storage.schema.tables import settings as table
 
@@ -38,16 +38,16 @@ _JSON_TYPES = {
 
 
 def write_learned(connection: Connection, learned: LearnedSettings) -> None:
-    """Write settings learned from the first text. Raises `RequestConflictError` if they are set to other values."""
+    """Write settings learned from the first text. Raises `WriteConflictError` if they are set to other values."""
     stored = read_settings(connection)
     # The first tokenized text sets `word_parts` and `orthographies` together, and `orthographies` is then not empty.
     is_unset = {"languages": not stored.languages, "tokenize": stored.tokenize is None}
     for name, value in learned.items():
-        may_be_set = is_unset.get(name, not stored.orthographies)
+        can_set = is_unset.get(name, not stored.orthographies)
         # Treat None like False, because a store keeps tokens until the first text with signs of running text.
-        if not may_be_set and (value or None) != (getattr(stored, name) or None):
-            raise RequestConflictError(f"another input has set {name} of the store: ingest this input again")
-        if may_be_set and value is not None:
+        if not can_set and (value or None) != (getattr(stored, name) or None):
+            raise WriteConflictError(f"another input has set {name} of the store: ingest this input again")
+        if can_set and value is not None:
             connection.execute(update(table).where(table.c.name == name).values(value=json.dumps(value)))
 
 
@@ -69,6 +69,6 @@ def _value(stored: dict[str, str], name: str, value_type: Any) -> Any:
 
 
 def read_notation(connection: Connection) -> Notation:
-    """Return the notation of the store's grammar. Raises `SamplerError` if this version does not support it."""
+    """Return the kind of the store's grammar. Raises `SamplerError` if this version does not support it."""
     stored = dict(connection.execute(select(table.c.name, table.c.value).where(table.c.name == "grammar")).all())
     return find_notation(_value(stored, "grammar", str))

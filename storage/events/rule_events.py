@@ -18,7 +18,7 @@ from hierogram.storage.records.uncertainty import squared_errors
 from hierogram.storage.schema.tables import reported_rules
 
 ADDED_USES = 8
-"""Minimum expected uses of a frequent rule."""
+"""Number of expected uses at which a rule becomes frequent."""
 REMOVED_USES = 4
 """A frequent rule becomes rare below this number of expected uses. Less than `ADDED_USES`, to avoid oscillation."""
 MIN_STANDARD_ERRORS = 2.0

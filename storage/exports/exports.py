@@ -36,7 +36,7 @@ def _finish(
 
 
 class JobRow(NamedTuple):
-    """Scheduled job. `job` are its options as JSON, and `configured` is True if the configuration declares the job.
+    """Scheduled job. `job` contains its options as JSON. `configured` is True if the configuration declares the job.
 
     `next_run` is None if no run is planned. `unchanged_at` is the last time that the job found nothing new. Both are in
     seconds since 1970. Only `read_job_states` reads the other fields. `state`, `started_at` and `error` describe the

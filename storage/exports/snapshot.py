@@ -80,8 +80,8 @@ class Snapshot:
 
         return rule_ranges(self._connection)
 
-    def rule_blocks(self, columns: Sequence[str], kind: CountKind = CountKind.DRAWN) -> Iterator[Block]:
-        """Yield columns of all rules in use, followed by their uses in units of the kind."""
+    def rule_blocks(self, columns: Sequence[str], kind: CountKind = CountKind.CURRENT_SAMPLE) -> Iterator[Block]:
+        """Yield columns of all rules that the kind counts, followed by their uses in units of the kind."""
         used, number = _uses(kind)
         last = read_state(self._connection).last_rule_id
         return self._blocks("rules", (*columns, number), last, f"AND {used} > 0")
@@ -112,11 +112,11 @@ class Snapshot:
             yield rows, ["\n".join(map(str, column)) for column in zip(*partition, strict=True)]
 
     def newest(self) -> tuple[int, int]:
-        """Return the largest id of a pair with a derivation, and the last assigned rule id. Each is 0 if missing."""
+        """Return the largest id of a pair with a derivation, and the last assigned rule id, or 0 if none exists."""
         last = self._connection.scalar(select(func.max(derivations.c.pair_id)))
         return last or 0, read_state(self._connection).last_rule_id
 
-    def count_rules(self, kind: CountKind = CountKind.DRAWN) -> int:
+    def count_rules(self, kind: CountKind = CountKind.CURRENT_SAMPLE) -> int:
         """Return the number of rules in `rule_blocks`."""
         used, _ = _uses(kind)
         return self._connection.scalar(select(func.count()).select_from(rules).where(text(f"{used} > 0"))) or 0
@@ -163,7 +163,10 @@ class Snapshot:
     def iterate_derivations(
         self, batch: int = 1_000, corpus_id: int | None = None, after_id: int = 0
     ) -> Iterator[list[PairRow]]:
-        """Yield the pairs above an id with a derivation, of all corpora or one, by id, in lists of up to `batch`."""
+        """Yield the pairs with a derivation and id > `after_id`, in id order, in lists of up to `batch` pairs.
+
+        With `corpus_id`, yields only pairs of this corpus.
+        """
         statement = pair_rows().where(derivations.c.pair_id.is_not(None)).order_by(sentence_pairs.c.id)
         if after_id:
             statement = statement.where(sentence_pairs.c.id > after_id)
@@ -233,10 +236,10 @@ class Snapshot:
 
 
 def _uses(kind: CountKind) -> tuple[str, str]:
-    """Return two SQL expressions: a number that is > 0 for rules in use, and the uses in units of the kind."""
-    if kind is CountKind.DRAWN:
+    """Return two SQL expressions: a number that is > 0 for rules that the kind counts, and their uses in its units."""
+    if kind is CountKind.CURRENT_SAMPLE:
         return "count", "count"
     number = f"CAST(expected_uses * {ONE_USE} AS BIGINT)"
-    if kind is CountKind.MEANS:
+    if kind is CountKind.POSTERIOR_MEAN:
         return "expected_uses", number
     return "expected_uses + minimal_uses", f"{number} + {ONE_MINIMAL_USE} * minimal_uses"

@@ -63,21 +63,19 @@ def find_matches(run: KeyRun, fingerprints: NDArray[np.uint32]) -> tuple[NDArray
     return indices, np.arange(len(indices)) + np.repeat(first - before, counts)
 
 
-def merge_runs(older: KeyRun, younger: KeyRun, *, is_oldest: bool) -> KeyRun:
+def merge_runs(older: KeyRun, newer: KeyRun, *, is_oldest: bool) -> KeyRun:
     """Merge two runs. Tombstones cancel entries of `older`, and are dropped if `older` is the store's oldest run."""
-    removed = np.flatnonzero(younger.rule_ids < 0)
-    indices, rows = find_matches(older, younger.fingerprints[removed])
-    is_same_rule = older.rule_ids[rows] == -younger.rule_ids[removed[indices]]
+    removed = np.flatnonzero(newer.rule_ids < 0)
+    indices, rows = find_matches(older, newer.fingerprints[removed])
+    is_same_rule = older.rule_ids[rows] == -newer.rule_ids[removed[indices]]
     kept_older = np.ones(len(older.rule_ids), np.bool_)
     kept_older[rows[is_same_rule]] = False
-    kept_younger = np.ones(len(younger.rule_ids), np.bool_)
-    kept_younger[removed if is_oldest else removed[indices[is_same_rule]]] = False
+    kept_newer = np.ones(len(newer.rule_ids), np.bool_)
+    kept_newer[removed if is_oldest else removed[indices[is_same_rule]]] = False
     fingerprints, rule_ids = older.fingerprints[kept_older], older.rule_ids[kept_older]
-    added = younger.fingerprints[kept_younger]
+    added = newer.fingerprints[kept_newer]
     insert_at = np.searchsorted(fingerprints, added, "right")
-    return KeyRun(
-        np.insert(fingerprints, insert_at, added), np.insert(rule_ids, insert_at, younger.rule_ids[kept_younger])
-    )
+    return KeyRun(np.insert(fingerprints, insert_at, added), np.insert(rule_ids, insert_at, newer.rule_ids[kept_newer]))
 
 
 def encode_run(run: KeyRun) -> bytes:
@@ -109,7 +107,10 @@ def _runs(transaction: WriteTransaction) -> dict[int, KeyRun]:
 def find_candidates(
     transaction: WriteTransaction, keys: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return key indices and ids of all rules with one of the keys int64[n, 2], and of false matches, by rule id."""
+    """Return the key indices and rule ids of all possible matches of keys int64[n, 2], sorted by rule id.
+
+    Includes every rule with one of the keys, and false matches: rules with an equal fingerprint, and deleted rules.
+    """
     fingerprints = key_fingerprints(keys)
     # Search in ascending order, because successive searches then hit the processor's cache.
     ascending = _stable_argsort(fingerprints)
@@ -130,18 +131,18 @@ def add_keys(transaction: WriteTransaction, keys: NDArray[np.int64], rule_ids: N
     if not len(rule_ids):
         return
     runs = _runs(transaction)
-    young = make_run(key_fingerprints(keys), rule_ids)
+    new_run = make_run(key_fingerprints(keys), rule_ids)
     merged = []
     for run_id, run in sorted(runs.items(), reverse=True):
-        entries = len(young.rule_ids)
+        entries = len(new_run.rule_ids)
         if len(run.rule_ids) >= _RATIO * entries or len(run.rule_ids) + entries > _MAX_RUN:
             break
         merged.append(run_id)
-        young = merge_runs(run, young, is_oldest=len(merged) == len(runs))
+        new_run = merge_runs(run, new_run, is_oldest=len(merged) == len(runs))
     transaction.connection.execute(delete(rule_key_runs).where(rule_key_runs.c.id.in_(merged)))
     for run_id in merged:
         del transaction.key_runs[run_id]
-    _write(transaction, young)
+    _write(transaction, new_run)
 
 
 def rebuild(transaction: WriteTransaction) -> None:

@@ -125,10 +125,10 @@ class RuleWords:
 
 
 def _side_anchors(symbols: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the anchors of sides with several words, and the rows of these sides.
+    """Return the anchors of sides with at least two word tokens, and the rows of these sides.
 
-    The anchor uses the first positions of the two words that were added to the vocabulary last, or the first two
-    positions of a word that is the only word of its side.
+    An anchor uses the first positions of the two distinct words that were added to the vocabulary last. If a side
+    repeats a single word, the anchor uses the first two positions of this word.
     """
     positions = np.flatnonzero(symbols)
     positions = positions[np.lexsort((positions, -symbols[positions], rows[positions]))]

@@ -15,7 +15,7 @@ from hierogram.storage.database.leases import lease_batch, release_batch, renew_
 from hierogram.storage.database.settings import read_notation, write_learned
 from hierogram.storage.database.transactions import StoreAccess, WriteTransaction, new_id, now, staged_digests
 from hierogram.storage.events.feed import append
-from hierogram.storage.exceptions import RequestConflictError, StoreError
+from hierogram.storage.exceptions import StoreError, WriteConflictError
 from hierogram.storage.pairs.vocabulary import count_pair_words, count_words
 from hierogram.storage.records.operations import FILE_FAILED, PAIRS_REJECTED, NewEvent, RequestRow
 from hierogram.storage.records.pairs import (
@@ -106,7 +106,7 @@ class Ingest(StoreAccess):
         The store rejects a pair if its external id is stored with other content (`external-id-conflict`) or if a token
         or the external id exceeds `MAX_TOKEN_BYTES` (`token-too-long`). `receipt` returns the state of the request,
         which is recorded in the same transaction. `learned` are the settings that the store's first text determines.
-        Raises `StoreError` if the batch is not open, and `RequestConflictError` if another process has recorded
+        Raises `StoreError` if the batch is not open, and `WriteConflictError` if another process has recorded
         the request or set other learned settings.
         """
         with self._writing() as transaction:
@@ -213,7 +213,10 @@ def save_rejected(
 def _save_runs(
     transaction: WriteTransaction, batch_id: int, corpus: str, origin: str, lines: Sequence[RejectedLine]
 ) -> tuple[list[RejectedLine], list[tuple[RejectedLine, int]]]:
-    """Store runs of lines. Returns the rests of runs that earlier batches stored in part, and (run, new lines)."""
+    """Store runs of lines. Returns the remainders of runs that earlier batches stored in part, and the stored runs.
+
+    The stored runs are (run, number of lines that were not stored before).
+    """
     offered: dict[bytes, RejectedLine] = {}
     for line in lines:
         head = f"{len(corpus)}:{corpus}{len(origin)}:{origin}{line.first_line}:"
@@ -405,7 +408,7 @@ def _rejected_line(pairs: NewPairs, k: int, reason: str, message: str) -> Reject
 
 
 def save_request(transaction: WriteTransaction, request: RequestRow, recorded_lines: int | None) -> None:
-    """Record a request. Raises `RequestConflictError` unless it is stored with `recorded_lines` lines (None: new)."""
+    """Record a request. Raises `WriteConflictError` unless it is open with `recorded_lines` lines, or new if None."""
     values = {name: getattr(request, name) for name in _REQUEST_COLUMNS} | {"updated_at": now()}
     is_request, connection = http_requests.c.key == request.key, transaction.connection
     if recorded_lines is None:
@@ -416,7 +419,7 @@ def save_request(transaction: WriteTransaction, request: RequestRow, recorded_li
         is_open = is_request & (http_requests.c.lines == recorded_lines) & http_requests.c.done.is_(False)
         conflict = connection.execute(update(http_requests).where(is_open).values(values)).rowcount != 1
     if conflict:
-        raise RequestConflictError(f"the request {request.key!r} is being ingested by another process: try again later")
+        raise WriteConflictError(f"the request {request.key!r} is being ingested by another process: try again later")
 
 
 IDENTITY_BYTES = 16

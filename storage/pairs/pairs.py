@@ -94,7 +94,7 @@ class StoredPairs(StoreAccess):
             return find_pair(connection, pair_id)
 
     def stalest_pairs(self, limit: int) -> list[PairRow]:
-        """Return up to `limit` settled pairs that are not set aside, least recently sampled first."""
+        """Return up to `limit` settled undamaged pairs, least recently sampled first."""
         with self._reading() as connection:
             # Do not compare with "settled", because SQLite would then use the index by state and sort almost all pairs.
             unsettled = (UNALIGNED, WAITING, SAMPLING)
@@ -117,7 +117,7 @@ class StoredPairs(StoreAccess):
             return sum(by_state[state] for state in (by_state if states is None else set(states)))
 
     def lag(self) -> LagRow:
-        """Return the numbers of unsettled pairs that are not set aside, and the age of the oldest of these pairs."""
+        """Return the numbers of unsettled undamaged pairs, and the age of the oldest of these pairs."""
         with self._reading() as connection:
             totals = read_state(connection)
             damaged_by_state: Counter[str] = Counter()
@@ -207,8 +207,8 @@ class StoredPairs(StoreAccess):
                 value = json.dumps(treebank, ensure_ascii=False)
                 transaction.connection.execute(insert(settings).values(name=_TREEBANK, value=value))
 
-    def set_aside(self, pairs: Sequence[DamagedPair]) -> list[DamagedPair]:
-        """Set damaged pairs aside. Returns the stored pairs that were not set aside before."""
+    def record_damaged(self, pairs: Sequence[DamagedPair]) -> list[DamagedPair]:
+        """Record damaged pairs, which are then not sampled. Returns the stored pairs that were not recorded before."""
         with self._writing() as transaction:
             stage_ids(transaction, {pair.id for pair in pairs})
             is_damaged = select(damaged_pairs.c.pair_id).where(damaged_pairs.c.pair_id == sentence_pairs.c.id)
@@ -226,7 +226,7 @@ class StoredPairs(StoreAccess):
             return added
 
     def damaged_pairs(self) -> list[DamagedPair]:
-        """Return the pairs that are set aside, by id."""
+        """Return the recorded damaged pairs, ordered by id."""
         with self._reading() as connection:
             query = select(damaged_pairs.c.pair_id, damaged_pairs.c.reason).order_by(damaged_pairs.c.pair_id)
             return [DamagedPair(*row) for row in connection.execute(query)]

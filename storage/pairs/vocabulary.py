@@ -174,7 +174,7 @@ def known_words(connection: Connection, tokens: Iterable[str]) -> dict[str, dict
 
 
 def spellings(connection: Connection, side: str, token: str) -> list[KnownWord]:
-    """Return words equal except for accents and case: the word itself, then the most frequent first."""
+    """Return words that equal `token` except for accents and case: the word itself, then the most frequent first."""
     words = _words(connection, side, vocabulary.c.folded == fold(token), _MAX_READ_PER_FORM)
     return sorted(words, key=lambda word: (word.token != token, -word.count, word.token))[:_MAX_SPELLINGS]
 
@@ -196,7 +196,7 @@ def readings(choices: Mapping[Word, Sequence[str]]) -> list[dict[Word, str]]:
 
 
 def similar_words(connection: Connection, side: str, token: str) -> list[str]:
-    """Return up to `MAX_SIMILAR` other words: other spellings, then words with this prefix, then similar words."""
+    """Return up to `MAX_SIMILAR` other words: spellings, then words that begin with `token`, then similar words."""
     form = fold(token)
     words: dict[str, KnownWord] = {word.token: word for word in spellings(connection, side, token)}
     beginning = _words_with_prefix(connection, side, form)

@@ -34,7 +34,7 @@ class PairLinks(NamedTuple):
 
 
 class LinkRow(NamedTuple):
-    """Stored pair with its row of `pair_links`. The links and `sweep` are None until the aligner counts the pair."""
+    """Stored pair with its row of `pair_links`. The links and `sweep` are None until the links have been counted."""
 
     id: int
     source: str
@@ -55,7 +55,7 @@ class PairSize(NamedTuple):
     sweep: int
 
 
-class WordCounts(NamedTuple):
+class FertilityCounts(NamedTuple):
     """Fertility counts of a word: its links, and its tokens by number of links. `word` is empty for the null word.
 
     `fertility_7` is the number of tokens with 7 or more links.
@@ -101,19 +101,20 @@ class LinkCorrection(NamedTuple):
 class AlignerChange:
     """New links and alignments of pairs, and the changes of the aligner's counts.
 
-    `lexicon` contains (source, target, forward, backward), `jumps` (direction, width, count), each key once. Links of
-    `withdrawn` pairs are deleted. `corrected_inputs` are human corrections of alignments from the input. `corrected`
-    contains (pair id, `version` of the human links that the new alignment follows).
+    `lexicon` contains (source, target, forward count, backward count), and `jumps` contains (direction, width, count),
+    each key once. Links of `withdrawn` pairs are deleted. `corrected_inputs` are the alignments from the input after
+    human corrections. `applied_corrections` contains (pair id, `version` of the human links that the new alignment
+    satisfies).
     """
 
     alignments: list[PairAlignment] = field(default_factory=list)
     links: list[PairLinks] = field(default_factory=list)
     withdrawn: list[int] = field(default_factory=list)
     lexicon: list[tuple[str, str, int, int]] = field(default_factory=list)
-    words: list[WordCounts] = field(default_factory=list)
+    words: list[FertilityCounts] = field(default_factory=list)
     jumps: list[tuple[str, int, int]] = field(default_factory=list)
     corrected_inputs: list[PairAlignment] = field(default_factory=list)
-    corrected: list[tuple[int, int]] = field(default_factory=list)
+    applied_corrections: list[tuple[int, int]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,5 +122,5 @@ class AlignerCounts:
     """Counts of the aligner, in the format of `AlignerChange`."""
 
     lexicon: list[tuple[str, str, int, int]]
-    words: list[WordCounts]
+    words: list[FertilityCounts]
     jumps: list[tuple[str, int, int]]

@@ -66,16 +66,16 @@ class SweepRecord(NamedTuple):
 
 
 class CountKind(StrEnum):
-    """Meaning of a rule's count: weight for translation, expected uses, or uses in one draw."""
+    """Meaning of a rule's count: weight for translation, expected uses, or uses in the current sample."""
 
     TRANSLATION = "translation"
-    MEANS = "means"
-    DRAWN = "drawn"
+    POSTERIOR_MEAN = "posterior-mean"
+    CURRENT_SAMPLE = "current-sample"
 
     @property
     def unit(self) -> int:
         """Number of units per use. Counts are whole numbers of units."""
-        return 1 if self is CountKind.DRAWN else ONE_USE
+        return 1 if self is CountKind.CURRENT_SAMPLE else ONE_USE
 
 
 @dataclass(slots=True)

@@ -175,7 +175,10 @@ class PairRow(NamedTuple):
     link_probabilities: str | None = None
 
     def is_intact(self) -> bool:
-        """Check if the derivation and the averages match their checksum."""
+        """Check if the derivation matches its checksum, or is missing in a state without a derivation.
+
+        A missing checksum matches.
+        """
         if self.current is None or self.averages is None:
             return self.state not in DERIVED
         return self.checksum in (None, compute_checksum(self.id, self.current, self.averages))

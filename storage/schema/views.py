@@ -1,4 +1,4 @@
-"""Views, the store's public SQL interface, and the descriptions of all relations and columns, from `catalog.toml`.
+"""SQL views, which are the store's public interface, and the descriptions of relations and columns in `catalog.toml`.
 
 A view is defined after the views that it uses.
 """

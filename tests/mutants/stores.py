@@ -102,8 +102,8 @@ STORE_FAULTS = (
     Fault(
         "a deletion of an entry in an older run is dropped too early",
         "storage/grammar/key_runs.py",
-        "kept_younger[removed if is_oldest else removed[indices[is_same_rule]]] = False",
-        "kept_younger[removed] = False",
+        "kept_newer[removed if is_oldest else removed[indices[is_same_rule]]] = False",
+        "kept_newer[removed] = False",
         (_KEY_RUNS, "-k", "merging"),
     ),
     Fault(

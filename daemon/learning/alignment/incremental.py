@@ -233,7 +233,7 @@ def align_new_batch(
         weight = np.zeros(len(rows), np.int64)
         weight[chunk] = 1
         change = AlignerChange(alignments[chunk], pair_links[chunk])
-        change.corrected = [(row.id, corrected[row.id]) for row in rows[chunk] if row.id in corrected]
+        change.applied_corrections = [(row.id, corrected[row.id]) for row in rows[chunk] if row.id in corrected]
         add_link_counts(change, texts.counts(links, weight), texts.units)
         changes.append(change)
     return changes
@@ -383,7 +383,7 @@ def apply_corrections(
             change = _restore_inputs(store, corrections)
         else:
             [change] = realign_batch(store, ids, threads, corrected=True)
-        change.corrected = [(correction.id, correction.version) for correction in corrections]
+        change.applied_corrections = [(correction.id, correction.version) for correction in corrections]
         stored = {row.id: row.alignment for row in store.pairs_by_id(ids)}
         new_alignments = {row.id: row.alignment for row in (*change.corrected_inputs, *change.alignments)}
         changed = {pair_id: line for pair_id, line in new_alignments.items() if stored.get(pair_id, line) != line}

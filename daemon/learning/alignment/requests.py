@@ -37,9 +37,12 @@ class AlignOptions:
             flags=("--symmetrize",),
         ),
     ] = EXPECTED
-    sweeps: Annotated[int | None, Option("Sweeps per chain.", min=1, shown="by model and size of the corpus")] = None
+    sweeps: Annotated[
+        int | None, Option("Sweeps per chain.", min=1, shown="depends on the model and the size of the corpus")
+    ] = None
     chains: Annotated[
-        int | None, Option("Number of chains to average.", min=1, shown="by model and size of the corpus")
+        int | None,
+        Option("Number of chains to average.", min=1, shown="depends on the model and the size of the corpus"),
     ] = None
     seed: Seed = 1
     threads: Threads = None

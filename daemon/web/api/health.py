@@ -132,7 +132,7 @@ class _CurrentMetrics(Collector):
         yield _gauge("hierogram_rejected_lines", "Rejected lines stored.", status.rejected_lines)
         yield _gauge(
             "hierogram_damaged_pairs",
-            "Pairs that are damaged and set aside until they are repaired.",
+            "Damaged pairs, which are not sampled until they are repaired.",
             status.damaged_pairs,
         )
         yield CounterMetricFamily("hierogram_sweeps", "Sweeps recorded in the store.", value=status.sweeps)

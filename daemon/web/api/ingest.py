@@ -33,7 +33,7 @@ from hierogram.daemon.web.protocol.bodies import check_content, line_chunks
 from hierogram.daemon.web.protocol.context import WebContext
 from hierogram.daemon.web.protocol.problems import STORE_RETRY_SECONDS, ProblemError, Responses, make_problem, try_later
 from hierogram.samplers.grammar.kinds import PAIRS
-from hierogram.storage.exceptions import RequestConflictError, StoreError
+from hierogram.storage.exceptions import StoreError, WriteConflictError
 from hierogram.storage.pairs.ingest import MAX_KEY_LENGTH, Receipt
 from hierogram.storage.records.operations import RequestRow
 from hierogram.storage.records.pairs import UNSETTLED, IngestTotals, RejectedLine
@@ -419,7 +419,7 @@ def _problem(request: Request, error: Exception, body: IngestRequest) -> Problem
     if isinstance(error, UsageError):
         # The package of a language is not installed, or another request has set other languages in the store.
         problem = ProblemError(HTTPStatus.CONFLICT, str(error))
-    elif isinstance(error, RequestConflictError):
+    elif isinstance(error, WriteConflictError):
         problem = ProblemError(HTTPStatus.CONFLICT, str(error), {"Retry-After": str(STORE_RETRY_SECONDS)})
     elif isinstance(error, TemporarySpaceError):
         problem = ProblemError(HTTPStatus.INSUFFICIENT_STORAGE, str(error))

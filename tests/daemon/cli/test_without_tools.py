@@ -75,7 +75,7 @@ def test_commands_without_tools_learn_query_and_export(path: str, tmp_path: Path
     assert " ||| " in (tmp_path / "grammar.cdec").read_text()
     run(path, *store, "verify")
     _, errors = run(path, *store, "export", "-o", tmp_path / "grammar.packed", code=2)
-    assert errors == "hierogram: --format packed: no installed extension writes this format\n"
+    assert errors == "hierogram: --format packed requires the translation extension: install hierogram with its tools\n"
 
 
 @pytest.mark.slow

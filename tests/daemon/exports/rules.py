@@ -62,7 +62,7 @@ class Source:
         self.rules = rules
         self.pairs = pairs
 
-    def rule_blocks(self, columns: Sequence[str], kind: CountKind = CountKind.DRAWN) -> Iterator[Block]:
+    def rule_blocks(self, columns: Sequence[str], kind: CountKind = CountKind.CURRENT_SAMPLE) -> Iterator[Block]:
         for number, given in enumerate(self.rules, 1):
             rule = Rule(parse_side(given.source), parse_side(given.target))
             shape = [str(given.minimal if name == "minimal_uses" else getattr(rule, name)) for name in columns[2:]]

@@ -173,9 +173,9 @@ def test_an_unreadable_alignment_is_reported_and_recomputed(
     assert is_consistent(filled)
 
 
-def test_pairs_set_aside_are_excluded_until_they_are_repaired(filled: Store, store_url: str) -> None:
-    assert filled.set_aside([DamagedPair(5, "torn"), DamagedPair(99, "gone")]) == [DamagedPair(5, "torn")]
-    assert filled.set_aside([DamagedPair(5, "torn again")]) == []
+def test_damaged_pairs_are_excluded_until_they_are_repaired(filled: Store, store_url: str) -> None:
+    assert filled.record_damaged([DamagedPair(5, "torn"), DamagedPair(99, "gone")]) == [DamagedPair(5, "torn")]
+    assert filled.record_damaged([DamagedPair(5, "torn again")]) == []
     assert filled.damaged_pairs() == [DamagedPair(5, "torn")]
     assert filled.status().damaged_pairs == 1
     assert filled.events(kinds=["pairs-damaged"]).events[0].detail == {"pair": 5, "reason": "torn"}

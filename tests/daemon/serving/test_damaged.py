@@ -1,4 +1,4 @@
-"""A daemon sets damaged pairs aside by id and continues with other pairs."""
+"""A daemon records damaged pairs by id and continues with other pairs."""
 
 import threading
 from collections.abc import Iterator
@@ -47,9 +47,9 @@ def test_other_pairs_are_sampled_until_the_damaged_ones_are_repaired(store: Stor
     with capture_logs() as logs, ManualTurns(store, idle_share=1.0) as turns:
         for _ in range(3):
             turns.turns.take()
-    set_aside = [line for line in logs if line["event"] == "pair set aside: run `hierogram repair`"]
-    assert [line["pair"] for line in set_aside] == [4, 17]
-    assert all("its derivation" in line["reason"] for line in set_aside)
+    damaged = [line for line in logs if line["event"] == "damaged pair: run `hierogram repair`"]
+    assert [line["pair"] for line in damaged] == [4, 17]
+    assert all("its derivation" in line["reason"] for line in damaged)
     assert [pair.id for pair in store.damaged_pairs()] == [4, 17]
     after = {row.id: row.sweep for row in store.pairs()}
     assert {k for k in after if after[k] == before[k]} == {4, 17}
@@ -69,7 +69,7 @@ def test_other_pairs_are_sampled_until_the_damaged_ones_are_repaired(store: Stor
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [name for name in CASES if name != "phrases"])
-def test_damaged_trees_and_itg_pairs_are_set_aside_and_the_others_sampled(kind: str, store_url: str) -> None:
+def test_damaged_trees_and_itg_pairs_are_recorded_and_the_others_sampled(kind: str, store_url: str) -> None:
     case = CASES[kind]
     with open_store(store_url, create=True, settings=replace(case.settings)) as store:
         case.fill(store)

@@ -14,7 +14,7 @@ from hierogram.daemon.text.detokenizer import NO_BREAK
 from hierogram.daemon.text.languages import Language, find_language, learn_orthography
 from hierogram.daemon.text.texts import make_pipeline
 from hierogram.daemon.text.tokenizer import SPACE
-from hierogram.storage.exceptions import RequestConflictError
+from hierogram.storage.exceptions import WriteConflictError
 from hierogram.storage.schema.tables import settings as settings_table
 
 SYLLABLES = ("ka", "to", "ne", "li", "su", "ma", "po", "ri")
@@ -161,7 +161,7 @@ def test_input_is_refused_if_another_one_sets_the_orthography_meanwhile(
                 connection.execute(row.values(value='["", ""]'))
             yield from SPACED
 
-        with pytest.raises(RequestConflictError, match="ingest this input again"):
+        with pytest.raises(WriteConflictError, match="ingest this input again"):
             store.add(pairs())
         assert sum(store.status().pairs.values()) == 0
         store.add(SPACED)

@@ -17,7 +17,7 @@ from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.text.ingest import ingest_in_sandbox
 from hierogram.daemon.text.reading import STORE_DEFAULTS
 from hierogram.daemon.web.api.ingest import IngestRequest
-from hierogram.storage.exceptions import RequestConflictError
+from hierogram.storage.exceptions import WriteConflictError
 from hierogram.storage.pairs import ingest as stored_ingest
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.schema.tables import settings as settings_table
@@ -231,7 +231,7 @@ def test_an_input_is_refused_if_another_one_has_decided_tokenization_otherwise(
             yield from pairs
 
         if is_refused:
-            with pytest.raises(RequestConflictError, match="another input has set "):
+            with pytest.raises(WriteConflictError, match="another input has set "):
                 opened.add(slow())
             assert store.count_pairs() == 0
         else:
@@ -254,7 +254,7 @@ def test_only_one_of_two_concurrent_inputs_decides_tokenization(store_url: str) 
 
             try:
                 hg.GrammarStore(store).add(slow(), corpus=corpus)
-            except RequestConflictError:
+            except WriteConflictError:
                 refused.append(corpus)
 
         writers = [threading.Thread(target=write, args=each) for each in ((RUNNING, "a"), (DIVIDED, "b"))]

@@ -460,6 +460,6 @@ def test_a_damaged_derivation_is_reported(learned: Store, connect: Connect) -> N
     assert "The derivation is damaged" in page.text
     assert "hierogram repair" in page.text
     assert client.get("/v1/pairs/1/derivation").status_code == 200
-    learned.set_aside([DamagedPair(2, "torn")])
+    learned.record_damaged([DamagedPair(2, "torn")])
     assert "hierogram_damaged_pairs 1.0" in client.get("/metrics").text
     assert "torn" in client.get("/now").text

@@ -8,10 +8,10 @@ from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records.aligner import (
     AlignerChange,
     AlignerCounts,
+    FertilityCounts,
     PairAlignment,
     PairLinks,
     PairSize,
-    WordCounts,
 )
 from hierogram.storage.store import Store
 
@@ -26,7 +26,7 @@ def change(pair_id: int = 1, sweep: int = 1, since: int | None = None, weight: i
         [PairLinks(pair_id, b"\0\0", b"\0\0\xff\xff", sweep, since)],
         [],
         [("a", "x", weight, weight), ("", "b", 0, weight), ("b", "", 0, weight)],
-        [WordCounts("source", "a", weight, 0, weight, 0, 0, 0, 0, 0, 0)],
+        [FertilityCounts("source", "a", weight, 0, weight, 0, 0, 0, 0, 0, 0)],
         [("forward", 1, 2 * weight), ("backward", -1, weight)],
     )
 
@@ -55,11 +55,11 @@ def test_aligner_counts_add_up_and_are_deleted_at_zero(store: Store, monkeypatch
     align(store, change(2))
     assert aligner_counts(store) == AlignerCounts(
         [("", "b", 0, 2), ("a", "x", 2, 2), ("b", "", 0, 2)],
-        [WordCounts("source", "a", 2, 0, 2, 0, 0, 0, 0, 0, 0)],
+        [FertilityCounts("source", "a", 2, 0, 2, 0, 0, 0, 0, 0, 0)],
         [("backward", -1, 2), ("forward", 1, 4)],
     )
     some = store.aligner_counts((["a", "unknown", ""], ["z", ""]))
-    assert (some.lexicon, some.words) == ([], [WordCounts("source", "a", 2, 0, 2, 0, 0, 0, 0, 0, 0)])
+    assert (some.lexicon, some.words) == ([], [FertilityCounts("source", "a", 2, 0, 2, 0, 0, 0, 0, 0, 0)])
     assert sorted(store.aligner_counts((["b", ""], ["b", ""])).lexicon) == [("", "b", 0, 2), ("b", "", 0, 2)]
     for few in (0, 100):
         monkeypatch.setattr("hierogram.storage.aligner.aligner._MAX_LOOKUPS", few)
@@ -132,7 +132,7 @@ def test_lookups_of_the_aligner_use_indexes(store: Store) -> None:
         whole.alignments.append(PairAlignment(n + 1, "0-0"))
         whole.links.append(PairLinks(n + 1, b"\0\0", b"\0\0", 1 + n % 7, None))
         whole.lexicon.append((f"s{n}", f"t{n}", 1, 1))
-        whole.words.append(WordCounts("source", f"s{n}", 1, 0, 1, 0, 0, 0, 0, 0, 0))
+        whole.words.append(FertilityCounts("source", f"s{n}", 1, 0, 1, 0, 0, 0, 0, 0, 0))
     align(store, whole)
     with plans() as seen:
         assert len(store.aligner_counts((["s17", "s18"], ["t17"])).lexicon) == 1

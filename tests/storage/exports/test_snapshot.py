@@ -54,8 +54,8 @@ def test_rules_with_given_sides_are_found(store: Store) -> None:
         assert (pair_id, last) == (2, len(RULES))
         columns = ("source", "target", f"CASE WHEN id > {last - 2} THEN 1 ELSE 0 END")
         sides = {"source": ["la", "Z", "not there"], "target": ["x"]}
-        blocks = list(snapshot.rules_beside(columns, sides, CountKind.DRAWN))
-        nothing = list(snapshot.rules_beside(columns, {"source": [], "target": []}, CountKind.DRAWN))
+        blocks = list(snapshot.rules_beside(columns, sides, CountKind.CURRENT_SAMPLE))
+        nothing = list(snapshot.rules_beside(columns, {"source": [], "target": []}, CountKind.CURRENT_SAMPLE))
     assert [rows for rows, _ in blocks] == [4]
     found = sorted(zip(*(column.split("\n") for column in blocks[0][1]), strict=True))
     # Z has no count, and `long` shares no side.
@@ -69,8 +69,8 @@ def test_translation_weights_add_an_eighth_of_minimal_uses(store: Store, store_u
     rules = [delta("a", "x", 1, 1.5, 4), delta("b", "x", 0, 0, 2), delta("b", "y", 2), delta("c", "x", 0, 0.25)]
     commit(store, [], rules)
     uses = {
-        CountKind.DRAWN: {"a": 1, "b": 2},
-        CountKind.MEANS: {"a": 1.5 * ONE_USE, "c": ONE_USE / 4},
+        CountKind.CURRENT_SAMPLE: {"a": 1, "b": 2},
+        CountKind.POSTERIOR_MEAN: {"a": 1.5 * ONE_USE, "c": ONE_USE / 4},
         CountKind.TRANSLATION: {"a": 2 * ONE_USE, "b": ONE_USE / 4, "c": ONE_USE / 4},
     }
     with store.snapshot() as snapshot:

@@ -59,9 +59,9 @@ def test_merging_cancels_deleted_entries(data: st.DataObject, old: list[int], ne
 
 
 def test_merging_keeps_deletions_of_entries_in_older_runs() -> None:
-    older, younger = as_run([(1, 3)]), as_run([(1, -7)])
-    assert as_set(merge_runs(older, younger, is_oldest=False)) == {(1, 3), (1, -7)}
-    assert as_set(merge_runs(older, younger, is_oldest=True)) == {(1, 3)}
+    older, newer = as_run([(1, 3)]), as_run([(1, -7)])
+    assert as_set(merge_runs(older, newer, is_oldest=False)) == {(1, 3), (1, -7)}
+    assert as_set(merge_runs(older, newer, is_oldest=True)) == {(1, 3)}
 
 
 def test_fingerprints_have_the_documented_format() -> None:

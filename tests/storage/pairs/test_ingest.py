@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from tests.storage.building import ingest, pair, pairs_of, query
 
-from hierogram.storage.exceptions import RequestConflictError, StoreError
+from hierogram.storage.exceptions import StoreError, WriteConflictError
 from hierogram.storage.pairs.ingest import MAX_TOKEN_BYTES
 from hierogram.storage.records.operations import RequestRow
 from hierogram.storage.records.pairs import IngestTotals, RejectedLine
@@ -209,7 +209,7 @@ def test_a_request_continues_from_the_last_recorded_position(store: Store) -> No
     store.add_pairs(batch, pairs_of([pair("a", "b")]), receipt=lambda *_: (request, None))
     store.add_pairs(batch, pairs_of([pair("c", "d")]), receipt=lambda *_: (request._replace(lines=2), 1))
     for since in (None, 1):
-        with pytest.raises(RequestConflictError, match="by another process"):
+        with pytest.raises(WriteConflictError, match="by another process"):
             store.add_pairs(batch, pairs_of([pair("e", "f")]), receipt=lambda *_, since=since: (request, since))
     assert store.find_request("k") == request._replace(lines=2)
     assert store.count_pairs() == 2

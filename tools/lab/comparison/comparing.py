@@ -55,8 +55,8 @@ class HeldOutInput(Input):
 
 MAX_NGRAM_LENGTH = 4
 _SAMPLED = (
-    ("single sample", CountKind.DRAWN),
-    ("posterior means", CountKind.MEANS),
+    ("single sample", CountKind.CURRENT_SAMPLE),
+    ("posterior means", CountKind.POSTERIOR_MEAN),
     ("translation grammar", CountKind.TRANSLATION),
 )
 _SHAPE = ("scope", "nonterminals", "source_terminals", "target_terminals", "minimal_uses")

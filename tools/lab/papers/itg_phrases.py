@@ -58,7 +58,7 @@ class PhraseOptions(ExperimentOptions):
 
 def learn_grammar(experiment: Experiment, max_words: int, phrase_options: PhraseOptions) -> GrammarFile:
     """Learn a grammar with phrases of up to `max_words` words in a new store, and export it. Cached."""
-    system = TranslationSystem(f"phrases of {max_words}", f"itg-{max_words}", CountKind.MEANS, features=None)
+    system = TranslationSystem(f"phrases of {max_words}", f"itg-{max_words}", CountKind.POSTERIOR_MEAN, features=None)
     path = experiment.folder / f"{system.store}.cdec"
 
     def make() -> list[Any]:

@@ -42,15 +42,15 @@ BY_LENGTH, LENGTH_FREE = "d = 0", "length-free Dirichlet"
 SYSTEMS = (
     TranslationSystem(HIERO, PAIRS, heuristic=True),
     TranslationSystem("no singletons", PAIRS, heuristic=True, singletons=False),
-    TranslationSystem(ZEROTH, START, CountKind.DRAWN),
-    TranslationSystem(HUNDREDTH, PITMAN_YOR, CountKind.DRAWN),
-    TranslationSystem(f"{HUNDREDTH}, Hiero's constraints", PITMAN_YOR, CountKind.DRAWN, hiero=True),
+    TranslationSystem(ZEROTH, START, CountKind.CURRENT_SAMPLE),
+    TranslationSystem(HUNDREDTH, PITMAN_YOR, CountKind.CURRENT_SAMPLE),
+    TranslationSystem(f"{HUNDREDTH}, Hiero's constraints", PITMAN_YOR, CountKind.CURRENT_SAMPLE, hiero=True),
     TranslationSystem(AVERAGED, SAMPLES),
     TranslationSystem(f"{AVERAGED}, Hiero's constraints", SAMPLES, hiero=True),
     TranslationSystem(MEANS, PITMAN_YOR),
-    TranslationSystem(f"{HUNDREDTH}, {BY_LENGTH}", DIRICHLETS, CountKind.DRAWN),
+    TranslationSystem(f"{HUNDREDTH}, {BY_LENGTH}", DIRICHLETS, CountKind.CURRENT_SAMPLE),
     TranslationSystem(f"{MEANS}, {BY_LENGTH}", DIRICHLETS),
-    TranslationSystem(f"{HUNDREDTH}, {LENGTH_FREE}", DIRICHLET, CountKind.DRAWN),
+    TranslationSystem(f"{HUNDREDTH}, {LENGTH_FREE}", DIRICHLET, CountKind.CURRENT_SAMPLE),
     TranslationSystem(f"{MEANS}, {LENGTH_FREE}", DIRICHLET),
 )
 

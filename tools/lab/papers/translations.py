@@ -92,7 +92,7 @@ class TranslationSystem:
 
     name: str
     store: str
-    count_kind: CountKind = CountKind.MEANS
+    count_kind: CountKind = CountKind.POSTERIOR_MEAN
     hiero: bool = False
     heuristic: bool = False
     singletons: bool = True
@@ -314,8 +314,8 @@ class Experiment:
         options = ExportOptions(
             format="cdec",
             features=system.features,
-            posterior_mean=system.count_kind is CountKind.MEANS,
-            current_sample=system.count_kind is CountKind.DRAWN,
+            posterior_mean=system.count_kind is CountKind.POSTERIOR_MEAN,
+            current_sample=system.count_kind is CountKind.CURRENT_SAMPLE,
             smoothing=system.smoothing,
             hiero=system.hiero,
             max_scope=self.max_scope,

@@ -29,7 +29,7 @@ from hierogram.samplers.alignment.bitext import Side, fold, make_direction, read
 from hierogram.samplers.alignment.marginals import add_marginals, empty_marginals, mean_posterior
 from hierogram.samplers.alignment.models.sampler import build, chain_seed, run_chain
 from hierogram.samplers.alignment.prior_counts import MAX_EVENT, PriorCounts, PriorsByUnit
-from hierogram.storage.records.aligner import AlignerChange, AlignerCounts, LinkRow, WordCounts
+from hierogram.storage.records.aligner import AlignerChange, AlignerCounts, FertilityCounts, LinkRow
 from hierogram.storage.store import Store, open_store
 
 SOURCES = ["une Maison verte", "la maisonnette vert vert", "verte", ""]
@@ -127,7 +127,7 @@ def test_prior_counts_of_words_are_found_by_name() -> None:
     """Compare with a search through all rows, for words with and without counts, and for no words."""
     lexicon = [("a", "x", 2, 0), ("a", "y", 0, 3), ("b", "x", 5, 7), ("", "x", 1, 0), ("b", "", 0, 4), ("c", "y", 8, 9)]
     words = [
-        WordCounts(side, word, *range(first, first + 9))
+        FertilityCounts(side, word, *range(first, first + 9))
         for first, (side, word) in enumerate(
             [("source", "a"), ("target", "x"), ("source", "b"), ("source", ""), ("target", ""), ("target", "y")], 10
         )
