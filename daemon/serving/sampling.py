@@ -60,7 +60,7 @@ class BatchedPairs:
         self._last_resumed = 0
         self._all_resumed = False
 
-    def open_new(self) -> ResidentBatch | None:
+    def open_unsettled(self) -> ResidentBatch | None:
         """Open a batch of new pairs, and of pairs that were burning in when the daemon stopped.
 
         Returns None without such pairs, or if the number of pairs in memory has reached the limit.
@@ -80,7 +80,7 @@ class BatchedPairs:
         rows += store.pairs(limit=room - len(rows), states=(WAITING,), undamaged=True)
         return open_undamaged(self._learner, rows, self._log)
 
-    def stalest(self, limit: int) -> ResidentBatch | None:
+    def open_stalest(self, limit: int) -> ResidentBatch | None:
         """Open a batch of up to `limit` settled pairs, least recently sampled first. Returns None without pairs."""
         rows = self._learner.store.stalest_pairs(min(limit, self._pairs_at_once))
         return open_undamaged(self._learner, rows, self._log)
@@ -111,10 +111,10 @@ class AllPairs:
         self._log = log
         self._batch: ResidentBatch | None = None
 
-    def open_new(self) -> ResidentBatch | None:
-        """Reload all pairs on the first call or if new pairs wait, and return the pairs unless all have burned in.
+    def open_unsettled(self) -> ResidentBatch | None:
+        """Reload all pairs if none are loaded or new pairs wait.
 
-        Otherwise, return None.
+        Returns the pairs if they were reloaded and some have not burned in, else None.
         """
         if self._batch is not None and not self._learner.store.lag().states[WAITING]:
             return None
@@ -123,7 +123,7 @@ class AllPairs:
             return self._batch
         return None
 
-    def stalest(self, limit: int) -> ResidentBatch | None:
+    def open_stalest(self, limit: int) -> ResidentBatch | None:
         """Return all pairs regardless of the limit, because all were sampled at the same time."""
         return self._batch
 
@@ -201,7 +201,11 @@ class SamplingLoop(StoreLoop):
 
 
 class SamplingTurns:
-    """Scheduler of turns. A turn aligns pairs, and then samples new pairs and, in the remaining time, settled pairs."""
+    """Scheduler of turns.
+
+    A turn applies withdrawals and corrections, aligns pairs, samples new pairs, and then samples settled pairs for
+    their share of the time.
+    """
 
     def __init__(
         self,
@@ -244,11 +248,11 @@ class SamplingTurns:
             aligned = self._aligner.align_new(_PAIRS_PER_ALIGNMENT, self._check_stop)
         if aligned:
             self._log.info("pairs aligned", pairs=aligned)
-        new = self._pairs.open_new()
+        new = self._pairs.open_unsettled()
         # Sample and commit new pairs in this turn, because uncommitted pairs cannot be withdrawn. Also sample the next
         # batch, so that a stream of new pairs does not keep earlier pairs from burning in.
-        seconds = self._burn_in(new) if new is not None else 0.0
-        worked = self._sample_next(new, seconds)
+        seconds = self._sweep_burn_in(new) if new is not None else 0.0
+        worked = self._work_on_next(new, seconds)
         self._health.record_lag(self._learner.store.lag())
         return worked or new is not None or aligned > 0
 
@@ -270,7 +274,7 @@ class SamplingTurns:
             raise StoppedError
 
     def realign_stale(self) -> list[int]:
-        """Re-align the least aligned pairs if too many pairs were aligned only on arrival.
+        """Re-align the pairs whose links were sampled least often, if too many pairs were aligned only on arrival.
 
         Returns the ids of pairs whose derivations restart.
         """
@@ -284,16 +288,18 @@ class SamplingTurns:
                         restarted += [row.id for row in report.rebuilt.before.rows]
         return restarted
 
-    def _sample_next(self, new: ResidentBatch | None, seconds: float) -> bool:
-        """Sample the next batch of the queue, or settled pairs. `new` was just sampled for `seconds`.
+    def _work_on_next(self, new: ResidentBatch | None, seconds: float) -> bool:
+        """Sample the next batch of the queue, and settled pairs when their time is due.
 
-        Returns False if there was nothing to sample, or during a pause between turns of settled pairs.
+        Without new pairs, re-align stale pairs, or else sample or index settled pairs. `new` was just sampled for
+        `seconds`. Returns False if there was nothing to do, or during a pause between turns of settled pairs.
         """
         share = self._section.new_share
         queue = self._pairs.queue
         if queue or new is not None:
+            # With `AllPairs`, the batch that was just sampled is also in the queue.
             if queue and queue[0] is not new and not self._stop.is_set():
-                seconds += self._burn_in(queue.popleft())
+                seconds += self._sweep_burn_in(queue.popleft())
             self._owed += seconds * (1 - share) / share
             if self._owed >= self._section.commit_seconds and not self._stop.is_set():
                 self._owed -= self._resample_settled(self._section.commit_seconds)
@@ -312,7 +318,11 @@ class SamplingTurns:
         self._pause_until = time.monotonic() + seconds * (1 - idle) / idle
         return seconds > 0
 
-    def _burn_in(self, batch: ResidentBatch) -> float:
+    def _sweep_burn_in(self, batch: ResidentBatch) -> float:
+        """Sweep a batch toward the end of its burn-in, for up to `commit_seconds`. Returns the elapsed seconds.
+
+        The batch is added to the queue if its burn-in is incomplete.
+        """
         burn_in = self._learner.schedule.burn_in
         seconds = self._sweep(batch, np.maximum(batch.sweeps, burn_in))
         if (batch.sweeps < burn_in).any():
@@ -324,10 +334,11 @@ class SamplingTurns:
         sweeps = self._learner.settings.round_sweeps
         pairs = int(self._rate * seconds / sweeps)
         started, before = time.monotonic(), self._learner.pair_sweeps
-        batch = self._pairs.stalest(max(pairs, _MIN_RESAMPLED_PAIRS))
+        batch = self._pairs.open_stalest(max(pairs, _MIN_RESAMPLED_PAIRS))
         if batch is None:
             return 0.0
         burned_in = batch.sweeps >= self._learner.schedule.burn_in
+        # Sweep each pair to the end of its round of `round_sweeps` sweeps.
         round_end = (batch.sweeps // sweeps + 1) * sweeps
         self._sweep(batch, np.where(burned_in, round_end, batch.sweeps))
         self._index.index_for(_INDEX_SHARE * seconds, self._stop.is_set)

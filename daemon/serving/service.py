@@ -60,7 +60,7 @@ class Daemon:
     def __init__(
         self, store: GrammarStore, configuration: Configuration, log: Log, make_loops: "LoopFactory | None" = None
     ) -> None:
-        self.opened = store
+        self.grammar_store = store
         self.store: Store = store.store
         self.configuration = configuration
         self.health = HealthRegistry()
@@ -111,7 +111,10 @@ class Daemon:
         )
 
     def withdraw(self, pair_ids: Sequence[int]) -> list[int]:
-        """Request the removal of pairs, and wait up to a time limit. Returns the ids of the pairs that were stored."""
+        """Request the withdrawal of pairs, and wait for it up to a time limit.
+
+        Returns the given ids that exist in the store.
+        """
         store = self.store
         requested = store.request_withdrawals(pair_ids)
         self._wait_for(lambda: not (requested and store.pairs_by_id(requested)))

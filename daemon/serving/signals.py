@@ -10,7 +10,8 @@ from typing import NoReturn
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _DUPLICATE_SECONDS = 0.2
 """Seconds after a signal in which further signals are duplicates, because timeout(1) sends two."""
-_FORCED_EXIT_SECONDS = 3.0
+_FALLBACK_EXIT_SECONDS = 3.0
+"""Seconds after the timer until the fault handler exits the process."""
 
 
 def exit_after(seconds: float, code: int) -> None:
@@ -27,7 +28,7 @@ def exit_after(seconds: float, code: int) -> None:
     timer.daemon = True
     timer.start()
     # If a thread holds the GIL, the timer cannot run, but the fault handler can still exit, with code 1.
-    faulthandler.dump_traceback_later(seconds + _FORCED_EXIT_SECONDS, exit=True, file=2)
+    faulthandler.dump_traceback_later(seconds + _FALLBACK_EXIT_SECONDS, exit=True, file=2)
 
 
 def exit_now(code: int) -> NoReturn:

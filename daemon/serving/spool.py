@@ -268,7 +268,10 @@ def identity(spool_input: SpoolInput) -> tuple[tuple[str, int, int, int], ...]:
 
 @contextmanager
 def _target_folder(target: Path, wanted: str | None) -> Iterator[tuple[int, Path]]:
-    """Open the target folder or its subfolder `wanted`, numbered if a file has this name."""
+    """Open the target folder, or create and open its subfolder `wanted`.
+
+    If a file has this name, a number is appended to the name of the subfolder.
+    """
     with folder_within(target.parent, target.name) as target_descriptor:
         if wanted is None:
             yield target_descriptor, target

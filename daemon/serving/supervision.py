@@ -107,8 +107,11 @@ class _SupervisedLoop:
         self.section = section
         self.on_failure = on_failure
         self.stop = threading.Event()
+        """Ends the current run."""
         self.restarting = threading.Event()
+        """The ended run is to be restarted."""
         self.ending = threading.Event()
+        """The thread is to end."""
         self.heartbeat = Heartbeat(clock)
         self.failed: BaseException | None = None
         self.thread = threading.Thread(target=self._run, name=loop.name, daemon=True)

@@ -59,7 +59,7 @@ def build_app(service: Service, configuration: Configuration, stopping: Callable
 
     Long requests end when `stopping` returns True. The default is `service.stopping`.
     """
-    metrics, reader = RequestMetrics(), service.opened.reader
+    metrics, reader = RequestMetrics(), service.grammar_store.reader
     context = WebContext(service, configuration, stopping or service.stopping)
     http = context.http
     sql_runner = _sql_runner(reader, http) if http.pages else None
@@ -70,7 +70,8 @@ def build_app(service: Service, configuration: Configuration, stopping: Callable
         summary="Grammar store that keeps learning.",
         version=version("hierogram"),
         openapi_url=None,
-        dependencies=[Depends(check_query), Depends(context.threads.reads, scope="function")],
+        # Scope `function`: pass the turn on before the response is sent, so that slow clients hold no turn.
+        dependencies=[Depends(check_query), Depends(context.threads.read_turns, scope="function")],
         docs_url=None,
         redoc_url=None,
         lifespan=_lifespan(reader, sql_runner, apps=protocol_apps),

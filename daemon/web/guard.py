@@ -53,7 +53,8 @@ class _RequestBody:
 class Guard:
     """Middleware that authenticates requests, limits their rate, counts them, and sets response headers.
 
-    `protocols` render refusals in their own format, and check API keys in the bodies of POST requests.
+    `protocols` render refusals in their own format, and authenticate their requests themselves. They also limit the
+    rate of POST requests whose headers contain no token, because the bodies may contain it.
     """
 
     def __init__(
@@ -133,10 +134,12 @@ class Guard:
                 )
         authenticated = self._sessions.required and self._is_authenticated(scope)
         if is_protocol and not authenticated and scope["method"] == "POST":
-            # The application of the protocol checks the API key in the body and the rate limit.
+            # The application applies the rate limit after it has read the API key in the body, because requests with
+            # and without a valid key are counted separately.
             return None
         kind = HEALTH if path in HEALTH_PATHS else AUTHENTICATED if authenticated else ANONYMOUS
-        limited = self._rate_limiter.refusal(kind, scope)
+        limited = self._rate_limiter.check(kind, scope)
+        # Applications of protocols authenticate their own requests.
         if limited is not None or authenticated or is_protocol or not self._sessions.required:
             return limited
         if path in HEALTH_PATHS or path == LOGIN_PATH or path.startswith(STATIC_PREFIX):

@@ -118,12 +118,12 @@ class UsedRule:
 
 @dataclass(frozen=True, slots=True)
 class PagePosition:
-    """Last rule of a page of results. `near` is True if the rule contains the phrase in another spelling."""
+    """Last rule of a page of results. `respelled` is True if the rule contains the phrase in another spelling."""
 
     probability: float
     uses: float
     id: int
-    near: bool = False
+    respelled: bool = False
 
 
 class RulePage(NamedTuple):
@@ -183,18 +183,20 @@ def search(transaction: ReadTransaction, phrase: Phrase, query: Query, after: Pa
     """
     state = _Search(transaction, phrase, query)
     rows: list[dict[str, Any]] = []
-    if after is None or not after.near:
+    if after is None or not after.respelled:
         rows = state.page([phrase], None, after, query.limit + 1)
     exact = len(rows)
     if exact <= query.limit and state.readings:
-        last_reading = after if after is not None and after.near else None
+        last_reading = after if after is not None and after.respelled else None
         rows += state.page(state.readings, phrase, last_reading, query.limit + 1 - exact)
     probabilities = [row.pop("p", 0.0) for row in rows]
     rules = [RuleRow(**row) for row in rows[: query.limit]]
     position = None
     if len(rows) > query.limit:
         last = rules[-1]
-        position = PagePosition(probabilities[query.limit - 1], last.expected_uses, last.id, near=query.limit > exact)
+        position = PagePosition(
+            probabilities[query.limit - 1], last.expected_uses, last.id, respelled=query.limit > exact
+        )
     return RulePage(rules, position, tuple(state.readings), state.unknown, tuple(state.labels.values()), state.exact)
 
 

@@ -77,12 +77,12 @@ def evidence_routes(service: Service) -> APIRouter:
     ) -> Response:
         """Return rules that match a sentence, and stored pairs that cover most of it. Nothing is stored."""
         if characters is not None:
-            evidence = retrieve_evidence(service.opened, source, options=candidate_limits(tokenized=tokenized))
-            return PlainTextResponse(fit_budget(evidence, characters, make_pipeline(service.opened.settings())))
+            evidence = retrieve_evidence(service.grammar_store, source, options=candidate_limits(tokenized=tokenized))
+            return PlainTextResponse(fit_budget(evidence, characters, make_pipeline(service.grammar_store.settings())))
         options = EvidenceOptions(pairs=pairs, rules=rules, tokenized=tokenized)
-        evidence = retrieve_evidence(service.opened, source, options=options)
+        evidence = retrieve_evidence(service.grammar_store, source, options=options)
         if format == "prompt":
-            return PlainTextResponse(as_prompt(evidence, source, make_pipeline(service.opened.settings())))
+            return PlainTextResponse(as_prompt(evidence, source, make_pipeline(service.grammar_store.settings())))
         return JSONResponse(asdict(evidence))
 
     return router

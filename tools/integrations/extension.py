@@ -56,7 +56,7 @@ def _apps(context: "WebContext") -> "Iterable[ProtocolApp]":
 
     http, shared = context.http, context.shared(WebTranslation)
     if http.mcp != "off":
-        tools = McpTools(context.service.opened, shared.translator, shared.corrections)
+        tools = McpTools(context.service.grammar_store, shared.translator, shared.corrections)
         app, lifespan = over_http(make_server(tools, context.threads, may_add=http.mcp == "add"))
         yield ProtocolApp(lambda scope: scope["path"] == PATH, app, lifespan=lifespan)
     if http.libretranslate:

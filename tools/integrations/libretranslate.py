@@ -144,6 +144,11 @@ def _language_name(code: str) -> str:
     return _LANGUAGE_NAMES.get(base_language(code), code)
 
 
+def _bearer_key(request: Request) -> str:
+    scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
+    return credentials.strip() if scheme.lower() == "bearer" else ""
+
+
 class _RequestHandlers:
     """Request handlers. Handlers that read the store or translate run in threads."""
 
@@ -161,16 +166,18 @@ class _RequestHandlers:
         self._rate_limiter = rate_limiter
         self._threads = threads
 
-    def check_key(self, request: Request, parameters: Parameters) -> None:
-        """Check the API key and the rate limit. Requests with the token in a header have been counted already."""
-        scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
-        bearer_key = credentials.strip() if scheme.lower() == "bearer" else ""
-        key = parameters.get("api_key") or bearer_key
-        is_valid = isinstance(key, str) and self._sessions.is_token(key)
-        if not self._sessions.is_token(bearer_key):
-            limited = self._rate_limiter.refusal(AUTHENTICATED if is_valid else ANONYMOUS, request.scope)
+    def check_rate(self, request: Request, kind: str = ANONYMOUS) -> None:
+        """Check the rate limit. Requests with the token in a header have been counted already."""
+        if not self._sessions.is_token(_bearer_key(request)):
+            limited = self._rate_limiter.check(kind, request.scope)
             if limited is not None:
                 raise limited
+
+    def check_key(self, request: Request, parameters: Parameters) -> None:
+        """Check the API key and the rate limit."""
+        key = parameters.get("api_key") or _bearer_key(request)
+        is_valid = isinstance(key, str) and self._sessions.is_token(key)
+        self.check_rate(request, AUTHENTICATED if is_valid else ANONYMOUS)
         if not self._sessions.required:
             if is_cross_site(request):
                 # Without this check, any web page opened on this machine could add corrections.
@@ -327,7 +334,13 @@ def libretranslate(
             if request.method == "OPTIONS":
                 return Response(status_code=HTTPStatus.NO_CONTENT, headers=cors)
             try:
-                parameters = await _read_parameters(request)
+                try:
+                    parameters = await _read_parameters(request)
+                except ProblemError:
+                    # Also count requests with an invalid body, which have no key to check.
+                    if not open_to_all:
+                        handlers.check_rate(request)
+                    raise
                 if not open_to_all:
                     handlers.check_key(request, parameters)
                 response = await handler(request, parameters)

@@ -66,7 +66,7 @@ def memory_routes(service: Service, downloads: Downloads) -> APIRouter:
                 f"no translation memory from {source} to {target}: the languages of the store are {known[0]} and "
                 f"{known[1]}",
             )
-        return nearest(service.opened, text, min_similarity, max_candidates)
+        return nearest(service.grammar_store, text, min_similarity, max_candidates)
 
     @router.get(
         "/v1/memory.tmx",
@@ -82,16 +82,16 @@ def memory_routes(service: Service, downloads: Downloads) -> APIRouter:
     ) -> Response:
         """Return a translation memory (TMX 1.4), optionally of one corpus or of the pairs added since a time."""
         _languages(service)
-        return Download(downloads, export_memory(service.opened, corpus, since), media_type=_TMX)
+        return Download(downloads, export_memory(service.grammar_store, corpus, since), media_type=_TMX)
 
     return router
 
 
 def _languages(service: Service) -> tuple[str, ...]:
     """Return source and target language, or `()` if unknown. Raises `ProblemError` for a store of trees."""
-    notation = service.opened.notation()
+    notation = service.grammar_store.notation()
     if notation.input_kind != PAIRS:
         raise ProblemError(
             HTTPStatus.CONFLICT, f"{notation.cannot('be a translation memory')}: its sentences are monolingual"
         )
-    return tuple(service.opened.settings().languages or ())
+    return tuple(service.grammar_store.settings().languages or ())

@@ -257,7 +257,7 @@ class StoreGrammar:
 
             score_rules(database, snapshot, self._plan, report)
             trim_malloc()
-            seen = self._take(database, "scored")
+            seen = self._append_rules(database, "scored")
             if not self._reader.rules:
                 raise InputError("no rules left after filtering: relax the filters")
             texts = make_pipeline(snapshot.settings())
@@ -266,8 +266,8 @@ class StoreGrammar:
                 default_casing(language) if texts.lower else learn_casing(lines, language)
                 for lines, language in zip((sources, targets), texts.languages or (None, None), strict=True)
             )
-            # Set a length ratio only for stores of tokenized text of certain sizes. The decoder then lengthens
-            # translations that are too short.
+            # Lengthen short translations only in small stores that tokenize text, because it lowers BLEU in other
+            # stores (docs/decisions/decoding.md).
             sentences = [1 + len(_SENTENCE_END.findall(_NO_WORD.sub("", line))) for line in sources]
             letters, target_letters = (len("".join(lines).replace(" ", "")) for lines in (sources, targets))
             lengthens = texts.rules is not None and len(sources) in _LENGTHENED_SIZES
@@ -292,7 +292,7 @@ class StoreGrammar:
             if not score_new_rules(database, snapshot, self._plan, self._since):
                 return False
             before = self._reader.rules
-            seen = self._take(database, "scored SEMI JOIN fresh USING (source, target)")
+            seen = self._append_rules(database, "scored SEMI JOIN fresh USING (source, target)")
             self._since = ReadState(*newest, seen or self._since.seen)
         if self._reader.rules == before:
             return False
@@ -312,7 +312,8 @@ class StoreGrammar:
         ):
             yield snapshot, database
 
-    def _take(self, database: Scratch, rules: str) -> float:
+    def _append_rules(self, database: Scratch, rules: str) -> float:
+        """Append the rules of a table, and return the maximum of its column `all_seen`."""
         columns = ", ".join(("source", "target", "alignment", "all_seen", *self._names))
         query = "SELECT concat_ws('\t', source, target, alignment, '') FROM sorted"
         database.run("SET preserve_insertion_order = true")

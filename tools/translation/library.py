@@ -1,4 +1,8 @@
-"""Translation, language models, tuning and evaluation for `import hierogram`."""
+"""Translation, language models, tuning and evaluation for `import hierogram`.
+
+`Decoder` holds the resources of translation. It translates text with a `TextTranslator`, which translates tokens with a
+`Translator`, which decodes each part of a sentence with a `SentenceDecoder`.
+"""
 
 from __future__ import annotations
 
@@ -60,8 +64,8 @@ class Decoder:
         options: TranslateOptions | None = None,
         **chosen: Unpack[TranslateKeywords],
     ) -> None:
-        names = {name: str(value) if isinstance(value, Path) else value for name, value in chosen.items()}
-        resolved = resolve_options(TranslateOptions, options, names)
+        values = {name: str(value) if isinstance(value, Path) else value for name, value in chosen.items()}
+        resolved = resolve_options(TranslateOptions, options, values)
         self._follower: GrammarFollower | None = None
         self._resources = load_resources(resolved)
         self._find_correction = Corrections(grammar).find if isinstance(grammar, GrammarStore) else None
@@ -227,8 +231,8 @@ def tune(
         resources = load_resources(translate)
         if isinstance(grammar, GrammarStore):
             store = held.store if sentences is None else grammar.store
-            rules = resources.of_store(store).grammar
-            resources = resources.with_model_of(store)
+            rules = resources.read_store_grammar(store).grammar
+            resources = resources.with_store_model(store)
             grammar_name = grammar.url
         else:
             rules, grammar_name = resources.grammar(str(grammar)), str(grammar)
@@ -244,12 +248,13 @@ def tune(
             decode = GrammarDecoder(
                 resources, rules, sentence_source[1], bar, resolved.best, resolved.iterations + 1, threads
             )
-            # Empty references are skipped if a sentence has other references.
+            # Skip empty references if a sentence has other references, because an empty reference would count as a
+            # reference of length 0.
             reference_tokens = [
                 [decode.tokens(words) for line in row if (words := split_words(texts.target.tokens(line)))] or [()]
                 for row in zip(*(lines for _, lines in reference_texts), strict=True)
             ]
-            tuned = tune(decode, reference_tokens, decode.start(), resolved, decode.words)
+            tuned = tune(decode, reference_tokens, decode.start(), resolved, decode.words_index)
     write_tuned(Path(output), tuned, decode.by_name, resolved, {"grammar": grammar_name, **inputs})
     rounds = [as_plain(iteration) for iteration in tuned.history]
     return TunedWeights(decode.by_name(tuned.weights), tuned.best + 1, not tuned.best, rounds)

@@ -83,7 +83,7 @@ class TranslationResources:
         with progress("read the grammar", "rules") as bar:
             return open_grammar(path, self.options.max_scope, bar, self.options.format)
 
-    def of_store(self, store: Store) -> StoreGrammar:
+    def read_store_grammar(self, store: Store) -> StoreGrammar:
         """Return the current grammar of a store."""
         options = self.options
         export_options = ExportOptions(
@@ -93,7 +93,7 @@ class TranslationResources:
         with progress("read the grammar", "rules") as bar:
             return StoreGrammar(store, export_options, bar)
 
-    def with_model_of(self, store: Store) -> "TranslationResources":
+    def with_store_model(self, store: Store) -> "TranslationResources":
         """Return these resources with a language model of a store, unless the options name a model."""
         if self.options.lm is not None:
             return self
@@ -222,8 +222,8 @@ class GrammarFollower:
 
     def _read_whole(self) -> None:
         started = time.monotonic()
-        store_grammar = self.resources.of_store(self._store)
-        self.resources = self.resources.with_model_of(self._store)
+        store_grammar = self.resources.read_store_grammar(self._store)
+        self.resources = self.resources.with_store_model(self._store)
         derived = self._store.count_pairs(DERIVED)
         # Add pairs that arrived during the read.
         self._add_rules(store_grammar)

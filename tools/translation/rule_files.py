@@ -121,7 +121,8 @@ class RuleReader:
             if outcome == NO_ROOM:
                 self._rules = room_for(2 * len(self._rules.line), self._rules)
             elif outcome == NO_VOCABULARY:
-                # The kernel does not report the full vocabulary: grow each one that may lack room for a long word.
+                # The kernel does not report which vocabulary is full, so grow each vocabulary that may lack room for a
+                # long word.
                 for vocabulary in growing:
                     words, (letters, starts, slots) = len(vocabulary), vocabulary.arrays
                     room = len(letters) - int(starts[words])

@@ -24,7 +24,10 @@ def place_tags(
         return first, max(first, bisect_left(starts, pair.end))
 
     def inside(pairs: Sequence[TagPair], around: Span, within: Span) -> Iterator[PlacedItem]:
-        """Yield the target words of a span with its tags. `around` is the corresponding span of source words."""
+        """Yield the positions of the target span `within`, with the tags `pairs` between them.
+
+        `around` is the source span that `within` translates.
+        """
         sources = [source_span(pair) for pair in pairs]
         targets = _spans(sources, around, linked, within)
         position = within[0]
@@ -45,6 +48,7 @@ def _spans(sources: Sequence[Span], around: Span, linked: Sequence[Sequence[int]
     votes: dict[int, dict[int, int]] = {}
     for number, (first, last) in enumerate(sources):
         if (first, last) == around and first < last:
+            # A tag around all source words is placed around all target words. Other tags become empty, before or after.
             return [within if k == number else (within[k > number],) * 2 for k in range(len(sources))]
         for word in range(first, last):
             for target in linked[word]:
@@ -69,7 +73,10 @@ def _longest(owner: dict[int, int], number: int) -> Span | None:
 
 
 def _empty_span(source: Span, linked: Sequence[Sequence[int]], within: Span, occupied: Sequence[Span]) -> Span:
-    """Return an empty target span, after the translations of the words that precede a source span."""
+    """Return an empty target span outside the occupied spans.
+
+    It is after the translation of the nearest preceding linked word, or else before the translation of the next one.
+    """
     before = (target + 1 for word in range(source[0] - 1, -1, -1) for target in sorted(linked[word], reverse=True))
     after = (target for word in range(source[1], len(linked)) for target in linked[word])
     position = next(

@@ -1,4 +1,7 @@
-"""Sentence translation with a grammar, feature weights and a language model."""
+"""Sentence translation with a grammar, feature weights and a language model.
+
+A position is what the decoder reads as one symbol: a word, a part of a word, or a phrase with a given translation.
+"""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -96,10 +99,11 @@ class DecodedPart:
 
     def source_span(self, first: int, last: int) -> Span:
         """Return the half-open span of source words of a half-open span of positions."""
+        # A part of a compound covers its whole word.
         return self.starts[first], max(self.starts[last], self.starts[last - 1] + 1)
 
-    def target_positions(self, number: int) -> list[int]:
-        """Return the target word index of each token of a derivation, followed by the number of words."""
+    def word_indices(self, number: int) -> list[int]:
+        """Return the index of the target word of each token of a derivation, followed by the number of words."""
         tokens = self.tokens(number)
         return index_words(tokens) if self.grammar.texts.word_parts else list(range(len(tokens) + 1))
 
@@ -152,7 +156,7 @@ class DecodedPart:
 def list_links(part: DecodedPart, number: int) -> list[Span]:
     """Return sorted links of words. Given translations and words passed through link all their words."""
     check_deadline()
-    starts, words = part.starts, part.target_positions(number)
+    starts, words = part.starts, part.word_indices(number)
     links: set[Span] = set()
     for use in part.uses(number):
         if use.rule >= part.grammar.packed.rules:
@@ -167,8 +171,8 @@ def list_links(part: DecodedPart, number: int) -> list[Span]:
 
 
 def given_positions(part: DecodedPart, number: int) -> Iterator[int]:
-    """Yield the positions of target words that a glossary or markup prescribes (given translations)."""
-    words, passes = part.target_positions(number), part.decoded.sentence.passes
+    """Yield the indices of target words that a glossary or markup prescribes (given translations)."""
+    words, passes = part.word_indices(number), part.decoded.sentence.passes
     for use in part.uses(number):
         extra = use.rule - part.grammar.packed.rules
         if extra >= 0 and not passes[extra]:
@@ -186,7 +190,7 @@ def _places(side: tuple[Symbol, ...], start: int, spans: list[Span]) -> list[int
 MAX_WORDS = 100
 """Maximum number of words that are decoded at once. Longer sentences are translated in parts."""
 _LOOK_BACK = 3
-"""A long sentence is split after a punctuation mark in the last third of `MAX_WORDS` words, if there is one."""
+"""Divisor of `MAX_WORDS`: a long sentence is split after a punctuation mark in the last third, if there is one."""
 _QUEUED_PER_THREAD = 4
 _LENGTH_STEP, _MAX_LENGTH_STEPS = 0.25, 5
 """Increase of the weight of target words if a translation is too short, and the maximum number of increases."""
@@ -226,24 +230,25 @@ class Translation:
     def iterate_parts(self, number: int = 0) -> Iterator[tuple[DecodedPart, int, int, int]]:
         """Yield each part, its derivation in a candidate, and the offsets of its source and target words."""
         source = target = 0
-        for part, own in zip(self._parts, self.candidates[number].derivations if self.candidates else (), strict=True):
-            yield part, own, source, target
+        derivations = self.candidates[number].derivations if self.candidates else ()
+        for part, derivation in zip(self._parts, derivations, strict=True):
+            yield part, derivation, source, target
             source += part.starts[-1]
-            target += len(part.texts[own])
+            target += len(part.texts[derivation])
 
     def alignment(self, number: int = 0) -> list[tuple[int, int]]:
         """Return linked positions of source and target words of a candidate."""
         return [
             (source + i, target + j)
-            for part, own, source, target in self.iterate_parts(number)
-            for i, j in list_links(part, own)
+            for part, derivation, source, target in self.iterate_parts(number)
+            for i, j in list_links(part, derivation)
         ]
 
     def derivation(self, number: int = 0) -> list[RuleUse]:
         """Return the rules of a candidate's derivation, top-down in source order, part by part."""
         rule_uses: list[RuleUse] = []
-        for part, own, source, target in self.iterate_parts(number):
-            uses, words = part.uses(own), part.target_positions(own)
+        for part, derivation, source, target in self.iterate_parts(number):
+            uses, words = part.uses(derivation), part.word_indices(derivation)
             numbers = {id(use): k for k, use in enumerate(uses, len(rule_uses))}
             for use in uses:
                 source_side, target_side = map(render_side, part.sides(use))
@@ -391,6 +396,7 @@ class Translator:
             if UNKNOWN_SYMBOL not in numbers:
                 return parts, numbers
         numbers = [*self._substitutes.find(word, before)] or [UNKNOWN_SYMBOL]
+        # Only the first symbol has the word, so that it is displayed once.
         return (word, *[""] * (len(numbers) - 1)), numbers
 
     def _decode_part(self, positions: list[InputPhrase], best: int) -> DecodedPart:
@@ -428,7 +434,7 @@ class Translator:
         sources = [position.words for position in positions]
         starts = [0, *accumulate(ends for *_, ends in symbols)]
 
-        def find(step: int) -> DecodedPart:
+        def decode_with_step(step: int) -> DecodedPart:
             """Decode with the weight of target words increased by `step` steps."""
             limit = max(best, CANDIDATES)
             while True:
@@ -441,13 +447,13 @@ class Translator:
                     return part.take(different) if len(different) < count else part
                 limit *= 2
 
-        part = find(0)
+        part = decode_with_step(0)
         expected = _MIN_LENGTH_RATIO * grammar.length_ratio * sum(map(len, part.source_words()))
         missing = expected - sum(map(len, part.texts[0]))
         for step in range(1, self._max_length_steps + 1):
             if missing <= 0:
                 break
-            longer = find(step)
+            longer = decode_with_step(step)
             before, missing = missing, expected - sum(map(len, longer.texts[0]))
             if abs(missing) < before:
                 part = longer

@@ -82,7 +82,8 @@ def held_out(store: Store, max_pairs: int, seed: int, bar: Progress) -> Iterator
 class GrammarDecoder:
     """Decoder of the same sentences in several rounds. Tokens are words or parts of words.
 
-    `names` are the feature names in order, and `words` is the index of the feature that counts target tokens.
+    `names` are the feature names in order, and `words_index` is the index of the feature that counts target
+    tokens.
     """
 
     resources: TranslationResources
@@ -95,7 +96,7 @@ class GrammarDecoder:
 
     def __post_init__(self) -> None:
         self.names = (*self.grammar.features, *COUNTED)
-        self.words = self.names.index(WORDS)
+        self.words_index = self.names.index(WORDS)
         self._view = WordView(self.grammar.texts.word_parts)
         self._round = self._translated = 0
 

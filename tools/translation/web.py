@@ -20,7 +20,7 @@ class WebTranslation:
     """Translator with the store's grammar, and the store's corrections, shared by all request handlers."""
 
     def __init__(self, context: WebContext) -> None:
-        opened = context.service.opened
+        opened = context.service.grammar_store
         self.corrections = Corrections(opened, context.service.withdraw)
         options = context.configuration.section(DecodingOptions).to_translate()
         self.current = CurrentTranslator(opened.store, options, self.corrections)

@@ -55,7 +55,10 @@ class BracketScore:
 
 
 def collect_brackets(tree: Tree) -> Brackets:
-    """Collect the labeled spans of a tree: without functional tags, and without traces, word tags and TOP."""
+    """Return the labeled spans, words and tags of a tree, as EVALB counts them.
+
+    Functional tags and traces are removed, and preterminals and TOP have no span.
+    """
     spans: Counter[tuple[str, int, int]] = Counter()
     words: list[str] = []
     tags: list[str] = []

@@ -88,7 +88,7 @@ def _build_tree(best: dict[tuple[int, int], dict[str, _BestSpan]], root: str, wo
 
 
 _MIN_EXPECTED = 1e-3
-"""Minimum expected count of productions considered by MER."""
+"""Minimum expected count of the chart edges that MER considers."""
 
 
 class ParseResult(NamedTuple):
@@ -103,7 +103,7 @@ class ParseResult(NamedTuple):
 
 
 class Parser:
-    """Parser with one grammar. If `draws` is 0, MER uses exact expectations. Raises `UsageError`."""
+    """Parser with one grammar. If `draws` is 0, MER uses exact expectations. Raises `UsageError` if it is negative."""
 
     def __init__(self, grammar: Approximation, root: str = "TOP", draws: int = 1000, seed: int = 1) -> None:
         if draws < 0:
@@ -167,7 +167,7 @@ class Parser:
         visits = count_visits(key, samples)
         trees, first, which = np.unique(samples.tree, return_index=True, return_inverse=True)
         frequency = np.bincount(which, visits, len(trees))
-        # Break ties by the first draw.
+        # Break ties by the first draw, because the numbers of trees are arbitrary.
         best = max(range(len(trees)), key=lambda k: (frequency[k], -first[k]))
         return visits, int(first[best])
 

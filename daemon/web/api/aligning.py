@@ -100,7 +100,7 @@ def align_routes(context: WebContext) -> APIRouter:
     def work(body: AlignBody) -> bytes:
         from hierogram.daemon.learning.alignment.text_aligner import as_plain
 
-        aligner = context.service.opened.aligner
+        aligner = context.service.grammar_store.aligner
         texts = [(pair.source, pair.target) for pair in body.pairs]
         prepared = aligner.prepare(texts, body.tokenized)
         position, aligned_pairs = aligner.align_texts(prepared, body.symmetrization)
@@ -172,7 +172,7 @@ def link_routes(context: WebContext) -> APIRouter:
     service, store = context.service, context.service.store
 
     def correct(pair_id: int, corrected_links: KnownLinks, origin: str) -> bool:
-        notation = service.opened.notation()
+        notation = service.grammar_store.notation()
         if notation.input_kind != PAIRS:
             raise ProblemError(HTTPStatus.CONFLICT, f"{notation.cannot('align')}: its sentences are monolingual")
         _, word_pair = find_word_pair(service, pair_id)

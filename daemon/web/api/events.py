@@ -120,7 +120,7 @@ class _Streams:
     """Pages and streams of the store's events. The number of open streams is limited."""
 
     def __init__(self, context: WebContext) -> None:
-        self._store = context.service.opened
+        self._store = context.service.grammar_store
         self._threads = context.threads.downloads.threads
         self._stopping = context.stopping
         self.number = 0

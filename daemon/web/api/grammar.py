@@ -87,7 +87,7 @@ def grammar_routes(context: WebContext) -> APIRouter:
         if cursor is not None:
             uses, *sides = cursor.split("\t")
             after = (int(uses) / unit, sides[0], sides[1])
-        rules, _ = service.opened.find_rules(
+        rules, _ = service.grammar_store.find_rules(
             source, target, containing=containing or (), limit=limit + 1, after=after, current_sample=current_sample
         )
         word_view = WordView(store.settings().word_parts)

@@ -94,7 +94,7 @@ class _CurrentMetrics(Collector):
             lag.oldest_seconds or 0.0,
         )
         yield _gauge("hierogram_sweeps_per_second", "Recent pair sweeps per second.", lag.sweeps_per_second)
-        yield _gauge("hierogram_spool_waiting_files", "Files waiting in the spool.", spool.waiting)
+        yield _gauge("hierogram_spool_waiting_files", "Ready inputs and pending files in the spool.", spool.waiting)
         yield _gauge(
             "hierogram_spool_incomplete_inputs",
             "Spool inputs that wait for other files or cannot be moved.",
@@ -232,7 +232,7 @@ def coalesced(compute: Callable[[], Awaitable[_Answer]]) -> Callable[[], Awaitab
 
     async def answer() -> _Answer:
         nonlocal started, computed
-        # A computation that has already started may be older than this call.
+        # A computation that has already started may miss changes that precede this call.
         needed = started + 1
         async with lock:
             if computed is None or computed[0] < needed:
@@ -256,7 +256,9 @@ def health_routes(context: WebContext, metrics: RequestMetrics) -> APIRouter:
         with move_on_after(_STORE_TIMEOUT_SECONDS):
             try:
                 status, jobs = await to_thread.run_sync(
-                    lambda: (service.opened.status(), list_jobs(service.store)), abandon_on_cancel=True, limiter=thread
+                    lambda: (service.grammar_store.status(), list_jobs(service.store)),
+                    abandon_on_cancel=True,
+                    limiter=thread,
                 )
                 return service.status().with_states(status.pairs), status, jobs, None
             except StoreError as error:

@@ -355,7 +355,7 @@ class _IngestSlots:
 def ingest_routes(context: WebContext, metrics: RequestMetrics) -> APIRouter:
     """Return the router of `POST /v1/pairs`."""
     router = APIRouter(prefix="/v1", tags=["ingest"])
-    slots, opened = _IngestSlots(context), context.service.opened
+    slots, opened = _IngestSlots(context), context.service.grammar_store
 
     @router.post(
         "/pairs",

@@ -93,7 +93,7 @@ def _content(snapshot: PageSnapshot, pair: PairRecord) -> dict[str, Any]:
     bilingual = notation.input_kind == PAIRS
     alignment = pair.alignment if bilingual else ""
     word_pair = word_view.pair(pair.source, pair.target if bilingual else "", alignment)
-    sides = sentences(*word_pair[:3])
+    sides = sentences(word_pair.source, word_pair.target, word_pair.alignment)
     # Rules and links refer to subword tokens, so draw the tokens, but highlight whole words.
     tokens = {
         side: [

@@ -91,7 +91,11 @@ def _parse_query(request: Request) -> tuple[Query, dict[str, str]]:
 
 
 def _tokenize(snapshot: PageSnapshot, phrase: Phrase) -> Phrase:
-    """Tokenize the words that no pair contains, by the rules of the first side whose pairs contain the tokens."""
+    """Tokenize words that do not occur in pairs.
+
+    The source tokenizer is used if its tokens occur on the source side, else the target tokenizer if its tokens occur
+    on the target side.
+    """
     transaction, settings, _, word_view = snapshot
     if not settings.tokenize:
         return phrase
@@ -108,8 +112,8 @@ def _tokenize(snapshot: PageSnapshot, phrase: Phrase) -> Phrase:
     for word in phrase.parts:
         found: Sequence[str | None] = [word]
         if word is not None and not any(occurs(side, [word]) for side in (SOURCE, TARGET)):
-            for side, rules in ((SOURCE, texts.source), (TARGET, texts.target)):
-                if occurs(side, tokens := rules.tokens(word).split(" ")):
+            for side, tokenizer in ((SOURCE, texts.source), (TARGET, texts.target)):
+                if occurs(side, tokens := tokenizer.tokens(word).split(" ")):
                     found = tokens
                     break
         parts += found
@@ -171,7 +175,7 @@ def _results(snapshot: PageSnapshot, phrase: Phrase, query: Query, parameters: M
 def _format_cursor(position: PagePosition | None) -> str | None:
     if position is None:
         return None
-    spelling = _RESPELLED if position.near else _AS_TYPED
+    spelling = _RESPELLED if position.respelled else _AS_TYPED
     return f"{round(position.uses * ONE_USE)}.{position.id}.{spelling}.{position.probability.hex()}"
 
 

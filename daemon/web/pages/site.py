@@ -40,7 +40,7 @@ def build_pages(
     app = FastAPI(
         title="Hierogram pages",
         openapi_url=None,
-        dependencies=[Depends(page.threads.reads, scope="function")],
+        dependencies=[Depends(page.threads.read_turns, scope="function")],
         docs_url=None,
         redoc_url=None,
         lifespan=lifespan,

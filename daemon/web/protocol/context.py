@@ -59,9 +59,10 @@ class ProtocolApp(NamedTuple):
     """ASGI application for another protocol.
 
     `handles` returns True if a request belongs to the protocol. `refuse` renders a refusal of the guard in the
-    protocol's format. If `refuse` is given, the guard lets POST requests without a token in the header pass, because
-    their bodies may contain the token as an API key. The application must then check the key and apply the
-    `RateLimiter`. `lifespan` returns a context manager that is open while the server runs.
+    protocol's format. If `refuse` is given, the guard requires no token, whatever the method, because the body of a
+    POST request may contain the token as an API key. The application must then authenticate all requests, except those
+    that anyone may send, and apply the `RateLimiter` to POST requests without a token in the header. The guard limits
+    the rate of all other requests. `lifespan` returns a context manager that is open while the server runs.
     """
 
     handles: Callable[[Scope], bool]

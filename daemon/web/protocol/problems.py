@@ -157,7 +157,7 @@ def parse_query(request: Request, accepted: Mapping[str, bool]) -> list[tuple[st
 
 
 async def check_query(request: Request) -> None:
-    """Check the query by the OpenAPI document. Raises the errors of `parse_query`."""
+    """Check the query against the parameters in the OpenAPI document. Raises the errors of `parse_query`."""
     path = getattr(request.scope["route"], "path_format", request.url.path)
     operation = request.app.openapi()["paths"].get(path, {}).get(request.method.lower(), {})
     parameters = (parameter for parameter in operation.get("parameters", ()) if parameter["in"] == "query")

@@ -39,7 +39,7 @@ class RateLimiter:
             self._buckets.popitem(last=False)
         return 0.0 if allowed else (1.0 - level) / self._rate
 
-    def refusal(self, kind: str, scope: Scope) -> ProblemError | None:
+    def check(self, kind: str, scope: Scope) -> ProblemError | None:
         """Take a token for a request. Returns a 429 problem if the bucket is empty."""
         wait_seconds = self.take(kind, scope["client"][0] if scope.get("client") else "unknown")
         if not wait_seconds:

@@ -211,7 +211,7 @@ class Threads:
         self.alignments = WorkPool("alignments")
         self.mcp_requests = WorkPool("MCP requests")
         self.downloads = Downloads()
-        self.reads = ReadTurns()
+        self.read_turns = ReadTurns()
         self._changes = CapacityLimiter(_CHANGE_THREADS)
 
     async def run_change(self, work: Callable[[], Result]) -> Result:

@@ -24,7 +24,7 @@ class FakeService:
     """A service that answers like a daemon, with a status set by tests."""
 
     def __init__(self, store: Store) -> None:
-        self.opened = GrammarStore(store)
+        self.grammar_store = GrammarStore(store)
         self.configuration = configuration_type()()
         self.daemon_status = DaemonStatus(
             (LoopHealth("ingest", 0.5, 60.0), LoopHealth("resample", 1.0, 60.0)), Lag(0, None, 0.0)
@@ -35,7 +35,7 @@ class FakeService:
 
     @property
     def store(self) -> Store:
-        return self.opened.store
+        return self.grammar_store.store
 
     def status(self) -> DaemonStatus:
         return self.daemon_status

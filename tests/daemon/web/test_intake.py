@@ -313,7 +313,7 @@ def test_an_interrupted_request_continues_where_it_stopped(
     client = connect(service)
     body = BODY + b"bad\nbad\n" + BODY
     lines = 2 * len(LINES) + 2
-    monkeypatch.setattr(service.opened, "store", FailingStore(store, chunks, after_commit=after_commit))
+    monkeypatch.setattr(service.grammar_store, "store", FailingStore(store, chunks, after_commit=after_commit))
     broken = post(client, body, "k1")
     assert broken.status_code == 503
     assert "the disk is full" in broken.json()["detail"]
@@ -344,7 +344,7 @@ def test_concurrent_requests_with_one_key_conflict(
             assert go_on.wait(60)
             return self._store.add_pairs(*arguments)
 
-    monkeypatch.setattr(service.opened, "store", Waiting(store, 0, after_commit=False))
+    monkeypatch.setattr(service.grammar_store, "store", Waiting(store, 0, after_commit=False))
     monkeypatch.setattr(ingest, "_MAX_BODIES", 2)
     client = connect(service)
     answers = []
@@ -372,7 +372,7 @@ def test_concurrent_bodies_are_limited(
             inner.append(post(client, BODY))
             return self._store.add_pairs(*arguments)
 
-    monkeypatch.setattr(service.opened, "store", Asking(store, 0, after_commit=False))
+    monkeypatch.setattr(service.grammar_store, "store", Asking(store, 0, after_commit=False))
     monkeypatch.setattr(ingest, "_MAX_BODIES", 1)
     client = connect(service)
     assert post(client, BODY).status_code == 200
@@ -397,7 +397,7 @@ def test_request_that_another_daemon_recorded_meanwhile_gets_409(
     client = connect(service)
     store = service.store
     before = store.count_pairs()
-    monkeypatch.setattr(service.opened, "store", Overtaken(store, 0, after_commit=False))
+    monkeypatch.setattr(service.grammar_store, "store", Overtaken(store, 0, after_commit=False))
     answer = post(client, BODY, "k1")
     assert answer.status_code == 409
     assert store.count_pairs() == before
@@ -443,7 +443,7 @@ def test_a_body_continues_when_fewer_pairs_wait(
             return 4 if len(looks) in (3, 4, 5) else 0
 
     monkeypatch.setattr(ingest, "_LAG_POLL_SECONDS", 0.01)
-    monkeypatch.setattr(service.opened, "store", Lagging(store, 0, after_commit=False))
+    monkeypatch.setattr(service.grammar_store, "store", Lagging(store, 0, after_commit=False))
     answer = post(connect(service, max_lag=3, backlog_timeout=60), BODY)
     assert answer.json()["accepted"] == len(LINES)
     assert len(looks) > 5

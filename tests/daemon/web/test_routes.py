@@ -311,7 +311,7 @@ def test_the_status_does_not_wait_for_readers(
         assert ended.wait(60)
         return [], None
 
-    monkeypatch.setattr(service.opened, "find_rules", read_for_long)
+    monkeypatch.setattr(service.grammar_store, "find_rules", read_for_long)
     with ThreadPoolExecutor(READERS + 4) as pool:
         reading = [pool.submit(client.get, "/v1/rules") for _ in range(READERS + 3)]
         try:

@@ -90,7 +90,7 @@ QUESTIONS: dict[str, Callable[[ReadTransaction], object]] = {
         search(transaction, read_phrase("Ś17 common"), Query(match=WHOLE)).rules
     ),
     "the next page of spellings": lambda transaction: [
-        search(transaction, read_phrase("Ś17"), Query(), PagePosition(0.0, 5, 7, near=True))
+        search(transaction, read_phrase("Ś17"), Query(), PagePosition(0.0, 5, 7, respelled=True))
     ],
     "the likely side": lambda transaction: [
         guess_side(transaction, dict.fromkeys(("source", "target"), read_phrase("Ś17 common")))

@@ -171,6 +171,26 @@ def test_the_rate_limit_returns_the_error_of_libretranslate(french: Store, conne
     assert (answer.status_code, answer.json()["error"][:9]) == (429, "Slowdown:")
 
 
+def test_invalid_requests_count_toward_the_rate_limit(french: Store, connect: Connect) -> None:
+    client = connect(FakeService(french), libretranslate=True, token=TOKEN, max_rate=0.01, max_burst=1)
+    for headers in ({}, {"Authorization": f"Bearer {TOKEN}"}):
+        statuses = [client.post("/translate", json=["la"], headers=headers).status_code for _ in range(2)]
+        assert statuses == [400, 429]
+
+
+def test_requests_without_a_token_can_only_ask_for_settings(french: Store, connect: Connect) -> None:
+    client = connect(FakeService(french), libretranslate=True, token=TOKEN)
+    for path in ("/languages", "/frontend/settings", "/health"):
+        assert client.get(path).status_code == 200
+        assert client.get(path, headers={"Accept": "text/html"}, follow_redirects=False).status_code == 303
+        assert [client.request(method, path).status_code for method in ("POST", "PUT", "DELETE")] == [401] * 3
+    for path in ("/translate", "/suggest", "/detect"):
+        body = {"q": "la maison", "s": "the home", **FR_EN}
+        assert client.post(path, json=body).status_code == 400
+        assert client.post(path, json=body | {"api_key": "another key"}).status_code == 403
+        assert [client.request(method, path).status_code for method in ("GET", "PUT", "DELETE")] == [401] * 3
+
+
 def test_settings_report_whether_a_key_is_required(french: Store, connect: Connect) -> None:
     for token in (None, TOKEN):
         client = connect(FakeService(french), libretranslate=True, token=token)

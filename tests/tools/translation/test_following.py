@@ -136,7 +136,7 @@ def test_an_older_reload_keeps_the_rules_of_newer_pairs(
     follower = GrammarFollower(learned, load_resources(TranslateOptions()))
     _, first = follower.newest()
     begun, go_on = threading.Event(), threading.Event()
-    read = TranslationResources.of_store
+    read = TranslationResources.read_store_grammar
 
     def waits(self: TranslationResources, store: Store) -> StoreGrammar:
         found = read(self, store)
@@ -144,7 +144,7 @@ def test_an_older_reload_keeps_the_rules_of_newer_pairs(
         assert go_on.wait(60)
         return found
 
-    monkeypatch.setattr(TranslationResources, "of_store", waits)
+    monkeypatch.setattr(TranslationResources, "read_store_grammar", waits)
     learn(learned, sweeps=1)
     until = time.monotonic() + 60
     while not begun.is_set():

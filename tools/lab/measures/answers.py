@@ -126,7 +126,7 @@ class _StubDaemon:
     """Stub of `Daemon` for `HttpLoop`: serves one store and changes no pairs."""
 
     def __init__(self, store: Store) -> None:
-        self.store, self.opened = store, GrammarStore(store)
+        self.store, self.grammar_store = store, GrammarStore(store)
         self.configuration = configuration_type()(http=_UNLIMITED)
 
     def status(self) -> DaemonStatus:

@@ -354,7 +354,7 @@ class Experiment:
                 rounds=options.iterations + 1,
                 threads=self.threads,
             )
-            tuned = tune(decode, references, decode.start(), options, decode.words)
+            tuned = tune(decode, references, decode.start(), options, decode.words_index)
         return decode.by_name(tuned.weights), tuned.best == 0
 
     def translate(
