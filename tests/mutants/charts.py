@@ -351,7 +351,7 @@ CHART_FAULTS = (
         "scores/scorer.py",
         "weights[EXPANDED - 1] - classifiers.prior[side]",
         "weights[EXPANDED - 1]",
-        (_MISFITS, "-k", "predicts"),
+        (_MISFITS, "-k", "separates_kept"),
     ),
     Fault(
         "a short sentence has no word replaced",

@@ -171,7 +171,7 @@ def test_a_dictionary_is_ingested_and_withdrawn(new: hg.GrammarStore, tmp_path: 
 
 def test_invalid_or_contradictory_arguments_are_errors(new: hg.GrammarStore) -> None:
     for call, message in (
-        (lambda: new.add(PAIRS, "news.en"), "pairs and files"),
+        (lambda: new.add(PAIRS, "news.en"), "pairs in memory"),
         (lambda: new.add("trees", nbest=True), "store of trees"),
         (lambda: new.withdraw(), "select pairs"),
         (lambda: new.withdraw([1], corpus="x"), "select pairs"),
