@@ -1,4 +1,4 @@
-"""Alignment, forests, rules, rule models, samplers, decoding and scores.
+"""Alignment, forests, grammars, rule models, samplers, charts, language models, decoding, scores and diagnostics.
 
-Only numerics, without SQL, clock or logging. Only `compiled` uses files: it caches compiled kernels.
+No SQL, clock or logging. Only `compiled` accesses files: it caches compiled kernels.
 """

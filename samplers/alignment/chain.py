@@ -277,18 +277,18 @@ def jump_share(jumps, event):
 
 
 @njit_inline
-def choose_candidates(first, present, stop, candidates, state, scratch):
+def choose_candidates(first, current, stop, candidates, state, scratch):
     """Fill `candidate` with positions in [first, stop). Returns their number and the stream state.
 
     All positions are candidates if `candidates` is 0 or at least `stop` - `first`. Otherwise, the candidates are the
-    position `present` and other positions drawn uniformly without replacement: the auxiliary variable K of [SA16 §4.3].
+    position `current` and other positions drawn uniformly without replacement: the auxiliary variable K of [SA16 §4.3].
     """
     number = stop - first
     if candidates == 0 or candidates >= number:
         for k in range(number):
             scratch.candidate[k] = first + k
         return number, state
-    scratch.candidate[0] = present
+    scratch.candidate[0] = current
     for k in range(1, candidates):
         while True:
             state = advance(state)

@@ -1,7 +1,7 @@
 """Link counts of other pairs, which a chain uses as prior counts.
 
-Word numbers are those of the `Direction` that the chain aligns. The number after the last conditioning word is the
-empty word.
+Words have the same numbers as in the `Direction` that the chain aligns. The number after the last conditioning word is
+the empty word.
 """
 
 from collections.abc import Sequence
@@ -30,13 +30,14 @@ class PriorCounts(NamedTuple):
     emitted: NDArray[np.int32]
     # int64[K]: number of links of each word pair.
     counts: NDArray[np.int64]
-    # int64[V + 1]: all links of each conditioning word, including links to words outside the direction.
+    # int64[V + 1]: all links of each conditioning word, including links to words that occur only in other pairs.
     link_counts: NDArray[np.int64]
-    # int64[V, 8]: number of tokens of each conditioning word with 0, 1, … links.
+    # int64[V, `MAX_FERTILITY` + 1]: number of tokens of each conditioning word with 0, 1, … links. The last column also
+    # counts tokens with more links.
     fertility: NDArray[np.int64]
     # int64[2 * MAX_EVENT + 1]: number of jumps of each event, from -MAX_EVENT to MAX_EVENT.
     jumps: NDArray[np.int64]
-    # Number of distinct emitted words, including words outside the direction.
+    # Number of distinct emitted words, including words that occur only in other pairs.
     emitted_words: int
 
 
@@ -57,9 +58,10 @@ def enter_pairs(conditioning, emitted, count, pairs):
 def count_direction_links(
     sides: Sides, links: NDArray[np.int16], weight: NDArray[np.int64], conditioning_words: int
 ) -> PriorCounts:
-    """Count links int16[N], each times the `weight` int64[P] of its pair.
+    """Count links int16[N], each times the `weight` int64[P] of its pair, which may be 0 or negative.
 
-    Omits word pairs of count 0. `emitted_words` is 0.
+    `conditioning_words` is the size of the conditioning vocabulary. Omits word pairs of count 0. Leaves `emitted_words`
+    0 for the caller to set.
     """
     middle = sides.pairs // 2
     if middle and len(links) > _WORDS_AT_ONCE:
@@ -84,8 +86,8 @@ def count_direction_links(
     keys, inverse = np.unique(conditioning << 32 | sides.emitted, return_inverse=True)
     count = np.zeros(len(keys), np.int64)
     np.add.at(count, inverse, weight[pair])
-    of_word = np.zeros(conditioning_words + 1, np.int64)
-    np.add.at(of_word, conditioning, weight[pair])
+    link_counts = np.zeros(conditioning_words + 1, np.int64)
+    np.add.at(link_counts, conditioning, weight[pair])
 
     number = np.minimum(np.bincount(conditioning_row[linked], minlength=len(sides.conditioning)), MAX_FERTILITY)
     fertility = np.zeros((conditioning_words, MAX_FERTILITY + 1), np.int64)
@@ -96,7 +98,7 @@ def count_direction_links(
         (keys[nonzero] >> 32).astype(np.int32),
         (keys[nonzero] & 0xFFFFFFFF).astype(np.int32),
         count[nonzero],
-        of_word,
+        link_counts,
         fertility,
         _count_jumps(sides, links[linked].astype(np.int64), pair[linked], lengths, weight),
         0,
@@ -104,7 +106,7 @@ def count_direction_links(
 
 
 def add_counts(first: PriorCounts, second: PriorCounts, sign: int = 1) -> PriorCounts:
-    """Return `first` + `sign` * `second`, without word pairs of count 0."""
+    """Return `first` + `sign` * `second`, without word pairs of count 0. `emitted_words` is copied from `first`."""
     keys = [counts.conditioning.astype(np.int64) << 32 | counts.emitted for counts in (first, second)]
     distinct, inverse = np.unique(np.concatenate(keys), return_inverse=True)
     count = np.zeros(len(distinct), np.int64)

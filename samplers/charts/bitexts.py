@@ -248,9 +248,9 @@ def drawn_links(
     max_edges = bitext.graph.size[ITEMS] + bitext.graph.size[TAILS] + 1
     stack, edges = np.empty(max_edges, np.int64), np.empty(max_edges, np.int64)
     values = np.zeros((draws, len(links)), np.bool_)
-    random = stream(key.seed, key.number, key.step)
+    stream_state = stream(key.seed, key.number, key.step)
     for k in range(draws):
-        number, random = draw(bitext.graph, inside, random, stack, edges)
+        number, stream_state = draw(bitext.graph, inside, stream_state, stack, edges)
         found.links[:] = 0.0
         for at in range(number):
             _add_edge_emissions(bitext, edges[at], 1.0, found, room)

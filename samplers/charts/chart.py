@@ -100,7 +100,7 @@ class Chart(NamedTuple):
     # int32[cells, S]: symbols with weight > 0 in each cell.
     active: NDArray[np.int32]
     # int64[cells]: number of symbols with weight > 0 in each cell.
-    number: NDArray[np.int64]
+    active_count: NDArray[np.int64]
 
     def log_weight(self, symbol: int, start: int, end: int) -> float:
         """Return the natural log of the weight of a symbol over [start, end), -inf without derivation."""
@@ -315,7 +315,7 @@ def fill(grammar, chart, before):
                     if factor == 0.0:
                         continue
                     right_value = chart.value[right]
-                    for a in range(chart.number[left]):
+                    for a in range(chart.active_count[left]):
                         symbol = chart.active[left, a]
                         weight = chart.value[left, symbol] * factor
                         for pair in range(grammar.left_start[symbol], grammar.left_start[symbol + 1]):
@@ -340,4 +340,4 @@ def fill(grammar, chart, before):
             for a in range(number):
                 value[active[a]] /= largest
             chart.scale[cell] = reference + np.log(largest)
-            chart.number[cell] = number
+            chart.active_count[cell] = number

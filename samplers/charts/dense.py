@@ -480,7 +480,7 @@ def _choose_part(c, rule, sides, work):
 def _match_all(chosen, number, sides, words, piece, work):
     """Write the frames and matches of the chosen rules. Returns False if there is no room for all matches.
 
-    `order` and `first` list the matches of each head.
+    `work.order` and `work.first` list the matches of each head.
     """
     work.sizes[:] = 0
     for x in range(piece.y - piece.x + 1):

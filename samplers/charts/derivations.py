@@ -25,6 +25,8 @@ LEXICAL_EDGE, BINARY_EDGE, UNARY_EDGE = 0, 1, 2
 ITEM = np.dtype(
     [("symbol", np.int32), ("start", np.int32), ("end", np.int32), ("first", np.int64), ("last", np.int64)], align=True
 )
+"""Item: `symbol` over the span [`start`, `end`), with the incoming edges `first` to `last` - 1."""
+
 EDGE = np.dtype(
     [
         ("probability", np.float64),
@@ -51,7 +53,7 @@ class Items(NamedTuple):
     """Items visited so far, and their edges."""
 
     # int32[cells, S]: 1 + index of the item of each symbol, or 0 without item.
-    number: NDArray[np.int32]
+    item_number: NDArray[np.int32]
     # ITEM[items], EDGE[edges]: items, and the edges of all items.
     item: NDArray[np.void]
     edge: NDArray[np.void]
@@ -131,10 +133,10 @@ def weigh_edges(symbol, i, j, grammar, chart, rows):
 
 
 @njit
-def find_item(symbol, i, j, grammar, chart, items):
+def find_or_add_item(symbol, i, j, grammar, chart, items):
     """Return the index of an item, after adding it if it is new. Returns -1 if memory is too small."""
     cell = cell_of(i, j)
-    known = items.number[cell, symbol]
+    known = items.item_number[cell, symbol]
     if known > 0:
         return np.int64(known) - 1
     found = weigh_edges(symbol, i, j, grammar, chart, items.weights)
@@ -166,13 +168,13 @@ def find_item(symbol, i, j, grammar, chart, items):
     items.item[row]["last"] = last
     items.used[0] = row + 1
     items.used[1] = last
-    items.number[cell, symbol] = row + 1
+    items.item_number[cell, symbol] = row + 1
     return row
 
 
 @njit_inline
 def choose_edge(u, item, edge):
-    """Sample an edge of an item by inversion of the uniform number u in [0, 1)."""
+    """Sample an edge of an item. Returns the first edge whose cumulative probability exceeds u, uniform in [0, 1)."""
     low, high = item["first"], item["last"] - 1
     while low < high:
         middle = (low + high) // 2
@@ -183,12 +185,12 @@ def choose_edge(u, item, edge):
     return low
 
 
-_MIN_VISITS = 1e-7
-"""Minimum number of expected visits of an item. Items with fewer visits are omitted."""
+_MIN_USES = 1e-7
+"""Minimum number of expected uses of an item. Items with fewer uses are omitted."""
 
 
 class Productions(NamedTuple):
-    """Context-free productions of each rule.
+    """Productions of the treebank's context-free grammar that each chart rule contains.
 
     Row k of `start` and `fragment` is for rules of kind k (lexical, binary or unary).
     """
@@ -218,7 +220,7 @@ class FragmentMasses(NamedTuple):
 class Draws(NamedTuple):
     """D derivations sampled from a chart."""
 
-    # uint64[D]: hash of the tree.
+    # uint64[D]: hash of the tree, which is equal for all derivations of a tree.
     tree: NDArray[np.uint64]
     # float64[D]: natural log of the probability under the Dirichlet processes divided by the probability under the
     # chart's grammar, up to a constant.
@@ -296,15 +298,21 @@ class ChartDerivations:
         return self._walk(key, draw, False)
 
     def best(self) -> NDArray[np.int64]:
-        """Return the edges of the best derivation in preorder. The chart must be filled with `best` True."""
+        """Return the edges of the best derivation in preorder.
+
+        The chart must have been filled for a `SentenceGrammar` with `best` True.
+        """
         return self._walk(SentenceKey(0, 0), 0, True)
 
     def expected(self) -> NDArray[np.float64]:
-        """Return the expected uses of each edge, float64[E]. The chart must be filled with `best` False."""
+        """Return the expected uses of each edge, float64[E].
+
+        The chart must have been filled for a `SentenceGrammar` with `best` False.
+        """
         while True:
-            item_visits = np.zeros_like(self.graph.chart.value)
+            item_uses = np.zeros_like(self.graph.chart.value)
             counts = np.zeros(len(self.graph.items.edge))
-            if expect_edges(self.graph, item_visits, np.zeros_like(item_visits[0]), counts):
+            if add_expected_uses(self.graph, item_uses, np.zeros_like(item_uses[0]), counts):
                 return counts[: self.graph.items.used[1]]
             self._make_room()
 
@@ -380,7 +388,7 @@ def draw_derivations(first, key, graph, productions, processes, drawn, scratch):
         full = False
         while top > 0:
             top -= 1
-            row = find_item(stack[top, 0], stack[top, 1], stack[top, 2], graph.grammar, graph.chart, items)
+            row = find_or_add_item(stack[top, 0], stack[top, 1], stack[top, 2], graph.grammar, graph.chart, items)
             if row < 0:
                 full = True
                 break
@@ -421,7 +429,7 @@ def walk(key, draw, best, graph, edges, stack):
     number = 0
     while top > 0:
         top -= 1
-        item_row = find_item(stack[top, 0], stack[top, 1], stack[top, 2], graph.grammar, graph.chart, items)
+        item_row = find_or_add_item(stack[top, 0], stack[top, 1], stack[top, 2], graph.grammar, graph.chart, items)
         if item_row < 0:
             return -1
         item = items.item[item_row]
@@ -449,52 +457,52 @@ def count_edges(key, graph, visits, counts, edges, stack):
 
 
 @njit
-def expect_edges(graph, item_visits, pending, counts):
+def add_expected_uses(graph, item_uses, pending, counts):
     """Add the expected uses of each edge to `counts`. Returns False if memory is too small."""
     grammar, chart, items = graph.grammar, graph.chart, graph.items
     words = grammar.words
-    item_visits[cell_of(0, words), graph.root] = 1.0
+    item_uses[cell_of(0, words), graph.root] = 1.0
     for width in range(words, 0, -1):
         for i in range(words - width + 1):
             j = i + width
             cell = cell_of(i, j)
             active = chart.active[cell]
-            number = chart.number[cell]
-            cell_visits = item_visits[cell]
+            number = chart.active_count[cell]
+            cell_uses = item_uses[cell]
             propagating = False
             for label in range(grammar.labels):
-                pending[label] = cell_visits[label]
-                propagating = propagating or cell_visits[label] > _MIN_VISITS
-            # Propagate visits of labels along unary rules until none is pending, because unary rules may form cycles.
+                pending[label] = cell_uses[label]
+                propagating = propagating or cell_uses[label] > _MIN_USES
+            # Propagate uses of labels along unary rules until none is pending, because unary rules may form cycles.
             while propagating:
                 propagating = False
                 for label in range(grammar.labels):
                     waiting = pending[label]
-                    if waiting <= _MIN_VISITS:
+                    if waiting <= _MIN_USES:
                         continue
                     pending[label] = 0.0
-                    row = find_item(label, i, j, grammar, chart, items)
+                    row = find_or_add_item(label, i, j, grammar, chart, items)
                     if row < 0:
                         return False
                     for k in range(items.item[row]["first"], items.item[row]["last"]):
                         edge = items.edge[k]
                         if edge["kind"] == UNARY_EDGE:
-                            child_visits = waiting * edge["probability"]
-                            pending[edge["left"]] += child_visits
-                            cell_visits[edge["left"]] += child_visits
-                            propagating = propagating or pending[edge["left"]] > _MIN_VISITS
+                            child_uses = waiting * edge["probability"]
+                            pending[edge["left"]] += child_uses
+                            cell_uses[edge["left"]] += child_uses
+                            propagating = propagating or pending[edge["left"]] > _MIN_USES
             for a in range(number):
                 symbol = active[a]
-                if cell_visits[symbol] <= _MIN_VISITS:
+                if cell_uses[symbol] <= _MIN_USES:
                     continue
-                row = find_item(symbol, i, j, grammar, chart, items)
+                row = find_or_add_item(symbol, i, j, grammar, chart, items)
                 if row < 0:
                     return False
                 for k in range(items.item[row]["first"], items.item[row]["last"]):
                     edge = items.edge[k]
-                    expected = cell_visits[symbol] * edge["probability"]
+                    expected = cell_uses[symbol] * edge["probability"]
                     counts[k] += expected
                     if edge["kind"] == BINARY_EDGE:
-                        item_visits[cell_of(i, np.int64(edge["split"])), edge["left"]] += expected
-                        item_visits[cell_of(np.int64(edge["split"]), j), edge["right"]] += expected
+                        item_uses[cell_of(i, np.int64(edge["split"])), edge["left"]] += expected
+                        item_uses[cell_of(np.int64(edge["split"]), j), edge["right"]] += expected
     return True

@@ -126,15 +126,15 @@ def sum_outside(graph, inside, outside, expected):
 
 
 @njit
-def draw(graph, inside, random, stack, edges):
+def draw(graph, inside, stream_state, stack, edges):
     """Write the edges of a sampled derivation in preorder. Returns their number and the stream state."""
     stack[0] = graph.size[ITEMS] - 1
     top, number = 1, 0
     while top > 0:
         top -= 1
         item = stack[top]
-        random = advance(random)
-        left = uniform(random) * inside[item]
+        stream_state = advance(stream_state)
+        left = uniform(stream_state) * inside[item]
         chosen = np.int64(-1)
         for e in range(graph.first[item], graph.first[item + 1]):
             product = graph.weight[e]
@@ -150,4 +150,4 @@ def draw(graph, inside, random, stack, edges):
         for t in range(graph.tail_first[chosen + 1] - 1, graph.tail_first[chosen] - 1, -1):
             stack[top] = graph.tails[t]
             top += 1
-    return number, random
+    return number, stream_state

@@ -80,7 +80,7 @@ def _broadcast(builder: Any, number: Any, kind: Any) -> Any:
 
 @intrinsic
 def zero_eight(typing_context: Any) -> Any:
-    """Return eight zeros."""
+    """Return a vector of eight float64 zeros."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return ir.Constant(_EIGHT, [0.0] * _LANES)

@@ -1,4 +1,7 @@
-"""Random variates from a keyed stream. Functions take the stream state and return (draw, next state).
+"""Random variates from a keyed stream.
+
+Functions return (draw, state of the last number used). They call `advance` before they use a number, and callers that
+use the next number of the stream themselves must also call it.
 
 Slice sampling of one real variable steps out to find an interval, then shrinks it [Neal 2003].
 """
@@ -35,10 +38,10 @@ def draw_gamma(shape, state):
 
 
 @njit
-def draw_beta(first, second, state):
-    """Draw a beta variate with both parameters ≥ 1."""
-    x, state = draw_gamma(np.float64(first), state)
-    y, state = draw_gamma(np.float64(second), state)
+def draw_beta(a, b, state):
+    """Draw a variate of Beta(a, b), with a ≥ 1 and b ≥ 1."""
+    x, state = draw_gamma(np.float64(a), state)
+    y, state = draw_gamma(np.float64(b), state)
     return x / (x + y), state
 
 
@@ -50,8 +53,9 @@ _MAX_STEPS = 40
 def slice_sample(log_density, parameters, x, state):
     """Slice-sample a new value given the current value x. Returns (value, stream state).
 
-    `log_density(x, parameters)` is a kernel that returns the natural log of the density up to a constant. Steps have
-    width 1, which is efficient if the variable varies by about 1. For a scale parameter, sample its logarithm.
+    `log_density(x, parameters)` is a compiled function that returns the natural log of the density up to a constant.
+    Steps have width 1, which is efficient if the variable varies by about 1. For a scale parameter, sample its
+    logarithm.
     """
     state = advance(state)
     level = log_density(x, parameters) + math.log(1.0 - uniform(state))

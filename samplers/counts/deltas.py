@@ -15,7 +15,7 @@ from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.compiled.probing import capacity_for
 from hierogram.samplers.counts.models import Model
 from hierogram.samplers.counts.table import BELOW_ZERO, KEY_HIGH, KEY_LOW, CountTable, add, find, with_room
-from hierogram.samplers.exceptions import DerivationError, KeyCollisionError
+from hierogram.samplers.exceptions import KeyCollisionError
 from hierogram.samplers.forests.averages import decode_fragment
 from hierogram.samplers.forests.derivations import (
     Batch,
@@ -26,6 +26,7 @@ from hierogram.samplers.forests.derivations import (
     decode_tree,
     empty_state,
     make_summary,
+    mismatch_error,
     next_rule,
     walk_space,
 )
@@ -37,7 +38,7 @@ from hierogram.samplers.grammar.numbers import LABEL_STEP, OPEN_LABEL
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Trees, and the changes of count, expected uses and error variance for each rule use in the trees.
+    """Trees, and the changes of count, expected uses and error variance for each use of a rule in the trees.
 
     Expected uses are in units of 1/`ONE_USE`, and variances in units of 1/`ONE_SQUARE`.
     """
@@ -456,7 +457,7 @@ def add_trees(deltas: CountDeltas, batch: Batch, weighted: WeightedTrees) -> Cou
         if outcome == COLLIDES:
             raise KeyCollisionError(_COLLISION)
         if outcome == MISFITS:
-            raise DerivationError(f"the tree of pair {pair} of the batch does not match its forest")
+            raise mismatch_error("tree", "does not match its forest", [int(pair)])
     return deltas
 
 
@@ -513,7 +514,7 @@ def add_fragments(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> Co
         if outcome == COLLIDES:
             raise KeyCollisionError(_COLLISION)
         if outcome == MISFITS:
-            raise DerivationError(f"the averages of pair {pair} of the batch do not match its forest")
+            raise mismatch_error("averages", "do not match its forest", [int(pair)])
     return deltas
 
 

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.counts.deltas import ENTRY, CountDeltas, same_slices
 from hierogram.samplers.counts.table import find
-from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.forests.averages import decode_fragment
 from hierogram.samplers.forests.derivations import (
     Batch,
@@ -17,6 +16,7 @@ from hierogram.samplers.forests.derivations import (
     begin_walk,
     empty_state,
     make_summary,
+    mismatch_error,
     next_rule,
     walk_space,
 )
@@ -240,8 +240,8 @@ def fragment_links(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> R
     work, state = walk_space(batch), empty_state(batch.forests)
     if not _fragment_links(deltas, batch, state, fragments, work, _scratch(batch), links):
         # The first fragment without an entry does not match.
-        pair = fragments.pairs[np.argmin(links.entries)]
-        raise DerivationError(f"the averages of pair {pair} of the batch do not match its forest")
+        pair = int(fragments.pairs[np.argmin(links.entries)])
+        raise mismatch_error("averages", "do not match its forest", [pair])
     return links._replace(links=links.links[: links.offset[-1]])
 
 

@@ -169,10 +169,11 @@ def _refill(old, new, tags):
 
 @njit
 def _add_all(table, model, keys, counts, sizes):
-    sound = True
-    for i in range(len(counts)):
-        sound &= add(table, model, keys[i, 0], keys[i, 1], sizes[i], counts[i])
-    return sound
+    """Add counts to rules. Returns the first row whose rule would have a negative count, or -1."""
+    for row in range(len(counts)):
+        if not add(table, model, keys[row, 0], keys[row, 1], sizes[row], counts[row]):
+            return row
+    return -1
 
 
 def _empty_rows(capacity: int) -> NDArray[np.uint64]:
@@ -223,6 +224,7 @@ def fill_table(
     if not has_key.all():
         raise ValueError(f"the count in row {int(np.argmin(has_key))} is damaged: the rule key is 0")
     table = with_room(table, len(counts))
-    if not _add_all(table, model, keys, counts, sizes):
-        raise ValueError("the count of a rule is below zero")
+    row = int(_add_all(table, model, keys, counts, sizes))
+    if row >= 0:
+        raise ValueError(f"the count in row {row} is damaged: the rule's count falls below zero")
     return table

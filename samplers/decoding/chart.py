@@ -136,10 +136,15 @@ FRAME = np.dtype(
     [("node", np.int32), ("position", np.int32), ("arity", np.int32), ("gap", np.int32)],
     align=True,
 )
+"""Frame on the stack of the trie search: a trie node whose path matches the words up to `position`.
+
+`arity`: number of nonterminals on the path. `gap`: end of the last nonterminal tried from here.
+"""
 
 _POOLS = 14
 ITEMS, EDGES, TAILS, CUBES, CUBE_CELLS, CANDIDATES, COORDINATES = range(7)
 HEAP, KEPT, MATCHES, MATCH_CELLS, STAMP, SPARE, SLOTS = range(7, _POOLS)
+"""Indices into `DecodingChart.taken`."""
 
 
 class InputSentence(NamedTuple):
@@ -160,7 +165,7 @@ class InputSentence(NamedTuple):
 
 
 class SearchLimits(NamedTuple):
-    """Maximum words that a grammar rule may span, and maximum candidates kept per cell (`pops`, 0 for no limit)."""
+    """Maximum words that a grammar rule may span, and beam size: candidates kept per cell (`pops`, 0 for no limit)."""
 
     span: int
     pops: int
@@ -243,7 +248,7 @@ def make_chart(words: int, order: int, size: int) -> DecodingChart:
     """Allocate a chart for up to `words` words, a language model of `order`, and about `size` items."""
     width = max(order - 1, 1)
     cells = (words + 1) ** 2 + words + 3
-    # Make pools for one cell or one start position smaller than pools for the whole sentence.
+    # Pools for one cell or one start position are reused, so they are smaller than pools for the whole sentence.
     current = size // 4
     memo = np.zeros(_MEMO_SLOTS, MEMO)
     memo["state"] = NONE

@@ -1,7 +1,7 @@
 """Minimum Bayes risk decoding: the translation that is most similar to other probable translations.
 
 The chosen translation has the least expected loss [Kumar & Byrne 2004]. The loss is 1 − chrF++ [Popović 2017] with
-β = 1, because a larger β would prefer long translations. The most probable translation is often the first only
+β = 1, because a larger β would prefer long translations. The most probable translation often ranks first only
 because of a few poorly estimated words.
 """
 
@@ -17,7 +17,7 @@ _LETTERS, _WORDS = 6, 2
 
 
 def choose_consensus(texts: Sequence[Sequence[str]], scores: NDArray[np.float64]) -> int:
-    """Return the index of the tokenized text with the highest expected chrF++, or the first of several.
+    """Return the index of the tokenized text with the highest expected chrF++, the first if several are equal.
 
     `scores` float64[k] are log-likelihoods up to a constant, highest first. Only the first `CANDIDATES` texts count.
     """

@@ -16,7 +16,7 @@ _SMALLEST, _WORDS = 1 << 12, 30
 SPAN = 20
 """Default maximum number of words that a grammar rule may span."""
 POPS = 200
-"""Default maximum number of candidates kept per cell."""
+"""Default beam size: maximum number of candidates kept per cell."""
 
 
 class Decoded(NamedTuple):
@@ -34,7 +34,7 @@ class SentenceDecoder:
         grammar: PackedGrammar,
         weights: NDArray[np.float64],
         lm_words: NDArray[np.int32],
-        model: LanguageModel | None = None,
+        language_model: LanguageModel | None = None,
         limits: SearchLimits | None = None,
         charts: list[DecodingChart] | None = None,
     ) -> None:
@@ -44,25 +44,25 @@ class SentenceDecoder:
         the same language model can share.
         """
         self.grammar = grammar
-        self.model = model if model is not None else no_model()
+        self.language_model = no_model() if language_model is None else language_model
         self.limits = limits or SearchLimits(SPAN, POPS)
-        self.weighed: WeightedGrammar = weigh(grammar, weights, self.model, lm_words)
+        self.weighed: WeightedGrammar = weigh(grammar, weights, self.language_model, lm_words)
         self._unused: list[DecodingChart] = [] if charts is None else charts
 
-    def decode(self, sentence: InputSentence, best: int = 1, *, distinct: bool = False) -> Decoded:
-        """Return up to `best` derivations of a nonempty sentence, best first. `distinct`: no two have equal words."""
-        task = DecodingTask(self.grammar, self.weighed, self.model, sentence, self.limits)
+    def decode(self, sentence: InputSentence, limit: int = 1, *, distinct: bool = False) -> Decoded:
+        """Return up to `limit` derivations of a nonempty sentence, best first. `distinct`: no two have equal words."""
+        task = DecodingTask(self.grammar, self.weighed, self.language_model, sentence, self.limits)
         words = len(sentence.words)
         longest = max(words, _WORDS)
         try:
             chart = self._unused.pop()
         except IndexError:
-            chart = make_chart(longest, self.model.order, _SMALLEST)
+            chart = make_chart(longest, self.language_model.order, _SMALLEST)
         if chart.max_words < words:
-            chart = make_chart(longest, self.model.order, len(chart.items))
+            chart = make_chart(longest, self.language_model.order, len(chart.items))
         while (goal := int(fill(task, chart))) < 0:
-            chart = make_chart(longest, self.model.order, 2 * len(chart.items))
-        lists, entries = best_entries(task, chart, goal, best, distinct)
+            chart = make_chart(longest, self.language_model.order, 2 * len(chart.items))
+        lists, entries = best_entries(task, chart, goal, limit, distinct)
         outputs = write_out(task, chart, lists, entries)
         self._unused.append(chart)
         return Decoded(sentence, outputs)

@@ -2,7 +2,7 @@
 
 All data are arrays, so a grammar file can be memory-mapped. Weights w determine each rule's score w · f from its
 features f, an estimate that adds the weighted log probability of its words, and its rank among rules with the same
-source side. Features of a derivation are first features of the grammar, then `COUNTED`.
+source side. A derivation has the features of the grammar, then `COUNTED`.
 """
 
 import math
@@ -205,8 +205,9 @@ WORDS, RULES, GLUE, UNKNOWN_WORDS, LM, LM_UNKNOWN = 0, 1, 2, 3, 4, 5
 COUNTED = ("words", "rules", "glue", "unknown", "lm", "lm_unknown")
 """Features counted by the decoder.
 
-Numbers of target words, uses of grammar rules, uses of S → S X, and source words passed through. Natural log
-probability under the language model, and number of target words unknown to the language model.
+`words`: number of target words. `rules`: number of uses of grammar rules. `glue`: number of uses of S → S X. `unknown`:
+number of source words passed through. `lm`: natural log probability under the language model. `lm_unknown`: number of
+target words unknown to the language model.
 """
 
 LN_10 = math.log(10.0)
@@ -276,7 +277,8 @@ def weigh(
         lm_words,
     )
     _add_words(grammar, model, weighed)
-    # Sort only among rules that share a source side. Equal estimates keep the order of rules.
+    # Sort only source sides with several rules, since a single rule is already in order. The sort is stable, so rules
+    # with equal estimates keep their order.
     sizes = np.diff(grammar.rule_first)
     group = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
     several = np.flatnonzero(np.repeat(sizes > 1, sizes)).astype(np.int32)

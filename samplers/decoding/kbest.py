@@ -60,6 +60,7 @@ after the last entry.
 """
 
 ENTRIES, ENTRY_TAILS = 0, 1
+"""Indices into `Lists.taken`."""
 MAX_ENTRIES = 1 << 20
 """Number of entries and candidates after which a search for distinct translations stops."""
 
@@ -398,7 +399,7 @@ def _write_derivation(task, chart, lists, entry, row, outputs):
     current = np.int64(NONE)
     slot = 0
     while True:
-        # Begin a new use for an entry, otherwise continue the current use.
+        # A nonterminal of the current use sets `entry`, which begins a new use before the current use continues.
         if entry != NONE:
             if number == len(outputs.uses):
                 return False

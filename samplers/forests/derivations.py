@@ -5,6 +5,7 @@ order, so that sampling can resume exactly. An encoded *tree* has only the nodes
 order, which is enough to count rules.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -113,14 +114,14 @@ def make_batch(
 def _draw_initial(key, batch, by_coin, state):
     node = batch.forests.node
     for pair in range(len(batch.pairs)):
-        random = stream(key, batch.pairs[pair], 0)
+        stream_state = stream(key, batch.pairs[pair], 0)
         for v in range(batch.forests.node_offset[pair], batch.forests.node_offset[pair + 1]):
             if node[v]["degree"] > 1:
-                random = advance(random)
-                state.edge[v] = np.int64(uniform(random) * np.float64(node[v]["degree"]))
+                stream_state = advance(stream_state)
+                state.edge[v] = np.int64(uniform(stream_state) * np.float64(node[v]["degree"]))
             if node[v]["free"] and by_coin:
-                random = advance(random)
-                state.cut[v] = 1 if uniform(random) < _COIN else 0
+                stream_state = advance(stream_state)
+                state.cut[v] = 1 if uniform(stream_state) < _COIN else 0
 
 
 def initial_state(key: int, batch: Batch, start: str = CUT) -> State:
@@ -345,13 +346,12 @@ def decode_states(forests: Forests, blobs: Blobs) -> State:
     mismatched = np.zeros(forests.pairs, np.bool_)
     _decode_states(forests, blobs, state, mismatched)
     if mismatched.any():
-        raise mismatch_error("derivation", "does not match its forest", mismatched)
+        raise mismatch_error("derivation", "does not match its forest", np.flatnonzero(mismatched).tolist())
     return state
 
 
-def mismatch_error(part: str, reason: str, mismatched: NDArray[np.bool_]) -> DerivationError:
-    """Return the error for the pairs in `mismatched` bool[P]. The message names the first pair."""
-    pairs = np.flatnonzero(mismatched).tolist()
+def mismatch_error(part: str, reason: str, pairs: Sequence[int]) -> DerivationError:
+    """Return the error for the pairs with the indices `pairs` in the batch. The message names the first pair."""
     return DerivationError(f"the {part} of pair number {pairs[0]} of the batch {reason}", pairs, f"its {part} {reason}")
 
 

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_allocating
-from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.forests.averages import (
     BYTES_PER_SLOT,
     Averages,
@@ -117,7 +116,7 @@ def list_fragments(records: Blobs) -> Fragments:
     columns = [np.empty(len(records.content) // _MIN_ENTRY_BYTES, np.int64) for _ in range(6)]
     listed, invalid_pair = _list_fragments(records, Fragments(records.content, *columns))
     if invalid_pair >= 0:
-        raise DerivationError(f"the averages of pair number {invalid_pair} of the batch are truncated or invalid")
+        raise mismatch_error("averages", "are truncated or invalid", [int(invalid_pair)])
     return Fragments(records.content, *(column[:listed] for column in columns))
 
 
@@ -243,7 +242,7 @@ def _read_batch(averages: Averages | None, batch: Batch, records: Blobs) -> None
     work = None if averages is None else walk_space(batch)
     _read_records(averages, batch, empty_state(batch.forests), slots_of_pairs(batch), records, stack, work, mismatched)
     if mismatched.any():
-        raise mismatch_error("averages", "do not match its forest", mismatched)
+        raise mismatch_error("averages", "do not match its forest", np.flatnonzero(mismatched).tolist())
 
 
 def check_records(batch: Batch, records: Blobs) -> None:

@@ -1,7 +1,7 @@
 """Named values of a store's settings."""
 
 SYNCHRONOUS = "synchronous"
-"""Grammar of rules between two languages."""
+"""Synchronous grammar of phrase rules."""
 TREES = "trees"
 """Grammar of tree fragments. A rule has the root label as source side, and the fragment as target side."""
 ITG = "itg"

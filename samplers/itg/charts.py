@@ -217,7 +217,7 @@ def push_children(stack, depth, rule, cell, k, z):
 
 
 @njit
-def draw_derivation(chart, weights, random, nodes):
+def draw_derivation(chart, weights, stream_state, nodes):
     """Sample a derivation top-down from inside sums. Returns its length and the stream state."""
     stack = nodes.stack
     stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, weights.size[0], 0, weights.size[1]
@@ -226,14 +226,14 @@ def draw_derivation(chart, weights, random, nodes):
         depth -= 1
         i, j = np.int64(stack[depth, 0]), np.int64(stack[depth, 1])
         x, y = np.int64(stack[depth, 2]), np.int64(stack[depth, 3])
-        random = advance(random)
-        u = uniform(random) * _inside(chart, weights, i, j, x, y)
+        stream_state = advance(stream_state)
+        u = uniform(stream_state) * _inside(chart, weights, i, j, x, y)
         rule, k, z = _split(chart, weights, i, j, x, y, u)
         nodes.rules[length], nodes.source[length], nodes.target[length] = rule, i, x
         length += 1
         if rule in (STRAIGHT, INVERTED):
             depth = push_children(stack, depth, rule, (i, j, x, y), k, z)
-    return length, random
+    return length, stream_state
 
 
 @njit

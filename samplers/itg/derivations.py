@@ -198,5 +198,5 @@ def decode(batch: ItgBatch, blobs: Blobs) -> Derivations:
     wrong = np.zeros(batch.size, np.bool_)
     _unpack(batch, blobs.offsets, blobs.content, derivations, nodes, wrong)
     if wrong.any():
-        raise mismatch_error("derivation", "does not match its words", wrong)
+        raise mismatch_error("derivation", "does not match its words", np.flatnonzero(wrong).tolist())
     return derivations

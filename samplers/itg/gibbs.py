@@ -327,7 +327,7 @@ def _replace(local, rules, length, at, sampled_length):
 
 
 @njit
-def _move(batch, pair, base, counts, local, at, side, random):
+def _move(batch, pair, base, counts, local, at, side, stream_state):
     """Resample the rules below a node. Returns (length of the sampled derivation or 0 if rejected, stream state)."""
     _select_pieces(local, at, side)
     _list_items(local)
@@ -336,24 +336,24 @@ def _move(batch, pair, base, counts, local, at, side, random):
         count_rule(batch, pair, counts, local.old[k, 0], local.old[k, 1], local.old[k, 2], -1)
     _weigh_items(batch, pair, base, counts, local)
     sum_inside(local.chart, local.items)
-    sampled_length, random = draw_derivation(local.chart, local.items, random, local.drawn)
+    sampled_length, stream_state = draw_derivation(local.chart, local.items, stream_state, local.drawn)
     choices = _reverse_probability(local, sampled_length)
     ratio = 0.0
     if choices > 0.0:
         ratio = choices * _add_new(batch, pair, base, counts, local, sampled_length, 1)
         _add_new(batch, pair, base, counts, local, sampled_length, -1)
     before = _selection_probability(local) * _add_old(batch, pair, base, counts, local, number)
-    random = advance(random)
-    if uniform(random) * before >= ratio:
-        return 0, random
+    stream_state = advance(stream_state)
+    if uniform(stream_state) * before >= ratio:
+        return 0, stream_state
     for k in range(number):
         count_rule(batch, pair, counts, local.old[k, 0], local.old[k, 1], local.old[k, 2], -1)
     _add_new(batch, pair, base, counts, local, sampled_length, 1)
-    return sampled_length, random
+    return sampled_length, stream_state
 
 
 @njit
-def resample_locally(batch, pair, state, local, random):
+def resample_locally(batch, pair, state, local, stream_state):
     """Try a move per rule of the longest possible derivation, at random nodes. Returns the number of moves accepted."""
     derivations, counts, base = state
     rules = derivations.rules[derivations.offset[pair] : derivations.offset[pair + 1]]
@@ -362,14 +362,14 @@ def resample_locally(batch, pair, state, local, random):
     accepted = 0
     lay_out(rules, length, local.nodes)
     for _ in range(moves):
-        random = advance(random)
-        node = np.int64(uniform(random) * moves)
-        random = advance(random)
-        side = 0 if uniform(random) < 0.5 else 1
+        stream_state = advance(stream_state)
+        node = np.int64(uniform(stream_state) * moves)
+        stream_state = advance(stream_state)
+        side = 0 if uniform(stream_state) < 0.5 else 1
         # Skip nodes past the end, since the number of moves must not depend on the derivation. Also skip nulls, which
         # have no alternative.
         if node < length and local.nodes[node]["rule"] not in (SOURCE_NULL, TARGET_NULL):
-            sampled_length, random = _move(batch, pair, base, counts, local, node, side, random)
+            sampled_length, stream_state = _move(batch, pair, base, counts, local, node, side, stream_state)
             if sampled_length > 0:
                 accepted += 1
                 length = _replace(local, rules, length, node, sampled_length)

@@ -29,6 +29,7 @@ from hierogram.samplers.itg.model1 import Model1
 PAIR_STRENGTH, SOURCE_NULL_STRENGTH, TARGET_NULL_STRENGTH, SOURCE_STRENGTH, TARGET_STRENGTH = range(5)
 """Indices of strengths: α of word and phrase pairs, of source nulls and of target nulls, and γ of P_f and of P_e."""
 STRENGTHS = ("pair", "source null", "target null", "source", "target")
+"""Names of the strengths, by index."""
 
 TYPE_PRIOR = 1.0
 """Parameter of the symmetric Dirichlet prior on rule types."""
@@ -40,9 +41,11 @@ class ItgSettings:
 
     - `slice_shape`: parameter a. An emission of probability p outside the derivation survives with probability p^a, so
       smaller values prune less.
-    - `long_shape`: parameter a for pairs whose full chart needs more than `short_chart` products (by default from 41
-      words per side on). By default equal to `slice_shape`, as Beta slices require.
-    - `strengths`, `sampled_strengths`: initial strengths, and True if they are resampled after each sweep.
+    - `long_shape`: parameter a for pairs whose full chart needs more than `short_chart` combinations of two cells (by
+      default from 41 words per side on). By default equal to `slice_shape`, as Beta slices require.
+    - `strengths`: initial strengths of word and phrase pairs, source nulls, target nulls, P_f and P_e (indices
+      `PAIR_STRENGTH` to `TARGET_STRENGTH`).
+    - `sampled_strengths`: True if the strengths are resampled after each sweep.
     - `sampled_words`: True if P_f and P_e are resampled. Otherwise they are the relative word frequencies.
     - `phrase_end`: base probability that a phrase ends after each of its words.
     """
@@ -342,7 +345,7 @@ _TABLES, _STRENGTHS, _WORDS = -1, -2, -3
 
 
 class Tables(NamedTuple):
-    """Numbers of tables of each emission, and numbers of draws from P_f and P_e."""
+    """Numbers of tables of each emission in its Chinese restaurant process, and of draws from P_f and P_e."""
 
     # int32[T]: number of tables of each type of word pairs and phrase pairs.
     pairs: NDArray[np.int32]
@@ -365,14 +368,14 @@ def make_tables(types: int, source_words: int, target_words: int) -> Tables:
 
 
 @njit_inline
-def _draw_table_count(count, mass, random):
-    """Sample the number of tables of an emission with `count` customers. Returns (tables, stream state)."""
+def _draw_table_count(count, mass, stream_state):
+    """Sample the number of tables of an emission with `count` uses. Returns (tables, stream state)."""
     tables = 1 if count > 0 else 0
     for seated in range(1, count):
-        random = advance(random)
-        if uniform(random) * (mass + seated) < mass:
+        stream_state = advance(stream_state)
+        if uniform(stream_state) * (mass + seated) < mass:
             tables += 1
-    return tables, random
+    return tables, stream_state
 
 
 @njit
@@ -384,8 +387,10 @@ def draw_tables(batch, base, counts, key, sweep, tables):
     for pair_type in range(len(counts.pairs)):
         tables.pairs[pair_type] = 0
         if counts.pairs[pair_type] > 0:
-            random = mix(visit + np.uint64(3 * pair_type))
-            number, random = _draw_table_count(counts.pairs[pair_type], pair_mass(batch, base, pair_type), random)
+            stream_state = mix(visit + np.uint64(3 * pair_type))
+            number, stream_state = _draw_table_count(
+                counts.pairs[pair_type], pair_mass(batch, base, pair_type), stream_state
+            )
             tables.pairs[pair_type] = number
             if pair_type < len(batch.type_source):
                 tables.source[batch.type_source[pair_type]] += SHARE * number
@@ -397,24 +402,24 @@ def draw_tables(batch, base, counts, key, sweep, tables):
                 for at in range(batch.phrases.first[q, 1], batch.phrases.first[q, 1] + batch.phrases.sizes[q, 1]):
                     tables.target[batch.target[at]] += SHARE * number
     for word in range(len(counts.source_nulls)):
-        random = mix(visit + np.uint64(3 * word + 1))
-        number, random = _draw_table_count(counts.source_nulls[word], source_null_mass(base, word), random)
+        stream_state = mix(visit + np.uint64(3 * word + 1))
+        number, stream_state = _draw_table_count(counts.source_nulls[word], source_null_mass(base, word), stream_state)
         tables.source_nulls[word] = number
         tables.source[word] += SHARE * number
     for word in range(len(counts.target_nulls)):
-        random = mix(visit + np.uint64(3 * word + 2))
-        number, random = _draw_table_count(counts.target_nulls[word], target_null_mass(base, word), random)
+        stream_state = mix(visit + np.uint64(3 * word + 2))
+        number, stream_state = _draw_table_count(counts.target_nulls[word], target_null_mass(base, word), stream_state)
         tables.target_nulls[word] = number
         tables.target[word] += SHARE * number
 
 
 @njit
 def _log_process(log_strength, parameters):
-    """Return ln p(ln α | tables) up to a constant. `parameters` are the numbers of tables and customers."""
-    tables, customers = parameters
+    """Return ln p(ln α | tables) up to a constant. `parameters` are the numbers of tables and of emissions."""
+    tables, emissions = parameters
     strength = math.exp(log_strength)
     density = (STRENGTH_SHAPE + tables) * log_strength - STRENGTH_RATE * strength
-    return density + math.lgamma(strength) - math.lgamma(strength + customers)
+    return density + math.lgamma(strength) - math.lgamma(strength + emissions)
 
 
 @njit
@@ -433,33 +438,37 @@ def _log_words(log_strength, draws):
 
 
 @njit
-def _draw_strength(strengths, index, tables, customers, random):
+def _draw_strength(strengths, index, tables, emissions, stream_state):
     number = 0
-    for dish in range(len(tables)):
-        number += tables[dish]
-    parameters = (float(number), float(customers))
-    at, random = slice_sample(_log_process, parameters, math.log(strengths[index]), random)
+    for emission_type in range(len(tables)):
+        number += tables[emission_type]
+    parameters = (float(number), float(emissions))
+    at, stream_state = slice_sample(_log_process, parameters, math.log(strengths[index]), stream_state)
     strengths[index] = math.exp(at)
-    return random
+    return stream_state
 
 
 @njit
-def _draw_word_strength(strengths, index, draws, random):
-    at, random = slice_sample(_log_words, draws, math.log(strengths[index]), random)
+def _draw_word_strength(strengths, index, draws, stream_state):
+    at, stream_state = slice_sample(_log_words, draws, math.log(strengths[index]), stream_state)
     strengths[index] = math.exp(at)
-    return random
+    return stream_state
 
 
 @njit
 def draw_strengths(base, counts, tables, key, sweep):
     """Resample all strengths given the tables, by slice sampling of their logarithms."""
-    random = stream(key, _STRENGTHS, sweep)
+    stream_state = stream(key, _STRENGTHS, sweep)
     strengths, rules = base.strengths, counts.rules
-    random = _draw_strength(strengths, PAIR_STRENGTH, tables.pairs, rules[PAIR], random)
-    random = _draw_strength(strengths, SOURCE_NULL_STRENGTH, tables.source_nulls, rules[SOURCE_NULL], random)
-    random = _draw_strength(strengths, TARGET_NULL_STRENGTH, tables.target_nulls, rules[TARGET_NULL], random)
-    random = _draw_word_strength(strengths, SOURCE_STRENGTH, tables.source, random)
-    _draw_word_strength(strengths, TARGET_STRENGTH, tables.target, random)
+    stream_state = _draw_strength(strengths, PAIR_STRENGTH, tables.pairs, rules[PAIR], stream_state)
+    stream_state = _draw_strength(
+        strengths, SOURCE_NULL_STRENGTH, tables.source_nulls, rules[SOURCE_NULL], stream_state
+    )
+    stream_state = _draw_strength(
+        strengths, TARGET_NULL_STRENGTH, tables.target_nulls, rules[TARGET_NULL], stream_state
+    )
+    stream_state = _draw_word_strength(strengths, SOURCE_STRENGTH, tables.source, stream_state)
+    _draw_word_strength(strengths, TARGET_STRENGTH, tables.target, stream_state)
 
 
 @njit
@@ -469,8 +478,8 @@ def _draw_words(strength, draws, visit, to):
     for word in range(len(draws)):
         # `draw_gamma` requires a shape >= 1, so draw with shape + 1 and correct the draw [Marsaglia & Tsang 2000 §6].
         shape = share + draws[word]
-        x, random = draw_gamma(shape + 1.0, mix(visit + np.uint64(word)))
-        to[word] = x * (1.0 - uniform(advance(random))) ** (1.0 / shape)
+        x, stream_state = draw_gamma(shape + 1.0, mix(visit + np.uint64(word)))
+        to[word] = x * (1.0 - uniform(advance(stream_state))) ** (1.0 / shape)
         total += to[word]
     for word in range(len(draws)):
         to[word] = math.sqrt(to[word] / total)

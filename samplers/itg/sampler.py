@@ -109,7 +109,7 @@ class ItgScratch(NamedTuple):
 
 
 @njit
-def _accept(batch, pair, state, scratch, proposal, random):
+def _accept(batch, pair, state, scratch, proposal, stream_state):
     """Return True if a proposal (rules, length) is accepted by Metropolis–Hastings [Johnson et al. 2007].
 
     Counts must exclude the pair's derivation. Afterwards they include the resulting derivation.
@@ -121,8 +121,8 @@ def _accept(batch, pair, state, scratch, proposal, random):
     lay_out(rules, length, scratch.proposed)
     ratio = add_sequentially(batch, pair, base, scratch.proposed, length, counts, scratch.weights)
     count_derivation(batch, pair, scratch.proposed, length, counts, -1)
-    present = add_sequentially(batch, pair, base, scratch.nodes, before, counts, scratch.weights)
-    if uniform(advance(random)) * present >= ratio:
+    current_ratio = add_sequentially(batch, pair, base, scratch.nodes, before, counts, scratch.weights)
+    if uniform(advance(stream_state)) * current_ratio >= ratio:
         return False
     count_derivation(batch, pair, scratch.nodes, before, counts, -1)
     count_derivation(batch, pair, scratch.proposed, length, counts, 1)
@@ -133,7 +133,7 @@ def _accept(batch, pair, state, scratch, proposal, random):
 
 
 @njit
-def _count_drawn(batch, pair, state, scratch, proposal, random):
+def _count_drawn(batch, pair, state, scratch, proposal, stream_state):
     """Accept or reject a drawn derivation (rules, length), and count the rules of the pair's resulting derivation."""
     rules, length = proposal
     derivations = state.derivations
@@ -146,7 +146,7 @@ def _count_drawn(batch, pair, state, scratch, proposal, random):
         count_derivation(batch, pair, scratch.nodes, length, state.counts, 1)
     else:
         scratch.numbers[_PROPOSED] += 1
-        if _accept(batch, pair, state, scratch, proposal, random):
+        if _accept(batch, pair, state, scratch, proposal, stream_state):
             scratch.numbers[_ACCEPTED] += 1
 
 
@@ -192,13 +192,13 @@ def _visit_exhaustively(batch, pair, state, scratch, visit):
     scaled.rules[STRAIGHT], scaled.rules[INVERTED] = weights.rules[STRAIGHT], weights.rules[INVERTED]
     normalize_emissions(scaled, scratch.scale)
     sum_inside(scratch.full_chart, scaled)
-    drawn, random = draw_derivation(scratch.full_chart, scaled, visit, scratch.drawn)
-    _count_drawn(batch, pair, state, scratch, (scratch.drawn.rules, drawn), random)
+    drawn, stream_state = draw_derivation(scratch.full_chart, scaled, visit, scratch.drawn)
+    _count_drawn(batch, pair, state, scratch, (scratch.drawn.rules, drawn), stream_state)
 
 
 @njit_inline
-def _products(n, m):
-    """Return an upper bound on the number of products in a full chart."""
+def _combinations(n, m):
+    """Return an upper bound on the number of combinations of two cells in a full chart."""
     return n * (n + 1) * (n + 2) // 3 * (m + 1) * (m + 2) * (m + 3) // 6
 
 
@@ -207,9 +207,9 @@ def sweep_pairs(pairs, batch, state, scratch, plan, methods, key):
     """Resample a range of pairs. Returns the pair that needs a larger chart, or the end of the range.
 
     `methods` has an index into `METHODS`, the shape a for short pairs, the shape a for long pairs, and the maximum
-    number of products in the full chart of a short pair.
+    number of combinations of two cells in the full chart of a short pair.
     """
-    method, short_shape, long_shape, max_products = methods
+    method, short_shape, long_shape, max_combinations = methods
     first, last = pairs
     for pair in range(first, last):
         if plan.sweeps[pair] == 0 or state.derivations.length[pair] == 0:
@@ -223,10 +223,10 @@ def sweep_pairs(pairs, batch, state, scratch, plan, methods, key):
         elif method == _EXHAUSTIVE:
             _visit_exhaustively(batch, pair, state, scratch, visit)
         else:
-            shape = short_shape if _products(n, m) <= max_products else long_shape
+            shape = short_shape if _combinations(n, m) <= max_combinations else long_shape
             if not _visit_by_slices(batch, pair, state, scratch, (shape, method == _FLAT), visit):
                 return pair
-            if _products(n, m) > scratch.chart.registers[LIMIT]:
+            if _combinations(n, m) > scratch.chart.registers[LIMIT]:
                 # Make local moves for all pairs whose chart might be given up. If local moves were made only after
                 # giving up, they would depend on the derivation, and sampling would not be exact.
                 resample_locally(batch, pair, state, scratch.local, mix(visit))
@@ -277,9 +277,9 @@ class ItgKernel:
             raise AlignmentInputError(f"unknown ITG sampler {method!r}: expected {', '.join(METHODS)}")
         long_shape = settings.slice_shape if settings.long_shape is None else settings.long_shape
         shapes = settings.slice_shape, long_shape
-        for shape in shapes:
+        for name, shape in zip(("slice_shape", "long_shape"), shapes, strict=True):
             if not 0 < shape <= 1:
-                raise AlignmentInputError(f"slice_shape and long_shape must be > 0 and <= 1, got {shape}")
+                raise AlignmentInputError(f"{name} must be > 0 and <= 1, got {shape}")
         if method == SLICE and shapes[0] != shapes[1]:
             raise AlignmentInputError(
                 f"long_shape must equal slice_shape for the sampler {SLICE!r}, got {shapes[1]} and {shapes[0]}"
@@ -313,7 +313,7 @@ class ItgKernel:
         if max_size > MAX_CHART:
             pair = int(cells.argmax())
             raise AlignmentInputError(
-                f"sentence pair {pair + 1} of {n[pair]} and {m[pair]} words has a chart of {max_size:,} cells, "
+                f"sentence pair {pair + 1} ({n[pair]} and {m[pair]} words) has a chart of {max_size:,} cells, "
                 f"the limit of the exhaustive sampler is {MAX_CHART:,}: remove this pair, or sample by slices"
             )
         return max_size

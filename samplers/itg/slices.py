@@ -330,7 +330,7 @@ def is_viable(viability, i, j, x, y):
 
 
 MAX_COMBINATIONS = 1 << 29
-"""Maximum number of combinations of cells. A larger chart is given up, to limit the time per pair."""
+"""Maximum number of combinations of two cells. A larger chart is given up, to limit the time per pair."""
 INITIAL_CELLS = 1 << 13
 """Initial capacity of a chart in cells."""
 
@@ -381,7 +381,7 @@ class SparseChart(NamedTuple):
     rules: NDArray[np.uint8]
     # int32[nodes, 4]: stack of cells (i, j, x, y) of the new derivation that have no rule yet.
     stack: NDArray[np.int32]
-    # int64[3]: numbers of cells and combinations, and a limit (see `CELLS`).
+    # int64[3]: numbers of cells and combinations of two cells, and a limit (see `CELLS`).
     registers: NDArray[np.int64]
 
 
@@ -495,7 +495,7 @@ def _sum_nulls(chart, slices):
 def _join(chart, i, x, y, value, size):
     """Combine a new cell with the source start i with all adjacent cells that have the source end i.
 
-    Adds the products to `sums` of larger cells with the same source end. Returns the number of products. `size` is
+    Adds the products to `sums` of larger cells with the same source end. Returns the number of combinations. `size` is
     (m + 1, n (m + 1)).
     """
     width, corners = size
@@ -695,10 +695,10 @@ def _inside(chart, i, j, x, y):
 
 
 @njit
-def _split(chart, slices, cell, random):
+def _split(chart, slices, cell, stream_state):
     """Draw the rule and split (rule, k, z) of a cell. Candidates have the same order as in `charts._split`."""
     i, j, x, y = cell
-    left = uniform(random) * _inside(chart, i, j, x, y)
+    left = uniform(stream_state) * _inside(chart, i, j, x, y)
     best = (PAIR, i, x)
     if j - i <= 1 and y - x <= 1:
         emission = chart.emissions.target_nulls[x] if i == j else _emission(chart, i, j, x, y)
@@ -740,7 +740,7 @@ def _split(chart, slices, cell, random):
 
 @njit
 def _draw(chart, slices):
-    random = slices.key + GOLDEN
+    stream_state = slices.key + GOLDEN
     stack = chart.stack
     stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, slices.height, 0, slices.width
     depth, length = 1, 0
@@ -748,8 +748,8 @@ def _draw(chart, slices):
         depth -= 1
         i, j = np.int64(stack[depth, 0]), np.int64(stack[depth, 1])
         x, y = np.int64(stack[depth, 2]), np.int64(stack[depth, 3])
-        random = advance(random)
-        rule, k, z = _split(chart, slices, (i, j, x, y), random)
+        stream_state = advance(stream_state)
+        rule, k, z = _split(chart, slices, (i, j, x, y), stream_state)
         chart.rules[length] = rule
         length += 1
         if rule in (STRAIGHT, INVERTED):

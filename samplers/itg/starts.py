@@ -20,7 +20,7 @@ _STRAIGHT, _INVERTED, _NULL = 0.8, 0.2, 0.01
 
 
 @njit
-def start_left_branching(n, m, rules, random):
+def start_left_branching(n, m, rules, stream_state):
     """Write a left-branching derivation with nulls at random positions. Returns its length."""
     longer, shorter = max(n, m), min(n, m)
     nulls = longer - shorter
@@ -28,8 +28,8 @@ def start_left_branching(n, m, rules, random):
         rules[at] = STRAIGHT
     left = longer
     for at in range(longer):
-        random = advance(random)
-        null = uniform(random) * left < nulls
+        stream_state = advance(stream_state)
+        null = uniform(stream_state) * left < nulls
         left -= 1
         if null:
             nulls -= 1
@@ -142,7 +142,7 @@ def _write_leaf(links, ranks, i, ends, rules, length):
 
 
 @njit_allocating
-def start_from_links(links, n, m, rules, random):
+def start_from_links(links, n, m, rules, stream_state):
     """Write the M4 derivation of one-to-one `links`, int32[n]: target positions or -1. Returns its length.
 
     As long as the links have no ITG derivation, the links of the smallest tree are dropped from `links`. Without links,
@@ -153,7 +153,7 @@ def start_from_links(links, n, m, rules, random):
     while True:
         number = _rank(links, n, m, ranks)
         if number == 0:
-            return start_left_branching(n, m, rules, random)
+            return start_left_branching(n, m, rules, stream_state)
         depth = _reduce(ranks, n, stack, tree)
         if depth == 1:
             break
@@ -211,18 +211,18 @@ def start_pairs(first, batch, base, derivations, chart, weights, start, links, d
         if n + m == 0 or not due[pair]:
             continue
         rules = derivations.rules[derivations.offset[pair] : derivations.offset[pair + 1]]
-        random = stream(key, batch.pairs[pair], 0)
+        stream_state = stream(key, batch.pairs[pair], 0)
         length = 0
         if start == 1 and n > 0 and m > 0:
             weigh_by_model1(batch, pair, base, weights)
-            length = draw_from_emissions(chart, weights, n, m, random)
+            length = draw_from_emissions(chart, weights, n, m, stream_state)
             if length == NO_ROOM:
                 return pair
             for at in range(max(length, 0)):
                 rules[at] = chart.rules[at]
         elif start == 2 and n > 0 and m > 0:
-            length = start_from_links(links[s : s + n].copy(), n, m, rules, random)
+            length = start_from_links(links[s : s + n].copy(), n, m, rules, stream_state)
         if length <= 0:
-            length = start_left_branching(n, m, rules, random)
+            length = start_left_branching(n, m, rules, stream_state)
         derivations.length[pair] = length
     return len(batch.pairs)

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_allocating, njit_inline
-from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.forests.averages import draw_of_rule, round_uses
 from hierogram.samplers.forests.derivations import get_number, mismatch_error, put_number
 from hierogram.samplers.grammar.columns import Blobs
@@ -87,7 +86,7 @@ def _add_chunk(nodes, top, cell, width, sums):
 
 @njit
 def _is_chunk(nodes, top):
-    """Check if a node is a chunk: rules with a linked word that cover one word on one side.
+    """Check if a node is a chunk: its rules link words, and it covers one word on one side.
 
     The other side has up to `MAX_CHUNK_LENGTH` words.
     """
@@ -303,7 +302,7 @@ def check_records(batch: ItgBatch, records: Blobs, first: int = 0) -> int:
     wrong = np.zeros(batch.size, np.bool_)
     number = int(_check(batch, records, first, wrong[first:]))
     if wrong.any():
-        raise mismatch_error("averages", "do not match its words", wrong)
+        raise mismatch_error("averages", "do not match its words", np.flatnonzero(wrong).tolist())
     return number
 
 
@@ -420,7 +419,7 @@ def list_tree_uses(batch: ItgBatch, trees: Blobs, chosen: NDArray[np.int8], firs
     words = batch.source_words, batch.target_words
     count, wrong = _list_trees(batch, trees, chosen, first, words, uses, np.zeros(longest, NODE))
     if wrong >= 0:
-        raise DerivationError(f"the derivation of pair {first + wrong} of the batch does not match its words")
+        raise mismatch_error("derivation", "does not match its words", [first + int(wrong)])
     return RuleUses(*(column[:count] for column in uses))
 
 

@@ -75,7 +75,7 @@ class Lexicon(NamedTuple):
 
 
 class PairContribution(NamedTuple):
-    """Words and link positions that a stored pair contributes to the statistics, by side. Empty for a new pair."""
+    """Words and link positions that a stored pair contributes to the lexicon, by side. Empty for a new pair."""
 
     words: tuple[NDArray[np.int32], NDArray[np.int32]]
     links: tuple[NDArray[np.int32], NDArray[np.int32]]
@@ -98,7 +98,7 @@ class PairFacts(NamedTuple):
     neighbors: NDArray[np.float64]
     # int8[2, n]: 1 for words that are linked in the stored pair.
     is_linked: NDArray[np.int8]
-    # int8[links]: 1 for the first link of the stored pair between two words that no other pair links.
+    # int8[links]: 1 for the first link of each word pair that only the stored pair links.
     only_own: NDArray[np.int8]
     # float64[n]: scratch memory.
     scratch: NDArray[np.float64]
@@ -120,7 +120,10 @@ def make_facts(longest: int, links: int) -> PairFacts:
 
 
 def count_neighbors(tokens: NDArray[np.int32], first: NDArray[np.int64], words: int) -> NeighborCounts:
-    """Count neighboring words. Sentence k is `tokens[first[k] : first[k + 1]]`. Word numbers are below `words`."""
+    """Count the bigrams, trigrams and skip-bigrams of sentences.
+
+    Sentence k is `tokens[first[k] : first[k + 1]]`. Word numbers are below `words`.
+    """
     base = words + 3
     sizes = np.diff(first)
     padded = np.full(len(tokens) + 2 * len(sizes), base - 1, np.uint64)
@@ -183,7 +186,7 @@ def _own_links(own, source, target):
 
 @njit
 def mark_own_links(lexicon, own, facts):
-    """Mark the pair's linked words, and the first of its links between two words that no other pair links."""
+    """Mark the pair's linked words and, for each word pair that no other pair links, its first link in this pair."""
     facts.is_linked[0, : len(own.words[0])] = 0
     facts.is_linked[1, : len(own.words[1])] = 0
     for k in range(len(own.links[0])):
@@ -259,7 +262,7 @@ def _fill_links(source, target, own, lexicon, facts):
 
 @njit
 def _around(words, k, base):
-    """Return the codes of the words before, at and after position k. An unknown word has code 0."""
+    """Return the digits of the words before, at and after position k (see `base`). An unknown word has the digit 0."""
     left = np.uint64(words[k - 1] + 1) if k > 0 else np.uint64(base - 2)
     right = np.uint64(words[k + 1] + 1) if k + 1 < len(words) else np.uint64(base - 1)
     return left, np.uint64(words[k] + 1), right

@@ -94,7 +94,7 @@ class Classifiers(NamedTuple):
 
 
 class PairsToScore(NamedTuple):
-    """P pairs, and the contributions of stored pairs to the statistics.
+    """P pairs, and the contributions of stored pairs to the lexicon and the rule counts.
 
     Pair p has the items `…_first[p]` to `…_first[p + 1]` - 1 of the arrays before `…_first`, which is int64[P + 1].
     """
@@ -246,7 +246,10 @@ def _fill_factors(rules, pairs, pair, scratch):
 
 @njit
 def _mean_weight(rules, pairs, pair, new_mass, total_uses, scratch):
-    """Return the mean log probability of a derivation's rules. Rules that no other pair uses count as the rarest."""
+    """Return the mean log probability of a derivation's rules, or NaN without rules.
+
+    A probability is at least `new_mass` / `total_uses`, which is also used for rules that no other pair uses.
+    """
     first, last = pairs.rule_first[pair], pairs.rule_first[pair + 1]
     rarest = new_mass / max(total_uses, 1.0)
     summed, uses = 0.0, 0.0
@@ -337,7 +340,7 @@ def _is_repeated(words, k):
 
 @njit
 def _scale_words(source, target, facts, words):
-    """Copy the words of a pair to `words`. Scale factors make emissions of likely word pairs about 16."""
+    """Copy the words of a pair to `words`, with scale factors that make emissions of likely word pairs about 16."""
     n, m = len(source), len(target)
     for i in range(n):
         best = facts.unigram[0, i] ** 2
@@ -435,8 +438,8 @@ def _sum_pieces(rules, base, chosen, likely, max_cells, n, m, scratch):
                 )
                 if divisible or not (0 <= total <= MIN_TOTAL or total >= MAX_TOTAL):
                     break
-                # Rescale the longer side and retry, since most of its words are null in this piece and the scales do
-                # not fit.
+                # The total is out of range, because the scales assume linked words, but most words of the longer side
+                # are null in this piece. Rescale this side and retry.
                 factor = 16.0 if total <= MIN_TOTAL else 1 / 16.0
                 if j - i > y - x:
                     for k in range(i, j):
@@ -515,7 +518,7 @@ def _find_misfits(pair, n, m, classifiers, scratch, scored):
 
 @njit
 def pair_contribution(pairs, pair):
-    """Return the contribution of a pair to the statistics."""
+    """Return the stored words and links of a pair, which the lexicon counts. Empty for a new pair."""
     links = slice(pairs.link_first[pair], pairs.link_first[pair + 1])
     source = slice(pairs.own_source_first[pair], pairs.own_source_first[pair + 1])
     target = slice(pairs.own_target_first[pair], pairs.own_target_first[pair + 1])

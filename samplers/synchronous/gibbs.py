@@ -130,13 +130,13 @@ def _summarize_options(v, head, context):
     Prefetches the table rows of new rules. Returns the edge under which `head` was summarized last.
     """
     pair, work = context.pair, context.work
-    present = np.int64(pair.edge[v])
-    last_summarized = present
-    work.top[present] = rule_at(head, context)
+    current_edge = np.int64(pair.edge[v])
+    last_summarized = current_edge
+    work.top[current_edge] = rule_at(head, context)
     for j in range(np.int64(pair.node[v]["degree"])):
         pair.edge[v] = j
         list_below(v, context)
-        if j != present:
+        if j != current_edge:
             _compose_below(head, v, context)
             _compose(head, context)
             work.top[j] = assign_number(head, context)
@@ -162,13 +162,13 @@ def _list_edge_rules(v, j, context):
 @njit_inline
 def sample_edge(v, u, context):
     """Draw the edge of v. An edge has the weight P(its rules)^(1/T) times its density factor [CFGŠ14 eq. 6]."""
-    present = np.int64(context.pair.edge[v])
+    current_edge = np.int64(context.pair.edge[v])
     degree = np.int64(context.pair.node[v]["degree"])
     head = _find_head(v, context)
     last_summarized = _summarize_options(v, head, context)
     read_counts(context)
     work = context.work
-    size, _ = _list_edge_rules(v, present, context)
+    size, _ = _list_edge_rules(v, current_edge, context)
     remove_rules(work.used, size, context)
     for j in range(degree):
         size, factor = _list_edge_rules(v, j, context)
@@ -177,11 +177,11 @@ def sample_edge(v, u, context):
             weight = times(weight, factor)
         work.weight[j]["value"] = weight.value
         work.weight[j]["exponent"] = weight.exponent
-    choice = draw_option(work.weight, degree, present, u, context.avoid_current)
+    choice = draw_option(work.weight, degree, current_edge, u, context.avoid_current)
     size, _ = _list_edge_rules(v, choice, context)
     add_rules(work.used, size, context)
     work.statistics[0]["edges_sampled"] += 1
-    work.statistics[0]["edges_changed"] += 1 if choice != present else 0
+    work.statistics[0]["edges_changed"] += 1 if choice != current_edge else 0
     work.summary[head]["rule"] = work.top[choice]
     if choice != last_summarized:
         _compose_below(head, v, context)
@@ -197,17 +197,17 @@ def _summarize(v, context):
 
 
 @njit_inline
-def _flip_cut(v, head, present, context):
+def _flip_cut(v, head, current_cut, context):
     """Flip the cut of v. Returns the local numbers of the joined, upper and lower rules."""
     current_rule = rule_at(head, context)
     _summarize(v, context)
     lower = assign_number(v, context)
-    context.pair.cut[v] = 1 - present
+    context.pair.cut[v] = 1 - current_cut
     _compose_below(head, np.int64(context.work.summary[v]["parent"]), context)
     _compose(head, context)
     flipped_rule = assign_number(head, context)
     read_counts(context)
-    if present:
+    if current_cut:
         return flipped_rule, current_rule, lower
     return current_rule, flipped_rule, lower
 
@@ -227,34 +227,34 @@ def sample_cut(v, u, context):
     If the sweep averages the pair, credits the lower rule with the probability of a cut.
     """
     work = context.work
-    present = context.pair.cut[v]
+    current_cut = context.pair.cut[v]
     parent = np.int64(work.summary[v]["parent"])
     head = _find_head(parent, context)
-    joined, upper, lower = _flip_cut(v, head, present, context)
-    remove_rules(work.used, _list_cut(joined, upper, lower, present, work), context)
+    joined, upper, lower = _flip_cut(v, head, current_cut, context)
+    remove_rules(work.used, _list_cut(joined, upper, lower, current_cut, work), context)
     joined_weight = tempered(score(work.used, _list_cut(joined, upper, lower, 0, work), context), context)
     split_weight = tempered(score(work.used, _list_cut(joined, upper, lower, 1, work), context), context)
     total = joined_weight.value + value_at_scale(split_weight, joined_weight)
     if work.registers[0]["averaged"]:
         credit(lower, v, 1.0 - joined_weight.value / total, context)
-    choice = draw_binary(joined_weight.value, total, np.int64(present), u, context.avoid_current)
+    choice = draw_binary(joined_weight.value, total, np.int64(current_cut), u, context.avoid_current)
     add_rules(work.used, _list_cut(joined, upper, lower, choice, work), context)
     context.pair.cut[v] = choice
     work.statistics[0]["cuts_sampled"] += 1
-    work.statistics[0]["cuts_changed"] += 1 if choice != present else 0
+    work.statistics[0]["cuts_changed"] += 1 if choice != current_cut else 0
     work.summary[head]["rule"] = work.used[0]
     if choice == 1:
         work.summary[v]["rule"] = lower
         work.summary[v]["rule_epoch"] = np.uint32(work.registers[0]["epoch"])
-    if choice == present:
+    if choice == current_cut:
         _compose_below(head, parent, context)
 
 
 @njit_inline
-def sweep_pair(random, stage, context):
+def sweep_pair(stream_state, stage, context):
     """Sample each node with a level up to `stage` in a pair's derivation once, top-down.
 
-    Each draw uses one number of the stream `random`.
+    Each draw uses one number of the stream `stream_state`.
     """
     pair, work = context.pair, context.work
     begin_pair(work)
@@ -267,11 +267,11 @@ def sweep_pair(random, stage, context):
         v = np.int64(work.stack[depth])
         if pair.node[v]["level"] <= stage:
             if pair.node[v]["degree"] > 1:
-                random = advance(random)
-                sample_edge(v, uniform(random), context)
+                stream_state = advance(stream_state)
+                sample_edge(v, uniform(stream_state), context)
             if pair.node[v]["free"]:
-                random = advance(random)
-                sample_cut(v, uniform(random), context)
+                stream_state = advance(stream_state)
+                sample_cut(v, uniform(stream_state), context)
             elif work.registers[0]["averaged"]:
                 number = rule_at(v, context)
                 # Recompute the summary, because `sample_edge` may have summarized v under another edge.

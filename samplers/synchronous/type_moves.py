@@ -70,15 +70,15 @@ def _compose_up_to(v, head, view, work):
 def _store_rules(v, head, view, key_mask, space):
     """Store the three rules of site v. The parents up to `head` must be set."""
     work = space.walk
-    present = view.cut[v]
+    current_cut = view.cut[v]
     make_summary(head, view, work)
     make_summary(v, view, work)
     _store_rule(v, LOWER, key_mask, space)
-    _store_rule(head, UPPER if present else JOINED, key_mask, space)
-    view.cut[v] = 1 - present
+    _store_rule(head, UPPER if current_cut else JOINED, key_mask, space)
+    view.cut[v] = 1 - current_cut
     _compose_up_to(v, head, view, work)
-    _store_rule(head, JOINED if present else UPPER, key_mask, space)
-    view.cut[v] = present
+    _store_rule(head, JOINED if current_cut else UPPER, key_mask, space)
+    view.cut[v] = current_cut
     _compose_up_to(v, head, view, work)
 
 

@@ -131,8 +131,11 @@ def summarize_tree(context):
 
 
 @njit_inline
-def find_head(v, context):
-    """Return the nearest cut ancestor of v, the root of the fragment above v. v must not be the tree's root."""
+def find_fragment_root(v, context):
+    """Return the nearest cut ancestor of v, the root of the fragment above v. v must not be the tree's root.
+
+    The root of a tree is always cut.
+    """
     x = np.int64(context.space.parent[v])
     while context.tree.cut[x] == 0:
         x = np.int64(context.space.parent[x])
@@ -141,7 +144,10 @@ def find_head(v, context):
 
 @njit_inline
 def log_mass(count, log_base_mass):
-    """Return ln (`count` + e^`log_base_mass`), even if `count` is 0 and e^`log_base_mass` underflows."""
+    """Return ln (`count` + α P0), even if `count` is 0 and α P0 underflows.
+
+    `log_base_mass` is ln α P0 of the fragment.
+    """
     if count <= 0:
         return log_base_mass
     return math.log(count + math.exp(log_base_mass))
@@ -180,11 +186,11 @@ def _enter_fragment(k, v, context):
 
 
 @njit
-def list_option(v, head, context):
-    """List the fragments given v's current edge: the fragment at `head`, then fragments rooted below v.
+def list_option(v, fragment_root, context):
+    """List the fragments given v's current edge: the fragment at `fragment_root`, then fragments rooted below v.
 
-    Recomputes the summaries below v and up to `head`. Returns the number of fragments and the natural log of the
-    density factor, the product of the domain sizes of all variables strictly below v [CFGŠ14 eq. 6].
+    Recomputes the summaries below v and up to `fragment_root`. Returns the number of fragments and the natural log of
+    the density factor, the product of the domain sizes of all variables strictly below v [CFGŠ14 eq. 6].
     """
     view, space = context.tree, context.space
     space.subtree[0] = v
@@ -209,10 +215,10 @@ def list_option(v, head, context):
             fragments += 1
     x = v
     summarize(x, context)
-    while x != head:
+    while x != fragment_root:
         x = np.int64(space.parent[x])
         summarize(x, context)
-    _enter_fragment(0, head, context)
+    _enter_fragment(0, fragment_root, context)
     return fragments, log_factor
 
 
@@ -237,8 +243,8 @@ def score_option(size, context):
 
 
 @njit_inline
-def _summarize_up_to(v, head, context):
-    """Save and recompute the summaries of v's ancestors up to `head`. Returns the number of these ancestors."""
+def _summarize_up_to(v, fragment_root, context):
+    """Save and recompute the summaries of v's ancestors up to `fragment_root`. Returns the number of ancestors."""
     space = context.space
     steps = 0
     x = np.int64(space.parent[v])
@@ -247,7 +253,7 @@ def _summarize_up_to(v, head, context):
         space.saved_log_bases[steps] = space.log_bases[x]
         steps += 1
         summarize(x, context)
-        if x == head:
+        if x == fragment_root:
             return steps
         x = np.int64(space.parent[x])
 
@@ -257,19 +263,19 @@ _JOINED, _UPPER, _LOWER = range(3)
 
 
 @njit_inline
-def _log_odds(present, context):
+def _log_odds(current_cut, context):
     """Return ln(P(upper) P(lower) / P(joined)), given the counts without the current fragments."""
     labels, table, option = context.labels, context.table, context.space.option
     joined, upper, lower = option[_JOINED], option[_UPPER], option[_LOWER]
     # The joined and the upper fragment have the same root, and therefore the same label.
     upper_label, lower_label = np.int64(upper["label"]), np.int64(lower["label"])
     is_same = 1 if upper["low"] == lower["low"] and upper["high"] == lower["high"] else 0
-    joined_count = _fragment_count(joined, table) - (1 - present)
-    upper_count = _fragment_count(upper, table) - present * (1 + is_same)
+    joined_count = _fragment_count(joined, table) - (1 - current_cut)
+    upper_count = _fragment_count(upper, table) - current_cut * (1 + is_same)
     # The lower fragment is drawn after the upper fragment, so its counts include the upper fragment.
-    lower_count = _fragment_count(lower, table) - present
-    lower_tokens = np.int64(table.by_length[lower_label]["tokens"]) - present
-    if present == 0:
+    lower_count = _fragment_count(lower, table) - current_cut
+    lower_tokens = np.int64(table.by_length[lower_label]["tokens"]) - current_cut
+    if current_cut == 0:
         lower_count += is_same
     joined_log = log_mass(joined_count, labels.log_strength[upper_label] + joined["log_base"])
     split_log = log_mass(upper_count, labels.log_strength[upper_label] + upper["log_base"])
@@ -282,18 +288,18 @@ def _log_odds(present, context):
 def sample_cut(v, u, temperature, context):
     """Sample the cut at v [CGB09 eq. 3 and 4]. Returns False if a count fell below 0."""
     view, space = context.tree, context.space
-    present = np.int64(view.cut[v])
-    head = find_head(v, context)
-    _enter_fragment(_UPPER if present else _JOINED, head, context)
-    view.cut[v] = 1 - present
-    steps = _summarize_up_to(v, head, context)
-    _enter_fragment(_JOINED if present else _UPPER, head, context)
+    current_cut = np.int64(view.cut[v])
+    fragment_root = find_fragment_root(v, context)
+    _enter_fragment(_UPPER if current_cut else _JOINED, fragment_root, context)
+    view.cut[v] = 1 - current_cut
+    steps = _summarize_up_to(v, fragment_root, context)
+    _enter_fragment(_JOINED if current_cut else _UPPER, fragment_root, context)
     _enter_fragment(_LOWER, v, context)
-    log_odds = _log_odds(present, context)
+    log_odds = _log_odds(current_cut, context)
     choice = 0 if 1.0 / (1.0 + math.exp(log_odds / temperature)) > u else 1
     space.statistics[0]["cuts_sampled"] += 1
-    if choice == present:
-        view.cut[v] = present
+    if choice == current_cut:
+        view.cut[v] = current_cut
         x = np.int64(space.parent[v])
         for k in range(steps):
             space.summary[x] = space.saved[k]
@@ -301,7 +307,7 @@ def sample_cut(v, u, temperature, context):
             x = np.int64(space.parent[x])
         return True
     space.statistics[0]["cuts_changed"] += 1
-    change = 1 - 2 * present
+    change = 1 - 2 * current_cut
     sound = _add_fragment(_JOINED, -change, context)
     sound &= _add_fragment(_UPPER, change, context)
     sound &= _add_fragment(_LOWER, change, context)
@@ -328,21 +334,21 @@ def _draw(log_weights, size, u):
 def sample_edge(v, u, temperature, context):
     """Sample the edge of v by P^(1/T) times density factor [CFGŠ14 eq. 6]. Returns False if a count fell below 0."""
     view, space = context.tree, context.space
-    present = np.int64(view.edge[v])
+    current_edge = np.int64(view.edge[v])
     edges = np.int64(view.node[v]["degree"])
-    head = v if view.cut[v] else find_head(v, context)
-    size, _ = list_option(v, head, context)
+    fragment_root = v if view.cut[v] else find_fragment_root(v, context)
+    size, _ = list_option(v, fragment_root, context)
     sound = add_option(size, context, -1)
     for j in range(edges):
         view.edge[v] = j
-        size, log_factor = list_option(v, head, context)
+        size, log_factor = list_option(v, fragment_root, context)
         space.log_weight[j] = score_option(size, context) / temperature + log_factor
     choice = _draw(space.log_weight, edges, u)
     view.edge[v] = choice
-    size, _ = list_option(v, head, context)
+    size, _ = list_option(v, fragment_root, context)
     sound &= add_option(size, context, 1)
     space.statistics[0]["edges_sampled"] += 1
-    if choice != present:
+    if choice != current_edge:
         space.statistics[0]["edges_changed"] += 1
         summarize_tree(context)
     return sound
@@ -361,23 +367,26 @@ def shuffle(state, size, sampling_order):
 
 
 @njit
-def sweep_tree(context, random, temperature):
-    """Sample a tree's nodes once in random order, with the stream `random`. Returns False if a count fell below 0."""
+def sweep_tree(context, stream_state, temperature):
+    """Resample the edge and the cut of each node of the current tree, in random order of nodes.
+
+    Returns False if a count fell below 0.
+    """
     view, space = context.tree, context.space
     nodes = len(view.node)
     summarize_tree(context)
-    random = shuffle(random, nodes, space.sampling_order)
+    stream_state = shuffle(stream_state, nodes, space.sampling_order)
     sound = True
     for k in range(nodes):
         v = np.int64(space.sampling_order[k])
         if space.on_tree[v] == 0:
             continue
         if view.node[v]["degree"] > 1:
-            random = advance(random)
-            sound &= sample_edge(v, uniform(random), temperature, context)
+            stream_state = advance(stream_state)
+            sound &= sample_edge(v, uniform(stream_state), temperature, context)
         if view.node[v]["free"]:
-            random = advance(random)
-            sound &= sample_cut(v, uniform(random), temperature, context)
+            stream_state = advance(stream_state)
+            sound &= sample_cut(v, uniform(stream_state), temperature, context)
     return sound
 
 
@@ -405,16 +414,16 @@ class FragmentUses(NamedTuple):
 
 
 class BaseDraws(NamedTuple):
-    """Numbers of expansions and stops in all base draws, int64[L] by label. Both stay 0 if `drawn` is False.
+    """Numbers of expansions and stops in all base draws, int64[L] by label. Both stay 0 if `enabled` is False.
 
-    A base draw is a use of a fragment that is drawn from P0. Each table of a fragment has one base draw. `random` is
-    the first state of the stream for tables.
+    A base draw is a use of a fragment that is drawn from P0. Each table of a fragment has one base draw.
+    `stream_state` is the first state of the stream for tables.
     """
 
     expanded: NDArray[np.int64]
     stopped: NDArray[np.int64]
-    drawn: bool
-    random: np.uint64
+    enabled: bool
+    stream_state: np.uint64
 
 
 @njit
@@ -439,7 +448,10 @@ def _add_decisions(v, context, tables, draws):
 
 @njit
 def draw_tables(count, log_base_mass, state):
-    """Sample the number of base draws (tables) of a fragment, given ln α P0. Returns (tables, stream state)."""
+    """Sample the number of base draws (tables) of a fragment. Returns (tables, stream state).
+
+    `log_base_mass` is ln α P0 of the fragment.
+    """
     base_mass = math.exp(log_base_mass)
     tables = 1
     for seated in range(1, count):
@@ -453,10 +465,10 @@ def draw_tables(count, log_base_mass, state):
 def _list_fragments(batch, state, model, space, seen, draws, fragments):
     """Fill `fragments` with the distinct fragments. Returns the number of these fragments.
 
-    If `draws.drawn`, also counts the expansions and stops of base draws in `draws`.
+    If `draws.enabled`, also counts the expansions and stops of base draws in `draws`.
     """
     table, labels = state.table, state.labels
-    random = draws.random
+    stream_state = draws.stream_state
     size = 0
     for tree in range(len(batch.pairs)):
         context = tree_at(batch, state, tree, model, space)
@@ -478,39 +490,46 @@ def _list_fragments(batch, state, model, space, seen, draws, fragments):
             fragments.uses[size] = n
             fragments.log_base[size] = space.log_bases[v]
             size += 1
-            if draws.drawn:
-                tables, random = draw_tables(n, labels.log_strength[c] + space.log_bases[v], random)
+            if draws.enabled:
+                tables, stream_state = draw_tables(n, labels.log_strength[c] + space.log_bases[v], stream_state)
                 _add_decisions(v, context, tables, draws)
     return size
 
 
 def _collect_fragments(
-    batch: Batch, state: TreeState, model: TreeModel, space: TreeSpace, random: np.uint64 | None
+    batch: Batch, state: TreeState, model: TreeModel, space: TreeSpace, stream_state: np.uint64 | None
 ) -> tuple[FragmentUses, BaseDraws]:
-    """Return the distinct fragments, and the numbers of expansions and stops by label, which are 0 without `random`."""
+    """Return the distinct fragments, and the numbers of expansions and stops by label, 0 without `stream_state`."""
     rules, labels = state.table.rule_types, len(state.labels.strength)
     fragments = FragmentUses(np.empty(rules, np.int32), np.empty(rules, np.int64), np.empty(rules))
-    stream_ = np.uint64(0) if random is None else random
-    draws = BaseDraws(np.zeros(labels, np.int64), np.zeros(labels, np.int64), random is not None, stream_)
+    first_state = np.uint64(0) if stream_state is None else stream_state
+    draws = BaseDraws(np.zeros(labels, np.int64), np.zeros(labels, np.int64), stream_state is not None, first_state)
     seen = np.zeros(len(state.table.rows), np.uint8)
     _list_fragments(batch, state, model, space, seen, draws, fragments)
     return fragments, draws
 
 
-def _group_fragments(
-    batch: Batch, state: TreeState, model: TreeModel, space: TreeSpace
-) -> tuple[FragmentUses, NDArray[np.int64]]:
-    """Return the distinct fragments sorted by label, and the first fragment of each label, int64[L+1]."""
+class FragmentsByLabel(NamedTuple):
+    """Distinct fragments sorted by label. Label c has the fragments `starts[c]` to `starts[c + 1]` - 1."""
+
+    fragments: FragmentUses
+    # int64[L + 1]: index of the first fragment of each label.
+    starts: NDArray[np.int64]
+
+
+def _group_fragments(batch: Batch, state: TreeState, model: TreeModel, space: TreeSpace) -> FragmentsByLabel:
+    """Return the distinct fragments, grouped by label."""
     fragments, _ = _collect_fragments(batch, state, model, space, None)
     order = np.argsort(fragments.label, kind="stable")
     by_label = FragmentUses(fragments.label[order], fragments.uses[order], fragments.log_base[order])
-    return by_label, np.searchsorted(by_label.label, np.arange(len(state.labels.strength) + 1))
+    starts = np.searchsorted(by_label.label, np.arange(len(state.labels.strength) + 1))
+    return FragmentsByLabel(by_label, starts)
 
 
 @njit
-def _log_likelihood_of_label(c, strength, log_strength, grouped):
+def _log_likelihood_of_label(c, strength, log_strength, groups):
     """Return ln (Γ(α)/Γ(n + α) ∏ Γ(n_e + α P0(e)) / Γ(α P0(e))) over the n uses of fragments e of a label."""
-    fragments, starts = grouped
+    fragments, starts = groups.fragments, groups.starts
     total = 0
     result = 0.0
     for e in range(starts[c], starts[c + 1]):
@@ -523,31 +542,31 @@ def _log_likelihood_of_label(c, strength, log_strength, grouped):
 
 
 @njit
-def _move_strengths(key, sweep, grouped, labels):
-    _, starts = grouped
+def _move_strengths(key, sweep, groups, labels):
+    starts = groups.starts
     for c in range(1, len(labels.strength)):
         if starts[c + 1] == starts[c]:
             continue
-        random = stream(key, np.int64(_STRENGTHS << 32) + c, sweep)
-        noise, random = draw_normal(random)
+        stream_state = stream(key, np.int64(_STRENGTHS << 32) + c, sweep)
+        noise, stream_state = draw_normal(stream_state)
         now = labels.log_strength[c]
         new = now + math.sqrt(PROPOSAL_VARIANCE) * noise
-        random = advance(random)
+        stream_state = advance(stream_state)
         if new < math.log(MIN_STRENGTH):
             continue
         # The random walk is on ln α, whose prior density is the density of α times α.
         ratio = PRIOR_SHAPE * (new - now) - (math.exp(new) - math.exp(now)) / PRIOR_SCALE
-        ratio += _log_likelihood_of_label(c, math.exp(new), new, grouped)
-        ratio -= _log_likelihood_of_label(c, math.exp(now), now, grouped)
-        if math.log(1.0 - uniform(random)) < ratio:
+        ratio += _log_likelihood_of_label(c, math.exp(new), new, groups)
+        ratio -= _log_likelihood_of_label(c, math.exp(now), now, groups)
+        if math.log(1.0 - uniform(stream_state)) < ratio:
             set_label(labels, c, math.exp(new), labels.expansion_probability[c])
 
 
 @njit
 def _move_expansions(key, sweep, draws, labels):
     for c in range(1, len(labels.strength)):
-        random = stream(key, np.int64(_EXPANSIONS << 32) + c, sweep)
-        beta, random = draw_beta(1.0 + draws.expanded[c], 1.0 + draws.stopped[c], random)
+        stream_state = stream(key, np.int64(_EXPANSIONS << 32) + c, sweep)
+        beta, stream_state = draw_beta(1.0 + draws.expanded[c], 1.0 + draws.stopped[c], stream_state)
         set_label(labels, c, labels.strength[c], beta)
 
 
@@ -558,16 +577,16 @@ def move_strengths(key: int, sweep: int, batch: Batch, state: TreeState, model: 
 
 def move_expansions(key: int, sweep: int, batch: Batch, state: TreeState, model: TreeModel, space: TreeSpace) -> None:
     """Sample β_c of every label, in place."""
-    random = np.uint64(stream(key, _EXPANSIONS << 33, sweep))
-    _, draws = _collect_fragments(batch, state, model, space, random)
+    stream_state = np.uint64(stream(key, _EXPANSIONS << 33, sweep))
+    _, draws = _collect_fragments(batch, state, model, space, stream_state)
     _move_expansions(key, sweep, draws, state.labels)
 
 
 @njit
-def _log_likelihood(grouped, labels):
+def _log_likelihood(groups, labels):
     total = 0.0
     for c in range(1, len(labels.strength)):
-        total += _log_likelihood_of_label(c, labels.strength[c], labels.log_strength[c], grouped)
+        total += _log_likelihood_of_label(c, labels.strength[c], labels.log_strength[c], groups)
     return total
 
 
@@ -607,8 +626,8 @@ def _sweep(key, first, last, batch, state, plan, model, space):
     for tree in range(first, last):
         if plan.temperatures[tree] > 0.0:
             context = tree_at(batch, state, tree, model, space)
-            random = stream(key, batch.pairs[tree], plan.sweeps[tree])
-            sound &= sweep_tree(context, random, plan.temperatures[tree])
+            stream_state = stream(key, batch.pairs[tree], plan.sweeps[tree])
+            sound &= sweep_tree(context, stream_state, plan.temperatures[tree])
     return sound
 
 
@@ -665,8 +684,8 @@ class TreeKernel:
 
     def log_likelihood(self, state: TreeState) -> float:
         """Return ln P of all fragments of all derivations, given the label parameters."""
-        grouped = _group_fragments(self.batch, state, self.model, self.space)
-        return float(_log_likelihood(grouped, state.labels))
+        groups = _group_fragments(self.batch, state, self.model, self.space)
+        return float(_log_likelihood(groups, state.labels))
 
 
 def build(model: TreeModel, batch: Batch) -> TreeKernel:
@@ -697,5 +716,7 @@ def _room(batch: Batch, first: int, last: int) -> int:
     forests = batch.forests
     nodes = forests.node[int(forests.node_offset[first]) : int(forests.node_offset[last])]
     ambiguous = nodes["degree"] > 1
-    below = nodes["level"].astype(np.int64)
-    return int(_ROOM_PER_NODE * len(nodes) + below[ambiguous].sum() + ambiguous.sum())
+    # An option of an edge has at most `level` fragments at and below its node, and one fragment at the fragment root
+    # above.
+    levels = nodes["level"].astype(np.int64)
+    return int(_ROOM_PER_NODE * len(nodes) + levels[ambiguous].sum() + ambiguous.sum())

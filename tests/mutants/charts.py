@@ -150,8 +150,8 @@ CHART_FAULTS = (
     Fault(
         "derivations of one chart are drawn from a restarted stream",
         "charts/bitexts.py",
-        "        number, random = draw(bitext.graph, inside, random, stack, edges)",
-        "        number, _ = draw(bitext.graph, inside, random, stack, edges)",
+        "        number, stream_state = draw(bitext.graph, inside, stream_state, stack, edges)",
+        "        number, _ = draw(bitext.graph, inside, stream_state, stack, edges)",
         (_PRUNING, "-k", "drawn_derivations_follow"),
     ),
     Fault(

@@ -67,10 +67,10 @@ FAULTS = (
         "synchronous/gibbs.py",
         """    if work.registers[0]["averaged"]:
         credit(lower, v, 1.0 - joined_weight.value / total, context)
-    choice = draw_binary(joined_weight.value, total, np.int64(present), u, context.avoid_current)
+    choice = draw_binary(joined_weight.value, total, np.int64(current_cut), u, context.avoid_current)
     add_rules(work.used, _list_cut(joined, upper, lower, choice, work), context)
 """,
-        """    choice = draw_binary(joined_weight.value, total, np.int64(present), u, context.avoid_current)
+        """    choice = draw_binary(joined_weight.value, total, np.int64(current_cut), u, context.avoid_current)
     add_rules(work.used, _list_cut(joined, upper, lower, choice, work), context)
     joined_weight = score(work.used, _list_cut(joined, upper, lower, 0, work), context)
     two = score(work.used, _list_cut(joined, upper, lower, 1, work), context)
@@ -447,15 +447,15 @@ FAULTS = (
     Fault(
         "a fragment with two uses is removed once",
         "trees/sampler.py",
-        "present * (1 + is_same)",
-        "present",
+        "current_cut * (1 + is_same)",
+        "current_cut",
         (TREES, "-k", "same_fragment"),
     ),
     Fault(
         "every fragment counts as one draw from the base",
         "trees/sampler.py",
-        "random)\n                _add_decisions(v, context, tables, draws)",
-        "random)\n                _add_decisions(v, context, 1, draws)",
+        "stream_state)\n                _add_decisions(v, context, tables, draws)",
+        "stream_state)\n                _add_decisions(v, context, 1, draws)",
         (TREES, "-k", "number_of_tables"),
     ),
     Fault(
@@ -906,15 +906,15 @@ FAULTS = (
     Fault(
         "every proposal is accepted",
         "itg/sampler.py",
-        "if uniform(advance(random)) * present >= ratio:",
+        "if uniform(advance(stream_state)) * current_ratio >= ratio:",
         "if ratio < 0.0:",
         _ITG_SLICE,
     ),
     Fault(
         "the Metropolis-Hastings ratio is inverted",
         "itg/sampler.py",
-        "if uniform(advance(random)) * present >= ratio:",
-        "if uniform(advance(random)) * ratio >= present:",
+        "if uniform(advance(stream_state)) * current_ratio >= ratio:",
+        "if uniform(advance(stream_state)) * ratio >= current_ratio:",
         _ITG_SLICE,
     ),
     Fault(
@@ -927,7 +927,7 @@ FAULTS = (
     Fault(
         "local moves follow only after an abandoned chart",
         "itg/sampler.py",
-        "if _products(n, m) > scratch.chart.registers[LIMIT]:",
+        "if _combinations(n, m) > scratch.chart.registers[LIMIT]:",
         "if scratch.numbers[_GIVEN_UP] > 0:",
         ("tests/samplers/itg/test_long_run.py", "-k", "gives_up"),
     ),
@@ -1004,15 +1004,15 @@ FAULTS = (
     Fault(
         "α of source nulls is drawn from the tables of target nulls",
         "itg/model.py",
-        "SOURCE_NULL_STRENGTH, tables.source_nulls, rules[SOURCE_NULL], random",
-        "SOURCE_NULL_STRENGTH, tables.target_nulls, rules[SOURCE_NULL], random",
+        "SOURCE_NULL_STRENGTH, tables.source_nulls, rules[SOURCE_NULL], stream_state",
+        "SOURCE_NULL_STRENGTH, tables.target_nulls, rules[SOURCE_NULL], stream_state",
         _ITG_STRENGTHS,
     ),
     Fault(
         "γ of the target is drawn from the draws of the source",
         "itg/model.py",
-        "TARGET_STRENGTH, tables.target, random",
-        "TARGET_STRENGTH, tables.source, random",
+        "TARGET_STRENGTH, tables.target, stream_state",
+        "TARGET_STRENGTH, tables.source, stream_state",
         _ITG_STRENGTHS,
     ),
     Fault(

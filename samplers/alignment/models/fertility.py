@@ -159,7 +159,8 @@ def _multiply_jumps(before, after, length, chain, settings, scratch):
     else:
         _multiply_jumps_at(before, 1, length, jumps, symmetric, scratch.weight)
         _multiply_jumps_at(after, -1, length, jumps, symmetric, scratch.weight)
-        # Correct the positions where both jumps have the same event, which must lie between `before` and `after`.
+        # If both jumps have the same event, the second jump also counts the first, so add 1 to the count. Such a
+        # position is strictly between `before` and `after`, or equal to both.
         for i in range(min(before, after) + 1, max(before, after)):
             event = jump_event(jumps, before, i)
             if event == jump_event(jumps, i, after):

@@ -59,8 +59,9 @@ class Steps:
     - `prepare` adds arrays to a chain that only this model uses.
     - `count` counts the links of pair `first` and all later pairs. `sweep` resamples them. If the table of word pairs
       is too full for a pair, both stop and return this pair. Otherwise they return the number of pairs.
-    - `move` moves the links of emitted word `first` and all later words jointly after a sweep. If the table is too full
-      for a word, it stops and returns this word, otherwise the number of words.
+    - `move` is called after a sweep. For each repeated emitted word from word `first` on, it proposes joint moves of
+      the links of the word's tokens. If the table is too full for a word, it stops and returns this word, otherwise the
+      number of words.
     - `warm_up` sets the strengths of the priors for a sweep, in place.
     - `finish` draws the remaining variables after a sweep.
     - `decode` returns the most probable links.
@@ -115,7 +116,10 @@ class AlignmentKernel:
             raise AlignmentInputError(f"prior counts of other pairs require {able}, got {options.model}")
         self._evidence = NO_EVIDENCE if evidence is None else evidence
         if len(self._evidence.kind) and not (model.prior_counts and options.candidates == ALL_POSITIONS):
-            raise AlignmentInputError(f"known links require {DEFAULT_MODEL} with all candidate positions")
+            raise AlignmentInputError(
+                f"known links require the model {DEFAULT_MODEL} and candidates {ALL_POSITIONS}, "
+                f"got {options.model} and candidates {options.candidates}"
+            )
         self.options = options
         self.direction = direction
         self._prior = prior

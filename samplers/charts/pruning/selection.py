@@ -79,14 +79,14 @@ def next_selection(selected: NDArray[np.bool_], key: Key) -> NDArray[np.bool_]:
 def doubtful_selection(doubts: NDArray[np.float64], free: int, key: Key) -> NDArray[np.bool_]:
     """Return a selection of all variables except `free` ones, which are drawn in proportion to `doubts` float64[V]."""
     selected = np.ones(len(doubts), np.bool_)
-    random = stream(key.seed, key.number, key.step)
+    stream_state = stream(key.seed, key.number, key.step)
     for _ in range(free):
         total = 0.0
         for v in range(len(doubts)):
             if selected[v]:
                 total += doubts[v]
-        random = advance(random)
-        threshold = uniform(random) * total
+        stream_state = advance(stream_state)
+        threshold = uniform(stream_state) * total
         chosen = 0
         for v in range(len(doubts)):
             if selected[v]:
@@ -111,14 +111,14 @@ def long_selection(doubts: NDArray[np.float64], branching: int, plan: int, key: 
 @njit
 def keep_some(among, number, key, chosen):
     """Set `chosen` for `number` of the variables in `among`, uniformly over subsets."""
-    random = stream(key.seed, key.number, key.step)
+    stream_state = stream(key.seed, key.number, key.step)
     remaining = 0
     for v in range(len(among)):
         remaining += among[v]
     for v in range(len(among)):
         if among[v]:
-            random = advance(random)
-            if uniform(random) * remaining < number:
+            stream_state = advance(stream_state)
+            if uniform(stream_state) * remaining < number:
                 chosen[v] = True
                 number -= 1
             remaining -= 1

@@ -90,5 +90,6 @@ def test_a_fragment_that_does_not_match_is_reported_with_its_pair() -> None:
     deltas = add_state(empty_deltas(), batch, initial_state(1, batch))
     numbers = (np.array(column) for column in ([0, 1], [0, 0], [0, 1], [1, 2], [1, 1], [0, 0]))
     fragments = Fragments(np.array([1, 0x7F], np.uint8), *numbers)
-    with pytest.raises(DerivationError, match="the averages of pair 1 of the batch do not match its forest"):
+    with pytest.raises(DerivationError, match="the averages of pair number 1 of the batch do not match") as caught:
         fragment_links(deltas, batch, fragments)
+    assert caught.value.pairs == (1,)

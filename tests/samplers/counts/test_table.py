@@ -96,7 +96,7 @@ def test_a_larger_table_finds_all_rules() -> None:
     [
         (LONGEST + 1, 7, 1, f"row 1 is damaged: rule length {LONGEST + 1}, the limit is {LONGEST}"),
         (3, 0, 1, "row 1 is damaged: the rule key is 0"),
-        (3, 7, -1, "below zero"),
+        (3, 7, -1, "row 1 is damaged: the rule's count falls below zero"),
     ],
 )
 def test_damaged_counts_are_refused(length: int, key: int, count: int, why: str) -> None:

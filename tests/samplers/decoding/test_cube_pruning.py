@@ -15,7 +15,9 @@ from hierogram.samplers.decoding.grammar import COUNTED
 
 
 def task_of(decoder: SentenceDecoder, example: Example) -> DecodingTask:
-    return DecodingTask(decoder.grammar, decoder.weighed, decoder.model, sentence_of(example)[0], decoder.limits)
+    return DecodingTask(
+        decoder.grammar, decoder.weighed, decoder.language_model, sentence_of(example)[0], decoder.limits
+    )
 
 
 def best_of(decoder: SentenceDecoder, task: DecodingTask) -> float:
