@@ -30,8 +30,8 @@ class RuleKeyCollisionError(StoreError):
 
     def __init__(self, stored: str, new: str) -> None:
         super().__init__(
-            f"two rules have the same key, {stored!r} and {new!r}; nothing was written: assign new keys with another "
-            "salt"
+            f"two rules have the same key, {stored!r} and {new!r}; nothing was written: run `hierogram learn`, which "
+            "assigns new keys"
         )
 
 

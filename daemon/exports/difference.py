@@ -39,7 +39,10 @@ def _load(database: Scratch, table: str, exported: Exported) -> None:
         format = find_format(manifest["format"])
         features = [BY_NAME[name] for name in manifest["features"]]
     except (ValueError, KeyError) as error:
-        raise ExportError(f"{path}: this version of Hierogram cannot read the manifest: {error}") from error
+        reason = f"unknown or missing entry {error}" if isinstance(error, KeyError) else error
+        raise ExportError(
+            f"{path}: this version of Hierogram cannot read its manifest: {reason}: export the grammar again"
+        ) from error
     if format.read is None:
         count = "CAST(count AS DOUBLE)" if "count" in manifest["features"] else "CAST(NULL AS DOUBLE)"
         rules = f"read_parquet({literal(str(path))}, hive_partitioning=false)"

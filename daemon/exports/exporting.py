@@ -69,7 +69,7 @@ class ExportPlan:
     units_per_use: int = 1
     """Units of the integer column `uses` per use."""
     seen: str | None = None
-    """SQL expression for the column `seen`, the part of `uses` that smoothing discounts. Default: at most one use."""
+    """SQL expression for the column `seen`: discounted part of `uses`, s in docs/model.md. Default: at most one use."""
     nonempty_sides: bool = False
     """Omit rules with an empty side."""
 
@@ -175,7 +175,7 @@ def _filter_and_score(
         plan.units_per_use,
         test_set,
         nonempty_sides=plan.nonempty_sides,
-        no_unicode_spaces=plan.format.lexicon,
+        no_unicode_spaces=plan.format.word_list,
     )
     remaining = filters[-1].after if filters else scratch.row("SELECT count(*) FROM rules")[0]
     if plan.lexical:
@@ -263,7 +263,7 @@ def _write_rule_lines(scratch: Scratch, plan: ExportPlan, path: Path, progress: 
     with create_compressed(path, plan.compression) as file:
         if format.header is not None:
             file.write((format.header(features) + "\n").encode())
-        for piece in scratch.lines(query):
+        for piece in scratch.byte_blocks(query):
             rules += piece.count(b"\n")
             file.write(piece)
             progress(rules)

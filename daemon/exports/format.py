@@ -120,7 +120,7 @@ class Format:
     """Capability that the kind of grammar must offer (`hierogram.samplers.grammar.kinds`)."""
     word_pairs: bool = False
     """Write pairs of linked words instead of rules."""
-    lexicon: bool = False
+    word_list: bool = False
     """List of words or phrases for other tools. Omit words with Unicode spaces, where these tools split lines."""
     rows: str | None = None
     """SQL query of the rows to write instead of the scored rules."""

@@ -341,7 +341,7 @@ _CANDIDATES = f"""(
         SELECT source, unnest(string_split(target, ' ')) AS candidate FROM {_PHRASE_PAIRS}
     ) GROUP BY source)"""
 
-_phrase_format = partial(Format, fixed=True, needs=LINKS, lexicon=True)
+_phrase_format = partial(Format, fixed=True, needs=LINKS, word_list=True)
 _word_format = partial(_phrase_format, word_pairs=True)
 
 
@@ -359,8 +359,11 @@ def _dictionary(name: str, suffix: str, probability: str = _BY_SOURCE) -> Format
 
 
 BICLEANER = _dictionary("bicleaner", ".bicleaner")
+"""Dictionary for Bicleaner."""
 BICLEANER_REVERSE = _dictionary("bicleaner-reverse", ".bicleaner-reverse", _BY_TARGET)
+"""Dictionary for Bicleaner, in the reverse direction."""
 SHORTLIST = _dictionary("shortlist", ".s2t")
+"""Lexical shortlist for Marian."""
 PRIORS = _word_format(
     name="priors",
     suffix=".priors",
@@ -368,6 +371,7 @@ PRIORS = _word_format(
     line=lambda _: concat(f"'LEX' || {_TAB}", "lower(source)", _TAB, "lower(target)", _TAB, format_number("count")),
     read=partial(_read_fields, source=1, target=2),
 )
+"""Word pair priors for eflomal."""
 TTABLE = _word_format(
     name="ttable",
     suffix=".ttable",
@@ -375,6 +379,7 @@ TTABLE = _word_format(
     line=lambda _: concat("source", _TAB, "target", _TAB, format_number(f"ln({_BY_SOURCE})")),
     read=partial(_read_fields, source=0, target=1),
 )
+"""Translation table for fast_align."""
 VMAP = _phrase_format(
     name="vmap",
     suffix=".vmap",
@@ -383,6 +388,7 @@ VMAP = _phrase_format(
     read=partial(_read_fields, source=0, target=1),
     rows=_CANDIDATES,
 )
+"""Vocabulary map for CTranslate2."""
 
 
 FORMATS: dict[str, Format] = {

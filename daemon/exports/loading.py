@@ -133,10 +133,10 @@ _BUCKETS = 1 << 25
 
 
 class _TextStatistics:
-    """N-grams and compositions of the exported pairs. Hash buckets count the compositions up to two."""
+    """N-gram counts of the exported pairs, and composition counts by hash bucket, capped at 2."""
 
     def __init__(self, snapshot: Snapshot, corpus: int | None, min_expected: float) -> None:
-        """Read the pairs. `min_expected` is the minimum of the expected occurrences of a source side in new text."""
+        """Read the pairs. Source sides expected fewer than `min_expected` times in new text are rare."""
         self._min_expected, self._settings = min_expected, snapshot.settings()
         self._bucket_counts = np.zeros(_BUCKETS, np.uint8)
         self._ngrams = empty_ngrams()

@@ -80,7 +80,7 @@ FOLDER = Option(
 Cron = Annotated[
     str | None,
     Option(
-        f"Times at which `hierogram serve` runs the export: {CRON_HELP}.",
+        f"Cron expression for runs by `hierogram serve`: {CRON_HELP}.",
         metavar="TIME",
     ),
 ]
@@ -98,7 +98,7 @@ Timezone = Annotated[str | None, _ZONE]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
 
 SMOOTHING = 0.7
-"""Default discount D of smoothing in translation grammars (docs/model.md)."""
+"""Default discount D of smoothing (docs/model.md) in translation grammars of stores with word links."""
 
 MIN_EXPECTED = 0.1
 
@@ -131,7 +131,9 @@ class ExportOptions(Options):
         Option(
             "Compression",
             values={
-                Compression.AUTO: "by the suffix .zst or .gz of the file, else the default of the format",
+                Compression.AUTO: (
+                    "by the suffix .zst or .gz of the output file; without a file name, the default of the format"
+                ),
                 **dict.fromkeys((Compression.ZSTD, Compression.GZIP, Compression.NONE), ""),
             },
             metavar="NAME",
@@ -145,7 +147,7 @@ class ExportOptions(Options):
             "Discount of smoothed probabilities. 0 writes relative frequencies.",
             min=0,
             max=1,
-            shown=f"{SMOOTHING} for translation grammars, else 0",
+            shown=f"{SMOOTHING} for translation grammars with word links, else 0",
         ),
     ] = None
     min_expected: Annotated[

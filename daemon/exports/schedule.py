@@ -42,11 +42,11 @@ _log = logging.getLogger(__name__)
 class JobStatus:
     """Status of a scheduled job, as shown by commands, HTTP and pages. Times are in the job's time zone.
 
-    `configured` is True if the configuration of the daemon defines the job. `state` is the result of the last run:
-    `unchanged` if there was nothing new to export, `unreadable` if the stored job is invalid and never runs. `error` is
-    the reason why the last run failed or the next run will fail. `succeeded_at` is the time when the last version was
-    written or confirmed as unchanged. `seconds`, `rules`, `bytes` and `path` describe the last version. `failures` is
-    the number of failed runs.
+    `configured` is True if the configuration of the daemon defines the job. `state` is the state of the last run,
+    or `never`. It is `unchanged` if there was nothing new to export, and `unreadable` if the stored job is invalid and
+    never runs. `error` is the reason why the last run failed or the next run will fail. `succeeded_at` is the time when
+    the last version was written or confirmed as unchanged. `seconds`, `rules`, `bytes` and `path` describe the last
+    version. `failures` is the number of failed runs.
     """
 
     name: str
@@ -148,6 +148,7 @@ def correct_next_runs(store: Store, now: datetime | None = None) -> list[str]:
         job = _parse_job(row.job)
         if row.next_run is None or isinstance(job, str):
             continue
+        # Compare with the second run, so that a clock that is set back a little does not repeat a run.
         runs = [run.timestamp() for run in islice(job.runs_after(now), 2)]
         if runs and row.next_run > runs[-1] and store.set_next_run(row, runs[0]):
             corrected.append(row.name)

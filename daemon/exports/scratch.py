@@ -88,8 +88,8 @@ class Scratch:
         for table in inputs:
             self.run(f"DROP TABLE {table}")
 
-    def lines(self, query: str) -> Iterator[bytes]:
-        """Yield the single text column of a query as lines, in byte blocks, while the query runs."""
+    def byte_blocks(self, query: str) -> Iterator[bytes]:
+        """Yield the lines of a query with one text column while the query runs. A block may end within a line."""
         with ExitStack() as stack:
             read_end, write_end = os.pipe()
             stream = stack.enter_context(open(read_end, "rb", buffering=0))

@@ -26,7 +26,8 @@ def read_derivation(row: PairRow, settings: Settings) -> list[RuleUse]:
 def expected_rules(row: PairRow, settings: Settings) -> list[UsedRule]:
     """Return the rules of a pair with their expected uses, highest first.
 
-    Expected uses are averages over sweeps after the burn-in. Before, they are the uses in the current derivation.
+    Expected uses are averages over sweeps after the burn-in. Until a pair has averages, they are the uses in its
+    current derivation.
     """
     if row.current is None and row.is_intact():
         return []
@@ -85,7 +86,11 @@ class ConcordancePage(NamedTuple):
 def concordance(
     transaction: ReadTransaction, rule: tuple[int | None, str, str], after: int, limit: int
 ) -> ConcordancePage:
-    """Return up to `limit` pairs with ids above `after` that use the `rule` (id or None, source, target)."""
+    """Search pairs with ids above `after` that use the `rule` (id or None, source, target), up to `limit`.
+
+    The search ends after about `SEARCH_SECONDS`, so the page may have fewer pairs although more pairs use the rule. A
+    rule that is not indexed is searched only if it has two sides. Otherwise, the page is empty and `searched_to` is 0.
+    """
     settings = transaction.settings()
     rule_id, source, target = rule
     last = transaction.state().last_pair_id

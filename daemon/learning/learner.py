@@ -81,7 +81,7 @@ class LearnProgress:
     """Progress of learning. `done` and `total` count sweeps of single pairs. Other figures are the latest values.
 
     `phase` is "pairs" during a sweep, "sweep" after a sweep, or "commit". `stage` is the highest stage of the schedule
-    that a pair in the sweep has reached, or 0 during a commit.
+    that a pair in the sweep has reached, or 0 during a commit. `pairs` is the number of pairs in the sweep or commit.
     """
 
     phase: str
@@ -92,7 +92,7 @@ class LearnProgress:
     total: int
     log_likelihood: float | None
     rules_in_use: int
-    tokens: int
+    rule_tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class Learner(AbstractContextManager["Learner"]):
         self.sampling_seconds = 0.0
         self.sweeps = 0
         self.pair_sweeps = 0
-        self.total = 0
+        self.total_pair_sweeps = 0
 
     def close(self) -> None:
         """End the threads and processes of the chain."""
@@ -147,8 +147,8 @@ class Learner(AbstractContextManager["Learner"]):
         if self.options.report:
             self.options.report(
                 LearnProgress(
-                    phase, self.sweeps, stage, pairs, done, self.total, self.log_likelihood, self.rules_in_use,
-                    self.chain.rule_tokens,
+                    phase, self.sweeps, stage, pairs, done, self.total_pair_sweeps, self.log_likelihood,
+                    self.rules_in_use, self.chain.rule_tokens,
                 )
             )  # fmt: skip
 

@@ -164,14 +164,14 @@ class _RunExecutor:
         self.pairs = self._store.count_pairs(ALIGNED_STATES)
         self.before: tuple[int, int, float] | None = None
         pending = self._store.count_pairs([WAITING, SAMPLING])
-        learner.total = pending * learner.schedule.burn_in + self.pairs * (run.sweeps - run.sweeps_done)
+        learner.total_pair_sweeps = pending * learner.schedule.burn_in + self.pairs * (run.sweeps - run.sweeps_done)
 
     def burn_in(self) -> bool:
         """Sweep over each new pair until it has burned in."""
         burn_in = self._learner.schedule.burn_in
         for rows in read_batches(self._store, [WAITING, SAMPLING]):
             batch = self._open(rows)
-            self._learner.total -= int(batch.sweeps[batch.sweeps < burn_in].sum())
+            self._learner.total_pair_sweeps -= int(batch.sweeps[batch.sweeps < burn_in].sum())
             leave_open = len(rows) == self.pairs and self._run.sweeps_done < self._run.sweeps
             if not self._sweep(batch, np.maximum(batch.sweeps, burn_in), leave_open=leave_open):
                 return False
@@ -277,7 +277,7 @@ class IncrementalIndexer:
         self._complete_at = -1
 
     def index_for(self, seconds: float, stop: Callable[[], bool]) -> bool:
-        """Index pairs for about `seconds`, or until all pairs are indexed. Returns True if any pair was unindexed."""
+        """Index pairs for about `seconds`, or until all pairs are indexed. Returns True if it indexed any pair."""
         deadline = time.monotonic() + seconds
         indexed_any = False
         while time.monotonic() < deadline and not stop():

@@ -1,7 +1,9 @@
 """Verify a store: recount every rule and link, and compare the result with the stored counts.
 
 Pairs are read in batches of a few thousand. Stored and recounted counts are written to temporary files by key, then
-compared one range of keys at a time. So memory depends on the size of a range, not on the size of the store.
+compared one range of keys at a time. So memory depends on the size of a range, not on the size of the store. A range
+consists of slices. A slice contains the rules whose keys have the same high bits in the second word, or the aligner
+counts whose keys have the same hash.
 """
 
 import os
@@ -115,7 +117,7 @@ class RuleComparison:
     collisions: dict[int, str]
 
     def matches(self) -> Matches:
-        """Match the rows of `counted` and `stored`. Returns the matches, and the rows without a match."""
+        """Match the rows of `counted` (`ours`) and `stored` (`theirs`). Also returns the rows without a match."""
         matches = match_keys(self.counted.keys[self.rows], self.stored.rules.keys)
         return matches._replace(ours=self.rows[matches.ours], only_ours=self.rows[matches.only_ours])
 

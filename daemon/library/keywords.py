@@ -50,8 +50,8 @@ class ExportKeywords(TypedDict, total=False):
     minimal (default: all)."""
 
     compression: str
-    """Compression: auto (by the suffix .zst or .gz of the file, else the default of the format), zstd, gzip, none
-    (default: auto)."""
+    """Compression: auto (by the suffix .zst or .gz of the output file; without a file name, the default of the
+    format), zstd, gzip, none (default: auto)."""
 
     posterior_mean: bool
     """Count only expected uses (posterior means), without the other counts of a translation grammar (default: no)."""
@@ -60,8 +60,8 @@ class ExportKeywords(TypedDict, total=False):
     """Count the uses of rules in the current derivations, which are one sample (default: no)."""
 
     smoothing: float | None
-    """Discount of smoothed probabilities. 0 writes relative frequencies (default: 0.7 for translation grammars,
-    else 0)."""
+    """Discount of smoothed probabilities. 0 writes relative frequencies (default: 0.7 for translation grammars with
+    word links, else 0)."""
 
     min_expected: float
     """In a translation grammar, omit rules that are used less than twice, are not minimal, and whose source side is

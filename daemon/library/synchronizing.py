@@ -80,7 +80,7 @@ def synchronize(
 
 
 class _Units:
-    """Source for `ingest` with the pairs of a TMX file at the given positions (from 0), and all rejected units."""
+    """Input for `ingest` with the pairs of a TMX file at the given positions (from 0), and all rejected units."""
 
     format = OBJECTS
     bytes_total = None

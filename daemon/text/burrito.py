@@ -80,8 +80,10 @@ def read_links(path: str, source: TokenText, target: TokenText) -> dict[str, set
         records = json.loads(Path(path).read_text(encoding="utf-8-sig"))["records"]
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: not a Scripture Burrito alignment: {error!r}") from error
+    except ValueError as error:
+        raise InputError(f"{path}: not JSON: {error}") from error
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{path}: not a Scripture Burrito alignment: records not found") from error
     if not isinstance(records, list):
         raise InputError(f"{path}: not a Scripture Burrito alignment: records must be a list")
     links: dict[str, set[Link]] = defaultdict(set)

@@ -25,13 +25,17 @@ _CLOSERS = {
 _OPENERS = frozenset("“‘«‹„‚")
 _CONTRACTION = regex.compile(r"['’]\p{L}+\.?", regex.V1)
 _ELISION = regex.compile(r"(?:[Qq][Uu]|[\p{L}--[aeiouàáâèéêìíîòóôùúûAEIOUÀÁÂÈÉÊÌÍÎÒÓÔÙÚÛ]])['’]$", regex.V1)
-"""Elided word such as `l'`. After a vowel, an apostrophe ends a shortened word: Italian `un po'`."""
+"""Elided word, such as `l'` or `qu'`. Excludes other words with a vowel before the apostrophe, such as Italian `po'`,
+which are shortened.
+"""
 _EARLIER_COST, _POSITION_COST, _ALTERNATION_COST, _PUNCTUATION_COST, _EDGE_COST = 0.5, 1.0, 2.0, 2.5, 4.0
 """Costs of reading a straight quotation mark as opening or closing.
 
-The costs apply if, in this order: the quotation began in an earlier sentence; the mark is in the wrong half of the
-sentence, or opens after a full stop; the previous mark has the same direction; adjacent punctuation contradicts; no
-token follows an opening mark or precedes a closing mark.
+- `_EARLIER_COST`: the quotation began in an earlier sentence
+- `_POSITION_COST`: the mark is in the wrong half of the sentence, or opens after the end of a sentence
+- `_ALTERNATION_COST`: the previous mark has the same direction
+- `_PUNCTUATION_COST`: the adjacent punctuation suggests the other direction
+- `_EDGE_COST`: no token follows an opening mark or precedes a closing mark
 """
 
 _ATTACHES_LEFT = regex.compile(
@@ -86,7 +90,10 @@ class Detokenizer:
         return [(k, boundary) for (before, k), boundary in boundaries if SPACE not in tokens[before + 1 : k]]
 
     def observe(self, text: str, tokens: Sequence[str]) -> list[tuple[int, Boundary, str]]:
-        """Return the `boundaries` of the tokens of a text, with the text at each boundary. [] if the tokens differ."""
+        """Return the `boundaries` of the tokens of a text, with the text at each boundary.
+
+        The list is empty if the tokens do not spell the text, because the tokenizer changed it.
+        """
         gaps: list[str] = []
         position = 0
         for token in tokens:
@@ -185,7 +192,8 @@ class _Sentence:
         if last >= "\u0e00" or first >= "\u0e00":
             sides = {spacing(last), spacing(first)}
             if Spacing.NEVER in sides or sides == {Spacing.PHRASES}:
-                # Add no separator between words of scripts that mark syllables, such as Tibetan.
+                # Use zero-width spaces only in scripts such as Thai. Chinese and Japanese have no separators, and
+                # Tibetan marks syllables itself.
                 return self._language.unspaced_separator if _ZERO_WIDTH.match(last) and _ZERO_WIDTH.match(first) else ""
             if last == ZERO_WIDTH_SPACE or (last in _DIVIDERS and before[-2:-1].isalpha()):
                 return ""

@@ -155,7 +155,7 @@ class Dictionary(OpenFiles):
         self._files = [self.enter_context(open_lines(path))]
 
     def line_chunks(self, languages: Languages | None) -> Iterator[LineColumns]:
-        """Yield the entries, see `Source.line_chunks`. Can be called once. Raises `InputError` for a wrong header."""
+        """Yield the entries once, see `PairInput.line_chunks`. Raises `InputError` for a wrong header."""
         rejected: list[RejectedLine] = []
         entries = (self._concept_entries if self.format == TBX_ENTRIES else self._row_entries)(languages, rejected)
         while True:

@@ -17,7 +17,7 @@ from hierogram.daemon.text.reading import (
     IngestOptions,
     InputHeader,
     InputValidator,
-    Source,
+    PairInput,
     ValidatedChunk,
     read_in_sandbox,
 )
@@ -192,7 +192,7 @@ class _VocabularyNotes:
 
 def ingest(
     store: Store,
-    source: Source,
+    source: PairInput,
     corpus: str = DEFAULT_CORPUS,
     report: Callable[[IngestReport], None] | None = None,
     options: IngestOptions = STORE_DEFAULTS,

@@ -62,7 +62,8 @@ class Language:
     ) -> None:
         """Create a language. `segmenter` finds words in text that matches the pattern `script`, see `Tokenizer`."""
         self.spaced = code not in _WITHOUT_ANY_SPACES
-        self.segmented = segmenter is not None
+        """False if the language is written without any spaces, like Chinese."""
+        self.has_segmenter = segmenter is not None
         self._abbreviations = frozenset(abbreviations)
         self.apostrophe = _APOSTROPHES.get(code, Apostrophe.LETTER)
         self.orthography = orthography or Orthography(joins=_JOINS.get(code, {}))
@@ -122,6 +123,7 @@ _APOSTROPHES = {
     "it": Apostrophe.ENDS_WORD,
 }
 _DASHES = {" —<>": " ", "—<> ": " "}
+"""Spaces around a dash that would attach to both neighbors. A key is a context of one sign, see `Boundary`."""
 _JOINS = {
     "es": _DASHES,
     "fr": _DASHES | {f" {sign}<": NO_BREAK for sign in ";:!?%»"} | {"«> ": NO_BREAK},
@@ -203,10 +205,10 @@ def base_language(code: str) -> str:
 
 
 @cache
-def find_language(code: str, learned: str = "") -> Language:
-    """Return a language. `learned` is an orthography as JSON. Raises `UsageError` if a required package is missing."""
+def find_language(code: str, orthography_json: str = "") -> Language:
+    """Return a language, with a learned orthography if given. Raises `UsageError` if a required package is missing."""
     base = base_language(code)
-    orthography = Orthography(**json.loads(learned)) if learned else None
+    orthography = Orthography(**json.loads(orthography_json)) if orthography_json else None
     if base in _PACKAGES:
         package = _PACKAGES[base]
         try:
@@ -248,7 +250,7 @@ def learn_orthography(code: str, lines: Sequence[str]) -> str:
 def missing_segmenter_note(code: str) -> str | None:
     """Return a note if a language has no spaces and no package finds its words. Otherwise None."""
     base = base_language(code)
-    if find_language(code).segmented:
+    if find_language(code).has_segmenter:
         return None
     if base in _SYLLABLE_LANGUAGES:
         tokens = "each syllable is a token"

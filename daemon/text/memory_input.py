@@ -32,7 +32,7 @@ Links are `0-0 1-2` or (0, 0), (1, 2). A mapping has `source`, `target` and opti
 
 
 class GivenPairs:
-    """Pairs in memory as a `Source` for ingest. Malformed pairs are rejected under their number, from 1."""
+    """Pairs in memory as a `PairInput` for ingest. Malformed pairs are rejected under their number, from 1."""
 
     format = OBJECTS
     bytes_total = None

@@ -47,12 +47,12 @@ _NUMBERS_OF_FILES = {AUTO: (1, 2, 3), PARALLEL: (2, 3), PIPES: (1,), TSV: (1,), 
 _LINE_PARSERS: dict[str, LineParser] = {PIPES: parse_pipes, TSV: parse_tabs, JSONL: parse_json_object}
 
 
-class Source(Protocol):
+class PairInput(Protocol):
     """Input with a name, a format, parsed lines, and progress."""
 
     @property
     def origin(self) -> str:
-        """Name of the source in the store and in messages."""
+        """Name of the input in the store and in messages."""
 
     @property
     def format(self) -> str:
@@ -128,7 +128,7 @@ class Input(OpenFiles):
         return format
 
     def line_chunks(self, languages: Languages | None = None) -> Iterator[LineColumns]:
-        """Yield the parsed lines, see `Source.line_chunks`. Can be called once."""
+        """Yield the parsed lines, see `PairInput.line_chunks`. Can be called once."""
         if self.format == TMX:
             # Import here because XML parsers load slowly and are rarely needed.
             from hierogram.daemon.text.translation_memories import read_tmx
@@ -194,7 +194,7 @@ CHUNKS_PER_TRANSACTION = 4
 """Number of chunks that share the fixed costs of a transaction (recounting words, disk writes)."""
 
 _SAMPLED_PAIRS = 1_000
-"""Number of pairs per transaction in which signs of running text or tokens are counted."""
+"""Maximum number of pairs per transaction that are inspected for signs of running text or of tokens."""
 _MIN_PAIRS = 500
 """Minimum number of pairs for learning word parts."""
 
@@ -268,7 +268,7 @@ class InputValidator:
         self._text_notes: list[Note] = []
 
     def read(self, line_chunks: Iterable[LineColumns], is_whole_input: bool = False) -> ValidatedChunk:
-        """Validate the next chunks of the input. `is_whole_input`: they are known to be the whole input."""
+        """Validate the next chunks of the input. `is_whole_input` is True if they are the whole input."""
         chunks = list(line_chunks)
         pairs: list[NewPairs] = []
         rejected: list[RejectedLine] = []
@@ -319,8 +319,8 @@ class InputValidator:
             self._pipeline = replace(self._pipeline, word_parts=word_parts)
             self._text_notes.append(Note(WORD_PARTS, reason))
 
-    def chunks(self, source: Source) -> Generator[ValidatedChunk, None, None]:
-        """Yield the validated chunks of an open input. Raises `UsageError`, see `Source.line_chunks`."""
+    def chunks(self, source: PairInput) -> Generator[ValidatedChunk, None, None]:
+        """Yield the validated chunks of an open input. Raises `UsageError`, see `PairInput.line_chunks`."""
         groups = _group_chunks(source.line_chunks(self._pipeline.languages))
         return (
             self.read(chunks, number == 0 and len(chunks) < CHUNKS_PER_TRANSACTION)._replace(
@@ -329,8 +329,8 @@ class InputValidator:
             for number, chunks in enumerate(groups)
         )
 
-    def messages(self, source: Source) -> Generator[InputHeader | ValidatedChunk, None, None]:
-        """Yield the header of an open input, then its chunks. Raises `UsageError`, see `Source.line_chunks`."""
+    def messages(self, source: PairInput) -> Generator[InputHeader | ValidatedChunk, None, None]:
+        """Yield the header of an open input, then its chunks. Raises `UsageError`, see `PairInput.line_chunks`."""
         chunks = self.chunks(source)
         yield InputHeader(source.origin, source.format, source.bytes_total)
         yield from chunks
@@ -363,7 +363,8 @@ def read_in_sandbox(
 def weigh_entries(pairs: NewPairs, options: DictionaryOptions) -> NewPairs:
     """Repeat each distinct dictionary entry `weight` times.
 
-    Entries of one word per side are linked. With `block`, all words of longer entries are also linked.
+    Entries of one word per side are linked. With `block`, each source word of a longer entry is also linked to
+    each of its target words.
     """
     indices = [k for k in range(len(pairs)) if pairs.occurrences[k] == 0 for _ in range(options.weight)]
     repeated = pairs.at(indices)

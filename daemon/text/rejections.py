@@ -42,7 +42,7 @@ class RejectionError(DaemonError):
 
 
 def quote_bytes(text: bytes) -> str:
-    """Return input bytes for a quote in a message: printable, on one line, truncated."""
+    """Quote input bytes in a message: printable, on one line, truncated."""
     cut = text[:_SHOWN_BYTES].decode("utf-8", "backslashreplace")
     return repr(cut) + ("…" if len(text) > _SHOWN_BYTES else "")
 

@@ -46,7 +46,7 @@ class Segmenter:
     def __init__(self) -> None:
         self._cached_parts: dict[str, str] = {}
 
-    def tokens(self, text: str) -> str:
+    def split_line(self, text: str) -> str:
         """Split a line of words into a line of parts."""
         return " ".join([self._split_cached(word) for word in split_tokens(text)])
 
@@ -163,7 +163,7 @@ def format_merges(merges: Iterable[tuple[str, str]]) -> str:
 
 
 def measure_rare_share(lines: Sequence[str]) -> float:
-    """Return the share of words that occur once in a sample, which estimates unknown words [Good 1953]."""
+    """Return the share of words that occur once in a sample, an estimate of the share of unknown words [Good 1953]."""
     # Sample texts to a similar length, because the share falls with the length.
     words = sum(line.count(" ") + 1 for line in lines)
     sample = lines[:: max(1, words // _SAMPLE)]
@@ -227,7 +227,10 @@ def spread_links(columns: LineColumns, indices: Iterable[int], source: Segmenter
         except (UnicodeDecodeError, RejectionError, IndexError):
             # Keep a malformed line unchanged, because validation rejects it.
             continue
-        changed.sources[k], changed.targets[k] = source.tokens(texts[0]).encode(), target.tokens(texts[1]).encode()
+        changed.sources[k], changed.targets[k] = (
+            source.split_line(texts[0]).encode(),
+            target.split_line(texts[1]).encode(),
+        )
     changed.alignments = alignments
     return changed
 
@@ -256,8 +259,8 @@ def _render_part(run: Sequence[str]) -> str:
 class PairInWords(NamedTuple):
     """Sentence pair in whole words, with links between words and the word index of each token.
 
-    The last word index of a side is the number of words. The probability of a link is the maximum over the links
-    between parts of the two words.
+    Each list of word indices has one more entry, the number of words. The probability of a link is the maximum over the
+    links between parts of the two words.
     """
 
     source: str
@@ -290,7 +293,7 @@ class WordView:
 
     def parts(self, side: int, words: str) -> str:
         """Split words into the parts of the store's source (0) or target (1) side."""
-        return make_segmenter(self.word_parts[side]).tokens(words) if self.word_parts else words
+        return make_segmenter(self.word_parts[side]).split_line(words) if self.word_parts else words
 
     def symbols(self, side: Side) -> list[Symbol]:
         """Return the symbols of a rule's side, with adjacent parts joined."""

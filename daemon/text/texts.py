@@ -89,7 +89,7 @@ class TextSide:
         else:
             line = " ".join(self.rules.tokens(text.replace(SOFT_HYPHEN, "")))
             line = line.lower() if self.lower else line
-        return make_segmenter(self.word_parts).tokens(line) if self.word_parts is not None else line
+        return make_segmenter(self.word_parts).split_line(line) if self.word_parts is not None else line
 
     def words(self, text: str, protected: Sequence[ProtectedSpan]) -> list[TextWord]:
         """Tokenize text in NFC, with positions. Each of the spans `protected` becomes one token."""

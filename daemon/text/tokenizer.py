@@ -154,13 +154,13 @@ class Tokenizer:
         abbreviations: Iterable[str] = (),
         before_numbers: Iterable[str] = (),
         segmenter: WordFinder | None = None,
-        segmented: str = r"\p{Any}",
+        script: str = r"\p{Any}",
         letters: str = "",
     ) -> None:
         """Create a tokenizer. Words in `abbreviations` keep their full stop.
 
         Words in `before_numbers` keep their full stop before a number. `segmenter` splits a run of letters without
-        spaces if the beginning of the run matches the pattern `segmented`. `letters` are signs that are letters.
+        spaces if the beginning of the run matches the pattern `script`. `letters` are signs that are letters.
         """
         self._letters = frozenset(letters)
         self._pattern = _token_pattern(letters)
@@ -169,7 +169,7 @@ class Tokenizer:
         self._abbreviations = frozenset(abbreviations)
         self._before_numbers = frozenset(before_numbers)
         self._segmenter = segmenter
-        self._segmented = regex.compile(segmented)
+        self._script = regex.compile(script)
         self._chunk = lru_cache(maxsize=1 << 15)(self._divide)
 
     def tokens(self, text: str) -> list[str]:
@@ -236,7 +236,7 @@ class Tokenizer:
 
     def _split_run(self, run: str) -> Iterable[str]:
         """Split a run of letters without spaces by the segmenter, or else into syllables or letters."""
-        if self._segmenter is not None and self._segmented.match(run):
+        if self._segmenter is not None and self._script.match(run):
             words = [word for part in self._segmenter(run) if (word := part.strip())]
             # Ignore the words if they differ from the text, because a package may normalize characters.
             if "".join(words) == run:

@@ -59,7 +59,7 @@ def canonical_alignment(line: bytes, source_length: int, target_length: int) -> 
             raise RejectionError(
                 LINK_OUT_OF_RANGE,
                 f"alignment: link '{source}-{target}' is out of range: the source side has {source_length} words and "
-                f"the target side {target_length}, counted from 0",
+                f"the target side {target_length} (positions are counted from 0)",
             )
     return " ".join([f"{source}-{target}" for source, target in sorted(set(links))])
 

@@ -216,7 +216,7 @@ def write_target_side(v, view, words, symbols, position, space):
 ENTRY = 2
 """Column of `CountDeltas.rows`: the entry number of a key."""
 _PAIRS_PER_CALL = 4096
-_COLLISION = "two different rules have the same key: assign new keys with another salt"
+_COLLISION = "two different rules have the same key: run `hierogram learn`, which assigns new keys"
 
 Weights = tuple[int, int, int, int]
 """Changes for each rule use: (count, expected uses, error variance of expected uses, minimal uses)."""

@@ -98,7 +98,9 @@ class Glossary:
             source_words = split_words(texts.source.tokens(" ".join(words)))
             prepared = (split_words(texts.target.tokens(" ".join(choice))) for choice in choices)
             entries[source_words] = tuple(dict.fromkeys((*entries.get(source_words, ()), *prepared)))
-        return Glossary(entries, casing=default_casing(texts.source.language), segmented=texts.source.rules.segmented)
+        return Glossary(
+            entries, casing=default_casing(texts.source.language), segmented=texts.source.rules.has_segmenter
+        )
 
     def divide(self, words: Sequence[TextWord]) -> list[TextWord]:
         """Split words of scripts without spaces so that a glossary entry inside them matches."""

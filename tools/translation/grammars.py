@@ -318,7 +318,7 @@ class StoreGrammar:
         query = "SELECT concat_ws('\t', source, target, alignment, '') FROM sorted"
         database.run("SET preserve_insertion_order = true")
         database.run(f"CREATE TABLE sorted AS SELECT {columns} FROM {rules} ORDER BY source, target")
-        for _ in self._reader.read(database.lines(query)):
+        for _ in self._reader.read(database.byte_blocks(query)):
             pass
         self._values = np.concatenate([self._values, database.numeric_columns("sorted", self._names)])
         return float(database.numeric_columns("sorted", ["all_seen"]).max(initial=0.0))

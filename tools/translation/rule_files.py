@@ -280,7 +280,7 @@ def _read_table(file: Path, format: str, names: tuple[str, ...], bar: Progress) 
             texts = ", ".join(f"coalesce({name}, '')" if name in columns else "''" for name in _COLUMNS)
             values = ", ".join(f"CAST({name} AS VARCHAR)" for name in names) or "''"
             query = f"SELECT concat_ws('\t', {texts}, concat_ws(' ', {values})) FROM {tables[format]}"
-            for rules in reader.read(Scratch(connection, 1 << 30).lines(query)):
+            for rules in reader.read(Scratch(connection, 1 << 30).byte_blocks(query)):
                 bar.update(rules, None, rules)
         except duckdb.Error as error:
             raise InputError(f"{file}: cannot be read: {' '.join(str(error).split())}") from error

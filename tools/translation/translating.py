@@ -368,7 +368,7 @@ class Translator:
             if position.given:
                 given = position.given
                 if self._segmenters:
-                    joined = (self._segmenters[1].tokens(" ".join(words)) for words in given)
+                    joined = (self._segmenters[1].split_line(" ".join(words)) for words in given)
                     position = InputPhrase(position.words, tuple(map(split_words, joined)))
                 yield position, UNKNOWN_SYMBOL, len(position.words)
             else:
@@ -381,7 +381,7 @@ class Translator:
         """Return the parts of a source word and their numbers, or the word and its substitutes' numbers."""
         known = self.grammar.source_numbers
         segmenter = self._segmenters[0] if self._segmenters else None
-        parts = split_words(segmenter.tokens(word)) if segmenter else (word,)
+        parts = split_words(segmenter.split_line(word)) if segmenter else (word,)
         numbers = [known.get(part, UNKNOWN_SYMBOL) for part in parts]
         if UNKNOWN_SYMBOL not in numbers or isinstance(segmenter, SubwordSegmenter):
             return parts, numbers

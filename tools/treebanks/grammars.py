@@ -13,7 +13,7 @@ from typing import NamedTuple
 from hierogram.daemon.exceptions import InputError, WrongKindError
 from hierogram.daemon.text.lines import numbered_lines
 from hierogram.daemon.text.rejections import INVALID_UTF8, MALFORMED_TREE, RejectionError, quote_bytes
-from hierogram.daemon.text.treebanks.ingest import read_treebank
+from hierogram.daemon.text.treebanks.ingest import read_treebank_settings
 from hierogram.daemon.text.treebanks.transformations import Transformations, transform_tree
 from hierogram.daemon.text.treebanks.trees import Tree, preorder, read_tree
 from hierogram.samplers.grammar.kinds import FRAGMENTS, find_notation
@@ -124,7 +124,7 @@ def load_grammar(
     notation = find_notation(settings.grammar)
     if FRAGMENTS not in notation.capabilities:
         raise WrongKindError(f"{store.url}: {notation.cannot('parse')}: its rules are not tree fragments")
-    treebank = read_treebank(store)
+    treebank = read_treebank_settings(store)
     with store.snapshot() as snapshot:
         grammar = _read_rules(snapshot.rule_ranges(), current_sample)
     if not grammar.fragments:

@@ -140,7 +140,7 @@ class LoadedRawPairs:
         if len(later):
             earlier_rule, rule = (f"{sources[row]} ||| {targets[row]}" for row in (first_rows[later[0]], later[0]))
             raise KeyCollisionError(
-                f"rules {earlier_rule!r} and {rule!r} have the same key: assign new keys with another salt"
+                f"rules {earlier_rule!r} and {rule!r} have the same key: run `hierogram learn`, which assigns new keys"
             )
         is_binary = binary >= 0
         scopes = np.where(is_binary, BINARY_RULES[0].scope, 0).astype(np.int32)

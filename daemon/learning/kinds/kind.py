@@ -89,7 +89,10 @@ class StoredSamples(NamedTuple):
 
 
 LoadedBatch: TypeAlias = "ForestPairs | LoadedRawPairs"
-"""Pairs in memory, which encode derivations and averages and count rules. A new kind adds its class."""
+"""Classes of batches of pairs in memory, which encode and decode derivations and averages, and count rules.
+
+Add the class of a new kind here.
+"""
 
 
 class SweepRequest(NamedTuple):

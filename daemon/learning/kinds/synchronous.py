@@ -63,12 +63,12 @@ def make_schedule(settings: Settings) -> PairSchedule:
 
 
 def make_plan(request: SweepRequest, schedule: PairSchedule) -> SweepPlan:
-    """Return the plan of a sweep. The schedule determines the highest level and the temperature of each pair."""
-    max_levels = schedule.stages(request.sweeps)
-    max_levels[~request.active] = 0
+    """Return the plan of a sweep. The schedule determines each pair's temperature and highest node level to sample."""
+    stages = schedule.stages(request.sweeps)
+    stages[~request.active] = 0
     return SweepPlan(
         request.sweeps,
-        max_levels,
+        stages,
         schedule.powers(request.sweeps),
         averaged=request.averaged,
         avoid_current=schedule.avoid_current,
@@ -130,6 +130,7 @@ class SynchronousChain(Chain):
             self.model, batch, blocks=self._blocks or Blocks.suited_to(batch.size),
             workers=self._threads, run=self._executor.map,
         )  # fmt: skip
+        # Compile merging in this process, while the second process may still compile the sweep kernel.
         kernel.compile_merging(self.table)
         moves = self._settings.type_moves
         type_sampler = TypeSampler(self.model, batch) if moves and not self.model.pitman_yor else None

@@ -20,7 +20,7 @@ from hierogram.daemon.text.treebanks.transformations import (
     EMPTY_ELEMENT,
     Transformations,
     check_label,
-    intermediate,
+    intermediate_label,
     plain_label,
     reject_unlabeled,
 )
@@ -167,7 +167,7 @@ def transform_forest(forest: Parse) -> Parse:
             while len(children) > 2:
                 rest = [number for _, number in children[-2:] if number is not None]
                 start = children[-2][0]
-                children[-2:] = [(start, builder.node(intermediate(node.label), start, node.end, [rest]))]
+                children[-2:] = [(start, builder.node(intermediate_label(node.label), start, node.end, [rest]))]
             edges.append([number for _, number in children if number is not None])
         numbers.append(builder.node(node.label, node.start, node.end, edges))
     return builder.parse(forest.words, numbers[-1])

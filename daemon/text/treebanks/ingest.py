@@ -21,14 +21,14 @@ from hierogram.storage.store import Store
 from hierogram.storage.worker_process import WorkerProcess
 
 
-class Treebank(NamedTuple):
+class TreebankSettings(NamedTuple):
     """Transformations and known words, fixed by a store's first trees."""
 
     transformations: Transformations
     known: frozenset[str]
 
 
-def read_treebank(store: Store) -> Treebank | None:
+def read_treebank_settings(store: Store) -> TreebankSettings | None:
     """Return the fixed treebank settings of a store. None before its first trees."""
     stored = store.treebank()
     if stored is None:
@@ -36,7 +36,7 @@ def read_treebank(store: Store) -> Treebank | None:
     transformations, known_words = stored["transformations"], stored["known"]
     assert isinstance(transformations, dict)
     assert isinstance(known_words, list)
-    return Treebank(Transformations(**transformations), frozenset(known_words))
+    return TreebankSettings(Transformations(**transformations), frozenset(known_words))
 
 
 def ingest_open(
@@ -74,9 +74,9 @@ def ingest_trees_in_sandbox(
     report: Callable[[IngestReport], None] | None,
     check: Callable[[], None],
 ) -> IngestReport:
-    """Store the trees of an untrusted file, which `child` reads, twice if the store has no known words yet.
+    """Store the trees of an untrusted file. `child` reads the file, twice if the store has no known words yet.
 
-    For `wait`, see `WorkerProcess.run`.
+    For `check`, see `WorkerProcess.run`.
     """
     transformations, known = _check_transformations(store, None)
     longest = store.settings().max_tokens
@@ -92,7 +92,7 @@ def _check_transformations(
 ) -> tuple[Transformations, frozenset[str] | None]:
     """Return a store's transformations and known words (None before its first trees). Raises `UsageError`."""
     check_input_kind(store, PARSES)
-    stored = read_treebank(store)
+    stored = read_treebank_settings(store)
     if stored is None:
         return transformations or Transformations(), None
     if transformations is not None and transformations != stored.transformations:

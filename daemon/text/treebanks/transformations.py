@@ -75,7 +75,7 @@ EMPTY_ELEMENT = "-NONE-"
 INTERMEDIATE = "@"
 """First character of labels that binarization creates: `@NP` covers the remaining children of an NP."""
 JOINT = "+"
-"""Separator of the labels of a collapsed unary chain. A label of plus signs only is a tag, not a chain."""
+"""Separator of the labels of a collapsed unary chain. Only plus signs are a part-of-speech tag, not a chain."""
 
 KEEP, COLLAPSE = "keep", "collapse"
 _UNARY = {KEEP: "", COLLAPSE: "join their labels, as in `S+VP`"}
@@ -104,7 +104,7 @@ class Transformations:
 
 
 def clean_tree(tree: Tree, transformations: Transformations) -> Tree:
-    """Return the tree without empty elements, tags and indices, under the root label. Raises `RejectionError`.
+    """Return the tree without empty elements, function tags and indices, under the root label. Raises `RejectionError`.
 
     A node X with a node X as the only child is merged with this child.
     """
@@ -138,7 +138,7 @@ def transform_tree(tree: Tree, transformations: Transformations) -> Tree:
             if isinstance(child, Tree) and not child.is_preterminal:
                 return [Tree(f"{label}{JOINT}{child.label}", child.children)]
         while len(children) > 2:
-            children[-2:] = [Tree(intermediate(label), tuple(children[-2:]))]
+            children[-2:] = [Tree(intermediate_label(label), tuple(children[-2:]))]
         return [Tree(label, tuple(children))]
 
     [transformed] = rewrite_tree(tree, change)
@@ -163,7 +163,7 @@ def restore_tree(tree: Tree, transformations: Transformations) -> Tree:
 
 
 def plain_label(label: str) -> str:
-    """Return the label without tags and indices: NP for `NP-SBJ-1`, `NP=2`, `NP|ADVP`. Keeps `-LRB-`."""
+    """Return the label without function tags and indices: NP for `NP-SBJ-1`, `NP=2`, `NP|ADVP`. Keeps `-LRB-`."""
     if label.startswith("-"):
         return label
     for mark in "-=|":
@@ -171,7 +171,7 @@ def plain_label(label: str) -> str:
     return label
 
 
-def intermediate(label: str) -> str:
+def intermediate_label(label: str) -> str:
     """Return the label of the nodes that binarization adds below a node: `@NP` for `NP`, `@VP` for `S+VP`."""
     return f"{INTERMEDIATE}{label.rpartition(JOINT)[2] or label}"
 

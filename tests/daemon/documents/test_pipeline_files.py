@@ -101,5 +101,5 @@ def test_a_vocabulary_map_contains_all_words_of_translations(learned: Store, tmp
 
 def test_document_lists_all_lexicon_formats() -> None:
     section = DOCUMENT.split("## Write files for other tools")[1].split("\n## ")[0]
-    names = [name for name, format in FORMATS.items() if format.lexicon]
+    names = [name for name, format in FORMATS.items() if format.word_list]
     assert sorted(re.findall(r"^\| `([^`]*)` \|", section, re.MULTILINE)) == sorted(names)

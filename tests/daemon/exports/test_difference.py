@@ -27,7 +27,7 @@ def delta(source: str, target: str, count: int, expected: float = 0) -> Delta:
 
 @pytest.mark.parametrize(
     "format",
-    [name for name, format in FORMATS.items() if format.supports(NOTATIONS[SYNCHRONOUS]) and not format.lexicon],
+    [name for name, format in FORMATS.items() if format.supports(NOTATIONS[SYNCHRONOUS]) and not format.word_list],
 )
 def test_diff_finds_rules_added_removed_and_changed(store: Store, tmp_path: Path, format: str) -> None:
     options = ExportOptions(current_sample=True, format=format)
@@ -83,6 +83,23 @@ def test_diff_rejects_different_formats_and_invalid_files(store: Store, tmp_path
         diff(tmp_path / "a", tmp_path / "a", 1)
     with pytest.raises(ExportError, match="cannot be read as a manifest"):
         diff(tmp_path / "none", tmp_path / "a", 1)
+
+
+def test_diff_rejects_manifests_of_other_versions(store: Store, tmp_path: Path) -> None:
+    commit(store, [], [delta("a", "x", 3)])
+    export(store, tmp_path / "a", ExportOptions(format="cdec"))
+    manifest = json.loads((tmp_path / "a.json").read_text())
+    for change, reason in (
+        ({"features": ["unheard_of"]}, "unknown or missing entry 'unheard_of'"),
+        ({"format": "unheard_of"}, "unknown format 'unheard_of'"),
+    ):
+        (tmp_path / "a.json").write_text(json.dumps(manifest | change))
+        with pytest.raises(ExportError, match=f"cannot read its manifest: {reason}.*: export the grammar again$"):
+            diff(tmp_path / "a", tmp_path / "a", 1)
+    del manifest["features"]
+    (tmp_path / "a.json").write_text(json.dumps(manifest))
+    with pytest.raises(ExportError, match="unknown or missing entry 'features': export the grammar again"):
+        diff(tmp_path / "a", tmp_path / "a", 1)
 
 
 @pytest.mark.slow

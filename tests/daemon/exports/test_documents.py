@@ -39,7 +39,7 @@ def test_documented_export_commands_run(hierogram: Run, corpus: Path, make_bucke
 
 
 def test_documented_tables_of_formats_and_features_are_complete() -> None:
-    assert first_cells("Formats") == [name for name, format in FORMATS.items() if not format.lexicon]
+    assert first_cells("Formats") == [name for name, format in FORMATS.items() if not format.word_list]
     assert first_cells("Features") == [feature.name for feature in FEATURES]
     for name, cdec in CDEC_NAMES.items():
         assert re.search(rf"^\| `{name}` .* `{cdec}` \|$", section("Features"), re.MULTILINE)

@@ -54,7 +54,7 @@ def check(found: list[Parsed], *, links: bool, samples: int = 1, order: bool = T
 
 
 def test_every_grammar_format_is_tested() -> None:
-    grammar_formats = {name for name, format in FORMATS.items() if not format.lexicon}
+    grammar_formats = {name for name, format in FORMATS.items() if not format.word_list}
     assert grammar_formats == {"cdec", "moses", "jsonl", "tsv", "parquet", "fragments", "pcfg"}
 
 
@@ -204,7 +204,7 @@ def test_parquet_files_contain_all_rules(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("format", [name for name, format in FORMATS.items() if not format.lexicon])
+@pytest.mark.parametrize("format", [name for name, format in FORMATS.items() if not format.word_list])
 def test_order_of_rules_does_not_change_exported_bytes(tmp_path: Path, format: str) -> None:
     rules = [Given(f"s{n % 40} [X,1]", f"[X,1] t{n % 60} u{n}", n % 7 + 1, "0-1 0-2") for n in range(3_000)]
     options = ExportOptions(format=format, max_scope=None)

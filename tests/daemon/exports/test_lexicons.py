@@ -30,7 +30,7 @@ def test_unicode_space_pattern_matches_all_spaces_of_python() -> None:
 
 
 @pytest.mark.database("sqlite")
-@pytest.mark.parametrize("format", [name for name, format in FORMATS.items() if format.lexicon])
+@pytest.mark.parametrize("format", [name for name, format in FORMATS.items() if format.word_list])
 def test_words_with_unicode_spaces_are_omitted_and_counted(store: Store, tmp_path: Path, format: str) -> None:
     odd = [f"mot{space}{k}" for k, space in enumerate(PRINTABLE)]
     rows = [

@@ -35,7 +35,9 @@ def round_trip(blocks: Sequence[Sequence[tuple[str, str]]]) -> bytes:
             database.load("texts", kinds, iter([(0, ["\n".join(column) for column in columns])]))
             number += len(rows)
         line = "coalesce(a, '') || chr(9) || coalesce(b, '')"
-        return b"".join(database.lines(f"SELECT line FROM (SELECT {line} AS line, number FROM texts) ORDER BY number"))
+        return b"".join(
+            database.byte_blocks(f"SELECT line FROM (SELECT {line} AS line, number FROM texts) ORDER BY number")
+        )
 
 
 @settings(max_examples=15, deadline=None)
@@ -47,19 +49,19 @@ def test_texts_survive_a_round_trip_through_the_scratch_database(blocks: list[li
 def test_many_lines_are_written_in_order(tmp_path: Path) -> None:
     with scratch(tmp_path) as database:
         query = f"SELECT CAST(k AS VARCHAR) AS line FROM range({LINES}) t(k) ORDER BY hash(k), k"
-        found = b"".join(database.lines(query)).split(b"\n")
+        found = b"".join(database.byte_blocks(query)).split(b"\n")
         database.run("SET threads = 1")
-        assert b"".join(database.lines(query)).split(b"\n") == found
+        assert b"".join(database.byte_blocks(query)).split(b"\n") == found
     assert sorted(map(int, found[:-1])) == list(range(LINES))
     assert found[-1] == b""
 
 
 def test_a_reader_that_stops_ends_the_writer(tmp_path: Path) -> None:
     with scratch(tmp_path) as database:
-        pieces = database.lines(f"SELECT repeat('a', 100) FROM range({LINES})")
+        pieces = database.byte_blocks(f"SELECT repeat('a', 100) FROM range({LINES})")
         assert next(pieces).startswith(b"aaa")
         pieces.close()
-        assert b"".join(database.lines("SELECT 'still there'")) == b"still there\n"
+        assert b"".join(database.byte_blocks("SELECT 'still there'")) == b"still there\n"
 
 
 @pytest.mark.parametrize(
@@ -68,12 +70,12 @@ def test_a_reader_that_stops_ends_the_writer(tmp_path: Path) -> None:
 )
 def test_errors_of_a_query_are_raised_to_the_reader_of_its_lines(tmp_path: Path, wrong: str) -> None:
     with scratch(tmp_path) as database, pytest.raises(duckdb.Error, match=r"none|odd"):
-        list(database.lines(wrong))
+        list(database.byte_blocks(wrong))
 
 
 @pytest.mark.parametrize(
     "format",
-    [name for name, format in FORMATS.items() if format.supports(NOTATIONS[SYNCHRONOUS]) and not format.lexicon],
+    [name for name, format in FORMATS.items() if format.supports(NOTATIONS[SYNCHRONOUS]) and not format.word_list],
 )
 def test_an_export_with_little_memory_has_the_same_bytes(
     tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch

@@ -63,7 +63,7 @@ def test_an_error_names_rules_with_the_same_key(monkeypatch: pytest.MonkeyPatch)
     rows = [PairRow(number, *sides, "", WAITING, 0, 0, None, None) for number, sides in enumerate(RAW, 1)]
     pairs = load_stored(rows, QUICK)
     rule = r"'.*? \|\|\| .*?'"
-    with pytest.raises(KeyCollisionError, match=f"^rules {rule} and {rule} have the same key: assign new keys"):
+    with pytest.raises(KeyCollisionError, match=f"^rules {rule} and {rule} have the same key: run `hierogram learn`"):
         pairs.rules(QUICK)
 
 

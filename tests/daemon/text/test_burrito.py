@@ -65,7 +65,9 @@ def test_links_with_a_common_word_are_merged_into_one_record(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("a.json", "[]", "not a Scripture Burrito alignment"),
+        ("a.json", "[", "a.json: not JSON: Expecting value"),
+        ("a.json", "[]", "a.json: not a Scripture Burrito alignment: records not found"),
+        ("a.json", "{}", "a.json: not a Scripture Burrito alignment: records not found"),
         ("a.json", '{"records": 1}', "records must be a list"),
         ("a.json", '{"records": [{"source": ["n40001001001"]}]}', "record 1: expected the lists source and target"),
         ("SRC.tsv", "number\tword\n", "SRC.tsv, line 1: expected the columns id and text, got number, word"),

@@ -68,7 +68,8 @@ def test_rejected_lines_are_recorded_with_place_and_reason(store: Store, store_u
     ]
     assert bytes(kept[2][4]) == b"a ||| b ||| 0-1"
     assert kept[2][3] == (
-        "alignment: link '0-1' is out of range: the source side has 1 words and the target side 1, counted from 0"
+        "alignment: link '0-1' is out of range: the source side has 1 words and the target side 1 (positions are "
+        "counted from 0)"
     )
     assert ingest_files(store, path) == IngestTotals(duplicates=1, rejected=3)
     assert rows(store_url, "SELECT count(*) FROM rejected_lines") == [(3,)]

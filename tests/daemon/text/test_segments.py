@@ -45,7 +45,7 @@ PAIRS = [
 
 @pytest.mark.parametrize("language", VERSES)
 def test_segmentation_survives_a_round_trip_in_each_language(language: str) -> None:
-    divided = SubwordSegmenter(learn_merges([VERSES[language]], 20)).tokens(VERSES[language])
+    divided = SubwordSegmenter(learn_merges([VERSES[language]], 20)).split_line(VERSES[language])
     assert PART_MARK in divided
     assert join_parts(divided) == VERSES[language]
 
@@ -57,7 +57,7 @@ marked = st.text(f"ab{PART_MARK}￬", min_size=1, max_size=6)
 @given(st.lists(words | marked, min_size=1), st.integers(0, 30))
 def test_any_words_survive_a_round_trip(line: list[str], merges: int) -> None:
     text = " ".join(line)
-    assert join_parts(SubwordSegmenter(learn_merges([text, text], merges)).tokens(text)) == text
+    assert join_parts(SubwordSegmenter(learn_merges([text, text], merges)).split_line(text)) == text
 
 
 def test_most_frequent_neighbors_are_merged_first() -> None:
@@ -102,7 +102,7 @@ def test_neighbors_seen_once_are_not_merged() -> None:
 
 
 def test_merges_are_applied_in_order() -> None:
-    assert SubwordSegmenter([("b", "c"), ("a", "b")]).tokens("abc") == f"a {PART_MARK}bc"
+    assert SubwordSegmenter([("b", "c"), ("a", "b")]).split_line("abc") == f"a {PART_MARK}bc"
 
 
 def test_segmenter_is_made_from_the_stored_merges() -> None:
@@ -111,9 +111,9 @@ def test_segmenter_is_made_from_the_stored_merges() -> None:
 
 
 def test_words_stay_whole_without_merges() -> None:
-    assert make_segmenter("").tokens("ab c") == "ab c"
+    assert make_segmenter("").split_line("ab c") == "ab c"
     assert make_segmenter("").count_parts("ab c") == [1, 1]
-    assert join_parts(make_segmenter("").tokens(f"{PART_MARK}a {PART_MARK}b")) == f"{PART_MARK}a {PART_MARK}b"
+    assert join_parts(make_segmenter("").split_line(f"{PART_MARK}a {PART_MARK}b")) == f"{PART_MARK}a {PART_MARK}b"
 
 
 def test_a_mark_at_the_start_of_a_line_joins_nothing() -> None:

@@ -246,7 +246,7 @@ def _commit_samples(store: Store, options: LearnOptions, levels: int) -> None:
     """
     sweeps = store.settings().sweeps_per_level
     with holding_lease(store, "table 2"), Learner(store, options) as learner:
-        learner.total = store.count_pairs(ALIGNED_STATES) * levels * sweeps
+        learner.total_pair_sweeps = store.count_pairs(ALIGNED_STATES) * levels * sweeps
         for rows in read_batches(store, ALIGNED_STATES):
             batch = learner.open(rows)
             if levels:

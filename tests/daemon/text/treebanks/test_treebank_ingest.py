@@ -11,7 +11,7 @@ from tests.daemon.text.treebanks.ingesting import ingest_trees
 from tests.storage.rows import rule_rows
 
 from hierogram.daemon.exceptions import UsageError, WrongKindError
-from hierogram.daemon.text.treebanks.ingest import read_treebank
+from hierogram.daemon.text.treebanks.ingest import read_treebank_settings
 from hierogram.daemon.text.treebanks.reading import TreebankFile
 from hierogram.daemon.text.treebanks.transformations import Transformations
 from hierogram.daemon.text.treebanks.trees import Tree, read_tree
@@ -52,7 +52,7 @@ def test_trees_are_transformed_and_stored(store_url: str, treebank: str) -> None
         )
         assert rows[2].target == "(TOP (S (NP (PRP She)) (VP (VBD saw) (NP (NN |||)))))"
         assert rows[2].source == rows[3].source
-        stored = read_treebank(store)
+        stored = read_treebank_settings(store)
         assert stored is not None
         assert stored.transformations == Transformations()
         assert stored.known == {"the", "dog", "cat", "saw", "She", "|||"}
