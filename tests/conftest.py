@@ -322,7 +322,7 @@ LastingStore = Callable[[str, Callable[[str], None]], str]
 
 @pytest.fixture(params=BACKENDS)
 def lasting_store(templates: Templates, request: pytest.FixtureRequest) -> LastingStore:
-    """Function that returns the URL of a named store that tests may only read, once on each database."""
+    """Function that returns the URL of a named store that tests may only read. Parametrized by database."""
     backend = request.param
 
     def lasting(name: str, make: Callable[[str], None]) -> str:
@@ -339,7 +339,7 @@ def one_database(make_database: Callable[[], str]) -> str:
 
 @pytest.fixture(params=BACKENDS)
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """URL for a new store, once on each database."""
+    """URL for a new store. Parametrized by database."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'store.db'}"
     database: str = request.getfixturevalue("one_database")
@@ -351,7 +351,7 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def store(store_url: str, copy_store: CopyStore) -> Iterator[Store]:
-    """A new store with default settings, once on each database."""
+    """A new store with default settings. Parametrized by database."""
     copy_store("new", store_url, make_new)
     with open_store(store_url) as opened:
         yield opened

@@ -107,7 +107,7 @@ def write_corpus(folder: Path) -> Path:
 
 @pytest.fixture
 def learned_url(store_url: str, copy_store: CopyStore, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """URL of a store learned from the small corpus, once on each database."""
+    """URL of a store learned from the small corpus. Parametrized by database."""
     copy_store("learned", store_url, learned_store_maker(tmp_path_factory))
     return store_url
 
@@ -129,7 +129,7 @@ def create_learned_store(url: str, corpus: Path, settings: Settings = QUICK) -> 
 
 @pytest.fixture
 def learned(learned_url: str) -> Iterator[Store]:
-    """A store learned from the small corpus, once on each database."""
+    """A store learned from the small corpus. Parametrized by database."""
     with open_store(learned_url) as store:
         yield store
 

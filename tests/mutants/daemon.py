@@ -184,14 +184,14 @@ DAEMON_FAULTS = (
         "daemon/text/tokenizer.py",
         r"""_APOSTROPHE = r"['\u2018\u2019""",
         r"""_APOSTROPHE = r"['\u2018""",
-        (_JOINING, "-k", "round_trip"),
+        (_JOINING, "-k", "survives_tokenization"),
     ),
     Fault(
         "straight quotation marks may open and close anywhere",
         "daemon/text/detokenizer.py",
         "early = 2 * k < len(self._tokens)",
         "early = False",
-        (_JOINING, "-k", "round_trip"),
+        (_JOINING, "-k", "survives_tokenization"),
     ),
     Fault(
         "equally many signs decide for tokens",
@@ -509,7 +509,7 @@ DAEMON_FAULTS = (
         "daemon/serving/webhooks.py",
         "asyncio.timeout(section.timeout_seconds)",
         "asyncio.timeout(None)",
-        (_WEBHOOKS, "-k", "one_deadline and head"),
+        (_WEBHOOKS, "-k", "keeps_sending_bytes and head"),
     ),
     Fault(
         "webhooks are signed without their timestamp",
@@ -574,7 +574,7 @@ DAEMON_FAULTS = (
         "daemon/web/protocol/sessions.py",
         'hmac.compare_digest(token.encode("utf-8", "replace"), self._token)',
         'self._token.startswith(token.encode("utf-8", "replace"))',
-        (_GUARD, "-k", "sqlite and is_required"),
+        (_GUARD, "-k", "sqlite and without_the_token_are_refused"),
     ),
     Fault(
         "an infrequent client may send unlimited bursts",
@@ -693,7 +693,7 @@ DAEMON_FAULTS = (
         "daemon/web/pages/rendering.py",
         "autoescape=True",
         "autoescape=False",
-        ("tests/daemon/web/pages/test_escaping.py", "-k", "sqlite and are_inert"),
+        ("tests/daemon/web/pages/test_escaping.py", "-k", "sqlite and show_odd_tokens_as_text"),
     ),
     Fault(
         "a stopping daemon waits until score kernels are compiled",

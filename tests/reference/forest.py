@@ -119,7 +119,7 @@ def minimal_edges(head: Phrase, phrases: list[Phrase]) -> list[frozenset[Phrase]
 
 
 def derivation_lengths(head: Phrase, edges: dict[Phrase, list[frozenset[Phrase]]]) -> set[int]:
-    """Return the possible edge counts of the derivations below a phrase. By Lemma 3 there is only one."""
+    """Return the possible edge counts of the derivations below a phrase. There is only one [CFGŠ14 Lemma 3]."""
     lengths: set[int] = set()
     for tails in edges[head]:
         sums = {1}
@@ -130,7 +130,7 @@ def derivation_lengths(head: Phrase, edges: dict[Phrase, list[frozenset[Phrase]]
 
 
 def forest_by_definition(source: tuple[str, ...], target: tuple[str, ...], links: set[Link]) -> Forest:
-    """Return the forest as defined: all phrases, all minimal edges. Raises `AssertionError` if Lemma 3 fails."""
+    """Return the forest as defined: all phrases, all minimal edges. Raises `ValueError` if [CFGŠ14 Lemma 3] fails."""
     if not links:
         return unlinked_forest(source, target)
     compressed, source_words, target_words = compress(links)

@@ -83,7 +83,7 @@ class Dirichlet:
         return log(mass) - log(known.tokens + self.strength)
 
     def log_joint(self, known: RuleCounts) -> float:
-        """Return ln of the product over r of (a P0(r))^(n_r rising) over a^(n rising)."""
+        """Return ln(∏_r (a P0(r))^{(n_r)} / a^{(n)}), where x^{(n)} is the rising factorial."""
         total = lgamma(self.strength) - lgamma(known.tokens + self.strength)
         for rule, count in known.counts.items():
             base = self.strength * self.base(rule)

@@ -39,7 +39,7 @@ def labeled(source: tuple[int, int], edges: tuple[Edge, ...], nodes: list[Node],
 
 
 def parse_forest() -> Forest:
-    """Return all parses of `a b c` by a small grammar, whose derivations differ in size and whose edges in arity."""
+    """Return a parse forest of `a b a`. Its derivations differ in size, and its edges in arity."""
     nodes: list[Node] = []
     for position in range(3):
         nodes.append(labeled((position, position + 1), ((),), nodes, label=1))

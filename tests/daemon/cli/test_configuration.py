@@ -87,6 +87,9 @@ def test_sections_with_options_of_commands_are_set_by_file_and_environment(
     found = load_configuration(tmp_path / "c.toml")
     assert (found.translating.max_scope, found.translating.pops) == (1, 7)
     assert (found.workers.parsed(), found.intake.max_rejected_lines) == ((None, (8, 4)), 5)
+
+
+def test_invalid_values_and_unknown_keys_in_sections_with_options_of_commands_are_refused(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text("[scores]\nshare = 2\n")
     with pytest.raises(UsageError, match=r"scores.share: must be <= 1, got 2"):
         load_configuration(tmp_path / "c.toml")

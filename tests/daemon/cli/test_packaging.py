@@ -189,7 +189,9 @@ def test_compose_connects_the_daemon_to_postgres(monkeypatch: pytest.MonkeyPatch
     assert int(daemon["stop_grace_period"].rstrip("s")) > configuration.daemon.grace_seconds
 
 
-def test_the_environment_of_the_container_is_a_valid_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_container_environment_is_a_valid_configuration_once_a_token_is_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     environment = container_environment()
     for name, value in environment.items():
         if name.startswith("HIEROGRAM_"):
@@ -200,6 +202,10 @@ def test_the_environment_of_the_container_is_a_valid_configuration(monkeypatch: 
     configuration = load_configuration()
     assert configuration.store == environment["HIEROGRAM_STORE"]
     assert str(configuration.spool.folder) == environment["HIEROGRAM_SPOOL__FOLDER"]
+
+
+def test_the_container_file_creates_the_folders_of_its_environment() -> None:
+    environment = container_environment()
     made = " ".join(instructions("RUN"))
     assert environment["HIEROGRAM_SPOOL__FOLDER"] in made
     assert environment["HIEROGRAM_CACHE"] in made
@@ -215,6 +221,6 @@ def test_error_for_a_short_token_does_not_contain_it(monkeypatch: pytest.MonkeyP
     assert "short-secret" not in str(raised.value)
 
 
-def test_the_container_file_compiles_the_kernels_after_it_sets_the_cache() -> None:
+def test_the_container_file_compiles_the_kernels_between_setting_the_cache_folder_and_declaring_the_volume() -> None:
     environment = CONTAINER.index("HIEROGRAM_CACHE=")
     assert environment < CONTAINER.index(f"RUN python -m {warm_up.__name__}") < CONTAINER.index("VOLUME")

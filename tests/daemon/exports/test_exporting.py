@@ -148,6 +148,9 @@ def test_default_counts_are_translation_weights(learned: Store, tmp_path: Path, 
     for (source, _), row in rows.items():
         shares[source] = shares.get(source, 0.0) + row["p_target_given_source"]
     assert all(0 < share < 1 for share in shares.values())
+
+
+def test_posterior_means_and_the_current_sample_cannot_be_combined() -> None:
     with pytest.raises(OptionError, match="cannot be combined"):
         ExportOptions(posterior_mean=True, current_sample=True)
 

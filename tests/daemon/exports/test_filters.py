@@ -102,7 +102,7 @@ def test_the_best_rules_of_a_source_side_are_kept(tmp_path: Path) -> None:
     assert counts[-1] == ("best 2 per source side", counts[0][2], len(wanted))
 
 
-def test_first_target_of_equally_frequent_rules_is_kept(tmp_path: Path) -> None:
+def test_the_alphabetically_first_target_of_equally_frequent_rules_is_kept(tmp_path: Path) -> None:
     rules = [Given("a", target, 3) for target in ("y", "x", "z")] + [Given("b", "y", 1), Given("b", "x", 2)]
     path, _, _ = write(tmp_path, rules, ExportOptions(format="tsv", features=("count",), per_source=1))
     assert [line.split("\t")[:2] for line in parsers.lines(path)[1:]] == [["a", "x"], ["b", "x"]]

@@ -39,7 +39,7 @@ def burn_in(case: Case) -> int:
 
 @pytest.fixture
 def filled(case: Case, store_url: str, copy_store: CopyStore) -> Iterator[Store]:
-    """A store of each kind that has not learned yet, once on each database."""
+    """A store of each kind that has not learned yet. Parametrized by database."""
 
     def make(url: str) -> None:
         with open_store(url, create=True, settings=case.settings) as store:

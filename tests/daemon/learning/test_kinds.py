@@ -102,7 +102,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def url(store_url: str, copy_store: CopyStore, hierogram: Run, tmp_path: Path) -> str:
-    """URL of a store of the kind that has learned, once on each database."""
+    """URL of a learned store of the kind `whole pairs`. Parametrized by database."""
 
     def make(url: str) -> None:
         with open_store(url, create=True, settings=Settings(grammar=NAME, span_limit=0)):

@@ -21,7 +21,7 @@ Sides = tuple[str, str]
 
 @pytest.fixture
 def treebank(store_url: str) -> Iterator[Store]:
-    """A store with a small treebank, once on each database."""
+    """A store with a small treebank. Parametrized by database."""
     with open_store(store_url, create=True, settings=QUICK) as store:
         put(store, TREES)
         yield store
@@ -74,7 +74,7 @@ def test_a_run_in_parts_equals_a_single_run_and_a_chain_without_a_store(store_ur
         put(treebank, TREES)
         learn(treebank, sweeps=7)
         assert grammar(treebank) == found
-    # Means of a tree below `STEP` are rounded at random; other means, down to a whole unit.
+    # A tree's mean below `STEP` is rounded to 0 or `STEP`, so each tree may be wrong by up to `STEP`.
     uses = {rule: uses for rule, (_, uses) in found.items()}
     assert set(uses) <= set(config)
     for rule, mean in config.items():

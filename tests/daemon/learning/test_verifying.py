@@ -37,7 +37,7 @@ def learned(store_url: str, copy_store: CopyStore, monkeypatch: pytest.MonkeyPat
 
 
 def read_in_small_parts(patch: pytest.MonkeyPatch, rules: int) -> None:
-    """Limit everything that verification reads at once to a few rows, and to `rules` rules."""
+    """Make verification read `rules` rules at once, and only a few rows of every other table."""
     for place, number in (
         (f"{VERIFYING}._RULES_AT_ONCE", rules),
         (f"{VERIFYING}._COUNTS_AT_ONCE", 2),

@@ -133,7 +133,7 @@ def test_python_equivalents_of_the_first_commands_of_a_page_work_and_are_not_lon
             found.close()
 
 
-def test_every_page_with_commands_of_the_library_has_a_python_equivalent() -> None:
+def test_shell_commands_of_every_page_covered_by_the_library_have_a_python_equivalent() -> None:
     with_commands = {
         path.stem for path in (ROOT / "docs").glob("*.md") if re.search(r"```sh\nhierogram", path.read_text())
     }

@@ -426,7 +426,7 @@ def test_only_an_upgraded_store_has_a_previous_schema(store_url: str, monkeypatc
         assert store.upgraded_from == "0001"
 
 
-def test_a_pair_has_its_links_its_derivation_and_its_expected_rules(opened: hg.GrammarStore) -> None:
+def test_pairs_are_read_by_id_with_links_derivation_and_expected_rules(opened: hg.GrammarStore) -> None:
     pair = opened.pair(1)
     source, target, links = PAIRS[0]
     assert (pair.id, pair.source, pair.target, pair.state) == (1, source, target, "settled")
@@ -437,6 +437,9 @@ def test_a_pair_has_its_links_its_derivation_and_its_expected_rules(opened: hg.G
     assert uses[-1] > 0
     rule = pair.derivation()[0]
     assert 1 in {using.id for using in opened.pairs_using(rule.source, rule.target)}
+
+
+def test_an_unknown_pair_id_is_refused(opened: hg.GrammarStore) -> None:
     with pytest.raises(InputError, match="pair 99 not found"):
         opened.pair(99)
 
@@ -492,11 +495,15 @@ def test_pair_ids_out_of_range_are_not_found_and_a_limit_out_of_range_is_refused
 
 def test_pairs_are_selected_by_one_id_or_several(new: hg.GrammarStore) -> None:
     new.add(PAIRS)
-    with pytest.raises(InputError, match="no pair with these ids found"):
-        new.withdraw(99)
     assert new.withdraw(1).pairs == 1
     assert new.withdraw(np.array([2, 3])).pairs == 2
     assert new.withdraw(pandas.Series([4])).pairs == 1
+
+
+def test_withdrawals_and_scores_of_an_unknown_pair_id_are_refused(new: hg.GrammarStore) -> None:
+    new.add(PAIRS)
+    with pytest.raises(InputError, match="no pair with these ids found"):
+        new.withdraw(99)
     with pytest.raises(InputError, match="pair 99 not found"):
         list(hg.kept_scores(new, 99))
 

@@ -15,7 +15,7 @@ from hierogram.storage.store import Store, open_store
 
 @pytest.fixture
 def raw(store_url: str) -> Iterator[Store]:
-    """A store with a small corpus without links, once on each database."""
+    """A store with a small corpus without links. Parametrized by database."""
     with open_store(store_url, create=True, settings=QUICK) as store:
         put(store, RAW)
         yield store

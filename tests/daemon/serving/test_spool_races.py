@@ -87,7 +87,7 @@ def test_a_file_that_is_replaced_between_scan_and_reading_is_not_read(
 
 
 @pytest.mark.parametrize("part", ["x.source", "x.target", "x.alignment"])
-def test_no_part_of_an_input_is_read_through_a_link(spool: Path, outside: Path, part: str) -> None:
+def test_no_part_of_an_input_is_read_through_a_symbolic_link(spool: Path, outside: Path, part: str) -> None:
     for name, text in (("x.source", "la\n"), ("x.target", "the\n"), ("x.alignment", "0-0\n")):
         (spool / name).write_text(text)
     (outside / "x.bars").write_text((spool / part).read_text())
@@ -100,7 +100,7 @@ def test_no_part_of_an_input_is_read_through_a_link(spool: Path, outside: Path, 
         assert opened.format == "parallel"
 
 
-def test_a_treebank_is_not_read_through_a_link(spool: Path, outside: Path) -> None:
+def test_a_treebank_is_not_read_through_a_symbolic_link(spool: Path, outside: Path) -> None:
     (spool / "x").symlink_to(outside / "x.bars")
     treebank = TreebankFile(str(spool / "x"), within=str(spool))
     with pytest.raises(InputError, match="x: cannot be opened: not a regular file"), open_treebank(treebank):
@@ -163,7 +163,7 @@ def test_nothing_is_moved_or_written_outside_when_a_target_folder_is_replaced(
     assert sorted(os.listdir(outside)) == ["x.bars"]
 
 
-def test_a_reason_is_never_written_through_a_link(spool: Path, outside: Path) -> None:
+def test_a_reason_is_never_written_through_a_symbolic_link(spool: Path, outside: Path) -> None:
     (spool / "failed" / "a.reason").symlink_to(outside / "x.bars")
     with folder_within(spool, "failed") as folder, pytest.raises(FileExistsError):
         write_in(folder, "a.reason", b"why")
@@ -173,14 +173,14 @@ def test_a_reason_is_never_written_through_a_link(spool: Path, outside: Path) ->
 
 
 @pytest.mark.parametrize("name", ["done", "failed"])
-def test_done_and_failed_may_not_be_links(spool: Path, outside: Path, store: Store, name: str) -> None:
+def test_done_and_failed_may_not_be_symbolic_links(spool: Path, outside: Path, store: Store, name: str) -> None:
     (spool / name).rmdir()
     (spool / name).symlink_to(outside)
     with pytest.raises(SpoolError, match=f"{name} must be a folder, not a symbolic link"):
         run(store, ScanLimit(nothing), folder=spool)
 
 
-def test_the_spool_itself_may_be_a_link(tmp_path: Path, spool: Path, store: Store) -> None:
+def test_the_spool_itself_may_be_a_symbolic_link(tmp_path: Path, spool: Path, store: Store) -> None:
     """The owner of the spool names it in the configuration, but other users may create links in it."""
     (tmp_path / "incoming").symlink_to(spool)
     (spool / "a.bars").write_bytes(GOOD)

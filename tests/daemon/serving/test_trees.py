@@ -25,7 +25,7 @@ LATER = ["(S (NP (PRP he)) (VP (VBD slept)))", "(S (NP (DT a) (NN dog)) (VP (VBD
 
 @pytest.fixture
 def treebank(store_url: str) -> Iterator[Store]:
-    """A store with a small treebank, once on each database."""
+    """A store with a small treebank. Parametrized by database."""
     with open_store(store_url, create=True, settings=QUICK) as store:
         put(store, TREES)
         yield store

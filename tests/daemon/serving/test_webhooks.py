@@ -252,7 +252,7 @@ def sqlite_store(tmp_path: Path) -> Iterator[Store]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", DRIPS)
-def test_a_receiver_that_answers_slowly_has_one_deadline(sqlite_store: Store, part: str) -> None:
+def test_a_delivery_times_out_although_its_receiver_keeps_sending_bytes(sqlite_store: Store, part: str) -> None:
     store = sqlite_store
     heart = Heartbeat()
     with dripping(*DRIPS[part]) as url, sending(store, heart, url=url, attempts=1, timeout_seconds=1.0):

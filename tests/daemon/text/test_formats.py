@@ -301,5 +301,8 @@ def test_formats_are_recognized_by_their_first_line() -> None:
     assert detect_format([b"", b' {"source": 1'], "f") == "jsonl"
     assert detect_format([b"a ||| b", b"{}"], "f") == "pipes"
     assert detect_format([b"a b\tc"], "f") == detect_format([b"a\tc\t0-0"], "f") == "tsv"
+
+
+def test_text_in_no_known_format_is_refused() -> None:
     with pytest.raises(InputError, match="f, line 1: expected JSON"):
         detect_format([b"a b c"], "f")

@@ -33,7 +33,6 @@ ON_SQLITE = [
     f"{_ALL} sum(instr(zeroblob(8000000), zeroblob(4000000) || x'01')) FROM a",
     f"SELECT {_COLUMNS}",
     f"SELECT {_COLUMNS} FROM rules, rules AS b",
-    # The following queries were written for this test.
     f"{_ALL} count(*) FROM a",
     f"{_ALL} hex(zeroblob(4000000)) FROM a",
     f"{_ALL} n FROM a",
@@ -65,7 +64,6 @@ ON_SQLITE = [
 ON_POSTGRES = [
     "SELECT count(pg_advisory_lock(g)) FROM generate_series(1, 1000000) g",
     "SELECT repeat('a', 45000) FROM generate_series(1, 20000)",
-    # The following queries were written for this test.
     "SELECT count(pg_advisory_xact_lock(g)) FROM generate_series(1, 1000000) g",
     "SELECT count(pg_try_advisory_lock_shared(1, g::int)) FROM generate_series(1, 1000000) g",
     "SELECT query_to_xml('SELECT count(pg_advisory_lock(g)) FROM generate_series(1, 1000000) g', true, true, '')",

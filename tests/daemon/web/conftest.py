@@ -108,13 +108,13 @@ def connect() -> Iterator[Connect]:
 
 @pytest.fixture
 def client(service: FakeService, connect: Connect) -> TestClient:
-    """A client of a service on an empty store, once on each database."""
+    """A client of a service on an empty store. Parametrized by database."""
     return connect(service)
 
 
 @pytest.fixture
 def learned_client(learned: Store, connect: Connect) -> TestClient:
-    """A client of a service on a learned store, once on each database."""
+    """A client of a service on a learned store. Parametrized by database."""
     return connect(FakeService(learned))
 
 
@@ -139,7 +139,7 @@ def shared_clients() -> Iterator[Callable[[str], TestClient]]:
 
 @pytest.fixture
 def reading_url(lasting_store: LastingStore, copy_store: CopyStore, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """URL of a learned store shared by tests that change nothing, once on each database."""
+    """URL of a learned store shared by tests that change nothing. Parametrized by database."""
     make = learned_store_maker(tmp_path_factory)
     return lasting_store("learned, to read", lambda url: copy_store("learned", url, make))
 
@@ -154,5 +154,5 @@ def reading_client(reading_url: str, shared_clients: Callable[[str], TestClient]
 def empty_client(
     lasting_store: LastingStore, copy_store: CopyStore, shared_clients: Callable[[str], TestClient]
 ) -> TestClient:
-    """A client of an empty store, shared by tests that store nothing, once on each database."""
+    """A client of an empty store, shared by tests that store nothing. Parametrized by database."""
     return shared_clients(lasting_store("new, to read", lambda url: copy_store("new", url, make_new)))

@@ -123,7 +123,9 @@ def test_clients_without_a_token_do_not_block_other_clients_or_health_checks(
 
 
 @pytest.mark.parametrize("trusted", ["testclient", "10.0.0.0/8,testclient", "*"])
-def test_a_trusted_proxy_names_the_client(service: FakeService, connect: Connect, trusted: str) -> None:
+def test_the_rate_limit_counts_clients_by_the_address_that_a_trusted_proxy_forwards(
+    service: FakeService, connect: Connect, trusted: str
+) -> None:
     client = connect(service, max_rate=0.001, max_burst=1, forwarded_allow_ips=trusted)
     for address in ("192.0.2.1", "192.0.2.2", "2001:db8::1"):
         headers = {"X-Forwarded-For": address}

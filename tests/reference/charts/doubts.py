@@ -1,4 +1,4 @@
-"""One-to-one links between the words of a pair: by enumeration, and by message passing as defined."""
+"""Probabilities that two words are not partners in a one-to-one matching, by enumeration and by message passing."""
 
 from itertools import product
 

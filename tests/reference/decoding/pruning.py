@@ -173,7 +173,7 @@ class Search:
         return made
 
     def estimate(self, cube: Cube, place: Sequence[int], gained: float) -> float:
-        """Return the separate estimate, plus most of a neighbor's gain from joining, plus a margin."""
+        """Return the estimate before joining (`apart`) plus `INHERITED` of a neighbor's joining gain plus a margin."""
         margin = (NEAR_MARGIN if any(place[1:]) else MARGIN) * max(self.weight(LM), 0.0) * len(cube.cells)
         return added(self.apart(cube, place), INHERITED * gained, margin)
 

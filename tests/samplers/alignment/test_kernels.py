@@ -183,7 +183,7 @@ def test_decoding_selects_the_most_probable_position_or_no_link() -> None:
     marginals = to_marginals(direction.sides, [samples / 10], 10)
     assert decode(direction, BHMM, marginals).links.tolist() == [0, -1, 1, 1]
     assert decode(direction, BHMM_F, marginals).posterior.tolist() == pytest.approx([0.6, 0.5, 0.3, 0.9])
-    # Collocations: `unlinked` is the frequency of Z = 1, for any link.
+    # With collocations, the first cell of a word is the frequency of Z = 1, whatever its link was.
     assert decode(direction, BHMM_Z, marginals).links.tolist() == [0, 0, 1, -1]
 
 

@@ -95,8 +95,14 @@ def test_counts_of_pairs_are_subtracted() -> None:
     assert np.array_equal(others.jumps, expected.jumps)
     wide = np.abs(np.arange(-MAX_EVENT, MAX_EVENT + 1)) > SINGLE_WIDTHS
     assert all_pairs.jumps[wide].any()
+
+
+def test_subtracting_counts_of_pairs_that_were_not_counted_is_refused() -> None:
+    direction, links = random_direction(Random(7))
     with pytest.raises(AlignmentInputError, match="run `hierogram verify`"):
-        subtract_counts(expected, some)
+        subtract_counts(
+            counts_for(direction, links, [0, 1, 0, 1, 1, 0]), counts_for(direction, links, [1, 0, 1, 0, 0, 1])
+        )
 
 
 def test_prior_counts_are_rejected_for_models_other_than_bhmm_f() -> None:

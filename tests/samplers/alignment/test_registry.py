@@ -66,6 +66,9 @@ def test_given_options_replace_the_defaults_of_a_model(model: str) -> None:
     assert usual.model == model
     chosen = options_for(model, 100, 40, chains=3, candidates=None, similarity=0.5)
     assert (chosen.sweeps, chosen.chains, chosen.candidates, chosen.similarity) == (40, 3, usual.candidates, 0.5)
+
+
+def test_an_unknown_model_is_refused() -> None:
     with pytest.raises(AlignmentInputError, match="unknown model 'ibm4': expected bhmm-f, bhmm, bhmm-z, itg"):
         options_for("ibm4", 5)
 

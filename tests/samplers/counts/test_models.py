@@ -51,7 +51,7 @@ def test_a_rule_without_customers_has_no_table(model: Model) -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 3, SMALL - 1, SMALL, 4 * SMALL, 20_000])
 @pytest.mark.parametrize("discount", [0.0, 0.5, 0.9])
-def test_pitman_yor_probabilities_follow_the_equation(
+def test_pitman_yor_probabilities_equal_the_closed_form(
     monkeypatch: pytest.MonkeyPatch, count: int, discount: float
 ) -> None:
     monkeypatch.setattr(models, "_KNOWN_COUNTS", SMALL)
@@ -67,7 +67,7 @@ def test_pitman_yor_probabilities_follow_the_equation(
 
 
 @pytest.mark.parametrize("count", [0, 1, 50])
-def test_probabilities_and_log_probabilities_of_a_dirichlet_process_follow_the_equation(count: int) -> None:
+def test_probabilities_and_log_probabilities_of_a_dirichlet_process_equal_the_closed_form(count: int) -> None:
     model = build_model(ModelSettings("dirichlet", 100.0), 30, 40, 200)
     arguments = (model, count, 9, 3, 2, 0, 0, 12_345)
     expected = (count + 100.0 * 30.0**-3 * 40.0**-2) / (12_345 + 100.0)

@@ -147,7 +147,9 @@ def test_each_distinct_translation_has_its_best_derivation() -> None:
 
 
 @pytest.mark.slow
-def test_a_search_for_distinct_translations_stops_at_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_for_distinct_translations_returns_the_best_ones_found_within_the_maximum_number_of_entries(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     example = random_example(random.Random(19))
     # Eight words have more derivations than the entries that are allocated at first.
     example = example._replace(sentence=[*example.sentence, "a", "odd"])

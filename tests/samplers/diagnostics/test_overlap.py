@@ -53,8 +53,11 @@ def test_overlap_of_means_can_omit_rare_rules() -> None:
     assert mean.uses == pytest.approx([2, 1 / 3, 4 / 3])
     assert overlap(mean, grammar({1: 2, 9: 1}), 0.5).rules == 1.0
     assert mean_overlap([grammar({1: 1}), grammar({1: 1}), grammar({2: 1})]).rules == pytest.approx(1 / 3)
+
+
+def test_the_mean_overlap_of_one_grammar_is_refused() -> None:
     with pytest.raises(ValueError, match="two grammars"):
-        mean_overlap([mean])
+        mean_overlap([grammar({1: 1})])
 
 
 def test_a_trace_records_likelihoods_totals_and_counts() -> None:

@@ -109,7 +109,7 @@ def test_the_ngram_table_grows_before_it_is_full(varied: list[Forest]) -> None:
     assert Counter(ngrams.counts[ngrams.keys != 0].tolist()) == Counter(all_ngrams(varied).values())
 
 
-def test_the_ngram_table_at_its_limit_drops_ngrams_with_one_occurrence(
+def test_the_ngram_table_at_its_maximum_size_drops_ngrams_with_one_occurrence(
     varied: list[Forest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = add_ngrams(empty_ngrams(), to_batch(varied, 0))

@@ -1,4 +1,4 @@
-"""Checks of the twin itself: the direct construction equals the definition, and Lemma 3 holds."""
+"""The direct construction equals the definition, and trees below a node have equally many edges [CFGŠ14 Lemma 3]."""
 
 import pytest
 from tests.reference import examples

@@ -34,7 +34,7 @@ def test_sums_of_long_sides_equal_sums_of_the_whole_chart(n: int, m: int) -> Non
     items.rules[:2] = 0.4, 0.2
     items.pairs[:] = random.random((n, m)) * (random.random((n, m)) < 0.9)
     items.source_nulls[:], items.target_nulls[:] = random.random(n), random.random(m)
-    # Two words on each side must be linked, the last to the last.
+    # The first and the last word of each side must be linked, and the last words to each other.
     items.source_nulls[[0, -1]] = items.target_nulls[[0, -1]] = 0.0
     items.pairs[0, 1:3] = items.pairs[-1, -1] = 0.5
     items.pairs[-1, :-1] = items.pairs[:-1, -1] = 0.0

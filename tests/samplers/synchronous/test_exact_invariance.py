@@ -65,7 +65,10 @@ Setting = tuple[Forest, RuleCounts, dict[Tree, float]]
 
 
 def settings(forests: list[Forest], model: Model, span_limit: int) -> Iterator[Setting]:
-    """Yield, for each pair and all derivations of the other pairs: its forest, their rules, its exact posterior."""
+    """Yield each pair's forest, the rules of the other pairs, and the exact conditional posterior.
+
+    Each joint derivation of the other pairs is one setting.
+    """
     exact = posterior(forests, model, span_limit)
     for p, forest in enumerate(forests):
         others = [*forests[:p], *forests[p + 1 :]]

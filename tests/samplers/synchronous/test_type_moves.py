@@ -61,9 +61,7 @@ PLANTED = Dirichlet(strength=0.2, source_words=2, target_words=2)
 
 
 def planted() -> KernelChain:
-    """Return fifty equal pairs with one free cut each: nearly all joined or nearly all split, with similar total
-    weights.
-    """
+    """Return a chain of fifty equal pairs with two modes of similar weight: most cuts joined, or most split."""
     kernel = KernelChain([examples.ladder(2)] * PAIRS, PLANTED, seed=5)
     high, low = rule_key(Rule(("a",), ("A",)), SALT)
     one = np.ones(1, np.int64)

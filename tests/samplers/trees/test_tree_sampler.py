@@ -149,6 +149,9 @@ def test_starts_cut_no_node_all_nodes_or_some() -> None:
     assert [f.fragment for f in count_fragments(joined)] == sorted(TREES[:2], key=lambda text: text)
     assert all(f.fragment.count("(") == 1 + len(re.findall(r" \(\w+\)", f.fragment)) for f in count_fragments(cut))
     assert 0 < by_coin.state.cut.mean() < 1
+
+
+def test_an_unknown_start_is_refused() -> None:
     with pytest.raises(ValueError, match="joined, cut, random"):
         chain(TREES, "pcfg", "whole", seed=1)
 

@@ -74,7 +74,7 @@ def test_aligner_counts_add_up_and_are_deleted_at_zero(store: Store, monkeypatch
     assert store.stalest_links(5) == []
 
 
-def test_changes_with_negative_counts_are_refused(store: Store) -> None:
+def test_a_change_that_would_make_a_count_negative_is_refused(store: Store) -> None:
     ingest(store, [raw("a b", "x")])
     with pytest.raises(StoreError, match="run `hierogram verify`"):
         align(store, change(weight=-1))

@@ -93,7 +93,7 @@ def test_invalid_store_urls_are_rejected(text: str) -> None:
         open_store(text)
 
 
-def test_postgres_without_its_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_for_a_missing_postgres_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(StoreUrlError, match=r"Postgres requires psycopg: run pip install '\.\[postgres\]'"):
         open_store("postgresql://127.0.0.1:1/grammar")

@@ -1,4 +1,4 @@
-"""The word index of rules: words of rules, and anchors, each of two words of a side."""
+"""Word index of rules: the words of each rule, and its anchor, a hash of two source words and their distance."""
 
 from collections.abc import Iterable
 

@@ -43,7 +43,7 @@ def test_one_pair_can_be_in_two_corpora(store: Store) -> None:
     assert store.integrity() == []
 
 
-def test_external_id_identifies_a_pair_and_is_never_overwritten(store: Store) -> None:
+def test_a_pair_with_a_known_external_id_is_a_duplicate_or_is_rejected_if_its_text_differs(store: Store) -> None:
     batch = store.begin_ingest("bible", "a.jsonl", "jsonl")
     store.add_pairs(batch, pairs_of([pair("la maison", "the house", external_id="v1")]))
     totals, rejected = store.add_pairs(

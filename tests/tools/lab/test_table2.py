@@ -65,7 +65,7 @@ def test_every_grammar_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert (tmp_path / "drawn.png").stat().st_size > 0
 
 
-def test_splits_share_no_source_sentence(tmp_path: Path) -> None:
+def test_splits_share_no_source_sentence_and_are_refused_if_too_large(tmp_path: Path) -> None:
     source = [f"s{k // 3} x" for k in range(90)]
     target = [f"t{k} y" for k in range(90)]
     long = "z " * 40

@@ -140,6 +140,11 @@ def test_a_term_reports_its_counts_corpora_and_departures(store: Store, tmp_path
     alone = extract_terms(store, TermOptions(min_count=2, max_words=2, corpus="menus"))
     assert alone.pairs == 3
     assert {(term.source, term.source_pairs) for term in alone.terms} == {("petit déjeuner", 3), ("à Paris", 2)}
+
+
+def test_terms_of_an_unknown_corpus_are_refused(store: Store, tmp_path: Path) -> None:
+    put(store, PETIT, tmp_path, "menus")
+    put(store, DEPARTING, tmp_path, "notes")
     with pytest.raises(InputError, match="the store has: menus, notes"):
         extract_terms(store, TermOptions(corpus="books"))
 

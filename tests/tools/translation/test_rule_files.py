@@ -155,7 +155,7 @@ def test_a_missing_rule_file_is_reported(tmp_path: Path, name: str) -> None:
         read(tmp_path / name)
 
 
-def test_the_binary_format_preserves_the_grammar(tmp_path: Path) -> None:
+def test_the_binary_format_preserves_the_grammar_and_detects_damage(tmp_path: Path) -> None:
     path, _, _ = write(tmp_path, ODD, ExportOptions(format="parquet", max_scope=None))
     grammar = pack_grammar(read(path, "parquet"), 2, target_casing=Casing({"may": ("may", "May")}, "en", True, False))
     assert grammar.wide == 2

@@ -110,6 +110,10 @@ def test_a_glossary_takes_the_longest_entry(tmp_path: Path) -> None:
     made = resources(tmp_path, glossary)
     fixed = made.translator(made.grammar(str(grammar_file(tmp_path))))
     assert fixed.translate("la maison").text == "the White House"
+
+
+def test_a_glossary_line_without_a_translation_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "glossary.tsv"
     path.write_text("la\tthe\nmaison\n")
     with pytest.raises(InputError, match=r"glossary\.tsv, line 2: expected words"):
         read_glossary(str(path))

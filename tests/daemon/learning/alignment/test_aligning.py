@@ -171,6 +171,9 @@ def test_bhmm_and_bhmm_z_have_the_settings_of_their_paper() -> None:
         assert options.similarity == 0
     assert corpus_options(AlignOptions(sweeps=1), 5).is_sampled(1)
     assert corpus_options(AlignOptions(), 10**6).sweeps < corpus_options(AlignOptions(), 10).sweeps
+
+
+def test_an_unknown_aligner_model_is_refused() -> None:
     with pytest.raises(UsageError):
         corpus_options(AlignOptions("ibm4"), 5)
 
@@ -216,7 +219,7 @@ ONE = ["1-1 2p2 3-3", "1-1 2-2", "1-1 2-3 3-2"]
         (ZERO, ["", "", ""], None),
     ],
 )
-def test_a_reference_that_seems_to_count_from_one_gives_a_note(
+def test_a_note_is_given_only_if_the_links_or_the_reference_seem_to_count_words_from_one(
     hierogram: Run, tmp_path: Path, links: list[str], gold: list[str], noted: str | None
 ) -> None:
     (tmp_path / "links").write_text("".join(line + "\n" for line in [*links, *[""] * (len(gold) - len(links))]))

@@ -103,7 +103,7 @@ def test_alignments_respect_human_links_and_recover_without_them(store: Store, s
     found = verify(store)
     assert (found.problems, found.human_links) == ([], 2)
     assert query(store_url, f"SELECT restarts FROM schedule_restarts WHERE pair_id = {pair}") == [(1,)]
-    # The same alignment is returned for the same texts on request.
+    # Texts aligned on request also respect the human links of a stored pair with the same texts.
     [row] = store.pairs_by_id([pair])
     _, [answer] = TextAligner(store).align_texts([(row.source, row.target)])
     assert set(answer.links) >= known.fixed

@@ -24,7 +24,7 @@ from hierogram.storage.store import Store, open_store
 
 @pytest.fixture
 def store(store_url: str) -> Iterator[Store]:
-    """A store whose aligner is the ITG, once on each database."""
+    """A store whose aligner is the ITG. Parametrized by database."""
     with open_store(store_url, create=True, settings=replace(QUICK, aligner="itg")) as opened:
         yield opened
 

@@ -120,7 +120,7 @@ AMBIGUOUS = """\
 
 @pytest.fixture
 def uniform(hierogram: Run, store_url: str, copy_store: CopyStore, tmp_path: Path) -> str:
-    """URL of a learned store with a uniform base distribution, once on each database, next to a sentence file."""
+    """URL of a learned store with a uniform base distribution, next to a sentence file. Parametrized by database."""
     (tmp_path / "trees").write_text(AMBIGUOUS)
     (tmp_path / "text").write_text("ears saw stars with stars with ears\n")
 
@@ -169,7 +169,9 @@ def test_sentences_are_parsed_with_a_store_named_in_any_way(
     assert hierogram("parse", uniform, "text", "text").code == 2
 
 
-def test_each_kind_of_store_names_the_input_it_accepts(hierogram: Run, tmp_path: Path) -> None:
+def test_the_error_for_input_of_another_kind_names_the_input_that_the_store_accepts(
+    hierogram: Run, tmp_path: Path
+) -> None:
     (tmp_path / "c.bars").write_text("la maison ||| the house ||| 0-0 1-1\n")
     (tmp_path / "t.mrg").write_text("(S (NP (PRP he)) (VP (VBD slept)))\n")
     for kind in ("trees", "synchronous"):

@@ -383,7 +383,7 @@ TREEBANK = [
 
 @pytest.fixture
 def tree_client(store_url: str, copy_store: CopyStore, connect: Connect) -> Iterator[TestClient]:
-    """A client of a tree store, once on each database."""
+    """A client of a tree store. Parametrized by database."""
     copy_store("tree pages", store_url, make_trees)
     with open_store(store_url) as store:
         yield connect(FakeService(store))
