@@ -1,6 +1,7 @@
 """Sentence translation with a grammar, feature weights and a language model.
 
-A position is what the decoder reads as one symbol: a word, a part of a word, or a phrase with a given translation.
+A position is what the decoder reads as one symbol: a word, a part of a word, or a phrase with a given translation. If
+several known words replace an unknown word, the positions after the first are empty.
 """
 
 import os

@@ -242,7 +242,7 @@ def test_malformed_records_and_derivations_are_refused() -> None:
     # Errors have the number of the pair in the batch, even if the bytes begin with another pair.
     with pytest.raises(DerivationError, match=r"averages of pair number 1"):
         list_record_uses(batch, join_blobs([b"\x80"]), 1)
-    with pytest.raises(DerivationError, match=r"derivation of pair 1"):
+    with pytest.raises(DerivationError, match=r"derivation of pair number 1"):
         list_tree_uses(batch, join_blobs([b"\x07"]), np.ones(1, np.int8), 1)
 
 
