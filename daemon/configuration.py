@@ -199,7 +199,7 @@ class HttpConfiguration(Section):
     forwarded_allow_ips: str = Field(
         default="127.0.0.1,::1",
         description="Addresses and networks of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted, "
-        "or `*` for all ([proxies](http.md#behind-a-proxy)).",
+        "or `*` for all ([proxies](http.md#use-a-reverse-proxy)).",
     )
     max_connections: Positive = Field(
         default=100,

@@ -39,7 +39,7 @@ REFERENCE = Option(
 )  # fmt: skip
 Seed = Annotated[int, Option("Random seed.", min=0)]
 SWEEPS = Option(
-    "Sweeps over all pairs or trees after the burn-in, which takes 26 sweeps for pairs and 200 for trees.",
+    "Sweeps over all pairs or trees after the burn-in (default: 26 sweeps for pairs, 200 for trees, 10 for ITGs).",
     min=0,
     shown="24; 74 for trees and ITGs",
 )

@@ -68,8 +68,8 @@ class ParseKeywords(TypedDict, total=False):
     """Options of `parse`: `ParseRequest`."""
 
     method: str
-    """Objective of parsing: mer (tree with the largest expected rule counts), mpd (tree of the best derivation),
-    mpp (most frequently sampled tree) (default: mer)."""
+    """Objective of parsing: mer (tree with the largest expected counts of productions), mpd (tree of the best
+    derivation), mpp (most frequently sampled tree) (default: mer)."""
 
     draws: int | None
     """Derivations to sample per sentence. 0 uses exact expectations for mer (default: 0 for mer, 1000 for mpp)."""
@@ -133,7 +133,7 @@ class TranslateKeywords(TypedDict, total=False):
     """Omit rules with a larger scope. Parsing with rules of scope k takes time O(n^k) (default: 2)."""
 
     pops: int
-    """Hypotheses popped per span in cube pruning. 0 searches exactly (default: 200)."""
+    """Number of hypotheses per span. 0 searches exactly (default: 200)."""
 
     glossary: PathLike | None
     """Fixed translations, one per line: words, a tab, their translation (default: none)."""
@@ -149,7 +149,7 @@ class TranslateKeywords(TypedDict, total=False):
 
     oov_similarity: float
     """Translate an unknown word like the most similar known word, if they share at least this fraction of letters.
-    0 passes unknown words through, except compounds of known words (default: 0.75)."""
+    0 leaves unknown words unchanged, except compounds (default: 0.75)."""
 
     markup: bool
     """The text contains markup such as <np translation="the house">la maison</np> (default: no)."""

@@ -39,7 +39,7 @@ def ingest(
         list[str] | None,
         Option(
             "SOURCE TARGET [ALIGNMENT], line by line; or one file of `source ||| target [||| 0-0 1-2]` lines, "
-            'tab-separated lines, JSON lines {"source", "target", "alignment", "id"}, or trees. gzip and zstd are '
+            'tab-separated lines, JSON lines {"source", "target", "alignment", "id"}, or trees. Compressed files are '
             "decompressed. Default: standard input (-).",
             metavar="[FILES]...",
             positional=True,

@@ -41,7 +41,7 @@ def demo(
     output: Annotated[Path, replace(OUTPUT, help="File to write.")] = DEMO_EXPORT,
     align: Annotated[
         bool,
-        Option("Align the pairs instead of using the manual links, and compare the result with the manual links."),
+        Option("Align the pairs, and compare the links with the manual links."),
     ] = False,
 ) -> None:
     """Learn a grammar of the New Testament. This takes one or two minutes.

@@ -305,7 +305,7 @@ hierogram export --help
   `{ENVIRONMENT_PREFIX}STORE` the store of all commands. Most commands also take `--store URL` after their name.
 - `hierogram` itself takes `--version`, `--install-completion` and `--show-completion`.
 - The environment variable `{ENVIRONMENT_PREFIX}CACHE` sets the folder of compiled samplers and language models.
-- An option without a default is not set.
+- An empty default means that the option is not set.
 
 `python -m hierogram.tools.lab.option_reference` generates this page from the declarations of the options.
 

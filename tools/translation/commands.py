@@ -291,7 +291,7 @@ def lm(
     files: Annotated[
         list[str] | None,
         Option(
-            "Text with one sentence per line. gzip and zstd are decompressed. Default: standard input (-).",
+            "Text with one sentence per line. Compressed files are decompressed. Default: standard input (-).",
             metavar="[FILE]...",
             positional=True,
         ),

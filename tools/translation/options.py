@@ -34,7 +34,7 @@ class DecodingOptions(Options):
     current_sample: CurrentSample = False
     min_count: MinCount = 0.0
     max_scope: Annotated[int, MAX_SCOPE] = 2
-    pops: Annotated[int, Option("Hypotheses popped per span in cube pruning. 0 searches exactly.", min=0)] = 200
+    pops: Annotated[int, Option("Number of hypotheses per span. 0 searches exactly.", min=0)] = 200
     glossary: Annotated[
         str | None, Option("Fixed translations, one per line: words, a tab, their translation.", metavar="FILE")
     ] = None
@@ -61,7 +61,7 @@ class TranslateOptions(DecodingOptions):
         float,
         Option(
             "Translate an unknown word like the most similar known word, if they share at least this fraction of "
-            "letters. 0 passes unknown words through, except compounds of known words.",
+            "letters. 0 leaves unknown words unchanged, except compounds.",
             min=0, max=1,
         ),
     ] = 0.75  # fmt: skip

@@ -9,7 +9,7 @@ from hierogram.storage.records.settings import BASES
 
 MPD, MPP, MER = "mpd", "mpp", "mer"
 METHODS = {
-    MER: "tree with the largest expected rule counts",
+    MER: "tree with the largest expected counts of productions",
     MPD: "tree of the best derivation",
     MPP: "most frequently sampled tree",
 }

@@ -138,5 +138,5 @@ def test_shell_commands_of_every_page_covered_by_the_library_have_a_python_equiv
         path.stem for path in (ROOT / "docs").glob("*.md") if re.search(r"```sh\nhierogram", path.read_text())
     }
     # Daemons, web pages, comparisons, measurements and lists of options are not in the library; SQL uses `query`.
-    pages = "comparison daemon http integrations model options pages papers performance sql"
+    pages = "comparison daemon glossary http integrations model options pages papers performance sql"
     assert with_commands - set(pages.split()) == PAGES.keys()
