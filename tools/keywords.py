@@ -6,7 +6,7 @@ from hierogram.daemon.library.options import PathLike
 
 
 class ChainKeywords(TypedDict, total=False):
-    """Options of `diagnose`: `ChainOptions`."""
+    """Keyword arguments of `diagnose`: fields of `ChainOptions`."""
 
     chains: int
     """Number of chains. They start in turn from cut, joined and random derivations (default: 4)."""
@@ -25,7 +25,7 @@ class ChainKeywords(TypedDict, total=False):
 
 
 class EstimationKeywords(TypedDict, total=False):
-    """Options of `lm`: `EstimationOptions`."""
+    """Keyword arguments of `lm`: fields of `EstimationOptions`."""
 
     order: int
     """Order of the model: number of words of the longest n-grams (default: 3)."""
@@ -41,7 +41,7 @@ class EstimationKeywords(TypedDict, total=False):
 
 
 class EvaluationKeywords(TypedDict, total=False):
-    """Options of `evaluate`: `EvaluationOptions`."""
+    """Keyword arguments of `evaluate`: fields of `EvaluationOptions`."""
 
     metrics: tuple[str, ...]
     """Metrics, separated by commas: bleu, chrf, ter (lower is better) (default: bleu,chrf,ter)."""
@@ -52,7 +52,7 @@ class EvaluationKeywords(TypedDict, total=False):
 
 
 class EvidenceKeywords(TypedDict, total=False):
-    """Options of `evidence`: `EvidenceOptions`."""
+    """Keyword arguments of `evidence`: fields of `EvidenceOptions`."""
 
     pairs: int
     """Maximum number of stored pairs. Each pair is chosen for words that earlier pairs do not cover (default: 5)."""
@@ -65,7 +65,7 @@ class EvidenceKeywords(TypedDict, total=False):
 
 
 class ParseKeywords(TypedDict, total=False):
-    """Options of `parse`: `ParseRequest`."""
+    """Keyword arguments of `parse`: fields of `ParseRequest`."""
 
     method: str
     """Objective of parsing: mer (tree with the largest expected counts of productions), mpd (tree of the best
@@ -89,7 +89,7 @@ class ParseKeywords(TypedDict, total=False):
 
 
 class TermKeywords(TypedDict, total=False):
-    """Options of `terms`: `TermOptions`."""
+    """Keyword arguments of `terms`: fields of `TermOptions`."""
 
     top: int
     """Number of terms to report, best first (default: 50)."""
@@ -111,7 +111,7 @@ class TermKeywords(TypedDict, total=False):
 
 
 class TranslateKeywords(TypedDict, total=False):
-    """Options of `Decoder`: `TranslateOptions`."""
+    """Keyword arguments of `Decoder`: fields of `TranslateOptions`."""
 
     lm: PathLike | None
     """Language model of the target language, ARPA or binary, or `none` (default: built from the target side of the
@@ -156,7 +156,7 @@ class TranslateKeywords(TypedDict, total=False):
 
 
 class TuningKeywords(TypedDict, total=False):
-    """Options of `tune`: `TuningOptions`."""
+    """Keyword arguments of `tune`: fields of `TuningOptions`."""
 
     iterations: int
     """Maximum number of rounds after the first (default: 15)."""

@@ -56,7 +56,10 @@ def align(
 def resolve_text_pipeline(
     store: GrammarStore | None, tokenize: tuple[str, str] | None, tokenized: bool
 ) -> TextPipeline:
-    """Return the text pipeline of a store, or of text without a store, with these options. Raises `UsageError`."""
+    """Return the text pipeline of a store (None: of default settings), with `tokenize` or `tokenized` applied.
+
+    Raises `UsageError`.
+    """
     if tokenized and tokenize is not None:
         raise UsageError("tokenize and tokenized are mutually exclusive")
     pipeline = make_pipeline({} if store is None else store.settings(), tokenize=tokenize)

@@ -6,7 +6,7 @@ from hierogram.daemon.library.options import PathLike
 
 
 class AlignKeywords(TypedDict, total=False):
-    """Options of `align`: `AlignOptions`."""
+    """Keyword arguments of `align`: fields of `AlignOptions`."""
 
     model: str
     """Alignment model: bhmm-f (HMM with fertilities), bhmm (HMM [SA16]), bhmm-z (HMM with collocations [SA16]), itg
@@ -37,7 +37,7 @@ class AlignKeywords(TypedDict, total=False):
 
 
 class ExportKeywords(TypedDict, total=False):
-    """Options of `GrammarStore.export` and `publish`: `ExportOptions`."""
+    """Keyword arguments of `GrammarStore.export` and `publish`: fields of `ExportOptions`."""
 
     format: str | None
     """Format of the rules: cdec, moses, fragments, pcfg, jsonl, tsv, parquet, bicleaner, bicleaner-reverse,
@@ -87,7 +87,7 @@ class ExportKeywords(TypedDict, total=False):
 
 
 class SettingsKeywords(TypedDict, total=False):
-    """Options of `open`: `Settings`."""
+    """Keyword arguments of `open`: fields of `Settings`."""
 
     model: str
     """Rule model: pitman-yor (one process per rule length), dirichlet (default: pitman-yor)."""

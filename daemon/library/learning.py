@@ -77,8 +77,8 @@ class Learning:
     ) -> LearnReport:
         """Perform all sweeps, or stop when `stop` returns True.
 
-        If the report is `finished`, save the report and then call `finish`. Until then, another call returns the same
-        report.
+        If `finished` of the report is True, save the report and then call `finish`. Until then, another call returns
+        the same report.
         """
         options = replace(self._options, report=progress, stop=stop)
         if options.make_chain is not None:

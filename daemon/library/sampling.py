@@ -38,7 +38,7 @@ from hierogram.storage.records.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class PitmanYor:
-    """Prior of rules: Poisson rule lengths of mean `rate`, a Pitman-Yor process for each length [CFGŠ14 §5.2]."""
+    """Prior of rules: Poisson rule lengths of mean `rate`, and a Pitman-Yor process for each length [CFGŠ14 §5.2]."""
 
     discount: float = 0.5
     strength: float = 5.0
@@ -182,7 +182,7 @@ def sample(
     if schedule is None:
         schedule = find_kind(settings).schedule(settings)
     else:
-        # Set a `schedule` of the same type as the given object, because this setting determines the initial state.
+        # The setting `schedule` determines the initial state: all phrases cut with levels, else random cuts.
         has_levels = isinstance(schedule, Schedule) or getattr(schedule, "levels", 0) > 0
         settings = replace(settings, schedule=PAPER if has_levels else ANNEALED)
     return SampledChain(_read_pairs(pairs, settings), settings, schedule, threads)

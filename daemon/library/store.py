@@ -68,7 +68,7 @@ _UNLIMITED = (1 << 31) - 2
 
 
 class SqlResult(NamedTuple):
-    """Result of a query. `more` is True if `limit` omitted rows."""
+    """Result of a query. `more` is True if the query has more rows than its `limit`."""
 
     columns: list[str]
     rows: list[tuple[Any, ...]]
@@ -147,7 +147,10 @@ def open_input(
     trees: bool = False,
     nbest: bool = False,
 ) -> Iterator[Input | Dictionary | GivenPairs | OpenTreebank]:
-    """Open files for `GrammarStore.add`, which has the same options. Raises `InputError`, `UsageError`."""
+    """Open files and yield the input for `GrammarStore.add`. Raises `InputError`, `UsageError`.
+
+    `trees` reads a treebank, and `dictionary` a dictionary.
+    """
     from hierogram.daemon.text.burrito import BURRITO, burrito_pairs
     from hierogram.daemon.text.dictionaries import Dictionary
     from hierogram.daemon.text.reading import Input
@@ -278,7 +281,7 @@ class GrammarStore:
         nbest: bool = False,
         progress: Callable[[IngestReport], None] | None = None,
     ) -> IngestReport:
-        """Store pairs. The report counts accepted, repeated and rejected lines, and has reasons and notes.
+        """Store pairs. The report counts accepted, repeated and rejected lines, and has rejection reasons and notes.
 
         `pairs` are tuples (source, target) or (source, target, links), mappings with the fields of JSON lines, a data
         frame with these columns, the result of `open_input`, or a file name, with more names in `files`. Files have the
@@ -358,8 +361,8 @@ class GrammarStore:
             while writer and self.store.pairs_by_id([ids[0], ids[-1]]):
                 if time.monotonic() >= deadline:
                     raise DaemonError(
-                        f"corpus {corpus}: `{writer.command}` (process {writer.pid} on {writer.host}) has not removed "
-                        f"all {len(ids):,} pairs to withdraw within {_WITHDRAWAL_TIMEOUT:g} s, so no pairs were added: "
+                        f"corpus {corpus}: `{writer.command}` (process {writer.pid} on {writer.host}) did not remove "
+                        f"all {len(ids):,} obsolete pairs within {_WITHDRAWAL_TIMEOUT:g} s, so no pairs were added: "
                         "check that process, and synchronize again"
                     )
                 time.sleep(_POLL_INTERVAL)

@@ -137,7 +137,7 @@ def _table(columns: Mapping[str, Any]) -> RuleTable:
 
 
 def table_from_deltas(rules: RuleDeltas) -> RuleTable:
-    """Convert counts in memory to a table of the rules with expected uses, most used first, with ids from 1."""
+    """Convert counts to a table of the rules with nonzero expected uses, most used first. Ids are 1, 2, ..."""
     order = np.lexsort((-rules.count, -rules.expected_uses))[: np.count_nonzero(rules.expected_uses > 0)]
     if not len(order):
         return table_from_rows([])
@@ -163,7 +163,7 @@ def table_from_deltas(rules: RuleDeltas) -> RuleTable:
 _SHAPE = ("length", "scope", "nonterminals", "hiero")
 """Columns that depend only on the sides of a rule. They are read as one integer, because this is faster."""
 _SHAPE_BITS = 15
-"""Bits of each column of `_SHAPE` in the integer."""
+"""Bits of each column of `_SHAPE` in the packed integer."""
 _READ_EXPRESSIONS = (
     *_TEXTS,
     "id",
@@ -175,9 +175,10 @@ _READ_EXPRESSIONS = (
 
 
 def table_from_store(snapshot: "Snapshot", current_sample: bool) -> RuleTable:
-    """Read all rules that have expected uses, or if `current_sample` all rules of the current derivations, by id.
+    """Read all rules that have expected uses, sorted by id.
 
-    Probabilities are relative frequencies of these uses.
+    With `current_sample`, read all rules of the current derivations instead. Probabilities are relative
+    frequencies of these uses.
     """
     # `rule_blocks` appends the uses of `count_kind`, so only the other kind of uses must be selected here.
     other_count = f"CAST(expected_uses * {ONE_USE} AS BIGINT)" if current_sample else "count"

@@ -111,7 +111,7 @@ def write(forest: Forest, variables: Variables, head: int, numbers: dict[int, in
     if side == 1 and node.target[0] == node.target[1]:
         return []
     words = (forest.source, forest.target)[side]
-    # Each item has its start position: words that the edge emits itself, and its tails.
+    # Items are the words that the edge itself emits, and its tails, each with its start position.
     items: list[tuple[int, list[Symbol]]] = [
         (w, [words[w]]) for w in terminals(forest, head, variables.edges[head], side)
     ]
@@ -151,8 +151,10 @@ def rules_of(forest: Forest, variables: Variables) -> list[Rule]:
 
 
 def compositions(forest: Forest, span_limit: int) -> list[Rule]:
-    """Return the rules of the short phrases of the first tree: each whole, and with one phrase below it as a
-    nonterminal.
+    """Return rules composed from the first tree.
+
+    There is one rule for each short phrase, and one for each node below it, which becomes a nonterminal. Rules need
+    words on both sides and at most five source symbols.
     """
     joined = Variables((0,) * len(forest.nodes), (0,) * len(forest.nodes))
     found = []

@@ -51,7 +51,7 @@ def test_one_process_returns_the_results_of_several_tasks(child: WorkerProcess) 
 
 
 def test_reading_imports_no_compiler_database_or_web_framework() -> None:
-    """The compiler, the database and the web take longer to load than most files take to read."""
+    """The compiler, the database driver and the web framework take longer to import than most files take to read."""
     code = (
         "import hierogram.daemon.text.reading, hierogram.daemon.text.translation_memories, sys;"
         "import hierogram.daemon.text.treebanks.reading;"

@@ -1,4 +1,4 @@
-"""Measure the speed of all parts on a bitext or treebank: `python -m hierogram.tools.lab bench`."""
+"""Benchmarks of Hierogram by section, on a bitext or treebank: `python -m hierogram.tools.lab bench`."""
 
 import json
 import os

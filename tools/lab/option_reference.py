@@ -75,9 +75,8 @@ def keywords(folder: str) -> str:
         for field in OptionField.of(options).values():
             help = f"{field.option.text().removesuffix('.')} (default: {format_default(field) or 'none'})."
             fields.append(f"    {field.name}: {annotation(field.type, field.option)}\n{_docstring(help)}")
-        head = (
-            f'class {name}(TypedDict, total=False):\n    """Options of {_calls(function)}: `{options.__name__}`."""\n'
-        )
+        docstring = f"Keyword arguments of {_calls(function)}: fields of `{options.__name__}`."
+        head = f'class {name}(TypedDict, total=False):\n    """{docstring}"""\n'
         parts.append(f"\n\n{head}\n" + "\n".join(fields))
     classes = "".join(parts)
     imports = "\nfrom hierogram.daemon.library.options import PathLike\n" if "PathLike" in classes else ""
@@ -338,7 +337,7 @@ def page() -> str:
 
 
 def main() -> None:
-    """Write all generated files."""
+    """Write the `keywords.py` modules and `docs/options.md`."""
     for folder in KEYWORDS:
         (ROOT / folder / "keywords.py").write_text(keywords(folder), encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")

@@ -266,7 +266,7 @@ def compare(
         futures = {
             name: pool.submit(run, task) for name, task in zip(names, all_tasks, strict=True) if name not in cache
         }
-        # Use `dict` for cached runs, because the cache does not call it.
+        # Cached runs have no future. `dict` is a placeholder, which the cache does not call.
         rows: list[Any] = [cache.find(name, futures[name].result if name in futures else dict) for name in names]
     print(table(rows[: len(tasks)]))
     for row in rows[: len(tasks)]:

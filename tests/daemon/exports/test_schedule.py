@@ -361,7 +361,7 @@ def test_adding_a_job_of_the_same_name_replaces_only_that_job(store: Store, tmp_
 
 
 @pytest.mark.database("sqlite")
-def test_a_missing_test_set_is_refused_and_later_reported(store: Store, tmp_path: Path) -> None:
+def test_a_missing_test_set_is_refused_and_a_deleted_one_is_reported(store: Store, tmp_path: Path) -> None:
     add_job(store, job(tmp_path))
     test_set = tmp_path / "test.fr"
     with pytest.raises(OptionError, match="file not found"):

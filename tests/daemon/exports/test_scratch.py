@@ -68,7 +68,7 @@ def test_a_reader_that_stops_ends_the_writer(tmp_path: Path) -> None:
     "wrong",
     ["SELECT none", f"SELECT CASE WHEN k < {LINES} THEN 'a' ELSE error('odd') END FROM range({LINES + 1}) t(k)"],
 )
-def test_errors_of_a_query_are_raised_to_the_reader_of_its_lines(tmp_path: Path, wrong: str) -> None:
+def test_query_errors_are_raised_while_byte_blocks_are_read(tmp_path: Path, wrong: str) -> None:
     with scratch(tmp_path) as database, pytest.raises(duckdb.Error, match=r"none|odd"):
         list(database.byte_blocks(wrong))
 

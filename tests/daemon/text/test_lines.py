@@ -177,7 +177,7 @@ def test_lines_are_truncated_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -
     assert found == [b"short", (b"x" * 60 + b"y" * 60)[:101], b"last", b"w" * 99, b"v" * 100]
 
 
-def test_missing_file_is_an_input_error(tmp_path: object) -> None:
+def test_missing_files_and_folders_are_input_errors(tmp_path: object) -> None:
     with pytest.raises(InputError, match=r"missing\.txt: cannot be opened"), open_lines(f"{tmp_path}/missing.txt"):
         pass
     with pytest.raises(InputError, match="cannot be opened"), open_lines(str(tmp_path)):

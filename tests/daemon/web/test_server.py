@@ -98,7 +98,7 @@ def test_a_client_that_drips_its_head_is_disconnected(start: Start) -> None:
 
 
 @pytest.mark.slow
-def test_a_client_that_stops_in_its_body_gets_an_error(start: Start, quick_store: Store) -> None:
+def test_a_client_that_stops_sending_in_the_request_body_gets_408(start: Start, quick_store: Store) -> None:
     with start(client_timeout=0.3).connected() as connection:
         connection.sendall(head(len(BODY)) + BODY[:100])
         assert b"408 Request Timeout" in receive_all(connection)
@@ -439,7 +439,7 @@ def test_a_request_with_a_missing_body_gets_408(start: Start, method: str, path:
 
 
 @pytest.mark.slow
-def test_a_stream_with_a_missing_body_ends(start: Start) -> None:
+def test_an_event_stream_request_whose_body_never_arrives_is_closed(start: Start) -> None:
     with start(client_timeout=0.3).connected() as connection:
         connection.settimeout(20)
         connection.sendall(
@@ -486,7 +486,7 @@ def test_an_address_in_use_is_reported(start: Start, quick_store: Store) -> None
         loop.run(threading.Event(), Heartbeat())
 
 
-def test_before_the_loop_runs_connections_are_refused_and_the_address_is_reserved(quick_store: Store) -> None:
+def test_connections_are_refused_until_the_loop_runs(quick_store: Store) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     service = FakeService(quick_store)

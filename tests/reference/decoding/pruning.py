@@ -1,7 +1,7 @@
-"""Cube pruning in plain Python: as in the kernel, and as in Huang & Chiang (2007, Figure 2) and cdec.
+"""Two cube pruning algorithms in plain Python: the kernel's, and that of Huang & Chiang (2007, Figure 2) and cdec.
 
-Both fill the chart of the same task, with its packed grammar and language model. They differ in which places of a
-cell's cubes become edges.
+Both fill the chart of the same task, with its packed grammar and language model. They select different positions of a
+cell's cubes as edges.
 """
 
 import heapq

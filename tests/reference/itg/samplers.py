@@ -317,7 +317,10 @@ def unit(visit: int, cell: Cell) -> float:
 
 
 def site_of(cell: Cell) -> Cell | None:
-    """Return the cell whose slice variable applies to a cell, or None for rules with children over an empty span."""
+    """Return the cell whose slice variable applies to a cell.
+
+    Returns None for a cell with an empty side, unless the other side is a single word.
+    """
     i, j, x, y = cell
     if i < j and x < y:
         return cell

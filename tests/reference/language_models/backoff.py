@@ -32,7 +32,7 @@ class Model:
         return next((tuple(history[k:]) for k in range(len(history)) if tuple(history[k:]) in contexts), ())
 
     def open_words(self, words: Sequence[int]) -> int:
-        """Return the number of leading words whose probabilities depend on earlier words."""
+        """Return the number of leading words whose probabilities can depend on words before the sequence."""
         for k in range(1, len(words) + 1):
             front = tuple(words[:k])
             if not any(len(context) > k and context[-k:] == front for context in self.contexts()):

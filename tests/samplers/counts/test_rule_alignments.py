@@ -21,7 +21,7 @@ Links = tuple[tuple[int, int], ...]
 
 
 def _written_out(forest: Forest, variables: Variables, v: int, side: int) -> list[tuple[str, int]]:
-    """Return the side's symbols of the rule at v: ("word", position) and ("node", number)."""
+    """Return the symbols of one side of the rule at node v, each as ("word", position) or ("node", number)."""
     found: list[tuple[str, int]] = []
     spans = [(node.source, node.target)[side] for node in forest.nodes]
     start, end = spans[v]

@@ -124,7 +124,7 @@ def test_damaged_records_are_refused_or_read(data: st.DataObject) -> None:
         add_fragments(empty_deltas(), made.batch, list_fragments(records))
     except DerivationError:
         return
-    # Other use counts are valid; a fragment that does not fit is not.
+    # Damage that only changes use counts is undetectable, but a fragment that does not fit its forest is refused.
     assert len(list_fragments(records).pairs) <= sum(map(len, strings))
 
 

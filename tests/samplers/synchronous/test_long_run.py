@@ -42,7 +42,7 @@ Distribution = dict[Joint, float]
 
 
 class Case(NamedTuple):
-    """Some pairs, a model and a span limit."""
+    """Corpus and model whose posterior is compared with sampled states."""
 
     forests: list[Forest]
     model: Model

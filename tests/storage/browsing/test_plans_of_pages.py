@@ -129,7 +129,7 @@ QUESTIONS: dict[str, Callable[[ReadTransaction], object]] = {
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_queries_of_pages_scan_no_table(transaction: ReadTransaction, name: str) -> None:
+def test_page_queries_scan_no_growing_table(transaction: ReadTransaction, name: str) -> None:
     with plans() as seen:
         assert QUESTIONS[name](transaction)
     assert seen
@@ -144,7 +144,7 @@ def test_queries_of_pages_scan_no_table(transaction: ReadTransaction, name: str)
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_queries_of_pages_scan_no_table_without_statistics(
+def test_page_queries_scan_no_growing_table_even_without_statistics(
     unanalyzed: ReadTransaction, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The sample of pairs that is read on purpose is small in a large store.

@@ -137,7 +137,7 @@ def test_opening_a_store_imports_no_heavy_package(tmp_path: Path) -> None:
     "said",
     ["database or disk is full", 'could not extend file "base/5/1": wrote only 4096 of 8192 bytes', "No space left"],
 )
-def test_a_full_disk_is_reported_on_either_database(said: str) -> None:
+def test_messages_of_a_full_disk_are_recognized(said: str) -> None:
     url = parse_url("sqlite:///x.db")
     with pytest.raises(StoreUnavailableError, match=r"the disk is full .*: free some space"), convert_errors(url):
         raise sqlite3.OperationalError(said)

@@ -1,4 +1,4 @@
-"""Matches of rule sides in a sentence, compared with brute force."""
+"""Matches of rule sides in a sentence, and selection of pairs that cover missing words."""
 
 from itertools import product
 

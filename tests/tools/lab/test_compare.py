@@ -101,21 +101,26 @@ def test_counts_and_coverage_of_the_comparison_equal_slow_counting(
     assert compared.source_words == sum(len(line.split(" ||| ")[0].split()) for line in LINES)
 
 
-def test_the_heuristic_grammar_does_not_depend_on_threads_or_buffers() -> None:
+def extract_heuristically(threads: int, capacity: int) -> str:
+    """Return the rule lines of the heuristic grammar of `LINES`."""
     rows = [PairRow(k, *line.split(" ||| "), "settled", 1, 1, None, None) for k, line in enumerate(LINES)]
     source, target = (
         Numbering(sorted({word for row in rows for word in (row.source, row.target)[k].split()})) for k in (0, 1)
     )
     bitexts = [to_bitext(rows[k : k + 2], source, target) for k in range(0, len(rows), 2)]
-    texts = []
-    for threads, capacity in ((1, 1 << 16), (1, 60), (3, 60)):
-        with HeuristicGrammar(ExtractionLimits(), threads, capacity) as grammar:
-            grammar.add(bitexts)
-            blocks = list(grammar.blocks())
-        rules = np.concatenate(blocks)
-        texts.append(rule_lines(rules, grammar.shape, source.spellings, target.spellings).decode())
-    assert texts[0] == texts[1] == texts[2]
-    lines = texts[0].splitlines()
+    with HeuristicGrammar(ExtractionLimits(), threads, capacity) as grammar:
+        grammar.add(bitexts)
+        rules = np.concatenate(list(grammar.blocks()))
+    return rule_lines(rules, grammar.shape, source.spellings, target.spellings).decode()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_heuristic_grammar_does_not_depend_on_threads_or_buffer_sizes(threads: int) -> None:
+    assert extract_heuristically(threads, 60) == extract_heuristically(1, 1 << 16)
+
+
+def test_heuristic_rules_are_sorted_and_have_the_masses_of_the_reference() -> None:
+    lines = extract_heuristically(1, 1 << 16).splitlines()
     # Word numbers are in byte order, and nonterminals come first.
     parts = [[side.split(" ") for side in line.replace("[X,", "\x01").split(" ||| ")] for line in lines]
     assert parts == sorted(parts)

@@ -182,7 +182,7 @@ def test_words_of_a_glossary_keep_their_capitals(tmp_path: Path, source: str, ta
         ("ទឹក {x}ផ្ទះ", "ទឹក {x}HOUSE"),
     ],
 )
-def test_a_glossary_is_found_inside_text_without_spaces(tmp_path: Path, source: str, target: str) -> None:
+def test_glossary_terms_are_found_in_text_without_spaces(tmp_path: Path, source: str, target: str) -> None:
     path = tmp_path / "text.cdec"
     path.write_text(RULES)
     texts = TextPipeline(("km", "en"), ("km", "en"))

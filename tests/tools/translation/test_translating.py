@@ -72,7 +72,9 @@ def test_an_unknown_compound_is_translated_by_its_parts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("ratio", "text"), [(0.0, "friend"), (2.0, "friend"), (5.0, "good old friend"), (9.0, "good old friend")]
 )
-def test_short_translations_are_lengthened(tmp_path: Path, ratio: float, text: str) -> None:
+def test_translations_are_lengthened_to_the_length_ratio_only_on_request(
+    tmp_path: Path, ratio: float, text: str
+) -> None:
     path = tmp_path / "lengths.cdec"
     path.write_text("[X] ||| ami ||| friend ||| F=0 ||| 0-0\n[X] ||| ami ||| good old friend ||| F=-3 ||| 0-2\n")
     made = resources(tmp_path)

@@ -110,11 +110,12 @@ def _link(rules: Scratch) -> None:
 
 
 class _RuleBlocks:
-    """Selected rules of a heuristic grammar as blocks. With a test set, omits rules with other source words.
+    """Blocks of the selected rules of a heuristic grammar.
 
-    Probabilities are relative to all selected rules. Therefore, dummy rules that cannot match have the counts of
-    omitted rules: one for each target side of a kept rule, and one for all other omitted rules. `by_scope` also counts
-    omitted rules.
+    With a test set, `blocks` omits rules that have a source word outside the test set. So that probabilities are
+    normalized over all selected rules, `others` yields dummy rules, which cannot match, with the summed counts of the
+    omitted rules: one for each target side that a kept rule shares with omitted rules, and one for all other omitted
+    rules. `by_scope` also counts omitted rules.
     """
 
     def __init__(

@@ -75,7 +75,7 @@ def count_ngrams(symbols: NDArray[np.int32], starts: NDArray[np.int64], longest:
 
 @njit
 def mark_covered(symbols, starts, ngrams, covered):
-    """Set `covered` bool[entries] for the n-grams of source sides. Nonterminals are below 0."""
+    """Set `covered` bool[entries] to True for the n-grams of source sides. Nonterminals are below 0."""
     for k in range(len(starts) - 1):
         for begin in range(starts[k], starts[k + 1]):
             high, low = _EMPTY, _EMPTY

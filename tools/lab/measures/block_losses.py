@@ -1,4 +1,4 @@
-"""Compare the log-likelihood of sampling in blocks with sequential sampling, over several seeds.
+"""Compare the log-likelihoods of sampling in blocks and of sequential sampling, over several seeds.
 
     python -m hierogram.tools.lab.measures.block_losses corpus.zh corpus.en align.gdfa --pairs 5000 -o block_losses.json
 
@@ -70,7 +70,7 @@ def main(
     for scheme, middle, deviation, excess in block_losses(ends):
         print(
             f"{scheme}: log-likelihood {middle:,.0f} ± {deviation:,.0f}, "
-            f"{excess:+.2f} standard deviations of sequential sampling"
+            f"gain {excess:+.2f} standard deviations of sequential sampling"
         )
 
 

@@ -385,7 +385,11 @@ def main(
         str, typer.Option(help="Grammars to compare with whole charts, separated by commas.")
     ] = "itg,mixed",
     near: Annotated[
-        str, typer.Option(help="Pair sizes for which savings of ITG masks are printed, separated by commas.")
+        str,
+        typer.Option(
+            help="Pair sizes (source words × target words) at which to print the savings of ITG masks, separated by "
+            "commas."
+        ),
     ] = "121,400,900",
     uniform: Annotated[bool, typer.Option(help="Select links uniformly and use plain means, as in the paper.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of the selected pairs and of the masks.")] = 1,

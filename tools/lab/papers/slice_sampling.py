@@ -94,7 +94,9 @@ VARIANTS = (
     ItgVariant(EXHAUSTIVE, 1.0, LEFT_BRANCHING),
     ItgVariant(EXHAUSTIVE, 1.0, MODEL1),
 )
-"""Rows of Table 1, and slices from M4, flat slices, and the exhaustive sampler."""
+"""Rows of Table 1, and in addition a slice sampler that starts from the links, samplers with flat slices, and the
+exhaustive sampler.
+"""
 _PHRASE_VARIANTS = [variant for variant in VARIANTS if variant.shape in (0.15, 1.0)]
 WITH_PHRASES = (
     *_PHRASE_VARIANTS,
@@ -261,7 +263,7 @@ def main(
     files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET", help="A tokenized bitext.")],
     options: SliceOptions,
 ) -> None:
-    """Sample raw pairs with every sampler from every start, print Table 1, and draw Figure 1."""
+    """Sample the pairs with each variant, print Table 1, and draw Figure 1."""
     if len(files) != len(("source", "target")):
         raise UsageError(f"expected two files of a bitext, got {len(files)}")
     options.work.mkdir(parents=True, exist_ok=True)

@@ -71,12 +71,12 @@ class SmallOptions:
         "1000", "4000",
     )  # fmt: skip
     methods: Annotated[
-        tuple[str, ...], Option(f"Segmentation of the words: {', '.join(METHODS)}.", metavar="NAMES")
+        tuple[str, ...], Option(f"Segmentations of the words: {', '.join(METHODS)}.", metavar="NAMES")
     ] = tuple(METHODS)
     book: Annotated[str, Option("Book to translate.")] = "ACT"
     test: Annotated[int, Option("Number of verses to translate, evenly spaced.", min=1)] = 350
     seed: Annotated[int, Option("Seed of the training verses and of the store.", min=1)] = 1
-    draft: Annotated[int, Option("Draft N verses of the book, learning each corrected block; 0 omits it.", min=0)] = 0
+    draft: Annotated[int, Option("Draft N verses of the book, learning each corrected block; 0: no drafts.", min=0)] = 0
     block: Annotated[int, Option("Verses of a block, which are corrected and learned together.", min=1)] = 10
     figure: Annotated[Path | None, Option("PNG file of the drafting curves.", metavar="FILE")] = None
     threads: Annotated[int, Option("Threads of each process.", min=1)] = 1
@@ -177,7 +177,7 @@ class _LearnedStore:
         store.learn(threads=self._threads).run()
 
     def learn(self, pairs: Sequence[tuple[str, str]]) -> None:
-        """Learn more verses."""
+        """Add verses to the store and burn them in."""
         self._store.add(pairs)
         self._targets += [target for _, target in pairs]
         self._store.learn(0, threads=self._threads).run()

@@ -133,7 +133,7 @@ def test_text_that_cannot_be_translated_is_reported(reading_client: TestClient) 
     assert 'href="/translate"' in reading_client.get("/").text
 
 
-def test_only_a_daemon_has_the_translation_page(learned: Store) -> None:
+def test_the_browser_without_a_daemon_has_no_translation_page(learned: Store) -> None:
     reader = Reader(learned.engine.url)
     with TestClient(build_browser(reader, HttpConfiguration()), "http://127.0.0.1") as browsing:
         assert 'href="/translate"' not in browsing.get("/").text

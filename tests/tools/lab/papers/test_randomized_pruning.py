@@ -1,4 +1,4 @@
-"""The command of Figure 4: its grammars, and its measurements on small pairs."""
+"""Commands for Figure 4 of [BPK09] and for the ceilings: grammars, and measurements on small pairs."""
 
 from itertools import permutations
 from pathlib import Path

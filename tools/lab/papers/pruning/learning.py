@@ -55,7 +55,7 @@ class SoftCounts:
         ]
 
     def count(self, grammar: "LearnableItg") -> list[NDArray[np.float64]]:
-        """Return the mean features of several masks of each chart under a grammar."""
+        """Return the mean features of each chart over several masks, under a grammar."""
         features = []
         for number in range(grammar.size):
             kernel = PruningKernel(grammar.system(number), number)

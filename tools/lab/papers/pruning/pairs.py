@@ -68,7 +68,7 @@ class UniformSystem(PairSystem):
     """Pair with uniform selections of links, as in the paper [BPK09 §3.2]."""
 
     def doubts(self, without: NDArray[np.bool_] | None = None) -> None:
-        """Return None for uniform selections."""
+        """Return None, so that links are selected uniformly instead of by doubt."""
 
 
 class LinkedCorpus(LinkedPairs):
