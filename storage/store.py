@@ -64,10 +64,11 @@ def open_store(url: str, *, create: bool = False, settings: Settings | None = No
             stored = store.settings()
             # Ignore settings that the store itself changes: the salt (after a key collision) and learned settings.
             learned = {name: getattr(stored, name) for name in LEARNED if getattr(settings, name) in (None, ())}
-            if replace(settings, key_salt=stored.key_salt, **learned) != stored:
+            old, new = asdict(stored), asdict(replace(settings, key_salt=stored.key_salt, **learned))
+            if differing := [f"{name} is {old[name]}, not {new[name]}" for name in old if old[name] != new[name]]:
                 raise StoreError(
-                    f"the store at {store.url} has the settings {stored}, got {settings}: settings cannot be changed, "
-                    "create another store instead"
+                    f"{store.url} already exists, and its {'; '.join(differing)}: settings cannot be changed; create "
+                    "another store"
                 )
     except BaseException:
         engine.dispose()
@@ -146,7 +147,8 @@ class Store(StoredPairs, Ingest, Withdrawals, StoredGrammar, OccurrenceIndex, Al
         """Copy a consistent snapshot of an SQLite store to a file, atomically. Returns the size in bytes.
 
         Other processes may write during the backup. An existing file is replaced. `report` is a progress callback:
-        `(bytes done, total bytes)`. Raises `StoreError`, also for a store on Postgres (use `pg_dump`).
+        `(bytes done, total bytes)`. Raises `StoreError` if the copy fails or is damaged, or if the
+        store is on Postgres (use `pg_dump`).
         """
         with reading_snapshot(self.engine) as connection:
             return back_up(connection, target, report)

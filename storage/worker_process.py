@@ -247,8 +247,9 @@ class WorkerProcess:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_KILL_SECONDS)
         code = self._process.returncode
-        cause = f"by signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"with code {code}"
-        return _EndedError(f"the child process was terminated {cause}")
+        killed = code is not None and code < 0
+        end = f"was killed by signal {signal.Signals(-code).name}" if killed else f"exited with code {code}"
+        return _EndedError(f"the worker process {end}")
 
 
 def set_resource_limit(resource_type: int, limit: int) -> None:

@@ -140,7 +140,7 @@ def rule_filters(
     nonempty_sides: bool = False,
     no_unicode_spaces: bool = False,
 ) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Yield the filters that test one rule at a time: name, SQL condition, and the shape columns in the condition.
+    """Yield the filters that test one rule at a time: name, SQL condition, and the shape columns it needs.
 
     If no rule has links (`linked` is False), `--hiero` requires words on both sides instead of linked words.
     """

@@ -409,7 +409,7 @@ def find_format(name: str) -> Format:
 
 
 def default_format(notation: Notation) -> Format:
-    """Return the default format of a kind of grammar."""
+    """Return the first format in `FORMATS` that supports the kind of grammar."""
     return next(format for format in FORMATS.values() if format.supports(notation))
 
 

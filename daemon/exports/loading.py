@@ -81,9 +81,9 @@ def load_pair_uses(
     """Add compositions to the view `rules` if `min_expected` is given, and links if `linked`.
 
     A composition is added if it occurs at least twice, or if it has more than `MAX_SHORT_SOURCE` source symbols and its
-    source side is expected to occur at least `min_expected` times in new text. Any other rule is removed if it is used
-    less than twice, does not occur in minimal derivations, and its source side is expected to occur less often. With
-    `min_expected`, `shape` must contain `minimal_uses`.
+    source side is expected to occur at least `min_expected` times in new text. With `min_expected`, other rules are
+    removed if they are used less than twice, do not occur in minimal derivations, and have a source side that is
+    expected to occur less than `min_expected` times. Then `shape` must contain `minimal_uses`.
     """
     text = None if min_expected is None else _TextStatistics(snapshot, corpus, min_expected)
     text_shape = () if text is None else shape
@@ -150,7 +150,10 @@ class _TextStatistics:
             self._bucket_counts[buckets] = np.minimum(self._bucket_counts[buckets] + times, _TWICE)
 
     def compositions(self, batch: Batch) -> Fragments:
-        """Return compositions that may occur twice, or whose source side is expected at least `min_expected` times."""
+        """Return compositions that occur twice, or whose source side is expected at least `min_expected` times.
+
+        Also returns some that occur once, because hash buckets can collide.
+        """
         found = compositions(batch, ONE_COMPOSITION, self._ngrams)
         twice = self._bucket_counts[found.keys % np.uint64(_BUCKETS)] >= _TWICE
         return found.select(twice | (found.expected >= self._min_expected))

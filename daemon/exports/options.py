@@ -45,8 +45,8 @@ def cron_runs(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[date
 
     The iterator is infinite unless no day matches. When clocks go forward, a run in the skipped hour happens once, at
     its end. When clocks go back, a run in the repeated hour happens once, the first time. Expressions whose minute or
-    hour begins with `*` do not run in the skipped hour, and run in both repeated hours. Raises `ValueError` if the
-    expression is invalid.
+    hour begins with `*` do not run in the skipped hour, and run in both occurrences of the repeated hour.
+    Raises `ValueError` if the expression is invalid.
     """
     # Import here, so that commands without a schedule start faster.
     from cronsim import CronSim, CronSimError
@@ -89,7 +89,11 @@ Every = Annotated[
 ]
 MaxAge = Annotated[
     str | None,
-    Option("Age at which a scheduled export deletes its versions, such as 2w.", metavar="SPAN", shown="never"),
+    Option(
+        "Delete versions older than this, such as 2w, after each scheduled export. The latest version is kept.",
+        metavar="SPAN",
+        shown="never",
+    ),
 ]
 DEFAULT_ZONE = "UTC"
 _ZONE = Option("Time zone of the cron times, such as Europe/Berlin.", metavar="ZONE", shown=DEFAULT_ZONE)

@@ -145,7 +145,7 @@ def _storage(path: Path) -> tuple[Any, str]:
 
 
 def canonical_folder(to: str | Path) -> str:
-    """Return the path of a folder without symbolic links, or its URL, to compare folders."""
+    """Return a folder's path with symbolic links resolved, or its URL. Equal results mean the same folder."""
     return str(to).rstrip("/") if "://" in str(to) else os.path.realpath(to)
 
 

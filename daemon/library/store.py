@@ -132,8 +132,8 @@ def open(
     if differing := [f"{name} is {stored[name]}, not {requested[name]}" for name in changed]:
         opened.close()
         raise StoreError(
-            f"{opened.url} already exists, and its {'; '.join(differing)}: settings cannot be changed, create another "
-            "store instead"
+            f"{opened.url} already exists, and its {'; '.join(differing)}: settings cannot be changed; create another "
+            "store"
         )
     return GrammarStore(opened, upgraded_from=None if before == after else before)
 

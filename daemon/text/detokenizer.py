@@ -77,7 +77,7 @@ class Detokenizer:
         return spaces
 
     def join(self, tokens: Sequence[str]) -> str:
-        """Join tokens into text."""
+        """Restore the spaces between tokens, and convert the text to the written form of the corpus."""
         pieces = zip(self.separators(tokens), map(written, tokens), strict=True)
         return self.orthography.spell("".join(part for piece in pieces for part in piece))
 
@@ -175,9 +175,10 @@ class _Sentence:
         ]
 
     def _kind(self, k: int, edge: int) -> str:
-        """Return the kind of a token: its sign (up to 2 characters) or the class of its edge character, and `<`, `>`.
+        """Return the kind of a token: its sign (up to 2 characters), or the class of its character at index `edge`.
 
-        `<` means that the token attaches to the left, `>` to the right. "" if `k` is outside the sentence.
+        A suffix `<` means that the token attaches to the left, `>` that it attaches to the right. Returns "" if `k` is
+        outside the sentence.
         """
         token = self._at(k)
         if not token:

@@ -105,7 +105,7 @@ class IngestBatch:
         self._limits.check_rejected(self.report.origin, lines, self.report.reasons + reasons)
         rejected, last = chunk.rejected, self._last_rejected
         if rejected and last and last.last_line + 1 == rejected[0].line and last.reason == rejected[0].reason:
-            # Merge the first run into the last stored run, which has the same reason and ends on the line before.
+            # Mark the first run as a continuation of the last stored run, so that a run across chunks counts as one.
             first = rejected[0]._replace(message=last.message, content=last.content, earlier=last.earlier + last.lines)
             rejected = [first, *rejected[1:]]
         self._vocabulary_notes.inspect(chunk.pairs)

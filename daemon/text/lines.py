@@ -38,7 +38,7 @@ _BLOCK_BYTES = 1 << 18
 _COMPRESSED_BLOCK_BYTES = 1 << 14
 _HEAD_BYTES = 512
 _MAX_XZ_MEMORY = 128 << 20
-"""Memory limit for the dictionary of an xz file. `xz -9` needs half of it."""
+"""Memory limit for decompressing an xz file, in bytes. Files written by `xz -9` need about half of it."""
 
 
 class _Compression(NamedTuple):

@@ -63,7 +63,10 @@ def _as_mapping(pair: Any) -> Mapping[str, Any]:
 
 
 def convert_corrections(corrections: KnownLinks) -> KnownLinks:
-    """Convert fixed and forbidden links from collections of any type. Raises `RejectionError`."""
+    """Convert fixed and forbidden links, given as Pharaoh lines or collections of pairs, to sets of pairs.
+
+    Raises `RejectionError`.
+    """
     return KnownLinks(
         *(
             parse_known_links(_as_json_links(links), name)

@@ -96,7 +96,8 @@ class Notes:
 def describe_tokenization(signs: TextSigns, rules: Languages | None, sets_tokenize: bool) -> list[Note]:
     """Return the notes on the tokenization of an input. `rules` are the languages whose rules tokenize it, or None.
 
-    `sets_tokenize` is True if the input determines whether the store tokenizes. Otherwise, a conflict is noted.
+    `sets_tokenize` is True if the input determines the setting `tokenize`. Otherwise, a note is returned if the text
+    contradicts the setting.
     """
     notes = []
     if sets_tokenize and rules is not None:

@@ -77,7 +77,7 @@ class OpenFiles(ExitStack):
 
     @property
     def origin(self) -> str:
-        """Absolute paths of the files."""
+        """Absolute paths of the files (`<stdin>` for standard input), joined by ` + `."""
         return " + ".join(file.name for file in self._files)
 
     @property

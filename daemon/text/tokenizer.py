@@ -86,8 +86,8 @@ def _token_pattern(letters: str) -> "regex.Pattern[str]":
                 # Abbreviations such as U.S. keep the full stop after each part.
                 rf"(?<!{letter}|\.)(?:\p{{L}}[{_EXTEND}]*){{1,3}}\.(?:(?:\p{{L}}[{_EXTEND}]*){{1,3}}\.)+(?!{letter})",
                 rf"(?<run>{_UNSPACED_LETTER}(?:{_UNSPACED_LETTER}|[{SYLLABLE_ENDS}{_EXTEND}])*(?:(?<=[{_SPACELESS}])\u200b$)?)",
-                # A word may begin with a sign after a space or an opening sign: a hyphen, a minus sign, an apostrophe,
-                # the exclamation mark for a click, or the full stop of .txt and .5.
+                # A word may begin with an apostrophe. After a space or an opening sign, it may begin with a hyphen, a
+                # minus sign, the exclamation mark for a click, or the full stop of .txt and .5.
                 rf"(?:(?<![^\p{{Ps}}\p{{Pi}}\"'])(?:{_HYPHEN}|[!\u2212](?={letter})|\.(?=[A-Za-z0-9])))?(?:{_APOSTROPHE}(?=[\p{{L}}\p{{N}}]))?"
                 rf"{spaced}+(?:(?:{_INNER}){spaced}+)*"
                 rf"(?:{_WORD_DIVIDER}|{_HYPHEN}(?![\-\u2010\p{{L}}\p{{N}}])|{_APOSTROPHE}(?!{_APOSTROPHE}))?",

@@ -19,7 +19,7 @@ from hierogram.storage.records.pairs import RejectedLine
 _CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
 """Elements that contain codes of the original document, not words."""
 _SUBFLOW = "sub"
-"""Element for text within a code that is not part of the sentence, such as a footnote or a title."""
+"""Element for text that is inside a code but not part of the sentence, such as a footnote or a title."""
 _PLACEHOLDER = "ph"
 """Element for a code that may be part of the sentence: a placeholder or a line break."""
 _BREAKS = frozenset({"lb", "pb", "cb"})

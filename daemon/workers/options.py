@@ -18,9 +18,9 @@ class WorkerOptions(Options):
     workers: Annotated[
         str | None,
         Option(
-            "Ray workers that share the pairs: a number of workers (on the cluster of RAY_ADDRESS if set, else on this "
-            "machine), auto (one per --threads processors of the running cluster, or of this machine if no cluster "
-            "runs), or ray://HOST:PORT (like auto, on that cluster).",
+            "Ray workers that share the pairs. N: start N workers, on the cluster of RAY_ADDRESS if set, else on this "
+            "machine. auto: start as many as fit, with --threads processors each, on the running cluster, or on this "
+            "machine if no cluster runs. ray://HOST:PORT: like auto, on that cluster.",
             metavar="WORKERS", shown="threads of this process",
         ),
     ] = None  # fmt: skip

@@ -194,7 +194,7 @@ class WorkerPool:
             parts.append((plan, records))
         self._variables = Variables(edge, cut, join_shard_blobs(parts))
         self._kept_rounds, self._kept_bytes = [], 0
-        # Merge, so that no reference to the changes of these rounds remains.
+        # Merge now, because unmerged changes of these rounds would stay in memory.
         self.counts()
 
     def variables(self) -> Variables:

@@ -42,7 +42,7 @@ _WORKER_LOST = (
     exceptions.NodeDiedError,
 )
 _CLUSTER_LOST = (exceptions.RaySystemError, exceptions.LocalRayletDiedError, ConnectionError)
-_RESTART = "start the cluster again; an interrupted command must be repeated"
+_RESTART = "start the cluster again, and run an interrupted command again"
 
 
 class RayCluster:
@@ -219,5 +219,5 @@ def start_local(processors: int, object_bytes: int = _OBJECT_BYTES) -> None:
         with suppress(Exception):
             _ray.shutdown()
         raise DaemonError(
-            f"Ray cannot start on this machine: {error}: try again when the machine is less busy"
+            f"Ray cannot start on this machine: {error}: read its logs (by default in /tmp/ray/session_latest/logs)"
         ) from error

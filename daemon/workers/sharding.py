@@ -59,7 +59,7 @@ PairTexts = tuple[NDArray[np.int64], Bitext, NDArray[np.uint64], NDArray[np.uint
 
 
 def extract_texts(batch: Batch, pairs: NDArray[np.int64]) -> PairTexts:
-    """Return the texts of the chosen pairs of a batch."""
+    """Copy the texts of the given pairs of a batch, in this order. Offsets start at 0."""
     bitext, words = batch.bitext, batch.words
     source, target = entry_indices(bitext.source_offset, pairs), entry_indices(bitext.target_offset, pairs)
     links = entry_indices(bitext.link_offset, pairs)

@@ -90,7 +90,7 @@ class Shard:
 
 
 Changes = NDArray[np.uint64]
-"""Changes of the table in a round: uint64[n, 4], see `hierogram.samplers.synchronous.sweeps.merge_changes`."""
+"""Count changes of rules in a round: uint64[n, 4] with the columns of `CountTable.rows`."""
 
 RoundRequest = tuple[int, dict[int, SweepRequest]]
 """Number of the round in its sweep, and sweep requests by shard (empty after the first round)."""

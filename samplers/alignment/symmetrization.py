@@ -128,9 +128,10 @@ def symmetrize(
     source_offset: NDArray[np.int64],
     target_offset: NDArray[np.int64],
 ) -> LinkList:
-    """Combine links int16 of target words (`forward`) and source words (`backward`).
+    """Symmetrize the links of both directions.
 
-    Raises `AlignmentInputError` for an unknown method.
+    `forward` int16[M] has the source position of each target word, `backward` int16[N] the target position of each
+    source word, or -1 for words without a link. Raises `AlignmentInputError` for an unknown method.
     """
     if method not in METHODS:
         raise AlignmentInputError(f"unknown symmetrization {method!r}: expected {', '.join(METHODS)}")

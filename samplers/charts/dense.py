@@ -102,7 +102,7 @@ class DenseScratch(NamedTuple):
     # float64[5 sections]: outside sums, relative to the total. The first section has one matrix per source span. After
     # it are four matrices, the sums of one source span for the other sections.
     outside: NDArray[np.float64]
-    # int32[matches]: index into the chosen rules of each match.
+    # int32[matches]: for each match, the index of its rule among the chosen rules.
     match_rule: NDArray[np.int32]
     # float64[matches]: linear weight of each match, including its source words.
     match_weight: NDArray[np.float64]

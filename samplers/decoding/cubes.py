@@ -146,7 +146,7 @@ INHERITED = 0.75
 
 @njit_inline
 def _pop(chart):
-    """Pop the candidate with the best estimate from the heap. Of equal estimates, the lowest number is first."""
+    """Pop the candidate with the best estimate from the heap. Ties go to the lowest candidate number."""
     heap, estimates = chart.heap, chart.estimates
     best = np.int64(heap[0])
     size = chart.taken[HEAP] - 1

@@ -81,7 +81,7 @@ class Averages(NamedTuple):
 
 
 def slots_of_pairs(batch: Batch) -> NDArray[np.int64]:
-    """Return the number of slots of each pair."""
+    """Return the default number of slots of each pair, from the maximum number of rules in its derivation."""
     return _SLOTS + _SLOTS_PER_RULE * np.diff(batch.derivation_rules)
 
 

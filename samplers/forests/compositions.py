@@ -284,7 +284,7 @@ class Compositions(NamedTuple):
     expected: NDArray[np.float64]
 
     def select(self, rows: NDArray[np.bool_]) -> Fragments:
-        """Return the fragments of the rows that are True, given bool[m]."""
+        """Return the fragments of the compositions selected by `rows` bool[m]."""
         content, *columns = self.fragments
         return Fragments(content, *(column[rows] for column in columns))
 

@@ -70,8 +70,10 @@ class _Reader:
             if len(self.opened) < 2:
                 raise self.fail("unexpected expansion (| …) outside a node", offset)
             node = self.opened[-2]
-            if node.label == _EXPANSION or node.tails or self.position != node.start:
-                raise self.fail("unexpected expansion (| …) beside other child nodes", offset)
+            if node.label == _EXPANSION:
+                raise self.fail("unexpected expansion (| …) directly inside another expansion", offset)
+            if node.tails or self.position != node.start:
+                raise self.fail("unexpected expansion (| …) beside words or other child nodes", offset)
 
     def word(self, word: str, offset: int) -> None:
         self.no_expansions(offset)

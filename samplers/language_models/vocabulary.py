@@ -135,7 +135,7 @@ class GrowingVocabulary:
         return int(self.size[0])
 
     def add(self, words: Iterable[str]) -> list[int]:
-        """Add new words, and return the number of each word."""
+        """Add the words that are new, and return the word numbers of all `words`."""
         numbers = []
         for word in words:
             text = np.frombuffer(bytearray(word.encode("utf-8", "surrogateescape")), np.uint8)

@@ -314,7 +314,7 @@ def _linked(side, word, other, facts):
 
 @njit
 def fill_features(side, sizes, facts, features):
-    """Fill `features` float64[words, 9] of each word of a side (0 for source, 1 for target)."""
+    """Fill `features` float64[words, 9] with the features of each word of a side (0 for source, 1 for target)."""
     words, opposite_words = sizes[side], sizes[1 - side]
     unigram, opposite_unigram = facts.unigram[side], facts.unigram[1 - side]
     for k in range(opposite_words):

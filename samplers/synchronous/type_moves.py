@@ -42,7 +42,10 @@ class Sites(NamedTuple):
 
 
 class SiteSpace(NamedTuple):
-    """Scratch memory, with `keys` uint64[3, 2] and packed `sizes` uint64[3] of the three rules of a site."""
+    """Scratch memory for finding sites.
+
+    `keys` uint64[3, 2] and packed `sizes` uint64[3] are of the three rules of a site.
+    """
 
     walk: WalkSpace
     keys: NDArray[np.uint64]

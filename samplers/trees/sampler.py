@@ -674,7 +674,7 @@ class TreeKernel:
             if not _sweep(key, first, last, self.batch, state, plan, self.model, self.space):
                 raise CountsError(
                     f"the count of a fragment fell below zero in trees {first} to {last - 1} of the batch: "
-                    "state and counts do not match, reload the trees"
+                    "derivations and counts do not match: recount the fragments with `TreeKernel.resume`"
                 )
             if report:
                 report(last)

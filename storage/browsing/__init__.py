@@ -1,1 +1,1 @@
-"""Read-only access for users: connections, searches, figures, and SQL queries."""
+"""Read-only access for users: rule search, pair and word details, similar pairs, progress, SQL."""

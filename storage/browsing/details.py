@@ -133,7 +133,7 @@ def find_pairs_by_id_prefix(transaction: ReadTransaction, corpus: str, prefix: s
     Omits ids in which the next character is not before "{".
     """
     external_id = sentence_pairs.c.external_id
-    # End the range at "{", the character after "z".
+    # Compare with a range instead of LIKE, so that an index can be used. "{" is the character after "z".
     in_range = (corpora.c.name == corpus) & (external_id >= prefix) & (external_id < prefix + "{")
     return pairs.pair_records(transaction.connection, in_range)[::-1]
 

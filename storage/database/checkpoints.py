@@ -125,7 +125,7 @@ class Checkpoints:
                 if not (copy or sync):
                     self._thread = None
                     return
-            # Ignore errors, because they lose nothing, and the next commit that syncs or copies raises them.
+            # Ignore errors, because no commit is lost: the log still has it. `copy` reports a persistent error.
             with suppress(sqlite3.Error, OSError, StoreUnavailableError):
                 # Check first, because opening the path of a deleted or replaced file would create or change a file.
                 self._check()

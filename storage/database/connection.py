@@ -320,7 +320,7 @@ def _prepare(megabytes: int, writer_megabytes: int, connection: DBAPIConnection,
 def _begin_sqlite(connection: Connection) -> None:
     durable = connection.get_execution_options().get(_DURABLE)
     if durable is None:
-        # Use the driver directly: this statement cannot fail, and every read transaction begins with it.
+        # Bypass SQLAlchemy for speed, because every read transaction begins with this statement. It cannot fail.
         driver = connection.connection.driver_connection
         assert isinstance(driver, sqlite3.Connection)
         driver.execute("BEGIN").close()
@@ -404,7 +404,7 @@ def reading(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def reading_snapshot(engine: Engine) -> Iterator[Connection]:
-    """Open a connection whose reads all see the current state, even if the first read is later."""
+    """Open a connection whose reads all see the state of the store when the connection was opened."""
     with reading(engine) as connection:
         connection.exec_driver_sql("SELECT count(*) FROM store_state").close()
         yield connection

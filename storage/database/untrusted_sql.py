@@ -112,8 +112,9 @@ def run_query(
 
     Yields an empty list when the database is open, then the column names, then blocks of rows as lines of JSON, and
     last a tuple (True if rows were omitted, number of truncated values). `file` is an SQLite file, or None for
-    Postgres. For Postgres, `connect` has the arguments of `psycopg.connect`, `settings` the statements that change
-    settings, and with `own_role`, the role may execute all functions. Raises `QueryError` and `SlowQueryError`.
+    Postgres. `connect` contains the arguments of `psycopg.connect`, and `settings` the statements that change settings
+    (both only for Postgres). If `own_role` is True, the role may be a superuser or may execute `FORBIDDEN_FUNCTIONS`.
+    Raises `QueryError` and `SlowQueryError`.
     """
     _limit_process(seconds)
     try:

@@ -81,7 +81,7 @@ class Snapshot:
         return rule_ranges(self._connection)
 
     def rule_blocks(self, columns: Sequence[str], kind: CountKind = CountKind.CURRENT_SAMPLE) -> Iterator[Block]:
-        """Yield columns of all rules that the kind counts, followed by their uses in units of the kind."""
+        """Yield `columns` of all rules with uses of this `kind`, then the uses as integers (see `_uses`)."""
         used, number = _uses(kind)
         last = read_state(self._connection).last_rule_id
         return self._blocks("rules", (*columns, number), last, f"AND {used} > 0")
@@ -236,7 +236,10 @@ class Snapshot:
 
 
 def _uses(kind: CountKind) -> tuple[str, str]:
-    """Return two SQL expressions: a number that is > 0 for rules that the kind counts, and their uses in its units."""
+    """Return two SQL expressions: a number that is > 0 for rules with uses of this `kind`, and the uses as an integer.
+
+    The unit is one use for `CURRENT_SAMPLE`, else 1 / `ONE_USE`.
+    """
     if kind is CountKind.CURRENT_SAMPLE:
         return "count", "count"
     number = f"CAST(expected_uses * {ONE_USE} AS BIGINT)"

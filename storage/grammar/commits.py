@@ -95,7 +95,7 @@ def _save_pairs(transaction: WriteTransaction, updates: PairUpdates) -> None:
 
 
 def append_sweeps(transaction: WriteTransaction, records: Sequence[SweepRecord]) -> None:
-    """Append sweeps to the table `sweeps`."""
+    """Record finished sweeps with the current time, and add them to the sweep count of the store."""
     if not records:
         return
     finished_at = now()

@@ -67,7 +67,7 @@ def test_reading_imports_no_compiler_database_or_web_framework() -> None:
         (child_work.refuse, HumanLinksError, r"^not\udcff this$"),
         (child_work.raise_error, WorkerProcessError, r"^the child process failed: ZeroDivisionError"),
         (child_work.use_memory, WorkerProcessError, r"^the child process exceeded 256 MiB of memory"),
-        (child_work.die, WorkerProcessError, r"terminated by signal SIGSEGV$"),
+        (child_work.die, WorkerProcessError, r"killed by signal SIGSEGV$"),
     ],
     ids=["refused", "an error", "memory", "killed"],
 )

@@ -91,7 +91,10 @@ class _Builder:
 def clean_forest(forest: Parse, transformations: Transformations) -> Parse:
     """Apply `clean_tree` to a forest. Raises `RejectionError`, also if `unary` is `collapse`."""
     if transformations.unary == COLLAPSE:
-        raise RejectionError(FOREST_OPTION, "unary chains of a packed forest cannot be collapsed (`--unary collapse`)")
+        raise RejectionError(
+            FOREST_OPTION,
+            "the option `--unary collapse` of this store does not support forests: use a store with `--unary keep`",
+        )
     empty = _empty_words(forest)
     position = [0]
     for number in range(len(forest.words)):

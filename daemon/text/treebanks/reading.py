@@ -167,7 +167,7 @@ class OpenTreebank(NamedTuple):
 
 @contextmanager
 def open_treebank(treebank: TreebankFile, after_read: Callable[[], None] = lambda: None) -> Iterator[OpenTreebank]:
-    """Open a treebank. Raises `InputError` if the file cannot be read, or does not begin with trees."""
+    """Open a treebank. Raises `InputError` if the file cannot be read, or begins with other data than trees."""
     with open_lines(treebank.path, treebank.limits, after_read, treebank.within) as file:
         chunks = file.chunks()
         first = list(islice(chunks, 1))

@@ -38,9 +38,12 @@ from hierogram.samplers.compiled.streams import advance, stream, uniform
 _START = -2
 """Value of the previous link of the first word, and of the next link of the last word."""
 MOVES = 3
-"""Number of joint moves per repeated emitted word after a sweep."""
+"""Number of joint moves after a sweep, per emitted word with several tokens."""
 TILTS = np.exp(np.array([-4.0, -2.0, 0.0, 2.0, 4.0]))
-"""Factors that favor one of the two words in proposals. The inverse of each factor is also a factor."""
+"""Factors of the old conditioning word's probability in proposals. A move draws one factor.
+
+The inverse of each factor is also in the list, because the reverse move uses it.
+"""
 FLAT_LEXICAL, TOKENS_PER_FLAT_JUMP = 0.003, 8
 """Minima of β and α at the start of the warm-up: `FLAT_LEXICAL`, and emitted tokens / `TOKENS_PER_FLAT_JUMP`."""
 _HELD_SHARE = 1 / 16
@@ -288,7 +291,10 @@ def _move_word(sides, chain, f, state):
 
 @njit
 def move_words(first, sides, chain, key, plan):
-    """Move the links of repeated words from word `first` on. Implements `Steps.move`."""
+    """Make `MOVES` joint moves of the links of each emitted word with several tokens, from word `first` on.
+
+    Implements `Steps.move`.
+    """
     tokens = chain.tokens
     words = len(tokens.offset) - 1
     for f in range(first, words):

@@ -113,7 +113,7 @@ class AlignmentKernel:
         model = find_model(options.model)
         if prior is not None and not model.prior_counts:
             able = ", ".join(other.name for other in MODELS.values() if other.prior_counts)
-            raise AlignmentInputError(f"prior counts of other pairs require {able}, got {options.model}")
+            raise AlignmentInputError(f"prior counts of other pairs require the model {able}, got {options.model}")
         self._evidence = NO_EVIDENCE if evidence is None else evidence
         if len(self._evidence.kind) and not (model.prior_counts and options.candidates == ALL_POSITIONS):
             raise AlignmentInputError(

@@ -107,7 +107,7 @@ def test_subtracting_counts_of_pairs_that_were_not_counted_is_refused() -> None:
 
 def test_prior_counts_are_rejected_for_models_other_than_bhmm_f() -> None:
     direction, links = random_direction(Random(1))
-    with pytest.raises(AlignmentInputError, match="require bhmm-f, got bhmm"):
+    with pytest.raises(AlignmentInputError, match="require the model bhmm-f, got bhmm"):
         build(options("bhmm"), direction, counts_for(direction, links))
 
 

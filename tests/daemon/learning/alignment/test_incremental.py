@@ -315,7 +315,7 @@ def test_files_are_aligned_with_the_counts_of_a_store(hierogram: Run, tmp_path: 
     with open_store(f"sqlite:///{tmp_path}/store.db") as store:
         assert store.position() == before
     refused = hierogram("align", "s", "t", "--store", "store.db", "--model", "bhmm")
-    assert (refused.code, "prior counts of other pairs require bhmm-f, got bhmm" in refused.err) == (3, True)
+    assert (refused.code, "prior counts of other pairs require the model bhmm-f, got bhmm" in refused.err) == (3, True)
     assert hierogram("align", "s", "t", "--store", "missing.db").code == 3
 
 

@@ -118,7 +118,7 @@ def test_the_documented_commands_learn_rules_from_lists_and_forests(
         said.append(ran)
     assert said[0].out.startswith("2 forests stored, 0 duplicates in the corpus default, 0 lines rejected")
     assert said[1].out.startswith("1 tree stored, 0 duplicates in the corpus default, 2 lines rejected")
-    assert re.search(r"forests.txt:1: malformed-tree: .*beside other child nodes", said[1].err)
+    assert re.search(r"forests.txt:1: malformed-tree: .*beside words or other child nodes", said[1].err)
     assert re.search(
         r"forests.txt:5: malformed-tree: .*expected the word 'She' as in another expansion, got 'He'", said[1].err
     )
