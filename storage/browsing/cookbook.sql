@@ -64,11 +64,6 @@ SELECT s.position, s.word, v.count AS occurrences,
   LEFT JOIN vocabulary AS v ON v.token = s.word AND v.side = 'source'
  ORDER BY s.position;
 
--- What is the whole grammar?
-SELECT source, target, expected_uses, p_target_given_source, p_source_given_target
-  FROM averaged_grammar
- ORDER BY expected_uses DESC, source, target;
-
 -- Which rules are in the translation grammar?
 SELECT source, target, translation_weight, p_target_given_source, p_source_given_target
   FROM translation_grammar
@@ -190,8 +185,3 @@ SELECT origin, line, last_line, reason, message, content
  ORDER BY origin, line
  LIMIT 20;
 
--- Which files of the spool failed?
-SELECT at, corpus, file, path, reason
-  FROM failed_files
- ORDER BY id DESC
- LIMIT 20;

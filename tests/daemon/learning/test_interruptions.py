@@ -285,7 +285,7 @@ def test_a_finished_run_is_not_sampled_again(store_url: str, hierogram: Run) -> 
             expected += 5
             before = everything(store)
             again = hierogram("--store", store_url, "learn", "--sweeps", "5", "--threads", "1")
-            assert (again.code, "the previous run had completed" in again.err) == (0, True), again
+            assert (again.code, "the interrupted run had completed" in again.err) == (0, True), again
             assert "log-likelihood" in again.out
             assert store.status().sweeps == expected
             assert everything(store) == before
@@ -370,7 +370,7 @@ def test_a_run_terminated_or_killed_after_its_last_commit_loses_no_sweep_and_no_
                     at_end += 1
                     os.kill(process.pid, number)
                 said, notes = process.communicate(timeout=120)
-            if killed_as_reported and "the previous run had completed" in notes:
+            if killed_as_reported and "the interrupted run had completed" in notes:
                 # The process was killed after the report and before it was recorded.
                 killed_as_reported = False
                 assert (process.returncode, store.status().sweeps) == (0, before)
@@ -383,6 +383,6 @@ def test_a_run_terminated_or_killed_after_its_last_commit_loses_no_sweep_and_no_
             elif not reported:
                 assert process.returncode == -signal.SIGKILL
                 again = subprocess.run(command, capture_output=True, text=True, check=True)
-                assert "the previous run had completed" in again.stderr
+                assert "the interrupted run had completed" in again.stderr
                 assert store.status().sweeps == before + sweeps
     assert at_end >= 10

@@ -41,7 +41,7 @@ def test_links_ingested_with_pairs_are_recorded_as_pending(store: Store) -> None
 
 @pytest.mark.slow
 def test_lookups_of_human_links_scan_no_table(store: Store) -> None:
-    store.commit_alignments(AlignerChange(corrected=[(n, 1) for n in range(1, PAIRS - 1)]))
+    store.commit_alignments(AlignerChange(applied_corrections=[(n, 1) for n in range(1, PAIRS - 1)]))
     with plans() as seen:
         assert store.human_links([17, 18])
         assert store.text_aligner_counts((), [("s7 a", "t7")]).human_links
@@ -49,7 +49,7 @@ def test_lookups_of_human_links_scan_no_table(store: Store) -> None:
         assert store.corrections_by_pair([17])
         assert store.is_corrected(17)
         assert store.set_human_links(17, KnownLinks(), "test")
-        store.commit_alignments(AlignerChange(corrected=[(17, 2)]))
+        store.commit_alignments(AlignerChange(applied_corrections=[(17, 2)]))
     assert len(seen) > 10
     for entry in seen:
         for table in ("human_links", "link_corrections", "sentence_pairs"):

@@ -77,7 +77,7 @@ def test_new_units_are_not_added_while_another_process_keeps_the_old_ones(
     with (
         open_store(opened.store.engine.url.render_as_string(hide_password=False)) as other,
         holding_lease(other, "hierogram serve"),
-        pytest.raises(hg.DaemonError, match=r"`hierogram serve` .* has not removed all 1 pairs .* within 0\.2 s"),
+        pytest.raises(hg.DaemonError, match=r"`hierogram serve` .* did not remove all 1 obsolete pairs within 0\.2 s"),
     ):
         opened.synchronize(changed, "memory")
     assert stored(opened) == before

@@ -233,6 +233,5 @@ def test_the_document_reports_the_judged_terms() -> None:
     verdicts = Counter(row[3] for row in rows)
     reported = dict(re.findall(r"^\| `(\w+)`: .*? \| (\d+) \| .* \|$", COMPARISON, re.MULTILINE))
     assert reported == {verdict: str(number) for verdict, number in verdicts.items()}
-    assert f"{100 - verdicts['wrong']} of 100 are right translations, and {verdicts['term']} are useful" in COMPARISON
     shown = DOCUMENT.split("## Example")[1].split("##")[0]
     assert len(re.findall(r"^\| .* \|$", shown, re.MULTILINE)) == 1 + 5

@@ -10,7 +10,7 @@ from tests.tools.lab.programs import ran
 
 from hierogram.tools.lab.papers.claims import EXPERIMENTS, Finding, Inputs, above
 
-DOCUMENT = (Path(__file__).parents[4] / "docs" / "papers.md").read_text(encoding="utf-8")
+DOCUMENT = (Path(__file__).parents[4] / "docs" / "papers.md").read_text(encoding="utf-8").replace("$LAB.", "")
 TABLES = re.findall(r"^\| table or figure .*\n\|---.*\n((?:\|.*\n)+)", DOCUMENT, re.MULTILINE)
 ROWS = [line for table in TABLES for line in table.splitlines()]
 

@@ -28,7 +28,7 @@ def test_the_documented_lm_commands_run(hierogram: Run, text: Path) -> None:
         ran = hierogram(*arguments)
         assert ran.code == 0, ran.err
         assert all((text.parent / name).exists() for name in re.findall(r"-o (\S+)", " ".join(arguments)))
-    again = (text.parent / "again.arpa").read_text()
+    again = (text.parent / "copy.arpa").read_text()
     assert "ngram 5=" in again
     assert "news5.arpa.gz: 11 + " in hierogram(*shown[1]).err
 
