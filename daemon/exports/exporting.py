@@ -149,8 +149,8 @@ class ReadState(NamedTuple):
 def score_new_rules(scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, since: ReadState) -> bool:
     """Create the view `scored` with the rules that new pairs use, and all rules that share a side with such a rule.
 
-    Rules that do not pass the filters are omitted. The table `fresh` contains the new rules that new pairs use. If
-    there are no new pairs, returns False without a view.
+    Rules that do not pass the filters are omitted. The table `fresh` contains the new rules that new pairs use.
+    Returns True, or False without creating a view if the store has no new pairs.
     """
     from hierogram.daemon.exports.loading import load_new_rules
 

@@ -104,7 +104,8 @@ def load_new_rules(
     """Create the view `rules` with the rules that new pairs use, and all rules that share a side with such a rule.
 
     A pair is new if its id is above `last_pair`, a rule if its id is above `last_rule`. The table `fresh` (source,
-    target) contains the new rules that new pairs use. If there are no new pairs, returns False without a view.
+    target) contains the new rules that new pairs use. Returns True, or False without creating a view if the store has
+    no new pairs.
     """
     if next(snapshot.iterate_derivations(1, after_id=last_pair), None) is None:
         return False

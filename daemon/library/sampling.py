@@ -174,7 +174,7 @@ def sample(
     `schedule` is an `Annealing`, a `Schedule` or an object with the same methods. The default is the schedule of a new
     store with the rule model pitman-yor. All phrases are cut initially if the schedule has `levels`; otherwise cuts are
     random. A store with the same settings and pairs gives the same draws, with any number of threads. Raises
-    `UsageError` for invalid arguments, and `InputError` if there are no pairs or a pair cannot be sampled.
+    `UsageError` for invalid arguments, and `InputError` if `pairs` is empty or a pair cannot be sampled.
     """
     prior = {"model": PITMAN_YOR if isinstance(model, PitmanYor) else DIRICHLET, **asdict(model)}
     settings = Settings(**{**prior, "seed": seed, "span_limit": span_limit, "grammar": grammar})

@@ -49,7 +49,7 @@ _SHOWN_REJECTIONS = 10
 
 
 _MAX_NON_NFC_WORDS = 1_000
-"""Number of words per side that are not in NFC, after which lines are no longer inspected."""
+"""Inspection of lines for text outside NFC ends after this number of such words per side."""
 _MAX_COUNTED_PAIRS = 2_000
 """Maximum number of pairs read to detect swapped sides in a store of word parts."""
 

@@ -31,7 +31,7 @@ _LINES_PER_WRITE = 8192
 BYTES_PER_CHUNK = 1 << 22
 """Size above which a chunk ends, because later stages keep several copies of a chunk."""
 MAX_SKIPPED_LINE_BYTES = 1 << 28
-"""Maximum number of skipped bytes of a long line. A longer line is not text, but for example a sparse file of zeros."""
+"""Maximum number of bytes of a skipped line. A longer line is probably binary data, such as a sparse file of zeros."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLOCK_BYTES = 1 << 18

@@ -478,7 +478,7 @@ def _choose_part(c, rule, sides, work):
 
 @njit
 def _match_all(chosen, number, sides, words, piece, work):
-    """Write the frames and matches of the chosen rules. Returns False if there is no room for all matches.
+    """Write the frames and matches of the chosen rules. Returns False if the matches exceed the scratch memory.
 
     `work.order` and `work.first` list the matches of each head.
     """

@@ -31,7 +31,7 @@ class Attack:
     resets: bool = False
 
     def run(self, port: int, during: Callable[[], None]) -> None:
-        """Open the connections, and keep those that are not reset open for `SECONDS`. Call `during` repeatedly."""
+        """Open the connections. Reset them, or keep them open for `SECONDS`. Call `during` repeatedly."""
         with ExitStack() as stack:
             held = []
             for number in range(self.connections):

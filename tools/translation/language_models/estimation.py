@@ -217,7 +217,7 @@ def estimate(
     """Estimate a model from files with one sentence per line. Empty lines are skipped.
 
     `side` tokenizes the sentences. `folder` is the parent of the temporary folder. Raises `InputError` if a text cannot
-    be read or there is no sentence, and `ExportError` if the disk or the memory limit is too small.
+    be read or all lines are empty, and `ExportError` if the disk or the memory limit is too small.
     """
     try:
         with tempfile.TemporaryDirectory(prefix=".language-model-", dir=folder) as scratch:
