@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hierogram.daemon.serving.supervision import Loop
     from hierogram.daemon.web.pages.rendering import PageContext
     from hierogram.daemon.web.protocol.context import Page, ProtocolApp, WebContext
-    from hierogram.samplers.grammar.kinds import Notation
+    from hierogram.samplers.grammar.kinds import GrammarKind
     from hierogram.storage.store import Store
 
 GROUP = "hierogram.extensions"
@@ -60,7 +60,7 @@ class Extension:
     templates: str | None = None
     """Package with a folder `templates` of Jinja templates."""
     loops: Callable[[Daemon], Iterable[Loop]] | None = None
-    warm_up: Callable[[Notation, LoadedBatch, State], None] | None = None
+    warm_up: Callable[[GrammarKind, LoadedBatch, State], None] | None = None
     """Compile the kernels of requests on an example in memory."""
     warm_up_loops: Callable[[Store], None] | None = None
     """Compile the kernels of loops on a store with learned rules."""

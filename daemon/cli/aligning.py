@@ -61,8 +61,8 @@ def align(
     from hierogram.daemon.library.store import open
     from hierogram.daemon.text.burrito import common_verses, make_burrito, read_token_text
     from hierogram.daemon.text.lines import write_lines
+    from hierogram.daemon.text.pipeline import two_languages
     from hierogram.daemon.text.reading import read_pairs
-    from hierogram.daemon.text.texts import two_languages
     from hierogram.samplers.alignment.bitext import MAX_WORDS
 
     files = files_or_input(files, "pairs")
@@ -70,7 +70,7 @@ def align(
         url = named_store(context)
         store = None if url is None else stack.enter_context(open(url))
         languages = two_languages(tokenize, "--tokenize") if tokenize is not None else None
-        texts = resolve_text_pipeline(store, languages, tokenized)
+        pipeline = resolve_text_pipeline(store, languages, tokenized)
         token_texts = None
         if output.endswith(".json") and len(files) == 2 and all(file.endswith(".tsv") for file in files):
             token_texts = read_token_text(files[0]), read_token_text(files[1])
@@ -80,7 +80,7 @@ def align(
             tokenized = tokenized or tokenize is None
         else:
             sources, targets = read_pairs(files)
-        for side, name, lines in ((texts.source, files[0], sources), (texts.target, files[-1], targets)):
+        for side, name, lines in ((pipeline.source, files[0], sources), (pipeline.target, files[-1], targets)):
             advise_tokenization(side, name, lines, tokenized)
         # Keep no other reference to the sentences, so that they are freed once the aligner has read them.
         unread = iter(sources), iter(targets)

@@ -13,7 +13,7 @@ from hierogram.daemon.exceptions import UsageError
 
 if TYPE_CHECKING:
     from hierogram.daemon.library.store import GrammarStore
-    from hierogram.daemon.text.texts import TextSide
+    from hierogram.daemon.text.pipeline import TextSide
 
 
 OK, PROBLEMS_FOUND, USAGE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 3, 130
@@ -140,7 +140,7 @@ def interruptible(consequence: str) -> Iterator[None]:
 
 def advise_tokenization(side: "TextSide", file: str, lines: Sequence[str], tokenized: bool) -> None:
     """Print advice if the text seems untokenized, or seems tokenized already although a tokenizer is set."""
-    from hierogram.daemon.text.texts import text_advice
+    from hierogram.daemon.text.pipeline import text_advice
 
     advice = None if tokenized else text_advice(side, file, lines, "--tokenize fr,en", "--tokenized")
     if advice is not None:

@@ -94,7 +94,7 @@ def ingest(
     from hierogram.daemon.library.store import open_input
     from hierogram.daemon.text.formats import TMX
     from hierogram.daemon.text.ingest import IngestReport
-    from hierogram.daemon.text.texts import two_languages
+    from hierogram.daemon.text.pipeline import two_languages
     from hierogram.samplers.grammar.settings import SYNCHRONOUS, TREES
 
     def report_progress(current: IngestReport) -> None:

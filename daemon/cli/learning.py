@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hierogram.daemon.learning.learner import LearnProgress
     from hierogram.daemon.learning.learning import LearnReport
     from hierogram.daemon.library.learning import Learning
-    from hierogram.samplers.grammar.kinds import Notation
+    from hierogram.samplers.grammar.kinds import GrammarKind
 
 
 @with_options
@@ -53,7 +53,7 @@ def learn(
     ):
         block_sizes = None if blocks is None else Blocks(*blocks)
         options = LearnOptions(threads, blocks=block_sizes, make_chain=make_chain)
-        learning, kind = opened.learn(sweeps, options=options), opened.notation()
+        learning, kind = opened.learn(sweeps, options=options), opened.grammar_kind()
         with interruptible("committed alignments are kept: run the command again to continue"):
             aligned = align_pending(learning)
         if not as_json:
@@ -108,7 +108,7 @@ def learning_progress(bar: Progress) -> "Callable[[LearnProgress], None]":
     return report
 
 
-def print_learned(report: "LearnReport", kind: "Notation") -> None:
+def print_learned(report: "LearnReport", kind: "GrammarKind") -> None:
     """Print the speed of a run, and the log-likelihood, rules in use and uses of rules before and after the run."""
     rate = report.pair_sweeps / max(report.sampling_seconds, 1e-9)
     parts = f" ({report.burn_in:,} of burn-in, {report.sweeps - report.burn_in:,} after it)" if report.burn_in else ""

@@ -64,7 +64,7 @@ def rules(
     source = None if containing or not words else " ".join(words)
     words = words if containing else []
     with open_chosen_store(context) as opened:
-        notation = opened.notation()
+        grammar_kind = opened.grammar_kind()
         matching, respelled = opened.find_rules(
             source, query.target, containing=words, limit=query.limit, current_sample=current_sample
         )
@@ -77,7 +77,7 @@ def rules(
             is_target = source is not None and bool(
                 opened.find_rules(None, source, limit=1, current_sample=current_sample).rules
             )
-        fragments = FRAGMENTS in notation.capabilities
+        fragments = FRAGMENTS in grammar_kind.capabilities
     if tree and not fragments:
         raise UsageError("--tree requires a store of trees, because it draws tree fragments")
     if matching and respelled:
@@ -129,7 +129,7 @@ def _show_occurrences(context: typer.Context, words: "Sequence[str]", limit: int
         interruptible("indexed pairs are kept: run the command again to continue"),
         open_chosen_store(context) as opened,
     ):
-        kind, indexed = opened.notation(), 0
+        kind, indexed = opened.grammar_kind(), 0
         unindexed = opened.store.count_unindexed()
         if unindexed and opened.store.read_only:
             omitted = plural(unindexed, f"unindexed {kind.singular}")

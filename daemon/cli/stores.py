@@ -34,7 +34,7 @@ def init(
     With `--model dirichlet`, the default schedule is `annealed`: the temperature falls from 10 to 1 over 280 sweeps.
     """
     from hierogram.daemon.library.store import open
-    from hierogram.daemon.text.texts import segmenter_advice
+    from hierogram.daemon.text.pipeline import segmenter_advice
 
     chosen, url = given_options(context, Settings), store_url(context)
     if upgrade:
@@ -76,7 +76,7 @@ def status(context: typer.Context, as_json: AsJson = False) -> None:
     """
     with open_chosen_store(context) as opened:
         current = opened.status()
-        settings, kind = opened.settings(), opened.notation()
+        settings, kind = opened.settings(), opened.grammar_kind()
         writer = opened.writer()
     # Report no memory for a writer on another machine, because its process id means nothing here.
     memory = resident_bytes(writer.pid) if writer and writer.host == socket.gethostname() else None

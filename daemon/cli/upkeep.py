@@ -30,7 +30,7 @@ _MAX_LISTED = 20
 def verify(context: typer.Context, as_json: AsJson = False) -> None:
     """Recount all rules and links, and check all tables. Exit with 1 if problems are found."""
     with open_chosen_store(context) as opened:
-        kind = opened.notation()
+        kind = opened.grammar_kind()
         with progress("verify", kind.plural) as bar:
             result = opened.verify(bar.update)
     advice = None
@@ -71,7 +71,7 @@ def repair(
     it is interrupted, nothing changes. Other writers wait for its end.
     """
     with open_chosen_store(context) as opened:
-        kind = opened.notation()
+        kind = opened.grammar_kind()
         with progress("repair", kind.plural) as bar:
             report = opened.repair(dry_run=dry_run, progress=bar.update)
     if as_json:
@@ -166,7 +166,7 @@ def withdraw(
         interruptible("some pairs are already withdrawn: run the command again to continue"),
         open_chosen_store(context) as opened,
     ):
-        kind = opened.notation()
+        kind = opened.grammar_kind()
         with progress("withdraw", kind.plural) as bar:
             number, holder = opened.withdraw(
                 ids or (), corpus=corpus, origin=origin, external_ids=external_id or (), progress=bar.update

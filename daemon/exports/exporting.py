@@ -42,8 +42,8 @@ from hierogram.daemon.exports.publication import (
 from hierogram.daemon.exports.scratch import Scratch, load_rules, memory_for, scratch
 from hierogram.daemon.files import Compression, create_compressed, is_special, split_suffix
 from hierogram.daemon.progress import Phases
-from hierogram.daemon.text.texts import make_pipeline
-from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, Notation, find_notation
+from hierogram.daemon.text.pipeline import make_pipeline
+from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, GrammarKind, find_grammar_kind
 from hierogram.samplers.grammar.numbers import VARIANCE_PER_DRAW
 from hierogram.samplers.kernel import Report
 from hierogram.storage.browsing.reader import literal
@@ -113,7 +113,9 @@ def score_rules(
     else:
         count_kind = options.count_kind
         derivations = snapshot.iterate_derivations(1, plan.corpus)
-        has_derivations = LINKS in find_notation(settings.grammar).capabilities and next(derivations, None) is not None
+        has_derivations = (
+            LINKS in find_grammar_kind(settings.grammar).capabilities and next(derivations, None) is not None
+        )
         needs_links = plan.format.alignments or plan.lexical or options.hiero
         min_expected = options.min_expected if has_derivations and count_kind is CountKind.TRANSLATION else None
         if plan.corpus is None:
@@ -287,7 +289,7 @@ GRAMMAR, GLUE = "grammar", "glue"
 """Default file names without suffixes."""
 
 
-def resolve_plan(options: ExportOptions, notation: Notation, path: Path | None = None) -> ExportPlan:
+def resolve_plan(options: ExportOptions, grammar_kind: GrammarKind, path: Path | None = None) -> ExportPlan:
     """Resolve the options of an export for a kind of grammar.
 
     The suffixes of the path determine the default format and compression. Without a suffix or with `.txt`, the default
@@ -298,7 +300,7 @@ def resolve_plan(options: ExportOptions, notation: Notation, path: Path | None =
     """
     stem, suffix_compression = split_suffix("" if path is None else path.name)
     suffix_format = format_from_name(stem)
-    format = find_format(options.format) if options.format else suffix_format or default_format(notation)
+    format = find_format(options.format) if options.format else suffix_format or default_format(grammar_kind)
     if suffix_format not in (None, format):
         raise UsageError(
             f"{path}: the suffix means {suffix_format.name}, but --format is {format.name}: change one of them"
@@ -308,23 +310,23 @@ def resolve_plan(options: ExportOptions, notation: Notation, path: Path | None =
             f"{path}: unknown suffix {Path(stem).suffix}: expected "
             f"{', '.join(entry.suffix for entry in FORMATS.values())}, or choose the format with --format"
         )
-    if not format.supports(notation):
-        suited = ", ".join(candidate.name for candidate in FORMATS.values() if candidate.supports(notation))
-        raise ExportError(notation.cannot(f"be exported as {format.name}: use {suited}"))
+    if not format.supports(grammar_kind):
+        suited = ", ".join(candidate.name for candidate in FORMATS.values() if candidate.supports(grammar_kind))
+        raise ExportError(grammar_kind.cannot(f"be exported as {format.name}: use {suited}"))
     try:
         format.check_features(options.features)
-        features = format.grammar_features(notation, options.features)
+        features = format.grammar_features(grammar_kind, options.features)
     except ValueError as error:
         raise ExportError(str(error)) from error
     compression = _resolve_compression(options, format, path, suffix_compression)
     smoothing = options.smoothing
     if smoothing is None:
-        has_rules = LINKS in notation.capabilities and not format.word_pairs
+        has_rules = LINKS in grammar_kind.capabilities and not format.word_pairs
         is_smoothed = has_rules and options.count_kind is CountKind.TRANSLATION
         smoothing = SMOOTHING if is_smoothed else 0.0
     resolved = replace(options, format=format.name, features=features, smoothing=smoothing)
     # Omit an ITG's rules for words without a translation, because decoders cannot use a rule with an empty side.
-    nonempty_sides = LINKS not in notation.capabilities and format.needs == TRANSLATION
+    nonempty_sides = LINKS not in grammar_kind.capabilities and format.needs == TRANSLATION
     return ExportPlan(
         resolved,
         format,
@@ -379,7 +381,7 @@ def export(
     The default path is `grammar` in the current folder, with the suffixes of format and compression. The same grammar
     and options give the same bytes. Raises the errors of `resolve_plan`, `ExportError` and `NothingLearnedError`.
     """
-    plan = resolve_plan(options or ExportOptions(), find_notation(store.settings().grammar), path)
+    plan = resolve_plan(options or ExportOptions(), find_grammar_kind(store.settings().grammar), path)
     path = Path(GRAMMAR + plan.suffix).absolute() if path is None else path.absolute()
     if not path.parent.is_dir():
         raise ExportError(f"{path}: the folder {path.parent} does not exist: create it first")
@@ -407,7 +409,7 @@ def export_to(
     Glue rules and decoder configuration are not written. Returns the manifest.
     """
     name = Path("-")
-    plan = resolve_plan(options or ExportOptions(), find_notation(store.settings().grammar), name)
+    plan = resolve_plan(options or ExportOptions(), find_grammar_kind(store.settings().grammar), name)
     with (
         _recorded(store, str(name), name, plan.format.name) as record,
         tempfile.TemporaryDirectory(prefix="hierogram-") as folder,
@@ -436,7 +438,7 @@ def publish(
     the new version would equal the last version of the job. Raises the errors of `export`. Earlier versions remain
     after an error.
     """
-    options, notation = options or ExportOptions(), find_notation(store.settings().grammar)
+    options, grammar_kind = options or ExportOptions(), find_grammar_kind(store.settings().grammar)
     folder, name = versions.folder, versions.name
     if job is not None and (unchanged := _unchanged_version(store, versions, options, job)) is not None:
         now = datetime.now(UTC)
@@ -445,8 +447,8 @@ def publish(
         with suppress(ExportError), lock_versions(folder, name):
             unchanged = replace(unchanged, pruned=prune_versions(versions, now))
         return unchanged
-    with _recorded(store, name, folder, options.format or default_format(notation).name, job) as record:
-        plan = resolve_plan(options, notation)
+    with _recorded(store, name, folder, options.format or default_format(grammar_kind).name, job) as record:
+        plan = resolve_plan(options, grammar_kind)
         if not is_object_storage(folder):
             folder.mkdir(parents=True, exist_ok=True)
         with lock_versions(folder, name), working_folder(folder, name) as work:
@@ -470,7 +472,7 @@ def dry_run_publish(
     unchanged = _unchanged_version(store, versions, options, job)
     if unchanged is not None:
         return replace(unchanged, pruned=find_expired(versions, datetime.now(UTC)))
-    plan = resolve_plan(options, find_notation(store.settings().grammar))
+    plan = resolve_plan(options, find_grammar_kind(store.settings().grammar))
     with tempfile.TemporaryDirectory(prefix="hierogram-") as folder:
         work = Path(folder)
         manifest = _write(store, work, plan, report, work / (GRAMMAR + plan.suffix), work / (GLUE + plan.suffix))
@@ -484,7 +486,7 @@ def _unchanged_version(store: Store, versions: Versions, options: ExportOptions,
     path_text, stored = store.last_version(job) or ("", None)
     if stored is None:
         return None
-    plan = resolve_plan(options, find_notation(store.settings().grammar))
+    plan = resolve_plan(options, find_grammar_kind(store.settings().grammar))
     expected = {
         "grammar_position": store.grammar_position(),
         "hierogram": version("hierogram"),

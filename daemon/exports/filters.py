@@ -10,7 +10,7 @@ from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.publication import FilterCount
 from hierogram.daemon.exports.scratch import Scratch
-from hierogram.daemon.text.texts import TOKENS, TextSide
+from hierogram.daemon.text.pipeline import TOKENS, TextSide
 from hierogram.samplers.grammar.rules import (
     HIERO_MAX_NONTERMINALS,
     HIERO_MAX_SOURCE_SYMBOLS,

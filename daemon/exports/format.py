@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hierogram.daemon.files import Compression
-from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, Notation
+from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, GrammarKind
 from hierogram.samplers.grammar.rules import NONTERMINAL
 
 
@@ -144,19 +144,19 @@ class Format:
         if compression is Compression.ZSTD and self.compression is not Compression.ZSTD:
             raise ValueError(f"readers of {self.name} do not support zstd: use gzip (.gz) or no compression")
 
-    def supports(self, notation: Notation) -> bool:
+    def supports(self, grammar_kind: GrammarKind) -> bool:
         """Check if the format can write this kind of grammar."""
-        return self.needs is None or self.needs in notation.capabilities
+        return self.needs is None or self.needs in grammar_kind.capabilities
 
-    def grammar_features(self, notation: Notation, names: Sequence[str] | None) -> tuple[str, ...] | None:
+    def grammar_features(self, grammar_kind: GrammarKind, names: Sequence[str] | None) -> tuple[str, ...] | None:
         """Return the features to write (None for all). Raises `ValueError` if the grammar lacks a feature."""
-        if LINKS in notation.capabilities or self.fixed:
+        if LINKS in grammar_kind.capabilities or self.fixed:
             return None if names is None else tuple(names)
         if names is None:
             return tuple(name for name in self.features if not BY_NAME[name].lexical)
         for name in names:
             if BY_NAME[name].lexical:
-                raise ValueError(notation.cannot(f"provide the feature {name}: its rules have no word links"))
+                raise ValueError(grammar_kind.cannot(f"provide the feature {name}: its rules have no word links"))
         return tuple(names)
 
 

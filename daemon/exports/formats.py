@@ -38,7 +38,7 @@ from hierogram.daemon.exports.format import (
 )
 from hierogram.daemon.files import Compression, split_suffix
 from hierogram.samplers.grammar.kinds import FRAGMENTS as TREE_FRAGMENTS
-from hierogram.samplers.grammar.kinds import LINKS, Notation
+from hierogram.samplers.grammar.kinds import LINKS, GrammarKind
 
 CDEC_NAMES = {
     "p_target_given_source": "EGivenF",
@@ -408,9 +408,9 @@ def find_format(name: str) -> Format:
     return FORMATS[name]
 
 
-def default_format(notation: Notation) -> Format:
+def default_format(grammar_kind: GrammarKind) -> Format:
     """Return the first format in `FORMATS` that supports the kind of grammar."""
-    return next(format for format in FORMATS.values() if format.supports(notation))
+    return next(format for format in FORMATS.values() if format.supports(grammar_kind))
 
 
 def format_from_name(name: str) -> Format | None:

@@ -22,7 +22,7 @@ from hierogram.daemon.exports.formats import default_format
 from hierogram.daemon.exports.options import ExportJob
 from hierogram.daemon.exports.publication import canonical_folder, open_folder
 from hierogram.daemon.progress import Phases
-from hierogram.samplers.grammar.kinds import find_notation
+from hierogram.samplers.grammar.kinds import find_grammar_kind
 from hierogram.storage.exports.exports import JobRow
 from hierogram.storage.options import OptionError, as_plain, from_plain
 from hierogram.storage.store import Store
@@ -78,7 +78,7 @@ def run_job(store: Store, job: ExportJob, report: Phases | None = None) -> Publi
     try:
         _check_stored(store, job)
     except ExportError as error:
-        format = job.format or default_format(find_notation(store.settings().grammar)).name
+        format = job.format or default_format(find_grammar_kind(store.settings().grammar)).name
         store.finish_export(store.record_export(job.name, canonical_folder(job.to), format, job.name), error=str(error))
         raise
     return publish(store, job.versions(), job.options(), job=job.name, report=report)

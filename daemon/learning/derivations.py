@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from hierogram.daemon.learning.kinds.stored import find_kind, load_stored
 from hierogram.samplers.exceptions import SamplerError
-from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, find_notation
+from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, find_grammar_kind
 from hierogram.samplers.grammar.rules import RuleUse, Span
 from hierogram.storage.browsing import details
 from hierogram.storage.browsing.reader import ReadTransaction
@@ -102,7 +102,7 @@ def concordance(
         if indexed and rule_id is not None:
             ids = details.indexed_supporting_pairs(transaction, rule_id, position, _CANDIDATES)
             reached = ids[-1] if len(ids) == _CANDIDATES else last
-        elif TWO_SIDES in find_notation(settings.grammar).capabilities:
+        elif TWO_SIDES in find_grammar_kind(settings.grammar).capabilities:
             ids, reached = details.likely_supporting_pairs(transaction, (source, target), position, _CANDIDATES)
         else:
             return ConcordancePage([], None, indexed, 0, last)

@@ -10,7 +10,7 @@ from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.library.options import PathLike, resolve_options
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.progress import Steps
-from hierogram.daemon.text.texts import TextPipeline, make_pipeline
+from hierogram.daemon.text.pipeline import TextPipeline, make_pipeline
 
 if TYPE_CHECKING:
     from hierogram.daemon.learning.alignment.aligning import AlignedCorpus
@@ -41,16 +41,17 @@ def align(
     from hierogram.daemon.learning.alignment.requests import AlignOptions
     from hierogram.daemon.learning.stored_links import load_counts, words_and_stems
 
-    texts = resolve_text_pipeline(priors, tokenize, tokenized)
+    pipeline = resolve_text_pipeline(priors, tokenize, tokenized)
     sides = [
-        map(side.tokens, open_sentences(lines)) for side, lines in ((texts.source, source), (texts.target, target))
+        map(side.tokens, open_sentences(lines))
+        for side, lines in ((pipeline.source, source), (pipeline.target, target))
     ]
     # With word parts, keep the lines in lists, because `to_words` reads them again.
-    source_lines, target_lines = [list(side) for side in sides] if texts.word_parts else sides
+    source_lines, target_lines = [list(side) for side in sides] if pipeline.word_parts else sides
     store = None if priors is None else priors.store
     read_prior = None if store is None else lambda *sides: load_counts(store, words_and_stems(*sides))
     aligned = align(source_lines, target_lines, resolve_options(AlignOptions, options, overrides), progress, read_prior)
-    return aligned.to_words(source_lines, target_lines) if texts.word_parts else aligned
+    return aligned.to_words(source_lines, target_lines) if pipeline.word_parts else aligned
 
 
 def resolve_text_pipeline(

@@ -28,7 +28,7 @@ from hierogram.daemon.library.options import resolve_options
 from hierogram.daemon.library.tables import RuleTable, table_from_deltas
 from hierogram.daemon.text.memory_input import Frame, GivenPair, GivenPairs
 from hierogram.daemon.text.reading import STORE_DEFAULTS, InputValidator
-from hierogram.samplers.grammar.kinds import PAIRS, find_notation
+from hierogram.samplers.grammar.kinds import PAIRS, find_grammar_kind
 from hierogram.samplers.grammar.schedules import Schedule
 from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET, PAPER, PITMAN_YOR, SYNCHRONOUS
 from hierogram.storage.records.grammar import SweepRecord
@@ -189,8 +189,8 @@ def sample(
 
 
 def _read_pairs(pairs: Iterable[GivenPair] | Frame, settings: Settings) -> list[PairRow]:
-    notation = find_notation(settings.grammar)
-    if notation.input_kind != PAIRS:
+    grammar_kind = find_grammar_kind(settings.grammar)
+    if grammar_kind.input_kind != PAIRS:
         raise UsageError(
             f"grammar {settings.grammar!r} cannot be sampled in memory: create a store with this grammar, and add trees"
         )
@@ -202,7 +202,7 @@ def _read_pairs(pairs: Iterable[GivenPair] | Frame, settings: Settings) -> list[
             columns = chunk.pairs
             for source, target, links in zip(columns.sources, columns.targets, columns.alignments, strict=True):
                 number = len(rows) + 1
-                if links is None and notation.needs_links:
+                if links is None and grammar_kind.needs_links:
                     raise InputError(f"pair {number} has no links: align the pairs first with hierogram.align")
                 rows.append(PairRow(number, source, target, links or "", WAITING, 0, 0, None, None))
     if not rows:

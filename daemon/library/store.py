@@ -24,10 +24,10 @@ from hierogram.daemon.progress import Phases, Steps
 from hierogram.daemon.shared_options import DictionaryOptions
 from hierogram.daemon.text.ingest import DEFAULT_CORPUS, IngestReport
 from hierogram.daemon.text.memory_input import Frame, GivenPair, GivenPairs, convert_corrections
+from hierogram.daemon.text.pipeline import TextPipeline, TextSide, check_settings, make_pipeline
 from hierogram.daemon.text.rejections import RejectionError
-from hierogram.daemon.text.texts import TextPipeline, TextSide, check_settings, make_pipeline
 from hierogram.samplers.exceptions import RuleNotationError
-from hierogram.samplers.grammar.kinds import PARSES, Notation, find_notation
+from hierogram.samplers.grammar.kinds import PARSES, GrammarKind, find_grammar_kind
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET
 from hierogram.storage.browsing.reader import Reader
@@ -237,7 +237,7 @@ class GrammarStore:
         from hierogram.daemon.library.tables import html_table
 
         status = self.status()
-        units = self.notation().plural
+        units = self.grammar_kind().plural
         likelihood = "" if status.last_log_likelihood is None else f"{status.last_log_likelihood:,.1f}"
         rows = [
             (units, ", ".join(f"{number:,} {state}" for state, number in status.pairs.items())),
@@ -252,9 +252,9 @@ class GrammarStore:
         """Return the settings of the store. The first text sets some of them, see `Settings`."""
         return self.store.settings()
 
-    def notation(self) -> Notation:
+    def grammar_kind(self) -> GrammarKind:
         """Return the store's kind of grammar: its input, its capabilities, and names for messages."""
-        return find_notation(self.settings().grammar)
+        return find_grammar_kind(self.settings().grammar)
 
     def writer(self) -> Lease | None:
         """Return the lease of the process that writes the grammar, or None."""
@@ -296,7 +296,7 @@ class GrammarStore:
         from hierogram.daemon.text.treebanks.ingest import ingest_open
         from hierogram.daemon.text.treebanks.reading import OpenTreebank
 
-        trees, dictionary = self.notation().input_kind == PARSES, dictionary_options is not None
+        trees, dictionary = self.grammar_kind().input_kind == PARSES, dictionary_options is not None
         if (nbest or transformations is not None) and not (trees or isinstance(pairs, OpenTreebank)):
             raise UsageError("nbest and transformations require a store of trees")
         with ExitStack() as stack:
@@ -485,9 +485,9 @@ class GrammarStore:
         from hierogram.daemon.learning.alignment.incremental import apply_pending_corrections
         from hierogram.daemon.text.segments import WordView
 
-        notation = self.notation()
-        if not notation.needs_links:
-            raise WrongKindError(f"{self.url}: {notation.cannot('use links')}; nothing was stored")
+        grammar_kind = self.grammar_kind()
+        if not grammar_kind.needs_links:
+            raise WrongKindError(f"{self.url}: {grammar_kind.cannot('use links')}; nothing was stored")
         self._end_learning()
         view = WordView(self.settings().word_parts)
         token_links: dict[int, KnownLinks] = {}
@@ -632,7 +632,7 @@ class GrammarStore:
         if bool(ids) == (corpus is not None or origin is not None or bool(external_ids)):
             raise UsageError("select pairs either by ids, or by corpus, origin and external_ids")
         self._end_learning()
-        unit = self.notation().singular
+        unit = self.grammar_kind().singular
         matching = ids or self.store.select_pairs(corpus=corpus, origin=origin, external_ids=external_ids)
         if not matching:
             raise InputError(f"no matching {unit} found; nothing was withdrawn")
@@ -659,9 +659,9 @@ def _query_tokenizers(settings: Settings) -> Iterator[tuple[TextSide, TextSide]]
         yield words.source, words.target
     # Ignore missing tokenizer packages, because a machine that only reads the store may lack them.
     with suppress(UsageError):
-        texts = make_pipeline(settings)
-        if texts.rules is not None:
-            yield texts.source, texts.target
+        pipeline = make_pipeline(settings)
+        if pipeline.rules is not None:
+            yield pipeline.source, pipeline.target
 
 
 def _backup_problem(file: Path, store: Path, force: bool) -> str | None:

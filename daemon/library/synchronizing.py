@@ -8,7 +8,7 @@ from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.text.formats import OBJECTS
 from hierogram.daemon.text.ingest import IngestReport, check_input_kind, ingest
 from hierogram.daemon.text.lines import open_lines
-from hierogram.daemon.text.texts import Languages, make_pipeline
+from hierogram.daemon.text.pipeline import Languages, make_pipeline
 from hierogram.daemon.text.translation_memories import read_tmx
 from hierogram.daemon.text.validation import LineColumns
 from hierogram.samplers.grammar.kinds import PAIRS

@@ -35,7 +35,7 @@ from hierogram.daemon.serving.supervision import Loop, Supervisor
 from hierogram.daemon.serving.webhooks import WebhookLoop
 from hierogram.samplers.compiled.jit import cache_folder
 from hierogram.samplers.grammar.columns import empty_blobs
-from hierogram.samplers.grammar.kinds import PAIRS, find_notation
+from hierogram.samplers.grammar.kinds import PAIRS, find_grammar_kind
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.exceptions import StoreError, StoreUnavailableError
@@ -277,12 +277,12 @@ def prepare_kernels(settings: Settings, log: Log, *, http: bool) -> None:
     reporter.start()
     try:
         loaded, state = warm_up(settings)
-        notation = find_notation(settings.grammar)
-        if http and notation.input_kind == PAIRS:
+        grammar_kind = find_grammar_kind(settings.grammar)
+        if http and grammar_kind.input_kind == PAIRS:
             warm_up_aligner()
         for extension in extensions():
             if http and extension.warm_up:
-                extension.warm_up(notation, loaded, state)
+                extension.warm_up(grammar_kind, loaded, state)
     finally:
         done.set()
         reporter.join()

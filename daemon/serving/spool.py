@@ -36,11 +36,11 @@ from hierogram.daemon.serving.health import HealthRegistry
 from hierogram.daemon.serving.logs import Log
 from hierogram.daemon.serving.supervision import Heartbeat, StopFlag, StoppedError, StoreLoop
 from hierogram.daemon.text.ingest import DEFAULT_CORPUS, IngestReport, ingest_in_sandbox
+from hierogram.daemon.text.pipeline import make_pipeline, two_languages
 from hierogram.daemon.text.reading import STORE_DEFAULTS, IngestOptions
-from hierogram.daemon.text.texts import make_pipeline, two_languages
 from hierogram.daemon.text.treebanks.ingest import ingest_trees_in_sandbox
 from hierogram.daemon.text.treebanks.reading import TreebankFile
-from hierogram.samplers.grammar.kinds import PAIRS, find_notation
+from hierogram.samplers.grammar.kinds import PAIRS, find_grammar_kind
 from hierogram.storage.exceptions import (
     LeaseLostError,
     StoreHeldError,
@@ -213,7 +213,7 @@ def ingest_input(
     corpus = spool_input.corpus or corpus
     # Let the reader check the files again, because other users may replace them before it opens them.
     options = replace(options, within=str(spool_input.folder))
-    if find_notation(store.settings().grammar).input_kind == PAIRS:
+    if find_grammar_kind(store.settings().grammar).input_kind == PAIRS:
         return ingest_in_sandbox(store, reader, paths, corpus, lambda _: check_stop(), options, check_stop)
     if len(paths) > 1:
         raise InputError(f"{printable(paths[0])}: this store ingests single files of trees, not bitexts")

@@ -18,9 +18,9 @@ from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.files import strip_suffix
 from hierogram.daemon.text import xml_streams
 from hierogram.daemon.text.lines import LINES_PER_CHUNK, open_lines
+from hierogram.daemon.text.pipeline import Languages
 from hierogram.daemon.text.reading import OpenFiles
 from hierogram.daemon.text.rejections import DEPRECATED_TERM, FIELD_COUNT, MISSING_FIELD, RejectionError
-from hierogram.daemon.text.texts import Languages
 from hierogram.daemon.text.validation import LineColumns, reject
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.storage.records.pairs import CSV_ENTRIES, TBX_ENTRIES, TSV_ENTRIES, RejectedLine

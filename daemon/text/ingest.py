@@ -23,7 +23,7 @@ from hierogram.daemon.text.reading import (
 )
 from hierogram.daemon.text.rejections import InputLimits
 from hierogram.daemon.text.sides import WordSideCounts, are_swapped
-from hierogram.samplers.grammar.kinds import PAIRS, PARSES, SOURCE, TARGET, find_notation
+from hierogram.samplers.grammar.kinds import PAIRS, PARSES, SOURCE, TARGET, find_grammar_kind
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.pairs.ingest import Receipt
 from hierogram.storage.records.pairs import IngestTotals, NewPairs, RejectedLine
@@ -38,9 +38,11 @@ _ADVICE = {
 
 def check_input_kind(store: Store, offered: str) -> None:
     """Raise `WrongKindError` if the store does not take this kind of input, pairs or trees."""
-    notation = find_notation(store.settings().grammar)
-    if notation.input_kind != offered:
-        raise WrongKindError(f"{store.url}: {notation.cannot(f'ingest {offered}')}: {_ADVICE[notation.input_kind]}")
+    grammar_kind = find_grammar_kind(store.settings().grammar)
+    if grammar_kind.input_kind != offered:
+        raise WrongKindError(
+            f"{store.url}: {grammar_kind.cannot(f'ingest {offered}')}: {_ADVICE[grammar_kind.input_kind]}"
+        )
 
 
 DEFAULT_CORPUS = "default"
@@ -158,7 +160,7 @@ class _VocabularyNotes:
         texts = {SOURCE: pairs.sources, TARGET: pairs.targets}
         if self._non_nfc is None and len(pairs):
             # Skip the trees of a treebank, because they are not words.
-            self._non_nfc = {side: {} for side in find_notation(self._store.settings().grammar).pair_words}
+            self._non_nfc = {side: {} for side in find_grammar_kind(self._store.settings().grammar).pair_words}
             if len(self._non_nfc) == len(texts):
                 words = WordSideCounts(self._store, _MAX_COUNTED_PAIRS)
                 self._swapped = are_swapped(words, pairs.sources, pairs.targets)

@@ -9,8 +9,8 @@ from typing import Any, Protocol, runtime_checkable
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.text.formats import LINK_MEMBERS, OBJECTS, collect_lines, parse_known_links, parse_members
 from hierogram.daemon.text.lines import LINES_PER_CHUNK
+from hierogram.daemon.text.pipeline import Languages
 from hierogram.daemon.text.rejections import WRONG_TYPE, RejectionError
-from hierogram.daemon.text.texts import Languages
 from hierogram.daemon.text.validation import LineColumns
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
 

@@ -8,8 +8,8 @@ import re
 from dataclasses import dataclass
 
 from hierogram.daemon.text.languages import GENERAL
+from hierogram.daemon.text.pipeline import Languages, segmenter_advice
 from hierogram.daemon.text.running_text import TextSigns
-from hierogram.daemon.text.texts import Languages, segmenter_advice
 from hierogram.daemon.text.validation import LineColumns
 
 EMPTY_INPUT = "empty-input"

@@ -29,12 +29,12 @@ from hierogram.daemon.text.languages import learn_orthography
 from hierogram.daemon.text.lines import STANDARD_INPUT, LineFile, open_lines, read_sentences
 from hierogram.daemon.text.link_positions import UnicodeSpaceDetector
 from hierogram.daemon.text.notes import WORD_PARTS, Note, Notes, describe_tokenization
+from hierogram.daemon.text.pipeline import Languages, check_names, make_pipeline
 from hierogram.daemon.text.rejections import DEFAULT_LIMITS, InputLimits
 from hierogram.daemon.text.running_text import count_signs
 from hierogram.daemon.text.segments import choose_word_parts
-from hierogram.daemon.text.texts import Languages, check_names, make_pipeline
 from hierogram.daemon.text.validation import DuplicateCounter, LineColumns, validate
-from hierogram.samplers.grammar.kinds import find_notation
+from hierogram.samplers.grammar.kinds import find_grammar_kind
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.samplers.grammar.settings import ITG_ALIGNER
 from hierogram.storage.records.pairs import NewPairs, RejectedLine, join_pairs, join_runs
@@ -261,7 +261,7 @@ class InputValidator:
         self._unicode_spaces = UnicodeSpaceDetector()
         self._inspects_text = is_text
         self._learns_orthography = is_text and not settings.orthographies
-        supports_word_parts = find_notation(settings.grammar).needs_links and settings.aligner != ITG_ALIGNER
+        supports_word_parts = find_grammar_kind(settings.grammar).needs_links and settings.aligner != ITG_ALIGNER
         self._chooses_word_parts = supports_word_parts and not settings.word_parts
         # Pass `tokenize=None` until signs are found, so that `write_learned` raises if another input sets it to True.
         self._learned: dict[str, Any] = {"tokenize": None} if self._sets_tokenize else {}

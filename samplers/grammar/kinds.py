@@ -38,8 +38,8 @@ class WordSide:
 
 
 @dataclass(frozen=True, slots=True)
-class Notation:
-    """Grammar kind, with the name `kind` in `Settings.grammar`."""
+class GrammarKind:
+    """Input, capabilities and message texts of a kind of grammar. `kind` is its name in `Settings.grammar`."""
 
     kind: str
     # Name of a store's content in messages such as `a store of trees`.
@@ -83,8 +83,8 @@ def fragment_word(symbol: str) -> str | None:
     return None if symbol.startswith("(") else symbol.rstrip(")")
 
 
-NOTATIONS: dict[str, Notation] = {
-    SYNCHRONOUS: Notation(
+GRAMMAR_KINDS: dict[str, GrammarKind] = {
+    SYNCHRONOUS: GrammarKind(
         SYNCHRONOUS,
         "sentence pairs",
         PAIRS,
@@ -93,7 +93,7 @@ NOTATIONS: dict[str, Notation] = {
         frozenset({TWO_SIDES, LINKS, TRANSLATION}),
     ),
     # A stored tree has its words as source side, and its bracket notation as target side.
-    TREES: Notation(
+    TREES: GrammarKind(
         TREES,
         "trees",
         PARSES,
@@ -102,7 +102,7 @@ NOTATIONS: dict[str, Notation] = {
         frozenset({FRAGMENTS}),
     ),
     # A word without a translation has a rule with an empty side.
-    ITG: Notation(
+    ITG: GrammarKind(
         ITG,
         "ITG rules",
         PAIRS,
@@ -116,8 +116,8 @@ NOTATIONS: dict[str, Notation] = {
 """Grammar kinds by name."""
 
 
-def find_notation(kind: str) -> Notation:
+def find_grammar_kind(kind: str) -> GrammarKind:
     """Return the kind with this name. Raises `SamplerError` for an unknown name."""
-    if kind not in NOTATIONS:
-        raise SamplerError(f"unknown kind of grammar {kind!r}: expected {', '.join(NOTATIONS)}")
-    return NOTATIONS[kind]
+    if kind not in GRAMMAR_KINDS:
+        raise SamplerError(f"unknown kind of grammar {kind!r}: expected {', '.join(GRAMMAR_KINDS)}")
+    return GRAMMAR_KINDS[kind]

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
-from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, TWO_SIDES, find_notation
+from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, TWO_SIDES, find_grammar_kind
 from hierogram.samplers.grammar.rules import escape_terminal
 from hierogram.storage.browsing.reader import ReadTransaction, Value, inline_parameters
 from hierogram.storage.options import Option
@@ -223,13 +223,13 @@ class _Search:
     def __init__(
         self, transaction: ReadTransaction, phrase: Phrase, query: Query, *, find_readings: bool = True
     ) -> None:
-        notation = find_notation(transaction.settings().grammar)
+        grammar_kind = find_grammar_kind(transaction.settings().grammar)
         self.transaction, self.query = transaction, query
-        self.two_sides = TWO_SIDES in notation.capabilities
+        self.two_sides = TWO_SIDES in grammar_kind.capabilities
         self.side = query.side if self.two_sides else SOURCE
-        self.vocabulary = query.side if self.two_sides else notation.rule_words[0].vocabulary
+        self.vocabulary = query.side if self.two_sides else grammar_kind.rule_words[0].vocabulary
         self.known: dict[str, KnownWord] = known_words(transaction.connection, phrase.words)[self.vocabulary]
-        self.labels = _find_labels(transaction, phrase, self.known) if FRAGMENTS in notation.capabilities else {}
+        self.labels = _find_labels(transaction, phrase, self.known) if FRAGMENTS in grammar_kind.capabilities else {}
         words = [word for word in phrase.words if word not in self.labels]
         self.exact = all(word in self.known for word in words)
         self.readings: list[Phrase] = []

@@ -7,7 +7,7 @@ from math import log2, sqrt
 from operator import itemgetter
 from typing import NamedTuple
 
-from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, find_notation
+from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, find_grammar_kind
 from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.storage.browsing.search import UsedRule
 from hierogram.storage.pairs.pairs import pairs_by_id
@@ -65,10 +65,10 @@ def find_collocates(
 
     logDice = 14 + log₂(2·f(x, y) / (f(x) + f(y))), with expected uses f(x, y) of the rules and word counts f(x), f(y).
     """
-    notation = find_notation(transaction.settings().grammar)
+    grammar_kind = find_grammar_kind(transaction.settings().grammar)
     uses_by_word: defaultdict[str, float] = defaultdict(float)
     for rule in rules:
-        words = {word for where, word in notation.words_of_rule(rule.source, rule.target) if where == side}
+        words = {word for where, word in grammar_kind.words_of_rule(rule.source, rule.target) if where == side}
         for word in words - {token}:
             if is_part(word):
                 continue
@@ -142,7 +142,7 @@ SELECT c.name, {month} AS month, count(*) AS pairs, sum(CASE WHEN {contains_word
 def _contains_word_sql(transaction: ReadTransaction, side: str) -> str:
     """Return the SQL condition that a pair `p` contains a word on a side. `:word` is `_attach_parts` of the word."""
     settings = transaction.settings()
-    words = f"p.{side if side == SOURCE or len(find_notation(settings.grammar).pair_words) > 1 else SOURCE}"
+    words = f"p.{side if side == SOURCE or len(find_grammar_kind(settings.grammar).pair_words) > 1 else SOURCE}"
     if settings.word_parts:
         words = f"replace(replace({words}, ' {PART_MARK}', '{PART_MARK}'), '{PART_MARK} ', '{PART_MARK}')"
     text = f"' ' || {words} || ' '"
@@ -187,7 +187,7 @@ def pairs_containing(transaction: ReadTransaction, side: str, token: str, limit:
 
 def _is_indexed(transaction: ReadTransaction, side: str) -> bool:
     settings = transaction.settings()
-    return side == SOURCE and find_notation(settings.grammar).input_kind == PAIRS and not settings.word_parts
+    return side == SOURCE and find_grammar_kind(settings.grammar).input_kind == PAIRS and not settings.word_parts
 
 
 def _latest_by_index(transaction: ReadTransaction, token: str, limit: int) -> list[int]:

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, TextClause, text
 from hierogram.samplers.grammar.columns import join_blobs, split_blobs
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.storage.checks.spill import SLICES, Spill, open_spill, slice_ranges
-from hierogram.storage.database.settings import read_notation, read_settings
+from hierogram.storage.database.settings import read_grammar_kind, read_settings
 from hierogram.storage.database.transactions import read_state
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.grammar.counts import IDS_PER_RANGE, read_last_id, stored_rules
@@ -197,7 +197,7 @@ def word_differences(
     missing: list[tuple[int, str, str, int]] = []
     unfolded: list[tuple[int, str, str]] = []
     with open_spill(_WORD, 1) as words:
-        for side in read_notation(connection).pair_words:
+        for side in read_grammar_kind(connection).pair_words:
             _count_words(connection, side, words)
         stored_rows = connection.execute(_streamed("SELECT id, side, token, count, folded FROM vocabulary ORDER BY id"))
         for rows in stored_rows.partitions(_WORDS_AT_ONCE):
@@ -293,7 +293,7 @@ def index_differences(connection: Connection, report: Callable[[StoredRules], No
                 continue
             stored = stored_rules(connection, first - 1, min(end - 1, last_stored))
             report(stored)
-            words = RuleWords(read_notation(connection), partial(_look_up_words, connection, unknown), last_rule)
+            words = RuleWords(read_grammar_kind(connection), partial(_look_up_words, connection, unknown), last_rule)
             of_words = _word_differences(words, stored, np.sort(word_entries.read(part, part + 1)[0]))
             rows, _ = key_entries.read(part, part + 1)
             entries_by_run = ((number, rows[rows["run"] == number]) for number in np.unique(rows["run"]).tolist())

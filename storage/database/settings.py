@@ -6,7 +6,7 @@ from typing import Any, get_type_hints
 
 from sqlalchemy import Connection, insert, select, update
 
-from hierogram.samplers.grammar.kinds import Notation, find_notation
+from hierogram.samplers.grammar.kinds import GrammarKind, find_grammar_kind
 from hierogram.storage.exceptions import StoreError, WriteConflictError
 from hierogram.storage.records.settings import LearnedSettings, Settings
 from hierogram.storage.schema.tables import settings as table
@@ -68,7 +68,7 @@ def _value(stored: dict[str, str], name: str, value_type: Any) -> Any:
     return tuple(value) if isinstance(value, list) else float(value) if value_type is float else value
 
 
-def read_notation(connection: Connection) -> Notation:
+def read_grammar_kind(connection: Connection) -> GrammarKind:
     """Return the kind of the store's grammar. Raises `SamplerError` if this version does not support it."""
     stored = dict(connection.execute(select(table.c.name, table.c.value).where(table.c.name == "grammar")).all())
-    return find_notation(_value(stored, "grammar", str))
+    return find_grammar_kind(_value(stored, "grammar", str))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sqlalchemy import delete, select, text, update
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
-from hierogram.storage.database.settings import read_notation
+from hierogram.storage.database.settings import read_grammar_kind
 from hierogram.storage.database.transactions import (
     WriteTransaction,
     delete_staged,
@@ -248,7 +248,9 @@ def rule_word_entries(
     transaction: WriteTransaction, sides: tuple[list[str], list[str]], ids: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the rules' entries in the word index as sorted columns (word ids or anchors, rule ids)."""
-    words = RuleWords(read_notation(transaction.connection), partial(word_ids, transaction), int(ids.max(initial=0)))
+    words = RuleWords(
+        read_grammar_kind(transaction.connection), partial(word_ids, transaction), int(ids.max(initial=0))
+    )
     entries = words.find(dict(zip((SOURCE, TARGET), sides, strict=True)), ids)
     return words.word_ids(entries), words.rule_ids(entries)
 

@@ -11,7 +11,7 @@ from itertools import repeat
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.grammar.kinds import SOURCE, TWO_SIDES, Notation, WordSide
+from hierogram.samplers.grammar.kinds import SOURCE, TWO_SIDES, GrammarKind, WordSide
 
 _RULES_PER_BATCH = 50_000
 """Number of rules whose sides are split into words at once, to limit memory."""
@@ -76,9 +76,9 @@ class RuleWords:
     length of `last_rule_id`. Entries sort by word, then by rule.
     """
 
-    def __init__(self, notation: Notation, word_ids: WordIds, last_rule_id: int) -> None:
-        self._places = [(word_side, dict[str, int]()) for word_side in notation.rule_words]
-        self._anchored = TWO_SIDES in notation.capabilities
+    def __init__(self, grammar_kind: GrammarKind, word_ids: WordIds, last_rule_id: int) -> None:
+        self._places = [(word_side, dict[str, int]()) for word_side in grammar_kind.rule_words]
+        self._anchored = TWO_SIDES in grammar_kind.capabilities
         self._word_ids = word_ids
         self._bits = last_rule_id.bit_length()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Double, cast, func, insert, literal_column, select, text, tuple_, update
 
-from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, find_notation
+from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, find_grammar_kind
 from hierogram.samplers.grammar.rules import escape_terminal, unescape_terminal
 from hierogram.storage.database.leases import Leases
 from hierogram.storage.database.settings import read_settings
@@ -204,7 +204,7 @@ def find_rules(connection: Connection, conditions: RuleFilter, limit: int) -> li
 
 def respell_filter(connection: Connection, conditions: RuleFilter) -> list[RuleFilter]:
     """Return the conditions with other accents and capital letters in the words, likeliest first."""
-    two_sides = TWO_SIDES in find_notation(read_settings(connection).grammar).capabilities
+    two_sides = TWO_SIDES in find_grammar_kind(read_settings(connection).grammar).capabilities
     texts = {SOURCE: conditions.source, TARGET: conditions.target}
     symbols = {side: text.split(" ") if two_sides and text else [] for side, text in texts.items()}
     # Key by side and word, because a word may be spelled differently on each side.

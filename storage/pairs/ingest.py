@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, text, upda
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.database.connection import POSTGRES
 from hierogram.storage.database.leases import lease_batch, release_batch, renew_batch
-from hierogram.storage.database.settings import read_notation, write_learned
+from hierogram.storage.database.settings import read_grammar_kind, write_learned
 from hierogram.storage.database.transactions import StoreAccess, WriteTransaction, new_id, now, staged_digests
 from hierogram.storage.events.feed import append
 from hierogram.storage.exceptions import StoreError, WriteConflictError
@@ -268,14 +268,14 @@ def _insert_pairs(
         return
     corpus_id, batch_id = origin
     alignments = pairs.alignments
-    notation = read_notation(transaction.connection)
-    if not notation.needs_links:
-        # Replace missing alignments by empty alignments, because pairs of this notation need no alignment.
+    grammar_kind = read_grammar_kind(transaction.connection)
+    if not grammar_kind.needs_links:
+        # Replace missing alignments by empty alignments, because pairs of this grammar kind need no alignment.
         alignments = [alignment or "" for alignment in alignments]
     unaligned = sum(alignment is None for alignment in alignments)
     with ThreadPoolExecutor(1, thread_name_prefix="words") as thread:
         # Count in a second thread, because counting and inserting mostly run without the GIL.
-        words = thread.submit(count_pair_words, notation, pairs.sources, pairs.targets)
+        words = thread.submit(count_pair_words, grammar_kind, pairs.sources, pairs.targets)
         # Pass an iterator, because a list of tuples of all pairs would burden the garbage collector.
         transaction.loader.insert(
             sentence_pairs,
@@ -473,7 +473,7 @@ def wrong_identities(connection: Connection) -> list[int]:
     Occurrences are not stored, so possible occurrences are tried. The occurrence of a pair is at most the number of
     other stored or withdrawn pairs with the same content.
     """
-    linked = read_notation(connection).needs_links
+    linked = read_grammar_kind(connection).needs_links
     bases = {row.id: _corpus_prefix(row.name) for row in connection.execute(select(corpora.c.id, corpora.c.name))}
     wrong: list[int] = []
     # Try higher occurrences later, for all pairs with the same corpus and content together.
@@ -534,7 +534,7 @@ def insert_links(transaction: WriteTransaction, pair_ids: Sequence[int], pairs: 
     """Insert the human links of new pairs. The links must have been validated."""
     if not pairs.human_links:
         return
-    linked = read_notation(transaction.connection).needs_links
+    linked = read_grammar_kind(transaction.connection).needs_links
     inserted, changed = [], []
     for index, links in sorted(pairs.human_links.items()):
         pair_id = pair_ids[index]

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, delete, select, text, update
 
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE
 from hierogram.storage.database.connection import POSTGRES
-from hierogram.storage.database.settings import read_notation
+from hierogram.storage.database.settings import read_grammar_kind
 from hierogram.storage.database.transactions import WriteTransaction, staged_pair_words
 from hierogram.storage.pairs.vocabulary import known_words, word_ids
 from hierogram.storage.schema.tables import pair_words
@@ -65,7 +65,7 @@ def make_postings(pair_ids: Sequence[int], sources: Sequence[str], find_ids: Wor
 
 def index_pairs(transaction: WriteTransaction, pair_ids: Sequence[int], sources: Sequence[str]) -> None:
     """Index new pairs by the words of their source sides. Their ids must exceed all indexed ids."""
-    if not pair_ids or read_notation(transaction.connection).input_kind != PAIRS:
+    if not pair_ids or read_grammar_kind(transaction.connection).input_kind != PAIRS:
         return
     postings = list(make_postings(pair_ids, sources, partial(word_ids, transaction, SOURCE)))
     # Append to stored rows only in the first block, because the other blocks are new.
@@ -89,7 +89,7 @@ def index_pairs(transaction: WriteTransaction, pair_ids: Sequence[int], sources:
 
 def unindex_pairs(transaction: WriteTransaction, pair_ids: Sequence[int], sources: Sequence[str]) -> None:
     """Remove pairs with the given source texts from the index."""
-    if not pair_ids or read_notation(transaction.connection).input_kind != PAIRS:
+    if not pair_ids or read_grammar_kind(transaction.connection).input_kind != PAIRS:
         return
     rows = dict(zip(pair_ids, sources, strict=True))
     by_block: dict[int, list[int]] = {}
@@ -130,7 +130,7 @@ def _unindex(transaction: WriteTransaction, block: int, pair_ids: Sequence[int],
 
 def wrong_blocks(connection: Connection) -> list[int]:
     """Return the sorted blocks whose rows do not match the pairs' texts."""
-    if read_notation(connection).input_kind != PAIRS:
+    if read_grammar_kind(connection).input_kind != PAIRS:
         return []
     last_pair, last_row = (
         connection.execute(text(f"SELECT coalesce(max({column}), 0) FROM {table}")).scalar_one()

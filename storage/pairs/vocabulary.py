@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, func, select, update
 
-from hierogram.samplers.grammar.kinds import SOURCE, TARGET, Notation
+from hierogram.samplers.grammar.kinds import SOURCE, TARGET, GrammarKind
 from hierogram.storage.database.transactions import (
     WriteTransaction,
     rows_with,
@@ -30,10 +30,10 @@ WordCounts = dict[str, dict[str, int]]
 """Word counts by side, then by token."""
 
 
-def count_pair_words(notation: Notation, sources: Sequence[str], targets: Sequence[str]) -> WordCounts:
+def count_pair_words(grammar_kind: GrammarKind, sources: Sequence[str], targets: Sequence[str]) -> WordCounts:
     """Count the words of pairs' texts by side, for the sides that consist of words."""
     texts = {SOURCE: sources, TARGET: targets}
-    return {side: count_tokens(texts[side]) for side in notation.pair_words}
+    return {side: count_tokens(texts[side]) for side in grammar_kind.pair_words}
 
 
 def count_words(transaction: WriteTransaction, words: WordCounts, sign: int = 1) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import func, select, text, update
 
-from hierogram.storage.database.settings import read_notation
+from hierogram.storage.database.settings import read_grammar_kind
 from hierogram.storage.database.transactions import (
     StoreAccess,
     WriteTransaction,
@@ -109,6 +109,6 @@ def withdraw(transaction: WriteTransaction, rows: Sequence[PairRow]) -> None:
     from hierogram.storage.pairs.pair_words import unindex_pairs
 
     unindex_pairs(transaction, [row.id for row in rows], [row.source for row in rows])
-    notation = read_notation(transaction.connection)
-    words = count_pair_words(notation, [row.source for row in rows], [row.target for row in rows])
+    grammar_kind = read_grammar_kind(transaction.connection)
+    words = count_pair_words(grammar_kind, [row.source for row in rows], [row.target for row in rows])
     count_words(transaction, words, -1)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
-from hierogram.samplers.grammar.kinds import NOTATIONS
+from hierogram.samplers.grammar.kinds import GRAMMAR_KINDS
 from hierogram.samplers.grammar.numbers import MAX_ITG_PHRASE_LENGTH, MAX_SIDE_LENGTH, MAX_TYPE_MOVES
 from hierogram.samplers.grammar.settings import (
     ALIGNERS,
@@ -91,7 +91,7 @@ class Settings:
         int, Option("Maximum number of tokens per side. Longer pairs are rejected.", min=1, max=MAX_SIDE_LENGTH)
     ] = 200
     key_salt: int = 0
-    grammar: Annotated[str, Option("Kind of grammar", values=NOTATIONS.keys(), flags=("--kind",))] = SYNCHRONOUS
+    grammar: Annotated[str, Option("Kind of grammar", values=GRAMMAR_KINDS.keys(), flags=("--kind",))] = SYNCHRONOUS
     base: Annotated[str, Option("Base distribution of tree fragments", values=BASES)] = PCFG
     start: str = JOINED
     temperature: float = 5.0

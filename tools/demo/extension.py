@@ -71,7 +71,7 @@ def demo(
             with progress("learn", "pairs") as bar:
                 learned = learning.sample(learning_progress(bar))
                 learning.finish()
-                print_learned(learned, opened.notation())
+                print_learned(learned, opened.grammar_kind())
             manifest = opened.export(output)
             rules = f"{plural(manifest.rules, 'rule')} of scope {manifest.options['max_scope']} or less"
             print(f"{output}: {rules}, {plural(manifest.bytes, 'byte')}")

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from hierogram.daemon.text.texts import UNCHANGED_TEXT, TextPipeline
+from hierogram.daemon.text.pipeline import UNCHANGED_TEXT, TextPipeline
 from hierogram.samplers.grammar.rules import unescape_terminal
 from hierogram.tools.evidence.retrieval import Evidence, readable_side
 from hierogram.tools.evidence.sanitizing import BEGIN, END, enclose, sanitize
@@ -34,14 +34,14 @@ class _Candidate:
         return len(self.target) + (len(_ALTERNATIVE) if has_line else len(self.source) + len(_EQUALS) + len(_LINE_END))
 
 
-def fit_budget(evidence: Evidence, characters: int, texts: TextPipeline = UNCHANGED_TEXT) -> str:
+def fit_budget(evidence: Evidence, characters: int, pipeline: TextPipeline = UNCHANGED_TEXT) -> str:
     """Return evidence as text of up to `characters` characters, enclosed in tags that mark it as data.
 
     Renderings are lines `source = target, target` in sentence order. Pairs follow with two lines each. Each step adds
     the rendering or pair with the most expected new target words per character.
     """
     expected = _expected_words(evidence)
-    candidates = list(_list_candidates(evidence, texts))
+    candidates = list(_list_candidates(evidence, pipeline))
     chosen: dict[str, list[_Candidate]] = {}
     pairs: list[_Candidate] = []
     seen: Counter[str] = Counter()
@@ -98,8 +98,8 @@ def _expected_words(evidence: Evidence) -> dict[str, float]:
     return {word: 1 - missed for word, missed in missing.items() if any(map(str.isalnum, word))}
 
 
-def _list_candidates(evidence: Evidence, texts: TextPipeline) -> Iterator[_Candidate]:
-    source, target = texts.source, texts.target
+def _list_candidates(evidence: Evidence, pipeline: TextPipeline) -> Iterator[_Candidate]:
+    source, target = pipeline.source, pipeline.target
     for rule in evidence.rules:
         if words := tuple(_words(rule.target)):
             sides = sanitize(readable_side(rule.source, source)), sanitize(readable_side(rule.target, target))

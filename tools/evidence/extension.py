@@ -49,7 +49,7 @@ def evidence(
 
     Rules with gaps are included. The store is not changed.
     """
-    from hierogram.daemon.text.texts import make_pipeline
+    from hierogram.daemon.text.pipeline import make_pipeline
     from hierogram.tools.evidence.budget import fit_budget
     from hierogram.tools.evidence.retrieval import as_prompt
     from hierogram.tools.evidence.retrieval import evidence as retrieve_evidence
@@ -63,13 +63,13 @@ def evidence(
             raise UsageError(f"--characters and --{min(given_limits)} are mutually exclusive")
         options = candidate_limits(tokenized=options.tokenized)
     with open_chosen_store(context) as opened:
-        result, texts = retrieve_evidence(opened, sentence, options=options), make_pipeline(opened.settings())
+        result, pipeline = retrieve_evidence(opened, sentence, options=options), make_pipeline(opened.settings())
     if as_json or format == JSON:
         print_json(asdict(result))
     elif characters is not None:
-        print(fit_budget(result, characters, texts))
+        print(fit_budget(result, characters, pipeline))
     elif format == PROMPT:
-        print(as_prompt(result, sentence, texts), end="")
+        print(as_prompt(result, sentence, pipeline), end="")
     else:
         _print_evidence(result)
 

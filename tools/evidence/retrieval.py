@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Unpack
 from hierogram.daemon.exceptions import InputError, WrongKindError
 from hierogram.daemon.library.options import resolve_options
 from hierogram.daemon.library.store import GrammarStore
+from hierogram.daemon.text.pipeline import TOKENS, UNCHANGED_TEXT, TextPipeline, TextSide, make_pipeline
 from hierogram.daemon.text.segments import WordView, find_word_span
-from hierogram.daemon.text.texts import TOKENS, UNCHANGED_TEXT, TextPipeline, TextSide, make_pipeline
-from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, find_notation
+from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, find_grammar_kind
 from hierogram.samplers.grammar.rules import Span, escape_terminal, nonterminal, unescape_terminal
 from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.storage.browsing.similar_pairs import (
@@ -152,11 +152,11 @@ def _join_subwords(evidence: Evidence, view: WordView) -> Evidence:
 
 def _tokenize_sentence(transaction: ReadTransaction, text: str, tokenized: bool) -> list[str]:
     settings = transaction.settings()
-    notation = find_notation(settings.grammar)
-    if notation.input_kind != PAIRS:
-        raise WrongKindError(f"{notation.cannot('provide evidence')}: its sentences are monolingual")
-    texts = make_pipeline(settings)
-    words = (texts.for_tokenized() if tokenized else texts).source.tokens(text).split()
+    grammar_kind = find_grammar_kind(settings.grammar)
+    if grammar_kind.input_kind != PAIRS:
+        raise WrongKindError(f"{grammar_kind.cannot('provide evidence')}: its sentences are monolingual")
+    pipeline = make_pipeline(settings)
+    words = (pipeline.for_tokenized() if tokenized else pipeline).source.tokens(text).split()
     if not words:
         raise InputError("the sentence has no words")
     if len(words) > MAX_WORDS:
@@ -223,21 +223,21 @@ MIN_PROBABILITY, MIN_USES = 0.1, 1.0
 """Minimum probability of a glossary entry given its source, and minimum expected uses of rules with longer sources."""
 
 
-def as_prompt(evidence: Evidence, text: str, texts: TextPipeline = UNCHANGED_TEXT) -> str:
+def as_prompt(evidence: Evidence, text: str, pipeline: TextPipeline = UNCHANGED_TEXT) -> str:
     """Return a prompt with dictionary entries, a glossary, example pairs, and the sentence to translate.
 
     The glossary contains renderings with at least the probability `MIN_PROBABILITY` given the source. Rules with
     several source symbols must also have `MIN_USES` expected uses and no gap at an end of the source side.
     """
-    source, target = texts.languages or ("source", "target")
+    source, target = pipeline.languages or ("source", "target")
 
     def sides(pair: SimilarPair) -> tuple[str, str]:
-        return sanitize(texts.source.detokenize(pair.source)), sanitize(texts.target.detokenize(pair.target))
+        return sanitize(pipeline.source.detokenize(pair.source)), sanitize(pipeline.target.detokenize(pair.target))
 
     blocks = []
     if evidence.entries:
         blocks.append([f"Dictionary ({source} = {target}):", *map(" = ".join, map(sides, evidence.entries))])
-    glossary = _glossary(evidence.rules, texts)
+    glossary = _glossary(evidence.rules, pipeline)
     if glossary:
         blocks.append([f"Glossary ({source} = {target}):", *map(sanitize, glossary)])
     blocks += [
@@ -249,7 +249,7 @@ def as_prompt(evidence: Evidence, text: str, texts: TextPipeline = UNCHANGED_TEX
     return f"{EXPLANATION}\n\n{enclose(_BLANK_LINE.join(map(_LINE_BREAK.join, blocks)))}\n\n{request}"
 
 
-def _glossary(rules: Iterable[MatchedRule], texts: TextPipeline) -> list[str]:
+def _glossary(rules: Iterable[MatchedRule], pipeline: TextPipeline) -> list[str]:
     renderings: dict[str, list[str]] = {}
     for rule in rules:
         words = rule.source.split(" ")
@@ -257,8 +257,8 @@ def _glossary(rules: Iterable[MatchedRule], texts: TextPipeline) -> list[str]:
         ends_in_gaps = unescape_terminal(words[0]) is None or unescape_terminal(words[-1]) is None
         is_reliable = rule.p_target_given_source >= MIN_PROBABILITY and is_frequent and not ends_in_gaps
         if is_reliable and _has_letters(rule.source) and _has_letters(rule.target):
-            renderings.setdefault(readable_side(rule.source, texts.source), []).append(
-                readable_side(rule.target, texts.target)
+            renderings.setdefault(readable_side(rule.source, pipeline.source), []).append(
+                readable_side(rule.target, pipeline.target)
             )
     return [f"{source} = {', '.join(dict.fromkeys(targets))}" for source, targets in renderings.items()]
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from pydantic import AfterValidator
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from hierogram.daemon.text.texts import make_pipeline
+from hierogram.daemon.text.pipeline import make_pipeline
 from hierogram.daemon.web.protocol.context import Service
 from hierogram.storage.options import OptionField
 from hierogram.tools.evidence.budget import fit_budget

@@ -89,9 +89,9 @@ def memory_routes(service: Service, downloads: Downloads) -> APIRouter:
 
 def _languages(service: Service) -> tuple[str, ...]:
     """Return source and target language, or `()` if unknown. Raises `ProblemError` for a store of trees."""
-    notation = service.grammar_store.notation()
-    if notation.input_kind != PAIRS:
+    grammar_kind = service.grammar_store.grammar_kind()
+    if grammar_kind.input_kind != PAIRS:
         raise ProblemError(
-            HTTPStatus.CONFLICT, f"{notation.cannot('be a translation memory')}: its sentences are monolingual"
+            HTTPStatus.CONFLICT, f"{grammar_kind.cannot('be a translation memory')}: its sentences are monolingual"
         )
     return tuple(service.grammar_store.settings().languages or ())

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from hierogram.daemon.library.store import GrammarStore
-from hierogram.daemon.text.texts import make_pipeline
+from hierogram.daemon.text.pipeline import make_pipeline
 from hierogram.samplers.grammar.kinds import SOURCE
 from hierogram.storage.browsing.details import list_pairs
 from hierogram.storage.browsing.similar_pairs import find_similar_pairs, weigh_words
@@ -46,8 +46,8 @@ def nearest(store: GrammarStore, text: str, min_quality: float = 50.0, limit: in
     `min_quality` is the minimum `quality` in percent. Only the newest of equal pairs is returned.
     """
     with store.reader.read() as transaction:
-        texts = make_pipeline(transaction.settings()).for_running_text()
-        words = texts.source.tokens(text).split(" ")[:_MAX_WORDS]
+        pipeline = make_pipeline(transaction.settings()).for_running_text()
+        words = pipeline.source.tokens(text).split(" ")[:_MAX_WORDS]
         vocabulary = known_words(transaction.connection, words)[SOURCE]
         pairs, entries = find_similar_pairs(
             transaction, {word: vocabulary[word] for word in words if word in vocabulary}, _CANDIDATES
@@ -61,7 +61,7 @@ def nearest(store: GrammarStore, text: str, min_quality: float = 50.0, limit: in
         if quality >= min_quality and (pair.source, pair.target) not in matches:
             pair_words = set(pair.source.split(" "))
             rank = 100 * sum(weight for word, weight in weights.items() if word in pair_words) / sum(weights.values())
-            detokenized = texts.source.detokenize_stored(pair.source), texts.target.detokenize_stored(pair.target)
+            detokenized = pipeline.source.detokenize_stored(pair.source), pipeline.target.detokenize_stored(pair.target)
             matches[pair.source, pair.target] = FuzzyMatch(
                 pair.id, pair.corpus, *detokenized, round(quality, 1), round(rank, 1)
             )
@@ -97,7 +97,7 @@ def memory(store: GrammarStore, corpus: str | None = None, since: datetime | Non
     """
     with store.reader.read() as transaction:
         settings, last = transaction.settings(), transaction.state().last_pair_id
-    texts = make_pipeline(settings).for_running_text()
+    pipeline = make_pipeline(settings).for_running_text()
     languages = [xml_attribute(language) for language in settings.languages or UNKNOWN_LANGUAGES]
     yield (
         '<?xml version="1.0" encoding="UTF-8"?>\n<tmx version="1.4">\n'
@@ -107,7 +107,7 @@ def memory(store: GrammarStore, corpus: str | None = None, since: datetime | Non
 
     def unit(pair: PairRecord) -> str:
         tuid = "" if pair.external_id is None else f" tuid={xml_attribute(pair.external_id)}"
-        sides = (texts.source.detokenize_stored(pair.source), texts.target.detokenize_stored(pair.target))
+        sides = (pipeline.source.detokenize_stored(pair.source), pipeline.target.detokenize_stored(pair.target))
         variants = "".join(
             f"<tuv xml:lang={language}><seg>{xml_text(side)}</seg></tuv>"
             for language, side in zip(languages, sides, strict=True)

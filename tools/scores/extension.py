@@ -137,8 +137,8 @@ def _read_pairs(store: "GrammarStore", files: list[str], tokenized: bool) -> Ite
     from hierogram.daemon.library.aligning import resolve_text_pipeline
     from hierogram.daemon.text.reading import read_pairs
 
-    texts, sides = resolve_text_pipeline(store, None, tokenized), read_pairs(files)
-    for side, name, lines in zip((texts.source, texts.target), files, sides, strict=True):
+    pipeline, sides = resolve_text_pipeline(store, None, tokenized), read_pairs(files)
+    for side, name, lines in zip((pipeline.source, pipeline.target), files, sides, strict=True):
         advise_tokenization(side, name, lines, tokenized)
     return zip(*sides, strict=True)
 

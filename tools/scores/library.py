@@ -13,7 +13,7 @@ from hierogram.daemon.library.pairs import rows_by_id
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.prefetch import map_in_threads
 from hierogram.daemon.progress import Phases
-from hierogram.daemon.text.texts import make_pipeline
+from hierogram.daemon.text.pipeline import make_pipeline
 from hierogram.storage.records.pairs import PairScore
 from hierogram.tools.scores.learned_counts import LearnedCounts, iterate_rows
 from hierogram.tools.scores.scoring import BATCH_SIZE, MAX_WORDS, Scorer, save_scores
@@ -56,9 +56,9 @@ def score(
         scorer = _SCORERS[store] = Scorer(LearnedCounts(store.store, progress), progress)
     threads = os.cpu_count() or 1
     if pairs is not None:
-        texts = make_pipeline(store.settings())
-        texts = texts.for_tokenized() if tokenized else texts
-        numbered = ((number, texts.pair(*pair)) for number, pair in enumerate(pairs, 1) if number > after)
+        pipeline = make_pipeline(store.settings())
+        pipeline = pipeline.for_tokenized() if tokenized else pipeline
+        numbered = ((number, pipeline.pair(*pair)) for number, pair in enumerate(pairs, 1) if number > after)
         lines = ((number, source.split(), target.split()) for number, (source, target) in numbered)
         line_batches = iter(lambda: list(islice(lines, BATCH_SIZE)), [])
         for scored in map_in_threads(line_batches, lambda batch: score_texts(scorer, batch), threads):

@@ -52,7 +52,7 @@ def terms(
     only terms with their usual rendering in at least 90 % of their pairs.
     """
     from hierogram.daemon.files import open_output
-    from hierogram.daemon.text.texts import make_pipeline, two_languages
+    from hierogram.daemon.text.pipeline import make_pipeline, two_languages
 
     suffix = output.suffix.removeprefix(".") if output else ""
     format_name = format or (suffix if suffix in FORMATS else TABLE)

@@ -21,7 +21,7 @@ from hierogram.daemon.library.options import resolve_options
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.progress import Phases
 from hierogram.daemon.text.segments import WordView
-from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, find_notation
+from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, find_grammar_kind
 from hierogram.storage.exports.snapshot import TERM_COLUMNS, Block, Snapshot
 from hierogram.tools.terms.options import TermOptions
 from hierogram.tools.terms.phrases import (
@@ -521,7 +521,7 @@ def terms(
     options = resolve_options(TermOptions, options, chosen)
     with store.store.snapshot() as snapshot, tempfile.TemporaryFile() as file:
         settings = snapshot.settings()
-        if find_notation(settings.grammar).input_kind != PAIRS:
+        if find_grammar_kind(settings.grammar).input_kind != PAIRS:
             raise WrongKindError(
                 f"{store.url}: term extraction requires bilingual pairs, but this store contains monolingual trees"
             )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import date
 
-from hierogram.daemon.text.texts import TextPipeline
+from hierogram.daemon.text.pipeline import TextPipeline
 from hierogram.tools.terms.options import CSV, GLOSSARY, JSON, TBX
 from hierogram.tools.translation.fixed_words import TOKENS_LINE
 from hierogram.tools.xml_text import UNKNOWN_LANGUAGES, xml_attribute, xml_text
@@ -74,9 +74,9 @@ class TermReport:
     departures: tuple[Departure, ...]
     languages: tuple[str, ...]
 
-    def as_text(self, texts: TextPipeline) -> "TermReport":
+    def as_text(self, pipeline: TextPipeline) -> "TermReport":
         """Return the report with detokenized text: `aujourd'hui` instead of `aujourd' hui`."""
-        source, target = texts.source.detokenize, texts.target.detokenize
+        source, target = pipeline.source.detokenize, pipeline.target.detokenize
         terms = tuple(
             replace(
                 term,

@@ -112,9 +112,9 @@ def translate(
         decoder = Decoder(grammar, options=options)
         _print_notes(decoder)
         writer = _Writer(output_options, sentences, stack)
-        texts = decoder.text_translator()
-        format = output_options.format(texts.default_format)
-        side = (texts.translator.texts if format == TOKENS else texts.texts).source
+        text_translator = decoder.text_translator()
+        format = output_options.format(text_translator.default_format)
+        side = (text_translator.translator.pipeline if format == TOKENS else text_translator.pipeline).source
         if sentences == STANDARD and not output_options.html:
             # Do not read ahead, so that each typed line is translated at once.
             for number, line in enumerate(_typed_lines(), 1):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hierogram.daemon.library.store import GrammarStore
     from hierogram.daemon.web.pages.rendering import PageContext
     from hierogram.daemon.web.protocol.context import Page, WebContext
-    from hierogram.samplers.grammar.kinds import Notation
+    from hierogram.samplers.grammar.kinds import GrammarKind
 
 
 def _commands() -> "Iterable[Command]":
@@ -70,11 +70,11 @@ def _pages(context: "WebContext", page: "PageContext") -> "Iterable[Page]":
     yield Page("translate", "/translate", "Translate", translation_routes(page, context.shared(WebTranslation)))
 
 
-def _warm_up(notation: "Notation", loaded: "LoadedBatch", state: "State") -> None:
+def _warm_up(grammar_kind: "GrammarKind", loaded: "LoadedBatch", state: "State") -> None:
     from hierogram.samplers.grammar.kinds import TRANSLATION
     from hierogram.tools.translation.translating import warm_up
 
-    if TRANSLATION in notation.capabilities:
+    if TRANSLATION in grammar_kind.capabilities:
         warm_up(loaded, state)
 
 

@@ -10,7 +10,7 @@ import regex
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.text.lines import numbered_lines
-from hierogram.daemon.text.texts import UNCHANGED_TEXT, TextPipeline, TextWord
+from hierogram.daemon.text.pipeline import UNCHANGED_TEXT, TextPipeline, TextWord
 from hierogram.daemon.text.tokenizer import SYLLABLE_ENDS, is_unspaced
 from hierogram.daemon.text.validation import split_tokens
 from hierogram.tools.translation.casing import NO_CASING, Casing, all_capital, default_casing
@@ -44,16 +44,16 @@ def marked_choices(match: re.Match[str]) -> list[str]:
     return [unescape(choice) for choice in match["given"].split("||")]
 
 
-def marked_phrases(line: str, texts: TextPipeline = UNCHANGED_TEXT) -> list[InputPhrase]:
+def marked_phrases(line: str, pipeline: TextPipeline = UNCHANGED_TEXT) -> list[InputPhrase]:
     """Return the tokenized phrases of a line with markup such as `<np translation="the house">la maison</np>`."""
     phrases: list[InputPhrase] = []
     position = 0
     for match in MARKED.finditer(line):
-        phrases.append(InputPhrase(split_words(texts.source.tokens(line[position : match.start()]))))
-        choice_words = tuple(split_words(texts.target.tokens(choice)) for choice in marked_choices(match))
-        phrases.append(InputPhrase(split_words(texts.source.tokens(match["inside"])), choice_words))
+        phrases.append(InputPhrase(split_words(pipeline.source.tokens(line[position : match.start()]))))
+        choice_words = tuple(split_words(pipeline.target.tokens(choice)) for choice in marked_choices(match))
+        phrases.append(InputPhrase(split_words(pipeline.source.tokens(match["inside"])), choice_words))
         position = match.end()
-    phrases.append(InputPhrase(split_words(texts.source.tokens(line[position:]))))
+    phrases.append(InputPhrase(split_words(pipeline.source.tokens(line[position:]))))
     return [phrase for phrase in phrases if phrase.words]
 
 
@@ -89,17 +89,17 @@ class Glossary:
         for words, choices in self._entries.items():
             self._small.setdefault(tuple(map(self._casing.lower, words)), choices)
 
-    def tokenized_by(self, texts: TextPipeline) -> "Glossary":
+    def tokenized_by(self, pipeline: TextPipeline) -> "Glossary":
         """Return this glossary with its entries tokenized by a text pipeline."""
-        if self._tokens or not texts.source.changes:
+        if self._tokens or not pipeline.source.changes:
             return self
         entries: dict[Words, tuple[Words, ...]] = {}
         for words, choices in self._entries.items():
-            source_words = split_words(texts.source.tokens(" ".join(words)))
-            prepared = (split_words(texts.target.tokens(" ".join(choice))) for choice in choices)
+            source_words = split_words(pipeline.source.tokens(" ".join(words)))
+            prepared = (split_words(pipeline.target.tokens(" ".join(choice))) for choice in choices)
             entries[source_words] = tuple(dict.fromkeys((*entries.get(source_words, ()), *prepared)))
         return Glossary(
-            entries, casing=default_casing(texts.source.language), segmented=texts.source.rules.has_segmenter
+            entries, casing=default_casing(pipeline.source.language), segmented=pipeline.source.rules.has_segmenter
         )
 
     def divide(self, words: Sequence[TextWord]) -> list[TextWord]:

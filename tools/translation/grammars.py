@@ -23,10 +23,10 @@ from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.scratch import Scratch, scratch
 from hierogram.daemon.memory import trim_malloc
 from hierogram.daemon.progress import Progress
-from hierogram.daemon.text.texts import UNCHANGED_TEXT, TextPipeline, make_pipeline
+from hierogram.daemon.text.pipeline import UNCHANGED_TEXT, TextPipeline, make_pipeline
 from hierogram.samplers.decoding.grammar import PackedGrammar, is_usable, pack, scopes
 from hierogram.samplers.grammar.columns import join_texts, split_lines
-from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, find_notation
+from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, find_grammar_kind
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records.parts import join_parts
 from hierogram.storage.store import Store
@@ -92,7 +92,7 @@ class TranslationGrammar:
     """Packed grammar with vocabularies, casing, feature names, and counts of excluded rules.
 
     `circular` rules have a source side that is empty or a single nonterminal, `wide` rules a scope above the limit.
-    `texts` is the text pipeline of the grammar's store. `group_size` is the number of sentences to translate together.
+    `pipeline` is the pipeline of the grammar's store. `group_size` is the number of sentences to translate together.
     `length_ratio` is the number of target letters per source letter if the decoder must lengthen short translations,
     otherwise 0.
     """
@@ -103,7 +103,7 @@ class TranslationGrammar:
     features: tuple[str, ...]
     circular: int = 0
     wide: int = 0
-    texts: TextPipeline = UNCHANGED_TEXT
+    pipeline: TextPipeline = UNCHANGED_TEXT
     source_casing: Casing = NO_CASING
     target_casing: Casing = NO_CASING
     group_size: int = 1
@@ -150,15 +150,15 @@ def open_grammar(path: str, max_scope: int, bar: Progress, format: str | None = 
     if has_kind(path, _KIND):
         return read_grammar(path)
     table, settings = read_rule_file(Path(path), bar, format)
-    texts = make_pipeline(settings)
-    source_casing, target_casing = _casings_of_rules(table, texts)
-    return pack_grammar(table, max_scope, texts=texts, source_casing=source_casing, target_casing=target_casing)
+    pipeline = make_pipeline(settings)
+    source_casing, target_casing = _casings_of_rules(table, pipeline)
+    return pack_grammar(table, max_scope, pipeline=pipeline, source_casing=source_casing, target_casing=target_casing)
 
 
-def _casings_of_rules(table: WordedRules, texts: TextPipeline) -> tuple[Casing, Casing]:
+def _casings_of_rules(table: WordedRules, pipeline: TextPipeline) -> tuple[Casing, Casing]:
     """Learn the casing of both sides from rules. Words after another symbol are within a sentence."""
-    languages = texts.languages or (None, None)
-    if texts.lower or texts.word_parts:
+    languages = pipeline.languages or (None, None)
+    if pipeline.lower or pipeline.word_parts:
         return default_casing(languages[0]), default_casing(languages[1])
     rules = table.columns
     casings = []
@@ -190,7 +190,7 @@ def write_grammar(path: Path, grammar: TranslationGrammar) -> None:
         "features": list(grammar.features),
         "circular": grammar.circular,
         "wide": grammar.wide,
-        "texts": grammar.texts.as_settings(),
+        "pipeline": grammar.pipeline.as_settings(),
         "casings": [asdict(grammar.source_casing), asdict(grammar.target_casing)],
         "group_size": grammar.group_size,
         "length_ratio": grammar.length_ratio,
@@ -215,7 +215,7 @@ def read_grammar(path: str) -> TranslationGrammar:
             tuple(values["features"]),
             values["circular"],
             values["wide"],
-            make_pipeline(values["texts"]),
+            make_pipeline(values["pipeline"]),
             source_casing,
             target_casing,
             values["group_size"],
@@ -238,13 +238,15 @@ class StoreGrammar:
     """Store position of the last full read."""
 
     def __init__(self, store: Store, options: ExportOptions, bar: Progress) -> None:
-        notation = find_notation(store.settings().grammar)
-        if TRANSLATION not in notation.capabilities:
-            raise WrongKindError(f"{store.url}: {notation.cannot('translate')}: its rules do not have two sides")
-        self.grows = LINKS in notation.capabilities
+        grammar_kind = find_grammar_kind(store.settings().grammar)
+        if TRANSLATION not in grammar_kind.capabilities:
+            raise WrongKindError(f"{store.url}: {grammar_kind.cannot('translate')}: its rules do not have two sides")
+        self.grows = LINKS in grammar_kind.capabilities
         """True if rules of new pairs can be added, which requires a kind of grammar with word links."""
         self._store = store
-        self._plan = replace(resolve_plan(replace(options, format=_FORMAT), notation), nonempty_sides=not self.grows)
+        self._plan = replace(
+            resolve_plan(replace(options, format=_FORMAT), grammar_kind), nonempty_sides=not self.grows
+        )
         self._names = tuple(feature.name for feature in self._plan.features)
         self._reader = RuleReader(f"the rules of {store.url}", _FORMAT, self._names)
         self._values = np.zeros((0, len(self._names)))
@@ -260,19 +262,19 @@ class StoreGrammar:
             seen = self._append_rules(database, "scored")
             if not self._reader.rules:
                 raise InputError("no rules left after filtering: relax the filters")
-            texts = make_pipeline(snapshot.settings())
+            pipeline = make_pipeline(snapshot.settings())
             sources, targets = _sample(snapshot)
             source_casing, target_casing = (
-                default_casing(language) if texts.lower else learn_casing(lines, language)
-                for lines, language in zip((sources, targets), texts.languages or (None, None), strict=True)
+                default_casing(language) if pipeline.lower else learn_casing(lines, language)
+                for lines, language in zip((sources, targets), pipeline.languages or (None, None), strict=True)
             )
             # Lengthen short translations only in small stores that tokenize text, because it lowers BLEU in other
             # stores (docs/decisions/decoding.md).
             sentences = [1 + len(_SENTENCE_END.findall(_NO_WORD.sub("", line))) for line in sources]
             letters, target_letters = (len("".join(lines).replace(" ", "")) for lines in (sources, targets))
-            lengthens = texts.rules is not None and len(sources) in _LENGTHENED_SIZES
+            lengthens = pipeline.rules is not None and len(sources) in _LENGTHENED_SIZES
             self._attributes = {
-                "texts": texts,
+                "pipeline": pipeline,
                 "source_casing": source_casing,
                 "target_casing": target_casing,
                 "group_size": int(np.quantile(sentences, _GROUP_QUANTILE, method="inverted_cdf")),

@@ -19,7 +19,7 @@ from hierogram.daemon.library.options import PathLike, check_integer, check_text
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.progress import progress
 from hierogram.daemon.text.lines import check_readable, read_sentences
-from hierogram.daemon.text.texts import TOKENS, make_pipeline, make_side, text_advice
+from hierogram.daemon.text.pipeline import TOKENS, make_pipeline, make_side, text_advice
 from hierogram.storage.exceptions import install_extra
 from hierogram.tools.translation.corrections import Corrections
 from hierogram.tools.translation.fixed_words import split_words
@@ -236,10 +236,10 @@ def tune(
             grammar_name = grammar.url
         else:
             rules, grammar_name = resources.grammar(str(grammar)), str(grammar)
-        texts = resources.texts(rules)
+        pipeline = resources.pipeline(rules)
         for side, (path, lines) in (
-            (texts.source, sentence_source),
-            *((texts.target, reference) for reference in reference_texts),
+            (pipeline.source, sentence_source),
+            *((pipeline.target, reference) for reference in reference_texts),
         ):
             advice = text_advice(side, path, lines, "--tokenize fr,en", "--tokenized")
             if advice is not None and not translate.tokenized:
@@ -251,7 +251,7 @@ def tune(
             # Skip empty references if a sentence has other references, because an empty reference would count as a
             # reference of length 0.
             reference_tokens = [
-                [decode.tokens(words) for line in row if (words := split_words(texts.target.tokens(line)))] or [()]
+                [decode.tokens(words) for line in row if (words := split_words(pipeline.target.tokens(line)))] or [()]
                 for row in zip(*(lines for _, lines in reference_texts), strict=True)
             ]
             tuned = tune(decode, reference_tokens, decode.start(), resolved, decode.words_index)

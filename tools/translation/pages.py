@@ -119,7 +119,7 @@ def translation_routes(page: PageContext, shared: WebTranslation) -> APIRouter:
         from hierogram.tools.evidence.retrieval import find_evidence
 
         translator, _ = shared.newest()
-        words = " ".join(translator.texts.source.tokens(typed[:MAX_TEXT_LENGTH]).split()[:_MAX_WORDS])
+        words = " ".join(translator.pipeline.source.tokens(typed[:MAX_TEXT_LENGTH]).split()[:_MAX_WORDS])
         with page.reader.read() as transaction:
             pairs = (
                 find_evidence(transaction, words, EvidenceOptions(pairs=_SIMILAR_PAIRS, rules=0, tokenized=True)).pairs
@@ -134,8 +134,8 @@ def translation_routes(page: PageContext, shared: WebTranslation) -> APIRouter:
                         "corpus": item.corpus,
                         "source": item.source,
                         "target": item.target,
-                        "source_text": translator.texts.source.detokenize_stored(item.source),
-                        "target_text": translator.texts.target.detokenize_stored(item.target),
+                        "source_text": translator.pipeline.source.detokenize_stored(item.source),
+                        "target_text": translator.pipeline.target.detokenize_stored(item.target),
                     }
                     for item in pairs
                 ],

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from hierogram.daemon.deadline import restart_deadline
 from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.text.pipeline import make_pipeline
 from hierogram.daemon.text.sides import WordSideCounts
-from hierogram.daemon.text.texts import make_pipeline
 from hierogram.storage.store import Store
 from hierogram.tools.translation.corrections import Corrections
 from hierogram.tools.translation.documents import HTML, TEXT
@@ -100,8 +100,8 @@ class PlainTranslator:
     def detect(self, text: str) -> list[tuple[str, float]]:
         """Return the store's languages, likeliest first, with probabilities from the frequencies of words."""
         settings = self._store.settings()
-        texts = make_pipeline(settings).with_whole_words().for_running_text()
-        words = [side.tokens(text).split() for side in (texts.source, texts.target)]
+        pipeline = make_pipeline(settings).with_whole_words().for_running_text()
+        words = [side.tokens(text).split() for side in (pipeline.source, pipeline.target)]
         spelled = dict.fromkeys(form for text_words in words for word in text_words for form in (word, word.lower()))
         log_odds, _ = self._words.odds(islice(spelled, _MAX_WORDS_LOOKED_UP))
         source = 1 / (1 + exp(-max(-_MAX_LOG_ODDS, min(_MAX_LOG_ODDS, log_odds))))

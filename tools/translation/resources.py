@@ -10,7 +10,7 @@ from hierogram.daemon.exceptions import DaemonError
 from hierogram.daemon.exports.format import DEFAULT_WEIGHTS, WORDS
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.progress import progress
-from hierogram.daemon.text.texts import UNCHANGED_TEXT, TextPipeline, make_pipeline, two_languages
+from hierogram.daemon.text.pipeline import UNCHANGED_TEXT, TextPipeline, make_pipeline, two_languages
 from hierogram.samplers.decoding.grammar import COUNTED
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records.pairs import DERIVED
@@ -44,15 +44,15 @@ class TranslationResources:
     store_model: StoreModel | None = None
     _glossaries: dict[TextPipeline, Glossary] = field(default_factory=dict, repr=False)
 
-    def texts(self, grammar: TranslationGrammar) -> TextPipeline:
+    def pipeline(self, grammar: TranslationGrammar) -> TextPipeline:
         """Return the text pipeline for a grammar: from the options, else from the grammar's store."""
         options = self.options
         if options.tokenized:
             return UNCHANGED_TEXT
         if options.tokenize is None:
-            return grammar.texts.with_whole_words()
+            return grammar.pipeline.with_whole_words()
         return make_pipeline(
-            grammar.texts.with_whole_words().as_settings(), tokenize=two_languages(options.tokenize, "--tokenize")
+            grammar.pipeline.with_whole_words().as_settings(), tokenize=two_languages(options.tokenize, "--tokenize")
         )
 
     def start_weights(self) -> dict[str, float]:
@@ -63,10 +63,10 @@ class TranslationResources:
 
     def translator(self, grammar: TranslationGrammar, weights: dict[str, float] | None = None) -> Translator:
         """Return a translator with a grammar, optionally with other weights."""
-        options, texts = self.options, self.texts(grammar)
-        if texts not in self._glossaries:
+        options, pipeline = self.options, self.pipeline(grammar)
+        if pipeline not in self._glossaries:
             # Cache the glossary, because tuning creates a translator in each round.
-            self._glossaries[texts] = self.glossary.tokenized_by(texts)
+            self._glossaries[pipeline] = self.glossary.tokenized_by(pipeline)
         return Translator(
             grammar,
             self.start_weights() if weights is None else weights,
@@ -74,8 +74,8 @@ class TranslationResources:
             pops=options.pops,
             oov_similarity=options.oov_similarity,
             lengthen=weights is None and options.weights is None,
-            glossary=self._glossaries[texts],
-            texts=texts,
+            glossary=self._glossaries[pipeline],
+            pipeline=pipeline,
         )
 
     def grammar(self, path: str) -> TranslationGrammar:

@@ -91,24 +91,24 @@ def translate_routes(translation: WebTranslation, pool: WorkPool) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["translating"])
 
     def work(body: TranslateBody, best: int) -> object:
-        from hierogram.daemon.text.texts import IN_REQUESTS, UNCHANGED_TEXT, text_advice
+        from hierogram.daemon.text.pipeline import IN_REQUESTS, UNCHANGED_TEXT, text_advice
         from hierogram.tools.translation.text_translator import TOKENS, as_plain, wrap_translation
 
-        texts, position = translation.newest()
-        translator = texts.translator
-        format = TOKENS if body.tokenized else body.format or texts.default_format
+        text_translator, position = translation.newest()
+        translator = text_translator.translator
+        format = TOKENS if body.tokenized else body.format or text_translator.default_format
         if body.tokenized:
             results = [
-                wrap_translation(line, translator.translate(line, best, markup=body.markup, texts=UNCHANGED_TEXT))
+                wrap_translation(line, translator.translate(line, best, markup=body.markup, pipeline=UNCHANGED_TEXT))
                 for line in body.sentences
             ]
             advice = None
         else:
             results = [
-                texts.translate(line, format=format, alternatives=best - 1, markup=body.markup)
+                text_translator.translate(line, format=format, alternatives=best - 1, markup=body.markup)
                 for line in body.sentences
             ]
-            side = (translator.texts if format == TOKENS else texts.texts).source
+            side = (translator.pipeline if format == TOKENS else text_translator.pipeline).source
             advice = text_advice(side, "sentences", body.sentences, *IN_REQUESTS)
         return {"position": position, "sentences": [*map(as_plain, results)], "advice": advice}
 

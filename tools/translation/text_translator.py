@@ -11,8 +11,8 @@ from hierogram.daemon.text.detokenizer import find_repeated, find_unpaired
 from hierogram.daemon.text.detokenizer import written as as_written
 from hierogram.daemon.text.languages import TextSpan
 from hierogram.daemon.text.orthography import SOFT_HYPHEN
+from hierogram.daemon.text.pipeline import TextWord
 from hierogram.daemon.text.protected_spans import TAG, ProtectedSpan
-from hierogram.daemon.text.texts import TextWord
 from hierogram.daemon.text.tokenizer import is_unspaced
 from hierogram.samplers.grammar.rules import RuleUse, Span
 from hierogram.tools.translation.casing import all_capital
@@ -118,8 +118,8 @@ class TextTranslator:
 
     def __init__(self, translator: Translator, find_correction: FindCorrection | None = None) -> None:
         self.translator = translator
-        self.texts = translator.texts.for_running_text()
-        self.default_format = TOKENS if translator.texts.rules is None else TEXT
+        self.pipeline = translator.pipeline.for_running_text()
+        self.default_format = TOKENS if translator.pipeline.rules is None else TEXT
         """Default input format: text if the pipeline tokenizes, else tokens."""
         self._recaser = Recaser(translator.grammar.source_casing, translator.grammar.target_casing)
         self._group_size = translator.grammar.group_size
@@ -190,7 +190,7 @@ class TextTranslator:
         for span in tags:
             text = text[: span.start] + " " * (span.end - span.start) + text[span.end :]
         text_spans: list[TextSpan] = []
-        for start, end in self.texts.source.rules.sentences(text):
+        for start, end in self.pipeline.source.rules.sentences(text):
             if text_spans and any(span.start < text_spans[-1][1] < span.end for span in protected):
                 start = text_spans.pop()[0]
             before = text_spans[-1][1] if text_spans else 0
@@ -202,7 +202,7 @@ class TextTranslator:
 
     def _units(self, paragraph: Paragraph, start: int, stop: int) -> Iterator[_Unit]:
         protected = [span for span in paragraph.kept if start <= span.start < stop]
-        source, target = self.texts.source, self.texts.target
+        source, target = self.pipeline.source, self.pipeline.target
         written = {span.start: span.written for span in protected}
         words: list[tuple[TextWord, TextSpan]] = []
         # Tokenize the text on both sides of a tag separately, so that no word extends across a tag.
@@ -313,10 +313,10 @@ class TextTranslator:
                 dropped = find(cased) - {*protected} - {*fixed}
                 if any(word and j not in dropped for j, word in enumerate(cased)):
                     cased = ["" if j in dropped else word for j, word in enumerate(cased)]
-        separators = self.texts.target.rules.separators(cased)
+        separators = self.pipeline.target.rules.separators(cased)
         if separators:
             separators[0] = self._before(sentence)
-        default_separators = self.texts.source.rules.separators(sources)
+        default_separators = self.pipeline.source.rules.separators(sources)
         for (first, second), to_first, to_second, separator in zip(
             pairwise(units), linked, linked[1:], default_separators[1:], strict=False
         ):
@@ -333,8 +333,8 @@ class TextTranslator:
 
     def _before(self, sentence: _Sentence) -> str:
         """Return the text before a sentence. Spaces are added or removed if only one language uses spaces."""
-        before, spaced = sentence.before, self.texts.target.rules.spaced
-        if spaced == self.texts.source.rules.spaced:
+        before, spaced = sentence.before, self.pipeline.target.rules.spaced
+        if spaced == self.pipeline.source.rules.spaced:
             return before
         if not spaced:
             return before.strip(" ")

@@ -17,8 +17,8 @@ import numpy as np
 
 from hierogram.daemon.deadline import check_deadline
 from hierogram.daemon.exports.format import DEFAULT_WEIGHTS, WORDS
+from hierogram.daemon.text.pipeline import UNCHANGED_TEXT, TextPipeline
 from hierogram.daemon.text.segments import CompoundSegmenter, SubwordSegmenter, find_word_span, make_segmenter
-from hierogram.daemon.text.texts import UNCHANGED_TEXT, TextPipeline
 from hierogram.samplers.decoding.chart import (
     GLUE_NEXT,
     GLUE_START,
@@ -91,12 +91,14 @@ class DecodedPart:
         numbers, places = np.unique(out.words, return_inverse=True)
         tokens = np.array([*map(self.word, numbers.tolist())], object)[places].tolist()
         texts = [tuple(tokens[start:end]) for start, end in pairwise(out.word_start.tolist())]
-        return [split_words(join_parts(" ".join(text))) for text in texts] if self.grammar.texts.word_parts else texts
+        return (
+            [split_words(join_parts(" ".join(text))) for text in texts] if self.grammar.pipeline.word_parts else texts
+        )
 
     def source_words(self) -> Words:
         """Return the source words, joined from parts of words."""
         tokens = tuple(word for words in self.positions for word in words)
-        return split_words(join_parts(" ".join(tokens))) if self.grammar.texts.word_parts else tokens
+        return split_words(join_parts(" ".join(tokens))) if self.grammar.pipeline.word_parts else tokens
 
     def source_span(self, first: int, last: int) -> Span:
         """Return the half-open span of source words of a half-open span of positions."""
@@ -106,7 +108,7 @@ class DecodedPart:
     def word_indices(self, number: int) -> list[int]:
         """Return the index of the target word of each token of a derivation, followed by the number of words."""
         tokens = self.tokens(number)
-        return index_words(tokens) if self.grammar.texts.word_parts else list(range(len(tokens) + 1))
+        return index_words(tokens) if self.grammar.pipeline.word_parts else list(range(len(tokens) + 1))
 
     def word(self, number: int) -> str:
         """Return a target word, from the grammar's vocabulary or the sentence's own words."""
@@ -279,17 +281,17 @@ class Translator:
         oov_similarity: float = 0.0,
         lengthen: bool = False,
         glossary: Glossary | None = None,
-        texts: TextPipeline = UNCHANGED_TEXT,
+        pipeline: TextPipeline = UNCHANGED_TEXT,
     ) -> None:
-        """Build the decoder. `texts` must have tokenized the glossary. `lengthen` avoids short translations."""
+        """Build the decoder. `pipeline` must have tokenized the glossary. `lengthen` avoids short translations."""
         self.grammar = grammar
         self.names = (*grammar.features, *COUNTED)
         self._model = model
         # Choose no consensus without a language model: other orders of the same words have nearly the same score.
         self._consensus_size = 1 if model is None else CANDIDATES
         self.glossary = glossary or Glossary()
-        self.texts = texts
-        self._segmenters = [make_segmenter(parts) for parts in grammar.texts.word_parts]
+        self.pipeline = pipeline
+        self._segmenters = [make_segmenter(parts) for parts in grammar.pipeline.word_parts]
         self._oov_similarity = oov_similarity
         if model is None:
             lm_words = np.zeros(len(grammar.target_words), np.int32)
@@ -315,14 +317,14 @@ class Translator:
         return SubstituteFinder(*known, grammar.source_casing, grammar.target_numbers)
 
     def translate(
-        self, line: str, best: int = 1, *, markup: bool = False, texts: TextPipeline | None = None
+        self, line: str, best: int = 1, *, markup: bool = False, pipeline: TextPipeline | None = None
     ) -> Translation:
-        """Translate a line into up to `best` candidates with different words. `texts` replaces the pipeline."""
-        texts = self.texts if texts is None else texts
+        """Translate a line into up to `best` candidates with different words. `pipeline` replaces the own pipeline."""
+        pipeline = self.pipeline if pipeline is None else pipeline
         if markup:
-            phrases = marked_phrases(line, texts)
+            phrases = marked_phrases(line, pipeline)
         else:
-            phrases = [InputPhrase(words)] if (words := split_words(texts.source.tokens(line))) else []
+            phrases = [InputPhrase(words)] if (words := split_words(pipeline.source.tokens(line))) else []
         phrases = [
             phrase if phrase.given else InputPhrase(self.glossary.divide_words(phrase.words)) for phrase in phrases
         ]

@@ -22,7 +22,7 @@ from hierogram.daemon.progress import Progress
 from hierogram.daemon.text.lines import write_lines
 from hierogram.daemon.text.segments import WordView
 from hierogram.samplers.decoding.grammar import COUNTED
-from hierogram.samplers.grammar.kinds import TRANSLATION, find_notation
+from hierogram.samplers.grammar.kinds import TRANSLATION, find_grammar_kind
 from hierogram.storage.database.connection import parse_url, sqlite_file
 from hierogram.storage.options import all_plain
 from hierogram.storage.store import Store, open_store
@@ -52,9 +52,9 @@ class HeldOut:
 @contextmanager
 def held_out(store: Store, max_pairs: int, seed: int, bar: Progress) -> Iterator[HeldOut]:
     """Hold out up to `max_pairs` random pairs, in a copy that is deleted when the context ends."""
-    notation = find_notation(store.settings().grammar)
-    if TRANSLATION not in notation.capabilities:
-        raise WrongKindError(f"{store.url}: {notation.cannot('translate')}: its rules do not have two sides")
+    grammar_kind = find_grammar_kind(store.settings().grammar)
+    if TRANSLATION not in grammar_kind.capabilities:
+        raise WrongKindError(f"{store.url}: {grammar_kind.cannot('translate')}: its rules do not have two sides")
     if sqlite_file(parse_url(store.url)) is None:
         raise UsageError(f"{store.url}: holding out pairs requires an SQLite store: pass sentences to tune on")
     with tempfile.TemporaryDirectory(prefix="hierogram-") as folder:
@@ -97,7 +97,7 @@ class GrammarDecoder:
     def __post_init__(self) -> None:
         self.names = (*self.grammar.features, *COUNTED)
         self.words_index = self.names.index(WORDS)
-        self._view = WordView(self.grammar.texts.word_parts)
+        self._view = WordView(self.grammar.pipeline.word_parts)
         self._round = self._translated = 0
 
     def start(self) -> NDArray[np.float64]:

@@ -16,7 +16,7 @@ from hierogram.daemon.text.rejections import INVALID_UTF8, MALFORMED_TREE, Rejec
 from hierogram.daemon.text.treebanks.ingest import read_treebank_settings
 from hierogram.daemon.text.treebanks.transformations import Transformations, transform_tree
 from hierogram.daemon.text.treebanks.trees import Tree, preorder, read_tree
-from hierogram.samplers.grammar.kinds import FRAGMENTS, find_notation
+from hierogram.samplers.grammar.kinds import FRAGMENTS, find_grammar_kind
 from hierogram.storage.records.columns import StoredRules
 from hierogram.storage.store import Store
 
@@ -121,9 +121,9 @@ def load_grammar(
     the store has no tree grammar, `InputError` if it is not trained, and `StoreError`.
     """
     settings = store.settings()
-    notation = find_notation(settings.grammar)
-    if FRAGMENTS not in notation.capabilities:
-        raise WrongKindError(f"{store.url}: {notation.cannot('parse')}: its rules are not tree fragments")
+    grammar_kind = find_grammar_kind(settings.grammar)
+    if FRAGMENTS not in grammar_kind.capabilities:
+        raise WrongKindError(f"{store.url}: {grammar_kind.cannot('parse')}: its rules are not tree fragments")
     treebank = read_treebank_settings(store)
     with store.snapshot() as snapshot:
         grammar = _read_rules(snapshot.rule_ranges(), current_sample)

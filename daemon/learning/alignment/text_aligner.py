@@ -11,7 +11,7 @@ from hierogram.daemon.exceptions import AlignerUntrainedError, InputError, Wrong
 from hierogram.daemon.learning.alignment.aligning import corpus_options, make_direction_tasks
 from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.daemon.learning.stored_links import NamedCounts, Names, Units, unit_names, words_and_stems
-from hierogram.daemon.text.texts import IN_REQUESTS, TextPipeline, make_pipeline, text_advice
+from hierogram.daemon.text.pipeline import IN_REQUESTS, TextPipeline, make_pipeline, text_advice
 from hierogram.samplers.alignment.bitext import read_side, split_tokens
 from hierogram.samplers.alignment.chain import make_evidence
 from hierogram.samplers.alignment.marginals import (
@@ -24,7 +24,7 @@ from hierogram.samplers.alignment.marginals import (
 from hierogram.samplers.alignment.models.sampler import build, chain_seed, decode
 from hierogram.samplers.alignment.options import POSTERIOR
 from hierogram.samplers.alignment.prior_counts import PriorsByUnit
-from hierogram.samplers.grammar.kinds import PAIRS, find_notation
+from hierogram.samplers.grammar.kinds import PAIRS, find_grammar_kind
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.records.aligner import AlignerCounts, TextAlignerCounts
 from hierogram.storage.records.parts import index_words, join_parts
@@ -68,11 +68,11 @@ class TextAligner:
 
     def __init__(self, store: Store) -> None:
         settings = store.settings()
-        notation = find_notation(settings.grammar)
-        if notation.input_kind != PAIRS:
+        grammar_kind = find_grammar_kind(settings.grammar)
+        if grammar_kind.input_kind != PAIRS:
             raise WrongKindError(
-                f"{store.url}: {notation.cannot('align words')}, because its sentences are monolingual: use a store of "
-                "sentence pairs"
+                f"{store.url}: {grammar_kind.cannot('align words')}, because its sentences are monolingual: "
+                "use a store of sentence pairs"
             )
         self._store = store
         self._seed = settings.seed

@@ -1,7 +1,7 @@
 """Interface of a kind of grammar, so that no other code depends on the kind of a store.
 
 A new kind needs a module that implements this interface, an entry in `stored.KINDS`, and an entry in
-`hierogram.samplers.grammar.kinds.NOTATIONS`.
+`hierogram.samplers.grammar.kinds.GRAMMAR_KINDS`.
 """
 
 from collections.abc import Callable, Sequence

@@ -14,18 +14,18 @@ from hierogram.daemon.learning.kinds import itg, synchronous, trees
 from hierogram.daemon.learning.kinds.kind import Averages, Kind, LoadedBatch, State, StoredSamples
 from hierogram.samplers.exceptions import DerivationError, SamplerError
 from hierogram.samplers.grammar.columns import Blobs, join_blobs, split_blobs
-from hierogram.samplers.grammar.kinds import find_notation
+from hierogram.samplers.grammar.kinds import find_grammar_kind
 from hierogram.storage.records.columns import RuleDeltas
 from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.records.settings import Settings
 
 KINDS: dict[str, Kind] = {kind.name: kind for kind in (synchronous.KIND, trees.KIND, itg.KIND)}
-"""All kinds. A new kind needs an entry here and in `hierogram.samplers.grammar.kinds.NOTATIONS`."""
+"""All kinds. A new kind needs an entry here and in `hierogram.samplers.grammar.kinds.GRAMMAR_KINDS`."""
 
 
 def find_kind(settings: Settings) -> Kind:
     """Return the kind of grammar of a store with these settings. Raises `SamplerError`."""
-    return KINDS[find_notation(settings.grammar).kind]
+    return KINDS[find_grammar_kind(settings.grammar).kind]
 
 
 UNREADABLE = (SamplerError, ValueError, TypeError, AttributeError, IndexError, OverflowError)

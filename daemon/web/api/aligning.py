@@ -172,9 +172,9 @@ def link_routes(context: WebContext) -> APIRouter:
     service, store = context.service, context.service.store
 
     def correct(pair_id: int, corrected_links: KnownLinks, origin: str) -> bool:
-        notation = service.grammar_store.notation()
-        if notation.input_kind != PAIRS:
-            raise ProblemError(HTTPStatus.CONFLICT, f"{notation.cannot('align')}: its sentences are monolingual")
+        grammar_kind = service.grammar_store.grammar_kind()
+        if grammar_kind.input_kind != PAIRS:
+            raise ProblemError(HTTPStatus.CONFLICT, f"{grammar_kind.cannot('align')}: its sentences are monolingual")
         _, word_pair = find_word_pair(service, pair_id)
         try:
             applied = service.correct(pair_id, word_pair.to_token_links(corrected_links), origin)

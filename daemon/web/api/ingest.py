@@ -25,9 +25,9 @@ from hierogram.daemon.text.formats import JSONL, parse_json_object, parse_lines
 from hierogram.daemon.text.ingest import DEFAULT_CORPUS, IngestBatch, check_input_kind
 from hierogram.daemon.text.lines import detect_data_type
 from hierogram.daemon.text.notes import Note
+from hierogram.daemon.text.pipeline import Languages, make_pipeline, two_languages
 from hierogram.daemon.text.reading import IngestOptions, InputValidator
 from hierogram.daemon.text.rejections import DEFAULT_LIMITS, InputLimits
-from hierogram.daemon.text.texts import Languages, make_pipeline, two_languages
 from hierogram.daemon.web.api.health import RequestMetrics
 from hierogram.daemon.web.protocol.bodies import check_content, line_chunks
 from hierogram.daemon.web.protocol.context import WebContext

@@ -39,7 +39,7 @@ def pair_routes(page: PageContext) -> APIRouter:
         query_values(request)
         _require_daemon(page)
         with page.read() as snapshot:
-            pair, unit = _require_pair(snapshot, pair_id), snapshot.notation.singular
+            pair, unit = _require_pair(snapshot, pair_id), snapshot.grammar_kind.singular
         action = request.url.path
         token = page.sessions.form_token(request.cookies.get(COOKIE), action)
         content = {"pair": pair, "unit": unit, "action": action, "form_token": token}
@@ -61,7 +61,7 @@ def pair_routes(page: PageContext) -> APIRouter:
             requested = snapshot.transaction.row(query, False, pair_id=pair_id)
             if requested is None:
                 return RedirectResponse(f"/pairs/{_require_pair(snapshot, pair_id).id}", HTTPStatus.SEE_OTHER)
-        content = {"id": pair_id, "unit": snapshot.notation.singular, "pending": requested[0] is None}
+        content = {"id": pair_id, "unit": snapshot.grammar_kind.singular, "pending": requested[0] is None}
         return page.render_html(request, "withdrawn", content)
 
     return router
@@ -78,7 +78,7 @@ def _require_daemon(page: PageContext) -> Service:
 def _require_pair(snapshot: PageSnapshot, pair_id: int) -> PairRecord:
     pair = find_pair(snapshot.transaction, pair_id)
     if pair is None:
-        raise ProblemError(HTTPStatus.NOT_FOUND, f"{snapshot.notation.singular} {pair_id} not found")
+        raise ProblemError(HTTPStatus.NOT_FOUND, f"{snapshot.grammar_kind.singular} {pair_id} not found")
     return pair
 
 
@@ -88,9 +88,9 @@ def _content(snapshot: PageSnapshot, pair: PairRecord) -> dict[str, Any]:
     from hierogram.daemon.web.pages.drawing import lay_out_trees
     from hierogram.storage.pairs.pairs import pairs_by_id
 
-    transaction, settings, notation, word_view = snapshot
+    transaction, settings, grammar_kind, word_view = snapshot
     # In a store of trees, the target of a pair is the bracket notation of the tree, not a text.
-    bilingual = notation.input_kind == PAIRS
+    bilingual = grammar_kind.input_kind == PAIRS
     alignment = pair.alignment if bilingual else ""
     word_pair = word_view.pair(pair.source, pair.target if bilingual else "", alignment)
     sides = sentences(word_pair.source, word_pair.target, word_pair.alignment)

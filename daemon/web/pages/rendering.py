@@ -26,7 +26,7 @@ from hierogram.daemon.text.segments import CONTINUATION, WordView
 from hierogram.daemon.web.protocol.context import Service
 from hierogram.daemon.web.protocol.sessions import COOKIE, Sessions
 from hierogram.daemon.web.protocol.threads import Threads
-from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, Notation, find_notation
+from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, GrammarKind, find_grammar_kind
 from hierogram.samplers.grammar.rules import parse_side
 from hierogram.storage.browsing.reader import Reader, ReadTransaction
 from hierogram.storage.browsing.sql_runner import SqlRunner
@@ -132,7 +132,7 @@ class PageSnapshot(NamedTuple):
 
     transaction: ReadTransaction
     settings: Settings
-    notation: Notation
+    grammar_kind: GrammarKind
     word_view: WordView
 
 
@@ -164,7 +164,9 @@ class PageContext:
         """Yield a consistent state of the store."""
         with self.reader.read() as transaction:
             settings = transaction.settings()
-            yield PageSnapshot(transaction, settings, find_notation(settings.grammar), WordView(settings.word_parts))
+            yield PageSnapshot(
+                transaction, settings, find_grammar_kind(settings.grammar), WordView(settings.word_parts)
+            )
 
     def render(
         self, request: Request, name: str, content: Mapping[str, Any], snapshot: PageSnapshot | None = None
@@ -177,8 +179,8 @@ class PageContext:
             content = {
                 **content,
                 "sql": snapshot.transaction.statements,
-                "_unit": snapshot.notation.singular,
-                "_units": snapshot.notation.plural,
+                "_unit": snapshot.grammar_kind.singular,
+                "_units": snapshot.grammar_kind.plural,
                 "_symbols": lambda side: split_symbols(side, snapshot.settings),
             }
         if request.url.path.endswith(JSON_SUFFIX):
@@ -248,7 +250,7 @@ def is_side(text: str) -> bool:
 
 def split_symbols(side: str, settings: Settings) -> list[Symbol]:
     """Return the symbols of a rule side, with subwords joined. A text such as a tree fragment is one symbol."""
-    if FRAGMENTS in find_notation(settings.grammar).capabilities or not is_side(side):
+    if FRAGMENTS in find_grammar_kind(settings.grammar).capabilities or not is_side(side):
         return [Symbol(side)]
     parts = WordView(settings.word_parts).symbols(parse_side(side))
     return [

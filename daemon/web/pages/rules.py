@@ -40,7 +40,7 @@ def rule_routes(page: PageContext) -> APIRouter:
                     SOURCE: details.find_competing_rules(transaction, SOURCE, source, _MAX_COMPETING_RULES),
                     TARGET: details.find_competing_rules(transaction, TARGET, target, _MAX_COMPETING_RULES),
                 },
-                "two_sides": TWO_SIDES in snapshot.notation.capabilities,
+                "two_sides": TWO_SIDES in snapshot.grammar_kind.capabilities,
                 "_sides": (word_view.side(source), word_view.side(target)),
             }
         return page.render(request, "rule", content, snapshot)

@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.text.pipeline import make_pipeline
 from hierogram.daemon.text.segments import WordView
-from hierogram.daemon.text.texts import make_pipeline
 from hierogram.daemon.web.pages.forms import invalid_value, query_values, whole_number
 from hierogram.daemon.web.pages.rendering import PageContext, PageSnapshot, build_url
 from hierogram.daemon.web.protocol.bodies import MAX_ID
@@ -51,7 +51,7 @@ def search_routes(page: PageContext) -> APIRouter:
         query, parameters = _parse_query(request)
         phrase = read_phrase(parameters.get("q", ""))
         with page.read() as snapshot:
-            transaction, notation = snapshot.transaction, snapshot.notation
+            transaction, grammar_kind = snapshot.transaction, snapshot.grammar_kind
             status = progress.store_status(transaction, page.reader.url)
             phrase = _tokenize(snapshot, phrase)
             content: dict[str, Any] = {
@@ -60,13 +60,13 @@ def search_routes(page: PageContext) -> APIRouter:
                 "query": asdict(query),
                 "store": {name: getattr(status, name) for name in ("rules_in_use", "rule_tokens", "pairs")},
                 "corpora": [name for (name,) in transaction.rows("SELECT name FROM corpora ORDER BY name", False)],
-                "two_sides": TWO_SIDES in notation.capabilities,
+                "two_sides": TWO_SIDES in grammar_kind.capabilities,
                 "_values": {name: field.option.values for name, field in OptionField.of(Query).items()},
             }
             if phrase.words:
                 content |= _results(snapshot, phrase, query, parameters)
             else:
-                trees = FRAGMENTS in notation.capabilities
+                trees = FRAGMENTS in grammar_kind.capabilities
                 content |= {"rules": [], "known_labels": known_labels(transaction)[:_MAX_LABELS] if trees else []}
         return page.render(request, "search", content, snapshot)
 
@@ -100,7 +100,7 @@ def _tokenize(snapshot: PageSnapshot, phrase: Phrase) -> Phrase:
     if not settings.tokenize:
         return phrase
     try:
-        texts = make_pipeline(settings).with_whole_words()
+        pipeline = make_pipeline(settings).with_whole_words()
     except UsageError:
         # The tokenizer's package may be missing on a machine that only browses stores.
         return phrase
@@ -112,7 +112,7 @@ def _tokenize(snapshot: PageSnapshot, phrase: Phrase) -> Phrase:
     for word in phrase.parts:
         found: Sequence[str | None] = [word]
         if word is not None and not any(occurs(side, [word]) for side in (SOURCE, TARGET)):
-            for side, tokenizer in ((SOURCE, texts.source), (TARGET, texts.target)):
+            for side, tokenizer in ((SOURCE, pipeline.source), (TARGET, pipeline.target)):
                 if occurs(side, tokens := tokenizer.tokens(word).split(" ")):
                     found = tokens
                     break
@@ -126,13 +126,13 @@ def _split_words(phrase: Phrase, word_view: WordView, is_target: bool) -> Phrase
 
 
 def _results(snapshot: PageSnapshot, phrase: Phrase, query: Query, parameters: Mapping[str, str]) -> dict[str, Any]:
-    transaction, settings, notation, word_view = snapshot
+    transaction, settings, grammar_kind, word_view = snapshot
     phrases = {side: _split_words(phrase, word_view, side == TARGET) for side in (SOURCE, TARGET)}
     if "side" not in parameters:
         query = replace(query, side=guess_side(transaction, phrases))
     side = query.side
     results = search(transaction, phrases[side], query, _parse_cursor(parameters.get("after")))
-    vocabulary = side if TWO_SIDES in notation.capabilities else notation.rule_words[0].vocabulary
+    vocabulary = side if TWO_SIDES in grammar_kind.capabilities else grammar_kind.rule_words[0].vocabulary
     other = TARGET if side == SOURCE else SOURCE
     repeated = {name: value for name, value in parameters.items() if name != "after"}
     words_as_typed = {word: word for word in phrase.words}
@@ -164,7 +164,7 @@ def _results(snapshot: PageSnapshot, phrase: Phrase, query: Query, parameters: M
         ),
         "_reading": lambda variant: build_url("/search", **repeated | {"q": variant}),
         "_exact": results.exact,
-        "_on_other_side": TWO_SIDES in notation.capabilities and phrase_occurs(transaction, other, phrases[other]),
+        "_on_other_side": TWO_SIDES in grammar_kind.capabilities and phrase_occurs(transaction, other, phrases[other]),
         "_other": build_url("/search", **repeated | {"side": other}),
         "_next": build_url("/search", **repeated | {"side": side, "after": after}) if after else None,
         "_continued": "after" in parameters,

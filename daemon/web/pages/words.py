@@ -10,7 +10,7 @@ from starlette.responses import Response
 from hierogram.daemon.text.segments import WordView
 from hierogram.daemon.web.pages.forms import invalid_value, query_values
 from hierogram.daemon.web.pages.rendering import PageContext, PageSnapshot, sentences
-from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, TWO_SIDES, Notation
+from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, TWO_SIDES, GrammarKind
 from hierogram.storage.browsing import details, words
 from hierogram.storage.browsing.search import Phrase, most_used_rules
 from hierogram.storage.pairs.vocabulary import similar_words
@@ -43,15 +43,15 @@ def word_routes(page: PageContext) -> APIRouter:
 
 
 def _content(snapshot: PageSnapshot, side: str, token: str) -> dict[str, Any]:
-    transaction, _, notation, word_view = snapshot
-    two_sides = TWO_SIDES in notation.capabilities
+    transaction, _, grammar_kind, word_view = snapshot
+    two_sides = TWO_SIDES in grammar_kind.capabilities
     parts = word_view.parts(side == TARGET, token)
     phrase = Phrase(tuple(parts.split(" ")))
     count = words.count_word(transaction, side, parts)
     renderings = details.find_competing_rules(transaction, side, phrase.side(), _MAX_RENDERINGS) if two_sides else []
     containing = most_used_rules(transaction, phrase, side, _MAX_RULES)
     rows = words.pairs_containing(transaction, side, parts, _MAX_LINES) if count else []
-    lines = [_concordance_line(row, side, token, notation, word_view) for row in rows]
+    lines = [_concordance_line(row, side, token, grammar_kind, word_view) for row in rows]
     total = sum(rule.probability for rule in renderings)
     shares = [rule.probability / total for rule in renderings if rule.probability]
     perplexity = float(2 ** -sum(share * log2(share) for share in shares)) if shares else None
@@ -83,9 +83,11 @@ def _content(snapshot: PageSnapshot, side: str, token: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _concordance_line(row: PairRow, side: str, token: str, notation: Notation, word_view: WordView) -> dict[str, Any]:
+def _concordance_line(
+    row: PairRow, side: str, token: str, grammar_kind: GrammarKind, word_view: WordView
+) -> dict[str, Any]:
     # In a store of trees, the target of a pair is the bracket notation of the tree, not a text.
-    bilingual = notation.input_kind == PAIRS
+    bilingual = grammar_kind.input_kind == PAIRS
     pair = word_view.pair(row.source, row.target if bilingual else "", row.alignment if bilingual else "")
     links = parse_links(pair.alignment)
     on_target = side == TARGET and bilingual

@@ -14,7 +14,7 @@ from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.publication import ExportedFile, FilterCount
 from hierogram.daemon.exports.scratch import load_rules, scratch
 from hierogram.daemon.files import Compression
-from hierogram.samplers.grammar.kinds import NOTATIONS
+from hierogram.samplers.grammar.kinds import GRAMMAR_KINDS
 from hierogram.samplers.grammar.rules import Rule, parse_side
 from hierogram.storage.exports.snapshot import Block, Snapshot
 from hierogram.storage.records.grammar import CountKind
@@ -82,7 +82,9 @@ def write(
 ) -> tuple[Path, tuple[int, list[ExportedFile]], list[FilterCount]]:  # fmt: skip
     folder.mkdir(exist_ok=True)
     named = FORMATS[options.format or "cdec"]
-    plan = resolve_plan(options, next(notation for notation in NOTATIONS.values() if named.supports(notation)))
+    plan = resolve_plan(
+        options, next(grammar_kind for grammar_kind in GRAMMAR_KINDS.values() if named.supports(grammar_kind))
+    )
     plan = replace(plan, units_per_use=units_per_use, compression=Compression.NONE)
     given = Source(rules)
     source = cast(Snapshot, given)

@@ -13,7 +13,7 @@ from hierogram.daemon.exports.difference import diff
 from hierogram.daemon.exports.exporting import export
 from hierogram.daemon.exports.formats import FORMATS
 from hierogram.daemon.exports.options import ExportOptions
-from hierogram.samplers.grammar.kinds import NOTATIONS
+from hierogram.samplers.grammar.kinds import GRAMMAR_KINDS
 from hierogram.samplers.grammar.settings import SYNCHRONOUS
 from hierogram.storage.store import Store
 
@@ -27,7 +27,7 @@ def delta(source: str, target: str, count: int, expected: float = 0) -> Delta:
 
 @pytest.mark.parametrize(
     "format",
-    [name for name, format in FORMATS.items() if format.supports(NOTATIONS[SYNCHRONOUS]) and not format.word_list],
+    [name for name, format in FORMATS.items() if format.supports(GRAMMAR_KINDS[SYNCHRONOUS]) and not format.word_list],
 )
 def test_diff_finds_rules_added_removed_and_changed(store: Store, tmp_path: Path, format: str) -> None:
     options = ExportOptions(current_sample=True, format=format)

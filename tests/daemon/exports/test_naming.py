@@ -11,11 +11,11 @@ from hierogram.daemon.exports.exporting import glue_name, resolve_plan
 from hierogram.daemon.exports.formats import FORMATS
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.files import Compression
-from hierogram.samplers.grammar.kinds import NOTATIONS
+from hierogram.samplers.grammar.kinds import GRAMMAR_KINDS
 from hierogram.samplers.grammar.settings import SYNCHRONOUS, TREES
 from hierogram.storage.options import OptionError
 
-PHRASES, FRAGMENTS = NOTATIONS[SYNCHRONOUS], NOTATIONS[TREES]
+PHRASES, FRAGMENTS = GRAMMAR_KINDS[SYNCHRONOUS], GRAMMAR_KINDS[TREES]
 GZIP, ZSTD, NONE = Compression.GZIP, Compression.ZSTD, Compression.NONE
 
 

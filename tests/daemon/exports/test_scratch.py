@@ -14,7 +14,7 @@ from hierogram.daemon.exports.formats import FORMATS
 from hierogram.daemon.exports.loading import LINKED_COLUMNS, link_rules
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.scratch import MIN_MEMORY, memory_for, scratch
-from hierogram.samplers.grammar.kinds import NOTATIONS
+from hierogram.samplers.grammar.kinds import GRAMMAR_KINDS
 from hierogram.samplers.grammar.settings import SYNCHRONOUS
 
 LINES = 200_000
@@ -75,7 +75,7 @@ def test_query_errors_are_raised_while_byte_blocks_are_read(tmp_path: Path, wron
 
 @pytest.mark.parametrize(
     "format",
-    [name for name, format in FORMATS.items() if format.supports(NOTATIONS[SYNCHRONOUS]) and not format.word_list],
+    [name for name, format in FORMATS.items() if format.supports(GRAMMAR_KINDS[SYNCHRONOUS]) and not format.word_list],
 )
 def test_an_export_with_little_memory_has_the_same_bytes(
     tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch

@@ -28,7 +28,7 @@ from hierogram.daemon.learning.verifying import verify
 from hierogram.daemon.serving.service import warm_up
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.forests.derivations import State, initial_state
-from hierogram.samplers.grammar.kinds import NOTATIONS, PAIRS, SOURCE, TARGET, Notation, WordSide
+from hierogram.samplers.grammar.kinds import GRAMMAR_KINDS, PAIRS, SOURCE, TARGET, GrammarKind, WordSide
 from hierogram.samplers.grammar.rules import RuleUse, unescape_terminal
 from hierogram.samplers.grammar.schedules import Schedule
 from hierogram.samplers.grammar.settings import JOINED
@@ -95,8 +95,8 @@ WHOLE_PAIRS = Kind(
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    notation = Notation(NAME, "whole pairs", PAIRS, (SOURCE, TARGET), WORDS, frozenset())
-    monkeypatch.setitem(NOTATIONS, NAME, notation)
+    grammar_kind = GrammarKind(NAME, "whole pairs", PAIRS, (SOURCE, TARGET), WORDS, frozenset())
+    monkeypatch.setitem(GRAMMAR_KINDS, NAME, grammar_kind)
     monkeypatch.setitem(KINDS, NAME, WHOLE_PAIRS)
 
 

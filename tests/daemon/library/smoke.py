@@ -55,7 +55,7 @@ def use_a_store(folder: Path) -> None:
         assert hg.terms(store, options=hg.TermOptions(min_count=2, min_words=1)).pairs == len(PAIRS)
         assert hg.diagnose(store, options=hg.ChainOptions(chains=2, sweeps=8)).chains == 2
         assert store.status().rules_in_use
-        assert store.notation().singular == "pair"
+        assert store.grammar_kind().singular == "pair"
         assert store.upgraded_from is None
         store.aligner.prepare([("la maison", "the house")])
         with store.reader.read() as look:

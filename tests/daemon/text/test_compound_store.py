@@ -11,6 +11,7 @@ from tests.daemon.parts import open_parts
 
 import hierogram as hg
 from hierogram.daemon.text.compounds import count_words, known_parts, measure_compounds
+from hierogram.daemon.text.pipeline import TextPipeline
 from hierogram.daemon.text.segments import (
     CompoundSegmenter,
     WordView,
@@ -18,7 +19,6 @@ from hierogram.daemon.text.segments import (
     format_known_words,
     make_segmenter,
 )
-from hierogram.daemon.text.texts import TextPipeline
 from hierogram.storage.records.parts import PART_MARK, index_words, join_parts
 from hierogram.tools.integrations.translation_memory import memory, nearest
 
@@ -103,9 +103,9 @@ def test_rules_are_shown_in_words() -> None:
     view = WordView((format_known_words({"haus": 3, "garten": 2}), ""))
     assert view.side(f"ein haus{PART_MARK} Garten [X,1]") == "ein Hausgarten [X,1]"
     assert view.side(f"schul{PART_MARK} haus{PART_MARK} [X,1] Garten") == "schulhaus- [X,1] Garten"
-    texts = TextPipeline(word_parts=view.word_parts)
-    assert texts.source.convert_rule_side("Hausgarten [X,1]") == f"haus{PART_MARK} Garten [X,1]"
-    assert texts.source.convert_rule_side(f"haus{PART_MARK} [X,1]") == f"haus{PART_MARK} [X,1]"
+    pipeline = TextPipeline(word_parts=view.word_parts)
+    assert pipeline.source.convert_rule_side("Hausgarten [X,1]") == f"haus{PART_MARK} Garten [X,1]"
+    assert pipeline.source.convert_rule_side(f"haus{PART_MARK} [X,1]") == f"haus{PART_MARK} [X,1]"
     pair = view.pair(f"ein haus{PART_MARK} Garten", "a garden", "0-0 1-1")
     assert (pair.source, pair.alignment) == ("ein Hausgarten", "0-0 1-1")
 

@@ -11,8 +11,8 @@ import pytest
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.text.detokenizer import NO_BREAK
 from hierogram.daemon.text.languages import Language, find_language
+from hierogram.daemon.text.pipeline import TextPipeline, TextSide
 from hierogram.daemon.text.protected_spans import find_protected
-from hierogram.daemon.text.texts import TextPipeline, TextSide
 
 SAME = {
     "en": [

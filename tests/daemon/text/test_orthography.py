@@ -12,7 +12,7 @@ from sqlalchemy import update
 import hierogram as hg
 from hierogram.daemon.text.detokenizer import NO_BREAK
 from hierogram.daemon.text.languages import Language, find_language, learn_orthography
-from hierogram.daemon.text.texts import make_pipeline
+from hierogram.daemon.text.pipeline import make_pipeline
 from hierogram.daemon.text.tokenizer import SPACE
 from hierogram.storage.exceptions import WriteConflictError
 from hierogram.storage.schema.tables import settings as settings_table
@@ -124,11 +124,11 @@ def test_the_first_text_of_a_store_sets_its_orthography(tmp_path: Path) -> None:
         assert json.loads(first[0])["joins"] == {" ,<": " ", " .<": " "}
         store.add(USUAL)
         assert store.settings().orthographies == first
-        texts = make_pipeline(store.settings())
-        assert texts.source.rules.join(["kato", ",", "neli", "."]) == "kato , neli ."
-        assert texts.target.rules.join(["kato", ",", "neli", "."]) == "kato , neli."
-        again = make_pipeline(texts.as_settings())
-        assert (again.source, again.target) == (texts.source, texts.target)
+        pipeline = make_pipeline(store.settings())
+        assert pipeline.source.rules.join(["kato", ",", "neli", "."]) == "kato , neli ."
+        assert pipeline.target.rules.join(["kato", ",", "neli", "."]) == "kato , neli."
+        again = make_pipeline(pipeline.as_settings())
+        assert (again.source, again.target) == (pipeline.source, pipeline.target)
     # The settings of an existing store may be given again.
     hg.open(tmp_path / "a.db", create=True, languages=("qaa", "qab"), tokenize=True).close()
 

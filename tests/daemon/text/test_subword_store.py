@@ -7,8 +7,8 @@ from tests.daemon.conftest import Run
 from tests.daemon.parts import SOURCE_WORDS, TARGET_WORDS, VERSES, learn_parts, open_parts, segmented_word
 
 import hierogram as hg
+from hierogram.daemon.text.pipeline import UNCHANGED_TEXT, TextPipeline
 from hierogram.daemon.text.segments import PairInWords, WordView
-from hierogram.daemon.text.texts import UNCHANGED_TEXT, TextPipeline
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.records.parts import PART_MARK, join_parts
 from hierogram.tools.integrations.mcp.tools import McpTools
@@ -27,12 +27,12 @@ def test_a_segmented_side_is_shown_in_words() -> None:
 
 
 def test_typed_words_are_segmented() -> None:
-    texts = TextPipeline(word_parts=("a b", ""))
-    assert texts.source.convert_rule_side("abc [X,1] c") == f"ab {PART_MARK}c [X,1] c"
+    pipeline = TextPipeline(word_parts=("a b", ""))
+    assert pipeline.source.convert_rule_side("abc [X,1] c") == f"ab {PART_MARK}c [X,1] c"
     assert TextPipeline(word_parts=("", "x y")).target.convert_rule_side("ab") == f"a {PART_MARK}b"
     # Words of a side without merges stay whole.
-    assert texts.target.convert_rule_side("ab") == "ab"
-    assert texts.source.convert_rule_side(f"{PART_MARK}c") == f"{PART_MARK}c"
+    assert pipeline.target.convert_rule_side("ab") == "ab"
+    assert pipeline.source.convert_rule_side(f"{PART_MARK}c") == f"{PART_MARK}c"
     assert UNCHANGED_TEXT.source.convert_rule_side("abc") == "abc"
 
 

@@ -8,7 +8,7 @@ import unicodedata
 import pytest
 
 from hierogram.daemon.text.languages import Language, find_language, missing_segmenter_note
-from hierogram.daemon.text.texts import TextSide
+from hierogram.daemon.text.pipeline import TextSide
 from hierogram.daemon.text.tokenizer import SPACE, Tokenizer
 
 ZWSP, ZWNJ, ZWJ = "\u200b", "\u200c", "\u200d"

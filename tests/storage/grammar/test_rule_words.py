@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies
 
-from hierogram.samplers.grammar.kinds import NOTATIONS, SOURCE, TARGET
+from hierogram.samplers.grammar.kinds import GRAMMAR_KINDS, SOURCE, TARGET
 from hierogram.samplers.grammar.settings import SYNCHRONOUS
 from hierogram.storage.grammar.rule_words import RuleWords, distinct, hash_anchors, sentence_anchors
 
@@ -24,10 +24,10 @@ def test_word_and_rule_numbers_of_large_stores_do_not_overlap() -> None:
         asked.append((side, wanted))
         return {token: ids.setdefault((side, token), FIRST_WORD + len(ids)) for token in wanted}
 
-    notation = NOTATIONS[SYNCHRONOUS]
+    grammar_kind = GRAMMAR_KINDS[SYNCHRONOUS]
     rules = [("la [X,1] la", "the [X,1]"), ("maison", "house"), ("la maison", "the the house")]
     rule_ids = FIRST_RULE + np.arange(3, dtype=np.int64)
-    words = RuleWords(notation, look_up, int(rule_ids.max()))
+    words = RuleWords(grammar_kind, look_up, int(rule_ids.max()))
     sides = {SOURCE: [source for source, _ in rules], TARGET: [target for _, target in rules]}
     found = words.find(sides, rule_ids)
     la, maison = ids[SOURCE, "la"], ids[SOURCE, "maison"]
@@ -40,7 +40,7 @@ def test_word_and_rule_numbers_of_large_stores_do_not_overlap() -> None:
             *(
                 (ids[word], rule_id)
                 for rule_id, rule in zip(rule_ids.tolist(), rules, strict=True)
-                for word in set(notation.words_of_rule(*rule))
+                for word in set(grammar_kind.words_of_rule(*rule))
             ),
         ]
     )
@@ -62,7 +62,9 @@ SENTENCES = strategies.lists(strategies.sampled_from([*WORDS, "e"]), min_size=1,
 
 
 def _anchors_of_side(side: list[str]) -> list[int]:
-    words = RuleWords(NOTATIONS[SYNCHRONOUS], lambda _, tokens: {token: 1 + WORDS.index(token) for token in tokens}, 7)
+    words = RuleWords(
+        GRAMMAR_KINDS[SYNCHRONOUS], lambda _, tokens: {token: 1 + WORDS.index(token) for token in tokens}, 7
+    )
     # The target side has no word, so all anchors are from the source side.
     found = words.find({SOURCE: [" ".join(side)], TARGET: ["[X,1]"]}, np.array([7], np.int64))
     return [word for word in words.word_ids(found).tolist() if word < 0]
@@ -107,7 +109,9 @@ def test_the_order_of_words_and_gaps_between_them_change_the_anchor() -> None:
 
 
 def test_an_anchor_does_not_depend_on_other_rules_in_the_batch() -> None:
-    words = RuleWords(NOTATIONS[SYNCHRONOUS], lambda _, tokens: {token: 1 + WORDS.index(token) for token in tokens}, 2)
+    words = RuleWords(
+        GRAMMAR_KINDS[SYNCHRONOUS], lambda _, tokens: {token: 1 + WORDS.index(token) for token in tokens}, 2
+    )
     sides = {SOURCE: ["a a a", "b"], TARGET: ["[X,1]", "[X,1]"]}
     found = words.find(sides, np.array([1, 2], np.int64))
     assert set(words.word_ids(found[words.rule_ids(found) == 1]).tolist()) == {1, *_anchors_of_side(["a", "a", "a"])}

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hierogram.daemon.text.texts import UNCHANGED_TEXT, TextPipeline
+from hierogram.daemon.text.pipeline import UNCHANGED_TEXT, TextPipeline
 from hierogram.storage.browsing.similar_pairs import SimilarPair
 from hierogram.tools.evidence.budget import fit_budget
 from hierogram.tools.evidence.matching import CoveringPair, SideMatch
@@ -39,16 +39,16 @@ DIVIDED = TextPipeline(rules=("fr", "en"))
 
 @given(st.integers(0, 200), st.lists(st.sampled_from(RULES), max_size=6), st.sampled_from([UNCHANGED_TEXT, DIVIDED]))
 def test_selected_evidence_never_exceeds_its_character_limit(
-    characters: int, rules: list[MatchedRule], texts: TextPipeline
+    characters: int, rules: list[MatchedRule], pipeline: TextPipeline
 ) -> None:
     found = evidence(rules, [pair("la maison verte", "the green house")])
-    assert len(fit_budget(found, characters, texts)) <= characters
+    assert len(fit_budget(found, characters, pipeline)) <= characters
 
 
-def chosen(found: Evidence, characters: int, texts: TextPipeline = UNCHANGED_TEXT) -> str:
+def chosen(found: Evidence, characters: int, pipeline: TextPipeline = UNCHANGED_TEXT) -> str:
     """Return the selection within `characters` characters, without the marks around it."""
     marks = len(enclose("x")) - 1
-    text = fit_budget(found, characters + marks, texts)
+    text = fit_budget(found, characters + marks, pipeline)
     return text.removeprefix("<corpus>\n").removesuffix("\n</corpus>")
 
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 import pytest
 
 from hierogram.daemon.exceptions import InputError, WrongKindError
-from hierogram.daemon.text.texts import TextPipeline, TextSide
+from hierogram.daemon.text.pipeline import TextPipeline, TextSide
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store

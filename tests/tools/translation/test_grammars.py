@@ -79,7 +79,7 @@ def test_the_grammar_of_a_store_equals_its_export(learned: Store, tmp_path: Path
         read = open_grammar(str(path), 2, shown)
     assert (stored.source_words, stored.target_words) == (read.source_words, read.target_words)
     assert stored.features == read.features
-    assert (stored.circular, stored.wide, stored.texts) == (read.circular, read.wide, read.texts)
+    assert (stored.circular, stored.wide, stored.pipeline) == (read.circular, read.wide, read.pipeline)
     assert stored.packed.rules > 10
     for name, one, other in zip(stored.packed._fields, stored.packed, read.packed, strict=True):
         # Numbers in text have an error in the last digit.

@@ -13,7 +13,7 @@ from tests.daemon.web.pages.texts import PIECES
 from tests.tools.translation.small import grammar_file, resources
 
 import hierogram as hg
-from hierogram.daemon.text.texts import TextPipeline
+from hierogram.daemon.text.pipeline import TextPipeline
 from hierogram.tools.translation import translating
 from hierogram.tools.translation.casing import Casing
 from hierogram.tools.translation.documents import TagPair
@@ -52,19 +52,19 @@ def translator(tmp_path: Path) -> Translator:
     path.write_text(RULES)
     grammar = made.grammar(str(path))
     casing = Casing({"london": ("London",), "may": ("May",), "she": ("she",)})
-    texts = TextPipeline(("fr", "en"), ("fr", "en"))
-    return made.translator(replace(grammar, texts=texts, target_casing=casing))
+    pipeline = TextPipeline(("fr", "en"), ("fr", "en"))
+    return made.translator(replace(grammar, pipeline=pipeline, target_casing=casing))
 
 
-def replace_texts(translator: Translator, texts: TextPipeline) -> Translator:
+def replace_pipeline(translator: Translator, pipeline: TextPipeline) -> Translator:
     """Return the same translator with another pipeline."""
     changed = copy(translator)
-    changed.texts = texts
+    changed.pipeline = pipeline
     return changed
 
 
 @pytest.fixture
-def texts(translator: Translator) -> TextTranslator:
+def text_translator(translator: Translator) -> TextTranslator:
     return TextTranslator(translator)
 
 
@@ -93,8 +93,10 @@ def texts(translator: Translator) -> TextTranslator:
         ("\x01", "\x01"),
     ],
 )  # fmt: skip
-def test_text_is_translated_with_its_case_spaces_and_line_ends(texts: TextTranslator, source: str, target: str) -> None:
-    assert texts.translate(source).text == target
+def test_text_is_translated_with_its_case_spaces_and_line_ends(
+    text_translator: TextTranslator, source: str, target: str
+) -> None:
+    assert text_translator.translate(source).text == target
 
 
 @pytest.mark.parametrize(
@@ -119,7 +121,7 @@ def test_signs_are_not_repeated_and_quotation_marks_are_paired(tmp_path: Path, s
     path = tmp_path / "signs.cdec"
     rules = [("la", "the"), ("maison", "house"), ("oui", ","), ("bah", "."), ("oh", '"'), ("hum", ")")]
     path.write_text("".join(f"[X] ||| {one} ||| {other} ||| EGivenF=-0.1 ||| 0-0\n" for one, other in rules))
-    grammar = replace(made.grammar(str(path)), texts=TextPipeline(("qaa", "qab"), ("qaa", "qab")))
+    grammar = replace(made.grammar(str(path)), pipeline=TextPipeline(("qaa", "qab"), ("qaa", "qab")))
     assert TextTranslator(made.translator(grammar)).translate(source).text == target
 
 
@@ -128,7 +130,7 @@ def test_oversized_sentences_are_counted(tmp_path: Path, monkeypatch: pytest.Mon
     path = tmp_path / "text.cdec"
     path.write_text(RULES)
     made = resources(tmp_path, with_lm=False)
-    translator = replace_texts(made.translator(made.grammar(str(path))), TextPipeline(("fr", "en"), ("fr", "en")))
+    translator = replace_pipeline(made.translator(made.grammar(str(path))), TextPipeline(("fr", "en"), ("fr", "en")))
     found = TextTranslator(translator).translate("La maison. Elle vient la maison. Elle ne vient pas la maison!")
     assert (found.divided, found.translation.parts) == (2, 6)
     assert TextTranslator(translator).translate("la maison", format="tokens").divided == 0
@@ -148,7 +150,7 @@ def test_a_glossary_is_matched_with_the_case_of_the_text(tmp_path: Path, source:
     path = tmp_path / "text.cdec"
     path.write_text(RULES)
     made = resources(tmp_path, Glossary({("Londres",): (("LND",),), ("maison",): (("HUT",),)}), with_lm=False)
-    translator = replace_texts(made.translator(made.grammar(str(path))), TextPipeline(("fr", "en"), ("fr", "en")))
+    translator = replace_pipeline(made.translator(made.grammar(str(path))), TextPipeline(("fr", "en"), ("fr", "en")))
     assert TextTranslator(translator).translate(source).text == target
 
 
@@ -168,7 +170,7 @@ def test_words_of_a_glossary_keep_their_capitals(tmp_path: Path, source: str, ta
     made = resources(tmp_path, glossary, with_lm=False)
     forms = {"big": ("big",), "house": ("house",), "home": ("home",)}
     grammar = replace(made.grammar(str(path)), target_casing=Casing(forms, "en", capital_fragments=False))
-    translator = replace_texts(made.translator(grammar), TextPipeline(("fr", "en"), ("fr", "en")))
+    translator = replace_pipeline(made.translator(grammar), TextPipeline(("fr", "en"), ("fr", "en")))
     assert TextTranslator(translator).translate(source).text == target
 
 
@@ -185,10 +187,10 @@ def test_words_of_a_glossary_keep_their_capitals(tmp_path: Path, source: str, ta
 def test_glossary_terms_are_found_in_text_without_spaces(tmp_path: Path, source: str, target: str) -> None:
     path = tmp_path / "text.cdec"
     path.write_text(RULES)
-    texts = TextPipeline(("km", "en"), ("km", "en"))
+    pipeline = TextPipeline(("km", "en"), ("km", "en"))
     glossary = Glossary({("ផ្ទះ",): (("HOUSE",),), ("ស្រុក",): (("LAND",),), ("ទឹក", "ផ្ទះ"): (("W",),)})
-    made = resources(tmp_path, glossary.tokenized_by(texts), with_lm=False)
-    translator = replace_texts(made.translator(made.grammar(str(path))), texts)
+    made = resources(tmp_path, glossary.tokenized_by(pipeline), with_lm=False)
+    translator = replace_pipeline(made.translator(made.grammar(str(path))), pipeline)
     found = TextTranslator(translator).translate(source)
     # Words of Khmer in English text have spaces around them.
     assert found.text.replace(" ", "").replace("​", "") == target.replace(" ", "")
@@ -232,8 +234,8 @@ def test_tibetan_syllables_are_matched_with_their_final_sign() -> None:
         "12 km/h 5GB 5 GB 2×4 2 × 4",
     ],
 )
-def test_spaces_of_passed_through_text_are_kept(texts: TextTranslator, text: str) -> None:
-    assert texts.translate(text).text == text
+def test_spaces_of_passed_through_text_are_kept(text_translator: TextTranslator, text: str) -> None:
+    assert text_translator.translate(text).text == text
 
 
 @pytest.mark.parametrize(
@@ -253,8 +255,10 @@ def test_spaces_of_passed_through_text_are_kept(texts: TextTranslator, text: str
         ("a < b", "a < b"),
     ],
 )
-def test_placeholders_and_tags_are_placed_by_the_links(texts: TextTranslator, source: str, target: str) -> None:
-    assert texts.translate(source).text == target
+def test_placeholders_and_tags_are_placed_by_the_links(
+    text_translator: TextTranslator, source: str, target: str
+) -> None:
+    assert text_translator.translate(source).text == target
 
 
 @pytest.mark.parametrize(
@@ -274,8 +278,8 @@ def test_placeholders_and_tags_are_placed_by_the_links(texts: TextTranslator, so
         ("http://x.org/?a=1&amp;b=2", "http://x.org/?a=1&amp;b=2"),
     ],
 )
-def test_html_is_translated_and_keeps_its_markup(texts: TextTranslator, source: str, target: str) -> None:
-    assert texts.translate(source, format="html").text == target
+def test_html_is_translated_and_keeps_its_markup(text_translator: TextTranslator, source: str, target: str) -> None:
+    assert text_translator.translate(source, format="html").text == target
 
 
 @pytest.mark.parametrize(
@@ -294,9 +298,9 @@ def test_html_is_translated_and_keeps_its_markup(texts: TextTranslator, source: 
         ("Elle.<sup>a</sup> La maison", "She.<sup>a</sup> The house"),
     ],
 )
-def test_footnote_marks_stay_after_the_same_word(texts: TextTranslator, source: str, target: str) -> None:
-    assert texts.translate(source, format="html").text == target
-    assert texts.translate(source).text == target
+def test_footnote_marks_stay_after_the_same_word(text_translator: TextTranslator, source: str, target: str) -> None:
+    assert text_translator.translate(source, format="html").text == target
+    assert text_translator.translate(source).text == target
 
 
 @pytest.mark.parametrize(
@@ -311,8 +315,10 @@ def test_footnote_marks_stay_after_the_same_word(texts: TextTranslator, source: 
         ("<ruby>漢<rt>かん</rt>字<rt>じ</rt></ruby>", "<ruby>漢<rt>かん</rt>字<rt>じ</rt></ruby>"),
     ],
 )
-def test_the_pronunciation_of_ruby_text_is_not_translated(texts: TextTranslator, source: str, target: str) -> None:
-    assert texts.translate(source, format="html").text == target
+def test_the_pronunciation_of_ruby_text_is_not_translated(
+    text_translator: TextTranslator, source: str, target: str
+) -> None:
+    assert text_translator.translate(source, format="html").text == target
 
 
 @pytest.mark.parametrize(
@@ -332,8 +338,8 @@ def test_the_pronunciation_of_ruby_text_is_not_translated(texts: TextTranslator,
         ("z<i>u<u>t</u></i> &amp; la", "z<i>u<u>t</u></i> &amp; the"),
     ],
 )
-def test_inline_tags_keep_their_words(texts: TextTranslator, source: str, target: str) -> None:
-    assert texts.translate(source, format="html").text == target
+def test_inline_tags_keep_their_words(text_translator: TextTranslator, source: str, target: str) -> None:
+    assert text_translator.translate(source, format="html").text == target
 
 
 @pytest.mark.parametrize(
@@ -352,8 +358,10 @@ def test_inline_tags_keep_their_words(texts: TextTranslator, source: str, target
         ("<p>elle&nbsp;vient</p><!-- la", "<p>she come</p><!-- la"),
     ],
 )
-def test_tags_without_words_stay_between_the_same_words(texts: TextTranslator, source: str, target: str) -> None:
-    assert texts.translate(source, format="html").text == target
+def test_tags_without_words_stay_between_the_same_words(
+    text_translator: TextTranslator, source: str, target: str
+) -> None:
+    assert text_translator.translate(source, format="html").text == target
 
 
 class Tags(HTMLParser):
@@ -406,12 +414,12 @@ def made_up(random: random.Random, is_html: bool) -> str:
 
 
 @pytest.mark.slow
-def test_no_tag_or_placeholder_is_lost_or_doubled(texts: TextTranslator) -> None:
+def test_no_tag_or_placeholder_is_lost_or_doubled(text_translator: TextTranslator) -> None:
     source = random.Random(5)
     for number in range(1000):
         is_html = number % 2 == 1
         segment = made_up(source, is_html)
-        found = texts.translate(segment, format="html" if is_html else "text", alternatives=number % 3)
+        found = text_translator.translate(segment, format="html" if is_html else "text", alternatives=number % 3)
         for text in found.texts:
             wanted, got = (
                 Counter(re.findall(r"<[^>]*>|\{\{ v \}\}|[%{][^\s<,.]+|http:[^\s<,]*\w|\w+@\w+\.org|@who|\d+", some))
@@ -433,22 +441,22 @@ STRANGE = [
 
 def test_texts_of_unusual_characters_are_translated_with_their_line_ends(translator: Translator) -> None:
     source = random.Random(9)
-    general = TextTranslator(replace_texts(translator, TextPipeline()))
+    general = TextTranslator(replace_pipeline(translator, TextPipeline()))
     for number in range(240):
         text = "".join(source.choice(STRANGE) + source.choice(["", "", " "]) for _ in range(source.randint(0, 14)))
-        texts = (general, TextTranslator(translator))[number % 2]
-        found = texts.translate(text, format=("text", "html")[number // 2 % 2], alternatives=number % 3)
+        text_translator = (general, TextTranslator(translator))[number % 2]
+        found = text_translator.translate(text, format=("text", "html")[number // 2 % 2], alternatives=number % 3)
         assert found.texts
         if number // 2 % 2 == 0:
             assert found.text.count("\n") == text.count("\n"), repr(text)
 
 
-def test_placeholders_are_linked_to_themselves(texts: TextTranslator) -> None:
+def test_placeholders_are_linked_to_themselves(text_translator: TextTranslator) -> None:
     source = random.Random(6)
     for _ in range(100):
         marks = [f"{{{k}}}" for k in range(source.randint(1, 5))]
         segment = " ".join(word for mark in marks for word in (mark, source.choice(WORDS)))
-        found = texts.translate(segment)
+        found = text_translator.translate(segment)
         tokens, own = found.translation.source, found.candidates[0].words
         for i, j in found.alignment():
             if tokens[i] in marks:
@@ -479,8 +487,8 @@ def test_a_footnote_mark_follows_all_translations_of_its_word() -> None:
     assert "".join(map(str, place_tags(marks, [(0, 3), (4, 7)], [(0, 0), (0, 1), (1, 2)], 3))) == "01<sup>1</sup>2"
 
 
-def test_alternative_translations_are_different_texts(texts: TextTranslator) -> None:
-    found = texts.translate("La maison. Maison!", alternatives=3)
+def test_alternative_translations_are_different_texts(text_translator: TextTranslator) -> None:
+    found = text_translator.translate("La maison. Maison!", alternatives=3)
     assert found.texts[0] == "The house. House!"
     assert len(set(found.texts)) == len(found.texts) == 4
     assert [one.score for one in found.candidates] == sorted((one.score for one in found.candidates), reverse=True)
@@ -490,11 +498,11 @@ def test_alternative_translations_are_different_texts(texts: TextTranslator) -> 
     for number, one in enumerate(plain["candidates"]):
         assert one["alignment"] == found.alignment(number)
         assert max(j for _, j in one["alignment"]) == len(one["tokens"].split()) - 1
-    assert texts.translate("", alternatives=3).candidates == []
+    assert text_translator.translate("", alternatives=3).candidates == []
 
 
-def test_paragraphs_report_word_positions(texts: TextTranslator) -> None:
-    found = texts.translate("La maison. Elle\n\nne vient pas")
+def test_paragraphs_report_word_positions(text_translator: TextTranslator) -> None:
+    found = text_translator.translate("La maison. Elle\n\nne vient pas")
     assert [paragraph.text for paragraph in found.paragraphs] == ["La maison. Elle", "ne vient pas"]
     for paragraph in found.paragraphs:
         tokens = found.translation.source[slice(*paragraph.sources)]
@@ -505,35 +513,35 @@ def test_paragraphs_report_word_positions(texts: TextTranslator) -> None:
 
 
 def test_translations_given_in_markup_are_used_in_text(translator: Translator) -> None:
-    texts = TextTranslator(translator)
+    text_translator = TextTranslator(translator)
     marked = 'Elle, <n translation="at home||home">la maison</n>. <b>Elle</b>'
-    assert texts.translate(marked, markup=True).text == "She, at home. <b>She</b>"
-    assert texts.translate(marked, markup=True, format="html").text == "She, at home. <b>She</b>"
-    assert "translation=" in texts.translate(marked).text
+    assert text_translator.translate(marked, markup=True).text == "She, at home. <b>She</b>"
+    assert text_translator.translate(marked, markup=True, format="html").text == "She, at home. <b>She</b>"
+    assert "translation=" in text_translator.translate(marked).text
 
 
-def test_translations_in_tokens_are_not_detokenized(texts: TextTranslator, tmp_path: Path) -> None:
-    found = texts.translate("La maison, elle.", format="tokens")
+def test_translations_in_tokens_are_not_detokenized(text_translator: TextTranslator, tmp_path: Path) -> None:
+    found = text_translator.translate("La maison, elle.", format="tokens")
     assert found.text == "the house , she ."
     assert found.paragraphs == []
     made = resources(tmp_path, Glossary())
     bare = TextTranslator(made.translator(made.grammar(str(grammar_file(tmp_path)))))
-    assert (bare.default_format, texts.default_format) == ("tokens", "text")
+    assert (bare.default_format, text_translator.default_format) == ("tokens", "text")
     assert bare.translate("la maison").text == "the house"
     assert bare.translate("La maison.", format="text").text == "The house."
 
 
-def test_translations_of_text_do_not_depend_on_threads(texts: TextTranslator) -> None:
+def test_translations_of_text_do_not_depend_on_threads(text_translator: TextTranslator) -> None:
     source = random.Random(8)
     lines = [made_up(source, False) for _ in range(40)]
-    one, three = ([found.text for found in in_threads(texts.translate, lines, k)] for k in (1, 3))
+    one, three = ([found.text for found in in_threads(text_translator.translate, lines, k)] for k in (1, 3))
     assert one == three
 
 
 def test_a_lowercase_store_translates_with_the_capitals_of_the_text(translator: Translator) -> None:
-    texts = TextTranslator(replace_texts(translator, TextPipeline(("fr", "en"), ("fr", "en"), lower=True)))
-    assert texts.translate("La Maison. «Elle», ELLE").text == "The House. «She», SHE"
-    assert texts.translate("LA MAISON BLANCHE").text == "WHITE THE HOUSE"
+    text_translator = TextTranslator(replace_pipeline(translator, TextPipeline(("fr", "en"), ("fr", "en"), lower=True)))
+    assert text_translator.translate("La Maison. «Elle», ELLE").text == "The House. «She», SHE"
+    assert text_translator.translate("LA MAISON BLANCHE").text == "WHITE THE HOUSE"
 
 
 def test_sentences_are_translated_in_groups_of_the_grammar_s_size(translator: Translator) -> None:
@@ -560,7 +568,7 @@ def _with_grammar(translator: Translator, grammar: TranslationGrammar) -> Transl
     return changed
 
 
-def test_the_space_between_sentences_is_kept(texts: TextTranslator) -> None:
+def test_the_space_between_sentences_is_kept(text_translator: TextTranslator) -> None:
     for gap in (" ", "  ", "\t", "\n", "\u00a0"):
-        found = texts.translate(f"Elle vient.{gap}Elle vient.")
+        found = text_translator.translate(f"Elle vient.{gap}Elle vient.")
         assert found.text == f"She come.{gap}She come.", repr(gap)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.library.store import GrammarStore
+from hierogram.daemon.text.pipeline import make_pipeline
 from hierogram.daemon.text.segments import WordView
-from hierogram.daemon.text.texts import make_pipeline
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.storage.browsing.words import pairs_containing
@@ -62,10 +62,10 @@ class McpTools:
         from hierogram.tools.evidence.retrieval import find_evidence
 
         with self._store.reader.read() as transaction:
-            texts = make_pipeline(transaction.settings())
-            tokens = texts.with_whole_words().for_running_text().source.tokens(sentence)
+            pipeline = make_pipeline(transaction.settings())
+            tokens = pipeline.with_whole_words().for_running_text().source.tokens(sentence)
             evidence = find_evidence(transaction, tokens, candidate_limits(tokenized=True))
-            return fit_budget(evidence, characters, texts)
+            return fit_budget(evidence, characters, pipeline)
 
     def translate(self, text: str, alternatives: int, format: str) -> PlainTranslation:
         """Translate a text. Raises `DaemonError` or `StoreError`."""
@@ -100,8 +100,8 @@ class McpTools:
     def concordance(self, phrase: str, limit: int) -> list[ConcordanceLine]:
         """Return the latest pairs with a phrase in the source, or else in the target. Raises `InputError`."""
         with self._store.reader.read() as transaction:
-            texts = make_pipeline(transaction.settings()).with_whole_words().for_running_text()
-            for name, side in ((SOURCE, texts.source), (TARGET, texts.target)):
+            pipeline = make_pipeline(transaction.settings()).with_whole_words().for_running_text()
+            for name, side in ((SOURCE, pipeline.source), (TARGET, pipeline.target)):
                 words = side.tokens(phrase).split()
                 if not words:
                     raise InputError("the phrase has no words")
@@ -109,8 +109,8 @@ class McpTools:
                     return [
                         ConcordanceLine(
                             pair_id,
-                            clean_text(texts.source.detokenize_stored(source)),
-                            clean_text(texts.target.detokenize_stored(target)),
+                            clean_text(pipeline.source.detokenize_stored(source)),
+                            clean_text(pipeline.target.detokenize_stored(target)),
                         )
                         for pair_id, source, target in pairs
                     ]

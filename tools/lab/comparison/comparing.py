@@ -12,10 +12,10 @@ from hierogram.daemon.exports.filters import ADJACENT
 from hierogram.daemon.exports.loading import load_pair_uses
 from hierogram.daemon.exports.options import MIN_EXPECTED
 from hierogram.daemon.exports.scratch import load_rules, scratch
+from hierogram.daemon.text.pipeline import Languages
 from hierogram.daemon.text.reading import Input
-from hierogram.daemon.text.texts import Languages
 from hierogram.daemon.text.validation import LineColumns
-from hierogram.samplers.grammar.kinds import LINKS, find_notation
+from hierogram.samplers.grammar.kinds import LINKS, find_grammar_kind
 from hierogram.samplers.grammar.rules import HIERO_MAX_NONTERMINALS, HIERO_MAX_SOURCE_SYMBOLS
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records.grammar import CountKind
@@ -91,9 +91,9 @@ def compare(
     report: Report = lambda _work, _done, _total: None,
 ) -> Comparison:
     """Compare the sampled grammars of a store with heuristic grammars of the same pairs. Raises `DaemonError`."""
-    notation = find_notation(store.settings().grammar)
-    if LINKS not in notation.capabilities:
-        raise UsageError(f"{store.url}: {notation.cannot('be compared: its rules have no heuristic grammar')}")
+    grammar_kind = find_grammar_kind(store.settings().grammar)
+    if LINKS not in grammar_kind.capabilities:
+        raise UsageError(f"{store.url}: {grammar_kind.cannot('be compared: its rules have no heuristic grammar')}")
     with store.snapshot() as snapshot:
         learned = snapshot.state().pairs()
         total = sum(learned.values()) - learned.get(WAITING, 0) - learned.get(UNALIGNED, 0)

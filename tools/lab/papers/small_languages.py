@@ -26,8 +26,8 @@ from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.text.languages import learn_orthography
 from hierogram.daemon.text.lines import read_sentences, write_lines
+from hierogram.daemon.text.pipeline import TextPipeline, make_pipeline
 from hierogram.daemon.text.segments import MAX_BPE_MERGES, format_merges, learn_merges
-from hierogram.daemon.text.texts import TextPipeline, make_pipeline
 from hierogram.storage.options import Option
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import open_store
@@ -152,11 +152,11 @@ def overlap(train: Sequence[str], test: Sequence[str], size: int) -> float:
     return sum(is_known) / max(len(is_known), 1)
 
 
-def _learn_parts(texts: TextPipeline, train: Sequence[tuple[str, str]], merges: tuple[int, int]) -> tuple[str, ...]:
+def _learn_parts(pipeline: TextPipeline, train: Sequence[tuple[str, str]], merges: tuple[int, int]) -> tuple[str, ...]:
     sources, targets = zip(*train, strict=True)
-    assert texts.rules is not None
-    texts = replace(texts, orthographies=tuple(map(learn_orthography, texts.rules, (sources, targets))))
-    sides = zip((texts.source, texts.target), (sources, targets), merges, strict=True)
+    assert pipeline.rules is not None
+    pipeline = replace(pipeline, orthographies=tuple(map(learn_orthography, pipeline.rules, (sources, targets))))
+    sides = zip((pipeline.source, pipeline.target), (sources, targets), merges, strict=True)
     return tuple(format_merges(learn_merges(map(side.tokens, lines), limit)) for side, lines, limit in sides)
 
 

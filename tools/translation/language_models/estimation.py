@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from hierogram.daemon.exceptions import ExportError, InputError
 from hierogram.daemon.progress import Progress
 from hierogram.daemon.text.lines import LineFile, open_lines
+from hierogram.daemon.text.pipeline import TOKENS, TextSide
 from hierogram.daemon.text.rejections import MAX_LINE_BYTES
-from hierogram.daemon.text.texts import TOKENS, TextSide
 from hierogram.samplers.language_models.building import ModelBuilder
 from hierogram.samplers.language_models.lines import (
     AT,

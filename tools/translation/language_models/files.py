@@ -12,7 +12,7 @@ from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.files import open_output
 from hierogram.daemon.progress import Progress
 from hierogram.daemon.text.lines import STANDARD_INPUT
-from hierogram.daemon.text.texts import TOKENS, TextSide
+from hierogram.daemon.text.pipeline import TOKENS, TextSide
 from hierogram.samplers.language_models.model import NGRAM, STATE, UNIGRAM, LanguageModel
 from hierogram.samplers.language_models.vocabulary import Vocabulary
 from hierogram.tools.translation.language_models.arpa import ArpaWriter, NamedModel, read_arpa, write_arpa

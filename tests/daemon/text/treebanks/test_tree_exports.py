@@ -11,7 +11,7 @@ from tests.daemon.learning.treebanks import QUICK, TREES, put
 
 from hierogram.daemon.exports.formats import FORMATS
 from hierogram.daemon.learning.learning import learn
-from hierogram.samplers.grammar.kinds import NOTATIONS
+from hierogram.samplers.grammar.kinds import GRAMMAR_KINDS
 from hierogram.samplers.grammar.settings import TREES as TREE_GRAMMAR
 from hierogram.storage.store import open_store
 
@@ -111,7 +111,7 @@ def test_drawing_needs_a_tree_grammar(learned_url: str, hierogram: Run) -> None:
 @pytest.mark.slow
 @pytest.mark.database("sqlite")
 @pytest.mark.parametrize(
-    "format", sorted(name for name, format in FORMATS.items() if format.supports(NOTATIONS[TREE_GRAMMAR]))
+    "format", sorted(name for name, format in FORMATS.items() if format.supports(GRAMMAR_KINDS[TREE_GRAMMAR]))
 )
 def test_exports_of_fragments_can_be_compared(url: str, hierogram: Run, format: str) -> None:
     before = uses(hierogram, url)

@@ -27,7 +27,7 @@ from hierogram.daemon.text.running_text import count_signs
 from hierogram.daemon.text.segments import make_segmenter, spread_links
 from hierogram.daemon.text.tokenizer import SPACE, ZERO_WIDTH_SPACE
 from hierogram.daemon.text.validation import LineColumns
-from hierogram.samplers.grammar.kinds import PAIRS, find_notation
+from hierogram.samplers.grammar.kinds import PAIRS, find_grammar_kind
 from hierogram.samplers.grammar.numbers import MAX_ITG_SIDE_LENGTH
 from hierogram.samplers.grammar.rules import Symbol, parse_side, render_side
 from hierogram.samplers.grammar.settings import ITG_ALIGNER
@@ -314,11 +314,11 @@ def two_languages(text: str, option: str) -> Languages:
 
 def check_settings(settings: Settings) -> None:
     """Raise `UsageError` if settings for languages or tokens contradict each other or the grammar."""
-    notation = find_notation(settings.grammar)
-    if settings.max_tokens > notation.max_side_words:
+    grammar_kind = find_grammar_kind(settings.grammar)
+    if settings.max_tokens > grammar_kind.max_side_words:
         raise UsageError(
-            f"--max-tokens {settings.max_tokens}: must be at most {notation.max_side_words} for a store of "
-            f"{notation.content}"
+            f"--max-tokens {settings.max_tokens}: must be at most {grammar_kind.max_side_words} for a store of "
+            f"{grammar_kind.content}"
         )
     if settings.aligner == ITG_ALIGNER and settings.max_tokens > MAX_ITG_SIDE_LENGTH:
         raise UsageError(
@@ -326,8 +326,10 @@ def check_settings(settings: Settings) -> None:
         )
     if settings.languages:
         two_languages(",".join(settings.languages), "--languages")
-        if notation.input_kind != PAIRS:
-            raise UsageError(f"--languages is not supported for a store of {notation.content}, which is monolingual")
+        if grammar_kind.input_kind != PAIRS:
+            raise UsageError(
+                f"--languages is not supported for a store of {grammar_kind.content}, which is monolingual"
+            )
     make_pipeline(settings)
 
 
