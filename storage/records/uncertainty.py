@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 GROUP_VARIANCE = 0.018
 """Coefficient a: weight of U² in the group variance."""
-GROUP_CORRELATION = 0.2
+GROUP_CORRELATION = 1.0
 """Coefficient b: weight of V² in the group variance."""
 GROUP_USES = 15.0
 """Coefficient G: number of expected uses that change together."""

@@ -16,7 +16,7 @@ from hierogram.daemon.learning.kinds.kind import (
     SweepRequest,
     make_key,
 )
-from hierogram.daemon.learning.kinds.pairs import draw_variances, is_hiero, number_words, stream_names
+from hierogram.daemon.learning.kinds.pairs import is_hiero, mode_variances, number_words, stream_names
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.counts.models import ModelSettings, build_model
 from hierogram.samplers.counts.occurrences import Occurrences
@@ -125,8 +125,8 @@ class LoadedRawPairs:
         if samples.chosen is not None:
             chosen[~samples.chosen] = _EXCLUDED
         averaged = list_record_uses(self.batch, samples.records, first)
-        # A chain stays in one mode of the posterior, so its averages are not more precise than a single draw.
-        averaged = averaged._replace(variances=averaged.variances + draw_variances(averaged.expected_uses))
+        # A chain stays in one mode of the posterior, so its averages do not become more precise with more sweeps.
+        averaged = averaged._replace(variances=averaged.variances + mode_variances(averaged.expected_uses))
         all_uses = [list_tree_uses(self.batch, samples.trees, chosen, first), averaged]
         return [RuleUses(*uses[:2], *(weight * column for column in uses[2:])) for uses in all_uses]
 

@@ -62,7 +62,7 @@ class ForestPairs(ABC):
     counts_minimal: ClassVar[bool]
     """True if rules of minimal derivations are counted."""
     mixes: ClassVar[bool]
-    """True if chains move between modes, so that averages are more precise than a single draw."""
+    """True if chains move between modes, so that averages become more precise with more sweeps."""
 
     @abstractmethod
     def rules(self, deltas: CountDeltas, chosen: NDArray[np.int64]) -> RuleDeltas:
@@ -141,16 +141,19 @@ class ForestPairs(ABC):
         fragments = list_fragments(empty_blobs(0) if samples is None else samples.records)
         if self.mixes:
             return fragments
-        return fragments._replace(variances=fragments.variances + draw_variances(fragments.weights))
+        return fragments._replace(variances=fragments.variances + mode_variances(fragments.weights))
 
     def occurrences(self, state: State) -> Occurrences:
         """Return the rules in the derivation of each pair, sorted by pair."""
         return rule_occurrences(self.batch, state)
 
 
-def draw_variances(uses: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return error variances (units 1/`ONE_SQUARE`) of a single draw, given uses (units 1/`ONE_USE`)."""
-    return VARIANCE_PER_DRAW * ONE_USE * uses
+def mode_variances(uses: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return error variances (units 1/`ONE_SQUARE`) of averages over one mode, given expected uses (units 1/`ONE_USE`).
+
+    The variance is half a use per use (docs/model.md).
+    """
+    return ONE_USE // 2 * uses
 
 
 def _derived_pairs(samples: StoredSamples | None) -> NDArray[np.int64]:

@@ -29,7 +29,7 @@ def event_rows(events: Sequence[Event]) -> list[tuple[object, ...]]:
 
 
 def test_rules_that_appear_change_or_disappear_cause_events(store: Store) -> None:
-    commit(store, [], [moved("a", 20, 4), moved("b", 7.9), moved("c", 8), moved("d", 1000)])
+    commit(store, [], [moved("a", 20, 2), moved("b", 7.9), moved("c", 8), moved("d", 1000)])
     first = store.events()
     assert event_rows(first.events) == [
         ("rule-added", "a", None, 20.0),
@@ -37,7 +37,7 @@ def test_rules_that_appear_change_or_disappear_cause_events(store: Store) -> Non
         ("rule-added", "d", None, 1000.0),
     ]
     [rule] = store.find_rules("a")
-    error = pytest.approx((4 + (0.018 * 20**2 + 0.2 * 4**2) / (1 + 20 / 15)) ** 0.5)
+    error = pytest.approx((2 + (0.018 * 20**2 + 2**2) / (1 + 20 / 15)) ** 0.5)
     assert (first.events[0].target, first.events[0].standard_error, rule.expected_uses_error) == ("A", error, error)
     # The first changes are within twice the error or a tenth of the uses, the later changes beyond both.
     commit(store, [], [moved("a", 7), moved("c", 0.7), moved("d", 90)])

@@ -95,5 +95,5 @@ def test_large_changes_are_marked_as_significant(store: Store, store_url: str, d
         "SELECT source, change, standard_error, significant FROM rule_changes WHERE day = '2026-03-02' ORDER BY source",
     )
     # Each error sums two variances of 2, and the group variances of 20 and 23, or of 20 and 28 uses.
-    errors = [pytest.approx((4 + 3.4286 + group) ** 0.5, abs=1e-3) for group in (4.0745, 5.2019)]
+    errors = [pytest.approx((4 + 4.8 + group) ** 0.5, abs=1e-3) for group in (5.3377, 6.3181)]
     assert rows == [("a", 3, errors[0], 0), ("b", 8, errors[1], 1)]
