@@ -67,10 +67,8 @@ class Option:
         """Return the reason why a value of the option's type is invalid, or None."""
         if value is None:
             return None
-        for item in value if isinstance(value, tuple | list) else (value,):
-            if reason := self._problem_of_one(item):
-                return reason
-        return None
+        items = value if isinstance(value, tuple | list) else (value,)
+        return next(filter(None, map(self._problem_of_one, items)), None)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: "GetCoreSchemaHandler") -> "CoreSchema":
         """Return pydantic's schema of the annotated type, with the bounds and values of the option."""

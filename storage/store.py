@@ -115,12 +115,8 @@ class Store(StoredPairs, Ingest, Withdrawals, StoredGrammar, OccurrenceIndex, Al
     def withdraw(
         self, rows: Sequence[PairRow], deltas: RuleDeltas | None = None, aligner: AlignerChange | None = None
     ) -> None:
-        """Delete pairs with their derivations, and apply the changes of rule and aligner counts, atomically.
-
-        Raises `StoreError` if a pair was deleted or resampled since it was read, and the errors of `commit`.
-        """
-        # Import the module only here, because it loads numpy, which reads do not need.
-        from hierogram.storage.grammar.commits import save_derivations
+        """Delete pairs, and apply changes of rule and aligner counts, atomically. Raises the errors of `commit`."""
+        from hierogram.storage.grammar.changes import save_derivations
 
         with self._committing() as transaction:
             change_alignments(transaction, aligner or AlignerChange())

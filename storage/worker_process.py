@@ -1,9 +1,8 @@
 """Child process for untrusted input, which can be killed and has a memory limit.
 
-`WorkerProcess.run` calls a generator function in a new interpreter and yields its items. The child has a memory limit
-and ends with its parent. It is killed if it reports no progress, and the kernel kills it before other processes if the
-machine runs out of memory. It does not inherit the variables `HIEROGRAM_…`, which may be secrets. A child that has
-finished its work is reused.
+The child is a new interpreter that ends with its parent. It is killed if it reports no progress, and the kernel kills
+it before other processes if the machine runs out of memory. It does not inherit the variables `HIEROGRAM_…`, which may
+be secrets. A child that has finished its work is reused.
 """
 
 import io
@@ -21,7 +20,7 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from struct import Struct
-from typing import IO, Any, BinaryIO, Concatenate, ParamSpec, TypeVar
+from typing import Any, BinaryIO, Concatenate, ParamSpec, TypeVar
 
 from hierogram.storage.exceptions import StoreUnavailableError, WorkerProcessError
 
@@ -39,7 +38,6 @@ _PIPE_BYTES = 1 << 20
 _MAX_RUNS = 200
 """Number of runs after which a child is replaced, in case its libraries leak memory."""
 _PRIVATE_PREFIX = "HIEROGRAM_"
-"""Prefix of the environment variables that children do not inherit."""
 _POLL_SECONDS = 0.2
 _ALIVE_SECONDS = 1.0
 _KILL_SECONDS = 5.0
@@ -48,7 +46,6 @@ _ITEM, _ALIVE, _END, _RAISED, _FAILED = range(5)
 """Kinds of messages: item, sign of life, end, exception of this package, other failure."""
 _PR_SET_PDEATHSIG = 1
 _PACKAGE_PREFIX = f"{__name__.partition('.')[0]}."
-"""Prefix of the modules whose exceptions are passed on."""
 
 _starter = ThreadPoolExecutor(1, "hierogram-child")
 """Thread that starts all children and ends last, because Linux kills a child when the thread that started it ends."""
@@ -59,11 +56,7 @@ class _EndedError(WorkerProcessError):
 
 
 class WorkerProcess:
-    """Reusable child process that runs generator functions, started by the first call. Not thread-safe.
-
-    The process may use `memory_bytes` of memory, and may be silent for `silent_seconds`. It imports the
-    `preloaded_modules` when it starts.
-    """
+    """Reusable child process that runs generator functions, started by the first call. Not thread-safe."""
 
     def __init__(
         self,
@@ -75,6 +68,7 @@ class WorkerProcess:
         self._silent_seconds = silent_seconds
         self._preloaded_modules = preloaded_modules
         self._process: subprocess.Popen[bytes] | None = None
+        self._pipes = (-1, -1)
         self._runs = 0
 
     @property
@@ -150,13 +144,18 @@ class WorkerProcess:
             except (OSError, RuntimeError) as error:
                 reason = getattr(error, "strerror", None) or error
                 raise StoreUnavailableError(f"cannot start a process ({reason}): try again in a moment") from error
-            for stream in (self._process.stdin, self._process.stdout):
-                assert stream is not None
-                os.set_blocking(stream.fileno(), False)
+            assert self._process.stdin is not None
+            assert self._process.stdout is not None
+            self._pipes = self._process.stdin.fileno(), self._process.stdout.fileno()
+            for pipe in self._pipes:
+                os.set_blocking(pipe, False)
         return self._process
 
     def _start(self) -> subprocess.Popen[bytes]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith(_PRIVATE_PREFIX)}
+        # Limit arenas and threads, because the buffers of each would use up the memory limit.
+        environment |= {"MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1"}
+        environment["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)
         arguments = (os.getpid(), self._memory_bytes, *self._preloaded_modules)
         return subprocess.Popen(
             [sys.executable, "-P", "-c", f"from {__name__} import serve; serve{arguments}"],
@@ -167,21 +166,14 @@ class WorkerProcess:
             pipesize=_PIPE_BYTES if sys.platform == "linux" else -1,
             # Use another process group, so that signals from a terminal reach only the parent.
             process_group=0,
-            env=environment
-            | {
-                # Limit arenas and threads, because the buffers of each would use up the memory limit.
-                "MALLOC_ARENA_MAX": "1",
-                "OPENBLAS_NUM_THREADS": "1",
-                "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),
-            },
+            env=environment,
         )
 
     def _send(self, request: bytes, check: Callable[[], None]) -> None:
-        stdin = self.start().stdin
-        assert stdin is not None
+        self.start()
         content = memoryview(_LENGTH.pack(len(request)) + request)
         try:
-            self._transfer(stdin, select.POLLOUT, content, os.write, check)
+            self._transfer(self._pipes[0], select.POLLOUT, content, os.write, check)
         except BrokenPipeError:
             raise self._died() from None
 
@@ -195,21 +187,14 @@ class WorkerProcess:
         return kind, content
 
     def _bytes(self, size: int, check: Callable[[], None]) -> bytearray:
-        assert self._process is not None
-        assert self._process.stdout is not None
         content = bytearray(size)
-        self._transfer(
-            self._process.stdout,
-            select.POLLIN,
-            memoryview(content),
-            lambda pipe, remaining: os.readv(pipe, [remaining]),
-            check,
-        )
+        view = memoryview(content)
+        self._transfer(self._pipes[1], select.POLLIN, view, lambda pipe, free: os.readv(pipe, [free]), check)
         return content
 
     def _transfer(
         self,
-        pipe: IO[bytes],
+        pipe: int,
         readiness: int,
         remaining: memoryview,
         transfer: Callable[[int, memoryview], int],
@@ -228,7 +213,7 @@ class WorkerProcess:
                     )
                 continue
             with suppress(BlockingIOError):
-                size = transfer(pipe.fileno(), remaining)
+                size = transfer(pipe, remaining)
                 if not size:
                     raise self._died()
                 remaining = remaining[size:]
@@ -262,7 +247,13 @@ def set_resource_limit(resource_type: int, limit: int) -> None:
 
 def serve(parent: int, memory_bytes: int, *preloaded_modules: str) -> None:
     """Run the main loop of a child: serve requests on standard input until the process `parent` ends."""
-    _prepare_process()
+    # Ignore interrupts, write no core dump, and let the kernel kill this process first if memory runs out.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    set_resource_limit(resource.RLIMIT_CORE, 0)
+    if sys.platform == "linux":
+        with suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text("800")
     exit_with_parent(parent)
     set_resource_limit(resource.RLIMIT_DATA, memory_bytes)
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb", 0)
@@ -284,16 +275,6 @@ def exit_with_parent(parent: int) -> None:
     # Exit now if the parent ended before the call of prctl.
     if os.getppid() != parent:
         os._exit(1)
-
-
-def _prepare_process() -> None:
-    """Ignore interrupts, write no core dump, and let the kernel kill this process first if memory runs out."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    set_resource_limit(resource.RLIMIT_CORE, 0)
-    if sys.platform == "linux":
-        with suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
-            score.write("800")
 
 
 def _work(answers: BinaryIO, request: bytes, memory_bytes: int) -> None:

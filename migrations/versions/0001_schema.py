@@ -20,14 +20,13 @@ def upgrade() -> None:
     dialect = connection.dialect.name
     metadata.create_all(connection, checkfirst=False)
     op.execute("INSERT INTO event_state (id, last_event_id, max_events) VALUES (1, 0, 100000)")
+    for name, query in VIEWS.items():
+        op.execute(f"CREATE VIEW {name} AS {query.strip().replace('{day}', DAY[dialect])}")
     if dialect == "sqlite":
         _estimate_rules(connection)
     else:
         # Do not compress the content, because its bytes are random.
         op.execute("ALTER TABLE rule_key_runs ALTER COLUMN content SET STORAGE EXTERNAL")
-    for name, query in VIEWS.items():
-        op.execute(f"CREATE VIEW {name} AS {query.strip().replace('{day}', DAY[dialect])}")
-    if dialect != "sqlite":
         for statement in comments():
             op.execute(statement)
 

@@ -12,15 +12,14 @@ from hierogram.storage.database.transactions import (
     WriteTransaction,
     among,
     array_value,
-    delete_staged,
     read_rows,
     rows_with,
-    stage_ids,
     staged_alignments,
     staged_jumps,
     staged_lexicon,
     staged_links,
     staged_word_counts,
+    upsert,
 )
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.grammar.rules import count_restarts
@@ -42,9 +41,6 @@ _CELLS = sentence_pairs.c.source_length * sentence_pairs.c.target_length
 SideNames = tuple[Collection[str], Collection[str]]
 """Names of source words and of target words, or of their stems. The name of the null word is empty."""
 
-JumpRows = list[tuple[str, int, int]]
-"""Jump counts of the aligner, as (direction, width, count)."""
-
 
 class Alignments(Leases):
     """Alignments and links of pairs, and the aligner's counts."""
@@ -52,18 +48,18 @@ class Alignments(Leases):
     def commit_alignments(
         self, change: AlignerChange, updates: PairUpdates | None = None, deltas: RuleDeltas | None = None
     ) -> None:
-        """Commit alignments, links, changes of the counts, and new derivations with their rule deltas, atomically.
+        """Commit a change of alignments, and new derivations with their rule deltas, atomically.
 
-        Pairs with new derivations restart their schedule with other random streams. Raises the errors of `commit`, and
-        `StoreError` if another process has aligned a pair.
+        The schedules of pairs with new derivations restart. Raises the errors of `commit`, and `StoreError` if another
+        process has aligned a pair.
         """
-        from hierogram.storage.grammar.commits import save_derivations
+        from hierogram.storage.grammar.changes import save_derivations
 
         with self._committing(durable=False) as transaction:
             change_alignments(transaction, change)
             save_derivations(transaction, updates, deltas)
             if updates is not None:
-                stage_ids(transaction, updates.ids.tolist())
+                transaction.stage_ids(updates.ids.tolist())
                 count_restarts(transaction)
 
     def aligner_counts(self, *names: SideNames) -> AlignerCounts:
@@ -72,54 +68,40 @@ class Alignments(Leases):
             return aligner_counts(connection, names)
 
     def text_aligner_counts(
-        self,
-        names: Sequence[SideNames],
-        texts: Sequence[tuple[str, str]],
-        before: TextAlignerCounts | None = None,
+        self, names: Sequence[SideNames], texts: Sequence[tuple[str, str]], before: TextAlignerCounts | None = None
     ) -> TextAlignerCounts:
         """Return counts and human links for aligning texts. Reuses the jumps of `before` if the store is unchanged."""
         with self._reading() as connection:
-            [(position, *vocabulary, has_human_links)] = read_rows(connection, _SELECT_STATE)
+            [(position, source_types, target_types, has_human_links)] = read_rows(connection, _SELECT_STATE)
             jumps = before.counts.jumps if before is not None and before.position == position else None
-            return TextAlignerCounts(
-                position,
-                aligner_counts(connection, names, jumps),
-                (vocabulary[0], vocabulary[1]),
-                known_links_of_texts(connection, texts) if has_human_links else {},
-            )
+            counts = aligner_counts(connection, names, jumps)
+            human_links = known_links_of_texts(connection, texts) if has_human_links else {}
+            return TextAlignerCounts(position, counts, (source_types, target_types), human_links)
 
     def count_links(self, sweep: int) -> int:
         """Return the number of pairs that the aligner has sampled `sweep` times."""
         with self._reading() as connection:
             statement = select(func.count()).select_from(pair_links).where(pair_links.c.sweep == sweep)
-            return int(connection.scalar(statement) or 0)
+            return connection.scalar(statement) or 0
 
     def unaligned_pairs(self, limit: int) -> list[PairSize]:
         """Return up to `limit` undamaged pairs without an alignment, ordered by id."""
         with self._reading() as connection:
-            statement = (
-                select(sentence_pairs.c.id, _CELLS, literal(0))
-                .where(sentence_pairs.c.state == UNALIGNED, is_undamaged(sentence_pairs.c.id))
-                .order_by(sentence_pairs.c.id)
-                .limit(limit)
-            )
-            return [PairSize._make(row) for row in connection.execute(statement)]
+            pair = sentence_pairs.c
+            unaligned = select(pair.id, _CELLS, literal(0)).where(pair.state == UNALIGNED, is_undamaged(pair.id))
+            return [PairSize._make(row) for row in connection.execute(unaligned.order_by(pair.id).limit(limit))]
 
     def stalest_links(self, limit: int) -> list[PairSize]:
-        """Return up to `limit` pairs, the least often sampled by the aligner first.
-
-        Excludes damaged pairs, pairs in burn-in, and pairs with alignments from the input.
-        """
+        """Return up to `limit` undamaged pairs aligned by the aligner, not in burn-in, least often sampled first."""
         with self._reading() as connection:
-            statement = (
-                select(sentence_pairs.c.id, _CELLS, pair_links.c.sweep)
-                .join_from(pair_links, sentence_pairs, sentence_pairs.c.id == pair_links.c.pair_id)
-                # Alignments from the input have sweep 0.
-                .where(pair_links.c.sweep > 0, sentence_pairs.c.state != SAMPLING, is_undamaged(sentence_pairs.c.id))
-                .order_by(pair_links.c.sweep, pair_links.c.pair_id)
-                .limit(limit)
+            pair, links = sentence_pairs.c, pair_links.c
+            joined = select(pair.id, _CELLS, links.sweep).join_from(
+                pair_links, sentence_pairs, pair.id == links.pair_id
             )
-            return [PairSize._make(row) for row in connection.execute(statement)]
+            # Alignments from the input have sweep 0.
+            aligned = joined.where(links.sweep > 0, pair.state != SAMPLING, is_undamaged(pair.id))
+            rows = connection.execute(aligned.order_by(links.sweep, links.pair_id).limit(limit))
+            return [PairSize._make(row) for row in rows]
 
     def links_by_id(self, ids: Collection[int]) -> list[LinkRow]:
         """Return the aligner's links of these pairs, ordered by id. Pairs without links are omitted."""
@@ -130,19 +112,13 @@ class Alignments(Leases):
     def untrained_pairs(self, after_id: int, limit: int) -> list[LinkRow]:
         """Return up to `limit` undamaged pairs above an id whose input alignment is not counted yet, ordered by id."""
         with self._reading() as connection:
-            statement = (
+            pair, links = sentence_pairs.c, pair_links.c
+            untrained = (
                 link_rows()
-                .outerjoin_from(sentence_pairs, pair_links, pair_links.c.pair_id == sentence_pairs.c.id)
-                .where(
-                    sentence_pairs.c.id > after_id,
-                    sentence_pairs.c.aligned_by == GIVEN,
-                    pair_links.c.pair_id.is_(None),
-                    is_undamaged(sentence_pairs.c.id),
-                )
-                .order_by(sentence_pairs.c.id)
-                .limit(limit)
+                .outerjoin_from(sentence_pairs, pair_links, links.pair_id == pair.id)
+                .where(pair.id > after_id, pair.aligned_by == GIVEN, links.pair_id.is_(None), is_undamaged(pair.id))
             )
-            return [LinkRow._make(row) for row in connection.execute(statement)]
+            return [LinkRow._make(row) for row in connection.execute(untrained.order_by(pair.id).limit(limit))]
 
 
 def change_alignments(transaction: WriteTransaction, change: AlignerChange) -> None:
@@ -163,99 +139,72 @@ def add_aligner_counts(transaction: WriteTransaction, change: AlignerChange) -> 
         (aligner_words, staged_word_counts, change.words),
         (aligner_jumps, staged_jumps, change.jumps),
     ]
-    for counts_table, staged, rows in changed:
+    for table, staged, rows in changed:
         if not rows:
             continue
-        connection, table = transaction.connection, counts_table.name
-        keys = [column.name for column in counts_table.columns if column.primary_key]
-        counts = [column.name for column in counts_table.columns if not column.primary_key]
+        keys = [column.name for column in table.columns if column.primary_key]
+        counts = [column.name for column in table.columns if not column.primary_key]
         transaction.loader.stage(staged, rows)
-        key_list, names = ", ".join(keys), ", ".join((*keys, *counts))
-        added = ", ".join(f"{count} = {table}.{count} + excluded.{count}" for count in counts)
-        connection.execute(
-            text(
-                f"INSERT INTO {table} ({names}) SELECT {names} FROM {staged.name} WHERE true ORDER BY {key_list}"
-                f" ON CONFLICT ({key_list}) DO UPDATE SET {added}"
-            )
-        )
+        key_list = ", ".join(keys)
+        added = {count: f"{table.name}.{count} + excluded.{count}" for count in counts}
+        transaction.execute(upsert(table, f"SELECT * FROM {staged.name} WHERE true ORDER BY {key_list}", added))
         is_same = " AND ".join(f"t.{key} = s.{key}" for key in keys)
         negative = " OR ".join(f"t.{count} < 0" for count in counts)
-        wrong = connection.execute(
-            text(f"SELECT t.* FROM {staged.name} AS s CROSS JOIN {table} AS t WHERE {is_same} AND ({negative}) LIMIT 1")
+        wrong = transaction.execute(
+            f"SELECT t.* FROM {staged.name} AS s CROSS JOIN {table.name} AS t WHERE {is_same} AND ({negative}) LIMIT 1"
         ).one_or_none()
         if wrong is not None:
             raise StoreError(
-                f"the row {tuple(wrong)} of {table} would have a negative count, which does not match the links: run "
-                "`hierogram verify`"
+                f"the row {tuple(wrong)} of {table.name} would have a negative count, which does not match the links: "
+                "run `hierogram verify`"
             )
         empty = " AND ".join(f"{count} = 0" for count in counts)
-        connection.execute(
-            text(f"DELETE FROM {table} WHERE ({key_list}) IN (SELECT {key_list} FROM {staged.name}) AND {empty}")
+        transaction.execute(
+            f"DELETE FROM {table.name} WHERE ({key_list}) IN (SELECT {key_list} FROM {staged.name}) AND {empty}"
         )
 
 
 def _set_alignments(transaction: WriteTransaction, change: AlignerChange) -> None:
     if not change.alignments:
         return
-    connection, totals = transaction.connection, transaction.state
     transaction.loader.stage(staged_alignments, change.alignments)
-    staged_pairs = staged_alignments.join(sentence_pairs, sentence_pairs.c.id == staged_alignments.c.pair_id)
-    by_state = select(sentence_pairs.c.state, func.count()).select_from(staged_pairs).group_by(sentence_pairs.c.state)
-    states: dict[str, int] = {row[0]: row[1] for row in connection.execute(by_state)}
+    by_state = transaction.execute(
+        "SELECT state, count(*) FROM staged_alignments JOIN sentence_pairs ON id = pair_id GROUP BY state"
+    )
+    states = dict(by_state.all())
     if sum(states.values()) != len(change.alignments):
         raise StoreError("a pair was withdrawn while it was aligned: run the alignment again")
     fresh = states.get(UNALIGNED, 0)
-    totals.count_pairs(UNALIGNED, -fresh)
-    totals.count_pairs(WAITING, fresh)
+    transaction.state.count_pairs(UNALIGNED, -fresh)
+    transaction.state.count_pairs(WAITING, fresh)
     is_staged = sentence_pairs.c.id == staged_alignments.c.pair_id
-    connection.execute(
-        update(sentence_pairs)
-        .values(
-            alignment=staged_alignments.c.alignment,
-            link_probabilities=staged_alignments.c.link_probabilities,
-            aligned_by=ALIGNER,
-        )
-        .where(is_staged)
-    )
+    values = {name: staged_alignments.c[name] for name in ("alignment", "link_probabilities")}
+    transaction.connection.execute(update(sentence_pairs).values(**values, aligned_by=ALIGNER).where(is_staged))
     if fresh:
-        connection.execute(
+        transaction.connection.execute(
             update(sentence_pairs).values(state=WAITING).where(is_staged, sentence_pairs.c.state == UNALIGNED)
         )
 
 
 def _set_links(transaction: WriteTransaction, change: AlignerChange) -> None:
-    connection = transaction.connection
     if change.links:
         transaction.loader.stage(staged_links, change.links)
-        _check_not_resampled(connection, len(change.links))
-        connection.execute(
-            text(
-                "INSERT INTO pair_links (pair_id, forward, backward, sweep)"
-                " SELECT pair_id, forward, backward, sweep FROM staged_links WHERE true ORDER BY pair_id"
-                " ON CONFLICT (pair_id) DO UPDATE"
-                " SET forward = excluded.forward, backward = excluded.backward, sweep = excluded.sweep"
+        found = transaction.execute("SELECT count(*) FROM staged_links JOIN sentence_pairs ON id = pair_id").scalar()
+        if found != len(change.links):
+            raise StoreError("a pair was withdrawn while it was aligned: run the alignment again")
+        moved = transaction.execute(
+            "SELECT s.pair_id FROM staged_links AS s LEFT JOIN pair_links ON pair_links.pair_id = s.pair_id"
+            " WHERE coalesce(s.expected_sweep, -1) <> coalesce(pair_links.sweep, -1) LIMIT 1"
+        ).scalar()
+        if moved is not None:
+            raise StoreError(
+                f"pair {moved} was aligned by another process at the same time: stop one process and restart the other"
             )
-        )
+        links = "SELECT pair_id, forward, backward, sweep FROM staged_links WHERE true ORDER BY pair_id"
+        transaction.execute(upsert(pair_links, links))
     if change.withdrawn:
-        stage_ids(transaction, change.withdrawn)
-        delete_staged(transaction, "pair_links")
-
-
-def _check_not_resampled(connection: Connection, expected: int) -> None:
-    staged = staged_links.c
-    joined = staged_links.join(sentence_pairs, sentence_pairs.c.id == staged.pair_id)
-    if connection.scalar(select(func.count()).select_from(joined)) != expected:
-        raise StoreError("a pair was withdrawn while it was aligned: run the alignment again")
-    moved = connection.scalar(
-        select(staged.pair_id)
-        .select_from(staged_links.outerjoin(pair_links, pair_links.c.pair_id == staged.pair_id))
-        .where(func.coalesce(staged.expected_sweep, -1) != func.coalesce(pair_links.c.sweep, -1))
-        .limit(1)
-    )
-    if moved is not None:
-        raise StoreError(
-            f"pair {moved} was aligned by another process at the same time: stop one process and restart the other"
-        )
+        transaction.stage_ids(change.withdrawn)
+        transaction.delete_staged("pair_links")
 
 
 _ROWS_PER_PART = 50_000
@@ -263,7 +212,6 @@ _MAX_LOOKUPS = 4_000
 """Maximum number of word pairs that SQLite looks up one by one. For more, it reads all rows of each source word."""
 _SELECT_LEXICON = "SELECT source, target, forward, backward FROM aligner_lexicon"
 _SELECT_WORDS = f"SELECT side, word, {', '.join(FertilityCounts._fields[2:])} FROM aligner_words"
-
 
 _SELECT_STATE = (
     "SELECT position, source_types, target_types, EXISTS (SELECT 1 FROM human_links WHERE pair_id > 0) FROM store_state"
@@ -281,7 +229,9 @@ def iterate_aligner_counts(connection: Connection) -> Iterator[AlignerCounts]:
         yield AlignerCounts([], [FertilityCounts._make(row) for row in rows], [])
 
 
-def aligner_counts(connection: Connection, names: Sequence[SideNames], jumps: JumpRows | None = None) -> AlignerCounts:
+def aligner_counts(
+    connection: Connection, names: Sequence[SideNames], jumps: list[tuple[str, int, int]] | None = None
+) -> AlignerCounts:
     """Return the counts within each set of names, and the counts of jumps, which are read unless given."""
     counts = AlignerCounts([], [], read_rows(connection, _SELECT_JUMPS) if jumps is None else jumps)
     if names:
@@ -304,14 +254,8 @@ def aligner_counts(connection: Connection, names: Sequence[SideNames], jumps: Ju
 
 def link_rows() -> Select[tuple[object, ...]]:
     """Return a SELECT of the columns of `LinkRow`."""
+    pair, links = sentence_pairs.c, pair_links.c
     return select(
-        sentence_pairs.c.id,
-        sentence_pairs.c.source,
-        sentence_pairs.c.target,
-        sentence_pairs.c.alignment,
-        sentence_pairs.c.state,
-        sentence_pairs.c.aligned_by,
-        pair_links.c.forward,
-        pair_links.c.backward,
-        pair_links.c.sweep,
-    )
+        pair.id, pair.source, pair.target, pair.alignment, pair.state, pair.aligned_by, links.forward, links.backward,
+        links.sweep,
+    )  # fmt: skip

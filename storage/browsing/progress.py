@@ -64,10 +64,7 @@ def last_sweeps(transaction: ReadTransaction, limit: int) -> list[dict[str, Any]
 
 
 def last_rejected(transaction: ReadTransaction, limit: int) -> list[dict[str, Any]]:
-    """Return up to `limit` groups of recently rejected lines with the same reason and input, largest first.
-
-    Each group contains its number of `lines` and its latest line as an example.
-    """
+    """Return up to `limit` groups of recently rejected lines by reason and input, largest first."""
     groups: dict[tuple[str, str], dict[str, Any]] = {}
     statement = """SELECT reason, CAST(last_line - line + 1 AS BIGINT) AS lines, origin, line, message
   FROM rejected_lines

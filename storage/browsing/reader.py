@@ -1,8 +1,7 @@
 """Read-only access to one state of a store, with a list of executed statements.
 
-The database itself refuses writes and cancels slow statements. On SQLite, the file is opened read-only, and an
-authorizer refuses everything but reads, so that no statement can attach a file or change a pragma. On Postgres,
-transactions are read-only and statements have a time limit.
+SQLite files are opened read-only, and an authorizer refuses everything except reads. Postgres transactions are
+read-only. Slow statements are canceled.
 """
 
 import re
@@ -12,17 +11,17 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, event, text
+from sqlalchemy import URL, Connection, event, text
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from hierogram.storage.database.connection import (
     POSTGRES,
-    convert_errors,
     hide_password,
     make_engine,
     make_read_only_engine,
     parse_url,
+    reading,
 )
 from hierogram.storage.database.migration import check_schema
 from hierogram.storage.database.postgres import set_locally
@@ -50,7 +49,6 @@ def _authorize(action: int, first: str | None, second: str | None, database: str
 
 
 PAGE_SECONDS = 20.0
-"""Time limit of a page's statements."""
 
 _PARAMETER = re.compile(r"(?<![:\w]):(\w+)")
 
@@ -107,15 +105,11 @@ class Reader(ExitStack):
         super().__init__()
         parsed = parse_url(url) if isinstance(url, str) else url
         self.url = hide_password(parsed)
-        self.engine: Engine
         if parsed.get_backend_name() == POSTGRES:
-            self.engine = make_engine(parsed).execution_options(
-                isolation_level="REPEATABLE READ", postgresql_readonly=True
-            )
+            self.engine = make_engine(parsed)
         else:
             self.engine = make_read_only_engine(parsed)
             event.listen(self.engine, "connect", _prepare_sqlite)
-            event.listen(self.engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
         with ExitStack() as opened:
             opened.callback(self.engine.dispose)
             check_schema(self.engine)
@@ -128,9 +122,8 @@ class Reader(ExitStack):
         Raises `StoreUnavailableError`, and `SlowQueryError` after `seconds` (on Postgres, if a statement takes longer).
         """
         deadline = time.monotonic() + seconds
-        with convert_errors(self.engine.url), self.engine.connect() as connection:
+        with reading(self.engine) as connection:
             driver = connection.connection.driver_connection
-            transaction = connection.begin()
             try:
                 if isinstance(driver, sqlite3.Connection):
                     driver.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS_PER_CHECK)
@@ -148,4 +141,3 @@ class Reader(ExitStack):
             finally:
                 if isinstance(driver, sqlite3.Connection):
                     driver.set_progress_handler(None, 0)
-                transaction.rollback()

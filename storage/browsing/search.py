@@ -412,7 +412,6 @@ def _totals(side: str, relation: str) -> str:
 
 
 def _with_totals(columns: str) -> str:
-    """Return SQL for the rules of `found` with both probabilities."""
     return f"""     sources AS MATERIALIZED ({_totals(SOURCE, "found")}),
      targets AS MATERIALIZED ({_totals(TARGET, "found")})
 SELECT f.id, f.source, f.target, f.expected_uses, {standard_error_sql("f.")} AS expected_uses_error,

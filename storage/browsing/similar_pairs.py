@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 _MAX_CANDIDATES = 4_000
 """Maximum number of pairs examined per word. For more frequent words, only the last blocks are read."""
 _LAST_BLOCKS = 1
-"""Number of index blocks read for a frequent word."""
 _MAX_BLOCKS = 1_000
-"""Maximum number of index blocks read for a less frequent word."""
 _PAIRS_PER_WORD = 12
 """Number of pairs returned for each word and order of ties, besides the best pairs overall."""
 
@@ -36,7 +34,6 @@ class SimilarPair:
 
 def find_source_sides(transaction: ReadTransaction, words: Sequence[KnownWord | None]) -> dict[str, float]:
     """Return a superset of the source sides that match a sentence, with their expected uses."""
-    # Import numpy only here, because other reads do not need it.
     import numpy as np
 
     from hierogram.storage.grammar.rule_words import sentence_anchors
@@ -145,10 +142,7 @@ def _pairs_by_word(
     blocks = range(max(0, last + 1 - _MAX_BLOCKS), last + 1)
     frequent = [word.id for word in words.values() if word.count > _MAX_CANDIDATES]
     rare = [word.id for word in words.values() if 0 < word.count <= _MAX_CANDIDATES]
-    rows = [
-        *_read_blocks(transaction, rare, blocks),
-        *_read_blocks(transaction, frequent, blocks[-_LAST_BLOCKS:]),
-    ]
+    rows = _read_blocks(transaction, rare, blocks) + _read_blocks(transaction, frequent, blocks[-_LAST_BLOCKS:])
     pairs_by_word: dict[int, list[NDArray[np.int64]]] = {}
     for block, word, content in rows:
         pairs_by_word.setdefault(word, []).append(decode_pairs(block, content))

@@ -1,8 +1,4 @@
-"""Runner of users' SQL queries, each in a read-only process with limits of time and size.
-
-A child process (`storage.worker_process`) with limits of memory and processor time runs one statement, and is killed at
-its deadline. The result is stored in a temporary file.
-"""
+"""Runner of users' SQL queries, each in a read-only child process with limits of time, memory and size."""
 
 import json
 import tempfile
@@ -26,7 +22,6 @@ MAX_QUERY_LENGTH = 10_000
 MAX_BYTES = 16 << 20
 """Maximum size of a result in bytes. Further rows are omitted."""
 MAX_CELLS = 50_000
-"""Maximum number of values on a page."""
 _NO_SQL_URL = (
     "SQL queries are disabled: on Postgres they require a separate role, so that they cannot block the daemon: create "
     "it as described in docs/pages.md and set sql_url in [http]"
@@ -36,7 +31,6 @@ _WRONG_SQL_URL = "SQL queries are disabled: sql_url in [http] must be the URL of
 _START_SECONDS = 30.0
 """Time limit for starting the process and opening the database, in addition to the query's own limit."""
 _CONNECT_SECONDS = "10"
-"""Time limit in seconds for each attempt to connect to Postgres."""
 _IN_MEMORY = 256 << 10
 """Size in bytes above which a result moves from memory to a temporary file."""
 
@@ -84,20 +78,18 @@ class SqlRunner:
         self._file = None if file is None else str(file.absolute())
         self._connect: dict[str, Any] = {}
         self._settings = ""
-        self.refusal = _NO_SQL_URL if self._file is None and sql_url is None else None
+        self.refusal: str | None = _NO_SQL_URL if self._file is None and sql_url is None else None
         if self._file is None and sql_url is not None:
-            try:
+            self.refusal = _WRONG_SQL_URL
+            # Do not show errors, because their messages may contain the password.
+            with suppress(StoreUrlError, ValueError):
                 role = parse_url(sql_url)
                 if role.get_backend_name() == POSTGRES:
                     self._connect = connection_arguments(
                         role, application_name="hierogram-sql", connect_timeout=_CONNECT_SECONDS
                     )
                     self._settings = local_settings(transaction_settings(role))
-                else:
-                    self.refusal = _WRONG_SQL_URL
-            except (StoreUrlError, ValueError):
-                # Do not show the error, because its message may contain the password.
-                self.refusal = _WRONG_SQL_URL
+                    self.refusal = None
         self._lock = threading.Lock()
         self._next: WorkerProcess | None = None
 

@@ -1,6 +1,6 @@
 """Details of a word: frequency, collocates, distribution by corpus and month, and pairs that contain it."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from heapq import nlargest
 from math import log2, sqrt
@@ -31,10 +31,7 @@ class Collocate(NamedTuple):
 
 
 class CorpusMonth(NamedTuple):
-    """Number of pairs in one corpus and month (YYYY-MM), and how many contain the word.
-
-    Both are estimates in a large store.
-    """
+    """Number of pairs in a corpus and month (YYYY-MM), and how many contain the word. Estimates in a large store."""
 
     corpus: str
     month: str
@@ -43,10 +40,7 @@ class CorpusMonth(NamedTuple):
 
 
 def count_word(transaction: ReadTransaction, side: str, token: str) -> int | None:
-    """Return the number of occurrences of a word, or None if the word is unknown.
-
-    In a store of word parts, return the number of pairs that contain the word.
-    """
+    """Return the count of a word, or of pairs with the word in a store of word parts. None if the word is unknown."""
     if transaction.settings().word_parts:
         condition = _contains_word_sql(transaction, side)
         statement = f"SELECT count(*) FROM sentence_pairs AS p WHERE {condition}"
@@ -70,16 +64,15 @@ def find_collocates(
     for rule in rules:
         words = {word for where, word in grammar_kind.words_of_rule(rule.source, rule.target) if where == side}
         for word in words - {token}:
-            if is_part(word):
-                continue
-            uses_by_word[word] += rule.expected_uses
+            if not is_part(word):
+                uses_by_word[word] += rule.expected_uses
     chosen = dict(nlargest(_MAX_COLLOCATES, uses_by_word.items(), key=itemgetter(1)))
     if not chosen:
         return []
     known = known_words(transaction.connection, [token, *chosen])[side]
-    counts = {word: word_row.count for word, word_row in known.items()}
+    counts = Counter({word: word_row.count for word, word_row in known.items()})
     collocates = [
-        Collocate(word, uses, 14 + log2(2 * uses / max(counts.get(token, 0) + counts.get(word, 0), 2 * uses)))
+        Collocate(word, uses, 14 + log2(2 * uses / max(counts[token] + counts[word], 2 * uses)))
         for word, uses in chosen.items()
     ]
     return sorted(collocates, key=lambda entry: (-entry.score, -entry.uses, entry.token))[:limit]
@@ -151,7 +144,6 @@ def _contains_word_sql(transaction: ReadTransaction, side: str) -> str:
 
 
 def _attach_parts(token: str) -> str:
-    """Join the parts of a word, and add a space at each end."""
     return f" {token} ".replace(f" {PART_MARK}", PART_MARK).replace(f"{PART_MARK} ", PART_MARK)
 
 
@@ -191,7 +183,6 @@ def _is_indexed(transaction: ReadTransaction, side: str) -> bool:
 
 
 def _latest_by_index(transaction: ReadTransaction, token: str, limit: int) -> list[int]:
-    # Import the module only here, because it loads numpy, which other queries do not need.
     from hierogram.storage.pairs.pair_words import BLOCK_BITS, decode_pairs
 
     rows = transaction.rows(

@@ -1,7 +1,4 @@
-"""Integrity checks between the tables of a store, without decoding derivations.
-
-Words and rules are compared in parts, so that memory does not grow with the store.
-"""
+"""Integrity checks between the tables of a store, without decoding derivations, in bounded memory."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,9 +15,9 @@ from hierogram.samplers.grammar.columns import join_blobs, split_blobs
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.storage.checks.spill import SLICES, Spill, open_spill, slice_ranges
 from hierogram.storage.database.settings import read_grammar_kind, read_settings
-from hierogram.storage.database.transactions import read_state
+from hierogram.storage.database.transactions import largest_id, read_state
 from hierogram.storage.exceptions import StoreError
-from hierogram.storage.grammar.counts import IDS_PER_RANGE, read_last_id, stored_rules
+from hierogram.storage.grammar.counts import IDS_PER_RANGE, stored_rules
 from hierogram.storage.grammar.key_runs import compare_runs, make_run, stored_runs
 from hierogram.storage.grammar.rule_words import RuleWords, distinct, is_indexed_by_words
 from hierogram.storage.options import OptionError, check
@@ -28,6 +25,7 @@ from hierogram.storage.pairs.ingest import wrong_identities
 from hierogram.storage.pairs.pair_words import wrong_blocks
 from hierogram.storage.pairs.vocabulary import fold, known_words
 from hierogram.storage.records.columns import KeyRun, StoredRules
+from hierogram.storage.records.pairs import SETTLED, UNSETTLED
 
 _MAX_SHOWN = 5
 
@@ -35,18 +33,48 @@ _ROWS_PER_FETCH = 10_000
 _WORDS_AT_ONCE = 200_000
 _ENTRIES_AT_ONCE = 1 << 20
 
+
+def _orphans(reference: str, parent: str, shown: str = "pair_id") -> str:
+    """Return the query of rows that refer to a missing row. `reference` and `parent` are written as table.column."""
+    table, parent_table = (column.partition(".")[0] for column in (reference, parent))
+    return (
+        f"SELECT {table}.{shown} FROM {table}"
+        f" WHERE NOT EXISTS (SELECT 1 FROM {parent_table} WHERE {parent} = {reference})"
+    )
+
+
+RECOUNTS = {
+    ("corpora", "pairs"): """
+        SELECT c.id, count(p.id) AS number
+          FROM corpora AS c LEFT JOIN sentence_pairs AS p ON p.corpus_id = c.id GROUP BY c.id""",
+    ("ingest_batches", "accepted"): """
+        SELECT b.id, coalesce(p.pairs, 0) + coalesce(w.pairs, 0) AS number
+          FROM ingest_batches AS b
+          LEFT JOIN (SELECT batch_id, count(*) AS pairs FROM sentence_pairs GROUP BY batch_id) AS p
+            ON p.batch_id = b.id
+          LEFT JOIN (SELECT batch_id, count(*) AS pairs FROM withdrawals
+                      WHERE done_at IS NOT NULL GROUP BY batch_id) AS w
+            ON w.batch_id = b.id""",
+    ("ingest_batches", "rejected"): """
+        SELECT batch_id AS id, sum(last_line - line + 1) AS number FROM rejected_lines GROUP BY batch_id""",
+}
+"""Queries of the correct numbers by table and column. `rejected` also counts lines that are not stored again."""
+
+
+def differing_counts(table: str, column: str) -> str:
+    """Return the SQL after FROM that selects rows with a wrong number, and the correct number as `f.number`."""
+    wrong = "<" if column == "rejected" else "<>"
+    return f"({RECOUNTS[table, column]}) AS f WHERE f.id = {table}.id AND {table}.{column} {wrong} f.number"
+
+
 # Queries of inconsistent rows by problem. The first column identifies a row.
 _PROBLEM_QUERIES = {
-    "pairs without a corpus": """
-        SELECT p.id FROM sentence_pairs AS p
-         WHERE NOT EXISTS (SELECT 1 FROM corpora AS c WHERE c.id = p.corpus_id)""",
+    "pairs without a corpus": _orphans("sentence_pairs.corpus_id", "corpora.id", "id"),
     "pairs without an ingest batch, or in a different corpus than their batch": """
         SELECT p.id FROM sentence_pairs AS p
          WHERE NOT EXISTS (SELECT 1 FROM ingest_batches AS b
                             WHERE b.id = p.batch_id AND b.corpus_id = p.corpus_id)""",
-    "derivations without a pair": """
-        SELECT d.pair_id FROM derivations AS d
-         WHERE NOT EXISTS (SELECT 1 FROM sentence_pairs AS p WHERE p.id = d.pair_id)""",
+    "derivations without a pair": _orphans("derivations.pair_id", "sentence_pairs.id"),
     "pairs whose state and derivation disagree (only waiting and unaligned pairs have no derivation)": """
         SELECT p.id FROM sentence_pairs AS p LEFT JOIN derivations AS d ON d.pair_id = p.id
          WHERE (p.state IN ('waiting', 'unaligned')) <> (d.pair_id IS NULL)""",
@@ -77,50 +105,31 @@ _PROBLEM_QUERIES = {
     "rules without uses, or with negative uses": """
         SELECT id FROM rules
          WHERE count < 0 OR expected_uses < 0 OR minimal_uses < 0 OR count + expected_uses + minimal_uses = 0""",
-    "ingest batches without a corpus": """
-        SELECT b.id FROM ingest_batches AS b
-         WHERE NOT EXISTS (SELECT 1 FROM corpora AS c WHERE c.id = b.corpus_id)""",
-    "ingest batches whose number of accepted pairs differs from stored plus withdrawn pairs": """
-        SELECT b.id FROM ingest_batches AS b
-          LEFT JOIN (SELECT batch_id, count(*) AS pairs FROM sentence_pairs GROUP BY batch_id) AS p
-            ON p.batch_id = b.id
-          LEFT JOIN (SELECT batch_id, count(*) AS pairs FROM withdrawals
-                      WHERE done_at IS NOT NULL GROUP BY batch_id) AS w
-            ON w.batch_id = b.id
-         WHERE b.accepted <> coalesce(p.pairs, 0) + coalesce(w.pairs, 0)""",
+    "ingest batches without a corpus": _orphans("ingest_batches.corpus_id", "corpora.id", "id"),
+    "ingest batches whose number of accepted pairs differs from stored plus withdrawn pairs": (
+        f"SELECT ingest_batches.id FROM ingest_batches, {differing_counts('ingest_batches', 'accepted')}"
+    ),
     "withdrawn pairs that are still stored, or pending withdrawals of missing pairs": """
         SELECT w.pair_id FROM withdrawals AS w LEFT JOIN sentence_pairs AS p ON p.id = w.pair_id
          WHERE (w.done_at IS NULL) <> (p.id IS NOT NULL)""",
-    "pairs with a derivation but without a row in the table pair_positions, or the reverse": """
-        SELECT d.pair_id FROM derivations AS d
-         WHERE NOT EXISTS (SELECT 1 FROM pair_positions AS v WHERE v.pair_id = d.pair_id)
-        UNION ALL SELECT v.pair_id FROM pair_positions AS v
-         WHERE NOT EXISTS (SELECT 1 FROM derivations AS d WHERE d.pair_id = v.pair_id)""",
-    "scores of missing pairs": """
-        SELECT s.pair_id FROM pair_scores AS s
-         WHERE NOT EXISTS (SELECT 1 FROM sentence_pairs AS p WHERE p.id = s.pair_id)""",
-    "schedule restarts of missing pairs": """
-        SELECT r.pair_id FROM schedule_restarts AS r
-         WHERE NOT EXISTS (SELECT 1 FROM sentence_pairs AS p WHERE p.id = r.pair_id)""",
-    "ingest batches that count fewer rejected lines than the table rejected_lines contains": """
-        SELECT b.id FROM ingest_batches AS b
-          JOIN (SELECT batch_id, sum(last_line - line + 1) AS kept FROM rejected_lines GROUP BY batch_id) AS r
-            ON r.batch_id = b.id
-         WHERE r.kept > b.rejected""",
-    "corpora whose total differs from the number of their stored pairs": """
-        SELECT c.name FROM corpora AS c
-          LEFT JOIN (SELECT corpus_id, count(*) AS pairs FROM sentence_pairs GROUP BY corpus_id) AS p
-            ON p.corpus_id = c.id
-         WHERE c.pairs <> coalesce(p.pairs, 0)""",
+    "pairs with a derivation but without a row in the table pair_positions, or the reverse": _orphans(
+        "derivations.pair_id", "pair_positions.pair_id"
+    )
+    + " UNION ALL "
+    + _orphans("pair_positions.pair_id", "derivations.pair_id"),
+    "scores of missing pairs": _orphans("pair_scores.pair_id", "sentence_pairs.id"),
+    "schedule restarts of missing pairs": _orphans("schedule_restarts.pair_id", "sentence_pairs.id"),
+    "ingest batches that count fewer rejected lines than the table rejected_lines contains": (
+        f"SELECT ingest_batches.id FROM ingest_batches, {differing_counts('ingest_batches', 'rejected')}"
+    ),
+    "corpora whose total differs from the number of their stored pairs": (
+        f"SELECT corpora.name FROM corpora, {differing_counts('corpora', 'pairs')}"
+    ),
 }
 
 _TOTALS = {
-    "unaligned": "SELECT count(*) FROM sentence_pairs WHERE state = 'unaligned'",
-    "waiting": "SELECT count(*) FROM sentence_pairs WHERE state = 'waiting'",
-    "sampling": "SELECT count(*) FROM sentence_pairs WHERE state = 'sampling'",
-    "settled": "SELECT count(*) FROM sentence_pairs WHERE state = 'settled'",
-    "source_types": "SELECT count(*) FROM vocabulary WHERE side = 'source' AND count > 0",
-    "target_types": "SELECT count(*) FROM vocabulary WHERE side = 'target' AND count > 0",
+    **{state: f"SELECT count(*) FROM sentence_pairs WHERE state = '{state}'" for state in (*UNSETTLED, SETTLED)},
+    **{f"{s}_types": f"SELECT count(*) FROM vocabulary WHERE side = '{s}' AND count > 0" for s in (SOURCE, TARGET)},
     "rules_in_use": "SELECT count(*) FROM rules WHERE count > 0",
     "rules_expected": "SELECT count(*) FROM rules WHERE expected_uses > 0",
     "rules_stored": "SELECT count(*) FROM rules",
@@ -130,11 +139,7 @@ _TOTALS = {
     "sweeps": "SELECT count(*) FROM sweeps",
 }
 
-_LAST_IDS = {
-    "last_pair_id": "SELECT coalesce(max(id), 0) FROM sentence_pairs",
-    "last_rule_id": "SELECT coalesce(max(id), 0) FROM rules",
-    "last_word_id": "SELECT coalesce(max(id), 0) FROM vocabulary",
-}
+_LAST_IDS = {"last_pair_id": "sentence_pairs", "last_rule_id": "rules", "last_word_id": "vocabulary"}
 
 
 def table_problems(connection: Connection, report: Callable[[StoredRules], None] = lambda _: None) -> list[str]:
@@ -146,9 +151,8 @@ def _wrong_rows(connection: Connection) -> Iterator[str]:
     for problem, query in _PROBLEM_QUERIES.items():
         number = connection.execute(text(f"SELECT count(*) FROM ({query}) AS wrong_rows")).scalar_one()
         if number:
-            yield _message(
-                problem, number, connection.execute(text(f"{query} ORDER BY 1 LIMIT {_MAX_SHOWN}")).scalars()
-            )
+            first = connection.execute(text(f"{query} ORDER BY 1 LIMIT {_MAX_SHOWN}")).scalars()
+            yield _message(problem, number, first)
     try:
         check(read_settings(connection))
     except OptionError as error:
@@ -165,7 +169,7 @@ def counted_totals(connection: Connection) -> dict[str, float]:
 
 def largest_ids(connection: Connection) -> dict[str, int]:
     """Return the largest id in use of each table, by column name in `store_state`."""
-    return {name: int(connection.execute(text(query)).scalar_one()) for name, query in _LAST_IDS.items()}
+    return {name: largest_id(connection, table) for name, table in _LAST_IDS.items()}
 
 
 def _wrong_totals(connection: Connection) -> Iterator[str]:
@@ -231,7 +235,6 @@ def word_differences(
 
 
 def _count_words(connection: Connection, side: str, words: Spill) -> None:
-    """Spill the token counts of one side to `words`. A token may appear in several rows."""
     spilled = 0
     counted: Counter[str] = Counter()
     texts = connection.scalars(_streamed(f"SELECT {side} FROM sentence_pairs ORDER BY id"))
@@ -273,12 +276,8 @@ class WrongIndexes(NamedTuple):
 
 def index_differences(connection: Connection, report: Callable[[StoredRules], None] = lambda _: None) -> WrongIndexes:
     """Compare the word index and the key index of rules with the rules. `report` receives all rules."""
-    last_indexed, last_word = (
-        connection.execute(text(f"SELECT coalesce(max({column}), 0) FROM {table}")).scalar_one()
-        for column, table in (("rule_id", "rule_words"), ("id", "vocabulary"))
-    )
-    last_stored = read_last_id(connection)
-    last_rule = max(last_indexed, last_stored)
+    last_stored = largest_id(connection, "rules")
+    last_rule = max(last_stored, largest_id(connection, "rule_words", "rule_id"))
     width = max(IDS_PER_RANGE, -(-(last_rule + 1) // SLICES))
     wrong_indexes = WrongIndexes([], [], [], [])
     with open_spill(np.dtype(np.int64)) as word_entries, open_spill(_ENTRY) as key_entries:
@@ -286,7 +285,7 @@ def index_differences(connection: Connection, report: Callable[[StoredRules], No
         for number, run in enumerate(stored_runs(connection)):
             _spill_run(key_entries, number, run, width)
         # Give words missing from the vocabulary an id without entries, so that rules with these words are reported.
-        unknown = 1 + max(last_word, largest_word)
+        unknown = 1 + max(largest_id(connection, "vocabulary"), largest_word)
         for part in range(SLICES):
             first, end = part * width, (part + 1) * width
             if first > last_stored and not word_entries.sizes[part] and not key_entries.sizes[part]:

@@ -5,17 +5,18 @@ from dataclasses import asdict
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import select, text, update
+from sqlalchemy import update
 
 from hierogram.storage.aligner.aligner import add_aligner_counts
-from hierogram.storage.checks.integrity import counted_totals, index_differences, largest_ids, word_differences
-from hierogram.storage.database.transactions import (
-    WriteTransaction,
-    delete_staged,
-    stage_ids,
-    staged_ids,
-    staged_increments,
+from hierogram.storage.checks.integrity import (
+    RECOUNTS,
+    counted_totals,
+    differing_counts,
+    index_differences,
+    largest_ids,
+    word_differences,
 )
+from hierogram.storage.database.transactions import WriteTransaction, largest_id, staged_increments
 from hierogram.storage.grammar.changes import insert_rule_words, insert_rules, merge_deltas
 from hierogram.storage.grammar.key_runs import rebuild
 from hierogram.storage.grammar.rules import count_restarts
@@ -23,7 +24,7 @@ from hierogram.storage.pairs.pair_words import rebuild_blocks, wrong_blocks
 from hierogram.storage.pairs.vocabulary import fold
 from hierogram.storage.records.aligner import AlignerChange
 from hierogram.storage.records.columns import RuleDeltas
-from hierogram.storage.schema.tables import rules, store_state, vocabulary
+from hierogram.storage.schema.tables import store_state, vocabulary
 
 _RULES_AT_ONCE = 10_000
 
@@ -43,32 +44,10 @@ _REPAIR_POSITIONS = (
     "DELETE FROM pair_scores WHERE pair_id NOT IN (SELECT id FROM sentence_pairs)",
 )
 _REFERENCED_IDS = (
-    ("last_word_id", "SELECT coalesce(max(word_id), 0) FROM rule_words"),
-    ("last_rule_id", "SELECT coalesce(max(rule_id), 0) FROM rule_words"),
-    ("last_rule_id", "SELECT coalesce(max(rule_id), 0) FROM rule_pairs"),
-    ("last_rule_id", "SELECT coalesce(max(rule_id), 0) FROM rule_history"),
-    ("last_rule_id", "SELECT coalesce(max(rule_id), 0) FROM reported_rules"),
-)
-"""Queries of the largest ids in tables that may refer to deleted words and rules."""
-
-_RECOUNT_TOTALS = (
-    """UPDATE corpora SET pairs = f.number
-         FROM (SELECT c.id AS corpus_id, count(p.id) AS number
-                 FROM corpora AS c LEFT JOIN sentence_pairs AS p ON p.corpus_id = c.id GROUP BY c.id) AS f
-        WHERE f.corpus_id = corpora.id AND corpora.pairs <> f.number""",
-    """UPDATE ingest_batches SET accepted = f.number
-         FROM (SELECT b.id AS batch_id, coalesce(p.pairs, 0) + coalesce(w.pairs, 0) AS number
-                 FROM ingest_batches AS b
-                 LEFT JOIN (SELECT batch_id, count(*) AS pairs FROM sentence_pairs GROUP BY batch_id) AS p
-                   ON p.batch_id = b.id
-                 LEFT JOIN (SELECT batch_id, count(*) AS pairs FROM withdrawals
-                             WHERE done_at IS NOT NULL GROUP BY batch_id) AS w
-                   ON w.batch_id = b.id) AS f
-        WHERE f.batch_id = ingest_batches.id AND ingest_batches.accepted <> f.number""",
-    """UPDATE ingest_batches SET rejected = f.number
-         FROM (SELECT batch_id, sum(last_line - line + 1) AS number FROM rejected_lines GROUP BY batch_id) AS f
-        WHERE f.batch_id = ingest_batches.id AND ingest_batches.rejected < f.number""",
-)
+    ("word_id", "rule_words"), ("rule_id", "rule_words"), ("rule_id", "rule_pairs"), ("rule_id", "rule_history"),
+    ("rule_id", "reported_rules"),
+)  # fmt: skip
+"""Columns and tables that may refer to deleted words and rules."""
 
 
 class Repair:
@@ -94,10 +73,12 @@ class Repair:
         """
         # Raise the last ids, so that ids to which other tables refer are not reused.
         state = self._transaction.state
-        referenced_ids = [(name, self._connection.execute(text(query)).scalar_one()) for name, query in _REFERENCED_IDS]
+        referenced_ids = [
+            (f"last_{column}", largest_id(self._connection, table, column)) for column, table in _REFERENCED_IDS
+        ]
         for name, number in (*largest_ids(self._connection).items(), *referenced_ids):
             setattr(state, name, max(number, getattr(state, name)))
-        inconsistent_pairs = list(self._connection.scalars(text(_INCONSISTENT_PAIRS)))
+        inconsistent_pairs = list(self._transaction.execute(_INCONSISTENT_PAIRS).scalars())
         self.restart(inconsistent_pairs)
         resumed = self._execute(_RESUME_SAMPLING)
         return inconsistent_pairs, resumed, sum(self._execute(statement) for statement in _REPAIR_POSITIONS)
@@ -106,9 +87,9 @@ class Repair:
         """Delete the derivations of the pairs, and restart their schedules."""
         if not pair_ids:
             return
-        stage_ids(self._transaction, pair_ids)
+        self._transaction.stage_ids(pair_ids)
         count_restarts(self._transaction)
-        delete_staged(self._transaction, "rule_pairs", "indexed_pairs", "derivations", "pair_positions")
+        self._transaction.delete_staged("rule_pairs", "indexed_pairs", "derivations", "pair_positions")
         self._execute(
             "UPDATE sentence_pairs SET stage = 0, sweep = 0,"
             " state = CASE WHEN aligned_by = 'none' THEN 'unaligned' ELSE 'waiting' END"
@@ -120,7 +101,7 @@ class Repair:
         if not pair_ids:
             return
         self.restart(pair_ids)
-        delete_staged(self._transaction, "pair_links")
+        self._transaction.delete_staged("pair_links")
         # Mark human links as pending, so that they are applied when the pairs are aligned again.
         self._execute(
             "UPDATE link_corrections SET applied_version = version - 1 WHERE pair_id IN (SELECT id FROM staged_ids)"
@@ -133,13 +114,13 @@ class Repair:
 
     def reset_links(self, pair_ids: Sequence[int]) -> list[int]:
         """Delete the aligner's links of the pairs. Pairs that the aligner aligned are reset and returned."""
-        stage_ids(self._transaction, pair_ids)
-        delete_staged(self._transaction, "pair_links")
-        aligned = text(
+        self._transaction.stage_ids(pair_ids)
+        self._transaction.delete_staged("pair_links")
+        aligned = self._transaction.execute(
             "SELECT id FROM sentence_pairs WHERE aligned_by = 'aligner' AND id IN (SELECT id FROM staged_ids)"
             " ORDER BY id"
         )
-        unaligned = list(self._connection.scalars(aligned))
+        unaligned = list(aligned.scalars())
         self.reset_alignments(unaligned)
         return unaligned
 
@@ -159,8 +140,8 @@ class Repair:
         """
         deleted_ids = np.concatenate((wrong_ids, unused_ids))
         if len(deleted_ids):
-            stage_ids(self._transaction, deleted_ids.tolist())
-            delete_staged(self._transaction, "rules", column="id")
+            self._transaction.stage_ids(deleted_ids.tolist())
+            self._transaction.delete_staged("rules", column="id")
         state = self._transaction.state
         new_ids = np.arange(len(missing_rows)) + state.last_rule_id + 1
         state.last_rule_id += len(new_ids)
@@ -185,29 +166,25 @@ class Repair:
         """
         miscounted, missing, unfolded = word_differences(self._connection)
         self._transaction.loader.stage(staged_increments, sorted((word_id, count) for word_id, _, count in miscounted))
-        self._connection.execute(
-            update(vocabulary)
-            .values(count=staged_increments.c.count)
-            .where(vocabulary.c.id == staged_increments.c.word_id)
-        )
+        self._execute("UPDATE vocabulary SET count = s.count FROM staged_increments AS s WHERE id = s.word_id")
         for word_id, _, form in unfolded:
-            self._connection.execute(update(vocabulary).values(folded=form).where(vocabulary.c.id == word_id))
+            self._execute("UPDATE vocabulary SET folded = :form WHERE id = :word", form=form, word=word_id)
         state = self._transaction.state
         self._transaction.loader.insert(
             vocabulary,
-            ("id", "side", "token", "count", "folded"),
             ((word_id, *word, fold(word[1])) for word_id, word in enumerate(missing, state.last_word_id + 1)),
         )
         state.last_word_id += len(missing)
         differences = index_differences(self._connection)
         reindexed = (*differences.orphans, *differences.wrong)
         if reindexed:
-            stage_ids(self._transaction, reindexed)
-            delete_staged(self._transaction, "rule_words", column="rule_id")
+            self._transaction.stage_ids(reindexed)
+            self._transaction.delete_staged("rule_words", column="rule_id")
             for first in range(0, len(differences.wrong), _RULES_AT_ONCE):
-                stage_ids(self._transaction, differences.wrong[first : first + _RULES_AT_ONCE])
-                texts = select(rules.c.id, rules.c.source, rules.c.target)
-                rows = self._connection.execute(texts.join(staged_ids, staged_ids.c.id == rules.c.id)).all()
+                self._transaction.stage_ids(differences.wrong[first : first + _RULES_AT_ONCE])
+                rows = self._transaction.execute(
+                    "SELECT r.id, r.source, r.target FROM staged_ids AS s JOIN rules AS r ON r.id = s.id"
+                ).all()
                 sides = [row.source for row in rows], [row.target for row in rows]
                 insert_rule_words(self._transaction, sides, np.array([row.id for row in rows], np.int64))
         wrong_words = {word_id for word_id, *_ in (*miscounted, *unfolded)}
@@ -220,7 +197,10 @@ class Repair:
 
     def repair_totals(self) -> tuple[int, dict[str, tuple[int, int]]]:
         """Recompute totals. Returns the number of corrected rows, and changed store totals as (before, after)."""
-        corrected = sum(self._execute(statement) for statement in _RECOUNT_TOTALS)
+        corrected = sum(
+            self._execute(f"UPDATE {table} SET {column} = f.number FROM {differing_counts(table, column)}")
+            for table, column in RECOUNTS
+        )
         state = self._transaction.state
         for name, number in counted_totals(self._connection).items():
             setattr(state, name, number)
@@ -230,5 +210,5 @@ class Repair:
         before = self._before
         return corrected, {name: (before[name], after[name]) for name in after if before[name] != after[name]}
 
-    def _execute(self, statement: str) -> int:
-        return self._connection.execute(text(statement)).rowcount
+    def _execute(self, statement: str, **values: object) -> int:
+        return self._transaction.execute(statement, **values).rowcount

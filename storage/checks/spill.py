@@ -1,7 +1,7 @@
 """Rows spilled to a temporary file and read back in parts, so that any number of rows can be compared.
 
 Rows that must be compared have the same slice, a number below `SLICES` derived from their key, text or id. A part is a
-range of slices. Memory holds one part, and the bounds of the slices of each added batch.
+range of slices.
 """
 
 import tempfile

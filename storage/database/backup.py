@@ -29,12 +29,12 @@ def back_up(connection: Connection, target: Path, report: Callable[[int, int], N
         size = temporary.stat().st_size
         temporary.replace(target)
         _sync(target.parent)
-    except sqlite3.DatabaseError as error:
-        if "malformed" not in str(error):
-            raise StoreError(_failed(target, error)) from error
-        raise StoreError(_damaged(str(error))) from error
-    except OSError as error:
-        raise StoreError(_failed(target, error)) from error
+    except (sqlite3.DatabaseError, OSError) as error:
+        if isinstance(error, sqlite3.Error) and "malformed" in str(error):
+            raise StoreError(_damaged(str(error))) from error
+        raise StoreError(
+            f"{target}: the backup cannot be written: {error}: check its folder and the free disk space"
+        ) from error
     finally:
         for ending in ("", "-journal", "-wal", "-shm"):
             with suppress(OSError):
@@ -58,10 +58,6 @@ def _copy(source: sqlite3.Connection, file: Path, report: Callable[[int, int], N
         problems = [line for (line,) in copy.execute("PRAGMA integrity_check")]
     if problems != ["ok"]:
         raise StoreError(_damaged(problems[0]))
-
-
-def _failed(target: Path, error: Exception) -> str:
-    return f"{target}: the backup cannot be written: {error}: check its folder and the free disk space"
 
 
 def _damaged(reason: str) -> str:

@@ -1,7 +1,6 @@
-"""Checkpoints of an SQLite store: sync the log after a commit, and copy the log into the database file.
+"""Background thread that syncs the log of an SQLite store and copies the log into the database file.
 
-A background thread does both, so that commits of the sampler do not wait for the disk. The log is copied soon, because
-users may move or delete the log without the database file, and would lose its commits.
+The log is copied soon, because users may move or delete the log without the database file, and would lose its commits.
 """
 
 import os
@@ -24,10 +23,8 @@ _SOON_BYTES = 4 << 20
 """A log that grew by up to `_SOON_BYTES` is copied `_SOON_SECONDS` after the commit, otherwise after `_MAX_SECONDS`."""
 
 _MAX_SECONDS = 30.0
-"""Maximum number of seconds between a commit and its copy."""
 
 _MAX_GROWTH = 32 << 20
-"""Growth of the log in bytes above which the log is copied at once."""
 
 _MAX_COPIES = 8
 """Maximum number of consecutive copies while other connections commit."""
@@ -42,7 +39,7 @@ def wal_bytes(path: str) -> int:
 
 
 class Checkpoints:
-    """Background thread that syncs the log of a database file and copies the log into the file."""
+    """Thread that syncs and copies a log, so that commits of the sampler do not wait for the disk."""
 
     def __init__(self, path: str, check: Callable[[], None] = lambda: None) -> None:
         self._path = path

@@ -6,8 +6,7 @@ moment later, after all commits before it. Every writer takes the store's one wr
 Postgres: the row of `store_state`), so that writers queue instead of failing half-way, and see each other's results.
 
 On SQLite, all writers of a process share one connection, because SQLite discards the page cache of a connection when
-another connection has written. A commit inserts rules at random places of the indexes. With a valid cache, this takes
-about the same time in a large store as in a small store.
+another connection has written.
 """
 
 import os
@@ -142,11 +141,10 @@ def make_engine(url: URL) -> Engine:
 
 
 class _OpenFiles:
-    """Identity of the database file and log that an engine has open.
+    """Identity (device and inode) of the database file and log that an engine has open.
 
     SQLite keeps writing to a renamed database file and to a deleted log, and these commits are lost. So every
-    transaction checks the device and inode of both files before it begins. A write transaction also checks before and
-    after its commit.
+    transaction checks both files before it begins, and a write transaction also before and after its commit.
     """
 
     def __init__(self, url: URL) -> None:
@@ -249,6 +247,7 @@ def make_read_only_engine(url: URL) -> Engine:
 
     engine = create_engine(url.difference_update_query([CACHE_MB]), creator=connect)
     event.listen(engine, "checkout", check)
+    event.listen(engine, "begin", _begin_sqlite)
     return engine
 
 
@@ -264,7 +263,6 @@ def _make_sqlite_engine(url: URL) -> Engine:
         engine = make_read_only_engine(url)
         cache = f"PRAGMA cache_size={-1024 * _READING_CACHE_MB}"
         event.listen(engine, "connect", lambda connection, _: connection.execute(cache).close())
-        event.listen(engine, "begin", _begin_sqlite)
         engine.update_execution_options(**{_READ_ONLY: True})
         return engine
     plain = url.difference_update_query([CACHE_MB])
@@ -343,12 +341,10 @@ def convert_errors(url: URL) -> Iterator[None]:
     """Convert driver errors to `StoreUnavailableError`, or to `StoreRefusedError` if a value cannot be stored."""
     try:
         yield
-    except DBAPIError as error:
-        raise _convert_error(url, error.orig or error) from error
+    except (DBAPIError, sqlite3.Error) as error:
+        raise _convert_error(url, getattr(error, "orig", None) or error) from error
     except PoolTimeoutError as error:
         raise StoreUnavailableError(_explain_wait(url, "another thread")) from error
-    except sqlite3.Error as error:
-        raise _convert_error(url, error) from error
     except OverflowError as error:
         if "SQLite INTEGER" not in str(error):
             raise

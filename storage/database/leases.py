@@ -1,7 +1,6 @@
 """Leases of the process that writes the grammar, and of the processes that read inputs.
 
-A lease expires by the database's clock, or at once if its process is known to have ended. While a process holds the
-lease on the grammar, no other process can commit derivations. Every commit checks the lease.
+A lease expires by the database's clock, or at once if its process is known to have ended.
 """
 
 import os
@@ -81,17 +80,8 @@ class Leases(StoreAccess):
                 if _is_live(connection, lease):
                     continue
                 batch_id = int(lease.name.removeprefix(_BATCH))
-                connection.execute(
-                    update(ingest_batches)
-                    .where(ingest_batches.c.id == batch_id, ingest_batches.c.state == "running")
-                    .values(
-                        state="failed",
-                        finished_at=now(),
-                        error=f"process {lease.pid} on {lease.host} died before the end of the input: ingest the "
-                        "input again",
-                    )
-                )
-                release_batch(connection, batch_id)
+                holder = f"process {lease.pid} on {lease.host}"
+                close_batch(connection, batch_id, f"{holder} died before the end of the input: ingest the input again")
                 closed.append(batch_id)
         return closed
 
@@ -162,22 +152,13 @@ def _is_live(connection: Connection, lease: Lease) -> bool:
 
 
 def _insert_lease(connection: Connection, name: str, command: str, seconds: float) -> str:
-    token = token_hex(8)
     acquired_at = database_time(connection)
+    expires_at = acquired_at + timedelta(seconds=seconds)
+    holder = (token_hex(8), socket.gethostname(), os.getpid(), process_identity(), command)
+    lease = Lease(name, *holder, acquired_at, expires_at)
     connection.execute(delete(leases).where(leases.c.name == name))
-    connection.execute(
-        insert(leases).values(
-            name=name,
-            token=token,
-            host=socket.gethostname(),
-            pid=os.getpid(),
-            process=process_identity(),
-            command=command,
-            acquired_at=acquired_at,
-            expires_at=acquired_at + timedelta(seconds=seconds),
-        )
-    )
-    return token
+    connection.execute(insert(leases).values(lease._asdict()))
+    return lease.token
 
 
 def _held_error(lease: Lease, url: str) -> StoreHeldError:
@@ -211,6 +192,9 @@ def renew_batch(connection: Connection, batch_id: int) -> None:
     connection.execute(update(leases).where(leases.c.name == f"{_BATCH}{batch_id}").values(expires_at=expires_at))
 
 
-def release_batch(connection: Connection, batch_id: int) -> None:
-    """Record that no process reads the batch's input."""
+def close_batch(connection: Connection, batch_id: int, error: str | None, notes: str | None = None) -> None:
+    """Mark a running batch as done, or as failed if `error` is given, and release its lease."""
+    values = {"state": "done" if error is None else "failed", "finished_at": now(), "error": error, "notes": notes}
+    is_running = (ingest_batches.c.id == batch_id) & (ingest_batches.c.state == "running")
+    connection.execute(update(ingest_batches).where(is_running).values(values))
     connection.execute(delete(leases).where(leases.c.name == f"{_BATCH}{batch_id}"))

@@ -31,10 +31,7 @@ def stored_revision(connection: Connection) -> str | None:
 
 
 def check_schema(engine: Engine) -> str:
-    """Return the revision of the store's schema.
-
-    Raises `StoreMissingError`, `SchemaOutdatedError`, or `StoreError` if a newer version created the store.
-    """
+    """Return the revision of the schema. Raises `StoreMissingError`, or `StoreError` for a newer or older revision."""
     url = hide_password(engine.url)
     file = sqlite_file(engine.url)
     missing = f"no store at {url}: create one with `hierogram init` or `hierogram ingest`"
@@ -88,13 +85,12 @@ def upgrade(url: str) -> tuple[str, str]:
     """Upgrade the store at the URL to the current schema. Returns the revisions before and after."""
     engine = make_engine(parse_url(url))
     try:
-        try:
-            revision = check_schema(engine)
-            return revision, revision
-        except SchemaOutdatedError:
-            with migrating(engine) as connection:
-                before = stored_revision(connection)
-                migrate(connection)
-            return str(before), REVISIONS[-1]
+        revision = check_schema(engine)
+        return revision, revision
+    except SchemaOutdatedError:
+        with migrating(engine) as connection:
+            before = stored_revision(connection)
+            migrate(connection)
+        return str(before), REVISIONS[-1]
     finally:
         engine.dispose()

@@ -15,8 +15,7 @@ from hierogram.storage.schema.tables import settings as table
 def write_settings(connection: Connection, settings: Settings) -> None:
     """Write the settings of a new store, one row each, with JSON values."""
     connection.execute(
-        insert(table),
-        [{"name": name, "value": json.dumps(value)} for name, value in asdict(settings).items()],
+        insert(table), [{"name": name, "value": json.dumps(value)} for name, value in asdict(settings).items()]
     )
 
 

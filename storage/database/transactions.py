@@ -14,43 +14,16 @@ from functools import lru_cache
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Self
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    ColumnElement,
-    Connection,
-    CursorResult,
-    Dialect,
-    Double,
-    Engine,
-    Executable,
-    Integer,
-    LargeBinary,
-    MetaData,
-    Select,
-    Table,
-    Text,
-    select,
-    text,
-    update,
-)
-from sqlalchemy.schema import CreateTable
+from sqlalchemy import ColumnElement, Connection, CursorResult, Dialect, Engine, Executable, Select, select, text
+from sqlalchemy.schema import Column, CreateTable, MetaData, Table
+from sqlalchemy.types import BigInteger, Boolean, Double, Integer, LargeBinary, Text
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.storage.database.connection import POSTGRES, hide_password, is_read_only, reading, writing_connection
 from hierogram.storage.records.columns import KeyRun
 from hierogram.storage.records.pairs import SAMPLING, SETTLED, UNALIGNED, WAITING
-from hierogram.storage.schema.tables import (
-    FERTILITIES,
-    MOMENT,
-    SERIAL,
-    TEXT,
-    Moment,
-    on_postgres,
-    pair_scores,
-    store_state,
-)
+from hierogram.storage.schema import tables
+from hierogram.storage.schema.tables import MOMENT, SERIAL, TEXT, Moment, on_postgres, store_state
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,12 +34,19 @@ _ROWS_PER_STATEMENT = 1000
 _CACHED_STATEMENTS = 128
 _VALUES_PER_QUERY = 10_000
 
+IDS_PER_BLOCK = 4_096
+"""Ids per block of rows. A block of the longest rules must stay below SQLite's limit for the size of a value."""
+
 _staging = MetaData()
 
 
 def _staged(name: str, /, **columns: Any) -> Table:
     staging_columns = (Column(column, kind) for column, kind in columns.items())
     return on_postgres(Table(name, _staging, *staging_columns, prefixes=["TEMPORARY"]), "on_commit", "DELETE ROWS")
+
+
+def _staged_like(name: str, table: Table) -> Table:
+    return _staged(name, **{column.name: column.type for column in table.columns})
 
 
 staged_digests = _staged("staged_digests", digest=LargeBinary)
@@ -80,26 +60,21 @@ staged_alignments = _staged("staged_alignments", pair_id=SERIAL, alignment=TEXT,
 staged_links = _staged(
     "staged_links", pair_id=SERIAL, forward=LargeBinary, backward=LargeBinary, sweep=SERIAL, expected_sweep=SERIAL
 )
-staged_lexicon = _staged("staged_lexicon", source=TEXT, target=TEXT, forward=SERIAL, backward=SERIAL)
-staged_word_counts = _staged(
-    "staged_word_counts", side=TEXT, word=TEXT, links=SERIAL, **{f"fertility_{n}": SERIAL for n in range(FERTILITIES)}
-)
-staged_jumps = _staged("staged_jumps", direction=TEXT, width=Integer, count=SERIAL)
+staged_lexicon = _staged_like("staged_lexicon", tables.aligner_lexicon)
+staged_word_counts = _staged_like("staged_word_counts", tables.aligner_words)
+staged_jumps = _staged_like("staged_jumps", tables.aligner_jumps)
 staged_rules = _staged("staged_rules", rule_id=SERIAL)
 staged_counts = _staged(
     "staged_counts", rule_id=SERIAL, count=SERIAL, expected_uses=Double, expected_uses_variance=Double,
     minimal_uses=SERIAL,
 )  # fmt: skip
 staged_ids = _staged("staged_ids", id=SERIAL)
-staged_rule_words = _staged("staged_rule_words", word_id=SERIAL, rule_id=SERIAL)
-staged_pair_words = _staged("staged_pair_words", block=Integer, word_id=SERIAL, pairs=LargeBinary)
+staged_rule_words = _staged_like("staged_rule_words", tables.rule_words)
+staged_pair_words = _staged_like("staged_pair_words", tables.pair_words)
 staged_keys = _staged("staged_keys", rule_id=SERIAL, key_high=SERIAL, key_low=SERIAL)
-staged_history = _staged(
-    "staged_history", rule_id=SERIAL, source=TEXT, target=TEXT, count=SERIAL, expected_uses=Double,
-    expected_uses_variance=Double,
-)  # fmt: skip
+staged_history = _staged_like("staged_history", tables.rule_history)
 staged_uses = _staged("staged_uses", pair_id=SERIAL, rule_id=SERIAL, key_high=SERIAL, key_low=SERIAL, uses=SERIAL)
-staged_scores = _staged("staged_scores", **{column.name: column.type for column in pair_scores.columns})
+staged_scores = _staged_like("staged_scores", tables.pair_scores)
 
 
 class Loader:
@@ -109,8 +84,9 @@ class Loader:
         self._connection = connection
         self._driver: Any = connection.connection.driver_connection
 
-    def insert(self, table: Table, columns: Sequence[str], rows: Iterable[Row]) -> None:
-        """Add rows with values in the order of `columns`."""
+    def insert(self, table: Table, rows: Iterable[Row]) -> None:
+        """Add rows with values for all columns of the table, in order."""
+        columns = table.columns.keys()
         max_rows = self._driver.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER) // len(columns)
         block_size = min(_ROWS_PER_STATEMENT, max_rows)
         # Insert several rows per statement, because other threads of the process can run during a statement. With
@@ -125,24 +101,22 @@ class Loader:
 
     def stage(self, table: Table, rows: Iterable[Row]) -> None:
         """Replace the content of a staging table until the transaction ends."""
-        self._empty(table)
-        self.insert(table, table.columns.keys(), rows)
-        self._analyze(table)
+        with self._replacing(table):
+            self.insert(table, rows)
 
-    def _empty(self, table: Table) -> None:
+    @contextmanager
+    def _replacing(self, table: Table) -> Iterator[None]:
         self._connection.execute(CreateTable(table, if_not_exists=True))
         self._driver.execute(f"DELETE FROM temp.{table.name}").close()
-
-    def _analyze(self, table: Table) -> None:
-        """Update the planner's statistics of the table, if the database needs them."""
+        yield
 
     def stage_columns(self, table: Table, columns: Sequence["NDArray[Any]"]) -> None:
         """Replace the content of a staging table by numeric columns."""
         self.stage(table, zip(*(column.tolist() for column in columns), strict=True))
 
-    def moment(self, when: datetime) -> object:
-        """Convert a UTC time for a timestamp column."""
-        return MOMENT.process_bind_param(when, self._connection.dialect)
+    def moment(self, when: datetime | None = None) -> object:
+        """Convert a UTC time, by default the current time, for a timestamp column."""
+        return MOMENT.process_bind_param(when or now(), self._connection.dialect)
 
 
 class PostgresLoader(Loader):
@@ -152,20 +126,18 @@ class PostgresLoader(Loader):
         super().__init__(connection)
         self._staged: set[str] = set()
 
-    def insert(self, table: Table, columns: Sequence[str], rows: Iterable[Row]) -> None:
-        """Add rows with values in the order of `columns`."""
-        with self._copying(table, columns) as (copy, types):
+    def insert(self, table: Table, rows: Iterable[Row]) -> None:
+        """Add rows with values for all columns of the table, in order."""
+        with self._copying(table) as (copy, types):
             copy.set_types(types)
             for row in rows:
                 copy.write_row(row)
 
     def stage_columns(self, table: Table, columns: Sequence["NDArray[Any]"]) -> None:
         """Replace the content of a staging table by numeric columns, a dozen times as fast as row by row."""
-        # Import numpy only here, because other loads do not need it.
         import numpy as np
 
-        self._empty(table)
-        with self._copying(table, table.columns.keys()) as (copy, types):
+        with self._replacing(table), self._copying(table) as (copy, types):
             fields = [("columns", ">i2")]
             for n, kind in enumerate(types):
                 fields += [(f"width {n}", ">i4"), (f"value {n}", _WIRE_TYPES[kind])]
@@ -175,31 +147,40 @@ class PostgresLoader(Loader):
                 rows[f"width {n}"] = rows.dtype[f"value {n}"].itemsize
                 rows[f"value {n}"] = column
             copy.write(_COPY_SIGNATURE + rows.tobytes() + _COPY_TRAILER)
-        self._analyze(table)
 
     @contextmanager
-    def _copying(self, table: Table, columns: Sequence[str]) -> Iterator[tuple[Any, list[str]]]:
-        """Open a binary COPY into the columns. Yields the COPY and the names of the columns' types."""
-        kinds = [table.columns[name].type for name in columns]
-        types = [next(name for kind, name in _POSTGRES_TYPES if isinstance(column, kind)) for column in kinds]
-        statement = f"COPY {table.name} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
+    def _copying(self, table: Table) -> Iterator[tuple[Any, list[str]]]:
+        """Open a binary COPY into the table. Yields the COPY and the names of the columns' types."""
+        types = [
+            next(name for kind, name in _POSTGRES_TYPES if isinstance(column.type, kind)) for column in table.columns
+        ]
+        statement = f"COPY {table.name} ({', '.join(table.columns.keys())}) FROM STDIN (FORMAT BINARY)"
         with self._driver.cursor() as cursor, cursor.copy(statement.encode()) as copy:
             yield copy, types
 
-    def _empty(self, table: Table) -> None:
+    @contextmanager
+    def _replacing(self, table: Table) -> Iterator[None]:
         self._connection.execute(CreateTable(table, if_not_exists=True))
         if table.name in self._staged:
             self._connection.exec_driver_sql(f"TRUNCATE {table.name}")
         self._staged.add(table.name)
-
-    def _analyze(self, table: Table) -> None:
-        """Update the planner's statistics, because a wrong estimate turns a few lookups into a table scan."""
+        yield
+        # Update the planner's statistics, because a wrong estimate turns a few lookups into a table scan.
         self._connection.exec_driver_sql(f"ANALYZE {table.name}")
 
 
 def read_columns(connection: Connection, statement: Executable) -> list[tuple[Any, ...]]:
     """Return the result columns of a statement, or an empty list if the result has no rows."""
-    return list(zip(*read_rows(connection, statement), strict=True))
+    # Read from the cursor of the driver, because rows of SQLAlchemy would slow down a commit of known rules by a third.
+    cursor = connection.execute(statement).cursor
+    assert cursor is not None
+    return list(zip(*cursor.fetchall(), strict=True))
+
+
+def largest_id(connection: Connection, table: str, column: str = "id") -> int:
+    """Return the largest id in a column, or 0 in an empty table."""
+    number: int = connection.execute(text(f"SELECT coalesce(max({column}), 0) FROM {table}")).scalar_one()
+    return number
 
 
 def among(connection: Connection, parameter: str) -> str:
@@ -223,17 +204,14 @@ def rows_with(
 
 
 def read_rows(
-    connection: Connection, statement: Executable | str, parameters: Mapping[str, object] | None = None
+    connection: Connection, statement: str, parameters: Mapping[str, object] | None = None
 ) -> list[tuple[Any, ...]]:
-    """Return the result rows of a statement. The compiled form of SQL text is cached."""
-    if isinstance(statement, str):
-        made, parameter_order = _compiled(statement, connection.dialect)
-        values = dict(parameters or {})
-        result = connection.exec_driver_sql(
-            made, values if parameter_order is None else tuple(values[name] for name in parameter_order)
-        )
-    else:
-        result = connection.execute(statement, parameters)
+    """Return the result rows of SQL text, whose compiled form is cached."""
+    made, parameter_order = _compiled(statement, connection.dialect)
+    values = dict(parameters or {})
+    result = connection.exec_driver_sql(
+        made, values if parameter_order is None else tuple(values[name] for name in parameter_order)
+    )
     assert result.cursor is not None
     return list(result.cursor.fetchall())
 
@@ -348,16 +326,33 @@ class WriteTransaction:
     watched: list[Any] = field(default_factory=list)
     changes_grammar: bool = False
 
+    def execute(self, statement: str, /, **values: object) -> "CursorResult[*tuple[Any, ...]]":
+        """Execute SQL text with parameters `:name`."""
+        return self.connection.execute(text(statement), values)
 
-def stage_ids(transaction: WriteTransaction, ids: Iterable[int]) -> None:
-    """Replace the content of `staged_ids` until the transaction ends."""
-    transaction.loader.stage(staged_ids, ((number,) for number in sorted(ids)))
+    def stage_ids(self, ids: Iterable[int]) -> None:
+        """Replace the content of `staged_ids` until the transaction ends."""
+        self.loader.stage(staged_ids, ((number,) for number in sorted(ids)))
+
+    def delete_staged(self, *tables: str, column: str = "pair_id") -> None:
+        """Delete the rows of these tables whose `column` is in `staged_ids`."""
+        for table in tables:
+            self.execute(f"DELETE FROM {table} WHERE {column} IN (SELECT id FROM staged_ids)")
 
 
-def delete_staged(transaction: WriteTransaction, *tables: str, column: str = "pair_id") -> None:
-    """Delete the rows of these tables whose `column` is in `staged_ids`."""
-    for table in tables:
-        transaction.connection.execute(text(f"DELETE FROM {table} WHERE {column} IN (SELECT id FROM staged_ids)"))
+def upsert(table: Table, rows: str, changes: Mapping[str, str] | None = None) -> str:
+    """Return the statement that inserts rows, given as SELECT or VALUES of all columns of the table.
+
+    If a row with the same key is stored, `changes` assigns SQL expressions to its columns. By default, the new values
+    replace all other columns. Empty `changes` keep the stored row. A SELECT must have a WHERE clause, because SQLite
+    would otherwise read ON CONFLICT as the condition of a join.
+    """
+    keys, names = table.primary_key.columns.keys(), table.columns.keys()
+    if changes is None:
+        changes = {name: f"excluded.{name}" for name in names if name not in keys}
+    assignments = ", ".join(f"{name} = {value}" for name, value in changes.items())
+    action = f"DO UPDATE SET {assignments}" if assignments else "DO NOTHING"
+    return f"INSERT INTO {table.name} ({', '.join(names)}) {rows} ON CONFLICT ({', '.join(keys)}) {action}"
 
 
 class StoreAccess:
@@ -386,7 +381,6 @@ class StoreAccess:
 
     @contextmanager
     def _writing(self, *, durable: bool = True) -> Iterator[WriteTransaction]:
-        """Open a write transaction, which is committed at the end and rolled back by any exception."""
         with writing_connection(self.engine, durable=durable) as connection:
             state = read_state(connection, lock=True)
             loader = (PostgresLoader if connection.dialect.name == POSTGRES else Loader)(connection)
@@ -397,7 +391,7 @@ class StoreAccess:
             state.position += 1
             if transaction.changes_grammar:
                 state.grammar_position = state.position
-            connection.execute(update(store_state).values(**asdict(state)))
+            connection.execute(store_state.update().values(**asdict(state)))
         self._cache.update(transaction.new_words, transaction.key_runs)
 
 

@@ -1,7 +1,6 @@
 """Execution of one untrusted SQL query in a child process, for `browsing.sql_runner`.
 
-The module imports little, so that the child starts fast. Before the query runs, the child limits its processor time and
-the number and size of its files. Its memory is already limited.
+The module imports little, so that the child starts fast.
 """
 
 import json
@@ -163,8 +162,7 @@ def _limit_process(seconds: float) -> None:
 
 def _query_sqlite(file: str, statement: str) -> Iterator[Iterable[object]]:
     """Yield an empty row when the file is open, then the column names, then the rows."""
-    connection = sqlite3.connect(sqlite_address(file), uri=True, timeout=_BUSY_SECONDS)
-    connection.isolation_level = None
+    connection = sqlite3.connect(sqlite_address(file), uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
     limits = f"cache_size={-1024 * _SQLITE_CACHE_MB}", f"hard_heap_limit={_SQLITE_HEAP_MB << 20}"
     restrict(connection, allow_reading, *limits)
     yield ()

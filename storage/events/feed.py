@@ -1,7 +1,4 @@
-"""Event feed: events are appended within the transaction that causes them, and are read in order of id.
-
-The store also records each webhook's deliveries, and the last event for which deliveries were queued.
-"""
+"""Event feed, appended within the transactions that cause the events, and their deliveries to webhooks."""
 
 import json
 from collections.abc import Collection, Sequence
@@ -10,13 +7,11 @@ from operator import attrgetter
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from hierogram.storage.database.transactions import StoreAccess, WriteTransaction, now
+from hierogram.storage.database.transactions import StoreAccess, WriteTransaction
 from hierogram.storage.records.operations import Delivery, Event, EventPage, NewEvent, Webhook
 from hierogram.storage.schema.tables import event_state, events, webhook_deliveries, webhooks
 
-_FIELDS = tuple(field.name for field in fields(NewEvent))
-_COLUMNS = ("id", "at", *_FIELDS)
-_values = attrgetter(*_FIELDS[:-1])
+_values = attrgetter(*(field.name for field in fields(NewEvent) if field.name != "detail"))
 
 DELIVERY_STATES = WAITING, DONE, FAILED = "waiting", "done", "failed"
 _MAX_FINISHED = 1_000
@@ -63,25 +58,22 @@ class Events(StoreAccess):
                 connection.execute(insert(webhooks).values(**webhook._asdict(), last_event_id=page.last))
                 return 0
             if page.events:
-                rows = [
-                    {"webhook": webhook.name, "event_id": event.id, "state": WAITING, "attempts": 0, "retry_at": 0.0,
-                     "body": json.dumps(event.plain(), ensure_ascii=False)}
-                    for event in page.events
-                ]  # fmt: skip
-                connection.execute(insert(webhook_deliveries), rows)
+                bodies = [(event.id, json.dumps(event.plain(), ensure_ascii=False)) for event in page.events]
+                rows = [(webhook.name, event_id, WAITING, 0, 0.0, body, None, None) for event_id, body in bodies]
+                transaction.loader.insert(webhook_deliveries, rows)
             reached = page.events[-1].id if len(page.events) == _EVENTS_AT_ONCE else page.last
             if reached != position:
-                connection.execute(
-                    update(webhooks).where(webhooks.c.name == webhook.name).values(last_event_id=reached)
+                transaction.execute(
+                    "UPDATE webhooks SET last_event_id = :reached WHERE name = :name",
+                    reached=reached,
+                    name=webhook.name,
                 )
-                table = webhook_deliveries.c
-                is_finished = (table.webhook == webhook.name) & (table.state != WAITING)
-                newest_deleted = connection.scalar(
-                    select(table.event_id).where(is_finished).order_by(table.event_id.desc())
-                    .offset(_MAX_FINISHED).limit(1)
-                )  # fmt: skip
-                if newest_deleted is not None:
-                    connection.execute(delete(webhook_deliveries).where(is_finished, table.event_id <= newest_deleted))
+                finished = f"webhook = :name AND state <> '{WAITING}'"
+                transaction.execute(
+                    f"DELETE FROM webhook_deliveries WHERE {finished} AND event_id <= (SELECT event_id"
+                    f" FROM webhook_deliveries WHERE {finished} ORDER BY event_id DESC LIMIT 1 OFFSET {_MAX_FINISHED})",
+                    name=webhook.name,
+                )
             return len(page.events)
 
     def due_deliveries(self, webhook: Webhook, moment: float, longest_pause: float) -> list[Delivery]:
@@ -103,15 +95,12 @@ class Events(StoreAccess):
     ) -> None:
         """Record an attempt. It succeeded if `error` is None, and is not repeated if `retry_at` is None."""
         with self._writing() as transaction:
-            table = webhook_deliveries
+            table = webhook_deliveries.c
             state = DONE if error is None else FAILED if retry_at is None else WAITING
-            transaction.connection.execute(
-                update(table)
-                .where(table.c.webhook == delivery.webhook, table.c.event_id == delivery.event_id)
-                .values(
-                    state=state, attempts=delivery.attempts + 1, status=status, error=error, retry_at=retry_at or 0.0
-                )
-            )
+            values = {"state": state, "attempts": delivery.attempts + 1, "status": status, "error": error}
+            is_delivery = (table.webhook == delivery.webhook) & (table.event_id == delivery.event_id)
+            changed = update(webhook_deliveries).where(is_delivery).values(**values, retry_at=retry_at or 0.0)
+            transaction.connection.execute(changed)
 
 
 def append(transaction: WriteTransaction, new: Sequence[NewEvent]) -> None:
@@ -120,24 +109,16 @@ def append(transaction: WriteTransaction, new: Sequence[NewEvent]) -> None:
         return
     connection = transaction.connection
     last, number_kept = _state(connection)
-    time = transaction.loader.moment(now())
-    rows = [
-        (
-            last + k,
-            time,
-            *_values(event),
-            None if event.detail is None else json.dumps(event.detail, ensure_ascii=False),
-        )
-        for k, event in enumerate(new, 1)
-    ]
-    transaction.loader.insert(events, _COLUMNS, rows)
+    time = transaction.loader.moment()
+    details = [None if event.detail is None else json.dumps(event.detail, ensure_ascii=False) for event in new]
+    rows = ((last + k, time, *_values(event), details[k - 1]) for k, event in enumerate(new, 1))
+    transaction.loader.insert(events, rows)
     last += len(new)
     connection.execute(update(event_state).values(last_event_id=last))
     connection.execute(delete(events).where(events.c.id <= last - number_kept))
 
 
 def _state(connection: Connection) -> tuple[int, int]:
-    """Return the last event's id and the number of events to keep."""
     row = connection.execute(select(event_state.c.last_event_id, event_state.c.max_events)).one()
     return row.last_event_id, row.max_events
 
@@ -147,7 +128,7 @@ def read(connection: Connection, after: int | None, limit: int, kinds: Collectio
     last, _ = _state(connection)
     first = connection.scalar(select(func.min(events.c.id)))
     oldest = last + 1 if first is None else first
-    query = select(*(events.c[name] for name in _COLUMNS)).where(events.c.id > (after or 0))
+    query = select(events).where(events.c.id > (after or 0))
     if kinds:
         query = query.where(events.c.kind.in_(sorted(kinds)))
     rows = connection.execute(query.order_by(events.c.id).limit(limit)).all()

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import select
 
-from hierogram.storage.database.transactions import WriteTransaction, delete_staged, read_columns, stage_ids, staged_ids
+from hierogram.storage.database.transactions import WriteTransaction, read_columns, staged_ids
 from hierogram.storage.events.feed import append
 from hierogram.storage.records.operations import RULE_ADDED, RULE_REMOVED, RULE_UPDATED, RULES_CHANGED, NewEvent
 from hierogram.storage.records.uncertainty import squared_errors
@@ -100,30 +100,21 @@ def _append_events(transaction: WriteTransaction) -> None:
                 for row in rows.tolist()
             ],
         )
-    _save_reported(transaction, changed, removed | updated, added | updated)
+    deleted, inserted = removed | updated, added | updated
+    if deleted.any():
+        transaction.stage_ids(changed.ids[deleted].tolist())
+        transaction.delete_staged("reported_rules", column="rule_id")
+    columns = (changed.ids[inserted], changed.expected[inserted], changed.variances[inserted])
+    transaction.loader.insert(reported_rules, zip(*(column.tolist() for column in columns), strict=True))
 
 
 def _reported_uses(transaction: WriteTransaction, ids: NDArray[np.int64]) -> tuple[Uses, Uses]:
     """Return the last reported expected uses, -1 for unreported rules, and variances. `ids` are ascending."""
-    stage_ids(transaction, ids.tolist())
+    transaction.stage_ids(ids.tolist())
     reported, variances = np.full(len(ids), -1.0), np.zeros(len(ids))
-    query = select(reported_rules.c.rule_id, reported_rules.c.expected_uses, reported_rules.c.expected_uses_variance)
-    columns = read_columns(transaction.connection, query.join(staged_ids, staged_ids.c.id == reported_rules.c.rule_id))
+    stored = select(reported_rules).join(staged_ids, staged_ids.c.id == reported_rules.c.rule_id)
+    columns = read_columns(transaction.connection, stored)
     if columns:
         rows = np.searchsorted(ids, np.array(columns[0], np.int64))
         reported[rows], variances[rows] = columns[1], columns[2]
     return reported, variances
-
-
-def _save_reported(
-    transaction: WriteTransaction, changed: ChangedUses, deleted: NDArray[np.bool_], inserted: NDArray[np.bool_]
-) -> None:
-    if deleted.any():
-        stage_ids(transaction, changed.ids[deleted].tolist())
-        delete_staged(transaction, "reported_rules", column="rule_id")
-    columns = (changed.ids[inserted], changed.expected[inserted], changed.variances[inserted])
-    transaction.loader.insert(
-        reported_rules,
-        ("rule_id", "expected_uses", "expected_uses_variance"),
-        zip(*(column.tolist() for column in columns), strict=True),
-    )

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, delete, insert, select, text, update
 
 from hierogram.storage.database.connection import writing_connection
 from hierogram.storage.database.leases import has_ended, process_identity
-from hierogram.storage.database.transactions import StoreAccess, WriteTransaction, new_id, now, read_state
+from hierogram.storage.database.transactions import StoreAccess, WriteTransaction, new_id, now, read_state, upsert
 from hierogram.storage.events.feed import append
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.pairs.ingest import DONE, FAILED, RUNNING
@@ -84,26 +84,12 @@ class Exports(StoreAccess):
     def record_export(self, name: str, path: str, format: str, job: str | None = None) -> int:
         """Record the start of an export, optionally as a run of a job. Returns the export's id."""
         with self._writing() as transaction:
-            added = transaction.connection.execute(
-                insert(exports).values(
-                    name=name,
-                    path=path,
-                    format=format,
-                    started_at=now(),
-                    state=RUNNING,
-                    job=job,
-                    process=process_identity(),
-                )
-            )
-            return new_id(added)
+            values = {"name": name, "path": path, "format": format, "state": RUNNING, "job": job}
+            statement = insert(exports).values(**values, started_at=now(), process=process_identity())
+            return new_id(transaction.connection.execute(statement))
 
     def finish_export(
-        self,
-        export_id: int,
-        *,
-        error: str | None = None,
-        version: str | None = None,
-        **columns: float | str,
+        self, export_id: int, *, error: str | None = None, version: str | None = None, **columns: float | str
     ) -> None:
         """Record the end of an export, as failed if `error` is given. Raises `StoreError` for an unknown export.
 
@@ -151,14 +137,9 @@ class Exports(StoreAccess):
 
     def put_job(self, row: JobRow) -> None:
         """Add a job, or replace the job with the same name."""
-        statement = text(
-            "INSERT INTO scheduled_jobs (name, configured, next_run, unchanged_at, job)"
-            " VALUES (:name, :configured, :next_run, :unchanged_at, :job)"
-            " ON CONFLICT (name) DO UPDATE SET configured = excluded.configured, next_run = excluded.next_run,"
-            " unchanged_at = excluded.unchanged_at, job = excluded.job"
-        )
+        values = "VALUES (:name, :configured, :next_run, :unchanged_at, :job)"
         with writing_connection(self.engine) as connection:
-            connection.execute(statement, row._asdict())
+            connection.execute(text(upsert(scheduled_jobs, values)), row._asdict())
 
     def set_next_run(self, row: JobRow, next_run: float | None) -> bool:
         """Set the next run of a job. Returns False if the job was removed, or `job` or `next_run` has changed."""

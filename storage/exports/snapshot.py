@@ -8,32 +8,30 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Executable, func, select, text
+from sqlalchemy import Connection, Executable, select, text
 from sqlalchemy.exc import DatabaseError
 
 from hierogram.samplers.grammar.numbers import ONE_MINIMAL_USE, ONE_USE
 from hierogram.storage.aligner.aligner import iterate_aligner_counts, link_rows
 from hierogram.storage.database.connection import POSTGRES, SQLITE
 from hierogram.storage.database.settings import read_settings
-from hierogram.storage.database.transactions import StoreState, among, array_value, read_state, rows_with
+from hierogram.storage.database.transactions import (
+    IDS_PER_BLOCK,
+    StoreState,
+    among,
+    array_value,
+    largest_id,
+    read_rows,
+    read_state,
+    rows_with,
+)
 from hierogram.storage.pairs.pairs import pair_rows
 from hierogram.storage.records.aligner import AlignerCounts, LinkRow
 from hierogram.storage.records.columns import StoredRules
 from hierogram.storage.records.grammar import CountKind
 from hierogram.storage.records.pairs import WAITING, PairOrigin, PairRow
 from hierogram.storage.records.settings import Settings
-from hierogram.storage.schema.tables import (
-    BLOCK_BITS,
-    corpora,
-    derivations,
-    event_state,
-    human_links,
-    ingest_batches,
-    pair_links,
-    rules,
-    sentence_pairs,
-    vocabulary,
-)
+from hierogram.storage.schema.tables import BLOCK_BITS, corpora, derivations, ingest_batches, pair_links, sentence_pairs
 
 T = TypeVar("T")
 
@@ -41,9 +39,6 @@ _ROWS_PER_FETCH = 5_000
 
 Block = tuple[int, Sequence[str]]
 """Number of rows up to the end of this block, and its columns: one value per line, without a final line feed."""
-
-_IDS_PER_BLOCK = 4_096
-"""Ids per block. A block of the longest rules must stay below SQLite's limit for the size of a value."""
 
 PAIR_COLUMNS = ("source", "target", "alignment")
 
@@ -68,7 +63,7 @@ class Snapshot:
 
     def last_event_id(self) -> int:
         """Return the id of the last event, or 0 before the first event."""
-        return self._connection.scalar(select(event_state.c.last_event_id)) or 0
+        return largest_id(self._connection, "event_state", "last_event_id")
 
     def settings(self) -> Settings:
         """Return the settings of the store."""
@@ -113,18 +108,18 @@ class Snapshot:
 
     def newest(self) -> tuple[int, int]:
         """Return the largest id of a pair with a derivation, and the last assigned rule id, or 0 if none exists."""
-        last = self._connection.scalar(select(func.max(derivations.c.pair_id)))
-        return last or 0, read_state(self._connection).last_rule_id
+        return largest_id(self._connection, "derivations", "pair_id"), read_state(self._connection).last_rule_id
 
     def count_rules(self, kind: CountKind = CountKind.CURRENT_SAMPLE) -> int:
         """Return the number of rules in `rule_blocks`."""
         used, _ = _uses(kind)
-        return self._connection.scalar(select(func.count()).select_from(rules).where(text(f"{used} > 0"))) or 0
+        [(number,)] = read_rows(self._connection, f"SELECT count(*) FROM rules WHERE {used} > 0")
+        return int(number)
 
     def variance_per_use(self) -> float | None:
         """Return the sum of `expected_uses_variance` divided by the sum of expected uses, or None without uses."""
-        sums = select(func.sum(rules.c.expected_uses_variance), func.sum(rules.c.expected_uses))
-        variance, uses = self._connection.execute(sums).one()
+        statement = "SELECT sum(expected_uses_variance), sum(expected_uses) FROM rules"
+        [(variance, uses)] = read_rows(self._connection, statement)
         return float(variance) / float(uses) if uses else None
 
     def pair_blocks(self, corpus_id: int | None = None, columns: Sequence[str] = PAIR_COLUMNS) -> Iterator[Block]:
@@ -152,13 +147,12 @@ class Snapshot:
 
     def word_counts(self, side: str) -> list[tuple[str, int]]:
         """Return the vocabulary of a side (`source` or `target`) with word counts, ordered by word id."""
-        statement = select(vocabulary.c.token, vocabulary.c.count).where(vocabulary.c.side == side)
-        rows = self._connection.execute(statement.order_by(vocabulary.c.id))
-        return [(token, count) for token, count in rows]
+        statement = "SELECT token, count FROM vocabulary WHERE side = :side ORDER BY id"
+        return [(token, count) for token, count in read_rows(self._connection, statement, {"side": side})]
 
     def corpus_ids(self) -> dict[str, int]:
         """Return the ids of the corpora by name."""
-        return {row.name: row.id for row in self._connection.execute(select(corpora.c.id, corpora.c.name))}
+        return dict(read_rows(self._connection, "SELECT name, id FROM corpora"))
 
     def iterate_derivations(
         self, batch: int = 1_000, corpus_id: int | None = None, after_id: int = 0
@@ -167,9 +161,8 @@ class Snapshot:
 
         With `corpus_id`, yields only pairs of this corpus.
         """
-        statement = pair_rows().where(derivations.c.pair_id.is_not(None)).order_by(sentence_pairs.c.id)
-        if after_id:
-            statement = statement.where(sentence_pairs.c.id > after_id)
+        has_derivation = derivations.c.pair_id.is_not(None)
+        statement = pair_rows().where(has_derivation, sentence_pairs.c.id > after_id).order_by(sentence_pairs.c.id)
         if corpus_id is not None:
             statement = statement.where(sentence_pairs.c.corpus_id == corpus_id)
         return self._batches(PairRow._make, statement, batch)
@@ -185,16 +178,13 @@ class Snapshot:
 
     def count_human_links(self) -> int:
         """Return the number of human links, fixed or forbidden."""
-        return self._connection.scalar(select(func.count()).select_from(human_links)) or 0
+        [(number,)] = read_rows(self._connection, "SELECT count(*) FROM human_links")
+        return int(number)
 
     def iterate_links(self, batch: int) -> Iterator[list[LinkRow]]:
         """Yield the pairs with aligner links, in id order, in lists of up to `batch` pairs."""
-        statement = (
-            link_rows()
-            .join_from(pair_links, sentence_pairs, sentence_pairs.c.id == pair_links.c.pair_id)
-            .order_by(pair_links.c.pair_id)
-        )
-        return self._batches(LinkRow._make, statement, batch)
+        linked = link_rows().join_from(pair_links, sentence_pairs, sentence_pairs.c.id == pair_links.c.pair_id)
+        return self._batches(LinkRow._make, linked.order_by(pair_links.c.pair_id), batch)
 
     def file_damage(self) -> list[str]:
         """Return the damage that SQLite finds in the store's file, one line each. Always empty for Postgres."""
@@ -222,8 +212,8 @@ class Snapshot:
         )
         statement = text(f"SELECT {', '.join(joined)} FROM {table} WHERE id > :after AND id <= :until {condition}")
         rows = 0
-        for after in range(0, last, _IDS_PER_BLOCK):
-            block_end = min(after + _IDS_PER_BLOCK, last)
+        for after in range(0, last, IDS_PER_BLOCK):
+            block_end = min(after + IDS_PER_BLOCK, last)
             [block] = self._connection.execute(statement, {"after": after, "until": block_end})
             if block[0] is not None:
                 rows += str(block[0]).count("\n") + 1

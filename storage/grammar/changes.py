@@ -1,69 +1,51 @@
-"""Changes of rule counts: insert new rules, update counts, and delete rules without uses.
+"""Changes of a commit: derivations, sweeps, labels, and rules with their counts, keys and history.
 
 The first commit of a day that changes a frequent rule also records the rule's uses at the start of the day in
 `rule_history`. Rare and unchanged rules are not recorded, so the cost of a commit does not depend on the store's size.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import partial
+from itertools import repeat
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import delete, select, text, update
+from sqlalchemy import insert, select, text, update
 
+from hierogram.samplers.grammar.columns import split_blobs
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.storage.database.settings import read_grammar_kind
 from hierogram.storage.database.transactions import (
     WriteTransaction,
-    delete_staged,
     now,
     read_columns,
     staged_counts,
     staged_history,
     staged_ids,
+    staged_keys,
+    staged_progress,
     staged_rule_words,
     staged_rules,
+    upsert,
 )
 from hierogram.storage.events.rule_events import REMOVED_USES, ChangedUses, watch
 from hierogram.storage.exceptions import RuleKeyCollisionError, StoreError
-from hierogram.storage.grammar.key_runs import add_keys, find_candidates
+from hierogram.storage.grammar.key_runs import add_keys, find_candidates, rebuild
 from hierogram.storage.grammar.rule_words import RuleWords, is_indexed_by_words
 from hierogram.storage.pairs.vocabulary import word_ids
-from hierogram.storage.records.columns import NUMBERS, RuleDeltas
-from hierogram.storage.schema.tables import rule_history, rule_words, rules
-
-_EXPECTED = ("expected_uses", "expected_uses_variance")
+from hierogram.storage.records.columns import CHANGES, NUMBERS, PairUpdates, RuleDeltas
+from hierogram.storage.records.grammar import LabelRow, SweepRecord
+from hierogram.storage.records.pairs import SAMPLING, SETTLED
+from hierogram.storage.schema.tables import derivations, labels, pair_positions, rule_history, rule_words, rules, sweeps
 
 Rows = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class StoredUses:
-    """Uses of n rules, as stored. The ids of rules that are not stored are 0."""
-
-    ids: NDArray[np.int64]
-    counts: NDArray[np.int64]
-    expected: NDArray[np.float64]
-    variances: NDArray[np.float64]
-    minimal: NDArray[np.int64]
-
-    @classmethod
-    def zeros(cls, size: int) -> "StoredUses":
-        """Return zeros, for rules that are not stored."""
-        zeros = np.zeros((3, size), np.int64)
-        return cls(zeros[0], zeros[1], np.zeros(size), np.zeros(size), zeros[2])
-
-    def chosen(self, rows: Rows) -> "StoredUses":
-        """Return the uses of the selected rules."""
-        return StoredUses(
-            self.ids[rows], self.counts[rows], self.expected[rows], self.variances[rows], self.minimal[rows]
-        )
-
-    def used(self) -> NDArray[np.bool_]:
-        """Return a mask of the rules that have uses of any kind."""
-        used: NDArray[np.bool_] = (self.counts > 0) | (self.expected > 0) | (self.minimal > 0)
-        return used
+_COLUMNS = ("id", *CHANGES)
+_USES = np.dtype([(name, np.float64 if "expected" in name else np.int64) for name in _COLUMNS])
+"""Uses of a rule, with the columns of the table `rules`. The id of a rule that is not stored is 0."""
+Uses = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,44 +63,134 @@ class NamedChanges:
         return source, target
 
 
+def save_derivations(transaction: WriteTransaction, updates: PairUpdates | None, deltas: RuleDeltas | None) -> None:
+    """Write the pairs' derivations and progress, and apply the rule count changes."""
+    if updates is not None and len(updates):
+        _save_pairs(transaction, updates)
+    if deltas is not None and len(deltas):
+        change_rules(transaction, merge_deltas(deltas))
+
+
+def _save_pairs(transaction: WriteTransaction, updates: PairUpdates) -> None:
+    transaction.loader.stage(
+        staged_progress,
+        zip(
+            updates.ids.tolist(),
+            split_blobs(updates.states),
+            split_blobs(updates.averages),
+            [SETTLED if burned_in else SAMPLING for burned_in in updates.burned_in.tolist()],
+            updates.stages.tolist(),
+            updates.sweeps.tolist(),
+            updates.expected_sweeps.tolist(),
+            updates.checksums(),
+            strict=True,
+        ),
+    )
+    ids, times = np.unique(updates.ids, return_counts=True)
+    if (times > 1).any():
+        raise StoreError(f"pair {ids[times > 1][0]} has two new derivations in one commit: merge them first")
+    before = transaction.execute(
+        "SELECT sentence_pairs.state, count(*) FROM staged_progress JOIN sentence_pairs ON id = pair_id"
+        " GROUP BY sentence_pairs.state"
+    ).all()
+    pairs, burned_in = len(updates), int(updates.burned_in.sum())
+    if sum(number for _, number in before) != pairs:
+        missing = transaction.execute(
+            "SELECT min(pair_id) FROM staged_progress WHERE pair_id NOT IN (SELECT id FROM sentence_pairs)"
+        ).scalar()
+        raise StoreError(f"pair {missing} was withdrawn while it was sampled: run the command again")
+    moved = transaction.execute(
+        "SELECT pair_id, expected_sweep, sentence_pairs.sweep FROM staged_progress JOIN sentence_pairs ON id = pair_id"
+        " WHERE expected_sweep >= 0 AND expected_sweep <> sentence_pairs.sweep LIMIT 1"
+    ).one_or_none()
+    if moved is not None:
+        raise StoreError(
+            f"pair {moved.pair_id} was read at sweep {moved.expected_sweep}, but is at sweep {moved.sweep} now, "
+            "because another process learns on this store: stop one process and restart the other"
+        )
+    for state, number in before:
+        transaction.state.count_pairs(state, -number)
+    transaction.state.count_pairs(SETTLED, burned_in)
+    transaction.state.count_pairs(SAMPLING, pairs - burned_in)
+    transaction.execute(
+        "UPDATE sentence_pairs SET state = s.state, stage = s.stage, sweep = s.sweep FROM staged_progress AS s"
+        " WHERE sentence_pairs.id = s.pair_id"
+    )
+    staged = "FROM staged_progress WHERE true ORDER BY pair_id"
+    transaction.execute(upsert(derivations, f"SELECT pair_id, current, averages, checksum {staged}"))
+    position = transaction.state.position + 1
+    transaction.execute(upsert(pair_positions, f"SELECT pair_id, :position {staged}"), position=position)
+
+
+def append_sweeps(transaction: WriteTransaction, records: Sequence[SweepRecord]) -> None:
+    """Record finished sweeps with the current time, and add them to the sweep count of the store."""
+    if records:
+        finished_at = now()
+        rows = [{**record._asdict(), "finished_at": finished_at} for record in records]
+        transaction.connection.execute(insert(sweeps), rows)
+        transaction.state.sweeps += len(records)
+
+
+def save_labels(transaction: WriteTransaction, rows: Sequence[LabelRow]) -> None:
+    """Insert or update the parameters of labels. Other labels are unchanged."""
+    if rows:
+        statement = upsert(labels, "VALUES (:label, :strength, :expansion_probability)")
+        transaction.connection.execute(text(statement), [row._asdict() for row in rows])
+
+
+def rekey(transaction: WriteTransaction, keys: Iterable[tuple[int, int, int]]) -> None:
+    """Replace the keys of all rules, given as (id, high, low)."""
+    transaction.loader.stage(staged_keys, keys)
+    offered, ids, pairs, stored, count = transaction.execute(
+        "SELECT (SELECT count(*) FROM staged_keys), (SELECT count(DISTINCT rule_id) FROM staged_keys),"
+        " (SELECT count(*) FROM (SELECT DISTINCT key_high, key_low FROM staged_keys) AS k),"
+        " (SELECT count(*) FROM rules), (SELECT count(*) FROM rules JOIN staged_keys ON rule_id = id)"
+    ).one()
+    if not offered == ids == pairs == stored == count:
+        raise StoreError(
+            f"new keys must match the stored rules one to one: {stored} rules are stored, got {offered} keys, {count} "
+            f"of them for a stored rule and {pairs} distinct: try another salt"
+        )
+    transaction.execute(
+        "UPDATE rules SET key_high = k.key_high, key_low = k.key_low FROM staged_keys AS k WHERE rules.id = k.rule_id"
+    )
+    rebuild(transaction)
+
+
 def change_rules(transaction: WriteTransaction, changed: NamedChanges) -> None:
     """Insert, update and delete rules. Raises `StoreError` and `RuleKeyCollisionError`."""
     deltas = changed.deltas
     before = _stored(transaction, changed)
-    after = StoredUses(
-        before.ids,
-        before.counts + deltas.count,
-        before.expected + deltas.expected_uses,
-        before.variances + deltas.expected_uses_variance,
-        before.minimal + deltas.minimal_uses,
-    )
-    below = (after.counts < 0) | (after.expected < 0) | (after.variances < 0) | (after.minimal < 0)
+    after = before.copy()
+    moved, below = np.zeros((2, len(before)), np.bool_)
+    for name in CHANGES:
+        change = getattr(deltas, name)
+        after[name] += change
+        moved |= change != 0
+        below |= after[name] < 0
     negative = np.flatnonzero(below)
     if len(negative):
-        row = int(negative[0])
-        [source], [target] = changed.sides(negative[:1])
+        [uses], [source], [target] = after[negative[:1]], *changed.sides(negative[:1])
         raise StoreError(
-            f"the rule {f'{source} ||| {target}'!r} would have a negative count (count {after.counts[row]}, "
-            f"expected_uses {after.expected[row]:g}, expected_uses_variance {after.variances[row]:g}, minimal_uses "
-            f"{after.minimal[row]}), so the counts do not match the derivations: run `hierogram verify`"
+            f"the rule {f'{source} ||| {target}'!r} would have a negative count (count {uses['count']}, expected_uses "
+            f"{uses['expected_uses']:g}, expected_uses_variance {uses['expected_uses_variance']:g}, minimal_uses "
+            f"{uses['minimal_uses']}), so the counts do not match the derivations: run `hierogram verify`"
         )
     state = transaction.state
-    is_stored, used = before.ids > 0, after.used()
-    state.rules_in_use += int((after.counts > 0).sum() - (before.counts > 0).sum())
-    state.rules_expected += int((after.expected > 0).sum() - (before.expected > 0).sum())
+    is_stored, used = before["id"] > 0, _in_use(after)
+    state.rules_in_use += int((after["count"] > 0).sum() - (before["count"] > 0).sum())
+    state.rules_expected += int((after["expected_uses"] > 0).sum() - (before["expected_uses"] > 0).sum())
     state.rules_stored += int(used.sum() - is_stored.sum())
     state.rule_tokens += int(deltas.count.sum())
     state.expected_tokens += float(deltas.expected_uses.sum())
     today = now().strftime("%Y-%m-%d")
     if state.last_change_day != today:
         state.last_change_day, state.last_rule_id_at_day_start = today, state.last_rule_id
-    moved = (deltas.count != 0) | (deltas.expected_uses != 0)
-    moved |= (deltas.expected_uses_variance != 0) | (deltas.minimal_uses != 0)
-    _set_counts(transaction, after, np.flatnonzero(is_stored & used & moved))
-    had_words, has_words = (is_indexed_by_words(stored.counts, stored.expected) for stored in (before, after))
-    _index_more_words(transaction, changed, after, np.flatnonzero(is_stored & ~had_words & has_words))
+    _set_counts(transaction, after[is_stored & used & moved])
+    had_words, has_words = (is_indexed_by_words(uses["count"], uses["expected_uses"]) for uses in (before, after))
+    _index_more_words(transaction, changed, before["id"], np.flatnonzero(is_stored & ~had_words & has_words))
     unused_rows = np.flatnonzero(is_stored & ~used)
-    _delete_rules(transaction, changed, before, unused_rows)
+    _delete_rules(transaction, changed, before["id"], unused_rows)
     new = np.flatnonzero(~is_stored & used)
     new_ids = np.arange(len(new)) + state.last_rule_id + 1
     state.last_rule_id += len(new)
@@ -126,16 +198,20 @@ def change_rules(transaction: WriteTransaction, changed: NamedChanges) -> None:
         insert_rules(transaction, changed, new, new_ids)
         by_words = is_indexed_by_words(deltas.count[new], deltas.expected_uses[new])
         insert_rule_words(transaction, changed.sides(new[by_words]), new_ids[by_words])
-    ids = before.ids.copy()
-    ids[new] = new_ids
-    most_uses = np.maximum(before.expected, after.expected)
+    before["id"][new] = new_ids
+    most_uses = np.maximum(before["expected_uses"], after["expected_uses"])
     recorded = np.flatnonzero((deltas.expected_uses != 0) & (most_uses >= MIN_HISTORY_USES))
-    _record_history(transaction, ids[recorded], changed.sides(recorded), before.chosen(recorded))
-    watched = np.flatnonzero((before.expected != after.expected) & (most_uses >= REMOVED_USES))
-    sides = changed.sides(watched)
-    watch(transaction, ChangedUses(ids[watched], *sides, after.expected[watched], after.variances[watched]))
-    keys = np.ascontiguousarray(deltas.keys).view(np.int64)
-    add_keys(transaction, keys[np.concatenate((new, unused_rows))], np.concatenate((new_ids, -before.ids[unused_rows])))
+    _record_history(transaction, before[recorded], changed.sides(recorded))
+    watched = np.flatnonzero((before["expected_uses"] != after["expected_uses"]) & (most_uses >= REMOVED_USES))
+    reported = before["id"][watched], *changed.sides(watched), after["expected_uses"][watched]
+    watch(transaction, ChangedUses(*reported, after["expected_uses_variance"][watched]))
+    keys = changed.keys[np.concatenate((new, unused_rows))]
+    add_keys(transaction, keys, np.concatenate((new_ids, -before["id"][unused_rows])))
+
+
+def _in_use(uses: Uses) -> NDArray[np.bool_]:
+    used: NDArray[np.bool_] = (uses["count"] > 0) | (uses["expected_uses"] > 0) | (uses["minimal_uses"] > 0)
+    return used
 
 
 def merge_deltas(deltas: RuleDeltas) -> NamedChanges:
@@ -151,8 +227,6 @@ def merge_deltas(deltas: RuleDeltas) -> NamedChanges:
     ordered = keys[order]
     first = np.ones(len(order), np.bool_)
     first[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
-    if first.all():
-        return NamedChanges(deltas, keys, (sources, targets))
     firsts = order[first][np.cumsum(first) - 1]
     for row, earlier in zip(order[~first].tolist(), firsts[~first].tolist(), strict=True):
         if (sources[row], targets[row]) != (sources[earlier], targets[earlier]):
@@ -162,45 +236,42 @@ def merge_deltas(deltas: RuleDeltas) -> NamedChanges:
     return NamedChanges(deltas.sum_by_group(groups), keys, (sources, targets))
 
 
-def _stored(transaction: WriteTransaction, named: NamedChanges) -> StoredUses:
+def _stored(transaction: WriteTransaction, named: NamedChanges) -> Uses:
     """Look up the stored uses of the deltas' rules. Raises `RuleKeyCollisionError`."""
-    stored = StoredUses.zeros(len(named.keys))
+    stored = np.zeros(len(named.keys), _USES)
     rows, ids = find_candidates(transaction, named.keys)
     if not len(ids):
         return stored
     transaction.loader.stage_columns(staged_rules, [np.unique(ids)])
-    names = ("id", "key_high", "key_low", "count", "minimal_uses", *_EXPECTED, "source", "target")
-    columns = (rules.c[name] for name in names)
-    stored_rows = read_columns(
+    columns = (rules.c[name] for name in (*_COLUMNS, "key_high", "key_low", "source", "target"))
+    found = read_columns(
         transaction.connection,
         select(*columns).select_from(staged_rules.join(rules, rules.c.id == staged_rules.c.rule_id)),
     )
-    if not stored_rows:
+    if not found:
         return stored
-    numbers = np.array(stored_rows[:5], np.int64)
-    expected, variances = np.array(stored_rows[5:7], np.float64)
-    sources, targets = stored_rows[7:]
-    by_id = np.argsort(numbers[0], kind="stable")
-    indices = np.searchsorted(numbers[0], ids, sorter=by_id)
+    *numbers, key_high, key_low, sources, targets = found
+    uses, keys = np.empty(len(sources), _USES), np.array([key_high, key_low], np.int64).T
+    for name, column in zip(_COLUMNS, numbers, strict=True):
+        uses[name] = column
+    by_id = np.argsort(uses["id"], kind="stable")
+    indices = np.searchsorted(uses["id"], ids, sorter=by_id)
     is_found = indices < len(by_id)
     rows, ids, indices = rows[is_found], ids[is_found], by_id[indices[is_found]]
-    same_key = (numbers[0][indices] == ids) & (named.keys[rows] == numbers[1:3, indices].T).all(axis=1)
+    same_key = (uses["id"][indices] == ids) & (named.keys[rows] == keys[indices]).all(axis=1)
     rows, indices = rows[same_key], indices[same_key]
     for row, index in zip(rows.tolist(), indices.tolist(), strict=True):
         if named.texts[0][row] != sources[index] or named.texts[1][row] != targets[index]:
             raise RuleKeyCollisionError(f"{sources[index]} ||| {targets[index]}", named.deltas.shown(row))
-    stored.ids[rows], stored.counts[rows] = numbers[0][indices], numbers[3][indices]
-    stored.expected[rows], stored.variances[rows] = expected[indices], variances[indices]
-    stored.minimal[rows] = numbers[4][indices]
+    stored[rows] = uses[indices]
     return stored
 
 
-def _set_counts(transaction: WriteTransaction, after: StoredUses, rows: Rows) -> None:
-    if len(rows):
-        rows = rows[np.argsort(after.ids[rows])]
-        values = (after.ids, after.counts, after.expected, after.variances, after.minimal)
-        transaction.loader.stage_columns(staged_counts, [column[rows] for column in values])
-        assignments = {name: staged_counts.c[name] for name in ("count", *_EXPECTED, "minimal_uses")}
+def _set_counts(transaction: WriteTransaction, uses: Uses) -> None:
+    if len(uses):
+        uses = uses[np.argsort(uses["id"])]
+        transaction.loader.stage_columns(staged_counts, [uses[name] for name in _COLUMNS])
+        assignments = {name: staged_counts.c[name] for name in CHANGES}
         is_staged = rules.c.id == staged_counts.c.rule_id
         transaction.connection.execute(update(rules).values(assignments).where(is_staged))
 
@@ -215,33 +286,27 @@ def insert_rules(transaction: WriteTransaction, named: NamedChanges, rows: Rows,
         # Bind booleans as integers, which is faster in the SQLite driver.
         *((column.view(np.int8) if column.dtype == np.bool_ else column).tolist() for column in numbers),
     ]
-    names = ("id", "source", "target", "key_high", "key_low", *NUMBERS)
-    transaction.loader.insert(rules, names, zip(*columns, strict=True))
+    transaction.loader.insert(rules, zip(*columns, strict=True))
 
 
-def _index_more_words(transaction: WriteTransaction, changed: NamedChanges, after: StoredUses, rows: Rows) -> None:
-    """Index the words of rules. Existing entries are kept."""
+def _index_more_words(transaction: WriteTransaction, changed: NamedChanges, ids: NDArray[np.int64], rows: Rows) -> None:
     if len(rows):
-        words = rule_word_entries(transaction, changed.sides(rows), after.ids[rows])
-        transaction.loader.stage_columns(staged_rule_words, words)
-        transaction.connection.execute(
-            text(
-                "INSERT INTO rule_words (word_id, rule_id) SELECT word_id, rule_id FROM staged_rule_words WHERE true"
-                " ORDER BY word_id, rule_id ON CONFLICT (word_id, rule_id) DO NOTHING"
-            )
+        transaction.loader.stage_columns(
+            staged_rule_words, rule_word_entries(transaction, changed.sides(rows), ids[rows])
         )
+        transaction.execute(upsert(rule_words, "SELECT * FROM staged_rule_words WHERE true ORDER BY word_id, rule_id"))
 
 
-def _delete_rules(transaction: WriteTransaction, changed: NamedChanges, before: StoredUses, rows: Rows) -> None:
-    if not len(rows):
-        return
-    transaction.loader.stage_columns(staged_ids, [np.sort(before.ids[rows])])
-    delete_staged(transaction, "rules", column="id")
-    words = rule_word_entries(transaction, changed.sides(rows), before.ids[rows])
-    transaction.loader.stage_columns(staged_rule_words, words)
-    transaction.connection.execute(
-        text("DELETE FROM rule_words WHERE (word_id, rule_id) IN (SELECT word_id, rule_id FROM staged_rule_words)")
-    )
+def _delete_rules(transaction: WriteTransaction, changed: NamedChanges, ids: NDArray[np.int64], rows: Rows) -> None:
+    if len(rows):
+        transaction.loader.stage_columns(staged_ids, [np.sort(ids[rows])])
+        transaction.delete_staged("rules", column="id")
+        transaction.loader.stage_columns(
+            staged_rule_words, rule_word_entries(transaction, changed.sides(rows), ids[rows])
+        )
+        transaction.execute(
+            "DELETE FROM rule_words WHERE (word_id, rule_id) IN (SELECT word_id, rule_id FROM staged_rule_words)"
+        )
 
 
 def rule_word_entries(
@@ -260,7 +325,7 @@ def insert_rule_words(
 ) -> None:
     """Index the words of rules that are not indexed yet."""
     columns = (column.tolist() for column in rule_word_entries(transaction, sides, ids))
-    transaction.loader.insert(rule_words, ("word_id", "rule_id"), zip(*columns, strict=True))
+    transaction.loader.insert(rule_words, zip(*columns, strict=True))
 
 
 MIN_HISTORY_USES = 8
@@ -268,24 +333,15 @@ MIN_HISTORY_USES = 8
 HISTORY_DAYS = 366
 
 
-def _record_history(
-    transaction: WriteTransaction, ids: NDArray[np.int64], sides: tuple[list[str], list[str]], before: StoredUses
-) -> None:
+def _record_history(transaction: WriteTransaction, before: Uses, sides: tuple[list[str], list[str]]) -> None:
     """Record the uses of rules at the start of the day unless already recorded. New rules had 0 uses."""
-    if not len(ids):
+    if not len(before):
         return
     state = transaction.state
-    new = ids > state.last_rule_id_at_day_start
-    numbers = (np.where(new, 0, column).tolist() for column in (before.counts, before.expected, before.variances))
-    transaction.loader.stage(staged_history, sorted(zip(ids.tolist(), *sides, *numbers, strict=True)))
-    transaction.connection.execute(
-        text(
-            "INSERT INTO rule_history (day, rule_id, source, target, count, expected_uses, expected_uses_variance)"
-            " SELECT :day, rule_id, source, target, count, expected_uses, expected_uses_variance FROM staged_history"
-            " WHERE true ORDER BY rule_id"
-            " ON CONFLICT (day, rule_id) DO NOTHING"
-        ),
-        {"day": state.last_change_day},
-    )
+    new = before["id"] > state.last_rule_id_at_day_start
+    numbers = (np.where(new, 0, before[name]).tolist() for name in CHANGES[:3])
+    rows = zip(repeat(state.last_change_day), before["id"].tolist(), *sides, *numbers)
+    transaction.loader.stage(staged_history, sorted(rows))
+    transaction.execute(upsert(rule_history, "SELECT * FROM staged_history WHERE true ORDER BY rule_id", {}))
     oldest = date.fromisoformat(state.last_change_day) - timedelta(days=HISTORY_DAYS)
-    transaction.connection.execute(delete(rule_history).where(rule_history.c.day < oldest.isoformat()))
+    transaction.execute("DELETE FROM rule_history WHERE day < :oldest", oldest=oldest.isoformat())

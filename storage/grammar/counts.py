@@ -14,61 +14,38 @@ from sqlalchemy import Connection, text
 
 from hierogram.samplers.grammar.columns import Texts, concatenate_texts, join_texts, split_lines
 from hierogram.storage.database.connection import POSTGRES
-from hierogram.storage.records.columns import RuleCounts, RuleDeltas, StoredRules
+from hierogram.storage.database.transactions import IDS_PER_BLOCK, largest_id
+from hierogram.storage.records.columns import NUMBERS, RuleCounts, RuleDeltas, StoredRules
 
 if TYPE_CHECKING:
     from psycopg import Cursor
 
 Column = NDArray[Any]
 
-_COUNT_COLUMNS = {
-    "key_high": "i8",
-    "key_low": "i8",
-    "count": "i8",
-    "length": "i4",
-    "source_terminals": "i4",
-    "target_terminals": "i4",
-}
-"""Columns in the order of `RuleCounts`, with their dtypes."""
+_NUMBER_COLUMNS = {"id": "i8", "key_high": "i8", "key_low": "i8", **NUMBERS, "hiero": "i4"}
+"""Columns with their dtypes: id and key, then the numeric columns in the order of `RuleDeltas`."""
 
-_NUMBER_COLUMNS = {
-    "id": "i8",
-    "key_high": "i8",
-    "key_low": "i8",
-    "length": "i4",
-    "scope": "i4",
-    "nonterminals": "i4",
-    "source_terminals": "i4",
-    "target_terminals": "i4",
-    "hiero": "i4",
-    "count": "i8",
-    "expected_uses": "f8",
-    "expected_uses_variance": "f8",
-    "minimal_uses": "i8",
+_COUNT_COLUMNS = {
+    name: _NUMBER_COLUMNS[name]
+    for name in ("key_high", "key_low", "count", "length", "source_terminals", "target_terminals")
 }
-"""Columns with their dtypes: the id, then the numeric columns in the order of `RuleDeltas`."""
 
 _IDS_PER_QUERY = 4_000_000
 
 IDS_PER_RANGE = 1 << 17
 """Ids per range when reading all rules. A range takes about 30 MB of memory."""
 
-_IDS_PER_BLOCK = 4_096
-"""Ids per block. A block of the longest rules must stay below SQLite's limit for the size of a value."""
-
 
 def rule_counts(connection: Connection) -> RuleCounts:
     """Return all rules with a positive count, unordered."""
-    key_high, key_low, *columns = _numbers(connection, _COUNT_COLUMNS, "count > 0")
-    kinds = list(_COUNT_COLUMNS.values())[2:]
-    return RuleCounts(
-        _keys(key_high, key_low), *(column.astype(kind) for column, kind in zip(columns, kinds, strict=True))
-    )
+    columns = _numbers(connection, _COUNT_COLUMNS, "count > 0")
+    key_high, key_low, *typed = (c.astype(kind) for c, kind in zip(columns, _COUNT_COLUMNS.values(), strict=True))
+    return RuleCounts(_keys(key_high, key_low), *typed)
 
 
 def stored_rules(connection: Connection, after: int, until: int) -> StoredRules:
     """Return the rules with `after` < id <= `until`, unordered."""
-    ids = range(after, until, _IDS_PER_BLOCK)
+    ids = range(after, until, IDS_PER_BLOCK)
     if connection.dialect.name == POSTGRES:
         numbers, sources, targets = _blocks_on_postgres(connection, ids, until)
     else:
@@ -77,21 +54,14 @@ def stored_rules(connection: Connection, after: int, until: int) -> StoredRules:
         sources = concatenate_texts([source for source, _ in blocks])
         targets = concatenate_texts([target for _, target in blocks])
     rule_ids, key_high, key_low, *columns = numbers
-    kinds = ("?" if name == "hiero" else kind for name, kind in list(_NUMBER_COLUMNS.items())[3:])
-    typed: Iterator[Any] = (column.astype(kind) for column, kind in zip(columns, kinds, strict=True))
+    typed: Iterator[Any] = (column.astype(kind) for column, kind in zip(columns, NUMBERS.values(), strict=True))
     return StoredRules(rule_ids.astype(np.int64), RuleDeltas(_keys(key_high, key_low), sources, targets, *typed))
 
 
 def rule_ranges(connection: Connection) -> Iterator[StoredRules]:
     """Yield the table `rules` in ranges of ids."""
-    for after in range(0, read_last_id(connection), IDS_PER_RANGE):
+    for after in range(0, largest_id(connection, "rules"), IDS_PER_RANGE):
         yield stored_rules(connection, after, after + IDS_PER_RANGE)
-
-
-def read_last_id(connection: Connection) -> int:
-    """Return the largest id in the table `rules`. The table is read because `store_state` may be wrong."""
-    last_id: int = connection.execute(text("SELECT coalesce(max(id), 0) FROM rules")).scalar_one()
-    return last_id
 
 
 def _keys(high: Column, low: Column) -> NDArray[np.uint64]:
@@ -115,7 +85,7 @@ def _sides_on_sqlite(
     assert isinstance(driver, sqlite3.Connection)
     query = "SELECT group_concat(source, char(10)), group_concat(target, char(10)) FROM rules WHERE id > ? AND id <= ?"
     for after in blocks:
-        bounds = after, min(after + _IDS_PER_BLOCK, until)
+        bounds = after, min(after + IDS_PER_BLOCK, until)
         first, last = np.searchsorted(rule_ids, bounds, "right").tolist()
         if first < last:
             [sides] = driver.execute(query, bounds).fetchall()
@@ -167,7 +137,7 @@ def _values(cursor: "Cursor[tuple[object, ...]]", query: str, first: int, last: 
 def _numbers_on_postgres(connection: Connection, fields: dict[str, str], condition: str) -> list[Column]:
     arrays = ", ".join(f"array_agg({name}) FILTER (WHERE {condition})" for name in fields)
     parts: list[list[Column]] = [[] for _ in fields]
-    last_id = read_last_id(connection)
+    last_id = largest_id(connection, "rules")
     with _binary_cursor(connection) as cursor:
         for start in range(0, last_id, _IDS_PER_QUERY):
             values = _values(cursor, f"SELECT {arrays}", start, start + _IDS_PER_QUERY)
@@ -195,15 +165,12 @@ def _blocks_on_postgres(connection: Connection, blocks: Sequence[int], until: in
     sides: list[tuple[Texts, Texts]] = []
     with _binary_cursor(connection) as cursor:
         for after in blocks:
-            *values, source, target = _values(cursor, query, after, min(after + _IDS_PER_BLOCK, until))
+            *values, source, target = _values(cursor, query, after, min(after + IDS_PER_BLOCK, until))
             if source is None or target is None:
                 continue
             for part, value, kind in zip(parts, values, _NUMBER_COLUMNS.values(), strict=True):
                 part.append(_array_elements(value, kind))
             sides.append(_split_sides(connection, parts[0][-1], [source + b"\n", target + b"\n"]))
     columns = [np.concatenate([np.empty(0, dtype=np.int64), *part]) for part in parts]
-    return (
-        columns,
-        concatenate_texts([source for source, _ in sides]),
-        concatenate_texts([target for _, target in sides]),
-    )
+    sources, targets = ([side[k] for side in sides] for k in range(2))
+    return columns, concatenate_texts(sources), concatenate_texts(targets)

@@ -7,18 +7,10 @@ derivations are re-indexed.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sqlalchemy import exists, func, select, text
+from sqlalchemy import exists, func, select
 
 from hierogram.storage.database.settings import read_settings
-from hierogram.storage.database.transactions import (
-    StoreAccess,
-    WriteTransaction,
-    delete_staged,
-    read_state,
-    stage_ids,
-    staged_ids,
-    staged_uses,
-)
+from hierogram.storage.database.transactions import StoreAccess, read_state, staged_uses
 from hierogram.storage.pairs.pairs import is_undamaged, pair_rows
 from hierogram.storage.records.grammar import SupportingPair
 from hierogram.storage.records.pairs import PairRow
@@ -43,16 +35,11 @@ class OccurrenceIndex(StoreAccess):
         """Return the store position, and up to `limit` undamaged pairs above an id with an unindexed derivation."""
         with self._reading() as connection:
             position = read_state(connection).position
-            unindexed = select(pair_positions.c.pair_id).where(
-                pair_positions.c.pair_id == sentence_pairs.c.id, ~_IS_INDEXED
-            )
-            statement = (
-                pair_rows()
-                .where(sentence_pairs.c.id > after_id, unindexed.exists(), is_undamaged(sentence_pairs.c.id))
-                .order_by(sentence_pairs.c.id)
-                .limit(limit)
-            )
-            return position, list(map(PairRow._make, connection.execute(statement)))
+            pair, derived = sentence_pairs.c, pair_positions.c.pair_id
+            unindexed = select(derived).where(derived == pair.id, ~_IS_INDEXED).exists()
+            statement = pair_rows().where(pair.id > after_id, unindexed, is_undamaged(pair.id))
+            rows = connection.execute(statement.order_by(pair.id).limit(limit))
+            return position, list(map(PairRow._make, rows))
 
     def count_unindexed(self) -> int:
         """Return the number of pairs whose current derivation is not indexed."""
@@ -65,27 +52,35 @@ class OccurrenceIndex(StoreAccess):
         The keys in `uses` were made with `key_salt`. Pairs that were sampled after the position are skipped. If the
         store's salt has changed, all pairs are skipped.
         """
+        import numpy as np
+
+        from hierogram.storage.grammar.key_runs import find_candidates
+
         with self._writing() as transaction:
-            connection = transaction.connection
-            if read_settings(connection).key_salt != key_salt:
+            if read_settings(transaction.connection).key_salt != key_salt:
                 return 0
-            stage_ids(transaction, pair_ids)
-            current = connection.scalars(
-                select(pair_positions.c.pair_id)
-                .join(staged_ids, staged_ids.c.id == pair_positions.c.pair_id)
-                .where(pair_positions.c.position <= position)
-            ).all()
-            stage_ids(transaction, current)
-            _stage_uses(transaction, uses)
-            delete_staged(transaction, "rule_pairs", "indexed_pairs")
-            for statement in (
+            transaction.stage_ids(pair_ids)
+            result = transaction.execute(
+                "SELECT pair_id FROM pair_positions JOIN staged_ids ON id = pair_id WHERE position <= :position",
+                position=position,
+            )
+            current = result.scalars().all()
+            transaction.stage_ids(current)
+            # Stage all candidate rules of the keys, in the order of rule ids.
+            pair_numbers, *keys, counts = np.asarray(uses, np.int64).reshape(-1, 4).T
+            rows, rule_ids = find_candidates(transaction, np.stack(keys, axis=1))
+            columns = (column[rows] for column in (*keys, counts))
+            transaction.loader.stage_columns(staged_uses, [pair_numbers[rows], rule_ids, *columns])
+            transaction.delete_staged("rule_pairs", "indexed_pairs")
+            transaction.execute(
                 "INSERT INTO rule_pairs (rule_id, pair_id, uses)"
                 " SELECT r.id, u.pair_id, u.uses FROM staged_uses AS u JOIN staged_ids AS i ON i.id = u.pair_id"
-                " JOIN rules AS r ON r.id = u.rule_id WHERE r.key_high = u.key_high AND r.key_low = u.key_low",
+                " JOIN rules AS r ON r.id = u.rule_id WHERE r.key_high = u.key_high AND r.key_low = u.key_low"
+            )
+            transaction.execute(
                 "INSERT INTO indexed_pairs (pair_id, position)"
-                " SELECT v.pair_id, v.position FROM staged_ids AS i JOIN pair_positions AS v ON v.pair_id = i.id",
-            ):
-                connection.execute(text(statement))
+                " SELECT v.pair_id, v.position FROM staged_ids AS i JOIN pair_positions AS v ON v.pair_id = i.id"
+            )
             return len(current)
 
     def supporting_pairs(self, source: str, target: str, limit: int = 20) -> list[SupportingPair]:
@@ -103,16 +98,3 @@ class OccurrenceIndex(StoreAccess):
                 .limit(limit)
             )
             return [SupportingPair._make(row) for row in connection.execute(statement)]
-
-
-def _stage_uses(transaction: WriteTransaction, uses: "Uses") -> None:
-    """Stage the uses with all candidate rules for their keys, in the order of rule ids."""
-    # Import numpy only here, because reads do not need it.
-    import numpy as np
-
-    from hierogram.storage.grammar.key_runs import find_candidates
-
-    pair_ids, *keys, counts = np.asarray(uses, np.int64).reshape(-1, 4).T
-    rows, rule_ids = find_candidates(transaction, np.stack(keys, axis=1))
-    columns = (column[rows] for column in (*keys, counts))
-    transaction.loader.stage_columns(staged_uses, [pair_ids[rows], rule_ids, *columns])

@@ -44,9 +44,8 @@ def hash_anchors(
     `_FARTHEST`. Anchors may collide, so matches must be verified.
     """
     first_mixer, second_mixer, third_mixer = _MIXERS
-    mixed = (first.astype(np.uint64) * first_mixer + distances.astype(np.uint64)) * second_mixer + second.astype(
-        np.uint64
-    ) * first_mixer
+    before, after, gap = (column.astype(np.uint64) for column in (first, second, distances))
+    mixed = (before * first_mixer + gap) * second_mixer + after * first_mixer
     mixed = (mixed ^ mixed >> _HALF) * third_mixer
     numbers: NDArray[np.int64] = -1 - (mixed >> _REST).astype(np.int64)
     return numbers
@@ -59,14 +58,9 @@ def sentence_anchors(words: NDArray[np.int64]) -> NDArray[np.int64]:
     first, second = positions[before], positions[after]
     distances = second - first
     near, gapped = distances <= _FARTHEST, distances > 1
-    return distinct(
-        np.concatenate(
-            [
-                hash_anchors(words[first[near]], words[second[near]], distances[near]),
-                hash_anchors(words[first[gapped]], words[second[gapped]], np.full(int(gapped.sum()), _FAR)),
-            ]
-        )
-    )
+    near_anchors = hash_anchors(words[first[near]], words[second[near]], distances[near])
+    gapped_anchors = hash_anchors(words[first[gapped]], words[second[gapped]], np.full(int(gapped.sum()), _FAR))
+    return distinct(np.concatenate((near_anchors, gapped_anchors)))
 
 
 class RuleWords:

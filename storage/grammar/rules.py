@@ -2,36 +2,26 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Connection, Double, cast, func, insert, literal_column, select, text, tuple_, update
+from sqlalchemy import Connection, Double, cast, func, insert, literal_column, select, tuple_, update
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, find_grammar_kind
 from hierogram.samplers.grammar.rules import escape_terminal, unescape_terminal
 from hierogram.storage.database.leases import Leases
 from hierogram.storage.database.settings import read_settings
-from hierogram.storage.database.transactions import WriteTransaction, new_id, now, read_state
+from hierogram.storage.database.transactions import WriteTransaction, new_id, now, read_rows, read_state, upsert
 from hierogram.storage.events.feed import DELIVERY_STATES
 from hierogram.storage.pairs.vocabulary import MAX_SIMILAR, readings, similar_words, spellings
 from hierogram.storage.records.columns import PairUpdates, RuleCounts, RuleDeltas
 from hierogram.storage.records.grammar import LabelRow, LearningRun, RuleRow, SweepRecord
 from hierogram.storage.records.operations import StoreStatus
 from hierogram.storage.records.uncertainty import standard_error_sql
-from hierogram.storage.schema.tables import (
-    corpora,
-    damaged_pairs,
-    failed_files,
-    labels,
-    learning_runs,
-    rule_words,
-    rules,
-    settings,
-    sweeps,
-    vocabulary,
-    webhook_deliveries,
-)
+from hierogram.storage.schema.tables import labels, learning_runs, rule_words, rules, schedule_restarts, vocabulary
+
+Wording = tuple[str | None, str | None, Sequence[str]]
+"""Conditions of a rule query: source side, target side, and words on any side."""
 
 
 class StoredGrammar(Leases):
@@ -58,13 +48,13 @@ class StoredGrammar(Leases):
         Raises `StoreError` if a count would be negative or a pair was withdrawn or sampled since it was read,
         `RuleKeyCollisionError` if two rules have the same key, `StoreHeldError` and `LeaseLostError`.
         """
-        from hierogram.storage.grammar import commits
+        from hierogram.storage.grammar import changes
 
         with self._committing(durable=False) as transaction:
             for part in parts:
-                commits.save_derivations(transaction, *part)
-            commits.append_sweeps(transaction, sweeps)
-            commits.save_labels(transaction, labels)
+                changes.save_derivations(transaction, *part)
+            changes.append_sweeps(transaction, sweeps)
+            changes.save_labels(transaction, labels)
             if run is not None:
                 values = run._asdict()
                 is_run = learning_runs.c.id == values.pop("id")
@@ -72,13 +62,11 @@ class StoredGrammar(Leases):
 
     def rekey(self, salt: int, keys: Iterable[tuple[int, int, int]]) -> None:
         """Replace the keys of all rules, given as (id, high, low), and their salt. Raises the errors of `commit`."""
-        from hierogram.storage.grammar.commits import rekey
+        from hierogram.storage.grammar.changes import rekey
 
         with self._committing() as transaction:
             rekey(transaction, keys)
-            transaction.connection.execute(
-                update(settings).where(settings.c.name == "key_salt").values(value=json.dumps(salt))
-            )
+            transaction.execute("UPDATE settings SET value = :salt WHERE name = 'key_salt'", salt=json.dumps(salt))
 
     def labels(self) -> list[LabelRow]:
         """Return the parameters of a tree grammar's labels or an ITG's processes, sorted by label."""
@@ -103,12 +91,12 @@ class StoredGrammar(Leases):
         target) of the last rule of the previous page. With `respelled`, the sides and words may differ in accents and
         case.
         """
-        rule_filter = RuleFilter(source, target, words, after, current_sample)
         with self._reading() as connection:
+            wordings = _respell(connection, source, target, words) if respelled else [(source, target, words)]
             rules_by_id = {
                 rule.id: rule
-                for conditions in (respell_filter(connection, rule_filter) if respelled else [rule_filter])
-                for rule in find_rules(connection, conditions, limit)
+                for wording in wordings
+                for rule in _find_rules(connection, wording, after, current_sample, limit)
             }
         uses = attrgetter("count" if current_sample else "expected_uses")
         return sorted(rules_by_id.values(), key=lambda rule: (-uses(rule), rule.source, rule.target))[:limit]
@@ -122,48 +110,31 @@ class StoredGrammar(Leases):
     def unfinished_run(self) -> LearningRun | None:
         """Return the last learning run, or None if no run exists or the last run was finished with `finish_run`."""
         with self._reading() as connection:
-            columns = (learning_runs.c[name] for name in LearningRun._fields)
-            row = connection.execute(
-                select(*columns, learning_runs.c.finished_at).order_by(learning_runs.c.id.desc()).limit(1)
-            ).one_or_none()
-            return None if row is None or row.finished_at is not None else LearningRun._make(row[:-1])
+            last = select(learning_runs).order_by(learning_runs.c.id.desc()).limit(1)
+            row = connection.execute(last).one_or_none()
+            return None if row is None or row.finished_at is not None else LearningRun._make(row[:5])
 
     def begin_run(self, sweeps: int) -> LearningRun:
         """Start a learning run. Raises `StoreHeldError` and `LeaseLostError` like `commit`."""
         with self._committing() as transaction:
-            added = transaction.connection.execute(
-                insert(learning_runs).values(
-                    sweeps=sweeps, sweeps_done=0, after_pair_id=0, sweeps_in_round=0, started_at=now()
-                )
-            )
-            return LearningRun(new_id(added), sweeps)
+            run = {"sweeps": sweeps, "sweeps_done": 0, "after_pair_id": 0, "sweeps_in_round": 0, "started_at": now()}
+            return LearningRun(new_id(transaction.connection.execute(insert(learning_runs).values(run))), sweeps)
 
     def finish_run(self) -> None:
         """Mark the last learning run as finished. Call this after the end of the run was reported."""
         with self._writing() as transaction:
-            last = select(func.max(learning_runs.c.id)).scalar_subquery()
-            transaction.connection.execute(
-                update(learning_runs)
-                .where(learning_runs.c.id == last, learning_runs.c.finished_at.is_(None))
-                .values(finished_at=now())
+            transaction.execute(
+                "UPDATE learning_runs SET finished_at = :moment"
+                " WHERE finished_at IS NULL AND id = (SELECT max(id) FROM learning_runs)",
+                moment=transaction.loader.moment(),
             )
 
 
-@dataclass(frozen=True, slots=True)
-class RuleFilter:
-    """Conditions of a rule query. `after` is (uses, source, target) of the last rule of the previous page."""
-
-    source: str | None
-    target: str | None
-    words: Sequence[str]
-    after: tuple[float, str, str] | None
-    current_sample: bool
-
-
-def find_rules(connection: Connection, conditions: RuleFilter, limit: int) -> list[RuleRow]:
-    """Return up to `limit` rules that meet all conditions, most frequent first."""
-    source, target, after = conditions.source, conditions.target, conditions.after
-    uses = rules.c.count if conditions.current_sample else rules.c.expected_uses
+def _find_rules(
+    connection: Connection, wording: Wording, after: tuple[float, str, str] | None, current_sample: bool, limit: int
+) -> list[RuleRow]:
+    source, target, words = wording
+    uses = rules.c.count if current_sample else rules.c.expected_uses
     query = select(rules).where(uses > 0)
     if after is not None:
         last_uses, *sides = after
@@ -175,7 +146,7 @@ def find_rules(connection: Connection, conditions: RuleFilter, limit: int) -> li
     if target is not None:
         query = query.where(rules.c.target == target)
     ranked = []
-    for token in conditions.words:
+    for token in words:
         rows = connection.execute(select(vocabulary.c.id, vocabulary.c.count).where(vocabulary.c.token == token)).all()
         if not rows:
             return []
@@ -202,23 +173,23 @@ def find_rules(connection: Connection, conditions: RuleFilter, limit: int) -> li
     return [RuleRow(*row) for row in found]
 
 
-def respell_filter(connection: Connection, conditions: RuleFilter) -> list[RuleFilter]:
-    """Return the conditions with other accents and capital letters in the words, likeliest first."""
+def _respell(connection: Connection, source: str | None, target: str | None, words: Sequence[str]) -> list[Wording]:
+    """Return the wordings of a query with other accents and capital letters, likeliest first."""
     two_sides = TWO_SIDES in find_grammar_kind(read_settings(connection).grammar).capabilities
-    texts = {SOURCE: conditions.source, TARGET: conditions.target}
+    texts = {SOURCE: source, TARGET: target}
     symbols = {side: text.split(" ") if two_sides and text else [] for side, text in texts.items()}
     # Key by side and word, because a word may be spelled differently on each side.
-    words = [(side, word) for side in symbols for symbol in symbols[side] if (word := unescape_terminal(symbol))]
-    words += [("", word) for word in conditions.words]
+    places = [(side, word) for side in symbols for symbol in symbols[side] if (word := unescape_terminal(symbol))]
+    places += [("", word) for word in words]
     choices = {
         (place, word): [
             spelling.token
             for side in ([place] if place else [SOURCE, TARGET])
             for spelling in spellings(connection, side, word)
         ]
-        for place, word in words
+        for place, word in places
     }
-    filters = []
+    wordings: list[Wording] = []
     for reading in readings(choices):
         for side in symbols:
             if symbols[side]:
@@ -226,9 +197,8 @@ def respell_filter(connection: Connection, conditions: RuleFilter) -> list[RuleF
                     escape_terminal(reading[side, word]) if (word := unescape_terminal(symbol)) else symbol
                     for symbol in symbols[side]
                 )
-        respelled = [reading["", word] for word in conditions.words]
-        filters.append(replace(conditions, source=texts[SOURCE], target=texts[TARGET], words=respelled))
-    return filters
+        wordings.append((texts[SOURCE], texts[TARGET], [reading["", word] for word in words]))
+    return wordings
 
 
 _TOTALS = (
@@ -240,33 +210,26 @@ _TOTALS = (
 def read_status(connection: Connection, *, url: str, schema: str) -> StoreStatus:
     """Return the status of the store. Reads no pairs or rules."""
     state = read_state(connection)
-    last = connection.scalar(
-        select(sweeps.c.log_likelihood)
-        .where(sweeps.c.log_likelihood.is_not(None))
-        .order_by(sweeps.c.id.desc())
-        .limit(1)
+    [(log_likelihood, failed_files, damaged_pairs)] = read_rows(
+        connection,
+        "SELECT (SELECT log_likelihood FROM sweeps WHERE log_likelihood IS NOT NULL ORDER BY id DESC LIMIT 1),"
+        " (SELECT count(*) FROM failed_files), (SELECT count(*) FROM damaged_pairs)",
     )
-    state_of = webhook_deliveries.c.state
-    by_state = connection.execute(select(state_of, func.count()).group_by(state_of))
-    by_corpus = connection.execute(select(corpora.c.name, corpora.c.pairs).order_by(corpora.c.name))
+    deliveries = dict(read_rows(connection, "SELECT state, count(*) FROM webhook_deliveries GROUP BY state"))
     return StoreStatus(
         url=url,
         schema=schema,
         pairs=state.pairs(),
         **{name: getattr(state, name) for name in _TOTALS},
-        last_log_likelihood=last,
-        corpora=dict(by_corpus.all()),
-        failed_files=connection.scalar(select(func.count()).select_from(failed_files)) or 0,
-        deliveries=dict.fromkeys(DELIVERY_STATES, 0) | dict(by_state.all()),
-        damaged_pairs=connection.scalar(select(func.count()).select_from(damaged_pairs)) or 0,
+        last_log_likelihood=log_likelihood,
+        corpora=dict(read_rows(connection, "SELECT name, pairs FROM corpora ORDER BY name")),
+        failed_files=failed_files,
+        deliveries=dict.fromkeys(DELIVERY_STATES, 0) | deliveries,
+        damaged_pairs=damaged_pairs,
     )
 
 
 def count_restarts(transaction: WriteTransaction) -> None:
     """Count a schedule restart for each pair of `staged_ids`."""
-    transaction.connection.execute(
-        text(
-            "INSERT INTO schedule_restarts (pair_id, restarts) SELECT id, 1 FROM staged_ids WHERE true"
-            " ON CONFLICT (pair_id) DO UPDATE SET restarts = schedule_restarts.restarts + 1"
-        )
-    )
+    restarted = {"restarts": "schedule_restarts.restarts + 1"}
+    transaction.execute(upsert(schedule_restarts, "SELECT id, 1 FROM staged_ids WHERE true", restarted))

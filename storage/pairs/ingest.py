@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from datetime import datetime
 from hashlib import blake2b
 from itertools import chain, repeat
@@ -11,7 +12,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, text, upda
 
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.database.connection import POSTGRES
-from hierogram.storage.database.leases import lease_batch, release_batch, renew_batch
+from hierogram.storage.database.leases import close_batch, lease_batch, renew_batch
 from hierogram.storage.database.settings import read_grammar_kind, write_learned
 from hierogram.storage.database.transactions import StoreAccess, WriteTransaction, new_id, now, staged_digests
 from hierogram.storage.events.feed import append
@@ -46,13 +47,7 @@ MAX_TOKEN_BYTES = 1024
 """Maximum length of a token or external id in bytes of UTF-8. Postgres cannot index some longer texts."""
 _MAX_SHORT_TEXT = MAX_TOKEN_BYTES // 4
 
-_PAIR_COLUMNS = (
-    "id", "corpus_id", "batch_id", "external_id", "identity", "source", "target", "alignment", "aligned_by",
-    "source_length", "target_length", "state", "stage", "sweep", "added_at",
-)  # fmt: skip
-
 MAX_KEY_LENGTH = 255
-_REQUEST_COLUMNS: Sequence[str] = ("key", "corpus", "lines", "digest", "done", "response")
 
 Receipt = tuple[RequestRow, int | None]
 """Request to record, and its previously recorded number of lines (None if the request is new)."""
@@ -69,19 +64,8 @@ class Ingest(StoreAccess):
             if corpus_id is None:
                 added = connection.execute(insert(corpora).values(name=corpus, pairs=0, created_at=now()))
                 corpus_id = new_id(added)
-            batch = connection.execute(
-                insert(ingest_batches).values(
-                    corpus_id=corpus_id,
-                    origin=origin,
-                    format=format,
-                    state=RUNNING,
-                    started_at=now(),
-                    accepted=0,
-                    duplicates=0,
-                    rejected=0,
-                )
-            )
-            batch_id = new_id(batch)
+            values = {"corpus_id": corpus_id, "origin": origin, "format": format, "state": RUNNING, "started_at": now()}
+            batch_id = new_id(connection.execute(insert(ingest_batches).values(values | asdict(IngestTotals()))))
             lease_batch(connection, batch_id)
             return batch_id
 
@@ -112,31 +96,24 @@ class Ingest(StoreAccess):
         with self._writing() as transaction:
             if learned:
                 write_learned(transaction.connection, learned)
-            batch = _open_batch(transaction.connection, batch_id)
+            corpus_id, corpus, origin = _open_batch(transaction.connection, batch_id)
             renew_batch(transaction.connection, batch_id)
-            corpus_id, corpus, origin = batch
             identities = pair_identities(corpus, new_pairs)
             fresh, duplicates, refused = _find_new_pairs(transaction, identities, new_pairs)
             if len(fresh) < len(new_pairs):
                 new_pairs, identities = new_pairs.at(fresh), [identities[k] for k in fresh]
             transaction.changes_grammar = bool(fresh)
-            first_id = transaction.state.last_pair_id + 1
-            _insert_pairs(transaction, (corpus_id, batch_id), identities, new_pairs)
-            insert_links(transaction, range(first_id, first_id + len(new_pairs)), new_pairs, origin)
+            pair_ids = _insert_pairs(transaction, (corpus_id, batch_id), identities, new_pairs)
+            insert_links(transaction, pair_ids, new_pairs, origin)
             rejected_runs = join_runs([*rejected, *refused])
             save_rejected(transaction, batch_id, corpus, origin, rejected_runs)
             totals = IngestTotals(len(fresh), duplicates, sum(run.lines for run in rejected_runs))
-            transaction.connection.execute(
-                update(corpora).where(corpora.c.id == corpus_id).values(pairs=corpora.c.pairs + len(fresh))
+            transaction.execute(
+                "UPDATE corpora SET pairs = pairs + :new WHERE id = :corpus", new=len(fresh), corpus=corpus_id
             )
-            transaction.connection.execute(
-                update(ingest_batches)
-                .where(ingest_batches.c.id == batch_id)
-                .values(
-                    accepted=ingest_batches.c.accepted + totals.accepted,
-                    duplicates=ingest_batches.c.duplicates + totals.duplicates,
-                    rejected=ingest_batches.c.rejected + totals.rejected,
-                )
+            added = ", ".join(f"{name} = {name} + :{name}" for name in asdict(totals))
+            transaction.execute(
+                f"UPDATE ingest_batches SET {added} WHERE id = :batch", batch=batch_id, **asdict(totals)
             )
             if receipt:
                 save_request(transaction, *receipt(totals, rejected_runs))
@@ -148,17 +125,7 @@ class Ingest(StoreAccess):
         """Close a batch as done, or as failed if `error` is given. Raises the errors of `add_pairs`."""
         with self._writing() as transaction:
             _open_batch(transaction.connection, batch_id)
-            release_batch(transaction.connection, batch_id)
-            transaction.connection.execute(
-                update(ingest_batches)
-                .where(ingest_batches.c.id == batch_id)
-                .values(
-                    state=DONE if error is None else FAILED,
-                    finished_at=now(),
-                    error=error,
-                    notes="\n".join(notes) or None,
-                )
-            )
+            close_batch(transaction.connection, batch_id, error, "\n".join(notes) or None)
             if receipt:
                 save_request(transaction, *receipt)
 
@@ -166,16 +133,15 @@ class Ingest(StoreAccess):
         """Return the request with the key, or None if it does not exist."""
         with self._reading() as connection:
             row = connection.execute(
-                select(*(http_requests.c[name] for name in _REQUEST_COLUMNS)).where(http_requests.c.key == key)
+                select(*(http_requests.c[name] for name in RequestRow._fields)).where(http_requests.c.key == key)
             ).one_or_none()
             return None if row is None else RequestRow(*row)
 
     def forget_requests(self, before: datetime) -> int:
         """Delete requests that were last updated before `before`. Returns their number."""
         with self._writing() as transaction:
-            return transaction.connection.execute(
-                delete(http_requests).where(http_requests.c.updated_at < before)
-            ).rowcount
+            forgotten = delete(http_requests).where(http_requests.c.updated_at < before)
+            return transaction.connection.execute(forgotten).rowcount
 
 
 def save_rejected(
@@ -190,24 +156,12 @@ def save_rejected(
             first.setdefault(line.reason, line)
             numbers[line.reason] += number
     transaction.state.rejected_lines += numbers.total()
-    append(
-        transaction,
-        [
-            NewEvent(
-                PAIRS_REJECTED,
-                count=numbers[reason],
-                detail={
-                    "batch": batch_id,
-                    "corpus": corpus,
-                    "origin": origin,
-                    "reason": reason,
-                    "line": line.line,
-                    "message": line.message,
-                },
-            )
-            for reason, line in sorted(first.items())
-        ],
-    )
+    details = {
+        reason: {"batch": batch_id, "corpus": corpus, "origin": origin, "reason": reason}
+        | {"line": line.line, "message": line.message}
+        for reason, line in sorted(first.items())
+    }
+    append(transaction, [NewEvent(PAIRS_REJECTED, count=numbers[k], detail=detail) for k, detail in details.items()])
 
 
 def _save_runs(
@@ -243,16 +197,8 @@ def _save_runs(
         transaction.connection.execute(grown, longer)
     if offered:
         new = [
-            {
-                "batch_id": batch_id,
-                "origin": origin,
-                "line": line.first_line,
-                "last_line": line.last_line,
-                "reason": line.reason,
-                "message": line.message,
-                "content": line.content,
-                "digest": digest,
-            }
+            {"batch_id": batch_id, "origin": origin, "line": line.first_line, "last_line": line.last_line}
+            | {"reason": line.reason, "message": line.message, "content": line.content, "digest": digest}
             for digest, line in offered.items()
         ]
         transaction.connection.execute(insert(rejected_lines), new)
@@ -262,11 +208,12 @@ def _save_runs(
 
 def _insert_pairs(
     transaction: WriteTransaction, origin: tuple[int, int], identities: list[bytes], pairs: NewPairs
-) -> None:
-    """Insert pairs, and count and index their words. `origin` is (corpus id, batch id)."""
+) -> range:
+    """Insert pairs, and count and index their words. `origin` is (corpus id, batch id). Returns the ids."""
+    state = transaction.state
+    pair_ids = range(state.last_pair_id + 1, state.last_pair_id + 1 + len(pairs))
     if not identities:
-        return
-    corpus_id, batch_id = origin
+        return pair_ids
     alignments = pairs.alignments
     grammar_kind = read_grammar_kind(transaction.connection)
     if not grammar_kind.needs_links:
@@ -274,39 +221,37 @@ def _insert_pairs(
         alignments = [alignment or "" for alignment in alignments]
     unaligned = sum(alignment is None for alignment in alignments)
     with ThreadPoolExecutor(1, thread_name_prefix="words") as thread:
-        # Count in a second thread, because counting and inserting mostly run without the GIL.
+        # Count in a second thread, because inserting mostly runs without the GIL.
         words = thread.submit(count_pair_words, grammar_kind, pairs.sources, pairs.targets)
         # Pass an iterator, because a list of tuples of all pairs would burden the garbage collector.
         transaction.loader.insert(
             sentence_pairs,
-            _PAIR_COLUMNS,
             zip(
-                range(transaction.state.last_pair_id + 1, transaction.state.last_pair_id + 1 + len(pairs)),
-                repeat(corpus_id),
-                repeat(batch_id),
+                pair_ids,
+                *map(repeat, origin),
                 pairs.external_ids,
                 identities,
                 pairs.sources,
                 pairs.targets,
                 [alignment or "" for alignment in alignments],
+                repeat(None),
                 [NO_ALIGNMENT if alignment is None else GIVEN for alignment in alignments],
                 pairs.source_lengths,
                 pairs.target_lengths,
                 [UNALIGNED if alignment is None else WAITING for alignment in alignments],
                 repeat(0),
                 repeat(0),
-                repeat(transaction.loader.moment(now())),
+                repeat(transaction.loader.moment()),
             ),
         )
         count_words(transaction, words.result())
-    # Import the module only here, because it loads numpy, which reads do not need.
     from hierogram.storage.pairs.pair_words import index_pairs
 
-    first = transaction.state.last_pair_id + 1
-    index_pairs(transaction, range(first, first + len(pairs)), pairs.sources)
-    transaction.state.last_pair_id += len(pairs)
-    transaction.state.count_pairs(UNALIGNED, unaligned)
-    transaction.state.count_pairs(WAITING, len(pairs) - unaligned)
+    index_pairs(transaction, pair_ids, pairs.sources)
+    state.last_pair_id += len(pairs)
+    state.count_pairs(UNALIGNED, unaligned)
+    state.count_pairs(WAITING, len(pairs) - unaligned)
+    return pair_ids
 
 
 def _open_batch(connection: Connection, batch_id: int) -> tuple[int, str, str]:
@@ -333,32 +278,29 @@ def _find_new_pairs(
         and not _has_long_token(chain(pairs.sources, pairs.targets, filter(None, pairs.external_ids)))
     ):
         return range(len(pairs)), 0, []
-    fresh: dict[bytes, int] = {}
+    fresh: list[int] = []
     duplicates = 0
     refused: list[RejectedLine] = []
-    offered = zip(pairs.sources, pairs.targets, pairs.alignments, strict=True)
-    for k, (identity, (source, target, alignment)) in enumerate(zip(identities, offered, strict=True)):
-        stored_pair = stored.get(identity) if stored else None
-        if stored_pair is None:
-            earlier = fresh.get(identity)
-            if earlier is None:
-                if _has_long_token((source, target, pairs.external_ids[k] or "")):
-                    message = f"a token or the external id exceeds {MAX_TOKEN_BYTES} bytes: shorten it"
-                    refused.append(_rejected_line(pairs, k, "token-too-long", message))
-                else:
-                    fresh[identity] = k
-                continue
-            stored_pair = pairs.sources[earlier], pairs.targets[earlier], pairs.alignments[earlier]
+    contents = zip(identities, pairs.sources, pairs.targets, pairs.alignments, strict=True)
+    for k, (identity, source, target, alignment) in enumerate(contents):
+        known = stored.get(identity)
+        external_id = pairs.external_ids[k]
+        if known is None:
+            if _has_long_token((source, target, external_id or "")):
+                message = f"a token or the external id exceeds {MAX_TOKEN_BYTES} bytes: shorten it"
+                refused.append(_rejected_line(pairs, k, "token-too-long", message))
+            else:
+                stored[identity] = source, target, alignment
+                fresh.append(k)
         # A pair without an alignment matches a stored pair with any alignment.
-        if stored_pair[:2] == (source, target) and (alignment is None or stored_pair[2] == alignment):
+        elif known[:2] == (source, target) and (alignment is None or known[2] == alignment):
             duplicates += 1
         else:
             message = (
-                f"external id {pairs.external_ids[k]!r} already exists in this corpus with different content, which "
-                "was kept"
+                f"external id {external_id!r} already exists in this corpus with different content, which was kept"
             )
             refused.append(_rejected_line(pairs, k, "external-id-conflict", message))
-    return list(fresh.values()), duplicates, refused
+    return fresh, duplicates, refused
 
 
 _CONTENT = "p.identity, p.source, p.target, p.alignment, p.aligned_by"
@@ -409,7 +351,7 @@ def _rejected_line(pairs: NewPairs, k: int, reason: str, message: str) -> Reject
 
 def save_request(transaction: WriteTransaction, request: RequestRow, recorded_lines: int | None) -> None:
     """Record a request. Raises `WriteConflictError` unless it is open with `recorded_lines` lines, or new if None."""
-    values = {name: getattr(request, name) for name in _REQUEST_COLUMNS} | {"updated_at": now()}
+    values = request._asdict() | {"updated_at": now()}
     is_request, connection = http_requests.c.key == request.key, transaction.connection
     if recorded_lines is None:
         conflict = connection.scalar(select(http_requests.c.key).where(is_request)) is not None
@@ -433,17 +375,22 @@ def pair_identities(corpus: str, pairs: NewPairs) -> list[bytes]:
     prefixed with its length, so that different lists of texts have different encodings.
     """
     base = _corpus_prefix(corpus)
-    identities = []
     contents = zip(pairs.sources, pairs.targets, pairs.alignments, pairs.external_ids, pairs.occurrences, strict=True)
+    identities = []
     for source, target, alignment, external_id, occurrence in contents:
-        if external_id is not None:
-            text = f"x{len(external_id)}:{external_id}"
-        else:
-            text = f"{_content(source, target, alignment)}{occurrence}"
-        digest = base.copy()
-        digest.update(text.encode())
-        identities.append(digest.digest())
+        content = f"{_content(source, target, alignment)}{occurrence}"
+        identities.append(_identity(base, content if external_id is None else _external_content(external_id)))
     return identities
+
+
+def _external_content(external_id: str) -> str:
+    return f"x{len(external_id)}:{external_id}"
+
+
+def _identity(base: blake2b, content: str) -> bytes:
+    digest = base.copy()
+    digest.update(content.encode())
+    return digest.digest()
 
 
 def _corpus_prefix(corpus: str) -> blake2b:
@@ -451,7 +398,6 @@ def _corpus_prefix(corpus: str) -> blake2b:
 
 
 def _content(source: str, target: str, alignment: str | None) -> str:
-    """Return the hashed content of a pair without an external id, except its occurrence."""
     if alignment is None:
         return f"r{len(source)}:{source}{len(target)}:{target}"
     return f"c{len(source)}:{source}{len(target)}:{target}{len(alignment)}:{alignment}"
@@ -486,7 +432,7 @@ def wrong_identities(connection: Connection) -> list[int]:
             # Skip the pair, because missing corpora are reported separately.
             continue
         if external_id is not None:
-            if not _occurs(base, (f"x{len(external_id)}:{external_id}",), ("",), {identity}):
+            if _identity(base, _external_content(external_id)) != identity:
                 wrong.append(pair_id)
             continue
         source, target = sides
@@ -510,13 +456,10 @@ def wrong_identities(connection: Connection) -> list[int]:
     return sorted(wrong)
 
 
-def _occurs(base: blake2b, contents: Sequence[str], occurrences: Iterable[int | str], identities: set[bytes]) -> bool:
+def _occurs(base: blake2b, contents: Sequence[str], occurrences: Iterable[int], identities: set[bytes]) -> bool:
     """Remove identities that match an occurrence of the contents. Returns True if all were removed."""
     for occurrence in occurrences:
-        for content in contents:
-            digest = base.copy()
-            digest.update(f"{content}{occurrence}".encode())
-            identities.discard(digest.digest())
+        identities.difference_update(_identity(base, f"{content}{occurrence}") for content in contents)
         if not identities:
             return True
     return not identities
@@ -547,11 +490,9 @@ def insert_links(transaction: WriteTransaction, pair_ids: Sequence[int], pairs: 
 
 def correction_row(pair_id: int, source: str, target: str, input_alignment: str | None) -> dict[str, object]:
     """Return the first row of a pair in `link_corrections`."""
+    versions = {"version": 1, "applied_version": 0}
     digest = text_digest(source, target)
-    return {
-        "pair_id": pair_id, "version": 1, "applied_version": 0, "input_alignment": input_alignment,
-        "text_digest": digest,
-    }  # fmt: skip
+    return {"pair_id": pair_id, **versions, "input_alignment": input_alignment, "text_digest": digest}
 
 
 def human_link_rows(pair_id: int, links: KnownLinks, origin: str) -> list[dict[str, object]]:

@@ -1,19 +1,16 @@
-"""Inverted index of pairs by source word: for each block of pairs and each word in it, the positions of the pairs.
-
-Ids of new pairs are higher than all earlier ids, so new pairs change only the last block and add blocks.
-"""
+"""Inverted index of pairs by source word: for each block of pairs and each word, the positions of the pairs."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, delete, select, text, update
+from sqlalchemy import Connection
 
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE
 from hierogram.storage.database.connection import POSTGRES
 from hierogram.storage.database.settings import read_grammar_kind
-from hierogram.storage.database.transactions import WriteTransaction, staged_pair_words
+from hierogram.storage.database.transactions import WriteTransaction, largest_id, read_rows, staged_pair_words, upsert
 from hierogram.storage.pairs.vocabulary import known_words, word_ids
 from hierogram.storage.schema.tables import pair_words
 
@@ -23,7 +20,6 @@ BLOCK_BITS = 14
 _POSITION_MASK = (1 << BLOCK_BITS) - 1
 
 WordIds = Callable[[Iterable[str]], Mapping[str, int]]
-"""Function that returns the ids of words."""
 
 Posting = tuple[int, int, bytes]
 """Block, word id, and the encoded positions of the pairs in the block that contain the word."""
@@ -49,17 +45,10 @@ def make_postings(pair_ids: Sequence[int], sources: Sequence[str], find_ids: Wor
     packed = packed[np.append(True, packed[1:] != packed[:-1])]
     keys = packed >> BLOCK_BITS
     starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
-    positions = (packed & _POSITION_MASK).astype("<u2")
-    ends = np.append(starts[1:], len(positions))
-    postings = zip(
-        (keys[starts] >> bits).tolist(),
-        (keys[starts] & ((1 << bits) - 1)).tolist(),
-        starts.tolist(),
-        ends.tolist(),
-        strict=True,
-    )
-    content = positions.tobytes()
-    for block, word, first, last in postings:
+    blocks, words_of_blocks = keys[starts] >> bits, keys[starts] & ((1 << bits) - 1)
+    content = (packed & _POSITION_MASK).astype("<u2").tobytes()
+    columns = (blocks, words_of_blocks, starts, np.append(starts[1:], len(packed)))
+    for block, word, first, last in zip(*(column.tolist() for column in columns), strict=True):
         yield block, word, content[2 * first : 2 * last]
 
 
@@ -71,7 +60,7 @@ def index_pairs(transaction: WriteTransaction, pair_ids: Sequence[int], sources:
     # Append to stored rows only in the first block, because the other blocks are new.
     started = pair_ids[0] >> BLOCK_BITS
     started_blocks = [row for row in postings if row[0] == started] if pair_ids[0] & _POSITION_MASK else []
-    transaction.loader.insert(pair_words, ("block", "word_id", "pairs"), postings[len(started_blocks) :])
+    transaction.loader.insert(pair_words, postings[len(started_blocks) :])
     if not started_blocks:
         return
     transaction.loader.stage(staged_pair_words, started_blocks)
@@ -79,52 +68,30 @@ def index_pairs(transaction: WriteTransaction, pair_ids: Sequence[int], sources:
     if transaction.connection.dialect.name != POSTGRES:
         # Convert the result, because || returns text in SQLite.
         concatenated = f"CAST({concatenated} AS BLOB)"
-    transaction.connection.execute(
-        text(
-            "INSERT INTO pair_words (block, word_id, pairs) SELECT block, word_id, pairs FROM staged_pair_words"
-            f" WHERE true ORDER BY block, word_id ON CONFLICT (block, word_id) DO UPDATE SET pairs = {concatenated}"
-        )
-    )
+    staged = "SELECT * FROM staged_pair_words WHERE true ORDER BY block, word_id"
+    transaction.execute(upsert(pair_words, staged, {"pairs": concatenated}))
 
 
 def unindex_pairs(transaction: WriteTransaction, pair_ids: Sequence[int], sources: Sequence[str]) -> None:
     """Remove pairs with the given source texts from the index."""
     if not pair_ids or read_grammar_kind(transaction.connection).input_kind != PAIRS:
         return
-    rows = dict(zip(pair_ids, sources, strict=True))
-    by_block: dict[int, list[int]] = {}
-    for pair_id in sorted(rows):
-        by_block.setdefault(pair_id >> BLOCK_BITS, []).append(pair_id)
-    for block, ids in by_block.items():
-        _unindex(transaction, block, ids, [rows[pair_id] for pair_id in ids])
-
-
-def _unindex(transaction: WriteTransaction, block: int, pair_ids: Sequence[int], sources: Sequence[str]) -> None:
-    connection = transaction.connection
     postings = make_postings(pair_ids, sources, partial(word_ids, transaction, SOURCE))
-    removed = {word: content for _, word, content in postings}
-    transaction.loader.stage(staged_pair_words, ((block, word, b"") for word in sorted(removed)))
-    stored = connection.execute(
-        select(pair_words.c.word_id, pair_words.c.pairs).join(
-            staged_pair_words,
-            (staged_pair_words.c.block == pair_words.c.block) & (staged_pair_words.c.word_id == pair_words.c.word_id),
-        )
-    ).all()
-    remaining = {
-        word: np.setdiff1d(np.frombuffer(content, "<u2"), np.frombuffer(removed[word], "<u2"), assume_unique=True)
-        for word, content in stored
-    }
-    transaction.loader.stage(
-        staged_pair_words, ((block, word, remaining[word].tobytes()) for word in sorted(remaining))
+    removed = {(block, word): np.frombuffer(content, "<u2") for block, word, content in postings}
+    transaction.loader.stage(staged_pair_words, ((*row, b"") for row in removed))
+    is_same_row = "s.block = pair_words.block AND s.word_id = pair_words.word_id"
+    stored = transaction.execute(
+        f"SELECT s.block, s.word_id, pair_words.pairs FROM staged_pair_words AS s JOIN pair_words ON {is_same_row}"
     )
-    staged = staged_pair_words.c
-    is_same_row = (staged.block == pair_words.c.block) & (staged.word_id == pair_words.c.word_id)
-    connection.execute(update(pair_words).values(pairs=staged.pairs).where(is_same_row))
-    connection.execute(
-        text(
-            "DELETE FROM pair_words WHERE (block, word_id) IN"
-            " (SELECT block, word_id FROM staged_pair_words WHERE length(pairs) = 0)"
-        )
+    remaining = [
+        (block, word, np.setdiff1d(np.frombuffer(content, "<u2"), removed[block, word], assume_unique=True).tobytes())
+        for block, word, content in stored
+    ]
+    transaction.loader.stage(staged_pair_words, sorted(remaining))
+    transaction.execute(f"UPDATE pair_words SET pairs = s.pairs FROM staged_pair_words AS s WHERE {is_same_row}")
+    transaction.execute(
+        "DELETE FROM pair_words WHERE (block, word_id) IN"
+        " (SELECT block, word_id FROM staged_pair_words WHERE length(pairs) = 0)"
     )
 
 
@@ -132,17 +99,11 @@ def wrong_blocks(connection: Connection) -> list[int]:
     """Return the sorted blocks whose rows do not match the pairs' texts."""
     if read_grammar_kind(connection).input_kind != PAIRS:
         return []
-    last_pair, last_row = (
-        connection.execute(text(f"SELECT coalesce(max({column}), 0) FROM {table}")).scalar_one()
-        for column, table in (("id", "sentence_pairs"), ("block", "pair_words"))
-    )
-    last = max(last_pair >> BLOCK_BITS, last_row)
+    last = max(largest_id(connection, "sentence_pairs") >> BLOCK_BITS, largest_id(connection, "pair_words", "block"))
     wrong = []
     for block in range(last + 1):
-        stored = connection.execute(
-            select(pair_words.c.word_id, pair_words.c.pairs)
-            .where(pair_words.c.block == block)
-            .order_by(pair_words.c.word_id)
+        stored = read_rows(
+            connection, "SELECT word_id, pairs FROM pair_words WHERE block = :block ORDER BY word_id", {"block": block}
         )
         stored_postings = [(block, word, bytes(content)) for word, content in stored]
         try:
@@ -156,19 +117,20 @@ def wrong_blocks(connection: Connection) -> list[int]:
 
 
 def _recount_block(connection: Connection, block: int, find_ids: WordIds) -> list[Posting]:
-    rows = connection.execute(
-        text("SELECT id, source FROM sentence_pairs WHERE id >= :first AND id <= :last ORDER BY id"),
+    rows = read_rows(
+        connection,
+        "SELECT id, source FROM sentence_pairs WHERE id >= :first AND id <= :last ORDER BY id",
         {"first": block << BLOCK_BITS, "last": block << BLOCK_BITS | _POSITION_MASK},
-    ).all()
+    )
     return list(make_postings([row[0] for row in rows], [row[1] for row in rows], find_ids))
 
 
 def rebuild_blocks(transaction: WriteTransaction, blocks: Sequence[int]) -> None:
     """Rebuild the rows of the blocks from the pairs' texts."""
     for block in blocks:
-        transaction.connection.execute(delete(pair_words).where(pair_words.c.block == block))
+        transaction.execute("DELETE FROM pair_words WHERE block = :block", block=block)
         counted = _recount_block(transaction.connection, block, partial(word_ids, transaction, SOURCE))
-        transaction.loader.insert(pair_words, ("block", "word_id", "pairs"), counted)
+        transaction.loader.insert(pair_words, counted)
 
 
 def _known_ids(connection: Connection, tokens: Iterable[str]) -> dict[str, int]:

@@ -5,30 +5,18 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from itertools import chain
-from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, LargeBinary, Select, cast, func, insert, select, text
+from sqlalchemy import ColumnElement, Connection, LargeBinary, Select, cast, func, insert, select
 
-from hierogram.storage.database.transactions import (
-    StoreAccess,
-    now,
-    read_state,
-    rows_with,
-    stage_ids,
-    staged_ids,
-    staged_scores,
-)
+from hierogram.storage.database.transactions import StoreAccess, now, read_state, rows_with, staged_scores, upsert
 from hierogram.storage.events.feed import append
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.options import MAX_NUMBER
 from hierogram.storage.pairs.vocabulary import known_words
 from hierogram.storage.records.operations import PAIRS_DAMAGED, NewEvent
 from hierogram.storage.records.pairs import (
-    SAMPLING,
-    UNALIGNED,
     UNSETTLED,
-    WAITING,
     DamagedPair,
     LagRow,
     Link,
@@ -49,11 +37,6 @@ from hierogram.storage.schema.tables import (
     settings,
 )
 
-_SCORE_COLUMNS = (
-    "pair_id", "position", "scored_at", "tokens", "doubt", "log_probability", "evidence", "unseen", "pieces", "exact",
-    "source_misfit_log_odds", "source_misfit_position", "target_misfit_log_odds", "target_misfit_position", "links",
-    "derivation_log_probability",
-)  # fmt: skip
 _TREEBANK = "treebank"
 
 
@@ -61,11 +44,7 @@ class StoredPairs(StoreAccess):
     """Sentence pairs, their scores, damaged pairs, and the treebank settings."""
 
     def pairs(
-        self,
-        after_id: int = 0,
-        limit: int | None = None,
-        states: Sequence[str] | None = None,
-        undamaged: bool = False,
+        self, after_id: int = 0, limit: int | None = None, states: Sequence[str] | None = None, undamaged: bool = False
     ) -> list[PairRow]:
         """Return up to `limit` pairs in `states` with id > `after_id`, in id order. `undamaged` omits damaged pairs."""
         with self._reading() as connection:
@@ -80,8 +59,7 @@ class StoredPairs(StoreAccess):
                 for state in dict.fromkeys(states)
                 for row in map(PairRow._make, connection.execute(ordered.where(sentence_pairs.c.state == state)))
             ]
-            rows.sort(key=attrgetter("id"))
-            return rows[:limit]
+            return sorted(rows)[:limit]
 
     def pairs_by_id(self, ids: Sequence[int]) -> list[PairRow]:
         """Return the pairs with the given ids, in id order. Unknown ids are skipped."""
@@ -97,15 +75,11 @@ class StoredPairs(StoreAccess):
         """Return up to `limit` settled undamaged pairs, least recently sampled first."""
         with self._reading() as connection:
             # Do not compare with "settled", because SQLite would then use the index by state and sort almost all pairs.
-            unsettled = (UNALIGNED, WAITING, SAMPLING)
-            statement = (
-                pair_rows()
-                .join(pair_positions, pair_positions.c.pair_id == sentence_pairs.c.id)
-                .where(sentence_pairs.c.state.not_in(unsettled), is_undamaged(sentence_pairs.c.id))
-                .order_by(pair_positions.c.position, pair_positions.c.pair_id)
-                .limit(limit)
-            )
-            return list(map(PairRow._make, connection.execute(statement)))
+            pair, positions = sentence_pairs.c, pair_positions.c
+            settled = pair_rows().join(pair_positions, positions.pair_id == pair.id)
+            settled = settled.where(pair.state.not_in(UNSETTLED), is_undamaged(pair.id))
+            rows = connection.execute(settled.order_by(positions.position, positions.pair_id).limit(limit))
+            return list(map(PairRow._make, rows))
 
     def count_pairs(self, states: Sequence[str] | None = None) -> int:
         """Return the number of pairs, only in `states` if given. Raises `StoreError` for unknown states."""
@@ -119,28 +93,18 @@ class StoredPairs(StoreAccess):
     def lag(self) -> LagRow:
         """Return the numbers of unsettled undamaged pairs, and the age of the oldest of these pairs."""
         with self._reading() as connection:
-            totals = read_state(connection)
-            damaged_by_state: Counter[str] = Counter()
-            # Check if any pair is damaged first, because without statistics, the join would scan all pairs.
-            if connection.scalars(select(damaged_pairs.c.pair_id).limit(1)).first() is not None:
-                damaged = sentence_pairs.c.id.in_(select(damaged_pairs.c.pair_id))
-                damaged_by_state.update(connection.scalars(select(sentence_pairs.c.state).where(damaged)))
+            totals, pair = read_state(connection).pairs(), sentence_pairs.c
+            damaged_ids = connection.scalars(select(damaged_pairs.c.pair_id))
+            damaged = Counter(row.state for row in rows_with(connection, select(pair.state), pair.id, damaged_ids))
             oldest = [
                 added_at
                 for state in UNSETTLED
                 for added_at in connection.scalars(
-                    select(sentence_pairs.c.added_at)
-                    .where(sentence_pairs.c.state == state, is_undamaged(sentence_pairs.c.id))
-                    .order_by(sentence_pairs.c.id)
-                    .limit(1)
+                    select(pair.added_at).where(pair.state == state, is_undamaged(pair.id)).order_by(pair.id).limit(1)
                 )
             ]
             age = max((now() - min(oldest)).total_seconds(), 0.0) if oldest else None
-            states = {
-                state: max(number - damaged_by_state[state], 0)
-                for state, number in totals.pairs().items()
-                if state in UNSETTLED
-            }
+            states = {state: max(totals[state] - damaged[state], 0) for state in UNSETTLED}
             return LagRow(sum(states.values()), age, states)
 
     def save_scores(self, rows: Sequence[ScoreRow]) -> None:
@@ -150,37 +114,26 @@ class StoredPairs(StoreAccess):
             # Keep only the last score of each pair, because a statement cannot update a row twice.
             by_pair = {row.pair_id: _score_values(row, moment(row.scored_at)) for row in rows}
             transaction.loader.stage(staged_scores, (by_pair[pair_id] for pair_id in sorted(by_pair)))
-            columns = ", ".join(_SCORE_COLUMNS)
-            changes = ", ".join(f"{name} = excluded.{name}" for name in _SCORE_COLUMNS[1:])
-            transaction.connection.execute(
-                text(
-                    f"INSERT INTO pair_scores ({columns})"
-                    f" SELECT {', '.join(f's.{name}' for name in _SCORE_COLUMNS)} FROM staged_scores AS s"
-                    " JOIN sentence_pairs AS p ON p.id = s.pair_id WHERE true"
-                    f" ON CONFLICT (pair_id) DO UPDATE SET {changes}"
-                )
-            )
+            stored = "SELECT s.* FROM staged_scores AS s JOIN sentence_pairs AS p ON p.id = s.pair_id WHERE true"
+            transaction.execute(upsert(pair_scores, stored))
 
     def scores(self, after_id: int = 0, limit: int = 1_000) -> list[ScoreRow]:
         """Return up to `limit` stored scores of pairs with id > `after_id`, in id order."""
         with self._reading() as connection:
-            return _scores(connection, pair_scores.c.pair_id > after_id, limit)
+            scored = select(pair_scores).where(pair_scores.c.pair_id > after_id).order_by(pair_scores.c.pair_id)
+            return [_make_score(*row) for row in connection.execute(scored.limit(limit))]
 
     def scores_by_id(self, ids: Collection[int]) -> list[ScoreRow]:
         """Return the stored scores of the given pairs, in id order."""
         with self._reading() as connection:
-            if not ids:
-                return []
-            # Read one index range, because the ids are few and mostly consecutive.
-            chosen = set(ids)
-            rows = _scores(connection, pair_scores.c.pair_id.between(min(chosen), max(chosen)))
-            return [row for row in rows if row.pair_id in chosen]
+            rows = rows_with(connection, select(pair_scores), pair_scores.c.pair_id, ids)
+            return [_make_score(*row) for row in rows]
 
     def vocabulary_sizes(self) -> tuple[int, int]:
         """Return the numbers of distinct source and target words."""
         with self._reading() as connection:
             state = read_state(connection)
-        return state.source_types, state.target_types
+            return state.source_types, state.target_types
 
     def word_counts(self, words: Iterable[str]) -> dict[str, dict[str, int]]:
         """Return the counts of words by side, then by word. Words that are not in the vocabulary are omitted."""
@@ -210,15 +163,15 @@ class StoredPairs(StoreAccess):
     def record_damaged(self, pairs: Sequence[DamagedPair]) -> list[DamagedPair]:
         """Record damaged pairs, which are then not sampled. Returns the stored pairs that were not recorded before."""
         with self._writing() as transaction:
-            stage_ids(transaction, {pair.id for pair in pairs})
-            is_damaged = select(damaged_pairs.c.pair_id).where(damaged_pairs.c.pair_id == sentence_pairs.c.id)
-            stored = select(sentence_pairs.c.id).join(staged_ids, staged_ids.c.id == sentence_pairs.c.id)
-            new = set(transaction.connection.scalars(stored.where(~is_damaged.exists())))
-            added = [pair for pair in pairs if pair.id in new]
-            moment = transaction.loader.moment(now())
-            transaction.loader.insert(
-                damaged_pairs, ("pair_id", "reason", "found_at"), [(*pair, moment) for pair in sorted(added)]
+            transaction.stage_ids({pair.id for pair in pairs})
+            new = transaction.execute(
+                "SELECT s.id FROM staged_ids AS s JOIN sentence_pairs ON sentence_pairs.id = s.id"
+                " WHERE NOT EXISTS (SELECT 1 FROM damaged_pairs WHERE pair_id = s.id)"
             )
+            new_ids = set(new.scalars())
+            added = [pair for pair in pairs if pair.id in new_ids]
+            moment = transaction.loader.moment()
+            transaction.loader.insert(damaged_pairs, [(*pair, moment) for pair in sorted(added)])
             if added:
                 first = min(added)
                 detail = {"pair": first.id, "reason": first.reason}
@@ -269,14 +222,8 @@ def find_pair(connection: Connection, pair_id: int) -> PairRecord | None:
     return next(iter(pair_records(connection, sentence_pairs.c.id == pair_id)), None)
 
 
-def _scores(connection: Connection, condition: ColumnElement[bool], limit: int | None = None) -> list[ScoreRow]:
-    columns = (pair_scores.c[name] for name in _SCORE_COLUMNS)
-    rows = connection.execute(select(*columns).where(condition).order_by(pair_scores.c.pair_id).limit(limit))
-    return [_make_score(*row) for row in rows]
-
-
 def _score_values(row: ScoreRow, moment: object) -> tuple[object, ...]:
-    """Return a score in the order of `_SCORE_COLUMNS`. Links are text, such as `0-0:0.980 1-2:0.750`."""
+    """Return a row of `pair_scores`. Links are text, such as `0-0:0.980 1-2:0.750`."""
     score = row.score
     side_misfits = score.source_misfit, score.target_misfit
     misfits = ((None, None) if misfit is None else (misfit.log_odds, misfit.position) for misfit in side_misfits)
@@ -291,12 +238,9 @@ def _make_score(pair_id: int, position: int, scored_at: datetime, *values: Any) 
     *numbers, source_log_odds, source_position, target_log_odds, target_position, links, log_probability = values
     source_misfit = None if source_log_odds is None else Misfit(source_position, source_log_odds)
     target_misfit = None if target_log_odds is None else Misfit(target_position, target_log_odds)
-    link_scores = []
-    for link in links.split():
-        link_text, probability = link.split(":")
-        source, target = link_text.split("-")
-        link_scores.append(Link(int(source), int(target), float(probability)))
-    fields = (*numbers, source_misfit, target_misfit, tuple(link_scores))
+    parts = (link.replace(":", "-").split("-") for link in links.split())
+    scored_links = tuple(Link(int(source), int(target), float(probability)) for source, target, probability in parts)
+    fields = (*numbers, source_misfit, target_misfit, scored_links)
     return ScoreRow(pair_id, position, scored_at, PairScore(*fields), log_probability)
 
 

@@ -6,23 +6,14 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice, product
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from sqlalchemy import ColumnElement, Connection, func, select, update
+from sqlalchemy import ColumnElement, Connection, select
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, GrammarKind
-from hierogram.storage.database.transactions import (
-    WriteTransaction,
-    rows_with,
-    staged_increments,
-    staged_words,
-)
+from hierogram.storage.database.transactions import WriteTransaction, rows_with, staged_increments, staged_words
 from hierogram.storage.records.parts import is_part
 from hierogram.storage.schema.tables import vocabulary
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 Word = TypeVar("Word", bound=Hashable)
 
@@ -48,24 +39,19 @@ def count_words(transaction: WriteTransaction, words: WordCounts, sign: int = 1)
     transaction.loader.stage(staged_increments, sorted(increments))
     all_in_use = transaction.state.source_types + transaction.state.target_types == transaction.state.last_word_id
     unused = _count_unused(transaction) if sign > 0 and not all_in_use else {}
-    transaction.connection.execute(
-        update(vocabulary)
-        .values(count=vocabulary.c.count + staged_increments.c.count)
-        .where(vocabulary.c.id == staged_increments.c.word_id)
+    transaction.execute(
+        "UPDATE vocabulary SET count = vocabulary.count + s.count FROM staged_increments AS s WHERE id = s.word_id"
     )
     for side, number in (unused if sign > 0 else _count_unused(transaction)).items():
         _count_types(transaction, side, sign * number)
 
 
 def _count_unused(transaction: WriteTransaction) -> dict[str, int]:
-    """Return the number of words in `staged_increments` with count 0, by side."""
-    rows = transaction.connection.execute(
-        select(vocabulary.c.side, func.count().label("number"))
-        .join(staged_increments, staged_increments.c.word_id == vocabulary.c.id)
-        .where(vocabulary.c.count == 0)
-        .group_by(vocabulary.c.side)
+    rows = transaction.execute(
+        "SELECT side, count(*) FROM staged_increments JOIN vocabulary ON id = word_id"
+        " WHERE vocabulary.count = 0 GROUP BY side"
     )
-    return {row.side: row.number for row in rows}
+    return dict(rows.all())
 
 
 def _count_types(transaction: WriteTransaction, side: str, number: int) -> None:
@@ -84,22 +70,16 @@ def word_ids(transaction: WriteTransaction, side: str, tokens: Iterable[str]) ->
 
 def _known_ids(transaction: WriteTransaction, side: str, tokens: Sequence[str]) -> dict[str, int]:
     """Return the ids of the words in the vocabulary. Uses the ids cached by this and earlier transactions."""
-    ids: dict[str, int] = {}
-    for cached in (transaction.seen_words[side], transaction.new_words[side]):
-        found_here = zip(tokens, map(cached.get, tokens), strict=True)
-        ids |= {token: word_id for token, word_id in found_here if word_id is not None}
-    in_memory = sum(
-        len(words[side]) for words in (transaction.seen_words, transaction.new_words) for side in (SOURCE, TARGET)
-    )
+    caches = (transaction.seen_words, transaction.new_words)
+    ids = {token: words[side][token] for words in caches for token in tokens if token in words[side]}
+    in_memory = sum(len(words[side]) for words in caches for side in (SOURCE, TARGET))
     # Skip the query if all words of the store are cached, because then all other words are new.
     if len(ids) < len(tokens) and in_memory < transaction.state.last_word_id:
         uncached = [token for token in tokens if token not in ids]
         transaction.loader.stage(staged_words, ((n, side, token) for n, token in enumerate(uncached)))
-        rows = transaction.connection.execute(
-            select(staged_words.c.n, vocabulary.c.id).join(
-                vocabulary,
-                (vocabulary.c.token == staged_words.c.token) & (vocabulary.c.side == staged_words.c.side),
-            )
+        rows = transaction.execute(
+            "SELECT s.n, vocabulary.id FROM staged_words AS s"
+            " JOIN vocabulary ON vocabulary.token = s.token AND vocabulary.side = s.side"
         )
         stored_ids = {uncached[n]: word_id for n, word_id in rows}
         ids |= stored_ids
@@ -114,7 +94,6 @@ def _add_words(transaction: WriteTransaction, side: str, counts: Mapping[str, in
     ids = {token: word_id for word_id, token in enumerate(counts, first)}
     transaction.loader.insert(
         vocabulary,
-        ("id", "side", "token", "count", "folded"),
         ((word_id, side, token, count, fold(token)) for word_id, (token, count) in enumerate(counts.items(), first)),
     )
     state.last_word_id += len(ids)
@@ -189,9 +168,7 @@ def readings(choices: Mapping[Word, Sequence[str]]) -> list[dict[Word, str]]:
     max_choices = max(1, int(_COMBINATIONS ** (1 / max(len(choices), 1)) + 1e-9))
     combinations = product(*(range(min(max_choices, len(candidates))) for candidates in choices.values()))
     ranked = sorted(combinations, key=lambda ranks: (sum(ranks), ranks))
-    spelled = (
-        {word: choices[word][rank] for word, rank in zip(choices, ranks, strict=True)} for ranks in ranked
-    )  # fmt: skip
+    spelled = ({word: choices[word][rank] for word, rank in zip(choices, ranks, strict=True)} for ranks in ranked)
     return list(islice((reading for reading in spelled if any(a != b for a, b in reading.items())), MAX_READINGS))
 
 
@@ -213,61 +190,22 @@ def similar_words(connection: Connection, side: str, token: str) -> list[str]:
 
 
 def _words_with_prefix(connection: Connection, side: str, form: str) -> list[KnownWord]:
-    """Return words whose folded form has the prefix `form`, most frequent first. U+10FFFF sorts after all letters."""
+    """Return words whose folded form has the prefix `form`, most frequent first."""
+    # U+10FFFF sorts after all letters.
     column = vocabulary.c.folded
     words = _words(connection, side, (column >= form) & (column < form + "\U0010ffff"), _MAX_READ_PER_PREFIX)
     return sorted(words, key=lambda word: (-word.count, word.token))
 
 
 def _words(connection: Connection, side: str, condition: ColumnElement[bool], limit: int) -> list[KnownWord]:
-    statement = select(vocabulary.c.token, vocabulary.c.id, vocabulary.c.count).where(
-        vocabulary.c.side == side, condition
-    )
+    columns = vocabulary.c.token, vocabulary.c.id, vocabulary.c.count
+    statement = select(*columns).where(vocabulary.c.side == side, condition)
     rows = connection.execute(statement.order_by(vocabulary.c.folded).limit(limit))
-    return [KnownWord(token, word_id, count) for token, word_id, count in rows if count]
-
-
-_SPACE = ord(" ")
-_WIDTH = 8
+    return [KnownWord(*row) for row in rows if row[2]]
 
 
 def count_tokens(texts: Sequence[str]) -> dict[str, int]:
     """Count the tokens of texts. Tokens are separated by one or more spaces."""
-    # Pack tokens of up to eight bytes into integers, because numpy sorts integers several times as fast as a
-    # dictionary counts strings. Import numpy only here, because reads do not need it.
-    import numpy as np
-
-    content = " ".join(texts).encode()
-    if b"\0" in content:
-        return _count_encoded(content.split(b" "))
-    # Add a space on both sides, and padding so that two integers can be read at the last byte.
-    padded = b" %b %b" % (content, b"\0" * (3 * _WIDTH - (len(content) + 2) % _WIDTH))
-    spaces = np.flatnonzero(np.frombuffer(padded, np.uint8) == _SPACE)
-    starts, lengths = spaces[:-1] + 1, np.diff(spaces) - 1
-    short = (lengths > 0) & (lengths <= _WIDTH)
-    numbers, counts = np.unique(_pack_tokens(padded, starts[short], lengths[short]), return_counts=True)
-    words = numbers.astype("<u8").view(f"S{_WIDTH}").tolist()
-    count_by_word = {word.decode(): count for word, count in zip(words, counts.tolist(), strict=True)}
-    long = lengths > _WIDTH
-    begins = starts[long]
-    long_spans = zip(begins.tolist(), (begins + lengths[long]).tolist(), strict=True)
-    return count_by_word | _count_encoded([padded[first:last] for first, last in long_spans])
-
-
-def _pack_tokens(padded: bytes, starts: "NDArray[np.int64]", lengths: "NDArray[np.int64]") -> "NDArray[np.uint64]":
-    """Pack the bytes of each token, up to eight, into a little-endian uint64."""
-    import numpy as np
-
-    masks = np.array([(1 << 8 * length) - 1 for length in range(_WIDTH + 1)], np.uint64)
-    aligned = np.frombuffer(padded, "<u8").astype(np.uint64)
-    word_offset = starts >> 3
-    shift = ((starts & 7) << 3).astype(np.uint64)
-    low = aligned[word_offset] >> shift
-    # Shift in two steps, because a shift by 64 bits is undefined.
-    high = aligned[word_offset + 1] << (np.uint64(63) - shift) << np.uint64(1)
-    numbers: NDArray[np.uint64] = (low | high) & masks[lengths]
-    return numbers
-
-
-def _count_encoded(tokens: list[bytes]) -> dict[str, int]:
-    return {token.decode(): count for token, count in Counter(tokens).items() if token}
+    counts = Counter(" ".join(texts).split(" "))
+    del counts[""]
+    return counts

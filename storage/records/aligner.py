@@ -56,10 +56,7 @@ class PairSize(NamedTuple):
 
 
 class FertilityCounts(NamedTuple):
-    """Fertility counts of a word: its links, and its tokens by number of links. `word` is empty for the null word.
-
-    `fertility_7` is the number of tokens with 7 or more links.
-    """
+    """Fertility counts of a word (empty for the null word): links, and tokens with 0 to 6 links or at least 7."""
 
     side: str
     word: str
@@ -75,10 +72,7 @@ class FertilityCounts(NamedTuple):
 
 
 class TextAlignerCounts(NamedTuple):
-    """Counts at a store position for aligning texts, and human links by (source, target) text.
-
-    `vocabulary_sizes` are the numbers of different source and target words.
-    """
+    """Counts at a store position, sizes of the source and target vocabulary, and human links by (source, target)."""
 
     position: int
     counts: AlignerCounts
@@ -87,10 +81,7 @@ class TextAlignerCounts(NamedTuple):
 
 
 class LinkCorrection(NamedTuple):
-    """Pair whose human links have changed `version` times.
-
-    `input_alignment` is the alignment from the input, or None if the aligner aligned the pair.
-    """
+    """Pair whose human links have changed `version` times, and its alignment from the input, if any."""
 
     id: int
     version: int

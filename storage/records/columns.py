@@ -16,27 +16,24 @@ if TYPE_CHECKING:
     from hierogram.samplers.grammar.columns import Blobs, Texts
 
 
-NUMBERS = (
-    "length", "scope", "nonterminals", "source_terminals", "target_terminals", "hiero", "count",
-    "expected_uses", "expected_uses_variance", "minimal_uses",
-)  # fmt: skip
-"""Numeric columns of `RuleDeltas` and of the table `rules`, in order."""
+NUMBERS = {
+    "length": "i4", "scope": "i4", "nonterminals": "i4", "source_terminals": "i4", "target_terminals": "i4",
+    "hiero": "?", "count": "i8", "expected_uses": "f8", "expected_uses_variance": "f8", "minimal_uses": "i8",
+}  # fmt: skip
+"""Numeric columns of `RuleDeltas` and of the table `rules`, in order, with their dtypes."""
 
 SIDES = ("source", "target")
-_CHANGES = ("count", "expected_uses", "expected_uses_variance", "minimal_uses")
+CHANGES = ("count", "expected_uses", "expected_uses_variance", "minimal_uses")
 
 
 @dataclass(frozen=True, slots=True)
 class RuleDeltas:
     """Changes of rule counts, with the rules themselves, so that the store can detect key collisions.
 
-    The columns have the names of the table `rules`. `keys` uint64[n, 2] are the halves (high, low) of the rule keys,
-    `source` and `target` the rule sides as texts. `length`, `scope`, `nonterminals`, `source_terminals` and
-    `target_terminals` are int32[n], `hiero` is bool[n]. `count` int64[n], `expected_uses` float64[n] and
-    `expected_uses_variance` float64[n] are the changes of counts, of expected uses (multiples of 1/`ONE_USE`) and of
-    the variances of their errors (multiples of 1/`ONE_SQUARE`). `minimal_uses` int64[n] are the changes of uses in
-    minimal derivations. New rules are stored in the given order. Sort them by source, so that rules that are read
-    together are stored together.
+    The columns have the names of the table `rules`. `keys` uint64[n, 2] are the halves (high, low) of the rule keys.
+    The other columns have n rows. `count`, `expected_uses` (multiples of 1/`ONE_USE`), `expected_uses_variance`
+    (multiples of 1/`ONE_SQUARE`) and `minimal_uses` are changes. New rules are stored in the given order. Sort them by
+    source, so that rules that are read together are stored together.
     """
 
     keys: NDArray[np.uint64]
@@ -61,7 +58,7 @@ class RuleDeltas:
         """Sum the changes by group: row g is the sum of the rows k with `groups[k]` = g, or 0."""
         import numpy as np
 
-        changes = {name: np.zeros_like(getattr(self, name)) for name in _CHANGES}
+        changes = {name: np.zeros_like(getattr(self, name)) for name in CHANGES}
         for name, column in changes.items():
             np.add.at(column, groups, getattr(self, name))
         return replace(self, **changes)

@@ -14,18 +14,10 @@ if TYPE_CHECKING:
     from hierogram.samplers.grammar.known_links import KnownLinks
 
 
-UNALIGNED = "unaligned"
-"""State of a pair that has no alignment yet."""
-WAITING = "waiting"
-"""State of a pair that is aligned but has no derivation yet."""
-SAMPLING = "sampling"
-"""State of a pair that has a derivation but has not burned in."""
-SETTLED = "settled"
-"""State of a pair that has completed every stage of the schedule."""
+UNALIGNED, WAITING, SAMPLING, SETTLED = "unaligned", "waiting", "sampling", "settled"
+"""States of a pair: without an alignment, aligned but without a derivation, in burn-in, and after burn-in."""
 UNSETTLED = (UNALIGNED, WAITING, SAMPLING)
-"""States of pairs that have not completed the schedule."""
 DERIVED = (SAMPLING, SETTLED)
-"""States of pairs that have a derivation."""
 TBX_ENTRIES, CSV_ENTRIES, TSV_ENTRIES = "tbx", "csv_entries", "tsv_entries"
 DICTIONARIES = (TBX_ENTRIES, CSV_ENTRIES, TSV_ENTRIES)
 """Batch formats whose pairs are dictionary entries."""
@@ -175,10 +167,7 @@ class PairRow(NamedTuple):
     link_probabilities: str | None = None
 
     def is_intact(self) -> bool:
-        """Check if the derivation matches its checksum, or is missing in a state without a derivation.
-
-        A missing checksum matches.
-        """
+        """Check if the derivation matches its checksum (None matches), or is missing in a state without one."""
         if self.current is None or self.averages is None:
             return self.state not in DERIVED
         return self.checksum in (None, compute_checksum(self.id, self.current, self.averages))

@@ -8,29 +8,24 @@ the same ids everywhere, and ids are never reused.
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from sqlalchemy import (
+from sqlalchemy import ColumnElement, text
+from sqlalchemy.engine import Dialect
+from sqlalchemy.schema import CheckConstraint, Column, ForeignKey, Index, MetaData, SchemaItem, Table
+from sqlalchemy.types import (
     BigInteger,
     Boolean,
-    CheckConstraint,
-    Column,
-    ColumnElement,
     DateTime,
     Double,
-    ForeignKey,
-    Index,
     Integer,
     LargeBinary,
-    MetaData,
-    Table,
     Text,
-    text,
+    TypeDecorator,
+    TypeEngine,
 )
-from sqlalchemy.engine import Dialect
-from sqlalchemy.schema import SchemaItem
-from sqlalchemy.types import TypeDecorator, TypeEngine
 
 TEXT = Text().with_variant(Text(collation="C"), "postgresql")
 WHOLE = BigInteger()
+BLOB = LargeBinary()
 SERIAL = BigInteger().with_variant(Integer(), "sqlite")
 _MOMENT_FORMAT = "%Y-%m-%d %H:%M:%S"
 
@@ -95,17 +90,32 @@ def _table(name: str, *items: SchemaItem, sqlite_with_rowid: bool = True) -> Tab
     return Table(name, metadata, *items, sqlite_with_rowid=sqlite_with_rowid)
 
 
-def _id(name: str) -> Column[int]:
-    """Return a primary key column whose values are assigned by the store."""
-    return Column(name, SERIAL, primary_key=True, autoincrement=False)
+def _clustered(name: str, *items: SchemaItem) -> Table:
+    """Return a table whose rows are stored in the primary key on SQLite."""
+    return _table(name, *items, sqlite_with_rowid=False)
 
 
-def _required(kind: TypeEngine[Any], *names: str) -> list[Column[Any]]:
-    return [Column(name, kind, nullable=False) for name in names]
+def _serial() -> Column[int]:
+    """Return a primary key column `id` whose values are assigned by the database."""
+    return Column("id", SERIAL, primary_key=True)
 
 
-def _optional(kind: TypeEngine[Any], *names: str) -> list[Column[Any]]:
-    return [Column(name, kind) for name in names]
+def _key(**kinds: Any) -> list[Column[Any]]:
+    """Return primary key columns whose values are not assigned by the database."""
+    return [Column(name, kind, primary_key=True, autoincrement=False) for name, kind in kinds.items()]
+
+
+def _required(**kinds: Any) -> list[Column[Any]]:
+    return [Column(name, kind, nullable=False) for name, kind in kinds.items()]
+
+
+def _optional(**kinds: Any) -> list[Column[Any]]:
+    return [Column(name, kind) for name, kind in kinds.items()]
+
+
+def _reference(name: str, column: str, *, is_key: bool = False) -> Column[int]:
+    """Return a required foreign key column."""
+    return Column(name, SERIAL, ForeignKey(column), nullable=False, primary_key=is_key, autoincrement=False)
 
 
 REVISIONS = ("0001",)
@@ -115,21 +125,16 @@ BLOCK_BITS = 17
 """Number of low bits of a rule id that differ within a block. SQLite's indexes by side are ordered by block first."""
 
 
-settings = _table(
-    "settings",
-    Column("name", TEXT, primary_key=True),
-    Column("value", TEXT, nullable=False),
-)
+settings = _table("settings", *_key(name=TEXT), *_required(value=TEXT))
 
 # The totals are stored so that `status` takes constant time.
 store_state = _table(
     "store_state",
-    Column("id", Integer, primary_key=True, autoincrement=False),
-    *_required(WHOLE, "position", "grammar_position", "last_pair_id", "last_rule_id", "last_word_id"),
-    *_required(WHOLE, "unaligned", "waiting", "sampling", "settled", "source_types", "target_types"),
-    *_required(WHOLE, "rules_in_use", "rules_expected", "rules_stored", "rule_tokens"),
-    Column("expected_tokens", Double, nullable=False),
-    *_required(WHOLE, "rejected_lines", "sweeps"),
+    *_key(id=Integer),
+    *_required(position=WHOLE, grammar_position=WHOLE, last_pair_id=WHOLE, last_rule_id=WHOLE, last_word_id=WHOLE),
+    *_required(unaligned=WHOLE, waiting=WHOLE, sampling=WHOLE, settled=WHOLE, source_types=WHOLE, target_types=WHOLE),
+    *_required(rules_in_use=WHOLE, rules_expected=WHOLE, rules_stored=WHOLE, rule_tokens=WHOLE, expected_tokens=Double),
+    *_required(rejected_lines=WHOLE, sweeps=WHOLE),
     # Rules with ids above `last_rule_id_at_day_start` are new on `last_change_day`.
     Column("last_change_day", TEXT, nullable=False, server_default=""),
     Column("last_rule_id_at_day_start", BigInteger, nullable=False, server_default="0"),
@@ -138,39 +143,31 @@ store_state = _table(
 
 corpora = _table(
     "corpora",
-    Column("id", SERIAL, primary_key=True),
-    Column("name", TEXT, nullable=False),
-    Column("pairs", BigInteger, nullable=False),
-    Column("created_at", MOMENT, nullable=False),
+    _serial(),
+    *_required(name=TEXT, pairs=WHOLE, created_at=MOMENT),
     Index("corpora_by_name", "name", unique=True),
 )
 
 ingest_batches = _table(
     "ingest_batches",
-    Column("id", SERIAL, primary_key=True),
-    Column("corpus_id", SERIAL, ForeignKey("corpora.id"), nullable=False),
-    *_required(TEXT, "origin", "format", "state"),
-    Column("started_at", MOMENT, nullable=False),
-    Column("finished_at", MOMENT),
-    *_required(WHOLE, "accepted", "duplicates", "rejected"),
-    *_optional(TEXT, "error", "notes"),
+    _serial(),
+    _reference("corpus_id", "corpora.id"),
+    *_required(origin=TEXT, format=TEXT, state=TEXT, started_at=MOMENT),
+    *_optional(finished_at=MOMENT),
+    *_required(accepted=WHOLE, duplicates=WHOLE, rejected=WHOLE),
+    *_optional(error=TEXT, notes=TEXT),
     CheckConstraint("state IN ('running', 'done', 'failed')", name="ingest_batches_state"),
 )
 
 sentence_pairs = _table(
     "sentence_pairs",
-    _id("id"),
-    *_required(SERIAL, "corpus_id", "batch_id"),
-    Column("external_id", TEXT),
-    Column("identity", LargeBinary, nullable=False),
-    *_required(TEXT, "source", "target", "alignment"),
-    Column("link_probabilities", TEXT),
-    Column("aligned_by", TEXT, nullable=False),
-    *_required(Integer(), "source_length", "target_length"),
-    Column("state", TEXT, nullable=False),
-    Column("stage", Integer, nullable=False),
-    Column("sweep", BigInteger, nullable=False),
-    Column("added_at", MOMENT, nullable=False),
+    *_key(id=SERIAL),
+    *_required(corpus_id=SERIAL, batch_id=SERIAL),
+    *_optional(external_id=TEXT),
+    *_required(identity=BLOB, source=TEXT, target=TEXT, alignment=TEXT),
+    *_optional(link_probabilities=TEXT),
+    *_required(aligned_by=TEXT, source_length=Integer, target_length=Integer),
+    *_required(state=TEXT, stage=Integer, sweep=WHOLE, added_at=MOMENT),
     # Avoid `IN`, because SQLite would build a temporary index of the values for each inserted row.
     CheckConstraint(
         "state = 'unaligned' OR state = 'waiting' OR state = 'sampling' OR state = 'settled'",
@@ -190,42 +187,32 @@ _partial_index(
 # Store a checksum, because a damaged derivation may be another valid derivation, which does not match the counts.
 derivations = _table(
     "derivations",
-    Column("pair_id", SERIAL, ForeignKey("sentence_pairs.id"), primary_key=True, autoincrement=False),
-    *_required(LargeBinary(), "current", "averages"),
-    Column("checksum", BigInteger, nullable=False),
+    _reference("pair_id", "sentence_pairs.id", is_key=True),
+    *_required(current=BLOB, averages=BLOB, checksum=WHOLE),
 )
 
-damaged_pairs = _table(
-    "damaged_pairs",
-    _id("pair_id"),
-    Column("reason", TEXT, nullable=False),
-    Column("found_at", MOMENT, nullable=False),
-)
+damaged_pairs = _table("damaged_pairs", *_key(pair_id=SERIAL), *_required(reason=TEXT, found_at=MOMENT))
 
 pair_positions = _table(
     "pair_positions",
-    _id("pair_id"),
-    Column("position", BigInteger, nullable=False),
+    *_key(pair_id=SERIAL),
+    *_required(position=WHOLE),
     Index("pair_positions_by_position", "position", "pair_id"),
 )
 
 # The pair id is the primary key, because a pair is withdrawn only once, and its id is never reused.
 withdrawals = _table(
     "withdrawals",
-    _id("pair_id"),
-    *_required(SERIAL, "corpus_id", "batch_id"),
-    Column("requested_at", MOMENT, nullable=False),
-    Column("done_at", MOMENT),
+    *_key(pair_id=SERIAL),
+    *_required(corpus_id=SERIAL, batch_id=SERIAL, requested_at=MOMENT),
+    *_optional(done_at=MOMENT),
 )
 _partial_index("withdrawals_pending", withdrawals.c.done_at.is_(None), withdrawals.c.pair_id)
 
 leases = _table(
     "leases",
-    Column("name", TEXT, primary_key=True),
-    *_required(TEXT, "token", "host"),
-    Column("pid", Integer, nullable=False),
-    *_required(TEXT, "process", "command"),
-    *_required(MOMENT, "acquired_at", "expires_at"),
+    *_key(name=TEXT),
+    *_required(token=TEXT, host=TEXT, pid=Integer, process=TEXT, command=TEXT, acquired_at=MOMENT, expires_at=MOMENT),
 )
 
 # Expected uses are multiples of 1/4096 use, and the variances of their errors are multiples of 1/4096² squared use.
@@ -233,13 +220,10 @@ leases = _table(
 # order, and a recount gives identical numbers.
 rules = _table(
     "rules",
-    _id("id"),
-    *_required(TEXT, "source", "target"),
-    *_required(WHOLE, "key_high", "key_low"),
-    *_required(Integer(), "length", "scope", "nonterminals", "source_terminals", "target_terminals"),
-    Column("hiero", Boolean, nullable=False),
-    Column("count", BigInteger, nullable=False),
-    Column("expected_uses", Double, nullable=False),
+    *_key(id=SERIAL),
+    *_required(source=TEXT, target=TEXT, key_high=WHOLE, key_low=WHOLE),
+    *_required(length=Integer, scope=Integer, nonterminals=Integer, source_terminals=Integer, target_terminals=Integer),
+    *_required(hiero=Boolean, count=WHOLE, expected_uses=Double),
     Column("expected_uses_variance", Double, nullable=False, server_default="0"),
     Column("minimal_uses", BigInteger, nullable=False, server_default="0"),
     CheckConstraint(
@@ -253,23 +237,16 @@ on_postgres(rules, "with", {"fillfactor": 80})
 # are in the last blocks, and a commit changes few index pages in a store of any size. A lookup searches each block by a
 # skip-scan, which SQLite chooses by the statistics in `sqlite_stat1` (from the migration or from ANALYZE). On Postgres,
 # use hash indexes, because a B-tree cannot index a side of more than 2.7 kB.
-Index("rules_by_source", text(f"id >> {BLOCK_BITS}"), rules.c.source).ddl_if(dialect="sqlite")
-Index("rules_by_target", text(f"id >> {BLOCK_BITS}"), rules.c.target).ddl_if(dialect="sqlite")
-on_postgres(Index("rules_by_source", rules.c.source), "using", "hash").ddl_if(dialect="postgresql")
-on_postgres(Index("rules_by_target", rules.c.target), "using", "hash").ddl_if(dialect="postgresql")
+for _side in (rules.c.source, rules.c.target):
+    Index(f"rules_by_{_side.name}", text(f"id >> {BLOCK_BITS}"), _side).ddl_if(dialect="sqlite")
+    on_postgres(Index(f"rules_by_{_side.name}", _side), "using", "hash").ddl_if(dialect="postgresql")
 
-rule_key_runs = _table(
-    "rule_key_runs",
-    _id("id"),
-    Column("entries", BigInteger, nullable=False),
-    Column("content", LargeBinary, nullable=False),
-)
+rule_key_runs = _table("rule_key_runs", *_key(id=SERIAL), *_required(entries=WHOLE, content=BLOB))
 
 vocabulary = _table(
     "vocabulary",
-    _id("id"),
-    *_required(TEXT, "side", "token"),
-    Column("count", BigInteger, nullable=False),
+    *_key(id=SERIAL),
+    *_required(side=TEXT, token=TEXT, count=WHOLE),
     Column("folded", TEXT, nullable=False, server_default=""),
     CheckConstraint("side IN ('source', 'target')", name="vocabulary_side"),
     Index("vocabulary_by_token", "token", "side", unique=True),
@@ -280,112 +257,62 @@ on_postgres(vocabulary, "with", {"fillfactor": 70})
 # The index has no foreign keys, because checking them would take longer than the rest of a commit. A rule without a
 # count and with less than 0.5 expected uses may have no rows. A negative word id is an anchor of the rule, see
 # `hierogram.storage.grammar.rule_words`.
-rule_words = _table(
-    "rule_words",
-    _id("word_id"),
-    _id("rule_id"),
-    sqlite_with_rowid=False,
-)
+rule_words = _clustered("rule_words", *_key(word_id=SERIAL, rule_id=SERIAL))
 
-pair_words = _table(
-    "pair_words",
-    Column("block", Integer, primary_key=True, autoincrement=False),
-    _id("word_id"),
-    Column("pairs", LargeBinary, nullable=False),
-    sqlite_with_rowid=False,
-)
+pair_words = _clustered("pair_words", *_key(block=Integer, word_id=SERIAL), *_required(pairs=BLOB))
 
-rule_history = _table(
+rule_history = _clustered(
     "rule_history",
-    Column("day", TEXT, primary_key=True),
-    _id("rule_id"),
-    *_required(TEXT, "source", "target"),
-    Column("count", BigInteger, nullable=False),
-    *_required(Double(), "expected_uses", "expected_uses_variance"),
-    sqlite_with_rowid=False,
+    *_key(day=TEXT, rule_id=SERIAL),
+    *_required(source=TEXT, target=TEXT, count=WHOLE, expected_uses=Double, expected_uses_variance=Double),
 )
 
 # Rows of deleted rules remain until their pairs are re-indexed. Joins with `rules` exclude these rows, because ids are
 # never reused.
-rule_pairs = _table(
-    "rule_pairs",
-    _id("rule_id"),
-    _id("pair_id"),
-    Column("uses", BigInteger, nullable=False),
-    Index("rule_pairs_by_pair", "pair_id"),
-    sqlite_with_rowid=False,
+rule_pairs = _clustered(
+    "rule_pairs", *_key(rule_id=SERIAL, pair_id=SERIAL), *_required(uses=WHOLE), Index("rule_pairs_by_pair", "pair_id")
 )
 
-indexed_pairs = _table(
-    "indexed_pairs",
-    _id("pair_id"),
-    Column("position", BigInteger, nullable=False),
-)
+indexed_pairs = _table("indexed_pairs", *_key(pair_id=SERIAL), *_required(position=WHOLE))
 
 rejected_lines = _table(
     "rejected_lines",
-    Column("id", SERIAL, primary_key=True),
-    Column("batch_id", SERIAL, ForeignKey("ingest_batches.id"), nullable=False),
-    Column("origin", TEXT, nullable=False),
-    *_required(WHOLE, "line", "last_line"),
-    *_required(TEXT, "reason", "message"),
-    *_required(LargeBinary(), "content", "digest"),
+    _serial(),
+    _reference("batch_id", "ingest_batches.id"),
+    *_required(origin=TEXT, line=WHOLE, last_line=WHOLE, reason=TEXT, message=TEXT, content=BLOB, digest=BLOB),
     Index("rejected_lines_by_digest", "digest", unique=True),
 )
 
-failed_files = _table(
-    "failed_files",
-    Column("id", SERIAL, primary_key=True),
-    Column("at", MOMENT, nullable=False),
-    *_required(TEXT, "corpus", "file", "path", "reason"),
-)
+failed_files = _table("failed_files", _serial(), *_required(at=MOMENT, corpus=TEXT, file=TEXT, path=TEXT, reason=TEXT))
 
 sweeps = _table(
     "sweeps",
-    Column("id", SERIAL, primary_key=True),
-    Column("stage", Integer, nullable=False),
-    Column("pairs", BigInteger, nullable=False),
-    Column("log_likelihood", Double),
-    *_required(WHOLE, "edges_sampled", "edges_changed", "cuts_sampled", "cuts_changed"),
-    Column("seconds", Double, nullable=False),
-    Column("finished_at", MOMENT, nullable=False),
-    Column("log_likelihood_before", Double),
+    _serial(),
+    *_required(stage=Integer, pairs=WHOLE),
+    *_optional(log_likelihood=Double),
+    *_required(edges_sampled=WHOLE, edges_changed=WHOLE, cuts_sampled=WHOLE, cuts_changed=WHOLE, seconds=Double),
+    *_required(finished_at=MOMENT),
+    *_optional(log_likelihood_before=Double),
 )
 
 http_requests = _table(
     "http_requests",
-    Column("key", TEXT, primary_key=True),
-    Column("corpus", TEXT, nullable=False),
-    Column("lines", BigInteger, nullable=False),
-    Column("digest", LargeBinary, nullable=False),
-    Column("done", Boolean, nullable=False),
-    Column("response", TEXT, nullable=False),
-    *_required(MOMENT, "started_at", "updated_at"),
+    *_key(key=TEXT),
+    *_required(corpus=TEXT, lines=WHOLE, digest=BLOB, done=Boolean, response=TEXT),
+    *_required(started_at=MOMENT, updated_at=MOMENT),
     Index("http_requests_by_update", "updated_at"),
 )
 
-labels = _table(
-    "labels",
-    Column("label", TEXT, primary_key=True),
-    *_required(Double(), "strength", "expansion_probability"),
-    sqlite_with_rowid=False,
-)
+labels = _clustered("labels", *_key(label=TEXT), *_required(strength=Double, expansion_probability=Double))
 
 learning_runs = _table(
     "learning_runs",
-    Column("id", SERIAL, primary_key=True),
-    *_required(WHOLE, "sweeps", "sweeps_done"),
-    Column("after_pair_id", SERIAL, nullable=False),
-    Column("sweeps_in_round", BigInteger, nullable=False),
-    Column("started_at", MOMENT, nullable=False),
-    Column("finished_at", MOMENT),
+    _serial(),
+    *_required(sweeps=WHOLE, sweeps_done=WHOLE, after_pair_id=SERIAL, sweeps_in_round=WHOLE, started_at=MOMENT),
+    *_optional(finished_at=MOMENT),
 )
 
-schedule_restarts = _table(
-    "schedule_restarts",
-    _id("pair_id"),
-    Column("restarts", BigInteger, nullable=False),
-)
+schedule_restarts = _table("schedule_restarts", *_key(pair_id=SERIAL), *_required(restarts=WHOLE))
 
 
 FERTILITIES = 8
@@ -393,55 +320,38 @@ FERTILITIES = 8
 
 pair_links = _table(
     "pair_links",
-    Column("pair_id", SERIAL, ForeignKey("sentence_pairs.id"), primary_key=True, autoincrement=False),
-    *_required(LargeBinary(), "forward", "backward"),
-    Column("sweep", BigInteger, nullable=False),
+    _reference("pair_id", "sentence_pairs.id", is_key=True),
+    *_required(forward=BLOB, backward=BLOB, sweep=WHOLE),
 )
 Index("pair_links_by_sweep", pair_links.c.sweep, pair_links.c.pair_id)
 
-aligner_lexicon = _table(
-    "aligner_lexicon",
-    Column("source", TEXT, primary_key=True),
-    Column("target", TEXT, primary_key=True),
-    *_required(WHOLE, "forward", "backward"),
-    sqlite_with_rowid=False,
+aligner_lexicon = _clustered(
+    "aligner_lexicon", *_key(source=TEXT, target=TEXT), *_required(forward=WHOLE, backward=WHOLE)
 )
 on_postgres(aligner_lexicon, "with", {"fillfactor": 80})
 
-aligner_words = _table(
+aligner_words = _clustered(
     "aligner_words",
-    Column("side", TEXT, primary_key=True),
-    Column("word", TEXT, primary_key=True),
-    *_required(WHOLE, "links", *(f"fertility_{number}" for number in range(FERTILITIES))),
-    sqlite_with_rowid=False,
+    *_key(side=TEXT, word=TEXT),
+    *_required(links=WHOLE, **{f"fertility_{number}": WHOLE for number in range(FERTILITIES)}),
 )
 on_postgres(aligner_words, "with", {"fillfactor": 80})
 
-aligner_jumps = _table(
-    "aligner_jumps",
-    Column("direction", TEXT, primary_key=True),
-    Column("width", Integer, primary_key=True, autoincrement=False),
-    Column("count", BigInteger, nullable=False),
-    sqlite_with_rowid=False,
-)
+aligner_jumps = _clustered("aligner_jumps", *_key(direction=TEXT, width=Integer), *_required(count=WHOLE))
 
-human_links = _table(
+human_links = _clustered(
     "human_links",
-    Column("pair_id", SERIAL, ForeignKey("sentence_pairs.id"), primary_key=True, autoincrement=False),
-    Column("source", Integer, primary_key=True, autoincrement=False),
-    Column("target", Integer, primary_key=True, autoincrement=False),
-    Column("fixed", Boolean, nullable=False),
-    Column("origin", TEXT, nullable=False),
-    Column("added_at", MOMENT, nullable=False),
-    sqlite_with_rowid=False,
+    _reference("pair_id", "sentence_pairs.id", is_key=True),
+    *_key(source=Integer, target=Integer),
+    *_required(fixed=Boolean, origin=TEXT, added_at=MOMENT),
 )
 
 link_corrections = _table(
     "link_corrections",
-    Column("pair_id", SERIAL, ForeignKey("sentence_pairs.id"), primary_key=True, autoincrement=False),
-    *_required(WHOLE, "version", "applied_version"),
-    Column("input_alignment", TEXT),
-    Column("text_digest", LargeBinary, nullable=False),
+    _reference("pair_id", "sentence_pairs.id", is_key=True),
+    *_required(version=WHOLE, applied_version=WHOLE),
+    *_optional(input_alignment=TEXT),
+    *_required(text_digest=BLOB),
 )
 _partial_index(
     "link_corrections_pending",
@@ -453,68 +363,45 @@ Index("link_corrections_by_text", link_corrections.c.text_digest)
 
 events = _table(
     "events",
-    _id("id"),
-    Column("at", MOMENT, nullable=False),
-    Column("kind", TEXT, nullable=False),
-    Column("rule_id", BigInteger),
-    *_optional(TEXT, "source", "target"),
-    *_optional(Double(), "expected_uses_before", "expected_uses_now", "standard_error"),
-    Column("count", BigInteger),
-    Column("detail", TEXT),
+    *_key(id=SERIAL),
+    *_required(at=MOMENT, kind=TEXT),
+    *_optional(rule_id=WHOLE, source=TEXT, target=TEXT),
+    *_optional(expected_uses_before=Double, expected_uses_now=Double, standard_error=Double, count=WHOLE, detail=TEXT),
     Index("events_by_kind", "kind", "id"),
 )
 
 event_state = _table(
     "event_state",
-    Column("id", Integer, primary_key=True, autoincrement=False),
-    *_required(WHOLE, "last_event_id", "max_events"),
+    *_key(id=Integer),
+    *_required(last_event_id=WHOLE, max_events=WHOLE),
     CheckConstraint("id = 1", name="event_state_has_one_row"),
 )
 
 reported_rules = _table(
-    "reported_rules",
-    _id("rule_id"),
-    *_required(Double(), "expected_uses", "expected_uses_variance"),
+    "reported_rules", *_key(rule_id=SERIAL), *_required(expected_uses=Double, expected_uses_variance=Double)
 )
 
 # URLs are not stored, because they may contain credentials. `name` is derived from the URL.
-webhooks = _table(
-    "webhooks",
-    Column("name", TEXT, primary_key=True),
-    Column("origin", TEXT, nullable=False),
-    Column("last_event_id", BigInteger, nullable=False),
-    sqlite_with_rowid=False,
-)
+webhooks = _clustered("webhooks", *_key(name=TEXT), *_required(origin=TEXT, last_event_id=WHOLE))
 
-webhook_deliveries = _table(
+webhook_deliveries = _clustered(
     "webhook_deliveries",
-    Column("webhook", TEXT, primary_key=True),
-    Column("event_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("state", TEXT, nullable=False),
-    Column("attempts", Integer, nullable=False),
-    Column("retry_at", Double, nullable=False),
-    Column("body", TEXT, nullable=False),
-    Column("status", Integer),
-    Column("error", TEXT),
+    *_key(webhook=TEXT, event_id=WHOLE),
+    *_required(state=TEXT, attempts=Integer, retry_at=Double, body=TEXT),
+    *_optional(status=Integer, error=TEXT),
     CheckConstraint("state IN ('waiting', 'done', 'failed')", name="webhook_deliveries_state"),
     Index("webhook_deliveries_by_state", "state", "retry_at"),
-    sqlite_with_rowid=False,
 )
 
 
 exports = _table(
     "exports",
-    Column("id", SERIAL, primary_key=True),
-    *_required(TEXT, "name", "path", "format"),
-    Column("started_at", MOMENT, nullable=False),
-    Column("finished_at", MOMENT),
-    Column("state", TEXT, nullable=False),
-    *_optional(WHOLE, "rules", "bytes"),
-    Column("sha256", TEXT),
-    Column("position", BigInteger),
-    *_optional(TEXT, "error", "manifest", "job", "process"),
-    Column("seconds", Double),
-    Column("last_event_id", BigInteger),
+    _serial(),
+    *_required(name=TEXT, path=TEXT, format=TEXT, started_at=MOMENT),
+    *_optional(finished_at=MOMENT),
+    *_required(state=TEXT),
+    *_optional(rules=WHOLE, bytes=WHOLE, sha256=TEXT, position=WHOLE, error=TEXT, manifest=TEXT, job=TEXT),
+    *_optional(process=TEXT, seconds=Double, last_event_id=WHOLE),
     CheckConstraint("state IN ('running', 'done', 'failed')", name="exports_state"),
     Index("exports_by_job", "job", "state", "id"),
 )
@@ -522,27 +409,20 @@ _partial_index("exports_running", exports.c.state == "running", exports.c.id)
 
 scheduled_jobs = _table(
     "scheduled_jobs",
-    Column("name", TEXT, primary_key=True),
-    Column("configured", Boolean, nullable=False),
-    *_optional(Double(), "next_run", "unchanged_at"),
-    Column("job", TEXT, nullable=False),
+    *_key(name=TEXT),
+    *_required(configured=Boolean),
+    *_optional(next_run=Double, unchanged_at=Double),
+    *_required(job=TEXT),
 )
-
 
 pair_scores = _table(
     "pair_scores",
-    _id("pair_id"),
-    Column("position", BigInteger, nullable=False),
-    Column("scored_at", MOMENT, nullable=False),
-    Column("tokens", Integer, nullable=False),
-    *_required(Double(), "doubt", "log_probability", "evidence", "unseen"),
-    Column("pieces", Integer, nullable=False),
-    Column("exact", Boolean, nullable=False),
-    Column("source_misfit_log_odds", Double),
-    Column("source_misfit_position", Integer),
-    Column("target_misfit_log_odds", Double),
-    Column("target_misfit_position", Integer),
-    Column("links", TEXT, nullable=False),
-    Column("derivation_log_probability", Double),
+    *_key(pair_id=SERIAL),
+    *_required(position=WHOLE, scored_at=MOMENT, tokens=Integer, doubt=Double, log_probability=Double),
+    *_required(evidence=Double, unseen=Double, pieces=Integer, exact=Boolean),
+    *_optional(source_misfit_log_odds=Double, source_misfit_position=Integer),
+    *_optional(target_misfit_log_odds=Double, target_misfit_position=Integer),
+    *_required(links=TEXT),
+    *_optional(derivation_log_probability=Double),
     Index("pair_scores_by_evidence", "evidence", "pair_id"),
 )

@@ -162,7 +162,6 @@ DAY = {
     "sqlite": "date(added_at)",
     "postgresql": "to_char(added_at AT TIME ZONE 'UTC', 'YYYY-MM-DD')",
 }
-"""SQL expression for the day on which a pair was added, by dialect."""
 
 
 def comments() -> list[str]:

@@ -18,8 +18,8 @@ STORE_FAULTS = (
     Fault(
         "a delta is applied twice",
         "storage/grammar/changes.py",
-        "before.counts + deltas.count,",
-        "before.counts + 2 * deltas.count,",
+        "after[name] += change",
+        "after[name] += 2 * change",
         (_COMMITS, "-k", "sqlite and add_up"),
     ),
     Fault(
@@ -32,8 +32,8 @@ STORE_FAULTS = (
     Fault(
         "a rule is deleted although minimal derivations use it",
         "storage/grammar/changes.py",
-        "(self.counts > 0) | (self.expected > 0) | (self.minimal > 0)",
-        "(self.counts > 0) | (self.expected > 0)",
+        '(uses["count"] > 0) | (uses["expected_uses"] > 0) | (uses["minimal_uses"] > 0)',
+        '(uses["count"] > 0) | (uses["expected_uses"] > 0)',
         (_COMMITS, "-k", "sqlite and only_minimal_uses"),
     ),
     Fault(
@@ -53,8 +53,8 @@ STORE_FAULTS = (
     Fault(
         "expected uses may become negative",
         "storage/grammar/changes.py",
-        "(after.counts < 0) | (after.expected < 0)",
-        "(after.counts < 0)",
+        "below |= after[name] < 0",
+        'below |= (after[name] < 0) & (name != "expected_uses")',
         (_COMMITS, "-k", "sqlite and invalid_change"),
     ),
     Fault(
@@ -66,16 +66,16 @@ STORE_FAULTS = (
     ),
     Fault(
         "a pair sampled by another process is overwritten",
-        "storage/grammar/commits.py",
-        "columns.expected_sweep != sentence_pairs.c.sweep",
-        "columns.expected_sweep > sentence_pairs.c.sweep",
+        "storage/grammar/changes.py",
+        "expected_sweep <> sentence_pairs.sweep",
+        "expected_sweep > sentence_pairs.sweep",
         (_COMMITS, "-k", "sqlite and two_samplers"),
     ),
     Fault(
         "a settling pair also counts as sampled",
-        "storage/grammar/commits.py",
-        "totals.count_pairs(state, -number)",
-        "totals.count_pairs(state, 0)",
+        "storage/grammar/changes.py",
+        "state.count_pairs(state, -number)",
+        "state.count_pairs(state, 0)",
         (_COMMITS, "-k", "sqlite and replaces_the_previous_one"),
     ),
     Fault(
@@ -137,8 +137,8 @@ STORE_FAULTS = (
     Fault(
         "pairs sampled in the last transaction are not indexed",
         "storage/grammar/occurrences.py",
-        "pair_positions.c.position <= position",
-        "pair_positions.c.position < position",
+        "position <= :position",
+        "position < :position",
         (_COMMITS, "-k", "sqlite and is_not_indexed"),
     ),
     # Leases.
@@ -210,8 +210,8 @@ STORE_FAULTS = (
     Fault(
         "a withdrawn pair's words stay counted",
         "storage/pairs/withdrawals.py",
-        "count_words(transaction, words, -1)",
-        "count_words(transaction, words, 0)",
+        "count_pair_words(grammar_kind, sources, targets), -1)",
+        "count_pair_words(grammar_kind, sources, targets), 0)",
         (_WITHDRAWALS, "-k", "sqlite and deleted_with"),
     ),
     Fault(
@@ -246,8 +246,8 @@ STORE_FAULTS = (
     Fault(
         "changes are compared with an old value instead of the last reported one",
         "storage/events/rule_events.py",
-        "removed | updated, added | updated)",
-        "removed, added)",
+        "removed | updated, added | updated",
+        "removed, added",
         (_EVENTS, "-k", "sqlite and replayed_events"),
     ),
 )

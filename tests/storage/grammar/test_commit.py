@@ -27,16 +27,7 @@ from hierogram.storage.records.grammar import SweepRecord
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
 
-SWEEP = SweepRecord(
-    stage=1,
-    pairs=2,
-    log_likelihood=-12.5,
-    edges_sampled=8,
-    edges_changed=3,
-    cuts_sampled=7,
-    cuts_changed=2,
-    seconds=0.25,
-)
+SWEEP = SweepRecord(1, 2, -12.5, edges_sampled=8, edges_changed=3, cuts_sampled=7, cuts_changed=2, seconds=0.25)
 
 PAIRS = [pair("la maison", "the house"), pair("la fleur", "the flower"), pair("fin", "end")]
 
@@ -231,12 +222,7 @@ def test_a_derivation_replaces_the_previous_one(store: Store) -> None:
     commit(store, [update(1, b"first"), update(3, b"third")], [])
     commit(store, [update(1, b"second", state="settled", sweep=4)], [])
     first, second, third = store.pairs()
-    assert (first.current, first.averages, first.state, first.sweep) == (
-        b"second",
-        b"uses of second",
-        "settled",
-        4,
-    )
+    assert (first.current, first.averages, first.state, first.sweep) == (b"second", b"uses of second", "settled", 4)
     assert (second.current, second.state) == (None, "waiting")
     assert third.current == b"third"
     assert store.status().pairs == {"unaligned": 0, "waiting": 1, "sampling": 1, "settled": 1}
@@ -284,12 +270,7 @@ def test_rule_counts_contain_every_rule_in_use(store: Store) -> None:
     found = {
         (int(high), int(low)): (int(count), int(length), int(source), int(target))
         for (high, low), count, length, source, target in zip(
-            counts.keys,
-            counts.counts,
-            counts.lengths,
-            counts.source_terminals,
-            counts.target_terminals,
-            strict=True,
+            counts.keys, counts.counts, counts.lengths, counts.source_terminals, counts.target_terminals, strict=True
         )
     }
     assert found == {
@@ -303,10 +284,7 @@ def test_rekeying_moves_every_rule_at_once(store: Store, store_url: str) -> None
     commit(store, [], [delta("a", "x", 1), delta("b", "y", 2)])
     with store.snapshot() as snapshot:
         rows = list(rule_rows(snapshot))
-    swapped = [
-        (rows[0].id, rows[1].key_high, rows[1].key_low),
-        (rows[1].id, rows[0].key_high, rows[0].key_low),
-    ]
+    swapped = [(a.id, b.key_high, b.key_low) for a, b in (rows, rows[::-1])]
     store.rekey(17, swapped)
     assert store.settings().key_salt == 17
     open_store(store_url, settings=Settings()).close()
@@ -342,10 +320,7 @@ def test_long_sides_are_stored_and_found(store: Store) -> None:
     target = " ".join(f"tam{n}" for n in range(2_000))
     commit(store, [], [delta(source, target, 1), delta(source, "brief", 3)])
     rules = store.find_rules(source=source, current_sample=True)
-    assert [(rule.count, rule.p_target_given_source) for rule in rules] == [
-        (3, 0.75),
-        (1, 0.25),
-    ]
+    assert [(rule.count, rule.p_target_given_source) for rule in rules] == [(3, 0.75), (1, 0.25)]
     assert store.find_rules(target=target, current_sample=True)[0].source == source
     assert store.integrity() == []
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tests.storage.building import commit, counts_of, delta, key_of, query
 from tests.storage.rows import rule_rows
 
-from hierogram.storage.grammar import commits as grammar
+from hierogram.storage.grammar import changes as grammar
 from hierogram.storage.grammar import key_runs
 from hierogram.storage.grammar.key_runs import (
     decode_run,

@@ -62,7 +62,7 @@ def phrase(text: str) -> twin.Phrase:
 def test_terms_match_the_definition(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hierogram.tools.terms.extraction._NESTED_SHARE", 2.0)
     monkeypatch.setattr(phrases, "_COMMON_SHARE", 1.0)
-    monkeypatch.setattr("hierogram.storage.exports.snapshot._IDS_PER_BLOCK", 64)
+    monkeypatch.setattr("hierogram.storage.exports.snapshot.IDS_PER_BLOCK", 64)
     # Use a small table so that rare phrases collide.
     monkeypatch.setattr(extraction, "_CELLS_BITS", 6)
     lines = random_lines(400, 3)
