@@ -68,17 +68,14 @@ def evaluate_links(links: str | Path, reference: str | Path, *, one_based: bool 
         )
     alignments = alignments[: len(gold)]
     score = evaluate(gold, alignments)
-    gold_set, found_set = (
-        {link for pair in gold for link in pair.possible},
-        {link for pair in alignments for link in pair},
-    )
+    gold_has_first = any(0 in link for pair in gold for link in pair.possible)
+    links_have_first = any(0 in link for pair in alignments for link in pair)
     notes = []
-    for path, checked, reference_set, shift, remedy in (
-        (reference, gold_set, found_set, 1, "use evaluate --of links-from-1"),
-        (links, found_set, gold_set, -1, "subtract 1 from all word numbers"),
+    for path, lacks_first, shift, remedy in (
+        (reference, links_have_first and not gold_has_first, 1, "use evaluate --of links-from-1"),
+        (links, gold_has_first and not links_have_first, -1, "subtract 1 from all word numbers"),
     ):
-        lacks_first, reference_lacks_first = (not any(0 in link for link in s) for s in (checked, reference_set))
-        if checked and lacks_first and not reference_lacks_first:
+        if lacks_first:
             # Require a better score after the shift, because links may lack word 0 for other reasons.
             shifted = [frozenset((i + shift, j + shift) for i, j in pair) for pair in alignments]
             if evaluate(gold, shifted).aer < score.aer:

@@ -6,7 +6,6 @@ from xml.sax.saxutils import escape, quoteattr
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Control characters, surrogates, U+FFFE and U+FFFF, which XML cannot express even as references."""
 
-
 UNKNOWN_LANGUAGES = ("x-source", "x-target")
 """Private-use language tags [BCP 47] for a store that does not name its languages."""
 

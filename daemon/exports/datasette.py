@@ -9,8 +9,6 @@ from hierogram.storage.browsing.cookbook import cookbook
 from hierogram.storage.database.connection import hide_password, parse_url, sqlite_file
 from hierogram.storage.schema.views import relations
 
-_TIME_LIMIT_MS = 10_000
-_ROWS_PER_PAGE = 50
 _PARAMETERS = {
     "'la maison'": ":source", "'the house'": ":target", "'maison'": ":word", "'house'": ":other_word",
     "pair_id = 1": "pair_id = :pair",
@@ -33,19 +31,15 @@ def datasette_configuration(url: str) -> tuple[Path, dict[str, Any]]:
             sql = sql.replace(example, parameter)
         queries[re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")] = {"title": title, "sql": sql}
     tables = {
-        relation.name: {
-            "description": relation.about,
-            "columns": relation.columns,
-            "hidden": relation.internal,
-        }
+        relation.name: {"description": relation.about, "columns": relation.columns, "hidden": relation.internal}
         for relation in relations()
     }
     return file, {
         "settings": {
             "allow_facet": False,
             "suggest_facets": False,
-            "sql_time_limit_ms": _TIME_LIMIT_MS,
-            "default_page_size": _ROWS_PER_PAGE,
+            "sql_time_limit_ms": 10_000,
+            "default_page_size": 50,
         },
         "databases": {file.stem: {"tables": tables, "queries": queries}},
     }

@@ -13,8 +13,7 @@ import numpy as np
 import zstandard
 
 from hierogram.daemon.exceptions import ExportError
-from hierogram.daemon.exports.format import BY_NAME, FeatureSet, Format
-from hierogram.daemon.exports.formats import find_format
+from hierogram.daemon.exports.formats import BY_NAME, FeatureSet, Format, find_format
 from hierogram.daemon.exports.publication import MANIFEST, manifest_path, read_manifest
 from hierogram.daemon.exports.scratch import Blocks, Scratch, scratch
 from hierogram.samplers.grammar.numbers import ONE_USE, STEP
@@ -110,10 +109,7 @@ def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
             f"{before} has format {formats[0]}, {after} has format {formats[1]}: exports must have the same format"
         )
     variances = a[1].get("variance_per_use"), b[1].get("variance_per_use")
-    with (
-        tempfile.TemporaryDirectory(prefix="hierogram-") as folder,
-        scratch(Path(folder)) as database,
-    ):
+    with tempfile.TemporaryDirectory(prefix="hierogram-") as folder, scratch(Path(folder)) as database:
         for table, exported in (("a", a), ("b", b)):
             _load(database, f"{table}_lines", exported)
             # Sum the counts, because some formats write different rules with equal sides, such as lowercased words.
@@ -130,7 +126,7 @@ def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
                         WHEN a.count IS NULL OR b.count IS NULL OR {_IS_SAME} THEN 'same' ELSE 'changed' END AS kind
               FROM a FULL JOIN b ON a.source = b.source AND a.target = b.target""")
         kinds = ("same", "changed", "added", "removed")
-        unchanged, changed, added, removed = database.row(
+        same, changed, added, removed = database.row(
             f"SELECT {', '.join(f'count(*) FILTER (WHERE kind = {literal(kind)})' for kind in kinds)} FROM joint_rules"
         )
         significant, most_significant = None, []
@@ -138,35 +134,25 @@ def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
             condition = "significant AND kind <> 'same'"
             [significant] = database.row(f"SELECT count(*) FROM joint_rules WHERE {condition}")
             most_significant = _top_rules(database, condition, "abs(coalesce(after, 0) - coalesce(before, 0))", limit)
+        most_added = _top_rules(database, "kind = 'added'", "after", limit)
+        most_removed = _top_rules(database, "kind = 'removed'", "before", limit)
+        most_changed = _top_rules(database, "kind = 'changed'", "abs(after - before)", limit)
         return Difference(
-            unchanged,
-            changed,
-            added,
-            removed,
-            _top_rules(database, "kind = 'added'", "after", limit),
-            _top_rules(database, "kind = 'removed'", "before", limit),
-            _top_rules(database, "kind = 'changed'", "abs(after - before)", limit),
-            significant,
-            most_significant,
+            same, changed, added, removed, most_added, most_removed, most_changed, significant, most_significant
         )
 
 
 def _is_significant(variance_before: float | None, variance_after: float | None) -> str:
-    """Return SQL that checks if a count changed by more than twice the standard error of the change."""
     if variance_before is None or variance_after is None:
         return "false"
     # A missing rule may have up to `STEP` / `ONE_USE` expected uses, because smaller expected uses are rounded at
     # random to 0 or to `STEP`.
     rounding_step = STEP / ONE_USE
-    before, after = (
-        f"coalesce(a.count, least(b.count, {rounding_step}))",
-        f"coalesce(b.count, least(a.count, {rounding_step}))",
-    )
-    squared_errors = " + ".join(
-        squared_error_sql(uses, f"({variance!r} * {uses})")
-        for variance, uses in ((float(variance_before), before), (float(variance_after), after))
-    )
-    return f"(abs({after} - {before}) > 2 * sqrt({squared_errors}))"
+    before = f"coalesce(a.count, least(b.count, {rounding_step}))"
+    after = f"coalesce(b.count, least(a.count, {rounding_step}))"
+    error_before = squared_error_sql(before, f"({float(variance_before)!r} * {before})")
+    error_after = squared_error_sql(after, f"({float(variance_after)!r} * {after})")
+    return f"(abs({after} - {before}) > 2 * sqrt({error_before} + {error_after}))"
 
 
 def _blocks(exported: Exported, format: Format, features: FeatureSet) -> Blocks:

@@ -15,8 +15,18 @@ from typing import BinaryIO, NamedTuple
 
 from hierogram.daemon.exceptions import ExportError, NothingLearnedError, UsageError
 from hierogram.daemon.exports.filters import SentenceIndex, apply_filters, read_sentence_index, rule_filters
-from hierogram.daemon.exports.format import BY_NAME, NUMBER_MACRO, Feature, FeatureSet, Format
-from hierogram.daemon.exports.formats import FORMATS, columns, default_format, find_format, format_from_name
+from hierogram.daemon.exports.formats import (
+    BY_NAME,
+    FORMATS,
+    NUMBER_MACRO,
+    Feature,
+    FeatureSet,
+    Format,
+    columns,
+    default_format,
+    find_format,
+    format_from_name,
+)
 from hierogram.daemon.exports.lexicon import load_lexical_weights, load_lexicon, load_word_pairs
 from hierogram.daemon.exports.options import SMOOTHING, ExportOptions
 from hierogram.daemon.exports.publication import (
@@ -44,7 +54,7 @@ from hierogram.daemon.files import Compression, create_compressed, is_special, s
 from hierogram.daemon.progress import Phases
 from hierogram.daemon.text.pipeline import make_pipeline
 from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, GrammarKind, find_grammar_kind
-from hierogram.samplers.grammar.numbers import VARIANCE_PER_DRAW
+from hierogram.samplers.grammar.numbers import ONE_USE, VARIANCE_PER_DRAW
 from hierogram.samplers.kernel import Report
 from hierogram.storage.browsing.reader import literal
 from hierogram.storage.exceptions import StoreError
@@ -83,7 +93,7 @@ class ExportPlan:
     def shape(self) -> list[str]:
         """Columns of rule shapes, such as `scope`, that the features, filters and format read."""
         columns = {name for feature in self.features for name in feature.shape}
-        columns.update(*(names for *_, names in rule_filters(self.options, self.units_per_use)), self.format.shape)
+        columns.update(*(names for *_, names in rule_filters(self)), self.format.shape)
         if self.options.count_kind is CountKind.TRANSLATION and not self.format.word_pairs:
             columns.add("minimal_uses")
         return sorted(columns)
@@ -103,7 +113,7 @@ def score_rules(
     scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, report: Phases = lambda *_: None
 ) -> tuple[list[FilterCount], int]:
     """Load, filter and score rules into the view `scored`. Returns the filter counts and the number of kept rules."""
-    settings, options = snapshot.settings(), plan.options
+    options = plan.options
     test_set = _read_test_set(snapshot, options)
     pairs_by_state = snapshot.state().pairs()
     pairs = None if plan.corpus else sum(pairs_by_state.values()) - pairs_by_state[UNALIGNED]
@@ -112,9 +122,9 @@ def score_rules(
         load_word_pairs(scratch, blocks, plan.units_per_use, lambda done: report("count", done, pairs))
     else:
         count_kind = options.count_kind
-        derivations = snapshot.iterate_derivations(1, plan.corpus)
         has_derivations = (
-            LINKS in find_grammar_kind(settings.grammar).capabilities and next(derivations, None) is not None
+            LINKS in find_grammar_kind(snapshot.settings().grammar).capabilities
+            and next(snapshot.iterate_derivations(1, plan.corpus), None) is not None
         )
         needs_links = plan.format.alignments or plan.lexical or options.hiero
         min_expected = options.min_expected if has_derivations and count_kind is CountKind.TRANSLATION else None
@@ -145,7 +155,7 @@ class ReadState(NamedTuple):
     rule: int
     """Id of the newest rule."""
     seen: float
-    """Sum over all rules of the column `seen` (see `hierogram.daemon.exports.format`)."""
+    """Sum over all rules of the column `seen` (see `hierogram.daemon.exports.formats`)."""
 
 
 def score_new_rules(scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, since: ReadState) -> bool:
@@ -171,14 +181,7 @@ def _read_test_set(snapshot: Snapshot, options: ExportOptions) -> SentenceIndex 
 def _filter_and_score(
     scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, test_set: SentenceIndex | None, min_seen: float = 0
 ) -> tuple[list[FilterCount], int]:
-    filters = apply_filters(
-        scratch,
-        plan.options,
-        plan.units_per_use,
-        test_set,
-        nonempty_sides=plan.nonempty_sides,
-        no_unicode_spaces=plan.format.word_list,
-    )
+    filters = apply_filters(scratch, plan, test_set)
     remaining = filters[-1].after if filters else scratch.row("SELECT count(*) FROM rules")[0]
     if plan.lexical:
         load_lexicon(scratch, snapshot.pair_blocks(plan.corpus))
@@ -190,11 +193,10 @@ def _filter_and_score(
 def score(scratch: Scratch, plan: ExportPlan, min_seen: float = 0) -> None:
     """Create the view `scored`: the rules that pass the filters, with counts, sums and features.
 
-    `min_seen` is a lower bound of the sum `all_seen` over all rules of the store, needed if the view `rules` contains
-    only some of them.
+    `min_seen` is a lower bound of the sum `all_seen`, needed if the view `rules` does not contain all rules.
     """
     scratch.run(NUMBER_MACRO)
-    features, units, lexical = plan.features, plan.units_per_use, plan.lexical
+    features, units = plan.features, plan.units_per_use
     seen = plan.seen or f"least(uses, {units})"
     for side in ("source", "target"):
         scratch.run(f"""
@@ -203,13 +205,12 @@ def score(scratch: Scratch, plan: ExportPlan, min_seen: float = 0) -> None:
               FROM rules GROUP BY {side}""")
     all_seen = max(min_seen, *scratch.row(f"SELECT CAST(coalesce(sum({seen}), 0) AS BIGINT) FROM rules"), 1)
     shape = "".join(f", {name}" for name in plan.shape)
+    joined = "with_sums"
     scratch.stage("with_source", "SELECT * FROM kept JOIN source_sums USING (source)", "source_sums", "loaded")
-    joined = "SELECT * FROM with_source JOIN target_sums USING (target)"
-    scratch.stage("with_sums", joined, "target_sums", "with_source")
-    if lexical:
-        joined = "SELECT * FROM with_sums LEFT JOIN lexical USING (id)"
-        scratch.stage("with_weights", joined, "lexical", "with_sums")
-    joined = "with_weights" if lexical else "with_sums"
+    scratch.stage(joined, "SELECT * FROM with_source JOIN target_sums USING (target)", "target_sums", "with_source")
+    if plan.lexical:
+        joined = "with_weights"
+        scratch.stage(joined, "SELECT * FROM with_sums LEFT JOIN lexical USING (id)", "lexical", "with_sums")
     values = "".join(f", {feature.value} AS {feature.name}" for feature in features if feature.value != feature.name)
     lex = "".join(f", coalesce({feature.name}, 1.0) AS {feature.name}" for feature in features if feature.lexical)
     scratch.run(f"""
@@ -240,7 +241,7 @@ def write_rules(
         files.append(_write_lines(glue, format.glue, plan.compression))
     if format.configure is not None:
         stem = split_suffix(path.name)[0]
-        for suffix, lines in format.configure(path.name, glue.name, features):
+        for suffix, lines in format.configure(path.name, glue.name, features).items():
             files.append(_write_lines(path.with_name(stem + suffix), lines))
     return rules, files
 
@@ -276,10 +277,9 @@ def _write_table(scratch: Scratch, features: FeatureSet, format: Format, path: P
     query = f"SELECT {', '.join(columns(features))} FROM scored ORDER BY {format.order}"
     # Use one thread, because with several threads the row groups and their dictionaries differ from run to run.
     scratch.run("SET threads = 1")
-    scratch.run(
+    [rules] = scratch.row(
         f"COPY ({query}) TO {literal(str(path))} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {_ROW_GROUP})"
     )
-    rules = scratch.row(f"SELECT count(*) FROM read_parquet({literal(str(path))}, hive_partitioning=false)")[0]
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return rules, ExportedFile(path.name, path.stat().st_size, digest)
@@ -319,19 +319,18 @@ def resolve_plan(options: ExportOptions, grammar_kind: GrammarKind, path: Path |
     except ValueError as error:
         raise ExportError(str(error)) from error
     compression = _resolve_compression(options, format, path, suffix_compression)
-    smoothing = options.smoothing
+    smoothing, has_links = options.smoothing, LINKS in grammar_kind.capabilities
     if smoothing is None:
-        has_rules = LINKS in grammar_kind.capabilities and not format.word_pairs
-        is_smoothed = has_rules and options.count_kind is CountKind.TRANSLATION
+        is_smoothed = has_links and not format.word_pairs and options.count_kind is CountKind.TRANSLATION
         smoothing = SMOOTHING if is_smoothed else 0.0
     resolved = replace(options, format=format.name, features=features, smoothing=smoothing)
     # Omit an ITG's rules for words without a translation, because decoders cannot use a rule with an empty side.
-    nonempty_sides = LINKS not in grammar_kind.capabilities and format.needs == TRANSLATION
+    nonempty_sides = not has_links and format.needs == TRANSLATION
     return ExportPlan(
         resolved,
         format,
         compression,
-        units_per_use=options.count_kind.unit,
+        units_per_use=1 if options.current_sample else ONE_USE,
         nonempty_sides=nonempty_sides,
     )
 
@@ -356,10 +355,6 @@ def _resolve_compression(
     except ValueError as error:
         raise UsageError(f"{path.name}: {error}" if path is not None else str(error)) from error
     return chosen
-
-
-Record = Callable[[Manifest, Path, str | None], None]
-"""Callback that records a finished export: `(manifest, path of the rules, version name or None)`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,10 +399,7 @@ def export(
 def export_to(
     store: Store, stream: BinaryIO, options: ExportOptions | None = None, report: Phases | None = None
 ) -> Manifest:
-    """Write the store's grammar to a stream, by default without compression.
-
-    Glue rules and decoder configuration are not written. Returns the manifest.
-    """
+    """Write the rules to a stream, by default uncompressed, and no other files. Returns the manifest."""
     name = Path("-")
     plan = resolve_plan(options or ExportOptions(), find_grammar_kind(store.settings().grammar), name)
     with (
@@ -518,11 +510,13 @@ def _test_set_digest(options: ExportOptions) -> str | None:
 
 
 @contextmanager
-def _recorded(store: Store, name: str, path: Path, format: str, job: str | None = None) -> Iterator[Record]:
-    """Record the start of an export, and its failure if an exception is raised. The yielded callback records success.
+def _recorded(
+    store: Store, name: str, path: Path, format: str, job: str | None = None
+) -> Iterator[Callable[[Manifest, Path, str | None], None]]:
+    """Record the start of an export, and its failure if an exception is raised.
 
-    Exports of read-only stores are not recorded. Errors of the file system, object storage and DuckDB are raised as
-    `ExportError`.
+    Yields a callback that records success: `(manifest, path of the rules, version name or None)`. Exports of read-only
+    stores are not recorded. Errors of the file system, object storage and DuckDB are raised as `ExportError`.
     """
     started = time.monotonic()
     export_id = None if store.read_only else store.record_export(name, str(path), format, job)

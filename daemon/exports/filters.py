@@ -2,12 +2,11 @@
 
 import re
 from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hierogram.daemon.exceptions import ExportError
-from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.publication import FilterCount
 from hierogram.daemon.exports.scratch import Scratch
 from hierogram.daemon.text.pipeline import TOKENS, TextSide
@@ -18,11 +17,11 @@ from hierogram.samplers.grammar.rules import (
     escape_terminal,
 )
 
+if TYPE_CHECKING:
+    from hierogram.daemon.exports.exporting import ExportPlan
+
 _MAX_INDEXED_WORDS = 3
 """Maximum length of indexed word runs. Longer runs are found by their first words, then compared with the sentence."""
-
-_MAX_NONTERMINAL = 99
-"""Highest nonterminal that the quick check of `has_match` recognizes. Sides with more symbols skip the check."""
 
 _NONTERMINAL_PREFIX = "[X,"
 _GAPS = re.compile(rf"((?:(?:^| ){NONTERMINAL}(?= |$))+)")
@@ -39,57 +38,39 @@ class SentenceIndex:
         self.sentences: list[list[str]] = [
             [escape_terminal(word) for word in sentence.split()] for sentence in sentences
         ]
-        positions: dict[Run, list[tuple[int, int]]] = defaultdict(list)
+        self._starts: dict[Run, Starts] = {}
         for number, words in enumerate(self.sentences):
             for start in range(len(words)):
                 for size in range(1, min(_MAX_INDEXED_WORDS, len(words) - start) + 1):
-                    positions[tuple(words[start : start + size])].append((number, start))
-        self._positions = dict(positions)
-        self._cached: dict[Run, Starts] = {}
-        self._symbols = {"", *(f"[X,{number}]" for number in range(1, _MAX_NONTERMINAL + 1))}
-        self._symbols.update(*self.sentences)
+                    run = tuple(words[start : start + size])
+                    self._starts.setdefault(run, {}).setdefault(number, []).append(start)
 
     def has_match(self, side: str) -> bool:
         """Check if a source side matches a span of any sentence."""
-        symbols = side.split(" ")
-        # Most sides have a word that does not occur in any sentence, so reject them before the slower search.
-        if len(symbols) <= _MAX_NONTERMINAL and not self._symbols.issuperset(symbols):
-            return False
-        if _NONTERMINAL_PREFIX not in side:
-            return not side or bool(self._find(tuple(symbols)))
         return next(self.matches(side), None) is not None
 
     def matches(self, side: str) -> Iterator[int]:
-        """Yield the numbers of the sentences that match `side`, ascending.
-
-        If the side has words, only sentences that contain its rarest word run are examined.
-        """
+        """Yield the numbers of the sentences that match `side`, ascending."""
         runs, gaps = _split_runs(side)
         if not runs:
             yield from (number for number, words in enumerate(self.sentences) if gaps[0] <= len(words))
             return
-        starts_by_run = []
-        for run in runs:
-            positions = self._find(run)
-            if not positions:
-                return
-            starts_by_run.append(positions)
+        starts_by_run = [self._find(run) for run in runs]
         for number in min(starts_by_run, key=len):
             starts = [positions[number] for positions in starts_by_run if number in positions]
             if len(starts) == len(runs) and _fits(starts, runs, gaps, len(self.sentences[number])):
                 yield number
 
     def _find(self, run: Run) -> Starts:
-        """Return the ascending start positions of a word run by sentence. Short runs that occur are cached."""
-        if run in self._cached:
-            return self._cached[run]
-        starts: Starts = {}
-        for number, start in self._positions.get(run[:_MAX_INDEXED_WORDS], ()):
-            if len(run) <= _MAX_INDEXED_WORDS or tuple(self.sentences[number][start : start + len(run)]) == run:
-                starts.setdefault(number, []).append(start)
-        if starts and len(run) <= _MAX_INDEXED_WORDS:
-            self._cached[run] = starts
-        return starts
+        starts = self._starts.get(run[:_MAX_INDEXED_WORDS], {})
+        if len(run) <= _MAX_INDEXED_WORDS:
+            return starts
+        found: Starts = {}
+        for number, positions in starts.items():
+            words = self.sentences[number]
+            if longer := [start for start in positions if tuple(words[start : start + len(run)]) == run]:
+                found[number] = longer
+        return found
 
 
 def _split_runs(side: str) -> tuple[list[Run], list[int]]:
@@ -133,23 +114,18 @@ def read_sentence_index(path: Path, side: TextSide = TOKENS) -> SentenceIndex:
         raise ExportError(f"{path}: cannot be read as a test set with one sentence per line: {error}") from error
 
 
-def rule_filters(
-    options: ExportOptions,
-    units_per_use: int,
-    linked: bool = False,
-    nonempty_sides: bool = False,
-    no_unicode_spaces: bool = False,
-) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+def rule_filters(plan: "ExportPlan", linked: bool = False) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """Yield the filters that test one rule at a time: name, SQL condition, and the shape columns it needs.
 
     If no rule has links (`linked` is False), `--hiero` requires words on both sides instead of linked words.
     """
-    if no_unicode_spaces:
+    options = plan.options
+    if plan.format.word_list:
         yield "no Unicode spaces in words", f"NOT regexp_matches(source || target, '{UNICODE_SPACES}')", ()
-    if nonempty_sides:
+    if plan.nonempty_sides:
         yield "no empty side", "source <> '' AND target <> ''", ()
     if options.min_count > 0:
-        yield f"count ≥ {options.min_count:g}", f"uses >= {options.min_count!r} * {units_per_use}", ()
+        yield f"count ≥ {options.min_count:g}", f"uses >= {options.min_count!r} * {plan.units_per_use}", ()
     if options.max_scope is not None:
         yield f"scope ≤ {options.max_scope}", f"scope <= {options.max_scope}", ("scope",)
     if not options.hiero:
@@ -168,20 +144,12 @@ def rule_filters(
     yield f"span ≤ {HIERO_MAX_SPAN} (by the length of the sides)", spanned, columns
 
 
-def apply_filters(
-    scratch: Scratch,
-    options: ExportOptions,
-    units_per_use: int,
-    test_set: SentenceIndex | None = None,
-    *,
-    nonempty_sides: bool = False,
-    no_unicode_spaces: bool = False,
-) -> list[FilterCount]:
+def apply_filters(scratch: Scratch, plan: "ExportPlan", test_set: SentenceIndex | None = None) -> list[FilterCount]:
     """Create the view `kept` of the rows of `rules` that pass all filters. Returns the counts of each filter.
 
     If a test set is given, the first filter keeps only rules whose source side matches a sentence of the test set.
     """
-    counts_by_filter, candidates = [], "rules"
+    options, counts_by_filter, candidates = plan.options, [], "rules"
     if test_set is not None:
         scratch.run("CREATE TABLE matching (source VARCHAR)")
         for rows in scratch.row_blocks("SELECT DISTINCT source FROM rules"):
@@ -193,7 +161,7 @@ def apply_filters(
         [after] = scratch.row(f"SELECT count(*) FROM {candidates}")
         counts_by_filter.append(FilterCount(f"matches a sentence of {options.filter_for.name}", before, after))
     linked = options.hiero and scratch.row("SELECT count(*) FROM rules WHERE alignment <> ''")[0] > 0
-    filter_conditions = list(rule_filters(options, units_per_use, linked, nonempty_sides, no_unicode_spaces))
+    filter_conditions = list(rule_filters(plan, linked))
     conditions = [condition for _, condition, _ in filter_conditions]
     # Count the rules that meet the first 0, 1, 2, … conditions in one query, because each query reads all rules.
     columns = (f"count(*) FILTER (WHERE {' AND '.join(conditions[:k])})" for k in range(1, len(conditions) + 1))

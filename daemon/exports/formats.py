@@ -1,5 +1,16 @@
 """Formats of exports, and their registry `FORMATS`. docs/exports.md shows a line of each format.
 
+The SQL expressions of features and formats use these columns of a rule:
+
+- `source`, `target`: the sides in the store's notation
+- `alignment`: the links of words
+- the shape columns of the format, such as `scope`, and the features `FEATURES`
+- `uses`: the count as an integer, in units of 1/`ExportPlan.units_per_use`
+- `source_uses`, `target_uses`: the sums of `uses` over the rules with the same source or target side
+- `seen`: the part of `uses` that is multiplied by the discount, by default at most one use (s in docs/model.md)
+- `source_seen`, `target_seen`, `all_seen`: the sums of `seen` over the rules with the same side, and over all rules
+- `smoothing`: the discount (D in docs/model.md)
+
 cdec reads any word in brackets as a nonterminal, and `|||` as the end of a field. Both are escaped with a backslash, as
 in the store's own notation. Features of value 0 are omitted, because cdec takes absent features as 0. Logarithmic
 features are always written.
@@ -11,59 +22,214 @@ table is sorted as Moses' tools require. `|`, `[` and `]` in words are written a
 import csv
 import json
 import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
-from hierogram.daemon.exports.format import (
-    DEFAULT_WEIGHTS,
-    FEATURES,
-    GLUE,
-    LM,
-    LM_UNKNOWN,
-    MAX_SPAN,
-    POP_LIMIT,
-    RULES,
-    UNKNOWN,
-    WORDS,
-    ConfigurationFile,
-    FeatureSet,
-    Format,
-    ReadRule,
-    concat,
-    concat_with_spaces,
-    format_number,
-    links,
-    map_symbols,
-    needs_no_escape,
-    word,
-)
 from hierogram.daemon.files import Compression, split_suffix
 from hierogram.samplers.grammar.kinds import FRAGMENTS as TREE_FRAGMENTS
-from hierogram.samplers.grammar.kinds import LINKS, GrammarKind
-
-CDEC_NAMES = {
-    "p_target_given_source": "EGivenF",
-    "p_source_given_target": "FGivenE",
-    "lex_target_given_source": "LexEGivenF",
-    "lex_source_given_target": "LexFGivenE",
-    "count": "Count",
-    "source_count": "CountF",
-    "target_count": "CountE",
-    "quarter": "IsQuarter",
-    "half": "IsHalf",
-    "singleton": "IsSingletonFE",
-    "rare": "IsRare",
-    "source_singleton": "IsSingletonF",
-    "terminals_only": "IsTerminalsOnly",
-    "nonterminals": "Nonterminals",
-    "scope": "Scope",
-    "source_words": "WordsF",
-    "target_words": "WordsE",
-    "one_word": "IsOneWord",
-    "two_words": "IsTwoWords",
-    "minimal": "IsMinimal",
-}
+from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, GrammarKind
+from hierogram.samplers.grammar.rules import NONTERMINAL
 
 
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """Feature of a rule. `value` is an SQL expression. Decoders use the logarithm of a `logarithmic` feature."""
+
+    name: str
+    cdec: str
+    """Name in cdec's files."""
+    value: str
+    weight: float = 0.0
+    lexical: bool = False
+    logarithmic: bool = False
+    shape: tuple[str, ...] = ()
+
+
+def _probability(name: str, cdec: str, event: str, condition: str, weight: float) -> Feature:
+    # Smoothed probability, as in docs/model.md [Foster, Kuhn & Johnson 2006].
+    value = f"(uses - smoothing * seen + smoothing * {condition}_seen * ({event}_seen / all_seen)) / {condition}_uses"
+    return Feature(name, cdec, value, weight, logarithmic=True)
+
+
+def _indicator(name: str, cdec: str, condition: str, *shape: str) -> Feature:
+    return Feature(name, cdec, f"CASE WHEN {condition} THEN 1 ELSE 0 END", shape=shape)
+
+
+FEATURES = (
+    _probability("p_target_given_source", "EGivenF", "target", "source", 0.25),
+    _probability("p_source_given_target", "FGivenE", "source", "target", 0.2),
+    Feature("lex_target_given_source", "LexEGivenF", "lex_target_given_source", 0.15, lexical=True, logarithmic=True),
+    Feature("lex_source_given_target", "LexFGivenE", "lex_source_given_target", 0.1, lexical=True, logarithmic=True),
+    Feature("count", "Count", "count", logarithmic=True),
+    Feature("source_count", "CountF", "source_count", logarithmic=True),
+    Feature("target_count", "CountE", "target_count", logarithmic=True),
+    _indicator("quarter", "IsQuarter", "count <= 0.25"),
+    _indicator("half", "IsHalf", "count <= 0.5"),
+    _indicator("singleton", "IsSingletonFE", "count <= 1"),
+    _indicator("rare", "IsRare", "count <= 3"),
+    _indicator("source_singleton", "IsSingletonF", "source_count <= 1"),
+    _indicator("terminals_only", "IsTerminalsOnly", "nonterminals = 0", "nonterminals"),
+    Feature("nonterminals", "Nonterminals", "nonterminals", shape=("nonterminals",)),
+    Feature("scope", "Scope", "scope", shape=("scope",)),
+    Feature("source_words", "WordsF", "source_terminals", shape=("source_terminals",)),
+    Feature("target_words", "WordsE", "target_terminals", shape=("target_terminals",)),
+    _indicator("one_word", "IsOneWord", "source_terminals = 1", "source_terminals"),
+    _indicator("two_words", "IsTwoWords", "source_terminals = 2", "source_terminals"),
+    _indicator("minimal", "IsMinimal", "minimal_uses > 0", "minimal_uses"),
+)
+"""All features. docs/exports.md describes them."""
+
+MAX_SPAN, POP_LIMIT = 20, 1000
+"""Maximum number of words in a rule's span, and pop limit of cube pruning, in decoder configurations."""
+LM, WORDS, RULES, GLUE, UNKNOWN, LM_UNKNOWN = "lm", "words", "rules", "glue", "unknown", "lm_unknown"
+"""Features of decoding: language model log probability, and numbers of target words, rules, glue
+rules, untranslated source words, and target words unknown to the language model.
+"""
+DEFAULT_WEIGHTS = {feature.name: feature.weight for feature in FEATURES if feature.weight}
+DEFAULT_WEIGHTS |= {LM: 0.35, WORDS: 1.0, RULES: 0.0, GLUE: -0.1, UNKNOWN: -5.0, LM_UNKNOWN: -1.0}
+"""Default weights. A feature without an entry has weight 0."""
+
+BY_NAME = {feature.name: feature for feature in FEATURES}
+
+FeatureSet = Sequence[Feature]
+
+ReadRule = tuple[str, str, float | None]
+"""Source side, target side and count of a rule in an export. The count is None if the export has no counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """Format of a rule file. A format without `line` and `read` is Parquet, which DuckDB writes and reads."""
+
+    name: str
+    suffix: str
+    """File name suffix, which precedes the suffix of the compression."""
+    features: tuple[str, ...]
+    compression: Compression = Compression.NONE
+    """Default compression. zstd is only allowed if it is the default."""
+    line: Callable[[FeatureSet], str] | None = None
+    """Returns the SQL expression of a rule's line for the chosen features."""
+    read: Callable[[str, FeatureSet], ReadRule] | None = None
+    """Parses a line. Raises `ValueError`, `IndexError` or `KeyError` if the line does not have the format."""
+    fixed: bool = False
+    """Always write all features."""
+    alignments: bool = False
+    """Write the word links of rules."""
+    shape: tuple[str, ...] = ("nonterminals",)
+    """Shape columns that the format needs."""
+    order: str = "source, target"
+    """Columns by which rules are sorted, or `line` to sort the written lines."""
+    header: Callable[[FeatureSet], str] | None = None
+    glue: Sequence[str] = ()
+    """Lines of the file of glue rules."""
+    needs: str | None = TRANSLATION
+    """Capability that the kind of grammar must offer (`hierogram.samplers.grammar.kinds`)."""
+    word_pairs: bool = False
+    """Write pairs of linked words instead of rules."""
+    word_list: bool = False
+    """List of words or phrases for other tools. Omit words with Unicode spaces, where these tools split lines."""
+    rows: str | None = None
+    """SQL query of the rows to write instead of the scored rules."""
+    configure: Callable[[str, str, FeatureSet], dict[str, list[str]]] | None = None
+    """Returns the lines of each configuration file of a decoder, by file name suffix.
+
+    The arguments are the file names of rules and glue rules, and the features.
+    """
+
+    def check_features(self, names: Sequence[str] | None) -> None:
+        """Raise `ValueError` if `names` is given, but the format has fixed features or lacks one of the names."""
+        if names is None:
+            return
+        if self.fixed:
+            raise ValueError(f"{self.name} has fixed features: {', '.join(self.features)}")
+        for name in names:
+            if name not in self.features:
+                raise ValueError(f"{self.name} has no feature {name!r}: expected {', '.join(self.features)}")
+
+    def check_compression(self, compression: Compression) -> None:
+        """Raise `ValueError` if the format, or the programs that read it, do not support the compression."""
+        if self.line is None and compression is not Compression.NONE:
+            raise ValueError(f"{self.name} has its own compression: remove --compression or {compression.suffix}")
+        if compression is Compression.ZSTD and self.compression is not Compression.ZSTD:
+            raise ValueError(f"readers of {self.name} do not support zstd: use gzip (.gz) or no compression")
+
+    def supports(self, grammar_kind: GrammarKind) -> bool:
+        """Check if the format can write this kind of grammar."""
+        return self.needs is None or self.needs in grammar_kind.capabilities
+
+    def grammar_features(self, grammar_kind: GrammarKind, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        """Return the features to write (None for all). Raises `ValueError` if the grammar lacks a feature."""
+        if LINKS in grammar_kind.capabilities or self.fixed:
+            return names
+        if names is None:
+            return tuple(name for name in self.features if not BY_NAME[name].lexical)
+        for name in names:
+            if BY_NAME[name].lexical:
+                raise ValueError(grammar_kind.cannot(f"provide the feature {name}: its rules have no word links"))
+        return names
+
+
+def concat(*parts: str, separator: str = "") -> str:
+    """Return SQL that concatenates non-NULL parts. Unlike `||`, `concat_ws` does not copy the text for each part."""
+    return f"concat_ws('{separator}', {', '.join(parts)})"
+
+
+def is_nonterminal(symbol: str) -> str:
+    """Return SQL that checks if a symbol is a nonterminal in the store's notation."""
+    return f"(starts_with({symbol}, '[X,') AND regexp_full_match({symbol}, '{NONTERMINAL}'))"
+
+
+def word(symbol: str) -> str:
+    """Return SQL for the word of a terminal symbol, without the backslash of an escaped word."""
+    return f"(CASE WHEN starts_with({symbol}, '\\') THEN substr({symbol}, 2) ELSE {symbol} END)"
+
+
+def symbols(side: str) -> str:
+    """Return SQL for the list of a side's symbols."""
+    return f"(CASE WHEN {side} = '' THEN CAST([] AS VARCHAR[]) ELSE string_split({side}, ' ') END)"
+
+
+def needs_no_escape(side: str, characters: str) -> str:
+    """Return SQL that checks if a side has no `characters`, and no brackets except in nonterminals."""
+    brackets = " AND ".join(
+        f"strlen({side}) - strlen(replace({side}, '{bracket}', '')) = nonterminals" for bracket in "[]"
+    )
+    no_brackets = f"NOT contains({side}, '[') AND NOT contains({side}, ']')"
+    excluded = "".join(f" AND NOT contains({side}, '{character}')" for character in characters)
+    return f"(CASE WHEN nonterminals = 0 THEN {no_brackets} ELSE {brackets} END{excluded})"
+
+
+def map_symbols(side: str, terminal: str, nonterminal: str) -> str:
+    """Return SQL that maps each symbol `x` of a side to the expression `terminal` or `nonterminal`."""
+    return (
+        f"array_to_string(list_transform({symbols(side)}, lambda x: "
+        f"CASE WHEN {is_nonterminal('x')} THEN {nonterminal} ELSE {terminal} END), ' ')"
+    )
+
+
+def links(source: str, target: str, alignment: str) -> str:
+    """Return SQL for the sorted links of a rule, including links between nonterminals with the same number."""
+    pair = "{'i': CAST(split_part(x, '-', 1) AS INTEGER), 'j': CAST(split_part(x, '-', 2) AS INTEGER)}"
+    parsed = f"list_transform(string_split({alignment}, ' '), lambda x: {pair})"
+    words = f"(CASE WHEN {alignment} = '' THEN [] ELSE {parsed} END)"
+    position = "CAST(list_position({side}, '[X,' || k || ']') - 1 AS INTEGER)"
+    source_position, target_position = (position.format(side=f"string_split({side}, ' ')") for side in (source, target))
+    gaps = f"list_transform(range(1, nonterminals + 1), lambda k: {{'i': {source_position}, 'j': {target_position}}})"
+    return f"array_to_string(list_transform(list_sort(list_concat({words}, {gaps})), lambda l: l.i || '-' || l.j), ' ')"
+
+
+def format_number(value: str) -> str:
+    """Return SQL that formats a number: integers below 1e15 exactly, other numbers with six significant digits."""
+    return f"format_number({value})"
+
+
+NUMBER_MACRO = """CREATE MACRO format_number(x) AS CASE
+    WHEN x = floor(x) AND abs(x) < 1e15 THEN CAST(CAST(x AS BIGINT) AS VARCHAR)
+    WHEN abs(x) >= 1e-4 AND abs(x) < 999999 THEN printf('%.6g', CAST(x AS DOUBLE))
+    ELSE printf('%.5e', CAST(x AS DOUBLE)) END"""
+
+_ALL_FEATURES = tuple(feature.name for feature in FEATURES)
 _LN_10 = math.log(10)
 _UNKNOWN_VALUE = -100
 """Score that Moses gives a word without a rule."""
@@ -80,21 +246,19 @@ def _cdec_line(features: FeatureSet) -> str:
     values = []
     for feature in features:
         if feature.logarithmic:
-            values += [f"' {CDEC_NAMES[feature.name]}='", format_number(f"log10({feature.name})")]
+            values += [f"' {feature.cdec}='", format_number(f"log10({feature.name})")]
         else:
-            named = f"' {CDEC_NAMES[feature.name]}=' || {feature.name}"
+            named = f"' {feature.cdec}=' || {feature.name}"
             values.append(f"CASE WHEN {feature.name} = 0 THEN '' ELSE {named} END")
     linked = "CASE WHEN alignment = '' THEN '' ELSE ' ||| ' || alignment END"
-    bars = "' ||| '"
-    sides = ("'[X] ||| '", _cdec_side("source"), bars, _cdec_side("target"), "' |||'")
+    sides = ("'[X] ||| '", _cdec_side("source"), "' ||| '", _cdec_side("target"), "' |||'")
     return concat(*sides, *values, linked)
 
 
-def _configure_cdec(grammar: str, _: str, features: FeatureSet) -> list[ConfigurationFile]:
-
+def _configure_cdec(grammar: str, _: str, features: FeatureSet) -> dict[str, list[str]]:
     # Convert the weights, because cdec takes logarithms to base 10 and counts a word as -1 / ln 10.
     weights = {
-        CDEC_NAMES[feature.name]: DEFAULT_WEIGHTS.get(feature.name, 0.0) * (_LN_10 if feature.logarithmic else 1.0)
+        feature.cdec: DEFAULT_WEIGHTS.get(feature.name, 0.0) * (_LN_10 if feature.logarithmic else 1.0)
         for feature in features
     }
     weights |= {
@@ -113,26 +277,25 @@ def _configure_cdec(grammar: str, _: str, features: FeatureSet) -> list[Configur
         f"cubepruning_pop_limit={POP_LIMIT}",
         "feature_function=WordPenalty",
     ]
-    return [(".ini", lines), (".weights", [f"{name} {value:.6g}" for name, value in weights.items()])]
+    return {".ini": lines, ".weights": [f"{name} {value:.6g}" for name, value in weights.items()]}
 
 
 def _read_cdec(line: str, _: FeatureSet) -> ReadRule:
-    fields, count = line.split(" ||| "), f"{CDEC_NAMES['count']}="
-    values = (float(10.0 ** float(named[len(count) :])) for named in fields[3].split(" ") if named.startswith(count))
-    return fields[1], fields[2], next(values, None)
+    fields = line.split(" ||| ")
+    counts = [named.removeprefix("Count=") for named in fields[3].split(" ") if named.startswith("Count=")]
+    return fields[1], fields[2], float(10.0 ** float(counts[0])) if counts else None
 
 
 CDEC = Format(
     name="cdec",
     suffix=".cdec",
     compression=Compression.GZIP,
-    features=tuple(CDEC_NAMES),
+    features=_ALL_FEATURES,
     line=_cdec_line,
     read=_read_cdec,
     alignments=True,
     configure=_configure_cdec,
 )
-
 
 _GAP = "[X][X]"
 """Nonterminal in a Moses rule table. Links pair the nonterminals, so they need no numbers."""
@@ -142,7 +305,7 @@ MOSES_SCORES = ("p_source_given_target", "lex_source_given_target", "p_target_gi
 
 
 def _moses_side(side: str) -> str:
-    gaps = "regexp_replace({}, '\\[X,[0-9]+\\]', '[X][X]', 'g')"
+    gaps = f"regexp_replace({{}}, '\\[X,[0-9]+\\]', '{_GAP}', 'g')"
     escaped = f"replace(replace(replace({word('x')}, '|', '&#124;'), '[', '&#91;'), ']', '&#93;')"
     slow = map_symbols(side, escaped, gaps.format("x"))
     quick = f"CASE WHEN nonterminals = 0 THEN {side} ELSE {gaps.format(side)} END"
@@ -150,13 +313,14 @@ def _moses_side(side: str) -> str:
 
 
 def _moses_line(features: FeatureSet) -> str:
-    scores = concat_with_spaces(
-        *(format_number(feature.name if feature.logarithmic else f"exp({feature.name})") for feature in features)
-    )
-    counts = concat_with_spaces(*map(format_number, ("target_count", "source_count", "count")))
+    scores = (format_number(feature.name if feature.logarithmic else f"exp({feature.name})") for feature in features)
+    counts = map(format_number, ("target_count", "source_count", "count"))
     bars = "' ||| '"
     sides = (_moses_side("source"), "' [X] ||| '", _moses_side("target"), "' [X] ||| '")
-    return concat(*sides, scores, bars, links("source", "target", "alignment"), bars, counts, "' ||| |||'")
+    linked = links("source", "target", "alignment")
+    return concat(
+        *sides, concat(*scores, separator=" "), bars, linked, bars, concat(*counts, separator=" "), "' ||| |||'"
+    )
 
 
 def _read_moses(line: str, _: FeatureSet) -> ReadRule:
@@ -170,7 +334,7 @@ def _read_moses(line: str, _: FeatureSet) -> ReadRule:
     return " ".join(left), " ".join(right), float(counts.split(" ")[2])
 
 
-def _configure_moses(grammar: str, glue: str, features: FeatureSet) -> list[ConfigurationFile]:
+def _configure_moses(grammar: str, glue: str, features: FeatureSet) -> dict[str, list[str]]:
     table = "PhraseDictionaryMemory name=TranslationModel{} num-features={} path={} input-factor=0 output-factor=0"
     lines = [
         *("[input-factors]", "0", "", "[mapping]", "0 T 0", "1 T 1", ""),
@@ -187,14 +351,14 @@ def _configure_moses(grammar: str, glue: str, features: FeatureSet) -> list[Conf
         f"TranslationModel1= {DEFAULT_WEIGHTS[GLUE]:.6g}",
         *("", f"# Language model: LM0= {DEFAULT_WEIGHTS[LM]:.6g}"),
     ]
-    return [(".ini", lines)]
+    return {".ini": lines}
 
 
 MOSES = Format(
     name="moses",
     suffix=".moses",
     compression=Compression.GZIP,
-    features=(*MOSES_SCORES, *(feature.name for feature in FEATURES if feature.name not in MOSES_SCORES)),
+    features=(*MOSES_SCORES, *(name for name in _ALL_FEATURES if name not in MOSES_SCORES)),
     line=_moses_line,
     read=_read_moses,
     order="line",
@@ -207,8 +371,6 @@ MOSES = Format(
     alignments=True,
 )
 
-
-_TREE_FEATURES = ("p_target_given_source", "count")
 
 # A piece `(NN)` of a fragment is a frontier node, `(DT` is an inner label, and other pieces, such as `the)`, are words.
 _FRONTIER = "piece LIKE '(%' AND piece LIKE '%)'"
@@ -237,7 +399,9 @@ def _root(fragment: str) -> str:
     return fragment[1:].split(" ", 1)[0]
 
 
-_tree_format = partial(Format, compression=Compression.ZSTD, features=_TREE_FEATURES, fixed=True, needs=TREE_FRAGMENTS)
+_tree_format = partial(
+    Format, compression=Compression.ZSTD, features=("p_target_given_source", "count"), fixed=True, needs=TREE_FRAGMENTS
+)
 
 FRAGMENTS = _tree_format(
     name="fragments",
@@ -257,11 +421,9 @@ PCFG = _tree_format(
     read=_read_flat,
 )
 
-
 _TABLE_SHAPE = ("scope", "nonterminals")
 _RULE_COLUMNS = ("source", "target", "alignment", *_TABLE_SHAPE, "source_count", "target_count")
 _TEXT_COLUMNS = ("source", "target", "alignment")
-_TABLE_FEATURES = tuple(feature.name for feature in FEATURES)
 
 
 def columns(features: FeatureSet) -> list[str]:
@@ -291,7 +453,7 @@ def _tab_line(features: FeatureSet) -> str:
             values.append(f"""CASE WHEN {needs_quotes} THEN '"' || replace({name}, '"', '""') || '"' ELSE {name} END""")
         else:
             values.append(f"CAST({name} AS VARCHAR)")
-    return f"concat_ws('\t', {', '.join(values)})"
+    return concat(*values, separator="\t")
 
 
 def _read_tabs(line: str, features: FeatureSet) -> ReadRule:
@@ -300,15 +462,9 @@ def _read_tabs(line: str, features: FeatureSet) -> ReadRule:
     return values["source"], values["target"], float(values["count"]) if "count" in values else None
 
 
-_table = partial(Format, features=_TABLE_FEATURES, needs=None, alignments=True, shape=_TABLE_SHAPE)
+_table = partial(Format, features=_ALL_FEATURES, needs=None, alignments=True, shape=_TABLE_SHAPE)
 
-JSONL = _table(
-    name="jsonl",
-    suffix=".jsonl",
-    compression=Compression.ZSTD,
-    line=_json_line,
-    read=_read_json,
-)
+JSONL = _table(name="jsonl", suffix=".jsonl", compression=Compression.ZSTD, line=_json_line, read=_read_json)
 TSV = _table(
     name="tsv",
     suffix=".tsv",
@@ -318,7 +474,6 @@ TSV = _table(
     header=lambda features: "\t".join(columns(features)),
 )
 PARQUET = _table(name="parquet", suffix=".parquet")
-
 
 _BY_SOURCE, _BY_TARGET = "p_target_given_source", "p_source_given_target"
 _TAB = "chr(9)"
@@ -353,7 +508,7 @@ def _dictionary(name: str, suffix: str, probability: str = _BY_SOURCE) -> Format
         suffix=suffix,
         compression=Compression.GZIP,
         features=(probability,),
-        line=lambda _: concat_with_spaces(*words, format_number(probability)),
+        line=lambda _: concat(*words, format_number(probability), separator=" "),
         read=partial(_read_fields, source=words.index("source"), target=words.index("target")),
     )
 
@@ -389,7 +544,6 @@ VMAP = _phrase_format(
     rows=_CANDIDATES,
 )
 """Vocabulary map for CTranslate2."""
-
 
 FORMATS: dict[str, Format] = {
     format.name: format

@@ -8,7 +8,7 @@ Means and products are computed from integers (probabilities in units of 2^-50, 
 do not depend on the order in which threads add them.
 """
 
-from hierogram.daemon.exports.format import is_nonterminal, symbols, word
+from hierogram.daemon.exports.formats import is_nonterminal, symbols, word
 from hierogram.daemon.exports.scratch import Blocks, Scratch
 from hierogram.samplers.kernel import Report
 
@@ -103,28 +103,26 @@ def _add_lexical_weights(scratch: Scratch, condition: str) -> None:
             UNION ALL
             SELECT id, 0, {_log("sum(f_given_e)", "count(*)")} FROM weighed GROUP BY id, i
             UNION ALL
-            {_without_links("target", 2, "to_target", "0")}
+            {_without_links("target", 2, "to_target", "{}, 0")}
             UNION ALL
-            {_without_links("source", 1, "0", "to_source")}
+            {_without_links("source", 1, "to_source", "0, {}")}
         )
         SELECT id, exp(CAST(sum(to_target) AS DOUBLE) / 4294967296), exp(CAST(sum(to_source) AS DOUBLE) / 4294967296)
           FROM words GROUP BY id""")
 
 
-def _without_links(side: str, link_field: int, to_target: str, to_source: str) -> str:
+def _without_links(side: str, link_field: int, column: str, weights: str) -> str:
     """Return SQL for (id, log weight to target, log weight to source) of each unlinked word on a side of the rules.
 
-    `to_target` and `to_source` are the columns of these logarithms in the table `unlinked`, or "0". `link_field` is the
-    position of the side in a link `i-j`, 1 or 2.
+    `column` is the column of these logarithms in the table `unlinked`, which replaces `{}` in `weights`. `link_field`
+    is the position of the side in a link `i-j`, 1 or 2.
     """
     tokens = symbols(side)
     terminals = f"list_filter({tokens}, lambda x: NOT {is_nonterminal('x')})"
     unlinked = f"list_transform({_unlinked('side', 'linked')}, lambda x: side[x + 1])"
-    column = "to_target" if to_source == "0" else "to_source"
-    floor = _log(_units(str(FLOOR)), "1")
-    values = [value if value == "0" else f"coalesce({value}, {floor})" for value in (to_target, to_source)]
+    weight = f"coalesce({column}, {_log(_units(str(FLOOR)), '1')})"
     return f"""
-        SELECT id, {values[0]}, {values[1]} FROM (
+        SELECT id, {weights.format(weight)} FROM (
             SELECT id, {word("symbol")} AS word FROM (
                 SELECT id, unnest(CASE WHEN nonterminals = 0 THEN {tokens} ELSE {terminals} END) AS symbol
                   FROM part WHERE alignment = ''

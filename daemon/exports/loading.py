@@ -4,6 +4,7 @@ Import this module only when an export reads derivations, because it loads the c
 """
 
 from collections.abc import Collection
+from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +16,7 @@ from hierogram.daemon.learning.kinds.stored import load_undamaged
 from hierogram.samplers.counts.deltas import add_fragments, add_minimal, add_state, empty_deltas
 from hierogram.samplers.counts.occurrences import RuleLinks, fragment_links, rule_links, uses_by_links
 from hierogram.samplers.counts.texts import link_texts, take_texts
-from hierogram.samplers.forests.compositions import (
-    add_ngrams,
-    compositions,
-    empty_ngrams,
-    expected_occurrences,
-)
+from hierogram.samplers.forests.compositions import add_ngrams, compositions, empty_ngrams, expected_occurrences
 from hierogram.samplers.forests.derivations import Batch, empty_state
 from hierogram.samplers.forests.records import Fragments, list_fragments
 from hierogram.samplers.grammar.columns import empty_blobs
@@ -31,8 +27,6 @@ from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records.grammar import CountKind
 
 _PAIRS_PER_READ = 2_000
-_AGGREGATES = {"minimal_uses": "sum"}
-"""SQL aggregates that merge the shape columns of equal rules. The default is `min`."""
 LINKED_COLUMNS = SIDE_COLUMNS | {"alignment": "VARCHAR"} | USES_COLUMN | {"composed": "BIGINT"}
 """Columns of the table `aligned_uses`: a rule, an alignment, and the rule's uses with this alignment in derivations
 (`uses`) and compositions (`composed`).
@@ -45,7 +39,7 @@ def load_corpus_rules(
     """Create the view `rules` with counts from the pairs of one corpus."""
     kinds = SIDE_COLUMNS | dict.fromkeys(shape, "INTEGER") | USES_COLUMN
     scratch.load("parts", kinds, _recount(snapshot, corpus, count_kind, shape, progress))
-    shape_columns = "".join(f"{_AGGREGATES.get(name, 'min')}({name}) AS {name}, " for name in shape)
+    shape_columns = "".join(f"{'sum' if name == 'minimal_uses' else 'min'}({name}) AS {name}, " for name in shape)
     scratch.run(f"""
         CREATE TABLE loaded AS
         SELECT source, target, {shape_columns}CAST(sum(uses) AS BIGINT) AS uses FROM parts
@@ -57,7 +51,7 @@ def load_corpus_rules(
 def _recount(
     snapshot: Snapshot, corpus: int, count_kind: CountKind, shape: Collection[str], progress: Report
 ) -> Blocks:
-    """Yield blocks of rules with their counts from the pairs of a corpus. Damaged pairs are omitted."""
+    # Damaged pairs are omitted.
     settings = snapshot.settings()
     pairs = 0
     for rows in snapshot.iterate_derivations(_PAIRS_PER_READ, corpus):
@@ -110,10 +104,8 @@ def load_new_rules(
     if next(snapshot.iterate_derivations(1, after_id=last_pair), None) is None:
         return False
     scratch.load("aligned_uses", LINKED_COLUMNS, _pair_uses(snapshot, None, count_kind, None, (), last_pair))
-    sides = {}
-    for side in SIDE_COLUMNS:
-        rows = scratch.row_blocks(f"SELECT DISTINCT {side} FROM aligned_uses WHERE uses > 0")
-        sides[side] = [text for texts in rows for (text,) in texts]
+    queries = ((side, f"SELECT DISTINCT {side} FROM aligned_uses WHERE uses > 0") for side in SIDE_COLUMNS)
+    sides = {side: [text for rows in scratch.row_blocks(query) for (text,) in rows] for side, query in queries}
     columns = (*SIDE_COLUMNS, *shape, f"CASE WHEN id > {last_rule} THEN 1 ELSE 0 END")
     kinds = SIDE_COLUMNS | dict.fromkeys((*shape, "fresh"), "INTEGER") | USES_COLUMN
     scratch.load("loaded", kinds, snapshot.rules_beside(columns, sides, count_kind))
@@ -160,21 +152,12 @@ class _TextStatistics:
         return found.select(twice | (found.expected >= self._min_expected))
 
     def delete_rare(self, scratch: Scratch, table: str, candidates: str) -> None:
-        """Delete the rows of a table whose source side is expected less than `min_expected` times.
-
-        `candidates` selects the rows to check: a FROM clause, with joins and conditions.
-        """
+        """Delete rows of a table with a rare source side, among the rows of the FROM clause `candidates`."""
         scratch.run("CREATE TABLE rare_rows (row BIGINT)")
-        for rows_of_sources in scratch.row_blocks(f"SELECT {table}.rowid, source FROM {candidates}"):
-            expected = expected_occurrences(
-                self._ngrams, [source for _, source in rows_of_sources], self._settings.key_salt
-            )
-            rare_rows = [
-                (row,)
-                for (row, _), times in zip(rows_of_sources, expected.tolist(), strict=True)
-                if times < self._min_expected
-            ]
-            if rare_rows:
+        for block in scratch.row_blocks(f"SELECT {table}.rowid, source FROM {candidates}"):
+            expected = expected_occurrences(self._ngrams, [source for _, source in block], self._settings.key_salt)
+            is_rare = (expected < self._min_expected).tolist()
+            if rare_rows := [(row,) for row, _ in compress(block, is_rare)]:
                 scratch.insert("rare_rows", rare_rows)
         scratch.run(f"DELETE FROM {table} WHERE rowid IN (SELECT row FROM rare_rows)")
         scratch.run("DROP TABLE rare_rows")

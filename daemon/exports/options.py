@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from hierogram.daemon.exports.format import FEATURES
-from hierogram.daemon.exports.formats import FORMATS, find_format
+from hierogram.daemon.exports.formats import FEATURES, FORMATS, find_format
 from hierogram.daemon.exports.publication import Versions, open_folder
 from hierogram.daemon.files import Compression
 from hierogram.daemon.shared_options import MAX_SCOPE, OUTPUT, CurrentSample, MinCount, PosteriorMean
@@ -29,7 +28,6 @@ NICKNAMES = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-_CRON_FIELDS = 5
 
 
 def read_zone(name: str) -> ZoneInfo:
@@ -52,8 +50,8 @@ def cron_runs(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[date
     from cronsim import CronSim, CronSimError
 
     fields = NICKNAMES.get(expression.strip().lower(), expression).split()
-    if len(fields) != _CRON_FIELDS:
-        hint = "" if not expression.lstrip().startswith("@") else f"; nicknames are {', '.join(NICKNAMES)}"
+    if len(fields) != 5:
+        hint = f"; nicknames are {', '.join(NICKNAMES)}" if expression.lstrip().startswith("@") else ""
         raise ValueError(f"invalid cron expression {expression!r}: expected {CRON_HELP}{hint}")
     try:
         schedule = CronSim(" ".join(fields), after.astimezone(zone))
@@ -77,13 +75,7 @@ FOLDER = Option(
     "Folder, or URL of object storage (s3://bucket/prefix), to which each export writes a new version.",
     metavar="FOLDER",
 )
-Cron = Annotated[
-    str | None,
-    Option(
-        f"Cron expression for runs by `hierogram serve`: {CRON_HELP}.",
-        metavar="TIME",
-    ),
-]
+Cron = Annotated[str | None, Option(f"Cron expression for runs by `hierogram serve`: {CRON_HELP}.", metavar="TIME")]
 Every = Annotated[
     str | None, Option("Interval between exports by `hierogram serve`: 90s, 30m, 6h, 1d, 2w.", metavar="SPAN")
 ]
@@ -186,12 +178,11 @@ class ExportOptions(Options):
         check_count_flags(self.posterior_mean, self.current_sample)
         if self.format is None:
             return
-        format = find_format(self.format)
         with _as_option_error("features"):
-            format.check_features(self.features)
-        with _as_option_error("compression"):
-            if self.compression is not Compression.AUTO:
-                format.check_compression(self.compression)
+            find_format(self.format).check_features(self.features)
+        if self.compression is not Compression.AUTO:
+            with _as_option_error("compression"):
+                find_format(self.format).check_compression(self.compression)
 
     @property
     def count_kind(self) -> CountKind:

@@ -258,11 +258,8 @@ def _find_versions(folder: Path, name: str, *, complete: bool = True) -> list[tu
     else:
         entries = folder.iterdir() if folder.is_dir() else ()
         paths = {path for path in entries if path.is_dir() and not path.is_symlink()}
-    versions_found = []
-    for path in paths:
-        if match := pattern.match(path.name):
-            versions_found.append((match.group(1), int(match.group(2) or 1), path))
-    return sorted(versions_found, key=lambda version: version[:2])
+    matches = ((path, match) for path in paths if (match := pattern.match(path.name)))
+    return sorted((match.group(1), int(match.group(2) or 1), path) for path, match in matches)
 
 
 def latest_version(folder: Path) -> str | None:

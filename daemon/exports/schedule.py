@@ -27,9 +27,6 @@ from hierogram.storage.exports.exports import JobRow
 from hierogram.storage.options import OptionError, as_plain, from_plain
 from hierogram.storage.store import Store
 
-RunEnded = Callable[[str, Published | None, Exception | None], None]
-"""Callback for the end of a run: `(name of the job, published version or None, error or None)`."""
-
 RunState = Literal["never", "running", "done", "failed", "unchanged", "unreadable"]
 
 RUNS_SHOWN = 3
@@ -103,12 +100,15 @@ def configure_jobs(store: Store, jobs: Sequence[ExportJob], now: datetime | None
 
 def run_due(
     store: Store,
-    ended: RunEnded = lambda *_: None,
+    ended: Callable[[str, Published | None, Exception | None], None] = lambda *_: None,
     report: Phases = lambda *_: None,
     stopping: Callable[[], bool] = lambda: False,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> None:
-    """Run due jobs, earliest first, until none is due or `stopping` returns True. An interrupted job remains due."""
+    """Run due jobs, earliest first, until no job is due or `stopping` returns True. An interrupted job remains due.
+
+    `ended` is called after each run: `(name of the job, published version or None, error or None)`.
+    """
 
     def step(work: str, done: int, total: int | None) -> None:
         if stopping():
@@ -123,7 +123,7 @@ def run_due(
         if job is None:
             store.set_next_run(row, None)
             continue
-        due = _utc_time(row.next_run)
+        due = datetime.fromtimestamp(row.next_run, UTC)
         next_run = _next_run(job, now, due)
         if not store.set_next_run(row, next_run):
             # Another process has changed, removed or run the job, so read the jobs again.
@@ -239,7 +239,7 @@ def job_statuses(rows: Sequence[JobRow]) -> list[JobStatus]:
 
 
 def _status(row: JobRow, job: ExportJob | str, valid_jobs: list[ExportJob]) -> JobStatus:
-    unchanged = None if row.unchanged_at is None else _utc_time(row.unchanged_at).replace(microsecond=0)
+    unchanged = None if row.unchanged_at is None else datetime.fromtimestamp(int(row.unchanged_at), UTC)
     confirmed = unchanged is not None and (row.started_at is None or unchanged >= row.started_at)
     last: RunState = "unchanged" if confirmed else row.state or "never"
     error = row.error if last == "failed" else None
@@ -250,22 +250,20 @@ def _status(row: JobRow, job: ExportJob | str, valid_jobs: list[ExportJob]) -> J
     else:
         zone, options = job.zone, as_plain(job)
         if row.next_run is not None:
-            due = _utc_time(row.next_run)
+            due = datetime.fromtimestamp(row.next_run, UTC)
             next_runs = (due.astimezone(zone), *islice(job.runs_after(due, due), RUNS_SHOWN - 1))
         try:
             check_job(job, [other for other in valid_jobs if other is not job])
         except OptionError as problem:
             error = error or f"{problem.option}: {problem.reason}"
-    succeeded = unchanged if confirmed else row.succeeded_at
+    started, succeeded = row.started_at, unchanged if confirmed else row.succeeded_at
     return JobStatus(
-        row.name, row.configured, options, next_runs, last, error, row.started_at and
-        row.started_at.astimezone(zone), succeeded and succeeded.astimezone(zone), row.seconds, row.rules,
-        row.bytes, row.path, row.failures,
+        row.name, row.configured, options, next_runs, last, error, started and started.astimezone(zone),
+        succeeded and succeeded.astimezone(zone), row.seconds, row.rules, row.bytes, row.path, row.failures,
     )  # fmt: skip
 
 
 def _read_job(row: JobRow) -> ExportJob | None:
-    """Return a stored job. If it is invalid, log the reason and return None."""
     job = _parse_job(row.job)
     if isinstance(job, ExportJob):
         return job
@@ -280,25 +278,20 @@ def _parse_job(stored: str) -> ExportJob | str:
     """Parse a stored job. Returns an error message if it is invalid."""
     try:
         return from_plain(ExportJob, json.loads(stored))
+    except ValidationError as error:
+        faults = error.errors()
+        return "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'job'}: {fault['msg']}" for fault in faults)
     except (ValueError, TypeError, RecursionError) as error:
-        if isinstance(error, ValidationError):
-            faults = error.errors()
-            return "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'job'}: {fault['msg']}" for fault in faults)
         return str(error) or type(error).__name__
 
 
 def _new_row(job: ExportJob, now: datetime | None = None, *, configured: bool = False) -> JobRow:
-    first = _next_run(job, now or datetime.now(UTC), None)
-    return JobRow(job.name, json.dumps(as_plain(job)), first, configured)
+    return JobRow(job.name, json.dumps(as_plain(job)), _next_run(job, now or datetime.now(UTC), None), configured)
 
 
 def _next_run(job: ExportJob, now: datetime, due: datetime | None) -> float | None:
     run = next(job.runs_after(now, due), None)
     return None if run is None else run.timestamp()
-
-
-def _utc_time(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)
 
 
 def _not_found(name: str) -> DaemonError:

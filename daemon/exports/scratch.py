@@ -131,7 +131,7 @@ class Scratch:
 
 
 def _parts(blocks: Blocks, kinds: dict[str, str]) -> "Iterator[tuple[int, int, ArrowTable]]":
-    """Merge blocks into tables of a few megabytes. Yields the rows or pairs read so far, the bytes, and the table."""
+    # Yields (rows or pairs read so far, bytes, table) for tables of a few megabytes.
     import numpy as np
 
     from hierogram.daemon.arrow import ArrowTable, column_from_lines

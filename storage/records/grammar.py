@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from hierogram.samplers.grammar.numbers import ONE_USE
-
 
 class LabelRow(NamedTuple):
     """Parameters of a label: strength α_c, and probability β_c that the base distribution expands the label."""
@@ -71,11 +69,6 @@ class CountKind(StrEnum):
     TRANSLATION = "translation"
     POSTERIOR_MEAN = "posterior-mean"
     CURRENT_SAMPLE = "current-sample"
-
-    @property
-    def unit(self) -> int:
-        """Number of units per use. Counts are whole numbers of units."""
-        return 1 if self is CountKind.CURRENT_SAMPLE else ONE_USE
 
 
 @dataclass(slots=True)

@@ -355,14 +355,14 @@ CHART_FAULTS = (
     ),
     Fault(
         "a short sentence has no word replaced",
-        "tools/scores/misfits.py",
+        "tools/scores/scoring.py",
         "max(1, round(len(words) / 5))",
         "round(len(words) / 5)",
         (_MISFITS, "-k", "fifth"),
     ),
     Fault(
         "a word is replaced by itself",
-        "tools/scores/misfits.py",
+        "tools/scores/scoring.py",
         "if word != corrupted[position]:",
         "if word >= 0:",
         (_MISFITS, "-k", "fifth or all_words_are_the_same"),

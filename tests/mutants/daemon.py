@@ -231,14 +231,14 @@ DAEMON_FAULTS = (
     ),
     Fault(
         "discounts are subtracted twice",
-        "daemon/exports/format.py",
+        "daemon/exports/formats.py",
         "(uses - smoothing * seen +",
         "(uses - 2 * smoothing * seen +",
         (_FORMATS, "-k", "json_lines"),
     ),
     Fault(
         "the discounted mass is lost",
-        "daemon/exports/format.py",
+        "daemon/exports/formats.py",
         "+ smoothing * {condition}_seen * ({event}_seen / all_seen)",
         "+ 0 * {condition}_seen * ({event}_seen / all_seen)",
         (_FORMATS, "-k", "json_lines"),
@@ -345,8 +345,8 @@ DAEMON_FAULTS = (
     Fault(
         "one of two exports has no error",
         "daemon/exports/difference.py",
-        "((float(variance_before), before), (float(variance_after), after))",
-        "((float(variance_before), before), (0.0, after))",
+        "{float(variance_after)!r} * {after}",
+        "0.0 * {after}",
         (_DIFFERENCE, "-k", "both_exports"),
     ),
     Fault(
@@ -401,8 +401,8 @@ DAEMON_FAULTS = (
     Fault(
         "rules of new pairs are scored without rules that share a target side",
         "daemon/exports/loading.py",
-        "    sides = {}\n    for side in SIDE_COLUMNS:\n",
-        '    sides = {}\n    for side in ("source",):\n',
+        'FROM aligned_uses WHERE uses > 0") for side in SIDE_COLUMNS)',
+        'FROM aligned_uses WHERE uses > 0") for side in ("source",))',
         (_FOLLOWING, "-k", "added_at_once"),
     ),
     Fault(
@@ -697,14 +697,14 @@ DAEMON_FAULTS = (
     ),
     Fault(
         "a stopping daemon waits until score kernels are compiled",
-        "tools/scores/compiling.py",
+        "tools/scores/loop.py",
         "                wait()",
         "                threading.Event().wait(1)",
         (_COMPILING, "-k", "in_time"),
     ),
     Fault(
         "the process that compiles score kernels continues without its daemon",
-        "tools/scores/compiling.py",
+        "tools/scores/loop.py",
         "    threading.Thread(target=end_with_parent, daemon=True).start()",
         "    pass",
         (_COMPILING, "-k", "killed"),

@@ -39,10 +39,7 @@ def demo(
     context: typer.Context,
     sweeps: Annotated[int, replace(SWEEPS, shown=None)] = 30,
     output: Annotated[Path, replace(OUTPUT, help="File to write.")] = DEMO_EXPORT,
-    align: Annotated[
-        bool,
-        Option("Align the pairs, and compare the links with the manual links."),
-    ] = False,
+    align: Annotated[bool, Option("Align the pairs, and compare the links with the manual links.")] = False,
 ) -> None:
     """Learn a grammar of the New Testament. This takes one or two minutes.
 
@@ -50,6 +47,7 @@ def demo(
     learns, exports, and prints rules. With --align, the aligner aligns the pairs in a separate store, and the alignment
     error rate is printed.
     """
+    from hierogram.daemon.learning.learner import LearnOptions
     from hierogram.tools.demo.data import CREDITS, read_verses
 
     # Ignore HIEROGRAM_STORE, because it names the user's own store.
@@ -63,8 +61,6 @@ def demo(
             with_links = f"ignoring {links}" if align else f"with {links}"
             duplicates = f" ({done.totals.duplicates:,} duplicates)" if done.totals.duplicates else ""
             print(f"{plural(len(verses), 'pair')} of verses in {opened.url}{duplicates}, {with_links}")
-            from hierogram.daemon.learning.learner import LearnOptions
-
             learning = opened.learn(sweeps, options=LearnOptions())
             if align:
                 _align(opened, learning, verses)
@@ -97,17 +93,14 @@ def _align(opened: "GrammarStore", learning: "Learning", verses: "Sequence[Verse
 
 
 def _print_examples(opened: "GrammarStore") -> None:
-    """Print the most informative rules, and commands that query the store."""
-    print()
-    print("Most used and most probable rules:")
+    print("\nMost used and most probable rules:")
     for kind, listed in most_informative(opened.rules(), _SHOWN_RULES).items():
         if listed:
             print(f"  {kind}")
         for rule in listed:
             probabilities = f"p(e|f) {rule.p_target_given_source:.2f}, p(f|e) {rule.p_source_given_target:.2f}"
             print(f"    {rule.source} → {rule.target}   ({rule.expected_uses:.1f} uses, {probabilities})")
-    print()
-    print("How is λόγος translated, and how often? Query the store:")
+    print("\nHow is λόγος translated, and how often? Query the store:")
     url = opened.url
     file = url.removeprefix("sqlite:///")
     exact = "" if file != url else "::numeric"

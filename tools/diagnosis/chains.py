@@ -36,9 +36,6 @@ from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store
 from hierogram.tools.diagnosis.options import ChainOptions
 
-_MODEL_LINKS, _NO_INITIAL_LINKS, _RANDOM_LINKS = "the model's", "none", "random"
-LINK_STARTS = (_MODEL_LINKS, _NO_INITIAL_LINKS, _RANDOM_LINKS)
-"""Initial links of the aligner chains, in turn: the model's initialization, no links, random links."""
 _SWEEPS_PER_DRAW = 2
 _MAX_RECORDED_RULES, _MAX_RECORDED_LINKS = 2_000, 1_000
 """Maximum numbers of rules and links recorded in each draw: the most frequent rules, and evenly spaced links."""
@@ -63,7 +60,7 @@ NO_LINKS = LinkDraws(np.zeros((0, 0, 0)), [], 0.0, 0.0)
 
 
 def _run_link_chains(rows: Sequence[PairRow], options: ChainOptions, report: Callable[[], None]) -> LinkDraws:
-    """Run chains of the default aligner in both directions. Each direction records links of its own."""
+    # Each direction records its own links.
     sides = read_side(row.source for row in rows), read_side(row.target for row in rows)
     chain_draws = [
         _DirectionChains(number, make_direction(sides[1 - number], sides[number]), rows, options).draws(report)
@@ -77,10 +74,7 @@ class _DirectionChains:
     def __init__(
         self, direction_index: int, direction: Direction, rows: Sequence[PairRow], options: ChainOptions
     ) -> None:
-        self._direction_index = direction_index
-        self._direction = direction
-        self._rows = rows
-        self._options = options
+        self._direction_index, self._direction, self._rows, self._options = direction_index, direction, rows, options
         self._model = options_for(DEFAULT_MODEL, len(rows))
         self._kernel = build(self._model, direction)
         self._seconds = 0.0
@@ -100,22 +94,21 @@ class _DirectionChains:
         words, positions = self._choose_links([state.chain.links for state in states])
         draws_by_chain = np.zeros((len(words), options.chains, max(1, options.sweeps // _SWEEPS_PER_DRAW)))
         for chain, key in enumerate(keys):
+            sweeps = count(burn_in + 1)
             for draw in range(draws_by_chain.shape[2]):
-                for sweep in range(_SWEEPS_PER_DRAW):
-                    number = burn_in + draw * _SWEEPS_PER_DRAW + sweep + 1
-                    states[chain] = self._sweep(key, states[chain], number)
+                for _ in range(_SWEEPS_PER_DRAW):
+                    states[chain] = self._sweep(key, states[chain], next(sweeps))
                     report()
                 draws_by_chain[:, chain, draw] = states[chain].chain.links[words] == positions
         overhead = time.perf_counter() - started - self._seconds
         return LinkDraws(draws_by_chain, self._names(words, positions), self._seconds, overhead)
 
     def _first_links(self, chain: int, key: int) -> NDArray[np.int16] | None:
-        """Return the initial links of a chain, or None for the model's initialization."""
-        start = LINK_STARTS[chain % len(LINK_STARTS)]
-        if start == _MODEL_LINKS:
+        # In turn, the chains start from the model's initialization (None), no links, and random links.
+        if chain % 3 == 0:
             return None
         sides = self._direction.sides
-        if start == _NO_INITIAL_LINKS:
+        if chain % 3 == 1:
             return np.full(len(sides.emitted), UNLINKED, np.int16)
         widths = np.repeat(np.diff(sides.conditioning_offset), np.diff(sides.emitted_offset))
         return np.random.default_rng(key).integers(0, widths).astype(np.int16)
@@ -129,8 +122,8 @@ class _DirectionChains:
     def _choose_links(self, links: Sequence[NDArray[np.int16]]) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
         numbers = np.unique([np.arange(len(chain_links)) << 16 | chain_links for chain_links in links])
         numbers = numbers[(numbers & 0xFFFF) != UNLINKED & 0xFFFF]
-        count = min(len(numbers), _MAX_RECORDED_LINKS // 2)
-        chosen = numbers[np.linspace(0, len(numbers) - 1, count).astype(np.int64)] if count else numbers[:0]
+        size = min(len(numbers), _MAX_RECORDED_LINKS // 2)
+        chosen = numbers[np.linspace(0, len(numbers) - 1, size).astype(np.int64)]
         return chosen >> 16, (chosen & 0xFFFF).astype(np.int16)
 
     def _names(self, words: NDArray[np.int64], positions: NDArray[np.int16]) -> list[str]:
@@ -138,11 +131,9 @@ class _DirectionChains:
         offset = self._direction.sides.emitted_offset
         pairs = np.searchsorted(offset, words, side="right") - 1
         names = []
-        for pair, word_position, position in zip(
-            pairs.tolist(), (words - offset[pairs]).tolist(), positions, strict=True
-        ):
+        for pair, *link in zip(pairs.tolist(), positions.tolist(), (words - offset[pairs]).tolist(), strict=True):
             row = self._rows[pair]
-            i, j = (int(position), word_position) if self._direction_index == 0 else (word_position, int(position))
+            i, j = reversed(link) if self._direction_index else link
             source, target = row.source.split(" ")[i], row.target.split(" ")[j]
             names.append(f"{source} - {target}, {i}-{j} of pair {row.id} ({_DIRECTION_NAMES[self._direction_index]})")
         return names
@@ -212,12 +203,10 @@ def run_chains(store: Store, options: ChainOptions, report: Steps = lambda _done
         chains.append(_GrammarChain(kind, loaded, counts, start, options.threads or 1))
     aligned = [row for row in rows if row.aligned_by == ALIGNER and not kind.needs_all_pairs]
     burn_in = kind.schedule(settings).burn_in
-    link_sweeps = 0
+    total = options.chains * (burn_in + options.sweeps)
     if aligned:
-        link_sweeps = (
-            len(_DIRECTION_NAMES) * options.chains * (options_for(DEFAULT_MODEL, len(aligned)).burn_in + options.sweeps)
-        )
-    total = len(chains) * (burn_in + options.sweeps) + link_sweeps
+        link_sweeps = options_for(DEFAULT_MODEL, len(aligned)).burn_in + options.sweeps
+        total += len(_DIRECTION_NAMES) * options.chains * link_sweeps
     sweeps = count(1)
 
     def report_sweep() -> None:
@@ -232,8 +221,6 @@ def run_chains(store: Store, options: ChainOptions, report: Steps = lambda _done
 
 
 class _GrammarChain:
-    """Chain over pairs in memory, with its own initial state. `seconds` is its sampling time."""
-
     def __init__(self, kind: Kind, loaded: LoadedBatch, counts: EmptyCounts, start: str, threads: int) -> None:
         self.loaded = loaded
         self.sampler = kind.chain(counts, ChainConfig(threads))
@@ -254,13 +241,9 @@ class _GrammarChain:
 
 
 def _run_grammar_chains(
-    chains: list[_GrammarChain],
-    settings: Settings,
-    sweeps: int,
-    burn_in: int,
-    starts: list[str],
+    chains: list[_GrammarChain], settings: Settings, sweeps: int, burn_in: int, starts: list[str],
     report: Callable[[], None],
-) -> ChainDraws:
+) -> ChainDraws:  # fmt: skip
     # Compile or load the recording kernels before measuring time.
     look_up_counts(chains[0].sampler.rule_table(), np.zeros((0, 2), np.uint64))
     chains[0].sampler.log_likelihood()

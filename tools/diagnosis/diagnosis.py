@@ -26,25 +26,22 @@ _MIN_MEAN_USES = 0.5
 _MAX_R_HAT = 1e6
 """Limit of reported R-hat values, because R-hat of constant chains depends on rounding errors."""
 
-Statistic = float | None
-"""Number, or None if undefined."""
-
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
     """Summary of one quantity over all chains.
 
     It consists of the mean, the standard deviation, the Monte Carlo standard error (`error`), the rank-normalized split
-    R-hat, the bulk and tail effective sample sizes, and a verdict on convergence.
+    R-hat, the bulk and tail effective sample sizes, and a verdict on convergence. Undefined numbers are None.
     """
 
     name: str
-    mean: Statistic
-    sd: Statistic
-    error: Statistic
-    r_hat: Statistic
-    ess_bulk: Statistic
-    ess_tail: Statistic
+    mean: float | None
+    sd: float | None
+    error: float | None
+    r_hat: float | None
+    ess_bulk: float | None
+    ess_tail: float | None
     verdict: str
 
 
@@ -58,8 +55,8 @@ class QuantitySummary:
 
     recorded: int
     verdicts: dict[str, int]
-    r_hat: list[Statistic]
-    ess_bulk: list[Statistic]
+    r_hat: list[float | None]
+    ess_bulk: list[float | None]
     largest_r_hat: list[Quantity]
 
 
@@ -82,7 +79,7 @@ class Diagnosis:
     overlap: dict[str, dict[str, float]]
     seconds: float
     overhead: float
-    ess_per_second: Statistic
+    ess_per_second: float | None
     flagged: list[str]
 
 
@@ -147,7 +144,7 @@ def _summarize(recorded: list[Quantity]) -> QuantitySummary:
     )
 
 
-def _quantiles(values: list[Statistic], shares: tuple[float, ...]) -> list[Statistic]:
+def _quantiles(values: list[float | None], shares: tuple[float, ...]) -> list[float | None]:
     present = [value for value in values if value is not None]
     return list(np.quantile(present, shares).tolist()) if present else [None] * len(shares)
 

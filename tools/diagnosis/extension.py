@@ -72,11 +72,9 @@ def _print_diagnosis(diagnosis: "Diagnosis") -> None:
     for name, shares in diagnosis.overlap.items():
         parts = ", ".join(f"{value:.0%} of {kind.replace('_', ' ')}" for kind, value in shares.items())
         print(f"overlap of two chains, {name.replace('_', ' ')}: {parts}")
-    rate = (
-        ""
-        if diagnosis.ess_per_second is None
-        else f", {diagnosis.ess_per_second:.1f} effective draws of the log-likelihood per second"
-    )
+    rate = ""
+    if diagnosis.ess_per_second is not None:
+        rate = f", {diagnosis.ess_per_second:.1f} effective draws of the log-likelihood per second"
     print(f"{diagnosis.seconds:.1f} s of sampling{rate}; {diagnosis.overhead:.1%} of the time spent on diagnosis")
 
 
@@ -85,16 +83,10 @@ def _print_quantities(quantities: "list[Quantity]") -> None:
         return "none" if value is None else f"{value:,.{digits}f}"
 
     rows = [
-        (
-            f"{number(quantity.mean, 1)} ± {number(quantity.error, 1)}",
-            number(quantity.r_hat, 3),
-            number(quantity.ess_bulk, 0),
-            number(quantity.ess_tail, 0),
-            quantity.verdict,
-            quantity.name,
-        )
+        (f"{number(quantity.mean, 1)} ± {number(quantity.error, 1)}", number(quantity.r_hat, 3),
+         number(quantity.ess_bulk, 0), number(quantity.ess_tail, 0), quantity.verdict, quantity.name)
         for quantity in quantities
-    ]
+    ]  # fmt: skip
     print_table(("mean", "R-hat", "bulk ESS", "tail ESS", "verdict", ""), rows, numeric=range(4))
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hierogram.daemon.text.pipeline import UNCHANGED_TEXT, TextPipeline
 from hierogram.samplers.grammar.rules import unescape_terminal
-from hierogram.tools.evidence.retrieval import Evidence, readable_side
+from hierogram.tools.evidence.retrieval import Evidence, readable_pair, readable_rule
 from hierogram.tools.evidence.sanitizing import BEGIN, END, enclose, sanitize
 
 _EQUALS, _ALTERNATIVE, _LINE_END, _BEFORE_TARGET = " = ", ", ", "\n", "\n\t"
@@ -17,8 +17,6 @@ _ENTRY_PROBABILITY = 0.9
 
 @dataclass(slots=True)
 class _Candidate:
-    """Candidate for the output: a rendering of a source side, or a pair, with its target words."""
-
     source: str
     target: str
     words: tuple[str, ...]
@@ -28,7 +26,6 @@ class _Candidate:
     """Position of the first word that a rule covers. Dictionary entries have -1, so that they are listed first."""
 
     def cost(self, has_line: bool) -> int:
-        """Return the number of added characters. A rendering adds fewer if its source side already has a line."""
         if not self.is_rendering:
             return len(self.source) + len(_BEFORE_TARGET) + len(self.target) + len(_LINE_END)
         return len(self.target) + (len(_ALTERNATIVE) if has_line else len(self.source) + len(_EQUALS) + len(_LINE_END))
@@ -99,15 +96,13 @@ def _expected_words(evidence: Evidence) -> dict[str, float]:
 
 
 def _list_candidates(evidence: Evidence, pipeline: TextPipeline) -> Iterator[_Candidate]:
-    source, target = pipeline.source, pipeline.target
     for rule in evidence.rules:
         if words := tuple(_words(rule.target)):
-            sides = sanitize(readable_side(rule.source, source)), sanitize(readable_side(rule.target, target))
-            yield _Candidate(*sides, words, True, rule.matches[0].covered[0])
+            source, target = map(sanitize, readable_rule(rule, pipeline))
+            yield _Candidate(source, target, words, True, rule.matches[0].covered[0])
     for pairs, is_rendering in ((evidence.entries, True), (evidence.pairs, False)):
         for pair in pairs:
-            sides = sanitize(source.detokenize(pair.source)), sanitize(target.detokenize(pair.target))
-            yield _Candidate(*sides, tuple(pair.target.split(" ")), is_rendering)
+            yield _Candidate(*readable_pair(pair, pipeline), tuple(pair.target.split(" ")), is_rendering)
 
 
 def _words(side: str) -> Iterable[str]:

@@ -75,7 +75,6 @@ def evidence(
 
 
 def _print_evidence(evidence: "Evidence") -> None:
-
     rows = [
         (
             rule.source,

@@ -123,8 +123,7 @@ class CoveringPair(SimilarPair):
 
 
 class _CoverageUnits:
-    """Weighted units that pairs can cover: n-grams at each position, and patterns with inner gaps."""
-
+    # Units are n-grams at each position, and patterns with inner gaps.
     def __init__(self, words: Sequence[str], weights: Mapping[str, float], patterns: Sequence[Pattern]) -> None:
         self.spans = [
             (first, first + size) for size in range(1, _MAX_NGRAM + 1) for first in range(len(words) - size + 1)
@@ -133,15 +132,7 @@ class _CoverageUnits:
         for number, (first, last) in enumerate(self.spans):
             self._grams.setdefault(tuple(words[first:last]), []).append(number)
         inner = [pattern for pattern in patterns if len(pattern.chunks) > 1][:_MAX_PATTERNS]
-        # Check the first n-gram of each chunk before the regular expression, which is slower.
-        self._patterns = [
-            (
-                {self._grams[chunk[:_MAX_NGRAM]][0] for chunk in pattern.chunks},
-                _compile_pattern(pattern),
-                number,
-            )
-            for number, pattern in enumerate(inner, len(self.spans))
-        ]
+        self._expressions = list(map(_compile_pattern, inner))
         self.number = len(self.spans) + len(inner)
         unit_words = [list(words[first:last]) for first, last in self.spans]
         unit_words += [[word for chunk in pattern.chunks for word in chunk] for pattern in inner]
@@ -156,12 +147,8 @@ class _CoverageUnits:
                 if gram_units is None:
                     break
                 unit_ids.update(gram_units)
-        units = list(unit_ids)
-        text = f" {source} "
-        for chunks, expression, number in self._patterns:
-            if unit_ids.issuperset(chunks) and expression.search(text):
-                units.append(number)
-        return units
+        expressions = enumerate(self._expressions, len(self.spans))
+        return [*unit_ids, *(number for number, expression in expressions if expression.search(f" {source} "))]
 
     def covered(self, units: Sequence[int]) -> tuple[Span, ...]:
         """Return the longest spans of these units' n-grams, from left to right."""

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from hierogram.daemon.exceptions import InputError, WrongKindError
 from hierogram.daemon.library.options import resolve_options
@@ -36,6 +36,7 @@ MAX_WORDS = 200
 _CANDIDATES = 200
 _SIDES_PER_POSITION = 2
 _GAPS = (nonterminal(1), nonterminal(2))
+_Pair = TypeVar("_Pair", bound=SimilarPair)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,30 +124,23 @@ def _join_subwords(evidence: Evidence, view: WordView) -> Evidence:
     def spans(tokens: Sequence[Span]) -> tuple[Span, ...]:
         return tuple(dict.fromkeys(find_word_span(word_indices, span) for span in tokens))
 
+    def join_rule(rule: MatchedRule) -> MatchedRule:
+        matches = [SideMatch(spans(match.words), spans(match.gaps)) for match in rule.matches]
+        return replace(rule, source=view.side(rule.source), target=view.side(rule.target), matches=matches)
+
+    def join_pair(pair: _Pair) -> _Pair:
+        return replace(pair, source=view.line(pair.source), target=view.line(pair.target))
+
     return Evidence(
         evidence.position,
         words,
         [word for word in dict.fromkeys(words) if word in unknown],
+        list(map(join_rule, evidence.rules)),
         [
-            replace(
-                rule,
-                source=view.side(rule.source),
-                target=view.side(rule.target),
-                matches=[SideMatch(spans(match.words), spans(match.gaps)) for match in rule.matches],
-            )
-            for rule in evidence.rules
-        ],
-        [
-            replace(
-                pair,
-                source=view.line(pair.source),
-                target=view.line(pair.target),
-                covered_spans=spans(pair.covered_spans),
-                new_spans=spans(pair.new_spans),
-            )
+            replace(join_pair(pair), covered_spans=spans(pair.covered_spans), new_spans=spans(pair.new_spans))
             for pair in evidence.pairs
         ],
-        [replace(entry, source=view.line(entry.source), target=view.line(entry.target)) for entry in evidence.entries],
+        list(map(join_pair, evidence.entries)),
     )
 
 
@@ -166,10 +160,9 @@ def _tokenize_sentence(transaction: ReadTransaction, text: str, tokenized: bool)
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """Source side that matches the sentence, with the expected uses of its rules."""
-
     side: str
     uses: float
+    """Expected uses of all rules with this source side."""
     pattern: Pattern
     matches: list[SideMatch]
 
@@ -207,7 +200,7 @@ def _select_sides(sentence: MatchedSentence, matched: Sequence[_Match], source_w
 
 
 def _matching_entries(sentence: MatchedSentence, entries: Iterable[SimilarPair]) -> list[SimilarPair]:
-    """Return distinct entries whose source side occurs in the sentence, in sentence order."""
+    # The entries are distinct, and in the order of the sentence.
     found: dict[tuple[int, int, str, str], SimilarPair] = {}
     for pair in entries:
         words = tuple(pair.source.split(" "))
@@ -217,8 +210,6 @@ def _matching_entries(sentence: MatchedSentence, entries: Iterable[SimilarPair])
 
 
 GAP = "…"
-_LINE_BREAK, _BLANK_LINE = "\n", "\n\n"
-
 MIN_PROBABILITY, MIN_USES = 0.1, 1.0
 """Minimum probability of a glossary entry given its source, and minimum expected uses of rules with longer sources."""
 
@@ -230,23 +221,28 @@ def as_prompt(evidence: Evidence, text: str, pipeline: TextPipeline = UNCHANGED_
     several source symbols must also have `MIN_USES` expected uses and no gap at an end of the source side.
     """
     source, target = pipeline.languages or ("source", "target")
-
-    def sides(pair: SimilarPair) -> tuple[str, str]:
-        return sanitize(pipeline.source.detokenize(pair.source)), sanitize(pipeline.target.detokenize(pair.target))
-
     blocks = []
     if evidence.entries:
-        blocks.append([f"Dictionary ({source} = {target}):", *map(" = ".join, map(sides, evidence.entries))])
-    glossary = _glossary(evidence.rules, pipeline)
-    if glossary:
+        entries = (" = ".join(readable_pair(entry, pipeline)) for entry in evidence.entries)
+        blocks.append([f"Dictionary ({source} = {target}):", *entries])
+    if glossary := _glossary(evidence.rules, pipeline):
         blocks.append([f"Glossary ({source} = {target}):", *map(sanitize, glossary)])
-    blocks += [
-        [f"{name}: {side}" for name, side in zip((source, target), sides(pair), strict=True)] for pair in evidence.pairs
-    ]
+    for pair in evidence.pairs:
+        source_side, target_side = readable_pair(pair, pipeline)
+        blocks.append([f"{source}: {source_side}", f"{target}: {target_side}"])
     request = f"{source}: {' '.join(clean_text(text).split())}\n{target}:\n"
-    if not blocks:
-        return request
-    return f"{EXPLANATION}\n\n{enclose(_BLANK_LINE.join(map(_LINE_BREAK.join, blocks)))}\n\n{request}"
+    examples = "\n\n".join("\n".join(block) for block in blocks)
+    return f"{EXPLANATION}\n\n{enclose(examples)}\n\n{request}" if blocks else request
+
+
+def readable_pair(pair: SimilarPair, pipeline: TextPipeline) -> tuple[str, str]:
+    """Return both sides of a stored pair as sanitized text."""
+    return sanitize(pipeline.source.detokenize(pair.source)), sanitize(pipeline.target.detokenize(pair.target))
+
+
+def readable_rule(rule: MatchedRule, pipeline: TextPipeline) -> tuple[str, str]:
+    """Return both sides of a rule as text that is not sanitized."""
+    return readable_side(rule.source, pipeline.source), readable_side(rule.target, pipeline.target)
 
 
 def _glossary(rules: Iterable[MatchedRule], pipeline: TextPipeline) -> list[str]:
@@ -257,9 +253,8 @@ def _glossary(rules: Iterable[MatchedRule], pipeline: TextPipeline) -> list[str]
         ends_in_gaps = unescape_terminal(words[0]) is None or unescape_terminal(words[-1]) is None
         is_reliable = rule.p_target_given_source >= MIN_PROBABILITY and is_frequent and not ends_in_gaps
         if is_reliable and _has_letters(rule.source) and _has_letters(rule.target):
-            renderings.setdefault(readable_side(rule.source, pipeline.source), []).append(
-                readable_side(rule.target, pipeline.target)
-            )
+            source, target = readable_rule(rule, pipeline)
+            renderings.setdefault(source, []).append(target)
     return [f"{source} = {', '.join(dict.fromkeys(targets))}" for source, targets in renderings.items()]
 
 

@@ -76,13 +76,13 @@ def evidence_routes(service: Service) -> APIRouter:
         ] = None,
     ) -> Response:
         """Return rules that match a sentence, and stored pairs that cover most of it. Nothing is stored."""
+        store, options = service.grammar_store, EvidenceOptions(pairs=pairs, rules=rules, tokenized=tokenized)
         if characters is not None:
-            evidence = retrieve_evidence(service.grammar_store, source, options=candidate_limits(tokenized=tokenized))
-            return PlainTextResponse(fit_budget(evidence, characters, make_pipeline(service.grammar_store.settings())))
-        options = EvidenceOptions(pairs=pairs, rules=rules, tokenized=tokenized)
-        evidence = retrieve_evidence(service.grammar_store, source, options=options)
+            evidence = retrieve_evidence(store, source, options=candidate_limits(tokenized=tokenized))
+            return PlainTextResponse(fit_budget(evidence, characters, make_pipeline(store.settings())))
+        evidence = retrieve_evidence(store, source, options=options)
         if format == "prompt":
-            return PlainTextResponse(as_prompt(evidence, source, make_pipeline(service.grammar_store.settings())))
+            return PlainTextResponse(as_prompt(evidence, source, make_pipeline(store.settings())))
         return JSONResponse(asdict(evidence))
 
     return router

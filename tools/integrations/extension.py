@@ -25,8 +25,7 @@ def mcp(context: typer.Context) -> None:
     """
     from hierogram.daemon.configuration import load_configuration
     from hierogram.daemon.web.protocol.threads import Threads
-    from hierogram.tools.integrations.mcp.server import make_server
-    from hierogram.tools.integrations.mcp.tools import McpTools
+    from hierogram.tools.integrations.mcp.server import McpTools, make_server
     from hierogram.tools.translation.corrections import Corrections
     from hierogram.tools.translation.options import DecodingOptions
     from hierogram.tools.translation.plain_text import CurrentTranslator, PlainTranslator
@@ -50,8 +49,7 @@ def _routes(context: "WebContext") -> "Iterable[APIRouter]":
 def _apps(context: "WebContext") -> "Iterable[ProtocolApp]":
     from hierogram.daemon.web.protocol.context import ProtocolApp
     from hierogram.tools.integrations.libretranslate import is_libretranslate, libretranslate, problem_response
-    from hierogram.tools.integrations.mcp.server import PATH, make_server, over_http
-    from hierogram.tools.integrations.mcp.tools import McpTools
+    from hierogram.tools.integrations.mcp.server import PATH, McpTools, make_server, over_http
     from hierogram.tools.translation.web import WebTranslation
 
     http, shared = context.http, context.shared(WebTranslation)

@@ -56,16 +56,9 @@ MAX_TEXT_LENGTH = 10_000
 MAX_TEXTS = 100
 MAX_ALTERNATIVES = 20
 _MAX_BYTES = 1 << 22
-_WAIT_MILLISECONDS = 500
 
-_METHODS = {
-    "/translate": "POST",
-    "/suggest": "POST",
-    "/detect": "POST",
-    "/languages": "GET",
-    "/frontend/settings": "GET",
-    "/health": "GET",
-}
+_METHODS = dict.fromkeys(("/translate", "/suggest", "/detect"), "POST")
+_METHODS |= dict.fromkeys(("/languages", "/frontend/settings", "/health"), "GET")
 AUTO = "auto"
 _CORS = {
     "Access-Control-Allow-Origin": "*",
@@ -91,9 +84,8 @@ def is_libretranslate(scope: Scope) -> bool:
 
 def problem_response(problem: ProblemError) -> Response:
     """Return a problem as an error response in LibreTranslate's format."""
-    slow = problem.status == HTTPStatus.TOO_MANY_REQUESTS
-    text = f"Slowdown: {problem.detail}" if slow else problem.detail
-    return JSONResponse({"error": text}, problem.status, problem.headers)
+    prefix = "Slowdown: " if problem.status == HTTPStatus.TOO_MANY_REQUESTS else ""
+    return JSONResponse({"error": f"{prefix}{problem.detail}"}, problem.status, problem.headers)
 
 
 def _refusal(text: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> ProblemError:
@@ -150,21 +142,12 @@ def _bearer_key(request: Request) -> str:
 
 
 class _RequestHandlers:
-    """Request handlers. Handlers that read the store or translate run in threads."""
-
     def __init__(
-        self,
-        translator: PlainTranslator,
-        corrections: Corrections,
-        sessions: Sessions,
-        rate_limiter: RateLimiter,
+        self, translator: PlainTranslator, corrections: Corrections, sessions: Sessions, rate_limiter: RateLimiter,
         threads: Threads,
-    ) -> None:
-        self._translator = translator
-        self._corrections = corrections
-        self._sessions = sessions
-        self._rate_limiter = rate_limiter
-        self._threads = threads
+    ) -> None:  # fmt: skip
+        self._translator, self._corrections, self._threads = translator, corrections, threads
+        self._sessions, self._rate_limiter = sessions, rate_limiter
 
     def check_rate(self, request: Request, kind: str = ANONYMOUS) -> None:
         """Check the rate limit. Requests with the token in a header have been counted already."""
@@ -174,7 +157,6 @@ class _RequestHandlers:
                 raise limited
 
     def check_key(self, request: Request, parameters: Parameters) -> None:
-        """Check the API key and the rate limit."""
         key = parameters.get("api_key") or _bearer_key(request)
         is_valid = isinstance(key, str) and self._sessions.is_token(key)
         self.check_rate(request, AUTHENTICATED if is_valid else ANONYMOUS)
@@ -227,7 +209,6 @@ class _RequestHandlers:
         format = parameters.get("format") or TEXT
         if format not in TEXT_FORMATS:
             raise _refusal(f"{format} format is not supported")
-
         try:
             check_translation_size(texts, alternatives + 1)
         except InputError as error:
@@ -241,10 +222,9 @@ class _RequestHandlers:
             for code in {code for code, is_unchanged in zip(codes, unchanged, strict=True) if not is_unchanged}:
                 self.check_languages(code, target)
             try:
+                translate = self._translator.translate
                 results = [
-                    PlainTranslation(text, [])
-                    if is_unchanged
-                    else self._translator.translate(text, alternatives, format)
+                    PlainTranslation(text, []) if is_unchanged else translate(text, alternatives, format)
                     for text, is_unchanged in zip(texts, unchanged, strict=True)
                 ]
             except DeadlineError:
@@ -285,12 +265,8 @@ class _RequestHandlers:
 
     async def show_languages(self, _request: Request, _parameters: Parameters) -> Response:
         source, target = await to_thread.run_sync(self.languages)
-        return JSONResponse(
-            [
-                {"code": source, "name": _language_name(source), "targets": [target]},
-                {"code": target, "name": _language_name(target), "targets": []},
-            ]
-        )
+        targets: list[tuple[str, list[str]]] = [(source, [target]), (target, [])]
+        return JSONResponse([{"code": code, "name": _language_name(code), "targets": to} for code, to in targets])
 
     async def settings(self, _request: Request, _parameters: Parameters) -> Response:
         languages = await to_thread.run_sync(self.languages)
@@ -301,7 +277,7 @@ class _RequestHandlers:
                 "keyRequired": self._sessions.required,
                 "charLimit": MAX_TEXT_LENGTH,
                 "batchLimit": MAX_TEXTS,
-                "frontendTimeout": _WAIT_MILLISECONDS,
+                "frontendTimeout": 500,
                 "suggestions": True,
                 "filesTranslation": False,
                 "supportedFilesFormat": [],
@@ -314,12 +290,9 @@ class _RequestHandlers:
 
 
 def libretranslate(
-    translator: PlainTranslator,
-    corrections: Corrections,
-    sessions: Sessions,
-    rate_limiter: RateLimiter,
+    translator: PlainTranslator, corrections: Corrections, sessions: Sessions, rate_limiter: RateLimiter,
     threads: Threads,
-) -> Starlette:
+) -> Starlette:  # fmt: skip
     """Return the ASGI application of this protocol. Checks `api_key` and limits the rate of POST requests.
 
     Cross-origin requests are allowed only if a key is needed, because browsers send them without the user's consent.

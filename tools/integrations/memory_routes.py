@@ -61,10 +61,10 @@ def memory_routes(service: Service, downloads: Downloads) -> APIRouter:
         """Return the pairs most similar to a text, best first."""
         known = _languages(service)
         if known and [base_language(source), base_language(target)] != [*map(base_language, known)]:
+            languages = " and ".join(known)
             raise ProblemError(
                 HTTPStatus.NOT_FOUND,
-                f"no translation memory from {source} to {target}: the languages of the store are {known[0]} and "
-                f"{known[1]}",
+                f"no translation memory from {source} to {target}: the languages of the store are {languages}",
             )
         return nearest(service.grammar_store, text, min_similarity, max_candidates)
 

@@ -83,11 +83,7 @@ def score(
         raise UsageError("expected two files, SOURCE TARGET, or no files and optionally --pair")
 
     def matches(score: PairScore) -> bool:
-        log_odds = [
-            side_misfit.log_odds
-            for side_misfit in (score.source_misfit, score.target_misfit)
-            if side_misfit is not None
-        ]
+        log_odds = [found.log_odds for found in (score.source_misfit, score.target_misfit) if found is not None]
         return (
             (doubt is None and below is None and misfit is None)
             or (doubt is not None and score.doubt >= doubt)
@@ -146,21 +142,13 @@ def _read_pairs(store: "GrammarStore", files: list[str], tokenized: bool) -> Ite
 def _format_row(scored: "ScoredPair") -> list[str]:
     score = scored.score
     if score is None:
-        return [str(scored.number), "", "", "", "", "", "", scored.source, scored.target]
+        return [str(scored.number), *[""] * 6, scored.source, scored.target]
     misfits = (
         "" if misfit is None else f"{words.split()[misfit.position]} {misfit.log_odds:.1f}"
         for misfit, words in ((score.source_misfit, scored.source), (score.target_misfit, scored.target))
     )
-    return [
-        str(scored.number),
-        f"{score.doubt:.2f}",
-        f"{score.evidence:.3f}",
-        f"{score.log_probability:.3f}",
-        f"{score.unseen:.2f}",
-        *misfits,
-        scored.source,
-        scored.target,
-    ]
+    numbers = f"{score.doubt:.2f}", f"{score.evidence:.3f}", f"{score.log_probability:.3f}", f"{score.unseen:.2f}"
+    return [str(scored.number), *numbers, *misfits, scored.source, scored.target]
 
 
 def _sections() -> "Mapping[str, type[Any]]":
@@ -184,13 +172,13 @@ def _loops(daemon: "Daemon") -> "Iterable[Loop]":
 
 
 def _warm_up_loops(store: "Store") -> None:
-    import threading
+    from threading import Event
 
     from hierogram.daemon.serving.supervision import Heartbeat
     from hierogram.tools.scores.loop import ScoringLoop
     from hierogram.tools.scores.options import ScoringOptions
 
-    stop = threading.Event()
+    stop = Event()
     # Stop the loop when it logs the end of its first round.
     ScoringLoop(store, lambda: ScoringOptions(share=1.0), lambda *_, **__: stop.set()).run(stop, Heartbeat())
 

@@ -29,7 +29,6 @@ _MAX_SCOPE = 3
 _UNKNOWN = -10_000
 """Symbol of a word that does not occur in stored pairs, because the pairs of its rules were withdrawn."""
 _LINKS_AT_ONCE = 1 << 22
-_LINK = np.dtype([("link", np.int64), ("times", np.int64)])
 
 
 class Column(NamedTuple):
@@ -40,40 +39,30 @@ class Column(NamedTuple):
 
 
 class _Links:
-    """Link counts of word pairs, accumulated while pairs are read."""
-
     def __init__(self) -> None:
         self._new: list[NDArray[np.int64]] = []
-        self._new_links = 0
-        self._counted = np.zeros(0, _LINK)
+        self._links, self._times = np.zeros((2, 0), np.int64)
 
     def add(self, source: NDArray[np.int32], target: NDArray[np.int32]) -> None:
         self._new.append(source.astype(np.int64) << 32 | target)
-        self._new_links += len(source)
-        if self._new_links > _LINKS_AT_ONCE:
+        if sum(map(len, self._new)) > _LINKS_AT_ONCE:
             self._count()
 
     def _count(self) -> None:
         links, times = np.unique(np.concatenate([np.zeros(0, np.int64), *self._new]), return_counts=True)
-        all_links, position = np.unique(np.concatenate([self._counted["link"], links]), return_inverse=True)
-        merged = np.zeros(len(all_links), _LINK)
-        merged["link"] = all_links
-        np.add.at(merged["times"], position, np.concatenate([self._counted["times"], times]))
-        self._counted, self._new, self._new_links = merged, [], 0
+        self._links, position = np.unique(np.concatenate([self._links, links]), return_inverse=True)
+        self._times = np.bincount(position, np.concatenate([self._times, times])).astype(np.int64)
+        self._new = []
 
     def counts(self, words: tuple[int, int]) -> tuple[LinkCounts, list[tuple[NDArray[np.int64], NDArray[np.int64]]]]:
         """Return the link counts, and for each side the numbers of links and of link partners of each word."""
         self._count()
-        links, times = self._counted["link"], self._counted["times"]
-        ends = links >> 32, links & 0xFFFFFFFF
-        counts = LinkCounts(
-            np.searchsorted(ends[0], np.arange(words[0] + 1)), ends[1].astype(np.int32), times.astype(np.int32)
-        )
-        totals = [
-            (np.bincount(ends[k], times, words[k]).astype(np.int64), np.bincount(ends[k], minlength=words[k]))
-            for k in (0, 1)
+        ends = self._links >> 32, self._links & 0xFFFFFFFF
+        first = np.searchsorted(ends[0], np.arange(words[0] + 1))
+        return LinkCounts(first, ends[1].astype(np.int32), self._times.astype(np.int32)), [
+            (np.bincount(end, self._times, size).astype(np.int64), np.bincount(end, minlength=size))
+            for end, size in zip(ends, words, strict=True)
         ]
-        return counts, totals
 
 
 class LearnedCounts:
@@ -144,30 +133,25 @@ class LearnedCounts:
             report("reading pairs", done, total)
         sizes = len(self.words[0]), len(self.words[1])
         counts, totals = links.counts(sizes)
-        joined = [_join_columns(columns[k]) for k in (0, 1)]
-        self.tokens = joined[0].words, joined[1].words
-        side_columns = []
-        for k in (0, 1):
-            words = np.bincount(joined[k].words, minlength=sizes[k])
-            with_links = np.bincount(np.concatenate([np.zeros(0, np.int32), *linked[k]]), minlength=sizes[k])
-            side_columns.append(SideCounts(words, with_links, *totals[k], int(words.sum()), int(with_links.sum())))
-        neighbors = [count_neighbors(joined[k].words, joined[k].first, sizes[k]) for k in (0, 1)]
-        return Lexicon((side_columns[0], side_columns[1]), counts, (neighbors[0], neighbors[1]))
+        source, target = map(_join_columns, columns)
+        self.tokens = source.words, target.words
 
-    def word_ids(self, side: int, texts: Iterable[Sequence[str]]) -> Column:
+        def count_side(k: int) -> SideCounts:
+            words = np.bincount(self.tokens[k], minlength=sizes[k])
+            with_links = np.bincount(np.concatenate([np.zeros(0, np.int32), *linked[k]]), minlength=sizes[k])
+            return SideCounts(words, with_links, *totals[k], int(words.sum()), int(with_links.sum()))
+
+        neighbors = count_neighbors(*source, sizes[0]), count_neighbors(*target, sizes[1])
+        return Lexicon((count_side(0), count_side(1)), counts, neighbors)
+
+    def _word_ids(self, side: int, texts: Iterable[Sequence[str]]) -> Column:
         """Return the numbers of the words of sentences, or -1 for unknown words."""
-        numbers = self.words[side]
-        return _concatenate_sides([[numbers.get(word, -1) for word in words] for words in texts])
+        return _concatenate_sides([[self.words[side].get(word, -1) for word in words] for words in texts])
 
     def _known_rules(
-        self,
-        source: Column,
-        target: Column,
-        lengths: NDArray[np.int32],
-        scopes: NDArray[np.int32],
+        self, source: Column, target: Column, lengths: NDArray[np.int32], scopes: NDArray[np.int32],
         uses: NDArray[np.int64],
-    ) -> KnownRules:
-        """Return the rules in use, given the symbols of both sides, lengths, scopes and uses."""
+    ) -> KnownRules:  # fmt: skip
         number = len(uses)
         # Index rules by their rarest word, which has the lowest code: count, side and number.
         max_count = np.int64(1) << 62
@@ -194,24 +178,17 @@ class LearnedCounts:
         log_factorial = np.concatenate(([0.0], np.cumsum(np.log(np.maximum(all_lengths[1:], 1)))))
         prior = np.exp(all_lengths * np.log(settings.rate) - settings.rate - log_factorial)
         return KnownRules(
-            RuleSides(*source, *target),
-            uses,
-            lengths,
-            usable,
-            indexed.astype(np.int32),
+            RuleSides(*source, *target), uses, lengths, usable, indexed.astype(np.int32),
             np.searchsorted(group[indexed], np.arange(wordless + 2)),
             np.bincount(lengths, uses, longest).astype(np.int64),
             np.asarray(np.bincount(lengths, discounted, longest), np.float64),
-            np.ones(longest) if pooled else prior,
-            discount,
-            settings.strength,
-            pooled,
-        )
+            np.ones(longest) if pooled else prior, discount, settings.strength, pooled,
+        )  # fmt: skip
 
     def load_pairs(self, rows: Sequence[PairRow]) -> PairsToScore:
         """Return stored pairs with their own contributions to the counts."""
-        source = self.word_ids(0, (row.source.split(" ") for row in rows))
-        target = self.word_ids(1, (row.target.split(" ") for row in rows))
+        source = self._word_ids(0, (row.source.split(" ") for row in rows))
+        target = self._word_ids(1, (row.target.split(" ") for row in rows))
         linked, linked_to, first = read_links(valid_alignments(rows))
         rule, uses, rule_first = self._own_rules(rows)
         return PairsToScore(
@@ -221,8 +198,7 @@ class LearnedCounts:
 
     def load_texts(self, texts: Sequence[tuple[Sequence[str], Sequence[str]]]) -> PairsToScore:
         """Return pairs that are not stored, given their words."""
-        source = self.word_ids(0, (source for source, _ in texts))
-        target = self.word_ids(1, (target for _, target in texts))
+        source, target = (self._word_ids(side, (sides[side] for sides in texts)) for side in (0, 1))
         empty, first = np.zeros(0, np.int32), np.zeros(len(texts) + 1, np.int64)
         return PairsToScore(*source, *target, empty, first, empty, first, empty, empty, first, empty, empty, first)
 
@@ -252,17 +228,11 @@ class LearnedCounts:
 
 def _symbols(texts: Sequence[str], numbers: dict[str, int]) -> Column:
     """Return symbols of one side of rules: word numbers, and -k for nonterminal k. Extends `numbers`."""
-    sides = []
-    for text in texts:
-        symbols = []
-        for token in text.split(" "):
-            symbol = numbers.get(token)
-            if symbol is None:
-                [parsed_symbol] = parse_side(token)
-                symbol = numbers[token] = -parsed_symbol if isinstance(parsed_symbol, int) else _UNKNOWN
-            symbols.append(symbol)
-        sides.append(symbols)
-    return _concatenate_sides(sides)
+    sides = [text.split(" ") for text in texts]
+    for token in {token for side in sides for token in side} - numbers.keys():
+        [symbol] = parse_side(token)
+        numbers[token] = -symbol if isinstance(symbol, int) else _UNKNOWN
+    return _concatenate_sides([[numbers[token] for token in side] for side in sides])
 
 
 def _concatenate_sides(sides: list[list[int]]) -> Column:

@@ -1,14 +1,21 @@
 """Daemon loop that scores settled pairs, and rescores them after large changes of their rules."""
 
+import os
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from hierogram.daemon.exceptions import NothingLearnedError
+from hierogram.daemon.learning.kinds.kernel_compilation import end_with_parent, is_cache_writable
 from hierogram.daemon.serving.supervision import Heartbeat, Loop, StopFlag, StoppedError
+from hierogram.samplers.compiled.jit import is_cached, notify_listeners
 from hierogram.samplers.grammar.settings import SYNCHRONOUS
+from hierogram.samplers.scores.scorer import score_pairs
 from hierogram.storage.records.pairs import SETTLED
-from hierogram.storage.store import Store
-from hierogram.tools.scores.compiling import compile_scores
+from hierogram.storage.store import Store, open_store
 from hierogram.tools.scores.learned_counts import LearnedCounts
 from hierogram.tools.scores.options import ScoringOptions
 from hierogram.tools.scores.scoring import DAEMON_BATCH_SIZE, Scorer, batches, find_due, save_scores
@@ -20,16 +27,11 @@ _MAX_WAIT_SECONDS = 1.0
 
 class _Throttle:
     def __init__(self, cpu_share: float, stop: StopFlag, beat: Heartbeat) -> None:
-        self._cpu_share = cpu_share
-        self._stop = stop
-        self._beat = beat
+        self._cpu_share, self._stop, self._beat = cpu_share, stop, beat
         self._resumed_at = time.thread_time()
 
     def pause(self, *_: object) -> None:
-        """Pause in proportion to the CPU time since the last pause. Raises `StoppedError` to end the loop.
-
-        Arguments are ignored, so that this method can be a progress callback.
-        """
+        """Pause in proportion to the CPU time since the last pause. Raises `StoppedError` if `stop` is set."""
         worked = time.thread_time() - self._resumed_at
         remaining = worked * (1 - self._cpu_share) / self._cpu_share
         # Each call follows a step of the work, so the loop has made progress.
@@ -51,9 +53,7 @@ class ScoringLoop(Loop):
     sections: frozenset[str] = frozenset({"scores"})
 
     def __init__(self, store: Store, options: Callable[[], ScoringOptions], log: Callable[..., object]) -> None:
-        self._store = store
-        self._options = options
-        self._log = log
+        self._store, self._options, self._log = store, options, log
 
     def run(self, stop: StopFlag, beat: Heartbeat) -> None:
         """Run until `stop` is set; see `Loop.run`."""
@@ -74,10 +74,7 @@ class ScoringLoop(Loop):
             stop.wait(_POLL_SECONDS)
 
     def _score_due_pairs(self, options: ScoringOptions, stop: StopFlag, beat: Heartbeat) -> int | None:
-        """Score all due pairs. Returns their number, or None if the store cannot be scored.
-
-        A store without settled pairs, without rules, or with more than `max_pairs` pairs cannot be scored.
-        """
+        """Score all due pairs. Returns their number, or None without settled pairs or rules, or with too many pairs."""
         status = self._store.status()
         pairs = sum(status.pairs.values())
         if not status.pairs.get(SETTLED) or pairs > options.max_pairs:
@@ -89,14 +86,14 @@ class ScoringLoop(Loop):
             if stop.wait(_POLL_SECONDS):
                 raise StoppedError
 
-        compile_scores(self._store.engine.url.render_as_string(hide_password=False), wait)
+        _compile_scores(self._store.engine.url.render_as_string(hide_password=False), wait)
         try:
             learned = LearnedCounts(self._store, throttle.pause)
         except NothingLearnedError:
             return None
         throttle.pause()
         scorer = Scorer(learned, throttle.pause)
-        after, done = 0, 0
+        after = done = 0
         while rows := self._store.pairs(after, _READ_AT_ONCE, (SETTLED,)):
             after = rows[-1].id
             due = list(find_due(self._store, scorer, rows))
@@ -106,3 +103,42 @@ class ScoringLoop(Loop):
                 done += len(batch)
                 throttle.pause()
         return done
+
+
+def _compile_scores(url: str, wait: Callable[[], None]) -> None:
+    """Compile missing kernels in a child that opens the store at `url`. `wait` is called until the child ends.
+
+    If `wait` raises, the child is stopped. If the child fails, this process compiles the kernels when it calls them. A
+    child is used because compilation takes about a minute, and a thread that compiles cannot be stopped.
+    """
+    if is_cached(score_pairs) or not is_cache_writable():
+        return
+    notify_listeners()
+    command = [sys.executable, "-P", "-m", "hierogram.tools.scores.loop"]
+    with (
+        suppress(OSError),
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as process,
+    ):
+        try:
+            assert process.stdin is not None
+            # Pass the URL on standard input, because it may contain a password and other users can see arguments.
+            process.stdin.write(url.encode() + b"\n")
+            process.stdin.flush()
+            while process.poll() is None:
+                wait()
+        finally:
+            process.kill()
+
+
+def _compile() -> None:
+    url = sys.stdin.buffer.readline().decode().rstrip("\n")
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    os.nice(10)
+    with open_store(url) as store, suppress(NothingLearnedError):
+        Scorer(LearnedCounts(store, lambda *_: None))
+
+
+if __name__ == "__main__":
+    _compile()

@@ -11,8 +11,6 @@ from hierogram.daemon.web.protocol.context import Service
 from hierogram.daemon.web.protocol.problems import ProblemError, unknown_pair
 from hierogram.storage.records.pairs import PairScore
 
-_MISSING: dict[int | str, dict[str, object]] = {404: {"description": "Pair not found."}}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreAnswer(PairScore):
@@ -29,8 +27,11 @@ def score_routes(service: Service) -> APIRouter:
     store = service.store
 
     @router.get(
-        "/pairs/{pair_id}/score", responses={**_MISSING, 409: {"description": "The pair has not been scored yet."}}
-    )
+        "/pairs/{pair_id}/score",
+        responses={
+            404: {"description": "Pair not found."}, 409: {"description": "The pair has not been scored yet."}
+        },
+    )  # fmt: skip
     def score(pair_id: PairId) -> ScoreAnswer:
         """Return the stored score of a pair."""
         rows = store.scores_by_id([pair_id])

@@ -1,9 +1,13 @@
-"""Scores of pairs under the grammar and a base distribution (docs/model.md, section 8)."""
+"""Scores of pairs under the grammar and a base distribution, and misfits: words that do not belong to a pair.
+
+docs/model.md, section 8, defines both.
+"""
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -14,12 +18,15 @@ from hierogram.samplers.charts.dense import NEEDED
 from hierogram.samplers.scores.lexicon import FEATURES, make_facts
 from hierogram.samplers.scores.scorer import (
     DERIVATION,
+    EXPANDED,
     INDEPENDENT,
     LINKS,
     LOG_PROBABILITY,
+    MAX_FEATURE,
     PIECES,
     RESULT_SIZE,
     UNSEEN,
+    Classifiers,
     PairsToScore,
     ScorerCapacities,
     ScoreResults,
@@ -33,7 +40,6 @@ from hierogram.storage.database.transactions import now
 from hierogram.storage.records.pairs import Link, Misfit, PairRow, PairScore, ScoreRow
 from hierogram.storage.store import Store
 from hierogram.tools.scores.learned_counts import LearnedCounts
-from hierogram.tools.scores.misfits import Classifier, corrupt, stack_classifiers, train
 
 _NUMBERS_PENALTY = 4.0
 _COPIED_PENALTY = 4.0
@@ -52,12 +58,13 @@ class ScoreBaseline(NamedTuple):
 
 def make_baseline(evidence: Sequence[float], log_probability: Sequence[float]) -> ScoreBaseline:
     """Return the medians and deviations of scores, which are robust against outliers."""
-    baselines = []
-    for values in (evidence, log_probability):
+
+    def typical(values: Sequence[float]) -> tuple[float, float]:
         median = float(np.median(values))
         deviation = _DEVIATION_PER_MAD * float(np.median(np.abs(np.array(values) - median)))
-        baselines.append((median, max(deviation, _MIN_DEVIATION)))
-    return ScoreBaseline(*baselines)
+        return median, max(deviation, _MIN_DEVIATION)
+
+    return ScoreBaseline(typical(evidence), typical(log_probability))
 
 
 def doubt(
@@ -77,11 +84,71 @@ def doubt(
 
 
 def _copied_share(source: Sequence[str], target: Sequence[str]) -> float:
-    """Return the share of words with letters on the shorter side that also occur on the other side."""
+    # Only words with letters count. The share is relative to the side with fewer different words.
     source_words, target_words = (
         {word.lower() for word in words if any(map(str.isalpha, word))} for words in (source, target)
     )
     return len(source_words & target_words) / (min(len(source_words), len(target_words)) or 1)
+
+
+_RIDGE = 1.0
+_STEPS = 25
+_MIN_TRAINING_WORDS = 5
+_MAX_TRAINING_WORDS = 100_000
+"""Maximum number of training words per class, selected at even intervals."""
+
+Classifier = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float]
+"""Classifier: mean and deviation of the features, weights, and prior log-odds of the training data."""
+
+
+def train(
+    original: NDArray[np.float64], replaced: NDArray[np.float64], report: Callable[[], object] = lambda: None
+) -> Classifier | None:
+    """Train a classifier on features of original and replaced words. Returns None for too few words."""
+    if min(len(original), len(replaced)) < _MIN_TRAINING_WORDS:
+        return None
+    original, replaced = (rows[:: 1 + len(rows) // _MAX_TRAINING_WORDS] for rows in (original, replaced))
+    examples = np.vstack([original, replaced])
+    mean, deviation = examples.mean(axis=0), examples.std(axis=0) + 1e-9
+    scaled = np.clip((examples - mean) / deviation, -MAX_FEATURE, MAX_FEATURE)
+    first, second = np.triu_indices(scaled.shape[1])
+    rows = np.hstack([scaled, np.minimum(scaled, 0), scaled[:, first] * scaled[:, second], np.ones((len(scaled), 1))])
+    labels = np.concatenate([np.zeros(len(original)), np.ones(len(replaced))])
+    ridge = np.full(rows.shape[1], _RIDGE)
+    ridge[-1] = 1e-6
+    weights = np.zeros(rows.shape[1])
+    for _ in range(_STEPS):
+        report()
+        log_odds = np.clip(rows @ weights, -30, 30)
+        probability = 1 / (1 + np.exp(-log_odds))
+        gradient = rows.T @ (labels - probability) - ridge * weights
+        hessian = (rows * (probability * (1 - probability))[:, None]).T @ rows + np.diag(ridge)
+        step = np.linalg.solve(hessian, gradient)
+        weights += step
+        if np.abs(step).max() < 1e-6:
+            break
+    return mean, deviation, weights, float(np.log(len(replaced) / len(original)))
+
+
+def stack_classifiers(classifiers: tuple[Classifier | None, Classifier | None]) -> Classifiers:
+    """Return the classifiers of both sides as arrays."""
+    untrained = np.zeros(FEATURES), np.ones(FEATURES), np.zeros(EXPANDED), np.nan
+    return Classifiers(*map(np.array, zip(*(classifier or untrained for classifier in classifiers), strict=True)))
+
+
+def corrupt(
+    words: NDArray[np.int32], tokens: NDArray[np.int32], random: np.random.Generator
+) -> tuple[NDArray[np.int32], list[int]]:
+    """Replace about a fifth of the words by random other `tokens`. Returns the words and the replaced positions."""
+    corrupted = words.copy()
+    positions = []
+    for position in random.permutation(len(words))[: max(1, round(len(words) / 5))].tolist():
+        for word in tokens[random.integers(len(tokens), size=8)].tolist():
+            if word != corrupted[position]:
+                corrupted[position] = word
+                positions.append(position)
+                break
+    return corrupted, positions
 
 
 EXACT_WORD_PAIRS = 350
@@ -125,11 +192,8 @@ class StoredScore(NamedTuple):
 class Scorer:
     """Scorer of pairs under a store's grammar. Thread-safe."""
 
-    def __init__(
-        self, learned: LearnedCounts, report: Phases = lambda *_: None, *, exact: int = EXACT_WORD_PAIRS
-    ) -> None:
+    def __init__(self, learned: LearnedCounts, report: Phases = lambda *_: None) -> None:
         self.learned = learned
-        self._exact = exact
         self._free_scratches: list[tuple[ScorerCapacities, ScorerScratch]] = []
         self._classifiers = stack_classifiers((self._train_classifier(0, report), self._train_classifier(1, report)))
         self._baseline = ScoreBaseline((0.0, 1.0), (0.0, 1.0))
@@ -173,7 +237,7 @@ class Scorer:
         if scratch is None or longest > capacities.longest or links > capacities.links:
             longest, links = max(longest, capacities.longest), max(links, capacities.links)
             capacities = capacities._replace(longest=longest, links=links)
-            scratch = make_scorer_scratch(self.learned.rules, self.learned.lexicon, capacities, self._exact)
+            scratch = make_scorer_scratch(self.learned.rules, self.learned.lexicon, capacities, EXACT_WORD_PAIRS)
         return capacities, scratch
 
     def _run_kernels(self, pairs: PairsToScore) -> ScoreResults:
@@ -183,7 +247,7 @@ class Scorer:
             np.empty((number, RESULT_SIZE)), np.empty((number, 2, 2)), np.empty((links, 2), np.int32), np.empty(links)
         )
         capacities, scratch = self._take_scratch(pairs)
-        model = self.learned.rules, self.learned.lexicon, self._classifiers, self._exact, _MIN_PROBABILITY
+        model = self.learned.rules, self.learned.lexicon, self._classifiers, EXACT_WORD_PAIRS, _MIN_PROBABILITY
         done, written = 0, 0
         while True:
             done, written = score_pairs(done, pairs, *model, scratch, scored, written)
@@ -192,7 +256,7 @@ class Scorer:
             missing = int(scratch.dense.sizes[NEEDED])
             padding = {"seats": 2 * missing} if missing > 0 else {"rules": -2 * missing}
             capacities = capacities._replace(**padding)
-            scratch = make_scorer_scratch(self.learned.rules, self.learned.lexicon, capacities, self._exact)
+            scratch = make_scorer_scratch(self.learned.rules, self.learned.lexicon, capacities, EXACT_WORD_PAIRS)
         self._free_scratches.append((capacities, scratch))
         return scored
 
@@ -233,9 +297,8 @@ class Scorer:
             pairs = learned.load_pairs(rows)
             original.append(self._features(pairs, side))
             words, first = (pairs.target, pairs.target_first) if side else (pairs.source, pairs.source_first)
-            changed = words.copy()
-            replaced = np.zeros(len(words), np.bool_)
-            for begin, end in zip(first.tolist(), first[1:].tolist(), strict=False):
+            changed, replaced = words.copy(), np.zeros(len(words), np.bool_)
+            for begin, end in pairwise(first.tolist()):
                 changed[begin:end], positions = corrupt(words[begin:end], learned.tokens[side], random)
                 replaced[[begin + position for position in positions]] = True
             pairs = pairs._replace(target=changed) if side else pairs._replace(source=changed)
@@ -244,11 +307,8 @@ class Scorer:
         return train(np.concatenate([none, *original]), np.concatenate([none, *corrupted]), report_progress)
 
     def _features(self, pairs: PairsToScore, side: int) -> NDArray[np.float64]:
-        first = pairs.target_first if side else pairs.source_first
-        features = np.empty((int(first[-1]), FEATURES))
-        longest = max(
-            int(np.diff(first_words).max(initial=1)) for first_words in (pairs.source_first, pairs.target_first)
-        )
+        features = np.empty((int((pairs.target_first if side else pairs.source_first)[-1]), FEATURES))
+        longest = max(int(np.diff(firsts).max(initial=1)) for firsts in (pairs.source_first, pairs.target_first))
         facts = make_facts(longest, int(np.diff(pairs.link_first).max(initial=1)))
         list_features(pairs, self.learned.lexicon, side, facts, features)
         return features

@@ -69,7 +69,7 @@ def terms(
         given = given_options(context, TermOptions)
         options = replace(options, **{name: GLOSSARY_DEFAULTS[name] for name in GLOSSARY_DEFAULTS.keys() - given})
     from hierogram.tools.terms.extraction import terms as find_terms
-    from hierogram.tools.terms.reports import format_renderings, format_terms
+    from hierogram.tools.terms.reports import format_terms
 
     with (
         interruptible("no output was written"),
@@ -91,18 +91,16 @@ def terms(
             with open_output(output) as file:
                 file.write(content.encode())
     elif departures:
-        rows = [
-            (item.term, item.usual, item.rendering, str(item.pair), item.source, item.target)
-            for item in report.departures
-        ]
-        print_table(("term", "usual", "rendering", "pair", "source", "target"), rows, numeric=(3,))
+        columns = ("term", "usual", "rendering", "pair", "source", "target")
+        departed = [[str(getattr(item, name)) for name in columns] for item in report.departures]
+        print_table(columns, departed, numeric=(3,))
     else:
-        reported = [
+        rows = [
             (f"{item.score:.1f}", item.source, item.target, f"{item.pairs} of {item.source_pairs}",
-             format_renderings(item.renderings[1:4]))
+             "; ".join(map(str, item.renderings[1:4])))
             for item in report.terms
         ]  # fmt: skip
-        print_table(("score", "source", "target", "pairs", "other renderings"), reported, numeric=(0, 3))
+        print_table(("score", "source", "target", "pairs", "other renderings"), rows, numeric=(0, 3))
     departure_count = f", {plural(len(report.departures), 'departure')}" if departures else ""
     print_note(f"{plural(len(report.terms), 'term')}{departure_count} of {plural(report.pairs, 'pair')}")
 

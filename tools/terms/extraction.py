@@ -60,8 +60,7 @@ class HashCounter:
     """Exact counts of hashes. Each hash has a description of `width` integers from its first occurrence."""
 
     def __init__(self, width: int, rows: int = _ROWS) -> None:
-        self._width = width
-        self._rows = rows
+        self._width, self._rows = width, rows
         self._pending: list[tuple[HashArray, IntArray, IntArray]] = []
         self._number = 0
 
@@ -72,30 +71,24 @@ class HashCounter:
         self._pending.append((hashes, counts.reshape(len(hashes), -1), descriptions))
         self._number += len(hashes)
         if self._number > self._rows:
-            merged = self._merge()
+            self.result()
             # Double the threshold, so that the total cost of merging is linear in the number of added rows.
-            self._rows = max(self._rows, 2 * merged)
+            self._rows = max(self._rows, 2 * self._number)
 
     def result(self) -> tuple[HashArray, IntArray, IntArray]:
         """Return the hashes in ascending order, their counts, int64[n, k], and their descriptions."""
-        self._merge()
         if not self._pending:
             return np.zeros(0, np.uint64), np.zeros((0, 1), np.int64), np.zeros((0, self._width), np.int64)
-        return self._pending[0]
-
-    def _merge(self) -> int:
-        if not self._pending:
-            return 0
         columns = [np.concatenate(column) for column in zip(*self._pending, strict=True)]
         hashes, first, number = np.unique(columns[0].astype(np.uint64), return_index=True, return_inverse=True)
         counts = np.zeros((len(hashes), columns[1].shape[1]), np.int64)
         np.add.at(counts, number, columns[1])
-        self._pending = [(hashes, counts, columns[2][first])]
-        self._number = len(hashes)
-        return self._number
+        merged = hashes, counts, columns[2][first]
+        self._pending, self._number = [merged], len(hashes)
+        return merged
 
 
-def find_positions(sorted_hashes: HashArray, hashes: HashArray) -> IntArray:
+def _find_positions(sorted_hashes: HashArray, hashes: HashArray) -> IntArray:
     """Return the index of each hash in a sorted array, or -1 if the array does not contain the hash."""
     if not len(sorted_hashes):
         return np.full(len(hashes), -1)
@@ -128,7 +121,7 @@ NextPass = Callable[[], Iterable[TermPairs]]
 """Function that starts a new pass over all pairs."""
 
 
-def count_candidates(
+def _count_candidates(
     next_pass: NextPass, cells: NDArray[np.uint32], words: Vocabularies, options: TermOptions
 ) -> TermCandidates:
     """Count phrases with their renderings, and the pairs that contain either side (passes 2 and 3).
@@ -152,7 +145,7 @@ def count_candidates(
 def _candidate_phrases(
     pairs: TermPairs, words: Vocabularies, options: TermOptions
 ) -> tuple[IntArray, HashArray, HashArray, IntArray, IntArray]:
-    """Return columns of candidate phrase pairs: pair, hashes of both sides, words of both sides."""
+    # The columns are the pair, hashes of both sides, and words of both sides.
     max_length = options.max_words
     source, target = make_sides(pairs, words, max_length)
     linked = source.high[0] >= source.low[0]
@@ -161,9 +154,8 @@ def _candidate_phrases(
         begins = source.phrases(length)
         begins = begins[linked[begins] & linked[begins + length - 1]]
         begins, target_begins, lengths = linked_phrases(source, target, begins, length)
-        fit = select_by_length(target.allowed, target_begins, lengths) & (
-            np.maximum(lengths, length) >= options.min_words
-        )
+        fit = select_by_length(target.allowed, target_begins, lengths)
+        fit &= np.maximum(lengths, length) >= options.min_words
         begins, target_begins, lengths = begins[fit], target_begins[fit], lengths[fit]
         parts.append(
             (
@@ -179,7 +171,6 @@ def _candidate_phrases(
 
 
 def _first_per_pair(pair: IntArray, hashes: HashArray) -> IntArray:
-    """Return the indices of the first occurrence of each hash within each pair."""
     order = np.lexsort((hashes, pair))
     return np.sort(order[_differs_from_previous(pair[order], hashes[order])])
 
@@ -203,20 +194,15 @@ def _pick_renderings(
         _count_pairs(with_source, _find_hits(sides[0], distinct[0]), len(pairs.ids))
         _count_pairs(with_target, _find_hits(sides[1], distinct[1]), len(pairs.ids))
         _count_pairs(both, _pair_hits(*sides, hashes, distinct[0]), len(pairs.ids))
-    source_positions = find_positions(distinct[0], sources)
-    target_counts = with_target[find_positions(distinct[1], targets)]
+    source_positions = _find_positions(distinct[0], sources)
+    target_counts = with_target[_find_positions(distinct[1], targets)]
     texts = descriptions[:, 2:]
     order = np.lexsort((*texts.T[::-1], target_counts, -both, source_positions))
     chosen = order[_differs_from_previous(source_positions[order])]
     return TermCandidates(
-        sources[chosen],
-        targets[chosen],
-        texts[chosen][:, :max_length],
-        texts[chosen][:, max_length:],
-        both[chosen],
-        with_source[source_positions[chosen]],
-        target_counts[chosen],
-    )
+        sources[chosen], targets[chosen], texts[chosen][:, :max_length], texts[chosen][:, max_length:], both[chosen],
+        with_source[source_positions[chosen]], target_counts[chosen],
+    )  # fmt: skip
 
 
 _PhraseHits = Iterator[tuple[IntArray, IntArray]]
@@ -226,28 +212,27 @@ _PhraseHits = Iterator[tuple[IntArray, IntArray]]
 def _find_hits(side: SidePhrases, hashes: HashArray) -> _PhraseHits:
     for length in range(1, len(side.hashes) + 1):
         begins = side.phrases(length)
-        positions = find_positions(hashes, side.hashes[length - 1][begins])
+        positions = _find_positions(hashes, side.hashes[length - 1][begins])
         yield positions[positions >= 0], side.pair[begins[positions >= 0]]
 
 
 def _pair_hits(source: SidePhrases, target: SidePhrases, hashes: HashArray, sources: HashArray) -> _PhraseHits:
     for length in range(1, len(source.hashes) + 1):
         begins = source.phrases(length)
-        begins = begins[find_positions(sources, source.hashes[length - 1][begins]) >= 0]
+        begins = begins[_find_positions(sources, source.hashes[length - 1][begins]) >= 0]
         begins, target_begins, lengths = linked_phrases(source, target, begins, length)
         targets = select_by_length(target.hashes, target_begins, lengths)
-        positions = find_positions(hashes, pair_hashes(source.hashes[length - 1][begins], targets))
+        positions = _find_positions(hashes, pair_hashes(source.hashes[length - 1][begins], targets))
         yield positions[positions >= 0], source.pair[begins[positions >= 0]]
 
 
 def _count_pairs(counts: IntArray, occurrences: _PhraseHits, pairs: int) -> None:
-    columns = [np.concatenate(column) for column in zip(*occurrences, strict=True)]
-    np.add.at(counts, np.unique(columns[0] * max(pairs, 1) + columns[1]) // max(pairs, 1), 1)
+    phrases, pair = (np.concatenate(column) for column in zip(*occurrences, strict=True))
+    np.add.at(counts, np.unique(phrases * max(pairs, 1) + pair) // max(pairs, 1), 1)
 
 
 _NESTED_SHARE = 0.8
 """A phrase is dropped if a longer term occurs in at least this share of its pairs."""
-
 
 Scores = tuple[FloatArray, FloatArray, FloatArray]
 """Scores, log-likelihood ratios and cohesions of terms, float64[n] each."""
@@ -265,28 +250,25 @@ def likelihood_ratio(both: IntArray, first: IntArray, second: IntArray, pairs: i
     return ratio
 
 
-def rank_terms(
+def _rank_terms(
     candidates: TermCandidates, pairs: int, options: TermOptions, words: Vocabularies
 ) -> tuple[TermCandidates, Scores]:
-    """Return the best terms and their scores, highest score first.
-
-    The score is the log-likelihood ratio times the cohesion of the less cohesive side.
-    """
+    """Return the best terms and their scores, highest score first."""
     candidates = candidates.select(
         (candidates.both >= options.min_count) & (candidates.both >= options.consistency * candidates.with_source)
     )
     candidates = candidates.select(~_nested_terms(candidates, words))
     ratios = likelihood_ratio(candidates.both, candidates.with_source, candidates.with_target, pairs)
     cohesions = np.minimum(
-        cohesion(candidates.source_words, candidates.with_source, words[0]),
-        cohesion(candidates.target_words, candidates.with_target, words[1]),
+        _cohesion(candidates.source_words, candidates.with_source, words[0]),
+        _cohesion(candidates.target_words, candidates.with_target, words[1]),
     )
     scores = ratios * np.maximum(cohesions, 0)
     order = np.lexsort((candidates.sources, -candidates.both, -scores))[: options.top]
     return candidates.select(order), (scores[order], ratios[order], cohesions[order])
 
 
-def cohesion(words: IntArray, counts: IntArray, vocabulary: TermVocabulary) -> FloatArray:
+def _cohesion(words: IntArray, counts: IntArray, vocabulary: TermVocabulary) -> FloatArray:
     """Return the normalized PMI of each phrase's first and last word [Bouma 2009], or 1 for single words."""
     lengths = (words >= 0).sum(axis=1)
     first = vocabulary.counts[words[:, 0]]
@@ -309,7 +291,7 @@ def _nested_terms(candidates: TermCandidates, words: Vocabularies) -> BoolArray:
     for hashes, rows, is_whole in _subphrases(candidates.source_words, words[0]):
         if is_whole:
             continue
-        positions = find_positions(ordered, hashes)
+        positions = _find_positions(ordered, hashes)
         shorter, longer = order[positions[positions >= 0]], rows[positions >= 0]
         frequent = candidates.both[longer] >= _NESTED_SHARE * candidates.both[shorter]
         shorter, longer = shorter[frequent], longer[frequent]
@@ -322,7 +304,7 @@ def _nested_terms(candidates: TermCandidates, words: Vocabularies) -> BoolArray:
     return inside
 
 
-def _subphrases(words: IntArray, vocabulary: TermVocabulary) -> "list[tuple[HashArray, IntArray, bool]]":
+def _subphrases(words: IntArray, vocabulary: TermVocabulary) -> list[tuple[HashArray, IntArray, bool]]:
     """Return hashes of subphrases, rows of their phrases, and True if they span the whole phrase."""
     lengths = (words >= 0).sum(axis=1)
     parts = []
@@ -360,13 +342,11 @@ class _Occurrences(NamedTuple):
         return _Occurrences(*(column[rows] for column in self))
 
 
-class TermDetails:
+class _TermDetails:
     """Collector of the reported details of terms, with up to `max_departures` departures per term."""
 
     def __init__(self, terms: TermCandidates, words: Vocabularies, max_length: int, max_departures: int) -> None:
-        self._terms = terms
-        self._words = words
-        self._max_length = max_length
+        self._terms, self._words, self._max_length = terms, words, max_length
         self._order = np.argsort(terms.sources)
         size = len(terms.sources)
         self._sources, self._renderings = HashCounter(1 + max_length), HashCounter(1 + max_length)
@@ -407,7 +387,7 @@ class TermDetails:
         parts = []
         for length in range(1, self._max_length + 1):
             begins = source.phrases(length)
-            positions = find_positions(self._terms.sources[self._order], source.hashes[length - 1][begins])
+            positions = _find_positions(self._terms.sources[self._order], source.hashes[length - 1][begins])
             begins, terms = begins[positions >= 0], self._order[positions[positions >= 0]]
             linked, target_begins, lengths = linked_phrases(source, target, begins, length)
             other_begins, other_length = np.zeros((2, len(begins)), np.int64)
@@ -434,9 +414,7 @@ class TermDetails:
 
     def _record_departures(self, pairs: TermPairs, departures: _Occurrences, target: SidePhrases) -> None:
         for row in np.lexsort((departures.begin, departures.term)).tolist():
-            term, pair, begin, length = (
-                int(c[row]) for c in (departures.term, departures.pair, departures.begin, departures.length)
-            )
+            term, pair, begin, length = (int(column[row]) for column in departures[:4])
             if self._departures_left[term] == 0:
                 continue
             self._departures_left[term] -= 1
@@ -459,23 +437,13 @@ class TermDetails:
         for k, (score, ratio, cohesive) in enumerate(zip(*scores, strict=True)):
             target_text = self._words[1].text(terms.target_words[k]).lower()
             listed = sorted(renderings[k], key=lambda item: item.text.lower() != target_text)[:_MAX_RENDERINGS]
-            made_terms.append(
-                Term(
-                    sources[k][0].text,
-                    listed[0].text,
-                    round(float(score), 2),
-                    int(terms.both[k]),
-                    int(terms.with_source[k]),
-                    int(terms.with_target[k]),
-                    round(float(terms.both[k] / terms.with_source[k]), 4),
-                    round(float(ratio), 2),
-                    round(float(cohesive), 4),
-                    tuple(listed),
-                    {names[corpus]: number for corpus, number in sorted(corpora[k].items())},
-                    _EPOCH + timedelta(days=int(self._first[k])),
-                    _EPOCH + timedelta(days=int(self._last[k])),
-                )
-            )
+            both, with_source, with_target = (int(column[k]) for column in terms[-3:])
+            made_terms.append(Term(
+                sources[k][0].text, listed[0].text, round(float(score), 2), both, with_source, with_target,
+                round(both / with_source, 4), round(float(ratio), 2), round(float(cohesive), 4), tuple(listed),
+                {names[corpus]: number for corpus, number in sorted(corpora[k].items())},
+                _EPOCH + timedelta(days=int(self._first[k])), _EPOCH + timedelta(days=int(self._last[k])),
+            ))  # fmt: skip
         return made_terms
 
     def departures(self, snapshot: Snapshot, terms: Sequence[Term]) -> list[Departure]:
@@ -526,10 +494,8 @@ def terms(
                 f"{store.url}: term extraction requires bilingual pairs, but this store contains monolingual trees"
             )
         view = WordView(settings.word_parts)
-        words = (
-            make_vocabulary(_word_counts(snapshot, SOURCE, view)),
-            make_vocabulary(_word_counts(snapshot, TARGET, view)),
-        )
+        source_counts, target_counts = (_word_counts(snapshot, side, view) for side in (SOURCE, TARGET))
+        words = make_vocabulary(source_counts), make_vocabulary(target_counts)
         total = sum(snapshot.state().pairs().values())
         cells, spool = np.zeros(1 << _CELLS_BITS, np.uint32), PairSpool(file)
         corpora = snapshot.corpus_ids()
@@ -550,9 +516,9 @@ def terms(
         def next_pass(step: str = "counting") -> Iterator[TermPairs]:
             return spool.read(lambda done: progress(step, done, spool.pairs))
 
-        candidates = count_candidates(next_pass, cells, words, options)
-        best, scores = rank_terms(candidates, spool.pairs, options, words)
-        details = TermDetails(best, words, options.max_words, departures)
+        candidates = _count_candidates(next_pass, cells, words, options)
+        best, scores = _rank_terms(candidates, spool.pairs, options, words)
+        details = _TermDetails(best, words, options.max_words, departures)
         for pairs in next_pass("reporting"):
             details.add(pairs)
         made_terms = details.make_terms(scores, {number: name for name, number in corpora.items()})

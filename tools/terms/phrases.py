@@ -23,15 +23,13 @@ _COMMON_SHARE = 0.002
 _NEVER_COMMON_COUNT = 50
 """A word with a count up to this limit is never common, even in a small corpus."""
 HASH_STEP = np.uint64(0x9E3779B97F4A7C15)
-_FACTORS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
-_SHIFTS = (np.uint64(30), np.uint64(27), np.uint64(31))
 
 
 def mix_bits(values: HashArray) -> HashArray:
     """Mix the bits of hashes: every output bit depends on every input bit (finalizer of SplitMix64)."""
-    values = (values ^ (values >> _SHIFTS[0])) * _FACTORS[0]
-    values = (values ^ (values >> _SHIFTS[1])) * _FACTORS[1]
-    return values ^ (values >> _SHIFTS[2])
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,37 +93,25 @@ class TermPairs(NamedTuple):
 
     def texts(self, pair: int, words: Vocabularies) -> tuple[str, str]:
         """Return the source and target text of one pair."""
+        columns = ((self.source, self.source_ends, words[0]), (self.target, self.target_ends, words[1]))
         source, target = (
-            vocabulary.text(side[ends[pair - 1] if pair else 0 : ends[pair]])
-            for side, ends, vocabulary in zip(
-                (self.source, self.target), (self.source_ends, self.target_ends), words, strict=True
-            )
+            vocabulary.text(side[ends[pair - 1] if pair else 0 : ends[pair]]) for side, ends, vocabulary in columns
         )
         return source, target
 
 
 def parse_block(block: Block, words: Vocabularies) -> TermPairs:
     """Parse a block of pairs with the columns `TERM_COLUMNS`."""
-    _, (ids, corpora, days, sources, targets, alignments) = block
+    _, (*numbers, sources, targets, alignments) = block
+    ids, corpora, days, links = (
+        np.array(texts.split(), np.int64) for texts in (*numbers, alignments.replace("-", " "))
+    )
     source_words, source_ends = _words(sources, words[0])
     target_words, target_ends = _words(targets, words[1])
-    links = _numbers(alignments.replace("-", " "))
     per_pair = np.array([line.count("-") for line in alignments.split("\n")], np.int64)
-    return TermPairs(
-        _numbers(ids),
-        _numbers(corpora),
-        _numbers(days),
-        source_words,
-        target_words,
-        source_ends,
-        target_ends,
-        links[::2] + np.repeat(np.append(0, source_ends[:-1]), per_pair),
-        links[1::2] + np.repeat(np.append(0, target_ends[:-1]), per_pair),
-    )
-
-
-def _numbers(texts: str) -> IntArray:
-    return np.array(texts.split(), np.int64)
+    links[::2] += np.repeat(np.append(0, source_ends[:-1]), per_pair)
+    links[1::2] += np.repeat(np.append(0, target_ends[:-1]), per_pair)
+    return TermPairs(ids, corpora, days, source_words, target_words, source_ends, target_ends, links[::2], links[1::2])
 
 
 def _words(texts: str, words: TermVocabulary) -> tuple[IntArray, IntArray]:
@@ -154,26 +140,23 @@ class PairSpool:
         self._file.seek(0)
         pairs_read = 0
         for _ in range(self._blocks):
-            columns: list[NDArray[np.int32]] = [np.load(self._file) for _ in TermPairs._fields]
-            part = TermPairs(*(column.astype(np.int64) for column in columns))
+            part = TermPairs(*(np.load(self._file).astype(np.int64) for _ in TermPairs._fields))
             yield part
             pairs_read += len(part.ids)
             report(pairs_read)
 
 
-_WORD_FACTOR = np.uint64(0xD1342543DE82EF95)
-_PAIR_FACTOR = np.uint64(0xDA942042E4DD58B5)
 _NO_LINK = 1 << 40
 
 
 def extend_hashes(hashes: HashArray, values: HashArray) -> HashArray:
     """Return the hashes of phrases extended by one word each."""
-    return hashes * _WORD_FACTOR + values
+    return hashes * np.uint64(0xD1342543DE82EF95) + values
 
 
 def pair_hashes(sources: HashArray, targets: HashArray) -> HashArray:
     """Return hashes of phrase pairs."""
-    return mix_bits(sources * _PAIR_FACTOR + mix_bits(targets))
+    return mix_bits(sources * np.uint64(0xDA942042E4DD58B5) + mix_bits(targets))
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,16 +183,17 @@ class SidePhrases:
 
 def make_sides(pairs: TermPairs, words: Vocabularies, max_length: int) -> tuple[SidePhrases, SidePhrases]:
     """Return the phrases of both sides, up to `max_length` words long."""
-    links = pairs.source_links, pairs.target_links
+    source_links, target_links = pairs.source_links, pairs.target_links
     return (
-        _make_side(pairs.source, pairs.source_ends, words[0], links, max_length),
-        _make_side(pairs.target, pairs.target_ends, words[1], links[::-1], max_length),
+        _make_side(pairs.source, pairs.source_ends, words[0], source_links, target_links, max_length),
+        _make_side(pairs.target, pairs.target_ends, words[1], target_links, source_links, max_length),
     )
 
 
 def _make_side(
-    words: IntArray, ends: IntArray, vocabulary: TermVocabulary, links: tuple[IntArray, IntArray], max_length: int
-) -> SidePhrases:
+    words: IntArray, ends: IntArray, vocabulary: TermVocabulary, own_links: IntArray, other_links: IntArray,
+    max_length: int,
+) -> SidePhrases:  # fmt: skip
     size = len(words)
     lengths = np.diff(ends, prepend=0)
     pair = np.repeat(np.arange(len(ends)), lengths)
@@ -217,7 +201,6 @@ def _make_side(
     first = np.zeros(size, np.bool_)
     first[(ends - lengths)[lengths > 0]] = True
     values, end, excluded = vocabulary.values[words], vocabulary.ends[words], np.cumsum(~vocabulary.inside[words])
-    own_links, other_links = links
     low, high = np.full(size, _NO_LINK), np.full(size, -1)
     np.minimum.at(low, own_links, other_links)
     np.maximum.at(high, own_links, other_links)

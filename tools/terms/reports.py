@@ -20,6 +20,9 @@ class Rendering:
     text: str
     pairs: int
 
+    def __str__(self) -> str:
+        return f"{self.text}: {self.pairs}"
+
 
 @dataclass(frozen=True, slots=True)
 class Term:
@@ -77,32 +80,22 @@ class TermReport:
     def as_text(self, pipeline: TextPipeline) -> "TermReport":
         """Return the report with detokenized text: `aujourd'hui` instead of `aujourd' hui`."""
         source, target = pipeline.source.detokenize, pipeline.target.detokenize
-        terms = tuple(
-            replace(
-                term,
-                source=source(term.source),
-                target=target(term.target),
-                renderings=tuple(replace(item, text=target(item.text)) for item in term.renderings),
-            )
-            for term in self.terms
-        )
-        departures = tuple(
-            replace(
-                item,
-                term=source(item.term),
-                usual=target(item.usual),
-                rendering=GAP.join(map(target, item.rendering.split(GAP))),
-                source=source(item.source),
-                target=target(item.target),
-            )
-            for item in self.departures
-        )
-        return replace(self, terms=terms, departures=departures)
+
+        def term_as_text(term: Term) -> Term:
+            renderings = tuple(Rendering(target(item.text), item.pairs) for item in term.renderings)
+            return replace(term, source=source(term.source), target=target(term.target), renderings=renderings)
+
+        def departure_as_text(item: Departure) -> Departure:
+            rendering = GAP.join(map(target, item.rendering.split(GAP)))
+            item = replace(item, term=source(item.term), usual=target(item.usual), rendering=rendering)
+            return replace(item, source=source(item.source), target=target(item.target))
+
+        terms, departures = map(term_as_text, self.terms), map(departure_as_text, self.departures)
+        return replace(self, terms=tuple(terms), departures=tuple(departures))
 
 
 GAP = " … "
 """Placeholder for unlinked words between the words of a rendering."""
-
 
 _TBX_HEAD = """<?xml version="1.0" encoding="UTF-8"?>
 <martif type="TBX-Basic" xml:lang="en">
@@ -130,8 +123,8 @@ def make_tbx(report: TermReport, languages: tuple[str, ...], store_url: str) -> 
     for number, term in enumerate(report.terms, 1):
         yield f'      <termEntry id="t{number}">\n'
         yield _tbx_term(tags[0], term.source, f"in {term.source_pairs} pairs, from {term.first} to {term.last}")
-        other_renderings = "".join(f"; {rendering.text}: {rendering.pairs}" for rendering in term.renderings[1:])
-        yield _tbx_term(tags[1], term.target, f"in {term.pairs} of these pairs{other_renderings}")
+        note = "; ".join((f"in {term.pairs} of these pairs", *map(str, term.renderings[1:])))
+        yield _tbx_term(tags[1], term.target, note)
         yield "      </termEntry>\n"
     yield _TBX_FOOT
 
@@ -158,20 +151,16 @@ def format_terms(
         for term in report.terms:
             yield f"{term.source}\t{term.target}\n"
     elif format == JSON:
-        columns = {"pairs", "terms"} | ({"departures"} if departures else set())
-        content = {name: values for name, values in asdict(report).items() if name in columns}
+        content = asdict(report)
+        for name in ("languages",) if departures else ("departures", "languages"):
+            del content[name]
         yield json.dumps(content, ensure_ascii=False, indent=2, default=date.isoformat) + "\n"
+    elif format == CSV:
+        lines = io.StringIO()
+        csv.writer(lines, lineterminator="\n").writerows(_rows(report, departures))
+        yield lines.getvalue()
     else:
-        for row in _rows(report, departures):
-            line = io.StringIO()
-            if format == CSV:
-                csv.writer(line, lineterminator="\n").writerow(row)
-            yield line.getvalue() if format == CSV else "\t".join(row) + "\n"
-
-
-def format_renderings(renderings: Sequence[Rendering]) -> str:
-    """Return renderings as text, such as `breakfast: 54; lunch: 3`."""
-    return "; ".join(f"{rendering.text}: {rendering.pairs}" for rendering in renderings)
+        yield from ("\t".join(row) + "\n" for row in _rows(report, departures))
 
 
 def _rows(report: TermReport, departures: bool) -> Iterator[Sequence[str]]:
@@ -179,6 +168,6 @@ def _rows(report: TermReport, departures: bool) -> Iterator[Sequence[str]]:
     for item in report.departures if departures else report.terms:
         values = asdict(item)
         if isinstance(item, Term):
-            values["renderings"] = format_renderings(item.renderings)
+            values["renderings"] = "; ".join(map(str, item.renderings))
             values["corpora"] = "; ".join(f"{name}: {number}" for name, number in item.corpora.items())
         yield ["" if value is None else str(value) for value in values.values()]

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from hierogram.daemon.exceptions import DaemonError
-from hierogram.daemon.exports.format import DEFAULT_WEIGHTS, WORDS
+from hierogram.daemon.exports.formats import DEFAULT_WEIGHTS, WORDS
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.progress import progress
 from hierogram.daemon.text.pipeline import UNCHANGED_TEXT, TextPipeline, make_pipeline, two_languages

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import ExportError, InputError
-from hierogram.daemon.exports.format import BY_NAME, FEATURES
-from hierogram.daemon.exports.formats import CDEC_NAMES, FORMATS, MOSES, MOSES_SCORES, format_from_name
+from hierogram.daemon.exports.formats import BY_NAME, FEATURES, FORMATS, MOSES, MOSES_SCORES, format_from_name
 from hierogram.daemon.exports.publication import MANIFEST, manifest_path, read_manifest
 from hierogram.daemon.exports.scratch import Scratch
 from hierogram.daemon.progress import Progress
@@ -40,7 +39,7 @@ from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
 from hierogram.storage.browsing.reader import literal
 
 _LOGARITHMIC = tuple(name for name, feature in BY_NAME.items() if feature.logarithmic)
-_CANONICAL = {exported: name for name, exported in CDEC_NAMES.items()}
+_CANONICAL = {feature.cdec: feature.name for feature in FEATURES}
 _MIN_PROBABILITY = 1e-100
 """Value that replaces a probability of 0."""
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from hierogram.daemon.deadline import check_deadline
-from hierogram.daemon.exports.format import DEFAULT_WEIGHTS, WORDS
+from hierogram.daemon.exports.formats import DEFAULT_WEIGHTS, WORDS
 from hierogram.daemon.text.pipeline import UNCHANGED_TEXT, TextPipeline
 from hierogram.daemon.text.segments import CompoundSegmenter, SubwordSegmenter, find_word_span, make_segmenter
 from hierogram.samplers.decoding.chart import (

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import UsageError, WrongKindError
-from hierogram.daemon.exports.format import WORDS
+from hierogram.daemon.exports.formats import WORDS
 from hierogram.daemon.files import open_output
 from hierogram.daemon.learning.residents import withdraw_all
 from hierogram.daemon.progress import Progress

@@ -81,12 +81,8 @@ def estimate_priors(grammar: TreeGrammar) -> dict[str, Prior]:
             if isinstance(node, Tree) and node is not fragment:
                 (expanded if node.children else stopped)[node.label] += 1
     labels = set(kinds) | set(expanded) | set(stopped)
-    return {
-        label: Prior(
-            solve_strength(kinds[label], uses[label]), (expanded[label] + 1) / (expanded[label] + stopped[label] + 2)
-        )
-        for label in labels
-    }
+    shares = {label: (expanded[label] + 1) / (expanded[label] + stopped[label] + 2) for label in labels}
+    return {label: Prior(solve_strength(kinds[label], uses[label]), shares[label]) for label in labels}
 
 
 def solve_strength(kinds: int, uses: float) -> float:
@@ -102,7 +98,7 @@ def solve_strength(kinds: int, uses: float) -> float:
 
 
 class _RuleInterner:
-    """Interner that gives equal subtrees of fragments one symbol, and collects the rules of all symbols."""
+    """Rules of fragments. Equal subtrees of fragments share one symbol."""
 
     def __init__(self) -> None:
         self.labels: dict[str, int] = {}
@@ -144,12 +140,11 @@ class _RuleInterner:
     def _child(self, rule: FragmentRule) -> RuleChild:
         if rule.kind == UNARY_EDGE:
             return RuleChild(rule.top[:-1], rule.parts[0].symbol)
-        symbol = self.subtrees.get(rule)
-        if symbol is None:
+        if rule not in self.subtrees:
             symbol = self.subtrees[rule] = len(self.labels) + len(self.subtrees)
             self.subtree_labels.append(rule.top[0])
             self.add_rule(symbol, rule, 1.0, -1)
-        return RuleChild((), symbol)
+        return RuleChild((), self.subtrees[rule])
 
     def add_rule(self, parent: int, rule: FragmentRule, weight: float, fragment: int) -> None:
         symbols = [part.symbol for part in rule.parts]
@@ -161,12 +156,9 @@ class _RuleInterner:
 
 
 def approximate(
-    grammar: TreeGrammar,
-    root: str = "TOP",
-    priors: Mapping[str, Prior] | None = None,
-    smoothed: bool = True,
+    grammar: TreeGrammar, root: str = "TOP", priors: Mapping[str, Prior] | None = None, smoothed: bool = True,
     base: str = PCFG,
-) -> Approximation:
+) -> Approximation:  # fmt: skip
     """Return the chart grammar of a binarized tree-substitution grammar.
 
     `priors` maps labels to priors. Missing priors are estimated. If `smoothed`, fragments are smoothed with `base`, one
@@ -230,32 +222,22 @@ def _base_probabilities(grammar: TreeGrammar, base: str) -> dict[Production, flo
         for (label, _, _), count in counts.items():
             heads[label] += count
         return {production: count / heads[production[0]] for production, count in counts.items()}
-    labels = {label for label, _, _ in counts} | {
-        child for _, children, lexical in counts for child in children if not lexical
-    }
-    words = {children[0] for _, children, lexical in counts if lexical}
+    labels = {label for label, _, _ in counts}
+    words: set[str] = set()
+    for _, children, lexical in counts:
+        (words if lexical else labels).update(children)
     max_children = max(len(children) for _, children, _ in counts)
     symbols = len(labels) + len(words)
     return {production: 1 / (max_children * symbols ** len(production[1])) for production in counts}
 
 
 def _make_approximation(
-    interner: _RuleInterner,
-    masses: list[float],
-    fragments: list[Tree],
-    label_totals: dict[str, float],
-    counted: Mapping[Production, float],
-    root: str,
-) -> Approximation:
-    labels = len(interner.labels)
-    rows = interner.rows
-    chart = make_grammar(
-        labels,
-        labels + len(interner.subtrees),
-        np.array(rows[BINARY_EDGE], BINARY),
-        np.array(rows[LEXICAL_EDGE], LEXICAL),
-        np.array(rows[UNARY_EDGE], UNARY),
-    )
+    interner: _RuleInterner, masses: list[float], fragments: list[Tree], label_totals: dict[str, float],
+    counted: Mapping[Production, float], root: str,
+) -> Approximation:  # fmt: skip
+    labels, rows = len(interner.labels), interner.rows
+    binary, lexical = np.array(rows[BINARY_EDGE], BINARY), np.array(rows[LEXICAL_EDGE], LEXICAL)
+    chart = make_grammar(labels, labels + len(interner.subtrees), binary, lexical, np.array(rows[UNARY_EDGE], UNARY))
     names = [*interner.labels, *interner.subtree_labels]
     numbers: dict[Production, int] = {}
     max_size = max(map(len, interner.rules))
@@ -277,8 +259,8 @@ def _make_approximation(
         np.array([label_totals[label] for label in interner.labels]),
     )
     tags: dict[str, tuple[float, str]] = {}
-    for (label, children, lexical), count in counted.items():
-        if lexical:
+    for (label, children, is_word), count in counted.items():
+        if is_word:
             tags[children[0]] = max(tags.get(children[0], (0.0, "")), (count, label))
     return Approximation(
         sort_rules(chart, len(interner.words)),

@@ -89,9 +89,7 @@ def collect_brackets(tree: Tree) -> Brackets:
 
 
 def evaluate(gold: Sequence[Tree], guesses: Sequence[Tree]) -> dict[str, BracketScore]:
-    """Score `all` sentences, and sentences of up to `CUTOFF_WORDS` words as `up_to_cutoff`."""
-    if len(gold) != len(guesses):
-        raise InputError(f"expected one parse per gold tree, got {len(gold)} gold trees and {len(guesses)} parses")
+    """Score `all` sentences, and sentences of up to `CUTOFF_WORDS` words as `up_to_cutoff`. Raises `InputError`."""
     pairs = []
     for number, (gold_tree, guess) in enumerate(zip(gold, guesses, strict=True), 1):
         pair = collect_brackets(gold_tree), collect_brackets(guess)

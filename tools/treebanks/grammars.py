@@ -107,9 +107,8 @@ def binarize(grammar: TreeGrammar) -> TreeGrammar:
     def binarize_all(counted: Sequence[tuple[Tree, float]]) -> list[tuple[Tree, float]]:
         return [(transform_tree(fragment, Transformations()), count) for fragment, count in counted]
 
-    return TreeGrammar(
-        binarize_all(grammar.fragments), None if grammar.derivations is None else binarize_all(grammar.derivations)
-    )
+    derivations = None if grammar.derivations is None else binarize_all(grammar.derivations)
+    return TreeGrammar(binarize_all(grammar.fragments), derivations)
 
 
 def load_grammar(
@@ -129,7 +128,7 @@ def load_grammar(
         grammar = _read_rules(snapshot.rule_ranges(), current_sample)
     if not grammar.fragments:
         raise InputError(f"{store.url}: nothing learned yet: run `hierogram --store {store.url} learn`")
-    priors = {row.label: Prior(row.strength, row.expansion_probability) for row in store.labels()}
+    priors = {label: Prior(*parameters) for label, *parameters in store.labels()}
     return grammar, priors, treebank.transformations if treebank else Transformations(), settings.base
 
 

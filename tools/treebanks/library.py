@@ -57,8 +57,7 @@ def parse(
         )
     else:
         tree_grammar = read_grammar(str(grammar))
-    root = request.root or transformations.root
-    draws = request.draws
+    root, draws = request.root or transformations.root, request.draws
     if draws is None:
         draws = MPP_DRAWS if request.method == MPP else 0
     transformations = replace(transformations, root=root)

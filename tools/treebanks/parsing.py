@@ -103,22 +103,17 @@ class ParseResult(NamedTuple):
 
 
 class Parser:
-    """Parser with one grammar. If `draws` is 0, MER uses exact expectations. Raises `UsageError` if it is negative."""
+    """Parser with one grammar. If `draws` is 0, MER uses exact expectations."""
 
     def __init__(self, grammar: Approximation, root: str = "TOP", draws: int = 1000, seed: int = 1) -> None:
-        if draws < 0:
-            raise UsageError(f"draws must be >= 0, got {draws}")
-        self.grammar = grammar
-        self.root = root
-        self.draws = draws
-        self.seed = seed
+        self.grammar, self.root, self.draws, self.seed = grammar, root, draws, seed
 
     def parse(self, words: Sequence[str], sentence: int, methods: Sequence[str] = (MER,)) -> ParseResult:
         """Parse a sentence by the given methods. The number `sentence` selects the random stream."""
         if MPP in methods and not self.draws:
             raise UsageError("mpp requires draws: pass --draws 1000")
         words = [ESCAPES.get(word, word) for word in words]
-        word_ids = self.word_ids(words, self.grammar.words)
+        word_ids = self._word_ids(words)
         if word_ids is None:
             return self._flat_result(words, methods)
         trees: dict[str, Tree] = {}
@@ -144,11 +139,11 @@ class Parser:
                 trees[MER] = self._expected_tree(forest, forest.expected())
         return ParseResult({name: with_words(tree, words) for name, tree in trees.items()}, log_probability, True)
 
-    def word_ids(self, words: Sequence[str], known_ids: dict[str, int]) -> NDArray[np.int32] | None:
-        """Return word ids, or None if a word has none. An unknown word has the id of its finest known class."""
-        word_ids = []
+    def _word_ids(self, words: Sequence[str]) -> NDArray[np.int32] | None:
+        """Return word ids, or None if a word has no id. An unknown word has the id of its finest known class."""
+        known_ids, word_ids = self.grammar.words, []
         for position, word in enumerate(words):
-            word_class: str | None = word_or_class(word, position, self.grammar.words)
+            word_class: str | None = word_or_class(word, position, known_ids)
             while word_class is not None and word_class not in known_ids:
                 word_class = coarser_class(word_class) if word_class.startswith(UNKNOWN) else None
             word_ids.append(known_ids.get(word_class or UNKNOWN))
@@ -172,9 +167,9 @@ class Parser:
         return visits, int(first[best])
 
     def _tree(self, forest: ChartDerivations, derivation: NDArray[np.int64]) -> Tree:
-        rows = forest.graph.items.edge[derivation]
+        rows = forest.graph.items.edge[derivation][::-1]
         done: list[Node] = []
-        for kind, rule in zip(reversed(rows["kind"].tolist()), reversed(rows["rule"].tolist()), strict=True):
+        for kind, rule in zip(rows["kind"].tolist(), rows["rule"].tolist(), strict=True):
             fragment_rule: FragmentRule = self.grammar.rules[kind][rule]
             if kind == LEXICAL_EDGE:
                 done.append(_wrap(fragment_rule.top, fragment_rule.word))
@@ -190,22 +185,18 @@ class Parser:
         return tree
 
     def _expected_tree(self, forest: ChartDerivations, counts: NDArray[np.float64]) -> Tree:
-        """Return the tree of MER. Each edge adds its expected count to all its productions."""
         cells: defaultdict[tuple[int, int], _Cell] = defaultdict(dict)
         edges = np.flatnonzero(counts > _MIN_EXPECTED)
         expanded = forest.graph.items
         rows, items = expanded.edge[edges], expanded.item[: expanded.used[0]]
         item_rows = np.searchsorted(items["first"], edges, "right") - 1
         productions = self.grammar.productions
-        for kind, rule, split, start, end, count in zip(
-            rows["kind"].tolist(),
-            rows["rule"].tolist(),
-            rows["split"].tolist(),
-            items["start"][item_rows].tolist(),
-            items["end"][item_rows].tolist(),
-            counts[edges].tolist(),
-            strict=True,
-        ):
+        columns = (
+            *(rows[name] for name in ("kind", "rule", "split")),
+            *(items[name][item_rows] for name in ("start", "end")),
+            counts[edges],
+        )
+        for kind, rule, split, start, end, count in zip(*(column.tolist() for column in columns), strict=True):
             spans = {WHOLE_SPAN: (start, end), LEFT_SPAN: (start, split), RIGHT_SPAN: (split, end)}
             for p in range(productions.start[kind, rule], productions.start[kind, rule + 1]):
                 span = spans[productions.part[p]]

@@ -95,7 +95,7 @@ def write(
         database.load("aligned_uses", LINKED_COLUMNS, given.linked_blocks())
         link_rules(database)
         test_set = None if options.filter_for is None else read_sentence_index(options.filter_for)
-        counts = apply_filters(database, plan.options, units_per_use, test_set)
+        counts = apply_filters(database, plan, test_set)
         if plan.lexical:
             load_lexicon(database, given.pair_blocks())
             load_lexical_weights(database)

@@ -9,8 +9,7 @@ import pytest
 from tests.daemon.conftest import Run, make_store
 
 from hierogram.daemon.configuration import load_configuration
-from hierogram.daemon.exports.format import FEATURES
-from hierogram.daemon.exports.formats import CDEC_NAMES, FORMATS
+from hierogram.daemon.exports.formats import FEATURES, FORMATS
 from hierogram.daemon.exports.publication import Manifest
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "exports.md").read_text()
@@ -41,7 +40,7 @@ def test_documented_export_commands_run(hierogram: Run, corpus: Path, make_bucke
 def test_documented_tables_of_formats_and_features_are_complete() -> None:
     assert first_cells("Formats") == [name for name, format in FORMATS.items() if not format.word_list]
     assert first_cells("Features") == [feature.name for feature in FEATURES]
-    for name, cdec in CDEC_NAMES.items():
+    for name, cdec in ((feature.name, feature.cdec) for feature in FEATURES):
         assert re.search(rf"^\| `{name}` .* `{cdec}` \|$", section("Features"), re.MULTILINE)
     assert set(re.findall(r"`(\w+)`", section("The manifest"))) >= set(Manifest.__dataclass_fields__)
 

@@ -15,8 +15,7 @@ from tests.daemon.exports.expected import expected
 from tests.daemon.exports.parsers import Parsed
 from tests.daemon.exports.rules import ODD, Given, write
 
-from hierogram.daemon.exports.format import BY_NAME, DEFAULT_WEIGHTS
-from hierogram.daemon.exports.formats import FORMATS
+from hierogram.daemon.exports.formats import BY_NAME, DEFAULT_WEIGHTS, FORMATS
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.samplers.grammar.rules import Rule, parse_side
 

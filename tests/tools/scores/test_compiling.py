@@ -22,7 +22,7 @@ SECONDS = 30.0
 def compiling_for(daemon: Daemon) -> list[psutil.Process]:
     """Return the processes of the daemon that compile score kernels."""
     children = psutil.Process(daemon.process.pid).children()
-    return [child for child in children if "hierogram.tools.scores.compiling" in child.cmdline()]
+    return [child for child in children if "hierogram.tools.scores.loop" in child.cmdline()]
 
 
 def has_ended(process: psutil.Process) -> bool:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hierogram.samplers.scores.scorer import misfit_odds
-from hierogram.tools.scores.misfits import corrupt, stack_classifiers, train
+from hierogram.tools.scores.scoring import corrupt, stack_classifiers, train
 
 
 def test_a_classifier_separates_kept_from_replaced_words() -> None:

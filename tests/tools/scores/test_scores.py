@@ -249,11 +249,12 @@ def test_long_pairs_are_cut_where_no_likely_link_is_broken() -> None:
     assert choose_cut(PairPiece(0, 40, 0, 40), parted, len(parted)) != (20, 20)
 
 
-def test_the_score_of_a_cut_pair_is_a_lower_bound(known: LearnedCounts) -> None:
+def test_the_score_of_a_cut_pair_is_a_lower_bound(known: LearnedCounts, monkeypatch: pytest.MonkeyPatch) -> None:
     sides = ["il", "ne", "voit", "pas", "la", "maison", "verte"], ["he", "does", "not", "see", "the", "green", "house"]
     whole = score_of_text(Scorer(known), *sides)
     assert (whole.pieces, whole.exact) == (1, True)
-    scorer = Scorer(known, exact=16)
+    monkeypatch.setattr("hierogram.tools.scores.scoring.EXACT_WORD_PAIRS", 16)
+    scorer = Scorer(known)
     cut = score_of_text(scorer, *sides)
     assert cut.pieces > 1
     assert not cut.exact

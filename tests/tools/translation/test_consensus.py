@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import hierogram as hg
-from hierogram.daemon.exports.format import DEFAULT_WEIGHTS, WORDS
+from hierogram.daemon.exports.formats import DEFAULT_WEIGHTS, WORDS
 from hierogram.samplers.decoding.consensus import CANDIDATES, choose_consensus
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.daemon.conftest import Run
 
-from hierogram.daemon.exports.format import DEFAULT_WEIGHTS
+from hierogram.daemon.exports.formats import DEFAULT_WEIGHTS
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "decoding.md").read_text(encoding="utf-8")
 

@@ -10,7 +10,7 @@ from tests.daemon.exports.expected import expected
 from tests.daemon.exports.rules import ODD, write
 
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.exports.format import BY_NAME
+from hierogram.daemon.exports.formats import BY_NAME
 from hierogram.daemon.exports.lexicon import FLOOR
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.progress import progress

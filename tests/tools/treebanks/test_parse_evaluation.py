@@ -1,10 +1,13 @@
 """Bracketing scores by EVALB's conventions, compared with manual counts."""
 
+from pathlib import Path
+
 import pytest
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.text.treebanks.trees import read_tree
 from hierogram.tools.treebanks.evaluation import collect_brackets, evaluate
+from hierogram.tools.treebanks.library import evaluate_trees
 
 GOLD = "(TOP (S (NP (DT the) (NN cat)) (VP (VBD saw) (NP (NP (DT a) (NN dog)) (PP (IN in) (NP (NN rain))))) (. .)))"
 """Seven brackets: S 0-7, NP 0-2, VP 2-7, NP 3-7, NP 3-5, PP 5-7, NP 6-7."""
@@ -86,8 +89,10 @@ def test_a_tree_without_brackets_has_an_f1_of_0() -> None:
     assert (result.matched_brackets, result.predicted_brackets, result.f1, result.recall) == (0, 0, 0, 0)
 
 
-def test_trees_of_different_sentences_are_reported() -> None:
+def test_trees_of_different_sentences_are_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="sentence 1"):
         score(GOLD, "(TOP (S (NN a)))")
-    with pytest.raises(InputError, match="2 gold trees"):
-        evaluate([read_tree(GOLD)] * 2, [read_tree(GOLD)])
+    (tmp_path / "parses").write_text(f"{GOLD}\n")
+    (tmp_path / "gold").write_text(f"{GOLD}\n{GOLD}\n")
+    with pytest.raises(InputError, match=r"parses has 1 trees, but .*gold has 2"):
+        evaluate_trees(tmp_path / "parses", tmp_path / "gold")

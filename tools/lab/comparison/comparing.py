@@ -16,6 +16,7 @@ from hierogram.daemon.text.pipeline import Languages
 from hierogram.daemon.text.reading import Input
 from hierogram.daemon.text.validation import LineColumns
 from hierogram.samplers.grammar.kinds import LINKS, find_grammar_kind
+from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.samplers.grammar.rules import HIERO_MAX_NONTERMINALS, HIERO_MAX_SOURCE_SYMBOLS
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records.grammar import CountKind
@@ -157,7 +158,7 @@ def _measure_sampled(
 ) -> list[Measure]:
     """Measure a sampled grammar, and its part that meets Hiero's constraints."""
     measures = [Measure(name, max_scope, ngrams), Measure(f"{name}, Hiero's constraints", max_scope, ngrams)]
-    done = 0
+    done, units_per_use = 0, 1 if count_kind is CountKind.CURRENT_SAMPLE else ONE_USE
     with tempfile.TemporaryDirectory(prefix="hierogram-") as folder, scratch(Path(folder)) as database:
         load_rules(database, snapshot, count_kind, _SHAPE)
         if count_kind is CountKind.TRANSLATION:
@@ -168,8 +169,7 @@ def _measure_sampled(
                 sampled = [chosen[k] for k in np.flatnonzero(within)]
                 measure.cover(*words.flat(dict.fromkeys(source for source, *_ in sampled)))
                 written = (
-                    f"{source} ||| {target} ||| {uses / count_kind.unit:.6g}\n"
-                    for source, target, _, uses, _ in sampled
+                    f"{source} ||| {target} ||| {uses / units_per_use:.6g}\n" for source, target, _, uses, _ in sampled
                 )
                 measure.write("".join(written).encode())
             done += len(block)

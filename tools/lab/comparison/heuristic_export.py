@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.exports.exporting import ExportPlan, score, write_rules
 from hierogram.daemon.exports.filters import apply_filters, read_sentence_index
-from hierogram.daemon.exports.format import is_nonterminal, symbols, word
-from hierogram.daemon.exports.formats import FORMATS
+from hierogram.daemon.exports.formats import FORMATS, is_nonterminal, symbols, word
 from hierogram.daemon.exports.lexicon import load_lexical_weights, load_lexicon
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.scratch import Scratch, scratch
@@ -72,7 +71,7 @@ def export_heuristic(
                 SELECT rowid AS id, source, target, '' AS alignment,
                        0 AS minimal_uses, * EXCLUDE (source, target)
                   FROM loaded""")
-            apply_filters(rules, plan.options, UNITS, test_set)
+            apply_filters(rules, plan, test_set)
             if plan.lexical or plan.format.alignments:
                 load_lexicon(rules, snapshot.pair_blocks())
                 _link(rules)

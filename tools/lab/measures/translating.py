@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hierogram.daemon.exports.format import DEFAULT_WEIGHTS
+from hierogram.daemon.exports.formats import DEFAULT_WEIGHTS
 from hierogram.daemon.progress import progress
 from hierogram.samplers.forests.forest import Bitext
 from hierogram.storage.records.pairs import PairRow

@@ -15,8 +15,7 @@ from tests.daemon.web.running import Running
 
 import hierogram as hg
 from hierogram.daemon.web.protocol.threads import Threads
-from hierogram.tools.integrations.mcp.server import make_server
-from hierogram.tools.integrations.mcp.tools import McpTools
+from hierogram.tools.integrations.mcp.server import McpTools, make_server
 from hierogram.tools.translation.corrections import Corrections
 from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.plain_text import CurrentTranslator, PlainTranslator

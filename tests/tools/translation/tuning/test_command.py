@@ -13,7 +13,7 @@ from tests.daemon.conftest import Run
 from tests.daemon.parts import VERSES, make_parts
 
 import hierogram as hg
-from hierogram.daemon.exports.format import DEFAULT_WEIGHTS
+from hierogram.daemon.exports.formats import DEFAULT_WEIGHTS
 from hierogram.daemon.progress import Progress
 from hierogram.storage.records.parts import join_parts
 from hierogram.tools.translation.grammars import read_weights
