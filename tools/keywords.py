@@ -10,16 +10,12 @@ class ChainKeywords(TypedDict, total=False):
 
     chains: int
     """Number of chains. They start in turn from cut, joined and random derivations (default: 4)."""
-
     sweeps: int
     """Sweeps per chain after burn-in (default: 200)."""
-
     pairs: int
     """Number of pairs to use, starting with the first (default: 3,000)."""
-
     seed: int
     """Random seed (default: 1)."""
-
     threads: int | None
     """Number of threads. Results do not depend on it (default: one per core)."""
 
@@ -29,13 +25,10 @@ class EstimationKeywords(TypedDict, total=False):
 
     order: int
     """Order of the model: number of words of the longest n-grams (default: 3)."""
-
     max_words: int | None
     """Maximum size of the vocabulary. Rarer words become <unk> (default: all)."""
-
     min_word_count: int
     """Minimum number of occurrences. Rarer words become <unk> (default: 1)."""
-
     memory: int
     """Memory for counting and sorting, in MB. Larger data are sorted in files (default: 500)."""
 
@@ -45,7 +38,6 @@ class EvaluationKeywords(TypedDict, total=False):
 
     metrics: tuple[str, ...]
     """Metrics, separated by commas: bleu, chrf, ter (lower is better) (default: bleu,chrf,ter)."""
-
     tokenizer: str
     """Tokenization of BLEU: none (tokenized text), 13a (default of sacrebleu), intl, char, zh (Chinese) (default:
     13a)."""
@@ -56,10 +48,8 @@ class EvidenceKeywords(TypedDict, total=False):
 
     pairs: int
     """Maximum number of stored pairs. Each pair is chosen for words that earlier pairs do not cover (default: 5)."""
-
     rules: int
     """Maximum number of matching rules (default: 60)."""
-
     tokenized: bool
     """Text is already tokenized: split it at spaces only (default: no)."""
 
@@ -70,20 +60,15 @@ class ParseKeywords(TypedDict, total=False):
     method: str
     """Objective of parsing: mer (tree with the largest expected counts of productions), mpd (tree of the best
     derivation), mpp (most frequently sampled tree) (default: mer)."""
-
     draws: int | None
     """Derivations to sample per sentence. 0 uses exact expectations for mer (default: 0 for mer, 1000 for mpp)."""
-
     root: str | None
     """Root label of whole sentences (default: TOP, or the label of the store)."""
-
     base: str | None
     """Base distribution for smoothing fragments: uniform (P_M, equally probable productions), pcfg (P_C, relative
     frequencies of productions) (default: as in training; pcfg for a file)."""
-
     seed: int
     """Random seed (default: 1)."""
-
     current_sample: bool
     """Count the uses of rules in the current derivations, which are one sample (default: no)."""
 
@@ -93,19 +78,14 @@ class TermKeywords(TypedDict, total=False):
 
     top: int
     """Number of terms to report, best first (default: 50)."""
-
     min_count: int
     """Minimum number of pairs in which a term has its usual rendering (default: 5)."""
-
     max_words: int
     """Maximum number of words per side (default: 4)."""
-
     min_words: int
     """Minimum number of words on the longer side (default: 2)."""
-
     consistency: float
     """Minimum share of a term's pairs with its usual rendering (default: 0.5)."""
-
     corpus: str | None
     """Use only pairs of this corpus (default: all)."""
 
@@ -116,41 +96,29 @@ class TranslateKeywords(TypedDict, total=False):
     lm: PathLike | None
     """Language model of the target language, ARPA or binary, or `none` (default: built from the target side of the
     store)."""
-
     weights: PathLike | None
     """Feature weights written by `hierogram tune` (default: built in)."""
-
     posterior_mean: bool
     """Count only expected uses (posterior means), without the other counts of a translation grammar (default: no)."""
-
     current_sample: bool
     """Count the uses of rules in the current derivations, which are one sample (default: no)."""
-
     min_count: float
     """Omit rules with a lower count (default: 0)."""
-
     max_scope: int
     """Omit rules with a larger scope. Parsing with rules of scope k takes time O(n^k) (default: 2)."""
-
     pops: int
     """Number of hypotheses per span. 0 searches exactly (default: 200)."""
-
     glossary: PathLike | None
     """Fixed translations, one per line: words, a tab, their translation (default: none)."""
-
     tokenize: str | None
     """Tokenize text by the rules of one or two languages, such as fr,en (default: as in the store)."""
-
     tokenized: bool
     """Text is already tokenized: split it at spaces only (default: no)."""
-
     format: str | None
     """Format of GRAMMAR (default: from the manifest or suffix of GRAMMAR)."""
-
     oov_similarity: float
     """Translate an unknown word like the most similar known word, if they share at least this fraction of letters.
     0 leaves unknown words unchanged, except compounds (default: 0.75)."""
-
     markup: bool
     """The text contains markup such as <np translation="the house">la maison</np> (default: no)."""
 
@@ -160,16 +128,12 @@ class TuningKeywords(TypedDict, total=False):
 
     iterations: int
     """Maximum number of rounds after the first (default: 15)."""
-
     best: int
     """Candidates per sentence in each round (default: 100)."""
-
     length: float
     """Ratio of translation length to reference length to which the weight of words is fitted. 0 disables the fit
     (default: 1)."""
-
     held_out: int
     """Without FILE: number of pairs to hold out for tuning, up to a tenth of the store (default: 200)."""
-
     seed: int
     """Random seed (default: 1)."""

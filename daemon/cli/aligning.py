@@ -105,7 +105,7 @@ def align(
             suffix = Path(output.removesuffix(".gz").removesuffix(".zst")).suffix
             formats = {".jsonl": aligned.json_lines, ".naacl": aligned.naacl_lines}
             write_lines(Path(output), formats[suffix]() if suffix in formats else aligned.lines(score))
-    print_note(f"{output}: {plural(aligned.pairs, 'pair')}, {plural(len(aligned.links.source), 'link')}")
+    print_note(f"{output}: {plural(len(aligned), 'pair')}, {plural(len(aligned.links.source), 'link')}")
 
 
 _CSV_COLUMNS = ("pair", "source", "target", "verdict")

@@ -58,7 +58,7 @@ def _recount(
         undamaged, (loaded, state, averages, *_) = load_undamaged(rows, settings)
         is_drawn = count_kind is CountKind.CURRENT_SAMPLE
         records = empty_blobs(len(undamaged)) if is_drawn else averages
-        rules = loaded.rule_deltas(None, StoredSamples(loaded.trees(state), records), settings)
+        rules = loaded.rule_deltas(None, StoredSamples(loaded.trees(state), records))
         pairs += len(rows)
         progress(pairs)
         uses = rules.count if is_drawn else (rules.expected_uses * ONE_USE).astype("int64")

@@ -1,12 +1,13 @@
 """Rules in the derivation of a pair, and the pairs that use a rule."""
 
 import time
+from operator import attrgetter
 from typing import NamedTuple
 
 from hierogram.daemon.learning.kinds.stored import find_kind, load_stored
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, find_grammar_kind
-from hierogram.samplers.grammar.rules import RuleUse, Span
+from hierogram.samplers.grammar.rules import RuleUse
 from hierogram.storage.browsing import details
 from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.storage.browsing.search import UsedRule
@@ -24,14 +25,10 @@ def read_derivation(row: PairRow, settings: Settings) -> list[RuleUse]:
 
 
 def expected_rules(row: PairRow, settings: Settings) -> list[UsedRule]:
-    """Return the rules of a pair with their expected uses, highest first.
-
-    Expected uses are averages over sweeps after the burn-in. Until a pair has averages, they are the uses in its
-    current derivation.
-    """
+    """Return the rules of a pair, most used first, with expected uses, or current uses if the pair has no averages."""
     if row.current is None and row.is_intact():
         return []
-    rules = load_stored([row], settings).rules(settings)
+    rules = load_stored([row], settings).rules()
     expected = [
         UsedRule(rules.source.string(index), rules.target.string(index), uses)
         for index, uses in enumerate(rules.expected_uses.tolist())
@@ -42,18 +39,14 @@ def expected_rules(row: PairRow, settings: Settings) -> list[UsedRule]:
 
 def terminal_positions(use: RuleUse, uses: list[RuleUse], side: str) -> list[int]:
     """Return the positions of a rule's terminals on one side, without the spans of its children."""
-    start, end = _span(use, side)
-    inside = {position for child in use.children for position in range(*_span(uses[child], side))}
+    span = attrgetter(f"{side}_span")
+    start, end = span(use)
+    inside = {position for child in use.children for position in range(*span(uses[child]))}
     return [position for position in range(start, end) if position not in inside]
-
-
-def _span(use: RuleUse, side: str) -> Span:
-    return use.source_span if side == "source" else use.target_span
 
 
 SEARCH_SECONDS = 2.0
 """Time limit in seconds of the search for one page of a concordance."""
-
 _CANDIDATES = 50
 
 
@@ -125,9 +118,7 @@ def make_concordance_row(row: PairRow, settings: Settings, source: str, target: 
     matching = [use for use in uses if use.source == source and use.target == target]
     if not matching:
         return None
-    positions = {
-        side: sorted(n for use in matching for n in terminal_positions(use, uses, side)) for side in (SOURCE, TARGET)
-    }
-    return ConcordanceRow(
-        row.id, row.source, row.target, row.alignment, len(matching), positions[SOURCE], positions[TARGET]
+    positions = (
+        sorted(n for use in matching for n in terminal_positions(use, uses, side)) for side in (SOURCE, TARGET)
     )
+    return ConcordanceRow(row.id, row.source, row.target, row.alignment, len(matching), *positions)

@@ -20,40 +20,31 @@ from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.store import Store
 
 LEASE_SECONDS = 60.0
-_RENEWALS = 4
-"""Number of renewals per lease period."""
-_RETRY_SECONDS = 5.0
-"""Pause in seconds after a failed renewal."""
-_RELEASE_SECONDS = 5.0
+_RENEWAL_SECONDS, _RETRY_SECONDS, _RELEASE_SECONDS = 15.0, 5.0, 5.0
 
 
 @contextmanager
 def holding_lease(
-    store: Store,
-    command: str,
-    report: Callable[[str | None], None] = lambda _problem: None,
+    store: Store, command: str, report: Callable[[str | None], None] = lambda _problem: None
 ) -> Iterator[None]:
-    """Hold and renew the lease on the grammar. Raises `StoreHeldError`.
-
-    After each attempt to renew the lease, `report` receives the error message, or None on success.
-    """
+    """Hold and renew the lease on the grammar. `report` gets each renewal's error or None. Raises `StoreHeldError`."""
     store.take_lease(command, LEASE_SECONDS)
     stopped = threading.Event()
 
     def renew() -> None:
-        default_pause = pause = LEASE_SECONDS / _RENEWALS
+        pause = _RENEWAL_SECONDS
         while not stopped.wait(pause):
             try:
                 store.renew_lease(LEASE_SECONDS)
             except StoreUnavailableError as error:
                 report(str(error))
-                pause = min(default_pause, _RETRY_SECONDS)
+                pause = _RETRY_SECONDS
             except LeaseLostError as error:
                 report(str(error))
                 break
             else:
                 report(None)
-                pause = default_pause
+                pause = _RENEWAL_SECONDS
         # Ignore an unavailable database, because an unreleased lease expires by itself.
         with suppress(StoreError):
             store.release_lease()
@@ -72,8 +63,6 @@ SECONDS_PER_COMMIT = 180.0
 """Time in seconds after which the finished sweeps of a batch are committed. The time increases if commits are slow."""
 _MIN_INTERVAL_PER_COMMIT = 8
 """Minimum of the time between two commits, as a multiple of the duration of a commit."""
-LIKELIHOOD_EVERY = 10
-"""Default number of sweeps between two computations of the log-likelihood."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +91,7 @@ class LearnOptions:
     threads: int | None = None
     """Number of threads, or None for one per core."""
     report: Callable[[LearnProgress], None] | None = None
-    likelihood_every: int = LIKELIHOOD_EVERY
+    likelihood_every: int = 10
     """Number of sweeps between computations of the log-likelihood. A computation reads all rules."""
     likelihood_seconds: float = 0.0
     """Minimum time in seconds between two computations of the log-likelihood."""
@@ -136,21 +125,14 @@ class Learner(AbstractContextManager["Learner"]):
         self.pair_sweeps = 0
         self.total_pair_sweeps = 0
 
-    def close(self) -> None:
-        """End the threads and processes of the chain."""
-        self.chain.close()
-
     def __exit__(self, *exception: object) -> None:
-        self.close()
+        self.chain.close()
 
     def _report(self, phase: str, stage: int, pairs: int, done: int) -> None:
         if self.options.report:
-            self.options.report(
-                LearnProgress(
-                    phase, self.sweeps, stage, pairs, done, self.total_pair_sweeps, self.log_likelihood,
-                    self.rules_in_use, self.chain.rule_tokens,
-                )
-            )  # fmt: skip
+            work = self.sweeps, stage, pairs, done, self.total_pair_sweeps
+            grammar = self.log_likelihood, self.rules_in_use, self.chain.rule_tokens
+            self.options.report(LearnProgress(phase, *work, *grammar))
 
     def measure(self) -> float:
         """Compute the natural log-likelihood of all rule tokens, and append it to `log_likelihoods`."""
@@ -198,17 +180,19 @@ class Learner(AbstractContextManager["Learner"]):
         last_commit = self._last_commit if records else time.monotonic()
         commit_interval = SECONDS_PER_COMMIT
         ended = False
-        while (active := batch.sweeps < target_sweeps).any():
+
+        def commit() -> None:
+            progress = run_progress and run_progress(self.sweeps - first_sweep)
+            batch.commit(self.store, records, self.chain.labels(), progress)
+
+        while not ended and (active := batch.sweeps < target_sweeps).any():
             records.append(self._sweep_once(run_sweep, batch, active))
             ended = should_stop()
-            if ended:
-                break
-            if time.monotonic() - last_commit > commit_interval and (batch.sweeps < target_sweeps).any():
+            is_due = time.monotonic() - last_commit > commit_interval
+            if is_due and not ended and (batch.sweeps < target_sweeps).any():
                 started = time.monotonic()
                 batch.state, batch.averages = self.chain.gather(batch.state, batch.averages)
-                batch.commit(
-                    self.store, records, self.chain.labels(), run_progress and run_progress(self.sweeps - first_sweep)
-                )
+                commit()
                 records = []
                 last_commit = time.monotonic()
                 # Commit less often if commits are slow, so that most of the time is spent on sampling.
@@ -221,9 +205,7 @@ class Learner(AbstractContextManager["Learner"]):
                 self._open_records, self._last_commit = records, last_commit
                 return
             self._report("commit", 0, len(batch.sweeps), self.pair_sweeps)
-            batch.commit(
-                self.store, records, self.chain.labels(), run_progress and run_progress(self.sweeps - first_sweep)
-            )
+            commit()
 
     def commit_open(self, batch: ResidentBatch) -> None:
         """Commit the sweeps that `sweep` left open."""
@@ -249,9 +231,7 @@ class Learner(AbstractContextManager["Learner"]):
         self.sweeps += 1
         self.pair_sweeps += active_pairs
         due = self.sweeps % self.options.likelihood_every == 0 and self._may_measure()
-        record = SweepRecord(
-            stage, active_pairs, self.measure() if due else None,
-            info.edges_sampled, info.edges_changed, info.cuts_sampled, info.cuts_changed, seconds, initial_likelihood,
-        )  # fmt: skip
+        likelihood = self.measure() if due else None
+        record = SweepRecord(stage, active_pairs, likelihood, *info[:4], seconds, initial_likelihood)
         self._report("sweep", stage, active_pairs, self.pair_sweeps)
         return record

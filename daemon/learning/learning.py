@@ -135,22 +135,12 @@ def _learn(store: Store, run: LearningRun, options: LearnOptions | None, started
         finished = finished and executor.sweep_all_pairs()
         if finished:
             executor.index_batch()
-        after = learner.log_likelihood if learner.log_likelihood is not None else learner.measure()
-        before = executor.before or (learner.chain.rule_types, learner.chain.rule_tokens, after)
+        likelihood = learner.log_likelihood if learner.log_likelihood is not None else learner.measure()
+        after = learner.chain.rule_types, learner.chain.rule_tokens, likelihood
         return LearnReport(
-            executor.pairs,
-            learner.sweeps,
-            learner.pair_sweeps,
-            time.perf_counter() - started,
-            learner.sampling_seconds,
-            *before,
-            learner.chain.rule_types,
-            learner.chain.rule_tokens,
-            after,
-            learner.log_likelihoods,
-            finished,
-            burn_in,
-        )
+            executor.pairs, learner.sweeps, learner.pair_sweeps, time.perf_counter() - started,
+            learner.sampling_seconds, *(executor.before or after), *after, learner.log_likelihoods, finished, burn_in,
+        )  # fmt: skip
 
 
 class _RunExecutor:
@@ -178,24 +168,18 @@ class _RunExecutor:
         return True
 
     def sweep_all_pairs(self) -> bool:
-        """Sweep over every pair in rounds until the run is complete.
-
-        A round sweeps up to `Settings.round_sweeps` times over each batch. If one batch contains all pairs, one round
-        does all sweeps.
-        """
+        """Sweep over every pair in rounds, or in one round if one batch contains all pairs."""
         while self._run.sweeps_done < self._run.sweeps:
             remaining = self._run.sweeps - self._run.sweeps_done
             round_sweeps = min(self._learner.settings.round_sweeps, remaining)
             for rows in read_batches(self._store, ALIGNED_STATES, self._run.after_pair_id):
                 is_whole_store = len(rows) == self.pairs
-                batch = self._open(rows)
-                target_sweeps = (
-                    batch.sweeps + (remaining if is_whole_store else round_sweeps) - self._run.sweeps_in_round
-                )
-                if not self._sweep(batch, target_sweeps, partial(self._advance_run, is_whole_store)):
-                    return False
                 if is_whole_store:
                     round_sweeps = remaining
+                batch = self._open(rows)
+                target_sweeps = batch.sweeps + round_sweeps - self._run.sweeps_in_round
+                if not self._sweep(batch, target_sweeps, partial(self._advance_run, is_whole_store)):
+                    return False
                 self._run = self._run._replace(after_pair_id=rows[-1].id, sweeps_in_round=0)
             self._run = self._run._replace(
                 sweeps_done=self._run.sweeps_done + round_sweeps, after_pair_id=0, sweeps_in_round=0

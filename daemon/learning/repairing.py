@@ -51,10 +51,7 @@ class RepairReport:
 
 
 def repair(store: Store, report: Steps | None = None, *, dry_run: bool = False) -> RepairReport:
-    """Recompute all derived data of a store in one transaction. With `dry_run`, the transaction is rolled back.
-
-    If the database file is damaged, the damage is reported and nothing is repaired. Raises `StoreHeldError`.
-    """
+    """Recompute all derived data, or report damage of the file. `dry_run` changes nothing. Raises `StoreHeldError`."""
     repaired = RepairReport()
     with store.snapshot() as snapshot:
         repaired.remaining_problems = snapshot.file_damage()
@@ -106,10 +103,10 @@ def _repair_rules(repairs: Repair, comparison: RuleComparison, repaired: RepairR
     """Replace the stored rules by the recounted rules, unless keys collide. Returns the remaining problems."""
     if comparison.collisions:
         return list(comparison.collisions.values())
-    matches, ids = comparison.matches(), comparison.stored.ids
-    differing = np.unique(np.concatenate([indices for _, indices in comparison.differences(matches)]))
+    matches, ids = comparison.matches, comparison.stored.ids
+    differing = np.unique(np.concatenate([indices for _, indices in comparison.differences()]))
     replacement = ids[matches.theirs[differing]], matches.ours[differing], matches.only_ours, ids[matches.only_theirs]
-    repairs.repair_rules(comparison.counted, *replacement)
+    repairs.repair_rules(comparison.counted.rules, *replacement)
     corrected, _, added, removed = map(len, replacement)
     repaired.rules_corrected += corrected
     repaired.rules_added += added

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +23,6 @@ from hierogram.storage.store import Store
 _WORDS_PER_BATCH = 4_000_000
 _PAIRS_PER_READ = 5_000
 _PAIRS_PER_COMMIT = 4_096
-_FIRST_PART_DIVISOR = 4
-"""The first part of a commit is smaller by this factor, because writing starts when the first part is computed."""
 
 
 @dataclass(slots=True)
@@ -31,7 +30,6 @@ class ResidentBatch:
     """Pairs in memory with their current and last committed derivations, averages and sweeps.
 
     `sweeps` int64[P] counts the sweeps of each pair. `committed` bool[P] is True for pairs with a committed derivation.
-    `committed_state` is None if no pair has a committed derivation.
     """
 
     rows: list[PairRow]
@@ -39,7 +37,7 @@ class ResidentBatch:
     state: State
     averages: Averages
     sweeps: NDArray[np.int64]
-    committed_state: State | None
+    committed_state: State
     committed: NDArray[np.bool_]
     committed_averages: Blobs
     committed_sweeps: NDArray[np.int64]
@@ -50,10 +48,7 @@ class ResidentBatch:
         """Load pairs. Pairs without a derivation get an initial state. Raises `DamagedPairsError`."""
         loaded, state, records, is_committed, averages = load_stored(rows, settings, averages=True)
         sweeps = np.array([row.sweep for row in rows], np.int64)
-        committed_state = state.copy() if is_committed.any() else None
-        return cls(
-            rows, loaded, state, averages, sweeps, committed_state, is_committed, records, sweeps.copy(), settings
-        )
+        return cls(rows, loaded, state, averages, sweeps, state.copy(), is_committed, records, sweeps.copy(), settings)
 
     @property
     def ids(self) -> NDArray[np.int64]:
@@ -77,36 +72,30 @@ class ResidentBatch:
         stages = schedule.reached(self.sweeps)
         states = self.loaded.encode(self.state)
         after = self.loaded.trees(self.state)
-        before = None if self.committed_state is None else self.loaded.trees(self.committed_state)
+        before = self.loaded.trees(self.committed_state)
         ids = self.ids
-        size = _PAIRS_PER_COMMIT // _FIRST_PART_DIVISOR
-        last = 0
-        while last < len(ids):
-            first, last = last, min(last + size, len(ids))
-            size = _PAIRS_PER_COMMIT
-            updates = PairUpdates(
-                ids[first:last],
-                slice_blobs(states, first, last),
-                slice_blobs(averages, first, last),
-                self.sweeps[first:last] >= schedule.burn_in,
-                stages[first:last],
-                self.sweeps[first:last],
-                self.committed_sweeps[first:last],
-            )
-            old = None if before is None else self._committed(before, first, last)
-            new = StoredSamples(slice_blobs(after, first, last), slice_blobs(averages, first, last))
-            rules = self.loaded.rule_deltas(old, new, self.settings, first)
+        for first in range(0, len(ids), _PAIRS_PER_COMMIT):
+            last = first + _PAIRS_PER_COMMIT
+            part = slice(first, last)
+            sweeps, expected = self.sweeps[part], self.committed_sweeps[part]
+            blobs = slice_blobs(states, first, last), slice_blobs(averages, first, last)
+            updates = PairUpdates(ids[part], *blobs, sweeps >= schedule.burn_in, stages[part], sweeps, expected)
+            new = StoredSamples(slice_blobs(after, first, last), blobs[1])
+            rules = self.loaded.rule_deltas(self._committed(before, first, last), new, first)
             # Sort by text, so that rules queried together are stored together, and the index of sources is filled in
             # order.
             order = text_order(rules.source, rules.keys)
             yield updates, rules.at(order, take_texts(rules.source, order), take_texts(rules.target, order))
 
+    def rules(self) -> RuleDeltas:
+        """Return the rules of the current derivations and averages, with their counts."""
+        samples = StoredSamples(self.loaded.trees(self.state), self.loaded.write_averages(self.averages))
+        return self.loaded.rule_deltas(None, samples)
+
     def removal_deltas(self) -> RuleDeltas:
         """Return the changes of rule counts that remove the committed samples of all pairs."""
-        if self.committed_state is None:
-            return self.loaded.rule_deltas(None, None, self.settings)
         trees = self.loaded.trees(self.committed_state)
-        return self.loaded.rule_deltas(self._committed(trees, 0, len(self.rows)), None, self.settings)
+        return self.loaded.rule_deltas(self._committed(trees, 0, len(self.rows)), None)
 
     def _committed(self, trees: Blobs, first: int, last: int) -> StoredSamples:
         records = slice_blobs(self.committed_averages, first, last)
@@ -121,24 +110,20 @@ def read_batches(
     The number of words per batch is limited. If the kind of grammar needs all pairs together, `states` and `after_id`
     are ignored, and the only batch contains all pairs. With `undamaged`, pairs recorded as damaged are excluded.
     """
-    all_together = find_kind(store.settings()).needs_all_pairs
+    most_words: float = _WORDS_PER_BATCH
+    if find_kind(store.settings()).needs_all_pairs:
+        states, after_id, most_words = None, 0, float("inf")
     batch: list[PairRow] = []
     words = 0
-    after = 0 if all_together else after_id
-    while True:
-        rows = store.pairs(
-            after_id=after, limit=_PAIRS_PER_READ, states=None if all_together else states, undamaged=undamaged
-        )
+    while rows := store.pairs(after_id=after_id, limit=_PAIRS_PER_READ, states=states, undamaged=undamaged):
         for row in rows:
             size = row.source.count(" ") + row.target.count(" ") + 2
-            if batch and not all_together and words + size > _WORDS_PER_BATCH:
+            if batch and words + size > most_words:
                 yield batch
                 batch, words = [], 0
             batch.append(row)
             words += size
-        if len(rows) < _PAIRS_PER_READ:
-            break
-        after = rows[-1].id
+        after_id = rows[-1].id
     if batch:
         yield batch
 
@@ -153,19 +138,9 @@ class RealignedPairs:
     @classmethod
     def from_rows(cls, rows: Sequence[PairRow], alignments: Mapping[int, str], settings: Settings) -> "RealignedPairs":
         """Load pairs that have derivations, with their old alignments and with their new `alignments` (by pair id)."""
-        restarted_rows = [
-            row._replace(
-                alignment=alignments[row.id],
-                state=WAITING,
-                stage=0,
-                sweep=0,
-                current=None,
-                averages=None,
-                restarts=row.restarts + 1,
-            )
-            for row in rows
-        ]
-        return cls(ResidentBatch.from_rows(list(rows), settings), ResidentBatch.from_rows(restarted_rows, settings))
+        restarted: dict[str, Any] = {"state": WAITING, "stage": 0, "sweep": 0, "current": None, "averages": None}
+        new_rows = [row._replace(alignment=alignments[row.id], restarts=row.restarts + 1, **restarted) for row in rows]
+        return cls(ResidentBatch.from_rows(list(rows), settings), ResidentBatch.from_rows(new_rows, settings))
 
     def updates(self) -> PairUpdates:
         """Return the updates with the new derivations. The pairs restart their schedule."""
@@ -182,9 +157,9 @@ class RealignedPairs:
 
     def deltas(self) -> RuleDeltas:
         """Return the changes of rule counts from the old derivations and averages to the new derivations."""
-        loaded, settings = self.after.loaded, self.after.settings
-        initial_samples = StoredSamples(loaded.trees(self.after.state), empty_blobs(loaded.size))
-        return join_deltas([self.before.removal_deltas(), loaded.rule_deltas(None, initial_samples, settings)])
+        loaded = self.after.loaded
+        initial_samples = StoredSamples(loaded.trees(self.after.state), empty_blobs(loaded.batch.size))
+        return join_deltas([self.before.removal_deltas(), loaded.rule_deltas(None, initial_samples)])
 
     def apply_to(self, chain: Chain) -> None:
         """Apply the changes to the counts of a chain."""
@@ -210,10 +185,7 @@ def split_transactions(ids: Sequence[int]) -> Iterator[Sequence[int]]:
 
 
 def withdraw_all(store: Store, ids: Sequence[int], report: Callable[[int], None]) -> int:
-    """Remove pairs. `report` receives the number of `ids` done. Returns the number of removed pairs.
-
-    The store must not have another writer.
-    """
+    """Remove pairs and return their number. `report` gets the number of `ids` done. Another writer must not exist."""
     settings = store.settings()
     withdrawn = 0
     for number, chunk in enumerate(split_transactions(ids)):

@@ -20,7 +20,9 @@ from hierogram.samplers.alignment.prior_counts import (
     PriorCounts,
     PriorsByUnit,
     count_direction_links,
+    split_directions,
 )
+from hierogram.samplers.alignment.symmetrization import LinkList
 from hierogram.samplers.counts.chain import CountsError
 from hierogram.storage.records.aligner import AlignerChange, AlignerCounts, FertilityCounts, LinkRow
 from hierogram.storage.records.pairs import PairRow
@@ -47,12 +49,13 @@ def words_and_stems(source: Side, target: Side) -> Units:
 def unit_names(units: Units) -> list[Names]:
     """Return the names of words and of stems."""
     return [
-        (
-            [*(word + suffix for word in source.vocabulary), suffix],
-            [*(word + suffix for word in target.vocabulary), suffix],
-        )
+        (_side_names(source, suffix), _side_names(target, suffix))
         for (source, target), suffix in zip(units, (_WORD, _STEM), strict=True)
     ]
+
+
+def _side_names(side: Side, suffix: str) -> list[str]:
+    return [*(word + suffix for word in side.vocabulary), suffix]
 
 
 _UNCOUNTED = (0,) * (MAX_FERTILITY + 2)
@@ -95,17 +98,9 @@ class NamedCounts:
             # Exclude the null word, which is never emitted.
             nonzero = np.flatnonzero((linked != 0) & (emitted != len(names[1 - k]) - 1))
             words = np.array([self._words[k].get(name, _UNCOUNTED) for name in names[k]], np.int64)
-            directions.append(
-                PriorCounts(
-                    pairs[k][nonzero].astype(np.int32),
-                    emitted[nonzero].astype(np.int32),
-                    linked[nonzero],
-                    words[:, 0].copy(),
-                    words[:-1, 1:].copy(),
-                    self._jumps[k],
-                    vocabulary[1 - k],
-                )
-            )
+            lexicon = pairs[k][nonzero].astype(np.int32), emitted[nonzero].astype(np.int32), linked[nonzero]
+            fertilities = words[:, 0].copy(), words[:-1, 1:].copy()
+            directions.append(PriorCounts(*lexicon, *fertilities, self._jumps[k], vocabulary[1 - k]))
         return directions
 
 
@@ -200,22 +195,23 @@ class LinkedTexts(NamedTuple):
     def counts(self, links: Links, weight: NDArray[np.int64] | None = None) -> PriorsByUnit:
         """Count the links of both directions, with a `weight` for each pair (default 1)."""
         weights = np.ones(len(self.source.offset) - 1, np.int64) if weight is None else weight
-        return [
-            [
-                count_direction_links(direction.sides, direction_links, weights, len(direction.conditioning.vocabulary))
-                for direction, direction_links in zip(both, links, strict=True)
-            ]
-            for both in self.directions
-        ]
+
+        def count(direction: Direction, direction_links: NDArray[np.int16]) -> PriorCounts:
+            words = len(direction.conditioning.vocabulary)
+            return count_direction_links(direction.sides, direction_links, weights, words)
+
+        return [list(map(count, both, links)) for both in self.directions]
+
+    def read_links(self, alignments: Sequence[str]) -> Links:
+        """Return the links of Pharaoh lines, one line for each pair. Raises one of `stored.UNREADABLE`."""
+        return split_directions(LinkList(*read_links(alignments)), self.source, self.target)
 
     def blobs(self, links: Links) -> list[tuple[bytes, bytes]]:
         """Return the forward and backward links of each pair in the store's format."""
         columns = []
         for direction, direction_links in zip(self.directions[0], links, strict=True):
-            content, bounds = (
-                direction_links.astype(_LINK_DTYPE).tobytes(),
-                (2 * direction.sides.emitted_offset).tolist(),
-            )
+            content = direction_links.astype(_LINK_DTYPE).tobytes()
+            bounds = (2 * direction.sides.emitted_offset).tolist()
             columns.append([content[start:stop] for start, stop in pairwise(bounds)])
         return list(zip(columns[0], columns[1], strict=True))
 

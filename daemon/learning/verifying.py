@@ -1,9 +1,8 @@
 """Verify a store: recount every rule and link, and compare the result with the stored counts.
 
-Pairs are read in batches of a few thousand. Stored and recounted counts are written to temporary files by key, then
-compared one range of keys at a time. So memory depends on the size of a range, not on the size of the store. A range
-consists of slices. A slice contains the rules whose keys have the same high bits in the second word, or the aligner
-counts whose keys have the same hash.
+Stored and recounted counts are written to temporary files and compared one range of keys at a time, so that memory
+depends on the size of a range, not on the size of the store. A range consists of slices: rules whose keys have the same
+high bits in the second word, or aligner counts whose keys have the same hash.
 """
 
 import os
@@ -103,27 +102,21 @@ def _from_spilled(spill: Spill, first: int, last: int) -> StoredRules:
 
 @dataclass(frozen=True, slots=True)
 class RuleComparison:
-    """Stored and recounted rules in a range of key slices.
+    """Stored and recounted rules in a range of key slices, with one recounted row for each key.
 
-    `counted` may have several rows of a rule. `rows` int64[n] are the first rows of the rules, which contain the total
-    counts. `numbers` are the indices of the rows of `counted` among all recounted rows. `collisions` describes, by
-    number, the rules whose key is equal to the key of an earlier rule.
+    The ids of `counted` are indices among all recounted rows. `matches` are the matching rows of `counted` (`ours`) and
+    `stored` (`theirs`), and the rows without a match. `collisions` describes, by index, the rules whose key is equal to
+    the key of an earlier rule.
     """
 
     stored: StoredRules
-    counted: RuleDeltas
-    numbers: NDArray[np.int64]
-    rows: NDArray[np.int64]
+    counted: StoredRules
+    matches: Matches
     collisions: dict[int, str]
 
-    def matches(self) -> Matches:
-        """Match the rows of `counted` (`ours`) and `stored` (`theirs`). Also returns the rows without a match."""
-        matches = match_keys(self.counted.keys[self.rows], self.stored.rules.keys)
-        return matches._replace(ours=self.rows[matches.ours], only_ours=self.rows[matches.only_ours])
-
-    def differences(self, matches: Matches) -> Iterator[tuple[str, NDArray[np.int64]]]:
+    def differences(self) -> Iterator[tuple[str, NDArray[np.int64]]]:
         """Yield the name of each column, and the indices of the matches with different values."""
-        stored, counted = self.stored.rules, self.counted
+        stored, counted, matches = self.stored.rules, self.counted.rules, self.matches
         for name in SIDES:
             texts = getattr(stored, name), matches.theirs, getattr(counted, name), matches.ours
             yield name, np.flatnonzero(~same_texts(*texts))
@@ -166,16 +159,18 @@ class Recount:
             counted, numbers = recounted.rules, recounted.ids
             first_rows = first_rows_by_key(counted.keys)
             is_first = first_rows == np.arange(len(first_rows))
-            later = np.flatnonzero(~is_first)
+            rows, later = np.flatnonzero(is_first), np.flatnonzero(~is_first)
             same_sides = same_texts(counted.source, later, counted.source, first_rows[later])
             same_sides &= same_texts(counted.target, later, counted.target, first_rows[later])
             collisions = {}
             for row in later[~same_sides].tolist():
                 both = f"{_format_rule(counted, first_rows[row])} and {_format_rule(counted, row)}"
                 collisions[int(numbers[row])] = f"rules {both} have the same key"
+            sides = take_texts(counted.source, rows), take_texts(counted.target, rows)
+            sums = counted.sum_by_group(first_rows).at(rows, *sides)
             stored = _from_spilled(self._stored, first, last)
-            sums = counted.sum_by_group(first_rows)
-            yield RuleComparison(stored, sums, numbers, np.flatnonzero(is_first), collisions)
+            matches = match_keys(sums.keys, stored.rules.keys)
+            yield RuleComparison(stored, StoredRules(numbers[rows], sums), matches, collisions)
 
     def aligner_differences(self) -> Iterator[dict[CountName, tuple[int, int]]]:
         """Yield the aligner counts that differ, in parts. A value is (stored, recounted)."""
@@ -215,7 +210,7 @@ def _recount_rules(snapshot: Snapshot, recount: Recount, counted: Spill, report:
 
     def count(rows: list[PairRow]) -> tuple[int, SpilledRules, list[Damage]]:
         readable, loaded = load_undamaged(rows, settings)
-        rules = loaded.rules(settings)
+        rules = loaded.rules()
         damaged_pairs = find_damage(rows, settings) if len(readable) < len(rows) else []
         return len(rows), _to_spilled(rules, np.arange(len(rules))), damaged_pairs
 
@@ -302,8 +297,8 @@ _TABLES, _UNREADABLE_LINKS, _ALIGNER, _DAMAGED_PAIRS, _COLLISIONS, _UNUSED, _DIF
 
 
 def _add_rule_problems(comparison: RuleComparison, problems: _Problems) -> None:
-    ids, rules, counted = comparison.stored.ids, comparison.stored.rules, comparison.counted
-    matches = comparison.matches()
+    ids, rules, counted = comparison.stored.ids, comparison.stored.rules, comparison.counted.rules
+    matches = comparison.matches
 
     def unused(k: int) -> str:
         row = matches.only_theirs[k]
@@ -328,10 +323,10 @@ def _add_rule_problems(comparison: RuleComparison, problems: _Problems) -> None:
 
     problems.add(_COLLISIONS, list(comparison.collisions), list(comparison.collisions.values()).__getitem__)
     problems.add(_UNUSED, ids[matches.only_theirs].tolist(), unused)
-    for column, (name, differing) in enumerate(comparison.differences(matches)):
+    for column, (name, differing) in enumerate(comparison.differences()):
         sort_keys = [(column, rule_id) for rule_id in ids[matches.theirs[differing]].tolist()]
         problems.add(_DIFFERENT, sort_keys, partial(different, name, differing))
-    problems.add(_MISSING, comparison.numbers[matches.only_ours].tolist(), missing)
+    problems.add(_MISSING, comparison.counted.ids[matches.only_ours].tolist(), missing)
 
 
 def _value(rules: RuleDeltas, name: str, row: int) -> object:
@@ -352,8 +347,7 @@ def verify(store: Store, report: Steps | None = None) -> VerifyReport:
                 raise
         damage = checking.result()
     if damage:
-        shown_damage, omitted = damage[:_MAX_PROBLEMS], len(damage[_MAX_PROBLEMS:])
-        return VerifyReport(0, 0, 0, 0, problems=shown_damage, more_problems=omitted, damaged_file=True)
+        return VerifyReport(0, 0, 0, 0, damage[:_MAX_PROBLEMS], len(damage[_MAX_PROBLEMS:]), damaged_file=True)
     return report_without_damage
 
 
@@ -373,13 +367,6 @@ def _verify_tables(store: Store, report: Steps | None) -> VerifyReport:
                 problems.add(_ALIGNER, list(lines), list(lines.values()).__getitem__)
             for comparison in recount.rule_comparisons():
                 _add_rule_problems(comparison, problems)
+    totals = recount.pairs, recount.stored_rules, recount.stored_tokens, recount.stored_expected_tokens
     messages = [line for *_, line in problems.first]
-    return VerifyReport(
-        recount.pairs,
-        recount.stored_rules,
-        recount.stored_tokens,
-        recount.stored_expected_tokens,
-        problems=messages,
-        more_problems=problems.number - len(messages),
-        human_links=human_links,
-    )
+    return VerifyReport(*totals, messages, problems.number - len(messages), human_links=human_links)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.daemon.library.options import PathLike, resolve_options
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.progress import Steps
@@ -14,7 +15,6 @@ from hierogram.daemon.text.pipeline import TextPipeline, make_pipeline
 
 if TYPE_CHECKING:
     from hierogram.daemon.learning.alignment.aligning import AlignedCorpus
-    from hierogram.daemon.learning.alignment.requests import AlignOptions
     from hierogram.daemon.library.keywords import AlignKeywords
 
 
@@ -38,7 +38,6 @@ def align(
     number of threads. Raises `UsageError`, `InputError`, `AlignmentInputError`.
     """
     from hierogram.daemon.learning.alignment.aligning import align
-    from hierogram.daemon.learning.alignment.requests import AlignOptions
     from hierogram.daemon.learning.stored_links import load_counts, words_and_stems
 
     pipeline = resolve_text_pipeline(priors, tokenize, tokenized)
@@ -57,10 +56,7 @@ def align(
 def resolve_text_pipeline(
     store: GrammarStore | None, tokenize: tuple[str, str] | None, tokenized: bool
 ) -> TextPipeline:
-    """Return the text pipeline of a store (None: of default settings), with `tokenize` or `tokenized` applied.
-
-    Raises `UsageError`.
-    """
+    """Return a store's text pipeline (None: default settings) with `tokenize` or `tokenized`. Raises `UsageError`."""
     if tokenized and tokenize is not None:
         raise UsageError("tokenize and tokenized are mutually exclusive")
     pipeline = make_pipeline({} if store is None else store.settings(), tokenize=tokenize)

@@ -12,26 +12,20 @@ class AlignKeywords(TypedDict, total=False):
     """Alignment model: bhmm-f (HMM with fertilities), bhmm (HMM [SA16]), bhmm-z (HMM with collocations [SA16]), itg
     (inversion transduction grammar, both directions jointly), itg-pruned (ITG by randomized pruning [BPK09]; one
     random mask per sweep) (default: bhmm-f)."""
-
     direction: str
     """Direction of the links: both (both directions, symmetrized), forward (one source word for each target word),
     backward (one target word for each source word) (default: both)."""
-
     symmetrization: str
     """Symmetrization of both directions: expected (links with the highest expected F-score, by the mean probability
     of both directions), posterior (links with a high mean probability of both directions, as in stores), intersect
     (links in both directions), union (links in either direction), gd (grow-diag), gdf (grow-diag-final), gdfa
     (grow-diag-final-and) (default: expected)."""
-
     sweeps: int | None
     """Sweeps per chain (default: depends on the model and the size of the corpus)."""
-
     chains: int | None
     """Number of chains to average (default: depends on the model and the size of the corpus)."""
-
     seed: int
     """Random seed (default: 1)."""
-
     threads: int | None
     """Number of threads. Results do not depend on it (default: one per core)."""
 
@@ -42,46 +36,34 @@ class ExportKeywords(TypedDict, total=False):
     format: str | None
     """Format of the rules: cdec, moses, fragments, pcfg, jsonl, tsv, parquet, bicleaner, bicleaner-reverse,
     shortlist, vmap, priors, ttable (default: from the file suffix, else cdec; fragments for trees)."""
-
     features: tuple[str, ...] | None
     """Features to write, if the format has no fixed features: p_target_given_source, p_source_given_target,
     lex_target_given_source, lex_source_given_target, count, source_count, target_count, quarter, half, singleton,
     rare, source_singleton, terminals_only, nonterminals, scope, source_words, target_words, one_word, two_words,
     minimal (default: all)."""
-
     compression: str
     """Compression: auto (by the suffix .zst or .gz of the output file; without a file name, the default of the
     format), zstd, gzip, none (default: auto)."""
-
     posterior_mean: bool
     """Count only expected uses (posterior means), without the other counts of a translation grammar (default: no)."""
-
     current_sample: bool
     """Count the uses of rules in the current derivations, which are one sample (default: no)."""
-
     smoothing: float | None
     """Discount of smoothed probabilities. 0 writes relative frequencies (default: 0.7 for translation grammars with
     word links, else 0)."""
-
     min_expected: float
     """In a translation grammar, omit rules that are used less than twice, are not minimal, and whose source side is
     expected to occur fewer times than this in new text of the same length as the store's text (default: 0.1)."""
-
     corpus: str | None
     """Keep only rules that pairs of this corpus use, with counts of this corpus (default: all)."""
-
     min_count: float
     """Omit rules with a lower count (default: 0)."""
-
     max_scope: int | None
     """Omit rules with a larger scope. Parsing with rules of scope k takes time O(n^k) (default: 2)."""
-
     hiero: bool
     """Keep only rules that satisfy the constraints of Chiang (2007) (default: no)."""
-
     filter_for: PathLike | None
     """Keep only rules that can match a sentence of this test set (default: none)."""
-
     per_source: int | None
     """Keep only the N rules with the highest counts per source side (default: none)."""
 
@@ -91,60 +73,43 @@ class SettingsKeywords(TypedDict, total=False):
 
     model: str
     """Rule model: pitman-yor (one process per rule length), dirichlet (default: pitman-yor)."""
-
     discount: float
     """Pitman-Yor discount d (default: 0.5)."""
-
     strength: float
     """Strength α of the prior (default: 5)."""
-
     span_limit: int
     """Always cut phrases of more than N words. 0 means no limit (default: 7)."""
-
     seed: int
     """Random seed (default: 1)."""
-
     schedule: str
     """Schedule of a new pair: stratified (short phrases first, one word longer each sweep, at temperatures that
     favor frequent rules), quick (all phrases at once, at first at temperatures that favor frequent rules), paper
     (short phrases first, several sweeps per level), annealed (all phrases at once, with a temperature that falls to
     1) (default: stratified; annealed with dirichlet)."""
-
     burn_in: int
     """Sweeps at T = 1 until a new pair is settled. Not used by the schedule `paper` or by trees (default: 10)."""
-
     type_moves: int
     """Number of type-based moves after each sweep at T = 1. Requires the model dirichlet (default: 0)."""
-
     max_tokens: int
     """Maximum number of tokens per side. Longer pairs are rejected (default: 200)."""
-
     grammar: str
     """Kind of grammar: synchronous, trees, itg (default: synchronous)."""
-
     base: str
     """Base distribution of tree fragments: uniform (P_M, equally probable productions), pcfg (P_C, relative
     frequencies of productions) (default: pcfg)."""
-
     annealing: int
     """Sweeps in which a new tree or pair is annealed to T = 1 (default: 200; 280 with dirichlet)."""
-
     languages: tuple[str, ...]
     """Source and target language, such as fr,en. Input in other languages is rejected (default: unknown)."""
-
     tokenize: bool | None
     """Tokenize pairs without links, or keep their tokens (default: determined by the first text)."""
-
     case: str
     """Treatment of capital letters: kept, lowered (text is lowercased) (default: kept)."""
-
     aligner: str
     """Aligner of pairs without links: bhmm-f (HMM with fertilities), itg (inversion transduction grammar) (default:
     bhmm-f)."""
-
     phrase_words: int
     """Maximum number of words per side of an ITG phrase pair. 1 allows only word pairs (default: 1)."""
-
     slices: str
     """Distribution of the slice variables of an ITG: flat (uniform below the weight of the rule), beta (as in the
     paper, Beta(a, 1) off the derivation) (default: flat)."""

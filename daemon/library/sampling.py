@@ -6,7 +6,7 @@ A store with the same settings and pairs draws the same samples: random numbers 
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from dataclasses import asdict, dataclass, replace
 from html import escape
 from typing import Self
@@ -14,14 +14,7 @@ from typing import Self
 import numpy as np
 
 from hierogram.daemon.exceptions import InputError, UsageError
-from hierogram.daemon.learning.kinds.kind import (
-    ChainConfig,
-    EmptyCounts,
-    PairSchedule,
-    State,
-    StoredSamples,
-    SweepRequest,
-)
+from hierogram.daemon.learning.kinds.kind import ChainConfig, EmptyCounts, PairSchedule, State, SweepRequest
 from hierogram.daemon.learning.kinds.stored import find_kind
 from hierogram.daemon.learning.residents import ResidentBatch
 from hierogram.daemon.library.options import resolve_options
@@ -55,7 +48,7 @@ class DirichletProcess:
 Prior = PitmanYor | DirichletProcess
 
 
-class SampledChain:
+class SampledChain(AbstractContextManager["SampledChain"]):
     """Markov chain over pairs in memory, created by `sample`.
 
     `trace` has a record of each sweep: numbers of changes, and the natural log-likelihood of all rule tokens. As a
@@ -93,12 +86,9 @@ class SampledChain:
         started = time.perf_counter()
         batch.state, info = self._sweep(batch.state, batch.averages, request, lambda _: None)
         seconds = time.perf_counter() - started
-        record = SweepRecord(
-            int(self.schedule.reached(batch.sweeps).max()), len(all_pairs), self.log_likelihood(),
-            info.edges_sampled, info.edges_changed, info.cuts_sampled, info.cuts_changed, seconds, initial_likelihood,
-        )  # fmt: skip
-        self.trace.append(record)
-        return record
+        stage, likelihood = int(self.schedule.reached(batch.sweeps).max()), self.log_likelihood()
+        self.trace.append(SweepRecord(stage, len(all_pairs), likelihood, *info[:4], seconds, initial_likelihood))
+        return self.trace[-1]
 
     def steps(self, sweeps: int | None = None) -> Iterator[SweepRecord]:
         """Run one sweep per iteration and yield its record. The default is the burn-in, then 24 sweeps (ITG: 74)."""
@@ -121,16 +111,11 @@ class SampledChain:
         Expected uses are means over the sweeps after the burn-in. Before its end, they are uses in the current
         derivations.
         """
-        loaded, batch = self._batch.loaded, self._batch
-        samples = StoredSamples(loaded.trees(batch.state), loaded.write_averages(batch.averages))
-        return table_from_deltas(loaded.rule_deltas(None, samples, self.settings))
+        return table_from_deltas(self._batch.rules())
 
     def close(self) -> None:
         """End the threads of the chain."""
         self._chain.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -5,37 +5,36 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self, Unpack
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Unpack
 
 from hierogram.daemon.exceptions import DaemonError, InputError, NothingLearnedError, UsageError, WrongKindError
 from hierogram.daemon.files import is_database
-from hierogram.daemon.library.options import (
-    PathLike,
-    check_integer,
-    check_text,
-    list_ids,
-    make_options,
-    resolve_options,
-)  # fmt: skip
+from hierogram.daemon.library.options import PathLike, check_integer, check_text, list_ids, resolve_options
+from hierogram.daemon.library.tables import RuleTable, table_from_rows, table_from_store
 from hierogram.daemon.progress import Phases, Steps
 from hierogram.daemon.shared_options import DictionaryOptions
-from hierogram.daemon.text.ingest import DEFAULT_CORPUS, IngestReport
+from hierogram.daemon.text.ingest import DEFAULT_CORPUS, IngestReport, ingest
 from hierogram.daemon.text.memory_input import Frame, GivenPair, GivenPairs, convert_corrections
 from hierogram.daemon.text.pipeline import TextPipeline, TextSide, check_settings, make_pipeline
+from hierogram.daemon.text.reading import IngestOptions, Input, OpenFiles
 from hierogram.daemon.text.rejections import RejectionError
+from hierogram.daemon.text.segments import WordView
 from hierogram.samplers.exceptions import RuleNotationError
 from hierogram.samplers.grammar.kinds import PARSES, GrammarKind, find_grammar_kind
 from hierogram.samplers.grammar.known_links import KnownLinks
+from hierogram.samplers.grammar.rules import Rule, render_side
 from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET
 from hierogram.storage.browsing.reader import Reader
+from hierogram.storage.browsing.sql_runner import SpooledResult, SqlRunner
 from hierogram.storage.database.backup import postgres_commands
 from hierogram.storage.database.connection import sqlite_file
 from hierogram.storage.database.migration import check_schema
 from hierogram.storage.exceptions import StoreError, StoreMissingError
 from hierogram.storage.options import MAX_NUMBER
+from hierogram.storage.records.grammar import RuleRow, SupportingPair
 from hierogram.storage.records.operations import EventPage, Lease, StoreStatus
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
@@ -53,13 +52,9 @@ if TYPE_CHECKING:
     from hierogram.daemon.library.learning import Learning
     from hierogram.daemon.library.pairs import StoredPair
     from hierogram.daemon.library.synchronizing import Synchronized
-    from hierogram.daemon.library.tables import RuleTable
     from hierogram.daemon.text.dictionaries import Dictionary
-    from hierogram.daemon.text.reading import Input
     from hierogram.daemon.text.treebanks.reading import OpenTreebank
     from hierogram.daemon.text.treebanks.transformations import Transformations
-    from hierogram.storage.browsing.sql_runner import SpooledResult
-    from hierogram.storage.records.grammar import RuleRow, SupportingPair
 
 _WITHDRAWAL_TIMEOUT, _POLL_INTERVAL = 60.0, 0.1
 """Seconds to wait until another process has withdrawn pairs, and seconds between checks."""
@@ -91,7 +86,7 @@ class Withdrawn(NamedTuple):
 
 def make_settings(values: Mapping[str, object]) -> Settings:
     """Return the settings of a new store, with defaults for missing values. Raises `UsageError`."""
-    settings = make_options(Settings, values)
+    settings = resolve_options(Settings, None, values)
     if settings.model == DIRICHLET:
         # Anneal by default, because chains that start at a low temperature seldom change their first rules.
         defaults: dict[str, Any] = {"schedule": ANNEALED, "temperature": 10.0, "annealing": 280}
@@ -103,11 +98,7 @@ def make_settings(values: Mapping[str, object]) -> Settings:
 
 
 def open(
-    url: PathLike,
-    *,
-    create: bool = False,
-    upgrade: bool = False,
-    **values: Unpack[SettingsKeywords],
+    url: PathLike, *, create: bool = False, upgrade: bool = False, **values: Unpack[SettingsKeywords]
 ) -> GrammarStore:
     """Open the store at a URL or path. With `create`, create it if it does not exist.
 
@@ -147,13 +138,9 @@ def open_input(
     trees: bool = False,
     nbest: bool = False,
 ) -> Iterator[Input | Dictionary | GivenPairs | OpenTreebank]:
-    """Open files and yield the input for `GrammarStore.add`. Raises `InputError`, `UsageError`.
-
-    `trees` reads a treebank, and `dictionary` a dictionary.
-    """
+    """Open files, a treebank (`trees`) or a `dictionary` for `GrammarStore.add`. Raises `InputError`, `UsageError`."""
     from hierogram.daemon.text.burrito import BURRITO, burrito_pairs
     from hierogram.daemon.text.dictionaries import Dictionary
-    from hierogram.daemon.text.reading import Input
     from hierogram.daemon.text.treebanks.reading import TreebankFile, open_treebank
 
     paths = list(map(str, files))
@@ -173,7 +160,7 @@ def open_input(
             yield opened
 
 
-class GrammarStore:
+class GrammarStore(AbstractContextManager["GrammarStore"]):
     """Store of sentence pairs or trees and of the learned grammar. Created by `open`.
 
     As a context manager, the object closes the store at the end. Methods are thread-safe. Only one process at a time
@@ -224,29 +211,11 @@ class GrammarStore:
             self._reader.close()
         self.store.close()
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
         return f"GrammarStore({self.url!r})"
-
-    def _repr_html_(self) -> str:
-        from hierogram.daemon.library.tables import html_table
-
-        status = self.status()
-        units = self.grammar_kind().plural
-        likelihood = "" if status.last_log_likelihood is None else f"{status.last_log_likelihood:,.1f}"
-        rows = [
-            (units, ", ".join(f"{number:,} {state}" for state, number in status.pairs.items())),
-            ("rules in use", f"{status.rules_in_use:,}, {status.rule_tokens:,} uses"),
-            ("expected uses", f"{status.expected_tokens:,.0f} of {status.rules_expected:,} rules"),
-            ("sweeps", f"{status.sweeps:,}"),
-            ("log-likelihood", likelihood),
-        ]
-        return html_table((self.url, ""), rows)
 
     def settings(self) -> Settings:
         """Return the settings of the store. The first text sets some of them, see `Settings`."""
@@ -261,10 +230,7 @@ class GrammarStore:
         return self.store.lease()
 
     def status(self) -> StoreStatus:
-        """Return the size and the learning progress of the store, in constant time.
-
-        Raises `StoreError` if another version of Hierogram has changed the schema since the store was opened.
-        """
+        """Return size and learning progress in constant time. Raises `StoreError` if the schema has changed."""
         check_schema(self.store.engine)
         return self.store.status()
 
@@ -291,8 +257,6 @@ class GrammarStore:
         With `dictionary_options`, the file is a dictionary, whose default corpus is `dictionary`. Pairs that the corpus
         already contains are skipped. Raises `InputError`, `UsageError`.
         """
-        from hierogram.daemon.text.ingest import ingest
-        from hierogram.daemon.text.reading import IngestOptions, OpenFiles
         from hierogram.daemon.text.treebanks.ingest import ingest_open
         from hierogram.daemon.text.treebanks.reading import OpenTreebank
 
@@ -386,13 +350,14 @@ class GrammarStore:
         probabilities follow expected uses, or with `current_sample` the uses in the current derivations. Raises
         `UsageError`.
         """
-        from hierogram.daemon.library.tables import table_from_rows, table_from_store
-
         if source is None and target is None and limit is None and not containing:
             with self.store.snapshot() as snapshot:
                 return table_from_store(snapshot, current_sample)
         limit = MAX_NUMBER - 1 if limit is None else limit
-        return table_from_rows(self._search(source, target, containing, limit, None, current_sample).rules)
+        with suppress(NothingLearnedError):
+            found = self.find_rules(source, target, containing=containing, limit=limit, current_sample=current_sample)
+            return table_from_rows(found.rules)
+        return table_from_rows([])
 
     def find_rules(
         self,
@@ -409,16 +374,6 @@ class GrammarStore:
         `after` has uses, source and target of the last rule of the previous page. Raises `NothingLearnedError` if the
         store has no rules, and `UsageError`.
         """
-        result = self._search(source, target, containing, limit, after, current_sample)
-        if not result.rules and not self.store.status().rules_in_use:
-            raise NothingLearnedError(self.url)
-        return result
-
-    def _search(
-        self, source: str | None, target: str | None, containing: str | Sequence[str], limit: int,
-        after: tuple[float, str, str] | None, current_sample: bool,
-    ) -> FoundRules:  # fmt: skip
-        """Search for the query as typed, then for the tokenized query, then for other spellings."""
         source = None if source is None else check_text("source", source)
         target = None if target is None else check_text("target", target)
         words = containing.split() if isinstance(containing, str) else [check_text("containing", w) for w in containing]
@@ -433,6 +388,7 @@ class GrammarStore:
                     for side, text in zip(sides, (source, target), strict=True)
                 )
                 queries += [(split_source, split_target, split_words) for split_words in word_lists]
+        # Search for the query as typed, then for the tokenized query, then for other spellings.
         for respelled in (False, True):
             for query_source, query_target, query_words in queries:
                 rules = self.store.find_rules(
@@ -441,6 +397,8 @@ class GrammarStore:
                 )  # fmt: skip
                 if rules:
                     return FoundRules(rules, respelled)
+        if not self.store.status().rules_in_use:
+            raise NothingLearnedError(self.url)
         return FoundRules([])
 
     def index(self, progress: Steps = lambda *_: None) -> int:
@@ -455,8 +413,6 @@ class GrammarStore:
 
         Newly sampled pairs are indexed first; a read-only store omits them.
         """
-        from hierogram.samplers.grammar.rules import Rule, render_side
-
         rule = Rule.parse(f"{source} ||| {target}")
         self.index()
         return self.store.supporting_pairs(render_side(rule.source), render_side(rule.target), limit)
@@ -483,7 +439,6 @@ class GrammarStore:
         `InputError`, and `WrongKindError` if the store's grammar does not use links, before anything is stored.
         """
         from hierogram.daemon.learning.alignment.incremental import apply_pending_corrections
-        from hierogram.daemon.text.segments import WordView
 
         grammar_kind = self.grammar_kind()
         if not grammar_kind.needs_links:
@@ -523,8 +478,6 @@ class GrammarStore:
 
         By default, all rows are returned. For the other arguments and errors, see `query`.
         """
-        from hierogram.storage.browsing.sql_runner import SqlRunner
-
         with closing(SqlRunner(self.store.engine.url, sql_url, own_role=sql_url is None)) as sql_runner:
             return sql_runner.query(sql, seconds, limit or _UNLIMITED, cells=_UNLIMITED, size=_UNLIMITED)
 
@@ -626,6 +579,7 @@ class GrammarStore:
         another process writes the grammar, that process removes the pairs. Raises `UsageError` if ids and conditions
         are both given or both missing, and `InputError` if no pair matches.
         """
+        from hierogram.daemon.learning.learner import holding_lease
         from hierogram.daemon.learning.residents import split_transactions, withdraw_all
 
         ids = list_ids(ids)
@@ -640,8 +594,6 @@ class GrammarStore:
         if writer:
             number = sum(len(self.store.request_withdrawals(part)) for part in split_transactions(matching))
         else:
-            from hierogram.daemon.learning.learner import holding_lease
-
             with holding_lease(self.store, "hierogram withdraw"):
                 number = withdraw_all(self.store, matching, progress)
         if not number:

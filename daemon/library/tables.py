@@ -1,6 +1,6 @@
 """Tables of rules in Arrow's layout, for pandas, polars, DuckDB and pyarrow."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import fields
 from html import escape
@@ -36,8 +36,6 @@ class RuleTable:
     `pandas.DataFrame.from_arrow(table)` and DuckDB's `FROM table` can read it. Texts are UTF-8, expected uses float64,
     counts in the current derivations int64. Several threads may read it.
     """
-
-    columns = COLUMNS
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         """Create a table from columns by name: a `TextColumn` for texts, an array for numbers."""
@@ -101,21 +99,15 @@ class RuleTable:
             )
             for rule in self.top(_DISPLAYED_RULES)
         ]  # fmt: skip
-        return f"{html_table(head, rows)}<p>{len(self):,} rules</p>"
-
-
-def html_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Format a table as HTML for notebooks."""
-    lines = [("th", head), *(("td", row) for row in rows)]
-    html = ("<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>" for tag, cells in lines)
-    return f"<table>{''.join(html)}</table>"
+        lines = [("th", head), *(("td", row) for row in rows)]
+        html = ("<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>" for tag, cells in lines)
+        return f"<table>{''.join(html)}</table><p>{len(self):,} rules</p>"
 
 
 _TEXTS = ("source", "target")
-_DTYPES = dict.fromkeys(COLUMNS, "float64") | {
+_NUMBER_DTYPES = dict.fromkeys(COLUMNS, "float64") | {
     "id": "int64", "length": "int32", "scope": "int32", "nonterminals": "int32", "hiero": "bool", "count": "int64",
 }  # fmt: skip
-"""Dtypes of the numeric columns."""
 
 
 def table_from_rows(rows: Sequence[RuleRow]) -> RuleTable:
@@ -131,7 +123,7 @@ def _join_lines(blocks: Sequence[bytes]) -> TextColumn:
 def _table(columns: Mapping[str, Any]) -> RuleTable:
     return RuleTable({
         name: _join_lines([text.encode() for text in column]) if name in _TEXTS
-        else np.asarray(column, _DTYPES[name])
+        else np.asarray(column, _NUMBER_DTYPES[name])
         for name, column in columns.items()
     })  # fmt: skip
 
@@ -160,26 +152,15 @@ def table_from_deltas(rules: RuleDeltas) -> RuleTable:
     })  # fmt: skip
 
 
-_SHAPE = ("length", "scope", "nonterminals", "hiero")
-"""Columns that depend only on the sides of a rule. They are read as one integer, because this is faster."""
-_SHAPE_BITS = 15
-"""Bits of each column of `_SHAPE` in the packed integer."""
 _READ_EXPRESSIONS = (
-    *_TEXTS,
-    "id",
-    " + ".join(f"CAST({name} AS BIGINT) * {1 << _SHAPE_BITS * k}" for k, name in enumerate(_SHAPE[:3]))
-    + f" + CAST(hiero AS INTEGER) * CAST({1 << _SHAPE_BITS * 3} AS BIGINT)",
+    *_TEXTS, "id", "length", "scope", "nonterminals", "CAST(hiero AS INTEGER)",
     f"CAST(expected_uses_variance * {ONE_SQUARE} AS BIGINT)",
-)
+)  # fmt: skip
 """SQL expressions of the columns read for each rule, except expected uses and counts."""
 
 
 def table_from_store(snapshot: "Snapshot", current_sample: bool) -> RuleTable:
-    """Read all rules that have expected uses, sorted by id.
-
-    With `current_sample`, read all rules of the current derivations instead. Probabilities are relative
-    frequencies of these uses.
-    """
+    """Read all rules with expected (`current_sample`: current) uses, by id. Probabilities follow these uses."""
     # `rule_blocks` appends the uses of `count_kind`, so only the other kind of uses must be selected here.
     other_count = f"CAST(expected_uses * {ONE_USE} AS BIGINT)" if current_sample else "count"
     sides: tuple[list[bytes], list[bytes]] = [], []
@@ -193,11 +174,9 @@ def table_from_store(snapshot: "Snapshot", current_sample: bool) -> RuleTable:
             numbers.append(np.stack([np.fromstring(column, np.int64, sep="\n") for column in block[2:]]))
     if not numbers:
         return table_from_rows([])
-    ids, shapes, variances, other_counts, used = np.concatenate(numbers, axis=1)
+    ids, *shape, hiero, variances, other_counts, used = np.concatenate(numbers, axis=1)
     expected, counts = (other_counts, used) if current_sample else (used, other_counts)
-    length, scope, nonterminals, hiero = (
-        (shapes >> _SHAPE_BITS * k & (1 << _SHAPE_BITS) - 1).astype(np.int32) for k in range(len(_SHAPE))
-    )
+    length, scope, nonterminals = (column.astype(np.int32) for column in shape)
     source_hashes, target_hashes = (
         np.fromiter(map(hash, chain.from_iterable(block.split(b"\n") for block in side)), np.int64, len(ids))
         for side in sides

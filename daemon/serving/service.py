@@ -298,16 +298,16 @@ def warm_up(settings: Settings) -> tuple[LoadedBatch, State]:
     """Compile the kernels of sampling on a small pair in memory. Returns the loaded pair and its state."""
     kind = find_kind(settings)
     loaded = kind.load([kind.example], settings)
-    all_pairs, averages = np.ones(loaded.size, np.bool_), loaded.read_averages(empty_blobs(loaded.size))
+    all_pairs, averages = np.ones(loaded.batch.size, np.bool_), loaded.read_averages(empty_blobs(loaded.batch.size))
     # Run both sweep schemes, exact and in blocks, because each has its own kernels.
     for blocks in (None, Blocks(1, 1)):
         chain = kind.chain(EmptyCounts(settings, (2, 2)), ChainConfig(blocks=blocks))
         state = kind.draw_initial_state(loaded, settings, all_pairs, None)
         chain.add_pairs(loaded, state, ~all_pairs)
-        request = SweepRequest(np.ones(loaded.size, np.int64), all_pairs, all_pairs)
+        request = SweepRequest(np.ones(loaded.batch.size, np.int64), all_pairs, all_pairs)
         state, _ = chain.sweep(loaded)(state, averages, request, lambda _: None)
         chain.log_likelihood()
         chain.close()
     state = loaded.decode(loaded.encode(state))
-    loaded.rule_deltas(None, StoredSamples(loaded.trees(state), loaded.write_averages(averages)), settings)
+    loaded.rule_deltas(None, StoredSamples(loaded.trees(state), loaded.write_averages(averages)))
     return loaded, state

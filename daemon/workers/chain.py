@@ -19,6 +19,7 @@ from hierogram.daemon.workers.options import Workers
 from hierogram.daemon.workers.pool import WorkerPool
 from hierogram.daemon.workers.worker import Setup, Variables
 from hierogram.samplers.counts.chain import SweepInfo
+from hierogram.samplers.counts.table import CountTable
 from hierogram.samplers.forests.averages import Averages
 from hierogram.samplers.forests.derivations import State
 from hierogram.samplers.grammar.settings import SYNCHRONOUS
@@ -80,30 +81,20 @@ class ClusterChain(SynchronousChain):
 
     def __init__(self, store: Store, config: ChainConfig, cluster: "RayCluster") -> None:
         super().__init__(store, config)
-        self._config = config
         self._cluster = cluster
         self.pool: WorkerPool | None = None
         self._synced_workers: frozenset[int] = frozenset()
-
-    @property
-    def rule_types(self) -> int:
-        """Number of rules in use."""
-        self._update_table()
-        return super().rule_types
 
     @property
     def rule_tokens(self) -> int:
         """Number of rule uses."""
         return super().rule_tokens if self.pool is None else self.pool.rule_tokens
 
-    def log_likelihood(self) -> float:
-        """Return the natural log-likelihood of all rule tokens."""
-        self._update_table()
-        return super().log_likelihood()
-
-    def _update_table(self) -> None:
+    def rule_table(self) -> CountTable:
+        """Return the counts of all rules, with the changes of the workers."""
         if self.pool is not None:
             self.table = self.pool.counts()
+        return self.table
 
     def add_pairs(self, loaded: LoadedPairs, state: State, stored: NDArray[np.bool_]) -> None:
         """Count the rules of derivations that are not `stored`. Workers receive the counts with the next sweep."""
@@ -122,7 +113,7 @@ class ClusterChain(SynchronousChain):
 
     def _drop_pool(self, changed: bool) -> None:
         """Drop the current pool. Workers keep their tables unless this process `changed` the counts or the model."""
-        self._update_table()
+        self.rule_table()
         if changed:
             self._synced_workers = frozenset()
         elif self.pool is not None:
@@ -131,7 +122,7 @@ class ClusterChain(SynchronousChain):
 
     def sweep(self, loaded: LoadedPairs) -> Sweep:
         """Return a function that sweeps over the pairs, on the workers or, for a small batch, in this process."""
-        blocks = self._config.blocks or choose_blocks(loaded.size)
+        blocks = self._config.blocks or choose_blocks(loaded.batch.size)
         if blocks is None:
             self._drop_pool(changed=True)
             return super().sweep(loaded)
@@ -144,7 +135,7 @@ class ClusterChain(SynchronousChain):
                 self._drop_pool(changed=False)
                 edge, cut = state
                 variables = Variables(edge.copy(), cut.copy(), loaded.write_averages(averages))
-                setup = Setup(self._settings, self._vocabulary, blocks, self._threads)
+                setup = Setup(self._settings, self._vocabulary, blocks, self._config.threads)
                 pool = WorkerPool(self._cluster, setup, self.model, loaded, variables)
                 pool.distribute(self.table, self._synced_workers)
                 self.pool = pool
@@ -156,6 +147,6 @@ class ClusterChain(SynchronousChain):
         """Copy the workers' variables into the state. Returns the state and the averages, unchanged without workers."""
         if self.pool is None:
             return state, averages
-        edge, cut, records = self.pool.variables()
+        edge, cut, records = self.pool.collect()
         state.edge[:], state.cut[:] = edge, cut
         return state, self.pool.loaded.read_averages(records)

@@ -6,7 +6,6 @@ from typing import Annotated
 
 from hierogram.storage.options import Option, OptionError, Options
 
-AUTO = "auto"
 _CLIENT = "ray://"
 _BLOCKS = re.compile(r"([1-9]\d{0,5})x([1-9]\d{0,5})")
 
@@ -38,10 +37,8 @@ class WorkerOptions(Options):
 
     def parsed(self) -> "tuple[Workers | None, tuple[int, int] | None]":
         """Parse both options. The blocks are (pairs per block, blocks per round). Raises `OptionError`."""
-        return (
-            None if self.workers is None else parse_workers(self.workers),
-            None if self.blocks is None else parse_blocks(self.blocks),
-        )
+        workers = None if self.workers is None else parse_workers(self.workers)
+        return workers, None if self.blocks is None else parse_blocks(self.blocks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +51,7 @@ class Workers:
 
 def parse_workers(text: str) -> Workers:
     """Parse `auto`, a number, or `ray://HOST:PORT`. Raises `OptionError`."""
-    if text == AUTO:
+    if text == "auto":
         return Workers()
     if text.startswith(_CLIENT) and len(text) > len(_CLIENT):
         return Workers(address=text)

@@ -14,19 +14,11 @@ import numpy as np
 from hierogram.daemon.exceptions import ClusterLostError, DaemonError
 from hierogram.daemon.learning.kinds.kind import SweepRequest
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs, longest_rule
-from hierogram.daemon.workers.sharding import (
-    NODE_COST,
-    ShardPlan,
-    entry_indices,
-    extract_texts,
-    join_shard_blobs,
-    plan_shards,
-    take_blobs,
-)
+from hierogram.daemon.workers import sharding
+from hierogram.daemon.workers.sharding import ShardPlan
 from hierogram.daemon.workers.worker import (
     Changes,
     RoundRequest,
-    RoundResults,
     Setup,
     ShardContents,
     Variables,
@@ -38,7 +30,7 @@ from hierogram.daemon.workers.worker import (
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.counts.models import Model
 from hierogram.samplers.counts.table import CountTable
-from hierogram.samplers.grammar.columns import Blobs
+from hierogram.samplers.grammar.columns import join_blobs, split_blobs
 from hierogram.samplers.kernel import Report
 
 if TYPE_CHECKING:
@@ -48,10 +40,9 @@ if TYPE_CHECKING:
 Call = Any
 """Handle of a worker call that may still be running."""
 
-_MAX_LOSSES = 20
-"""Number of workers lost in a row after which the pool gives up."""
+_MAX_CONSECUTIVE_LOSSES = 20
 _TOO_MANY_LOSSES = (
-    f"{_MAX_LOSSES} workers were lost in a row: read the Ray logs of their machines (by default in "
+    f"{_MAX_CONSECUTIVE_LOSSES} workers were lost in a row: read the Ray logs of their machines (by default in "
     "/tmp/ray/session_latest/logs)"
 )
 _MAX_KEPT_BYTES = 256 << 20
@@ -77,7 +68,6 @@ class WorkerPool:
         self._kept_rounds: list[tuple[RoundRequest, list[Changes]]] = []
         self._kept_bytes = 0
         self._unsent: list[Any] = []
-        self._merging: list[tuple[int, Call]] = []
         self._unmerged: list[Changes] = []
         self._unmerged_tokens = 0
 
@@ -86,10 +76,10 @@ class WorkerPool:
         """Workers whose tables equal this process's table. Empty if a round was run after the last `collect`."""
         return frozenset() if self._kept_rounds else frozenset(self._shards)
 
-    def distribute(self, table: CountTable, synced_workers: frozenset[int] = frozenset()) -> None:
+    def distribute(self, table: CountTable, synced_workers: frozenset[int]) -> None:
         """Distribute the batch over the workers. All but `synced_workers` receive the table. Raises `DaemonError`."""
         self._table = table
-        for _ in range(_MAX_LOSSES):
+        for _ in range(_MAX_CONSECUTIVE_LOSSES):
             with suppress(WorkerLostError):
                 self._try_to_distribute(synced_workers)
                 return
@@ -97,14 +87,14 @@ class WorkerPool:
         raise DaemonError(_TOO_MANY_LOSSES)
 
     def _try_to_distribute(self, synced_workers: frozenset[int]) -> None:
-        workers = usable_workers(self._cluster, self._setup.blocks.blocks_per_round)
+        workers = self._usable_workers()
         if not workers:
             raise DaemonError(
                 f"cannot start a worker: check that a machine of the cluster has {self._cluster.threads} free "
                 "processors and read its Ray logs, or use fewer threads per worker"
             )
-        cumulative_work = self.loaded.batch.forests.pair_tail_offset + NODE_COST * self._offsets
-        self._plans = plan_shards(cumulative_work, self._setup.blocks, len(workers))
+        cumulative_work = self.loaded.batch.forests.pair_tail_offset + sharding.NODE_COST * self._offsets
+        self._plans = sharding.plan_shards(cumulative_work, self._setup.blocks, len(workers))
         self._shards = {worker: [shard_id] for shard_id, worker in enumerate(workers)}
         rules = None if synced_workers.issuperset(workers) else self._cluster.put(list_rules(self._table))
         calls = [
@@ -120,15 +110,15 @@ class WorkerPool:
 
     def _shard_contents(self, shard_id: int) -> ShardContents:
         plan = self._plans[shard_id]
-        nodes = entry_indices(self._offsets, plan.pairs)
+        nodes = sharding.entry_indices(self._offsets, plan.pairs)
         edge, cut, records = self._variables
-        variables = Variables(edge[nodes], cut[nodes], take_blobs(records, plan.pairs))
-        return extract_texts(self.loaded.batch, plan.pairs), plan.rounds, variables
+        variables = Variables(edge[nodes], cut[nodes], sharding.take_blobs(records, plan.pairs))
+        return sharding.extract_texts(self.loaded.batch, plan.pairs), plan.rounds, variables
 
     def sweep(self, request: SweepRequest, report: Report) -> SweepInfo:
         """Run one sweep and return its statistics."""
         if self._cluster.target_workers != len(self._cluster.workers()):
-            workers = usable_workers(self._cluster, self._setup.blocks.blocks_per_round)
+            workers = self._usable_workers()
             if len(workers) != len(self._plans) or not self._shards.keys() >= set(workers):
                 # Redistribute the batch, because workers were added, or lost workers were not replaced at once.
                 self.collect()
@@ -138,26 +128,23 @@ class WorkerPool:
             for shard_id, plan in enumerate(self._plans)
         }
         for round_number in range(len(self._plans[0].rounds) - 1):
-            results = self._run_round((round_number, {} if round_number else requests))
+            round_request = round_number, {} if round_number else requests
+            results, calls = self._call_all("sample", round_request)
+            # Pass the results to the workers with the next call.
+            if 0 < len(calls) <= _MAX_PASSED_REFERENCES:
+                self._unsent = [self._cluster.reference(call) for call in calls]
+            else:
+                self._unsent = [self._cluster.put(results)]
+            changes = [results[shard].changes for shard in range(len(self._plans))]
+            self._kept_rounds.append((round_request, changes))
+            self._kept_bytes += sum(part.nbytes for part in changes)
+            self._unmerged += changes
+            self._unmerged_tokens += sum(result.tokens for result in results.values())
             report(sum(int(plan.rounds[round_number + 1]) for plan in self._plans))
         infos = [results[shard].info for shard in range(len(self._plans))]
         if self._kept_bytes > _MAX_KEPT_BYTES:
             self.collect()
         return SweepInfo(*map(sum, zip(*infos, strict=True)))
-
-    def _run_round(self, round_request: RoundRequest) -> RoundResults:
-        """Run one round. Keeps the changes, and passes the results to the workers with the next call."""
-        results, calls = self._call_all("sample", round_request, merge_on_workers=True)
-        if 0 < len(calls) <= _MAX_PASSED_REFERENCES:
-            self._unsent = [self._cluster.reference(call) for call in calls]
-        else:
-            self._unsent = [self._cluster.put(results)]
-        changes = [results[shard].changes for shard in range(len(self._plans))]
-        self._kept_rounds.append((round_request, changes))
-        self._kept_bytes += sum(part.nbytes for part in changes)
-        self._unmerged += changes
-        self._unmerged_tokens += sum(result.tokens for result in results.values())
-        return results
 
     @property
     def rule_tokens(self) -> int:
@@ -181,61 +168,48 @@ class WorkerPool:
             self._table = merge_changes_into(changes, self._table, self._model)
         self._unmerged, self._unmerged_tokens = [], 0
 
-    def collect(self) -> None:
-        """Collect the pairs' variables. After that, the changes of earlier rounds are not needed."""
+    def collect(self) -> Variables:
+        """Return the pairs' current variables. After that, the changes of earlier rounds are not needed."""
         if not self._kept_rounds:
-            return
+            return self._variables
         collected, _ = self._call_all("collect")
         edge, cut = self._variables.edge.copy(), self._variables.cut.copy()
-        parts: list[tuple[ShardPlan, Blobs]] = []
+        records = [b""] * self.loaded.batch.size
         for shard_id, plan in enumerate(self._plans):
-            nodes = entry_indices(self._offsets, plan.pairs)
-            edge[nodes], cut[nodes], records = collected[shard_id]
-            parts.append((plan, records))
-        self._variables = Variables(edge, cut, join_shard_blobs(parts))
+            nodes = sharding.entry_indices(self._offsets, plan.pairs)
+            edge[nodes], cut[nodes], shard_records = collected[shard_id]
+            for pair, record in zip(plan.pairs.tolist(), split_blobs(shard_records), strict=True):
+                records[pair] = record
+        self._variables = Variables(edge, cut, join_blobs(records))
         self._kept_rounds, self._kept_bytes = [], 0
         # Merge now, because unmerged changes of these rounds would stay in memory.
         self.counts()
-
-    def variables(self) -> Variables:
-        """Return the pairs' current variables."""
-        self.collect()
         return self._variables
 
-    def _call_all(
-        self, method: str, *arguments: object, merge_on_workers: bool = False
-    ) -> tuple[dict[int, Any], list[Call]]:
-        """Call a method of each worker, and recover the shards of lost workers.
-
-        Returns the results by shard, and the calls (empty if a worker was lost). With `merge_on_workers`, workers then
-        merge their own changes.
-        """
+    def _call_all(self, method: str, *arguments: object) -> tuple[dict[int, Any], list[Call]]:
+        """Call each worker and recover lost shards. Returns results by shard, and the calls, or [] after a loss."""
         unsent, self._unsent = self._unsent, []
-        merging, self._merging = self._merging, []
         calls = [
             (worker, self._cluster.call(worker, method, *arguments, shard_ids, *unsent))
             for worker, shard_ids in self._shards.items()
         ]
-        if merge_on_workers:
-            self._merging = [(worker, self._cluster.call(worker, "merge_own")) for worker in self._shards]
         if not self._cluster.fills_machine:
             # Use the idle processors to merge while the workers run.
             self._merge()
         results: dict[int, Any] = {}
         orphans: list[int] = []
-        for worker, call in merging + calls:
+        for worker, call in calls:
             try:
                 results |= self._cluster.result(call)
             except WorkerLostError:
-                if worker in self._shards:
-                    orphans += self._shards.pop(worker)
+                orphans += self._shards.pop(worker)
         if not orphans:
             return results, [call for _, call in calls]
         self._merge()
         losses = 0
         while orphans:
             losses += 1
-            if losses > _MAX_LOSSES:
+            if losses > _MAX_CONSECUTIVE_LOSSES:
                 raise DaemonError(_TOO_MANY_LOSSES)
             replacement = self._next_worker()
             if replacement is None:
@@ -270,9 +244,8 @@ class WorkerPool:
         self._shards[worker] = []
         return worker
 
-
-def usable_workers(cluster: "RayCluster", limit: int) -> list[int]:
-    """Start workers up to the target number. Returns the ids of up to `limit` workers that can take a shard."""
-    while len(cluster.workers()) < cluster.target_workers and cluster.start() is not None:
-        pass
-    return cluster.workers()[: min(limit, cluster.target_workers)]
+    def _usable_workers(self) -> list[int]:
+        """Start workers up to the target number. Returns the ids of workers that can take a shard."""
+        while len(self._cluster.workers()) < self._cluster.target_workers and self._cluster.start() is not None:
+            pass
+        return self._cluster.workers()[: min(self._setup.blocks.blocks_per_round, self._cluster.target_workers)]

@@ -34,7 +34,7 @@ _SECONDS_TO_START = 120.0
 _SECONDS_PER_CALL = 900.0
 """Time after which a worker that does not answer counts as lost. The first call may compile for some minutes."""
 _CHECK_SECONDS = 5.0
-"""Seconds between two checks of the cluster's processors and nodes."""
+"""Seconds between two checks of the cluster's nodes while a worker starts."""
 _WORKER_LOST = (
     exceptions.RayActorError,
     exceptions.GetTimeoutError,
@@ -54,18 +54,13 @@ class RayCluster:
         self._on_this_machine = on_this_machine
         self._actors: dict[int, Any] = {}
         self._next_id = 0
-        self._checked_at = float("-inf")
-        self._max_workers = 1
 
     @property
     def target_workers(self) -> int:
         """Target number of workers: the requested number, or the number that fits on the cluster's processors."""
         if self._requested is not None:
             return self._requested
-        if time.monotonic() - self._checked_at > _CHECK_SECONDS:
-            self._checked_at = time.monotonic()
-            self._max_workers = max(1, int(_ray.cluster_resources().get("CPU", 0) // self.threads))
-        return self._max_workers
+        return max(1, int(_ray.cluster_resources().get("CPU", 0) // self.threads))
 
     @property
     def fills_machine(self) -> bool:
@@ -102,10 +97,7 @@ class RayCluster:
         return _ray.put(value)
 
     def call(self, worker: int, method: str, *arguments: object) -> Any:
-        """Start a call of a worker's method. Returns a handle for `result`.
-
-        The arguments may include references returned by `put` or `reference`.
-        """
+        """Start a call and return a handle for `result`. Arguments may include results of `put` and `reference`."""
         return worker, getattr(self._actors[worker], method).remote(*arguments)
 
     def result(self, call: Any) -> Any:

@@ -38,20 +38,16 @@ def plan_shards(cumulative_work: NDArray[np.int64], blocks: Blocks, shards: int)
     plans = []
     for shard in range(shards):
         first, last = bounds[:, shard], bounds[:, shard + 1]
-        rounds = np.concatenate(([0], np.cumsum(last - first)))
-        plans.append(ShardPlan(_ranges(first, last - first), rounds))
+        pairs_by_round = [np.arange(start, stop) for start, stop in zip(first, last, strict=True)]
+        plans.append(ShardPlan(np.concatenate(pairs_by_round), np.append(0, np.cumsum(last - first))))
     return plans
-
-
-def _ranges(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    ends = np.cumsum(sizes)
-    shifts = starts - (ends - sizes)
-    return np.repeat(shifts, sizes) + np.arange(int(ends[-1]) if len(ends) else 0)
 
 
 def entry_indices(offsets: NDArray[np.int64], pairs: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the indices of the pairs' entries in an array. Pair p has the entries `offsets[p]:offsets[p + 1]`."""
-    return _ranges(offsets[pairs], offsets[pairs + 1] - offsets[pairs])
+    sizes = offsets[pairs + 1] - offsets[pairs]
+    ends = np.cumsum(sizes)
+    return np.repeat(offsets[pairs] - ends + sizes, sizes) + np.arange(sizes.sum())
 
 
 PairTexts = tuple[NDArray[np.int64], Bitext, NDArray[np.uint64], NDArray[np.uint64]]
@@ -81,22 +77,9 @@ def _hashes(prefix_hashes: NDArray[np.uint64], positions: NDArray[np.int64]) -> 
 
 
 def _offsets(offsets: NDArray[np.int64], pairs: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.concatenate(([0], np.cumsum(offsets[pairs + 1] - offsets[pairs])))
+    return np.append(0, np.cumsum(offsets[pairs + 1] - offsets[pairs]))
 
 
 def take_blobs(blobs: Blobs, pairs: NDArray[np.int64]) -> Blobs:
     """Return the byte strings of the chosen pairs."""
-    sizes = np.diff(blobs.offsets)[pairs]
-    return Blobs(blobs.content[entry_indices(blobs.offsets, pairs)], np.concatenate(([0], np.cumsum(sizes))))
-
-
-def join_shard_blobs(parts: list[tuple[ShardPlan, Blobs]]) -> Blobs:
-    """Concatenate the byte strings of all shards in the order of the pairs."""
-    sizes = np.zeros(sum(len(plan.pairs) for plan, _ in parts), np.int64)
-    for plan, blobs in parts:
-        sizes[plan.pairs] = np.diff(blobs.offsets)
-    offsets = np.concatenate(([0], np.cumsum(sizes)))
-    content = np.empty(int(offsets[-1]), np.uint8)
-    for plan, blobs in parts:
-        content[entry_indices(offsets, plan.pairs)] = blobs.content
-    return Blobs(content, offsets)
+    return Blobs(blobs.content[entry_indices(blobs.offsets, pairs)], _offsets(blobs.offsets, pairs))

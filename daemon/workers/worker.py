@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from hierogram.samplers.counts.chain import ChainState, SweepInfo
 from hierogram.samplers.counts.models import Model
 from hierogram.samplers.counts.table import COUNT, CountTable, empty_table, with_room
 from hierogram.samplers.forests.derivations import State, make_batch
-from hierogram.samplers.forests.forest import Bitext, build_forests
+from hierogram.samplers.forests.forest import build_forests
 from hierogram.samplers.forests.fragments import cumulate_hashes
 from hierogram.samplers.forests.records import read_averages, write_averages
 from hierogram.samplers.grammar import keys
@@ -39,10 +40,7 @@ class Setup(NamedTuple):
 
 
 class Variables(NamedTuple):
-    """Sampled variables of pairs: `edge` uint16[N] and `cut` uint8[N] of their N nodes, see `State`.
-
-    `records` are the encoded averages of each pair, see `hierogram.samplers.forests.records`.
-    """
+    """Sampled `edge` uint16[N] and `cut` uint8[N] of N nodes (see `State`), and encoded averages of each pair."""
 
     edge: NDArray[np.uint16]
     cut: NDArray[np.uint8]
@@ -57,24 +55,23 @@ class Shard:
     """Part of a batch that one worker samples."""
 
     def __init__(self, setup: Setup, model: Model, contents: ShardContents, executor: ThreadPoolExecutor) -> None:
-        texts, self._rounds, (edge, cut, records) = contents
         # Copy the received arrays, because they are read-only, and kernels would be recompiled for read-only arrays.
+        texts, self._rounds, (edge, cut, records) = deepcopy(contents)
         pair_numbers, bitext, source_hashes, target_hashes = texts
-        bitext = Bitext._make(array.copy() for array in bitext)
-        words = cumulate_hashes(source_hashes.copy(), target_hashes.copy(), keys.ALL_BITS)
+        words = cumulate_hashes(source_hashes, target_hashes, keys.ALL_BITS)
         forests = build_forests(bitext, setup.settings.span_limit)
-        batch = make_batch(bitext, words, forests, pair_numbers.copy(), longest_rule(setup.settings))
+        batch = make_batch(bitext, words, forests, pair_numbers, longest_rule(setup.settings))
         self._seed = setup.settings.seed
         self._schedule = make_schedule(setup.settings)
         self._plan: SweepPlan | None = None
-        self._state = State(edge.copy(), cut.copy())
-        self._averages = read_averages(batch, Blobs(records.content.copy(), records.offsets.copy()))
+        self._state = State(edge, cut)
+        self._averages = read_averages(batch, records)
         self.kernel = build(model, batch, blocks=setup.blocks, workers=setup.threads, run=executor.map)
 
     def sample(self, round_number: int, request: SweepRequest | None, table: CountTable) -> NDArray[np.uint64]:
         """Sample the pairs of a round. Returns the changes of the table, which the next round may overwrite."""
         if request is not None:
-            self._plan = make_plan(SweepRequest._make(column.copy() for column in request), self._schedule)
+            self._plan = make_plan(deepcopy(request), self._schedule)
             self.kernel.begin()
         assert self._plan is not None
         state = ChainState(self._state, table, self._averages)
@@ -142,8 +139,6 @@ class Worker:
     def __init__(self) -> None:
         self._shards: dict[int, Shard] = {}
         self._executor = ThreadPoolExecutor(1)
-        self._own_changes: dict[int, Changes] = {}
-        self._merged_shards: list[int] = []
 
     def ready(self) -> int:
         """Return the process id. The first result shows that the worker has started."""
@@ -155,7 +150,7 @@ class Worker:
         self._executor = ThreadPoolExecutor(setup.threads)
         self._setup = setup
         self._model = make_model(setup.settings, setup.vocabulary_sizes)
-        self._shards, self._own_changes, self._merged_shards = {}, {}, []
+        self._shards = {}
         if rules is not None:
             self._table = make_table(rules, longest_rule(setup.settings), self._model)
 
@@ -168,20 +163,10 @@ class Worker:
         self._merge_previous(previous)
         return {shard_id: self._sample(shard_id, round_request) for shard_id in shard_ids}
 
-    def merge_own(self) -> RoundResults:
-        """Merge the changes of this worker's shards while other workers sample. Returns no results: {}."""
-        for shard_id, changes in self._own_changes.items():
-            self._merge(changes)
-            self._merged_shards.append(shard_id)
-        return {}
-
     def recover(
         self, shard_id: int, contents: ShardContents, requests: Sequence[RoundRequest], *changes: Changes
     ) -> None:
         """Take over a lost worker's shard: undo these rounds in the table, open the shard, and repeat the rounds."""
-        for merged_id in self._merged_shards:
-            self._merge(_negated(self._own_changes[merged_id]))
-        self._merged_shards = []
         for change in reversed(changes):
             self._merge(_negated(change))
         self.open(shard_id, contents)
@@ -202,16 +187,13 @@ class Worker:
     def _sample(self, shard_id: int, round_request: RoundRequest) -> ShardResult:
         shard = self._shards[shard_id]
         round_number, sweep_requests = round_request
-        changes = self._own_changes[shard_id] = shard.sample(round_number, sweep_requests.get(shard_id), self._table)
+        changes = shard.sample(round_number, sweep_requests.get(shard_id), self._table)
         return ShardResult(changes, int(changes[:, COUNT].view(np.int64).sum()), shard.kernel.info())
 
     def _merge_previous(self, previous: Sequence[RoundResults]) -> None:
         for results in previous:
-            for shard_id, result in results.items():
-                if shard_id not in self._merged_shards:
-                    self._merge(result.changes)
-        if previous:
-            self._own_changes, self._merged_shards = {}, []
+            for result in results.values():
+                self._merge(result.changes)
 
     def _merge(self, changes: Changes) -> None:
         self._table = merge_changes_into(changes, self._table, self._model)

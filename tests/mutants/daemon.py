@@ -534,13 +534,6 @@ DAEMON_FAULTS = (
     ),
     # Workers.
     Fault(
-        "a worker counts the changes of its own blocks twice",
-        "daemon/workers/worker.py",
-        "if shard_id not in self._merged_shards:",
-        "if shard_id not in ():",
-        (_POOL, "-k", "sqlite and any_number and 2"),
-    ),
-    Fault(
         "a worker that takes over keeps the changes of repeated rounds",
         "daemon/workers/worker.py",
         "        for change in reversed(changes):\n            self._merge(_negated(change))\n",

@@ -39,15 +39,15 @@ STORE_FAULTS = (
     Fault(
         "a minimal derivation is counted again when its pair is resampled",
         "daemon/learning/kinds/pairs.py",
-        "(np.setdiff1d(derived_after, derived_before), 1)",
-        "(derived_after, 1)",
+        "gained, lost = np.setdiff1d(derived_after, derived_before), ",
+        "gained, lost = derived_after, ",
         (_EVERY_KIND, "-k", "sqlite and recount"),
     ),
     Fault(
         "a minimal derivation stays counted when its pair is withdrawn",
         "daemon/learning/kinds/pairs.py",
-        "(np.setdiff1d(derived_before, derived_after), -1)",
-        "(np.setdiff1d(derived_before, derived_before), -1)",
+        "np.setdiff1d(derived_before, derived_after)",
+        "np.setdiff1d(derived_before, derived_before)",
         (_EVERY_KIND, "-k", "sqlite and remaining_pairs"),
     ),
     Fault(

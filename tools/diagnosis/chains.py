@@ -32,7 +32,6 @@ from hierogram.samplers.grammar.keys import first_rows_by_key
 from hierogram.samplers.grammar.settings import CUT, JOINED, RANDOM
 from hierogram.storage.records.columns import join_deltas
 from hierogram.storage.records.pairs import ALIGNER, PairRow
-from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store
 from hierogram.tools.diagnosis.options import ChainOptions
 
@@ -213,7 +212,7 @@ def run_chains(store: Store, options: ChainOptions, report: Steps = lambda _done
         report(next(sweeps), total)
 
     try:
-        draws = _run_grammar_chains(chains, settings, options.sweeps, burn_in, starts, report_sweep)
+        draws = _run_grammar_chains(chains, options.sweeps, burn_in, starts, report_sweep)
     finally:
         for chain in chains:
             chain.sampler.close()
@@ -224,12 +223,12 @@ class _GrammarChain:
     def __init__(self, kind: Kind, loaded: LoadedBatch, counts: EmptyCounts, start: str, threads: int) -> None:
         self.loaded = loaded
         self.sampler = kind.chain(counts, ChainConfig(threads))
-        self._all_pairs = np.ones(loaded.size, np.bool_)
+        self._all_pairs = np.ones(loaded.batch.size, np.bool_)
         self.state = kind.draw_initial_state(loaded, counts.settings(), self._all_pairs, start)
         self.sampler.add_pairs(loaded, self.state, ~self._all_pairs)
         self._run_sweep = self.sampler.sweep(loaded)
-        self._averages = loaded.read_averages(empty_blobs(loaded.size))
-        self._sweeps: NDArray[np.int64] = np.zeros(loaded.size, np.int64)
+        self._averages = loaded.read_averages(empty_blobs(loaded.batch.size))
+        self._sweeps: NDArray[np.int64] = np.zeros(loaded.batch.size, np.int64)
         self.seconds = 0.0
 
     def sweep(self) -> None:
@@ -241,9 +240,8 @@ class _GrammarChain:
 
 
 def _run_grammar_chains(
-    chains: list[_GrammarChain], settings: Settings, sweeps: int, burn_in: int, starts: list[str],
-    report: Callable[[], None],
-) -> ChainDraws:  # fmt: skip
+    chains: list[_GrammarChain], sweeps: int, burn_in: int, starts: list[str], report: Callable[[], None]
+) -> ChainDraws:
     # Compile or load the recording kernels before measuring time.
     look_up_counts(chains[0].sampler.rule_table(), np.zeros((0, 2), np.uint64))
     chains[0].sampler.log_likelihood()
@@ -252,7 +250,7 @@ def _run_grammar_chains(
         for _ in range(burn_in):
             chain.sweep()
             report()
-    keys, sources, targets = _most_frequent_rules(chains, settings)
+    keys, sources, targets = _most_frequent_rules(chains)
     traces = [ChainTrace(keys) for _ in chains]
     last, means = [], []
     draws = max(1, sweeps // _SWEEPS_PER_DRAW)
@@ -275,14 +273,12 @@ def _run_grammar_chains(
     return ChainDraws(all_draws, sources, targets, starts, last, means, seconds, overhead)
 
 
-def _most_frequent_rules(
-    chains: list[_GrammarChain], settings: Settings
-) -> tuple[NDArray[np.uint64], list[str], list[str]]:
+def _most_frequent_rules(chains: list[_GrammarChain]) -> tuple[NDArray[np.uint64], list[str], list[str]]:
     """Return the rules with the most uses over all chains: keys, uint64[W, 2], and both sides."""
     loaded = chains[0].loaded
-    nothing = empty_blobs(loaded.size)
+    nothing = empty_blobs(loaded.batch.size)
     samples = [StoredSamples(loaded.trees(chain.state), nothing) for chain in chains]
-    rules = join_deltas([loaded.rule_deltas(None, sample, settings) for sample in samples])
+    rules = join_deltas([loaded.rule_deltas(None, sample) for sample in samples])
     counts = np.bincount(first_rows_by_key(rules.keys), rules.count, len(rules))
     chosen = np.lexsort((np.arange(len(counts)), -counts))[:_MAX_RECORDED_RULES]
     chosen = chosen[counts[chosen] > 0]

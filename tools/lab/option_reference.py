@@ -77,7 +77,7 @@ def keywords(folder: str) -> str:
             fields.append(f"    {field.name}: {annotation(field.type, field.option)}\n{_docstring(help)}")
         docstring = f"Keyword arguments of {_calls(function)}: fields of `{options.__name__}`."
         head = f'class {name}(TypedDict, total=False):\n    """{docstring}"""\n'
-        parts.append(f"\n\n{head}\n" + "\n".join(fields))
+        parts.append(f"\n\n{head}\n" + "".join(fields))
     classes = "".join(parts)
     imports = "\nfrom hierogram.daemon.library.options import PathLike\n" if "PathLike" in classes else ""
     return (

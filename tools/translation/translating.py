@@ -536,7 +536,7 @@ def warm_up(loaded: "LoadedBatch", state: Any) -> None:
 
     if isinstance(loaded, ForestPairs):
         # Compile the kernels that count the uses of rules by word links.
-        records = loaded.write_averages(loaded.read_averages(empty_blobs(loaded.size)))
+        records = loaded.write_averages(loaded.read_averages(empty_blobs(loaded.batch.size)))
         check_records(loaded.batch, records)
         fragments = list_fragments(records)
         deltas = count_changes(loaded.batch, [Change(select_trees(loaded.trees(state)), 1, 0)], fragments)

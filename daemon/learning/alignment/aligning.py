@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.learning.alignment.requests import BOTH, DIRECTIONS, FORWARD, AlignOptions
+from hierogram.daemon.learning.alignment.requests import BOTH, FORWARD, AlignOptions
 from hierogram.daemon.learning.alignment.robust import assign_roles, empty_pairs, select_pairs
 from hierogram.daemon.learning.stored_links import LinkedTexts, Links, words_and_stems
 from hierogram.daemon.progress import Steps
@@ -33,10 +33,10 @@ from hierogram.samplers.alignment.marginals import (
     link_posteriors,
     mean_posterior,
 )
-from hierogram.samplers.alignment.models.registry import ALL_MODELS, DEFAULT_MODEL, JOINT_MODELS, MODELS
+from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, JOINT_MODELS, MODELS
 from hierogram.samplers.alignment.models.registry import options_for as model_options
 from hierogram.samplers.alignment.models.sampler import build, chain_seed, decode, run_chain
-from hierogram.samplers.alignment.options import EXPECTED, GDFA, POSTERIOR, SYMMETRIZATIONS, AlignerOptions
+from hierogram.samplers.alignment.options import EXPECTED, GDFA, POSTERIOR, AlignerOptions
 from hierogram.samplers.alignment.prior_counts import PriorCounts, PriorsByUnit, split_directions
 from hierogram.samplers.alignment.symmetrization import LinkList
 from hierogram.samplers.grammar.known_links import KnownLinks
@@ -62,17 +62,12 @@ class AlignedCorpus:
     posterior: NDArray[np.float32]
     skipped: Mapping[int, int] = field(default_factory=dict)
 
-    @property
-    def pairs(self) -> int:
-        """Number of sentence pairs."""
-        return len(self.links.offset) - 1
-
     def __len__(self) -> int:
-        return self.pairs
+        return len(self.links.offset) - 1
 
     def __iter__(self) -> Iterator[list[tuple[int, int, float]]]:
         # Convert in chunks, because Python objects take much more memory than arrays.
-        for first in range(0, self.pairs, _PAIRS_PER_CHUNK):
+        for first in range(0, len(self), _PAIRS_PER_CHUNK):
             offset = self.links.offset[first : first + _PAIRS_PER_CHUNK + 1]
             rows = slice(int(offset[0]), int(offset[-1]))
             columns = (column[rows].tolist() for column in (self.links.source, self.links.target, self.posterior))
@@ -91,22 +86,17 @@ class AlignedCorpus:
             for i, j, p in pair_links:
                 link = source[i], target[j]
                 best[link] = max(p, best.get(link, 0.0))
-            for link, p in sorted(best.items()):
-                links.append(link)
-                posterior.append(p)
+            links += sorted(best)
+            posterior += [best[link] for link in sorted(best)]
             offset.append(len(links))
         positions = np.array(links, np.int16).reshape(-1, 2)
-        return AlignedCorpus(
-            LinkList(positions[:, 0], positions[:, 1], np.array(offset, np.int64)),
-            np.array(posterior, np.float32),
-            self.skipped,
-        )
+        word_links = LinkList(positions[:, 0], positions[:, 1], np.array(offset, np.int64))
+        return AlignedCorpus(word_links, np.array(posterior, np.float32), self.skipped)
 
     def select(self, pairs: NDArray[np.int64]) -> "AlignedCorpus":
         """Return the alignment of the pairs at these indices, in this order. Indices may repeat."""
         lengths = np.diff(self.links.offset)[pairs]
-        offset = np.zeros(len(pairs) + 1, np.int64)
-        np.cumsum(lengths, out=offset[1:])
+        offset = np.append(0, np.cumsum(lengths))
         columns: list[NDArray[Any]] = [self.links.source, self.links.target, self.posterior]
         source, target, posterior = selected = [np.empty(offset[-1], column.dtype) for column in columns]
         # Copy in chunks, because an index array for all links would take more memory than the links.
@@ -120,19 +110,14 @@ class AlignedCorpus:
 
     def concatenate(self, other: "AlignedCorpus") -> "AlignedCorpus":
         """Return the alignment of these pairs followed by the other pairs."""
-        links = LinkList(
-            np.concatenate([self.links.source, other.links.source]),
-            np.concatenate([self.links.target, other.links.target]),
-            np.concatenate([self.links.offset, self.links.offset[-1] + other.links.offset[1:]]),
-        )
-        return AlignedCorpus(links, np.concatenate([self.posterior, other.posterior]), self.skipped)
+        source, target = (np.append(*columns) for columns in zip(self.links[:2], other.links[:2], strict=True))
+        offset = np.append(self.links.offset, self.links.offset[-1] + other.links.offset[1:])
+        links = LinkList(source, target, offset)
+        return AlignedCorpus(links, np.append(self.posterior, other.posterior), self.skipped)
 
     def lines(self, with_scores: bool = False) -> Iterator[str]:
-        """Yield Pharaoh lines such as `0-0 1-2`. `with_scores` appends ` ||| ` and the link probabilities."""
-        if with_scores:
-            yield from map(" ||| ".join, self.lines_and_scores())
-        else:
-            yield from map(_pharaoh_line, self)
+        """Return Pharaoh lines such as `0-0 1-2`. `with_scores` appends ` ||| ` and the link probabilities."""
+        return map(" ||| ".join, self.lines_and_scores()) if with_scores else map(_pharaoh_line, self)
 
     def lines_and_scores(self, decimals: int = 4) -> Iterator[tuple[str, str]]:
         """Yield a Pharaoh line and a line of link probabilities for each pair."""
@@ -156,9 +141,7 @@ def _pharaoh_line(links: Iterable[tuple[int, int, float]]) -> str:
 
 
 def corpus_options(request: AlignOptions, pairs: int) -> AlignerOptions:
-    """Return the sampler options for this number of pairs. Raises `UsageError` for unknown models."""
-    if request.model not in ALL_MODELS:
-        raise UsageError(f"unknown model {request.model!r}: expected {', '.join(ALL_MODELS)}")
+    """Return the sampler options for this number of pairs. Raises `AlignmentInputError` for unknown models."""
     return model_options(request.model, pairs, request.sweeps, chains=request.chains, seed=request.seed)
 
 
@@ -253,11 +236,6 @@ def align(
     skipped. Raises `UsageError` and `AlignmentInputError`.
     """
     request = request or AlignOptions()
-    if request.direction not in DIRECTIONS:
-        raise UsageError(f"unknown direction {request.direction!r}: expected {', '.join(DIRECTIONS)}")
-    if request.symmetrization not in SYMMETRIZATIONS:
-        names = ", ".join(SYMMETRIZATIONS)
-        raise UsageError(f"unknown symmetrization {request.symmetrization!r}: expected {names}")
     sides, skipped = _read_sides(source, target)
     if request.model in JOINT_MODELS:
         if request.direction != BOTH or read_prior is not None:
@@ -267,12 +245,11 @@ def align(
             )
         options = corpus_options(request, len(sides[0].offset) - 1)
         samples = _sample_jointly(sides[0], sides[1], options, request.threads, report)
-        return replace(AlignedCorpus(*decode_links(samples, *sides, implied=False)), skipped=skipped)
+        return AlignedCorpus(*decode_links(samples, *sides, implied=False), skipped)
     prior = read_prior(*sides) if read_prior is not None else None
     # Build a direction only to raise an error if the sides have different numbers of lines.
     make_direction(*sides)
-    aligned = _align_robustly(sides, request, report, prior)
-    return replace(aligned, skipped=skipped)
+    return replace(_align_robustly(sides, request, report, prior), skipped=skipped)
 
 
 def _read_sides(source: Iterable[str], target: Iterable[str]) -> tuple[list[Side], dict[int, int]]:
@@ -375,22 +352,17 @@ def _sample_jointly(
 
     def run(chain: int) -> LinkSamples:
         key = chain_seed(options.seed, 0, chain)
-        keys = [chain_seed(key, task.number, 0) for task in tasks]
-        marginals = [
-            run_direction(task, first_options, 0, sweeps.count_sweep, chain_key)
-            for task, chain_key in zip(tasks, keys, strict=True)
-        ]
-        directions = [task.direction for task in tasks]
-        decoded = _decode_links(directions, first_options, marginals)
+        marginals = []
+        for task in tasks:
+            kernel = build(first_options, *task.view(with_stems=False))
+            marginals.append(run_chain(kernel, chain_seed(key, task.number, 0), report=sweeps.count_sweep))
+        decoded = _decode_links([task.direction for task in tasks], first_options, marginals)
         links = join_directions(GDFA, decoded, marginals, source, target)
         posterior = mean_posterior(links, source, target, marginals)
         samples: LinkSamples = sampler.sample(key, links, posterior, sweeps.count_sweep)
         return samples
 
-    first, *others = sweeps.run_all(run, range(options.chains), threads)
-    for samples in others:
-        first = first.joined(samples)
-    return first
+    return reduce(LinkSamples.joined, sweeps.run_all(run, range(options.chains), threads))
 
 
 def align_sides(
@@ -404,10 +376,7 @@ def align_sides(
     known: Mapping[int, KnownLinks] | None = None,
     symmetrization: str = POSTERIOR,
 ) -> tuple[Links, AlignedCorpus]:
-    """Align both directions. Returns the links of each direction and the symmetrized alignment.
-
-    Optional arguments are the counts of other pairs (`prior`), initial `links`, and `known` links by pair index.
-    """
+    """Align both directions. Returns their links and the alignment. `known` contains known links by pair index."""
     if options.model in JOINT_MODELS:
         samples = _sample_jointly(source, target, options, threads, report, prior)
         # Apply known links to the result, because joint models ignore them while sampling.
@@ -438,21 +407,12 @@ def _decode_links(
 
 def _apply_known_links(links: LinkList, known: Mapping[int, KnownLinks], exclusive: bool = False) -> LinkList:
     """Add fixed and remove forbidden links. With `exclusive`, words with fixed links lose other links."""
-    sources, targets = [], []
-    lengths = np.diff(links.offset)
-    copied = 0
-    for pair in sorted(known):
-        first, last = int(links.offset[pair]), int(links.offset[pair + 1])
-        pair_links = zip(links.source[first:last].tolist(), links.target[first:last].tolist(), strict=True)
-        corrected = known[pair].impose(known[pair].without_fixed_words(pair_links) if exclusive else pair_links)
-        positions = np.array(corrected, np.int16).reshape(-1, 2)
-        sources += [links.source[copied:first], positions[:, 0]]
-        targets += [links.target[copied:first], positions[:, 1]]
-        lengths[pair] = len(corrected)
-        copied = last
-    sources.append(links.source[copied:])
-    targets.append(links.target[copied:])
-    offset = np.concatenate([links.offset[:1], np.cumsum(lengths)])
+    sources, targets = (np.split(column, links.offset[1:-1]) for column in (links.source, links.target))
+    for pair, human_links in known.items():
+        pair_links = zip(sources[pair].tolist(), targets[pair].tolist(), strict=True)
+        corrected = human_links.impose(human_links.without_fixed_words(pair_links) if exclusive else pair_links)
+        sources[pair], targets[pair] = np.array(corrected, np.int16).reshape(-1, 2).T
+    offset = np.append(0, np.cumsum(list(map(len, sources))))
     return LinkList(np.concatenate(sources), np.concatenate(targets), offset)
 
 
@@ -463,25 +423,8 @@ def _set_fixed_posteriors(posterior: NDArray[np.float32], links: LinkList, known
                 posterior[link] = 1
 
 
-def run_direction(
-    task: DirectionTask,
-    options: AlignerOptions,
-    chain: int,
-    report: Callable[[], None],
-    key: int | None = None,
-    marginals: Marginals | None = None,
-) -> Marginals:
-    """Run chain number `chain` (from 0) of a direction. Adds its samples to the given `marginals` of earlier chains."""
-    direction, prior = task.view(options.uses_stems(chain))
-    key = chain_seed(options.seed, task.number, chain) if key is None else key
-    return run_chain(build(options, direction, prior, task.evidence), key, task.links, report, marginals)
-
-
 def _sample(
-    tasks: Sequence[DirectionTask],
-    options: AlignerOptions,
-    threads: int | None,
-    report: Steps | None,
+    tasks: Sequence[DirectionTask], options: AlignerOptions, threads: int | None, report: Steps | None
 ) -> list[Marginals]:
     """Run all chains in parallel lanes. A lane runs chains one after another and adds up their samples."""
     # Limit the number of lanes, because each lane needs memory. The number must not depend on `threads`, because it can
@@ -495,7 +438,9 @@ def _sample(
         task, lane = job
         marginals = empty_marginals(task.direction.sides)
         for chain in range(lane, options.chains, lanes):
-            run_direction(task, options, chain, sweeps.count_sweep, marginals=marginals)
+            kernel = build(options, *task.view(options.uses_stems(chain)), task.evidence)
+            key = chain_seed(options.seed, task.number, chain)
+            run_chain(kernel, key, task.links, sweeps.count_sweep, marginals)
         return marginals
 
     sampled = sweeps.run_all(run, jobs, threads)

@@ -13,14 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from hierogram.daemon.learning.alignment.aligning import (
-    INCREMENTAL_OPTIONS,
-    AlignedCorpus,
-    align_sides,
-    corpus_options,
-)
+from hierogram.daemon.learning.alignment.aligning import INCREMENTAL_OPTIONS, AlignedCorpus, align_sides, corpus_options
 from hierogram.daemon.learning.alignment.requests import AlignOptions
-from hierogram.daemon.learning.kinds.pairs import read_links
 from hierogram.daemon.learning.learner import holding_lease
 from hierogram.daemon.learning.residents import RealignedPairs
 from hierogram.daemon.learning.stored_links import (
@@ -34,14 +28,7 @@ from hierogram.daemon.learning.stored_links import (
 from hierogram.daemon.memory import trim_malloc
 from hierogram.daemon.progress import Steps
 from hierogram.samplers.alignment.options import AlignerOptions
-from hierogram.samplers.alignment.prior_counts import (
-    PriorCounts,
-    PriorsByUnit,
-    add_counts,
-    split_directions,
-    subtract_counts,
-)
-from hierogram.samplers.alignment.symmetrization import LinkList
+from hierogram.samplers.alignment.prior_counts import PriorCounts, PriorsByUnit, add_counts, subtract_counts
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.records.aligner import AlignerChange, LinkCorrection, LinkRow, PairAlignment, PairLinks, PairSize
 from hierogram.storage.records.pairs import UNALIGNED, PairRow, parse_links
@@ -60,8 +47,7 @@ Pairs aligned with all sweeps count as re-aligned.
 """
 _CELLS_PER_BATCH = 30_000_000
 """Maximum number of cells of a batch with several pairs. A pair has as many cells as possible links."""
-_MAX_BATCHES, _MAX_PAIRS = 32, 1_000_000
-"""Maximum number of batches and of pairs in a round."""
+_BATCHES_PER_ROUND, _PAIRS_PER_ROUND = 32, 1_000_000
 _PAIRS_PER_COMMIT = 8_192
 _STORED_DECIMALS = 2
 """Decimals of stored link probabilities, whose calibration error is at least 0.02."""
@@ -72,10 +58,7 @@ _REALIGNMENT_OPTIONS: dict[str, Any] = {"sweeps": 6, "burn_in": 2, "chains": 3, 
 
 @dataclass(frozen=True, slots=True)
 class RealignReport:
-    """Re-aligned batch: number of pairs, and number of changed alignments.
-
-    `rebuilt` contains the changed pairs that have derivations, or is None without such pairs.
-    """
+    """Re-aligned batch: numbers of pairs and changed alignments, and the changed pairs with derivations, or None."""
 
     pairs: int
     changed: int
@@ -84,10 +67,7 @@ class RealignReport:
 
 @dataclass(frozen=True, slots=True)
 class AlignReport:
-    """Numbers of aligned pairs, re-aligned pairs and changed alignments, and the time in seconds.
-
-    `trained` is the number of given alignments that were added to the counts of the aligner.
-    """
+    """Numbers of aligned pairs, given alignments, re-aligned pairs and changed alignments, and the time in seconds."""
 
     pairs: int
     trained: int
@@ -111,7 +91,7 @@ class IncrementalAligner:
 
     def align_new(self, limit: int | None = None, report: Steps | None = None, max_batches: int = 1) -> int:
         """Align up to `limit` new pairs in up to `max_batches` batches. Returns the number of pairs."""
-        pairs = self._store.unaligned_pairs(_MAX_PAIRS if limit is None else min(limit, _MAX_PAIRS))
+        pairs = self._store.unaligned_pairs(_PAIRS_PER_ROUND if limit is None else min(limit, _PAIRS_PER_ROUND))
         if not pairs:
             return 0
         self.train()
@@ -128,8 +108,7 @@ class IncrementalAligner:
         while rows := self._store.untrained_pairs(self._trained_up_to, _PAIRS_PER_COMMIT):
             check_alignments(rows)
             texts = LinkedTexts.from_rows(rows)
-            input_links = LinkList(*read_links([row.alignment for row in rows]))
-            links = split_directions(input_links, texts.source, texts.target)
+            links = texts.read_links([row.alignment for row in rows])
             change = AlignerChange(links=_make_pair_links(rows, texts, links, swept=False))
             add_link_counts(change, texts.counts(links), texts.units)
             self._store.commit_alignments(change)
@@ -147,11 +126,8 @@ class IncrementalAligner:
     def realign_stale(
         self, limit: int | None = None, report: Steps | None = None, max_batches: int = 1
     ) -> list[RealignReport]:
-        """Re-align up to `limit` pairs, the least often sampled first.
-
-        A learner must apply `RealignReport.rebuilt` to its counts.
-        """
-        pairs = self._store.stalest_links(_MAX_PAIRS if limit is None else min(limit, _MAX_PAIRS))
+        """Re-align up to `limit` pairs, least sampled first. A learner must apply `RealignReport.rebuilt`."""
+        pairs = self._store.stalest_links(_PAIRS_PER_ROUND if limit is None else min(limit, _PAIRS_PER_ROUND))
         linked = self._store.count_pairs() - self._store.count_pairs([UNALIGNED])
         batches = _make_batches(pairs, linked, max_batches, realign=True) if pairs else []
         reports = []
@@ -162,7 +138,7 @@ class IncrementalAligner:
         return reports
 
     def _align_batches(
-        self, align: "_AlignBatch", batches: Sequence[list[int]], report: Steps | None
+        self, align: Callable[..., list[AlignerChange]], batches: Sequence[list[int]], report: Steps | None
     ) -> Iterator[list[AlignerChange]]:
         """Align all batches before yielding a result, because the caller changes the counts after each result."""
         pairs = sum(map(len, batches))
@@ -178,19 +154,12 @@ class IncrementalAligner:
         return results if len(batches) == 1 else _spool_results(results)
 
 
-_AlignBatch = Callable[[Store, Sequence[int], int | None, Steps | None], list[AlignerChange]]
-
-
 def _make_batches(pairs: Sequence[PairSize], linked: int, max_batches: int, realign: bool) -> list[list[int]]:
-    """Split the first pairs into up to `max_batches` batches of ids.
-
-    A round of several batches must not have more pairs than there are linked pairs outside the round. `linked` is the
-    number of linked pairs in the store, which includes the `pairs` if `realign` is True.
-    """
+    """Split the first pairs into batches of ids. `linked` counts linked pairs, including `pairs` if `realign`."""
     ends = np.cumsum([pair.cells for pair in pairs])
     batches: list[list[int]] = []
     first = 0
-    while first < len(pairs) and len(batches) < min(max_batches, _MAX_BATCHES):
+    while first < len(pairs) and len(batches) < min(max_batches, _BATCHES_PER_ROUND):
         before = int(ends[first - 1]) if first else 0
         last = max(int(np.searchsorted(ends, before + _CELLS_PER_BATCH, side="right")), first + 1)
         if batches and last > linked - realign * last:
@@ -240,17 +209,9 @@ def align_new_batch(
 
 
 def realign_batch(
-    store: Store,
-    ids: Sequence[int],
-    threads: int | None = None,
-    report: Steps | None = None,
-    *,
-    corrected: bool = False,
+    store: Store, ids: Sequence[int], threads: int | None, report: Steps | None = None, *, corrected: bool = False
 ) -> list[AlignerChange]:
-    """Re-align pairs. Returns a list with one change: the links, and the alignments that changed materially.
-
-    If users changed links of these pairs (`corrected`), the change contains all alignments.
-    """
+    """Re-align pairs. Returns [change] with all links and the materially changed (`corrected`: all) alignments."""
     by_id = {row.id: row for row in store.links_by_id(ids)}
     rows = [by_id[pair_id] for pair_id in ids if pair_id in by_id]
     if not rows:
@@ -265,11 +226,10 @@ def realign_batch(
         links=None if corrected or not _is_prior_sufficient(texts, prior) else before,
         known=_known_links(store, rows),
     )  # fmt: skip
-    alignments = [
-        alignment
-        for row, alignment in zip(rows, _make_alignments(rows, aligned), strict=True)
-        if corrected or is_material_change(row.alignment, alignment.alignment)
-    ]
+    alignments = _make_alignments(rows, aligned)
+    if not corrected:
+        old = {row.id: row.alignment for row in rows}
+        alignments = [new for new in alignments if is_material_change(old[new.id], new.alignment)]
     change = AlignerChange(alignments, _make_pair_links(rows, texts, links))
     _replace_counts(change, texts, links, own_counts)
     return [change]
@@ -299,10 +259,10 @@ def align_pending(store: Store, threads: int | None = None, report: Steps | None
             if report is not None:
                 report(min(pairs + done, total), total)
 
-        while number := aligner.align_new(report=report_done, max_batches=_MAX_BATCHES):
+        while number := aligner.align_new(report=report_done, max_batches=_BATCHES_PER_ROUND):
             pairs += number
         while aligner.needs_realignment():
-            for report_of_batch in aligner.realign_stale(max_batches=_MAX_BATCHES):
+            for report_of_batch in aligner.realign_stale(max_batches=_BATCHES_PER_ROUND):
                 realigned += report_of_batch.pairs
                 changed += report_of_batch.changed
     # Return freed memory to the system, because sampling needs memory next.
@@ -370,16 +330,14 @@ MAX_CORRECTIONS = 200
 def apply_corrections(
     store: Store, pending: Sequence[LinkCorrection], threads: int | None = None
 ) -> list[RealignedPairs]:
-    """Apply human links to the input alignments of pairs, or re-align pairs without an input alignment.
-
-    A learner must apply the results to its counts.
-    """
+    """Apply human links to input alignments, or re-align pairs without one. A learner must apply the results."""
     results = []
-    with_input = [correction for correction in pending if correction.input_alignment is not None]
-    others = [correction for correction in pending if correction.input_alignment is None]
-    for corrections in filter(None, (with_input, others)):
+    for has_input in (True, False):
+        corrections = [correction for correction in pending if (correction.input_alignment is not None) == has_input]
+        if not corrections:
+            continue
         ids = [correction.id for correction in corrections]
-        if corrections is with_input:
+        if has_input:
             change = _restore_inputs(store, corrections)
         else:
             [change] = realign_batch(store, ids, threads, corrected=True)
@@ -396,16 +354,14 @@ def _restore_inputs(store: Store, corrections: Sequence[LinkCorrection]) -> Alig
     """Return a change that restores the input alignments of pairs and applies their human links."""
     ids = [correction.id for correction in corrections]
     known, rows = store.human_links(ids), store.links_by_id(ids)
-    change = AlignerChange()
     lines: dict[int, str] = {}
     for correction in corrections:
         links = known.get(correction.id, KnownLinks()).impose(parse_links(correction.input_alignment or ""))
         lines[correction.id] = " ".join(f"{s}-{t}" for s, t in links)
-    change.corrected_inputs = [PairAlignment(pair_id, line) for pair_id, line in lines.items()]
+    change = AlignerChange(corrected_inputs=[PairAlignment(pair_id, line) for pair_id, line in lines.items()])
     if rows:
         texts = LinkedTexts.from_rows(rows)
-        input_links = LinkList(*read_links([lines[row.id] for row in rows]))
-        both = split_directions(input_links, texts.source, texts.target)
+        both = texts.read_links([lines[row.id] for row in rows])
         change.links = _make_pair_links(rows, texts, both, swept=False)
         _replace_counts(change, texts, both, texts.counts(read_blobs(rows)))
     return change
@@ -413,9 +369,9 @@ def _restore_inputs(store: Store, corrections: Sequence[LinkCorrection]) -> Alig
 
 def apply_pending_corrections(store: Store, threads: int | None = None) -> int:
     """Apply all pending corrections of a store without a running learner. Returns the number of pairs."""
-    number = 0
     if not store.pending_corrections(1):
-        return number
+        return 0
+    number = 0
     with holding_lease(store, "hierogram links"):
         while pending := store.pending_corrections(MAX_CORRECTIONS):
             apply_corrections(store, pending, threads)

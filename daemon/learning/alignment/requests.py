@@ -19,23 +19,14 @@ DIRECTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class AlignOptions:
-    """Options of word alignment.
-
-    If `sweeps` or `chains` is None, the number depends on the model and the size of the corpus. If `threads` is None,
-    one thread per core is used.
-    """
+    """Options of word alignment."""
 
     model: Annotated[
         str, Option("Alignment model", values={model.name: model.summary for model in ALL_MODELS.values()})
     ] = DEFAULT_MODEL
     direction: Annotated[str, Option("Direction of the links", values=DIRECTIONS)] = BOTH
     symmetrization: Annotated[
-        str,
-        Option(
-            "Symmetrization of both directions",
-            values=SYMMETRIZATIONS,
-            flags=("--symmetrize",),
-        ),
+        str, Option("Symmetrization of both directions", values=SYMMETRIZATIONS, flags=("--symmetrize",))
     ] = EXPECTED
     sweeps: Annotated[
         int | None, Option("Sweeps per chain.", min=1, shown="depends on the model and the size of the corpus")

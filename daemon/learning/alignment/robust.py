@@ -15,7 +15,6 @@ from hierogram.samplers.alignment.bitext import Side
 
 EXTREME_RATIO = 9
 """Maximum ratio of the lengths of both sides, relative to the median ratio of the corpus."""
-
 COUNTED_COPIES = 4
 """Number of copies that are all counted. A later copy is counted if its ordinal is a power of two."""
 
@@ -51,10 +50,9 @@ def assign_roles(source: Side, target: Side) -> Roles:
 
 def _copies(source: Side, target: Side) -> NDArray[np.int64]:
     pairs = len(source.offset) - 1
-    both = zip(_sentences(source), _sentences(target), strict=True)
     # Hashes take a tenth of the memory of a dictionary of texts. Among ten million pairs, the probability of
     # a collision of 64-bit hashes is 3 in a million.
-    hashes = np.fromiter((hash(words) for words in both), np.int64, pairs)
+    hashes = np.fromiter(map(hash, zip(_sentences(source), _sentences(target), strict=True)), np.int64, pairs)
     order = np.argsort(hashes, kind="stable")
     is_first = np.ones(pairs, np.bool_)
     is_first[1:] = hashes[order[1:]] != hashes[order[:-1]]
@@ -86,6 +84,4 @@ def select_pairs(side: Side, pairs: NDArray[np.int64]) -> Side:
     lengths = np.diff(side.offset)
     is_chosen = np.zeros(len(lengths), np.bool_)
     is_chosen[pairs] = True
-    offset = np.zeros(len(pairs) + 1, np.int64)
-    np.cumsum(lengths[pairs], out=offset[1:])
-    return Side(side.words[np.repeat(is_chosen, lengths)], offset, side.vocabulary)
+    return Side(side.words[np.repeat(is_chosen, lengths)], np.append(0, np.cumsum(lengths[pairs])), side.vocabulary)

@@ -14,13 +14,7 @@ from hierogram.daemon.learning.stored_links import NamedCounts, Names, Units, un
 from hierogram.daemon.text.pipeline import IN_REQUESTS, TextPipeline, make_pipeline, text_advice
 from hierogram.samplers.alignment.bitext import read_side, split_tokens
 from hierogram.samplers.alignment.chain import make_evidence
-from hierogram.samplers.alignment.marginals import (
-    DirectionLinks,
-    Marginals,
-    add_marginals,
-    join_directions,
-    pair_posteriors,
-)
+from hierogram.samplers.alignment.marginals import DirectionLinks, add_marginals, join_directions, pair_posteriors
 from hierogram.samplers.alignment.models.sampler import build, chain_seed, decode
 from hierogram.samplers.alignment.options import POSTERIOR
 from hierogram.samplers.alignment.prior_counts import PriorsByUnit
@@ -91,11 +85,9 @@ class TextAligner:
 
     def advice(self, pairs: Sequence[TextPair]) -> str | None:
         """Return advice if texts are tokenized but should not be, or the reverse. Otherwise, return None."""
-        for side, name, number in ((self.pipeline.source, "source", 0), (self.pipeline.target, "target", 1)):
-            advice = text_advice(side, name, [pair[number] for pair in pairs], *IN_REQUESTS)
-            if advice is not None:
-                return advice
-        return None
+        sides = (self.pipeline.source, "source"), (self.pipeline.target, "target")
+        advice = (text_advice(*side, [pair[k] for pair in pairs], *IN_REQUESTS) for k, side in enumerate(sides))
+        return next(filter(None, advice), None)
 
     def align_texts(self, pairs: Sequence[TextPair], symmetrization: str = POSTERIOR) -> tuple[int, list[AlignedPair]]:
         """Return the store's position, and the links of tokenized pairs given the counts at this position.
@@ -125,12 +117,9 @@ class TextAligner:
         counts = NamedCounts(counts_read.counts)
         answers = []
         for texts, key, pair_units, pair_names in zip(pairs, stored, units, names, strict=True):
+            prior = counts.select(pair_names, vocabulary)
             human_links = counts_read.human_links.get(key, KnownLinks())
-            answers.append(
-                _align_pair(
-                    texts, pair_units, counts.select(pair_names, vocabulary), human_links, symmetrization, self._seed
-                )
-            )
+            answers.append(_align_pair(texts, pair_units, prior, human_links, symmetrization, self._seed))
         return counts_read.position, list(map(_to_words, answers)) if self.pipeline.word_parts else answers
 
 
@@ -153,8 +142,8 @@ def _align_pair(
     """Sample the links of one pair in chains of words and of stems, given the counts of other pairs."""
     (source, target), stems = units
     options = replace(corpus_options(AlignOptions(seed=seed, chains=_CHAINS), 1), **_CHAIN_OPTIONS)
-    marginals: list[Marginals] = []
-    decoded: list[DirectionLinks] = []
+    marginals = []
+    decoded = []
     tasks = make_direction_tasks(source, target, prior, stems=stems)
     for task in tasks:
         evidence = make_evidence(task.direction.sides, {0: human_links}, task.number == 0) if any(human_links) else None
@@ -174,15 +163,9 @@ def _align_pair(
     forward = forward.T
     for link in human_links.fixed:
         forward[link] = backward[link] = 1
-    return AlignedPair(
-        split_tokens(texts[0]),
-        split_tokens(texts[1]),
-        forward,
-        backward,
-        decoded[0],
-        decoded[1],
-        human_links.impose(zip(joined.source.tolist(), joined.target.tolist(), strict=True)),
-    )
+    links = human_links.impose(zip(joined.source.tolist(), joined.target.tolist(), strict=True))
+    source_words, target_words = map(split_tokens, texts)
+    return AlignedPair(source_words, target_words, forward, backward, decoded[0], decoded[1], links)
 
 
 def _to_words(pair: AlignedPair) -> AlignedPair:

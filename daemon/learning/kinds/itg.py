@@ -14,7 +14,6 @@ from hierogram.daemon.learning.kinds.kind import (
     StoredSamples,
     Sweep,
     SweepRequest,
-    make_key,
 )
 from hierogram.daemon.learning.kinds.pairs import is_hiero, mode_variances, number_words, stream_names
 from hierogram.samplers.counts.chain import SweepInfo
@@ -22,37 +21,20 @@ from hierogram.samplers.counts.models import ModelSettings, build_model
 from hierogram.samplers.counts.occurrences import Occurrences
 from hierogram.samplers.counts.table import CountTable, empty_table, fill_table
 from hierogram.samplers.exceptions import KeyCollisionError
+from hierogram.samplers.grammar import keys as rule_keys
 from hierogram.samplers.grammar.columns import Blobs, empty_blobs, join_blobs, join_texts
-from hierogram.samplers.grammar.keys import (
-    first_rows_by_key,
-    hash_words,
-    lexical_hashes,
-    lexical_keys,
-    pack_size,
-    rule_key,
-)
 from hierogram.samplers.grammar.numbers import ONE_SQUARE, ONE_USE
 from hierogram.samplers.grammar.rules import Rule, RuleUse, escape_terminal, render_side
 from hierogram.samplers.grammar.schedules import Annealing
 from hierogram.samplers.grammar.settings import CUT, DIRICHLET, ITG
+from hierogram.samplers.itg import summaries
 from hierogram.samplers.itg.batch import ItgBatch, make_batch
 from hierogram.samplers.itg.derivations import PAIR, Derivations, decode, encode, list_nodes
 from hierogram.samplers.itg.model import STRENGTHS, ItgSettings
 from hierogram.samplers.itg.model1 import Model1, train_model1
 from hierogram.samplers.itg.sampler import FLAT, SLICE_METHODS, ItgKernel, ItgPlan, ItgState, build
 from hierogram.samplers.itg.starts import LEFT_BRANCHING, MODEL1
-from hierogram.samplers.itg.summaries import (
-    BINARY,
-    ItgAverages,
-    RuleUses,
-    add_derivations,
-    check_records,
-    list_record_uses,
-    list_tree_uses,
-    read_averages,
-    sum_uses,
-    write_averages,
-)
+from hierogram.samplers.itg.summaries import ItgAverages, RuleUses
 from hierogram.samplers.kernel import Report
 from hierogram.storage.records.columns import RuleDeltas
 from hierogram.storage.records.grammar import LabelRow
@@ -61,7 +43,6 @@ from hierogram.storage.records.settings import Settings
 
 BINARY_RULES = (Rule((1, 2), (1, 2)), Rule((1, 2), (2, 1)))
 """X → [X X] and X → ⟨X X⟩."""
-
 _EXCLUDED, _WITH_RECORD, _WITHOUT_RECORD = 0, 1, 2
 
 
@@ -71,13 +52,8 @@ class LoadedRawPairs:
     def __init__(self, batch: ItgBatch, words: tuple[list[str], list[str]], key_salt: int) -> None:
         self.batch = batch
         self.terminals = tuple([escape_terminal(word) for word in side] for side in words)
-        self._hashes = [hash_words(side, key_salt) for side in words]
+        self._hashes = [rule_keys.hash_words(side, key_salt) for side in words]
         self._key_salt = key_salt
-
-    @property
-    def size(self) -> int:
-        """Number of pairs."""
-        return self.batch.size
 
     @cached_property
     def model1(self) -> Model1:
@@ -97,45 +73,27 @@ class LoadedRawPairs:
 
     def check_averages(self, records: Blobs) -> None:
         """Raise `DerivationError` if the bytes are not the averages of their pair."""
-        check_records(self.batch, records)
+        summaries.check_records(self.batch, records)
 
     def read_averages(self, records: Blobs) -> ItgAverages:
         """Return the averaged expected uses. Raises `DerivationError` if the bytes do not fit their pair."""
-        return read_averages(self.batch, records)
+        return summaries.read_averages(self.batch, records)
 
     def write_averages(self, averages: ItgAverages) -> Blobs:
         """Return the averages of each pair as bytes."""
-        return write_averages(self.batch, averages)
+        return summaries.write_averages(self.batch, averages)
 
     def average(self, averages: ItgAverages, state: Derivations, due: NDArray[np.bool_]) -> None:
         """Add the current derivations of the due pairs to the averages."""
-        add_derivations(self.batch, state, due, averages)
+        summaries.add_derivations(self.batch, state, due, averages)
 
-    def rule_deltas(
-        self, before: StoredSamples | None, after: StoredSamples | None, settings: Settings, first: int = 0
-    ) -> RuleDeltas:
+    def rule_deltas(self, before: StoredSamples | None, after: StoredSamples | None, first: int = 0) -> RuleDeltas:
         """Return the changes of rule counts, like `ForestPairs.rule_deltas`. Raises `KeyCollisionError`."""
-        parts = [self._uses(before, -1, first), self._uses(after, 1, first)]
-        return self._columns(sum_uses([part for uses in parts for part in uses]))
-
-    def _uses(self, samples: StoredSamples | None, weight: int, first: int) -> list[RuleUses]:
-        if samples is None:
-            return []
-        chosen = np.where(np.diff(samples.records.offsets) == 0, _WITHOUT_RECORD, _WITH_RECORD).astype(np.int8)
-        if samples.chosen is not None:
-            chosen[~samples.chosen] = _EXCLUDED
-        averaged = list_record_uses(self.batch, samples.records, first)
-        # A chain stays in one mode of the posterior, so its averages do not become more precise with more sweeps.
-        averaged = averaged._replace(variances=averaged.variances + mode_variances(averaged.expected_uses))
-        all_uses = [list_tree_uses(self.batch, samples.trees, chosen, first), averaged]
-        return [RuleUses(*uses[:2], *(weight * column for column in uses[2:])) for uses in all_uses]
-
-    def _columns(self, uses: RuleUses) -> RuleDeltas:
-        """Return the rules as columns for the store. Raises `KeyCollisionError`."""
+        uses = summaries.sum_uses([*self._uses(before, -1, first), *self._uses(after, 1, first)])
         binary, source, target = self._words(uses.rules)
         sources, targets = self._side(binary, source, 0), self._side(binary, target, 1)
         keys = self._keys(binary, source, target)
-        first_rows = first_rows_by_key(keys)
+        first_rows = rule_keys.first_rows_by_key(keys)
         later = np.flatnonzero(first_rows != np.arange(len(keys)))
         if len(later):
             earlier_rule, rule = (f"{sources[row]} ||| {targets[row]}" for row in (first_rows[later[0]], later[0]))
@@ -162,26 +120,34 @@ class LoadedRawPairs:
             minimal_uses=np.zeros(len(keys), np.int64),
         )
 
+    def _uses(self, samples: StoredSamples | None, weight: int, first: int) -> list[RuleUses]:
+        if samples is None:
+            return []
+        chosen = np.where(np.diff(samples.records.offsets) == 0, _WITHOUT_RECORD, _WITH_RECORD).astype(np.int8)
+        if samples.chosen is not None:
+            chosen[~samples.chosen] = _EXCLUDED
+        averaged = summaries.list_record_uses(self.batch, samples.records, first)
+        # A chain stays in one mode of the posterior, so its averages do not become more precise with more sweeps.
+        averaged = averaged._replace(variances=averaged.variances + mode_variances(averaged.expected_uses))
+        all_uses = [summaries.list_tree_uses(self.batch, samples.trees, chosen, first), averaged]
+        return [RuleUses(*uses[:2], *(weight * column for column in uses[2:])) for uses in all_uses]
+
     def _words(self, rules: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Return the index in `BINARY_RULES`, and the source and target words of each rule. -1 means none."""
         batch = self.batch
-        ends = np.cumsum([BINARY, batch.source_words, batch.target_words, len(batch.type_source)])
+        ends = np.cumsum([summaries.BINARY, batch.source_words, batch.target_words, len(batch.type_source)])
         kind = np.searchsorted(ends, rules, "right")
         sides = [np.full((len(rules), batch.phrases.longest), -1, np.int64) for _ in range(2)]
-        for null, words in enumerate(sides):
-            null_rows = np.flatnonzero(kind == 1 + null)
-            words[null_rows, 0] = rules[null_rows] - ends[null]
-        pairs = np.flatnonzero(kind == 3)
-        for words, type_words in zip(sides, (batch.type_source, batch.type_target), strict=True):
-            words[pairs, 0] = type_words[rules[pairs] - ends[2]]
         phrases = np.flatnonzero(kind == 4)
         phrase_numbers = rules[phrases] - ends[3]
-        for side, (words, batch_words) in enumerate(zip(sides, (batch.source, batch.target), strict=True)):
+        columns = (sides[0], batch.type_source, batch.source), (sides[1], batch.type_target, batch.target)
+        for side, (words, type_words, batch_words) in enumerate(columns):
+            words[kind == 1 + side, 0] = rules[kind == 1 + side] - ends[side]
+            words[kind == 3, 0] = type_words[rules[kind == 3] - ends[2]]
             for position in range(batch.phrases.longest):
                 longer = batch.phrases.sizes[phrase_numbers, side] > position
-                words[phrases[longer], position] = batch_words[
-                    batch.phrases.first[phrase_numbers[longer], side] + position
-                ]
+                first = batch.phrases.first[phrase_numbers[longer], side]
+                words[phrases[longer], position] = batch_words[first + position]
         return np.where(kind == 0, rules, -1), sides[0], sides[1]
 
     def _side(self, binary: NDArray[np.int64], words: NDArray[np.int64], side: int) -> list[str]:
@@ -197,19 +163,17 @@ class LoadedRawPairs:
     def _keys(
         self, binary: NDArray[np.int64], source: NDArray[np.int64], target: NDArray[np.int64]
     ) -> NDArray[np.uint64]:
-        hashes = [
-            lexical_hashes(words, word_hashes)
-            for words, word_hashes in zip((source, target), self._hashes, strict=True)
-        ]
-        keys = lexical_keys(hashes[0], hashes[1])
+        keys = rule_keys.lexical_keys(
+            rule_keys.lexical_hashes(source, self._hashes[0]), rule_keys.lexical_hashes(target, self._hashes[1])
+        )
         for row in np.flatnonzero(binary >= 0).tolist():
-            keys[row] = rule_key(BINARY_RULES[int(binary[row])], self._key_salt)
+            keys[row] = rule_keys.rule_key(BINARY_RULES[int(binary[row])], self._key_salt)
         return keys
 
     def occurrences(self, state: Derivations) -> Occurrences:
         """Return the rules in the derivation of each pair, sorted by pair."""
-        all_pairs = np.full(self.size, _WITH_RECORD, np.int8)
-        uses = list_tree_uses(self.batch, self.encode(state), all_pairs)
+        all_pairs = np.full(self.batch.size, _WITH_RECORD, np.int8)
+        uses = summaries.list_tree_uses(self.batch, self.encode(state), all_pairs)
         order = np.lexsort((uses.rules, uses.pairs))
         pairs, rules = uses.pairs[order], uses.rules[order]
         starts = np.flatnonzero((np.diff(pairs, prepend=-1) != 0) | (np.diff(rules, prepend=-1) != 0))
@@ -227,11 +191,10 @@ def load_raw_pairs(rows: Sequence[PairRow], settings: Settings) -> LoadedRawPair
 
 _ITG_SETTINGS = ItgSettings(sampled_words=False)
 """Settings that keep P_f and P_e at relative word frequencies, which follow from the pairs and are not stored."""
-_PROCESSES = STRENGTHS[:3]
-"""Processes whose strengths are stored."""
+_STORED_PROCESSES = STRENGTHS[:3]
 
 
-class ItgStoreChain(Chain):
+class _ItgChain(Chain):
     """Chain over all pairs of a store, which must be in memory because they share parameters."""
 
     def __init__(self, store: InitialCounts, config: ChainConfig) -> None:
@@ -246,33 +209,26 @@ class ItgStoreChain(Chain):
 
     @property
     def rule_types(self) -> int:
-        """Number of rules in use."""
         if self._state is None:
             return 0
         pairs, source_nulls, target_nulls, rules = self._state.counts
-        used = (pairs > 0, source_nulls > 0, target_nulls > 0, rules[:PAIR] > 0)
-        return sum(int(column.sum()) for column in used)
+        return sum(int(np.count_nonzero(column > 0)) for column in (pairs, source_nulls, target_nulls, rules[:PAIR]))
 
     @property
     def rule_tokens(self) -> int:
-        """Number of rule uses."""
         return 0 if self._state is None else int(self._state.counts.rules.sum())
 
     def rule_table(self) -> CountTable:
-        """Return the counts of all rules. `add_pairs` must be called first."""
         loaded, state = self._loaded, self._state
         assert loaded is not None
         assert state is not None
-        samples = StoredSamples(loaded.encode(state.derivations), empty_blobs(loaded.size))
-        rules = loaded.rule_deltas(None, samples, self._settings)
-        longest = max(BINARY_RULES[0].length, 2 * self._settings.phrase_words)
-        return fill_table(
-            empty_table(longest, len(rules)),
-            build_model(ModelSettings(DIRICHLET, 1.0, 0.0, 1.0), 1, 1, longest),
-            rules.keys,
-            rules.count,
-            pack_size(rules.length, rules.source_terminals, rules.target_terminals),
+        rules = loaded.rule_deltas(
+            None, StoredSamples(loaded.encode(state.derivations), empty_blobs(loaded.batch.size))
         )
+        longest = max(BINARY_RULES[0].length, 2 * self._settings.phrase_words)
+        model = build_model(ModelSettings(DIRICHLET, 1.0, 0.0, 1.0), 1, 1, longest)
+        sizes = rule_keys.pack_size(rules.length, rules.source_terminals, rules.target_terminals)
+        return fill_table(empty_table(longest, len(rules)), model, rules.keys, rules.count, sizes)
 
     def add_pairs(self, loaded: LoadedRawPairs, state: Derivations, stored: NDArray[np.bool_]) -> None:
         """Load all pairs, with the known strengths of the processes."""
@@ -292,7 +248,6 @@ class ItgStoreChain(Chain):
         self._strengths |= {row.label: row.strength for row in self.labels()}
 
     def sweep(self, loaded: LoadedRawPairs) -> Sweep:
-        """Return a function that slice-samples the pairs, then draws the strengths."""
         kernel = self._kernel
         assert kernel is not None
         assert loaded is self._loaded
@@ -312,17 +267,14 @@ class ItgStoreChain(Chain):
         return run_sweep
 
     def log_likelihood(self) -> float:
-        """Return the natural log-likelihood of all derivations given the base distributions and strengths."""
-        if self._kernel is None or self._state is None:
-            return 0.0
-        return self._kernel.log_likelihood(self._state)
+        return 0.0 if self._kernel is None or self._state is None else self._kernel.log_likelihood(self._state)
 
     def labels(self) -> list[LabelRow]:
         """Return the strengths of the processes of word pairs, source nulls and target nulls."""
         if self._state is None:
             return []
-        strengths = self._state.base.strengths[: len(_PROCESSES)].tolist()
-        return [LabelRow(name, strength, 0.0) for name, strength in zip(_PROCESSES, strengths, strict=True)]
+        strengths = self._state.base.strengths[: len(_STORED_PROCESSES)].tolist()
+        return [LabelRow(name, strength, 0.0) for name, strength in zip(_STORED_PROCESSES, strengths, strict=True)]
 
 
 def _draw_initial_state(
@@ -349,19 +301,15 @@ def _read_derivation(row: PairRow, settings: Settings) -> list[RuleUse]:
     return uses
 
 
-_EXAMPLE = PairRow(1, "a b", "c d", "", WAITING, 0, 0, None, None)
-
-
 KIND = Kind(
     name=ITG,
     needs_all_pairs=True,
     load=load_raw_pairs,
     draw_initial_state=_draw_initial_state,
     schedule=lambda settings: Annealing(0, 1.0, settings.burn_in),
-    chain=ItgStoreChain,
-    key=make_key,
+    chain=_ItgChain,
     read_derivation=_read_derivation,
-    example=_EXAMPLE,
+    example=PairRow(1, "a b", "c d", "", WAITING, 0, 0, None, None),
     sweeps=74,
 )
 """Inversion transduction grammars from pairs without links. All sweeps are at T = 1."""

@@ -1,8 +1,7 @@
 """Compile the sweep kernel in a second process, if the cache does not contain it.
 
-The sweep kernel takes half of the compile time, and the kernels that run before it take the other half. A process
-compiles one kernel at a time. So a second process compiles the sweep kernel into the cache while this process reads
-pairs, builds forests and counts rules. If the second process fails, this process compiles the kernel itself.
+The sweep kernel takes half of the compile time. A second process compiles it into the cache while this process
+compiles and runs the kernels that load pairs. If the second process fails, this process compiles the sweep kernel.
 """
 
 import os

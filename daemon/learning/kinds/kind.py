@@ -89,10 +89,7 @@ class StoredSamples(NamedTuple):
 
 
 LoadedBatch: TypeAlias = "ForestPairs | LoadedRawPairs"
-"""Classes of batches of pairs in memory, which encode and decode derivations and averages, and count rules.
-
-Add the class of a new kind here.
-"""
+"""Classes of batches in memory, which encode and decode derivations and count rules. Add new classes here."""
 
 
 class SweepRequest(NamedTuple):
@@ -115,19 +112,18 @@ class Chain(Protocol):
     @property
     def rule_types(self) -> int:
         """Number of rules in use."""
+        return self.rule_table().rule_types
 
     @property
     def rule_tokens(self) -> int:
         """Number of rule uses."""
+        return self.rule_table().rule_tokens
 
     def add_pairs(self, loaded: KindBatch, state: State, stored: NDArray[np.bool_]) -> None:
         """Add pairs and count derivations that are not `stored`. Some kinds replace the pairs in memory."""
 
     def change_counts(self, loaded: KindBatch, state: State, weight: int) -> None:
-        """Add `weight` to the count of each rule in the derivations.
-
-        Some kinds drop the pairs in memory instead, and then all pairs must be added again.
-        """
+        """Add `weight` to the count of each rule in the derivations, or drop all pairs, which must be added again."""
 
     def sweep(self, loaded: KindBatch) -> Sweep:
         """Return a function that sweeps over these pairs. `add_pairs` must be called first."""
@@ -164,6 +160,10 @@ class ChainConfig:
     schedule: PairSchedule | None = None
 
 
+def _make_key(source: str, target: str, salt: int) -> Key:
+    return rule_key(Rule(parse_side(source), parse_side(target)), salt)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """Functions and default values of a kind of grammar."""
@@ -174,16 +174,14 @@ class Kind:
     load: Callable[[Sequence[PairRow], Settings], KindBatch]
     """Loads pairs into memory. Raises one of `stored.UNREADABLE` if a pair is malformed."""
     draw_initial_state: Callable[[KindBatch, Settings, NDArray[np.bool_], str | None], State]
-    """Draws the initial states of the pairs in the mask from the pairs' own random streams.
-
-    Pairs outside the mask have unspecified states. The last argument is one of `STARTS`, or None for the default of the
-    kind and its settings.
+    """Draws the initial states of the pairs in the mask from the pairs' own random streams. Other states are
+    unspecified. The last argument is one of `STARTS`, or None for the default of the kind and its settings.
     """
     schedule: Callable[[Settings], PairSchedule]
     """Returns the schedule of new pairs."""
     chain: Callable[[InitialCounts, ChainConfig], Chain]
     """Creates a chain with the counts of a store, without pairs."""
-    key: Callable[[str, str, int], Key]
+    key: Callable[[str, str, int], Key] = _make_key
     """Returns the key of a rule, given its sides and the salt."""
     read_derivation: Callable[[PairRow, Settings], list[RuleUse]]
     """Returns a derivation, top-down in source order. Raises `DerivationError` for invalid bytes."""
@@ -191,8 +189,3 @@ class Kind:
     """Small pair for compiling or loading kernels in advance."""
     sweeps: int
     """Default number of sweeps over all pairs after the burn-in, over which uses are averaged."""
-
-
-def make_key(source: str, target: str, salt: int) -> Key:
-    """Return the key of a rule, given both sides in text form."""
-    return rule_key(Rule(parse_side(source), parse_side(target)), salt)

@@ -10,38 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.kind import StoredSamples
-from hierogram.samplers.counts.deltas import (
-    Change,
-    CountDeltas,
-    add_fragments,
-    add_minimal,
-    empty_deltas,
-    weigh_trees,
-)
+from hierogram.samplers.counts.deltas import Change, CountDeltas, add_fragments, add_minimal, empty_deltas, weigh_trees
 from hierogram.samplers.counts.deltas import add_trees as count_trees
 from hierogram.samplers.counts.occurrences import Occurrences, rule_occurrences
 from hierogram.samplers.counts.texts import Spellings, render_rules, spellings
 from hierogram.samplers.exceptions import AlignmentInputError
+from hierogram.samplers.forests import derivations, records
 from hierogram.samplers.forests.averages import Averages, add_trees
-from hierogram.samplers.forests.derivations import (
-    Batch,
-    State,
-    decode_states,
-    encode_states,
-    encode_trees,
-    make_batch,
-    select_trees,
-)
+from hierogram.samplers.forests.derivations import Batch, State, make_batch
 from hierogram.samplers.forests.forest import NO_TAIL, Bitext, Forests, build_forests
 from hierogram.samplers.forests.fragments import cumulate_hashes
-from hierogram.samplers.forests.records import (
-    Fragments,
-    check_records,
-    fragment_changes,
-    list_fragments,
-    read_averages,
-    write_averages,
-)
+from hierogram.samplers.forests.records import Fragments
 from hierogram.samplers.grammar import keys
 from hierogram.samplers.grammar.columns import Blobs, empty_blobs, join_blobs
 from hierogram.samplers.grammar.keys import hash_words, length_of, numbering, source_terminals_of, target_terminals_of
@@ -50,9 +29,6 @@ from hierogram.samplers.grammar.rules import HIERO_MAX_NONTERMINALS, HIERO_MAX_S
 from hierogram.storage.records.columns import RuleDeltas
 from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.records.settings import Settings
-
-_DRAW = (ONE_USE, VARIANCE_PER_DRAW * ONE_SQUARE)
-"""Expected uses of a rule in a single draw, and their variance."""
 
 
 class ForestPairs(ABC):
@@ -68,42 +44,35 @@ class ForestPairs(ABC):
     def rules(self, deltas: CountDeltas, chosen: NDArray[np.int64]) -> RuleDeltas:
         """Convert the chosen entries of the count deltas to columns for the store."""
 
-    @property
-    def size(self) -> int:
-        """Number of pairs."""
-        return self.batch.size
-
     def encode(self, state: State) -> Blobs:
         """Return the derivation of each pair in the store's format, from which sampling can resume exactly."""
-        return encode_states(self.batch.forests, state)
+        return derivations.encode_states(self.batch.forests, state)
 
     def decode(self, blobs: Blobs) -> State:
         """Invert `encode`. Raises `DerivationError` if the bytes do not fit their pair's forest."""
-        return decode_states(self.batch.forests, blobs)
+        return derivations.decode_states(self.batch.forests, blobs)
 
     def trees(self, state: State) -> Blobs:
         """Return the derivation of each pair as bytes, with only the variables that counting needs."""
-        return encode_trees(self.batch, state)
+        return derivations.encode_trees(self.batch, state)
 
-    def check_averages(self, records: Blobs) -> None:
+    def check_averages(self, blobs: Blobs) -> None:
         """Raise `DerivationError` if the bytes are not the averages of their pair's forest."""
-        check_records(self.batch, records)
+        records.check_records(self.batch, blobs)
 
-    def read_averages(self, records: Blobs) -> Averages:
+    def read_averages(self, blobs: Blobs) -> Averages:
         """Return the averaged expected uses. Raises `DerivationError` if the bytes do not fit the forest."""
-        return read_averages(self.batch, records)
+        return records.read_averages(self.batch, blobs)
 
     def write_averages(self, averages: Averages) -> Blobs:
         """Return the averages of each pair as bytes, which are empty for a pair without averages."""
-        return write_averages(averages)
+        return records.write_averages(averages)
 
     def average(self, averages: Averages, state: State, due: NDArray[np.bool_]) -> None:
         """Add the current trees of the due pairs to the averages."""
         add_trees(averages, self.batch, state, due)
 
-    def rule_deltas(
-        self, before: StoredSamples | None, after: StoredSamples | None, settings: Settings, first: int = 0
-    ) -> RuleDeltas:
+    def rule_deltas(self, before: StoredSamples | None, after: StoredSamples | None, first: int = 0) -> RuleDeltas:
         """Return the changes of rule counts as columns for the store, without unchanged rules.
 
         `before` and `after` are the samples of consecutive pairs of the batch, from index `first`, or None if these
@@ -112,25 +81,21 @@ class ForestPairs(ABC):
         changes: list[Change] = []
         for samples, weight in ((after, 1), (before, -1)):
             if samples is not None:
-                # Without a record, the expected uses of a pair are the uses in its current tree.
+                # Without a record, the expected uses of a pair are the uses in its current tree, a single draw.
                 without_record = np.diff(samples.records.offsets) == 0
                 chosen = np.ones(samples.trees.size, np.bool_) if samples.chosen is None else samples.chosen
-                with_record = select_trees(samples.trees, chosen & ~without_record, first)
-                others = select_trees(samples.trees, chosen & without_record, first)
-                changes += [
-                    Change(with_record, weight, 0),
-                    Change(others, weight, *(weight * value for value in _DRAW)),
-                ]
-        fragments = fragment_changes(self._averaged(before), self._averaged(after))
+                with_record = derivations.select_trees(samples.trees, chosen & ~without_record, first)
+                others = derivations.select_trees(samples.trees, chosen & without_record, first)
+                changes.append(Change(with_record, weight, 0))
+                changes.append(Change(others, weight, weight * ONE_USE, weight * VARIANCE_PER_DRAW * ONE_SQUARE))
+        fragments = records.fragment_changes(self._averaged(before), self._averaged(after))
         deltas = count_changes(self.batch, changes, fragments._replace(pairs=first + fragments.pairs))
         if self.counts_minimal:
             # Add or subtract the minimal derivation only for pairs that gain or lose their derivation, because it does
             # not change with the sample.
-            derived_before, derived_after = (_derived_pairs(samples) for samples in (before, after))
-            for pairs, weight in (
-                (np.setdiff1d(derived_after, derived_before), 1),
-                (np.setdiff1d(derived_before, derived_after), -1),
-            ):
+            derived_before, derived_after = _derived_pairs(before), _derived_pairs(after)
+            gained, lost = np.setdiff1d(derived_after, derived_before), np.setdiff1d(derived_before, derived_after)
+            for pairs, weight in ((gained, 1), (lost, -1)):
                 if len(pairs):
                     deltas = add_minimal(deltas, self.batch, first + pairs, weight)
         entries = deltas.entries
@@ -138,7 +103,7 @@ class ForestPairs(ABC):
         return self.rules(deltas, np.flatnonzero(np.any([column[:entries] != 0 for column in numbers], axis=0)))
 
     def _averaged(self, samples: StoredSamples | None) -> Fragments:
-        fragments = list_fragments(empty_blobs(0) if samples is None else samples.records)
+        fragments = records.list_fragments(empty_blobs(0) if samples is None else samples.records)
         if self.mixes:
             return fragments
         return fragments._replace(variances=fragments.variances + mode_variances(fragments.weights))
@@ -169,7 +134,7 @@ def count_changes(batch: Batch, changes: Sequence[Change], fragments: Fragments)
 
 def list_rule_uses(forests: Forests, current: bytes) -> tuple[State, list[tuple[int, list[int], tuple[int, ...]]]]:
     """Return the state of a pair, and its rule uses top-down: head node, cut nodes below, and indices of their uses."""
-    state = decode_states(forests, join_blobs([current]))
+    state = derivations.decode_states(forests, join_blobs([current]))
     expansions = []
     pending = [forests.nodes - 1]
     while pending:
@@ -301,11 +266,9 @@ def load_pairs(rows: Sequence[PairRow], settings: Settings) -> LoadedPairs:
     link_source, link_target, link_offset = read_links([row.alignment for row in rows])
     bitext = Bitext(source, source_offset, target, target_offset, link_source, link_target, link_offset)
     _check_links(rows, bitext)
-    words = cumulate_hashes(
-        hash_words(source_words, settings.key_salt)[source],
-        hash_words(target_words, settings.key_salt)[target],
-        keys.ALL_BITS,
-    )
+    source_hashes = hash_words(source_words, settings.key_salt)[source]
+    target_hashes = hash_words(target_words, settings.key_salt)[target]
+    words = cumulate_hashes(source_hashes, target_hashes, keys.ALL_BITS)
     forests = build_forests(bitext, settings.span_limit)
     batch = make_batch(bitext, words, forests, stream_names(rows), longest_rule(settings))
     return LoadedPairs(batch, spellings(source_words), spellings(target_words))

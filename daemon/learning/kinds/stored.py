@@ -5,6 +5,7 @@ the end of a derivation. A damaged byte raises an error that names the pair befo
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,8 +31,7 @@ def find_kind(settings: Settings) -> Kind:
 
 UNREADABLE = (SamplerError, ValueError, TypeError, AttributeError, IndexError, OverflowError)
 """Errors raised if the bytes or texts of pairs, derivations or links are malformed."""
-_MAX_NAMED = 5
-"""Maximum number of pairs that a message names."""
+_MAX_NAMED_PAIRS = 5
 
 DERIVATION, LINKS, ALIGNMENT, TEXTS = "derivation", "links", "alignment", "texts"
 """Parts of a pair that can be damaged: derivation or averages, links of the aligner, alignment, and
@@ -55,8 +55,8 @@ class DamagedPairsError(DerivationError):
 
     def __init__(self, damaged: Sequence[Damage]) -> None:
         self.damaged = tuple(damaged)
-        more = f" and {len(damaged) - _MAX_NAMED} more" if len(damaged) > _MAX_NAMED else ""
-        named = "; ".join(map(str, damaged[:_MAX_NAMED]))
+        more = f" and {len(damaged) - _MAX_NAMED_PAIRS} more" if len(damaged) > _MAX_NAMED_PAIRS else ""
+        named = "; ".join(map(str, damaged[:_MAX_NAMED_PAIRS]))
         super().__init__(f"{named}{more}: damaged in the store: run `hierogram repair`")
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -77,9 +77,9 @@ class ValidatedPairs(NamedTuple):
     stored: NDArray[np.bool_]
     averages: Averages | None
 
-    def rules(self, settings: Settings) -> RuleDeltas:
+    def rules(self) -> RuleDeltas:
         """Return the rules of the pairs' derivations and averages, with their counts."""
-        return self.loaded.rule_deltas(None, StoredSamples(self.loaded.trees(self.state), self.records), settings)
+        return self.loaded.rule_deltas(None, StoredSamples(self.loaded.trees(self.state), self.records))
 
 
 def load_stored(rows: Sequence[PairRow], settings: Settings, *, averages: bool = False) -> ValidatedPairs:
@@ -111,11 +111,13 @@ def find_damage(rows: Sequence[PairRow], settings: Settings) -> list[Damage]:
     """Return the damaged pairs, sorted by id."""
     derived = [row for row in rows if row.current is not None or not row.is_intact()]
     others = [row for row in rows if row.current is None and row.is_intact()]
-    return sorted(_find(derived, settings, derivations=True) + _find(others, settings, derivations=False))
+    return sorted(_find(derived, settings, True) + _find(others, settings, False))
 
 
 def _load(rows: Sequence[PairRow], settings: Settings, *, averages: bool) -> ValidatedPairs:
-    _check_bytes(rows)
+    if altered := [k for k, row in enumerate(rows) if not row.is_intact()]:
+        message = f"the derivation and averages of pair {rows[altered[0]].id} do not match their checksum"
+        raise DerivationError(message, altered, "derivation and averages do not match their checksum")
     kind = find_kind(settings)
     loaded = kind.load(rows, settings)
     stored = np.array([row.current is not None for row in rows], np.bool_)
@@ -133,50 +135,33 @@ def _load(rows: Sequence[PairRow], settings: Settings, *, averages: bool) -> Val
     return ValidatedPairs(loaded, state, records, stored, None)
 
 
-def _check_bytes(rows: Sequence[PairRow]) -> None:
-    """Raise `DerivationError` if derivations or averages do not match their checksums."""
-    altered = [k for k, row in enumerate(rows) if not row.is_intact()]
-    if altered:
-        raise DerivationError(
-            f"the derivation and averages of pair {rows[altered[0]].id} do not match their checksum",
-            altered,
-            "derivation and averages do not match their checksum",
-        )
-
-
-def _find(rows: Sequence[PairRow], settings: Settings, *, derivations: bool) -> list[Damage]:
+def _find(rows: Sequence[PairRow], settings: Settings, derivations: bool) -> list[Damage]:
     if not rows:
         return []
-    loaded = False
     try:
         if derivations:
-            _check_bytes(rows)
-        pairs = find_kind(settings).load(rows, settings)
-        loaded = True
-        if derivations:
-            pairs.decode(join_blobs([row.current or b"" for row in rows]))
-            pairs.check_averages(join_blobs([row.averages or b"" for row in rows]))
+            _load(rows, settings, averages=False)
+        else:
+            find_kind(settings).load(rows, settings)
         return []
     except UNREADABLE as error:
         if isinstance(error, DerivationError) and error.pairs:
             damaged_indices = set(error.pairs)
             undamaged = [row for k, row in enumerate(rows) if k not in damaged_indices]
             damaged = [Damage(rows[k].id, f"its derivation cannot be read: {error.reason}") for k in error.pairs]
-            return damaged + _find(undamaged, settings, derivations=derivations)
+            return damaged + _find(undamaged, settings, derivations)
         if len(rows) == 1:
-            part = DERIVATION if loaded else _unreadable_part(rows[0], settings)
+            part = _unreadable_part(rows[0], settings)
             subject = "it" if part == TEXTS else f"its {part}"
             reason = str(error).removeprefix(f"pair {rows[0].id}: ")
             return [Damage(rows[0].id, f"{subject} cannot be read: {reason}", part)]
     middle = len(rows) // 2
-    return [
-        damage for half in (rows[:middle], rows[middle:]) for damage in _find(half, settings, derivations=derivations)
-    ]
+    return _find(rows[:middle], settings, derivations) + _find(rows[middle:], settings, derivations)
 
 
 def _unreadable_part(row: PairRow, settings: Settings) -> str:
-    try:
-        find_kind(settings).load([row._replace(alignment="")], settings)
-    except UNREADABLE:
-        return TEXTS
-    return ALIGNMENT
+    for part, candidate in ((DERIVATION, row), (ALIGNMENT, row._replace(alignment=""))):
+        with suppress(*UNREADABLE):
+            find_kind(settings).load([candidate], settings)
+            return part
+    return TEXTS

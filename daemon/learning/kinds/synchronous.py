@@ -7,16 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.kernel_compilation import BackgroundCompilation
-from hierogram.daemon.learning.kinds.kind import (
-    Chain,
-    ChainConfig,
-    InitialCounts,
-    Kind,
-    PairSchedule,
-    Sweep,
-    SweepRequest,
-    make_key,
-)
+from hierogram.daemon.learning.kinds.kind import Chain, ChainConfig, InitialCounts, Kind, Sweep, SweepRequest
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs, list_rule_uses, load_pairs, longest_rule
 from hierogram.samplers.counts.chain import ChainState, CountsError, SweepInfo, log_likelihood
 from hierogram.samplers.counts.deltas import count_rules
@@ -24,15 +15,9 @@ from hierogram.samplers.counts.models import Model, ModelSettings, build_model
 from hierogram.samplers.counts.table import CountTable, empty_table, fill_table
 from hierogram.samplers.forests.averages import Averages
 from hierogram.samplers.forests.derivations import State, initial_state
-from hierogram.samplers.forests.forest import Forests
 from hierogram.samplers.grammar.keys import pack_size
 from hierogram.samplers.grammar.rules import RuleUse, Side, Span, render_side
-from hierogram.samplers.grammar.schedules import (
-    Annealing,
-    Schedule,
-    quick_schedule,
-    stratified_schedule,
-)
+from hierogram.samplers.grammar.schedules import Annealing, Schedule, quick_schedule, stratified_schedule
 from hierogram.samplers.grammar.settings import ANNEALED, CUT, PAPER, QUICK, RANDOM, STRATIFIED, SYNCHRONOUS
 from hierogram.samplers.kernel import Report
 from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build
@@ -44,14 +29,11 @@ from hierogram.storage.store import Store
 
 def make_model(settings: Settings, vocabulary: tuple[int, int]) -> Model:
     """Return the store's rule model for the given vocabulary sizes."""
-    return build_model(
-        ModelSettings(settings.model, settings.strength, settings.discount, settings.rate),
-        *vocabulary,
-        longest_rule(settings),
-    )
+    model_settings = ModelSettings(settings.model, settings.strength, settings.discount, settings.rate)
+    return build_model(model_settings, *vocabulary, longest_rule(settings))
 
 
-def make_schedule(settings: Settings) -> PairSchedule:
+def make_schedule(settings: Settings) -> Schedule | Annealing:
     """Return the schedule that the settings select."""
     if settings.schedule == PAPER:
         return Schedule(settings.sweeps_per_level, settings.levels)
@@ -62,17 +44,12 @@ def make_schedule(settings: Settings) -> PairSchedule:
     return stratified_schedule(settings.burn_in)
 
 
-def make_plan(request: SweepRequest, schedule: PairSchedule) -> SweepPlan:
+def make_plan(request: SweepRequest, schedule: Schedule | Annealing) -> SweepPlan:
     """Return the plan of a sweep. The schedule determines each pair's temperature and highest node level to sample."""
     stages = schedule.stages(request.sweeps)
     stages[~request.active] = 0
-    return SweepPlan(
-        request.sweeps,
-        stages,
-        schedule.powers(request.sweeps),
-        averaged=request.averaged,
-        avoid_current=schedule.avoid_current,
-    )
+    powers = schedule.powers(request.sweeps)
+    return SweepPlan(request.sweeps, stages, powers, averaged=request.averaged, avoid_current=schedule.avoid_current)
 
 
 class SynchronousChain(Chain):
@@ -83,32 +60,17 @@ class SynchronousChain(Chain):
         # Compile the kernel in a second process while this process reads the store, so that sweeps start earlier.
         self._compiling = BackgroundCompilation()
         self._vocabulary = store.vocabulary_sizes()
+        self._config = config
         self._schedule = config.schedule or make_schedule(self._settings)
-        self._threads = config.threads
-        self._blocks = config.blocks
         self._executor = ThreadPoolExecutor(config.threads)
         self.model = make_model(self._settings, self._vocabulary)
         counts = store.rule_counts()
         try:
-            self.table = fill_table(
-                empty_table(longest_rule(self._settings), len(counts.counts)),
-                self.model,
-                counts.keys,
-                counts.counts,
-                pack_size(counts.lengths, counts.source_terminals, counts.target_terminals),
-            )
+            sizes = pack_size(counts.lengths, counts.source_terminals, counts.target_terminals)
+            empty = empty_table(longest_rule(self._settings), len(counts.counts))
+            self.table = fill_table(empty, self.model, counts.keys, counts.counts, sizes)
         except ValueError as error:
             raise CountsError(f"{error}: run `hierogram repair`") from error
-
-    @property
-    def rule_types(self) -> int:
-        """Number of rules in use."""
-        return self.table.rule_types
-
-    @property
-    def rule_tokens(self) -> int:
-        """Number of rule uses."""
-        return self.table.rule_tokens
 
     def rule_table(self) -> CountTable:
         """Return the counts of all rules."""
@@ -126,10 +88,8 @@ class SynchronousChain(Chain):
     def sweep(self, loaded: LoadedPairs) -> Sweep:
         """Return a function that sweeps over these pairs one by one, or in blocks if the batch is large."""
         batch = loaded.batch
-        kernel = build(
-            self.model, batch, blocks=self._blocks or Blocks.suited_to(batch.size),
-            workers=self._threads, run=self._executor.map,
-        )  # fmt: skip
+        blocks = self._config.blocks or Blocks.suited_to(batch.size)
+        kernel = build(self.model, batch, blocks=blocks, workers=self._config.threads, run=self._executor.map)
         # Compile merging in this process, while the second process may still compile the sweep kernel.
         kernel.compile_merging(self.table)
         moves = self._settings.type_moves
@@ -159,7 +119,7 @@ class SynchronousChain(Chain):
 
     def log_likelihood(self) -> float:
         """Return the natural log-likelihood of all rule tokens."""
-        return log_likelihood(self.table, self.model)
+        return log_likelihood(self.rule_table(), self.model)
 
     def close(self) -> None:
         """End threads and a running compilation."""
@@ -179,42 +139,22 @@ def _read_derivation(row: PairRow, settings: Settings) -> list[RuleUse]:
     source, target = row.source.split(" "), row.target.split(" ")
     uses = []
     for head, tails, children in expansions:
-        spans = [_spans(forests, node) for node in (head, *tails)]
-        uses.append(
-            RuleUse(
-                render_side(_side(source, [span for span, _ in spans])),
-                render_side(_side(target, [span for _, span in spans])),
-                *spans[0],
-                children,
-            )
-        )
+        fields = [forests.node[node] for node in (head, *tails)]
+        source_spans = [(int(node["source_start"]), int(node["source_end"])) for node in fields]
+        target_spans = [(int(node["target_start"]), int(node["target_end"])) for node in fields]
+        sides = render_side(_side(source, source_spans)), render_side(_side(target, target_spans))
+        uses.append(RuleUse(*sides, source_spans[0], target_spans[0], children))
     return uses
 
 
-def _spans(forests: Forests, node: int) -> tuple[Span, Span]:
-    fields = forests.node[node]
-    return (
-        (int(fields["source_start"]), int(fields["source_end"])),
-        (int(fields["target_start"]), int(fields["target_end"])),
-    )
-
-
 def _side(words: Sequence[str], spans: Sequence[Span]) -> Side:
-    (start, end), *inner = spans
-    begins = {first: (number, last) for number, (first, last) in enumerate(inner, 1)}
+    (position, end), *inner = spans
     side: list[str | int] = []
-    position = start
-    while position < end:
-        if position in begins:
-            number, position = begins[position]
-            side.append(number)
-        else:
-            side.append(words[position])
-            position += 1
-    return tuple(side)
+    for (first, last), number in sorted((span, number) for number, span in enumerate(inner, 1)):
+        side += [*words[position:first], number]
+        position = last
+    return (*side, *words[position:end])
 
-
-_EXAMPLE = PairRow(1, "a b", "c d", "0-0 1-1", WAITING, 0, 0, None, None)
 
 KIND = Kind(
     name=SYNCHRONOUS,
@@ -223,9 +163,7 @@ KIND = Kind(
     draw_initial_state=_draw_initial_state,
     schedule=make_schedule,
     chain=SynchronousChain,
-    key=make_key,
     read_derivation=_read_derivation,
-    example=_EXAMPLE,
+    example=PairRow(1, "a b", "c d", "0-0 1-1", WAITING, 0, 0, None, None),
     sweeps=24,
 )
-"""Synchronous grammars from word-aligned pairs."""

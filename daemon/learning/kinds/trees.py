@@ -6,18 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.kind import (
-    Chain,
-    ChainConfig,
-    InitialCounts,
-    Kind,
-    Sweep,
-    SweepRequest,
-)
+from hierogram.daemon.learning.kinds.kind import Chain, ChainConfig, InitialCounts, Kind, Sweep, SweepRequest
 from hierogram.daemon.learning.kinds.pairs import ForestPairs, list_children, list_rule_uses
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.counts.deltas import CountDeltas
-from hierogram.samplers.counts.table import CountTable
+from hierogram.samplers.counts.table import CountTable, empty_table
 from hierogram.samplers.counts.texts import render_fragments
 from hierogram.samplers.exceptions import BracketError, ForestTooLargeError
 from hierogram.samplers.forests.averages import Averages
@@ -77,21 +70,14 @@ class LoadedTrees(ForestPairs):
 
 
 def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0) -> LoadedTrees:
-    """Load trees or packed forests in bracket notation. `ids` are the names of random streams.
-
-    Raises `BracketError`, and `ForestTooLargeError` if a tree is too large.
-    """
+    """Load trees or packed forests. `ids` name random streams. Raises `BracketError` and `ForestTooLargeError`."""
     parses = list(map(read_parse, texts))
     labels = {"": 0}
     words: dict[str, int] = {}
     numbers_by_symbols: dict[tuple[str, ...], int] = {}
     numbers: list[int] = []
     weights: list[float] = []
-    degrees: list[int] = []
     nodes: list[list[Node]] = []
-    tokens: list[int] = []
-    lengths: list[int] = []
-    longest = 1
     for parse, number in zip(parses, ids, strict=True):
         try:
             check_size(parse)
@@ -102,36 +88,26 @@ def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0) -> L
             raise ForestTooLargeError(
                 f"tree {number}: a node has {max_degree} expansions, the limit is {MAX_EDGES}: remove this tree"
             )
-        nodes.append(
-            [
-                Node((node.start, node.end), (0, 0), node.edges, labels.setdefault(node.label, len(labels)))
-                for node in parse.nodes
-            ]
-        )
-        degrees += [len(node.edges) for node in parse.nodes]
+        node_labels = [labels.setdefault(node.label, len(labels)) for node in parse.nodes]
+        numbered = zip(parse.nodes, node_labels, strict=True)
+        nodes.append([Node((node.start, node.end), (0, 0), node.edges, label) for node, label in numbered])
         for node_number, _, symbols in productions(parse):
             numbers.append(numbers_by_symbols.setdefault(symbols, len(numbers_by_symbols)))
             weights.append(1.0 / len(parse.nodes[node_number].edges))
-        tokens += [words.setdefault(word, len(words)) for word in parse.words]
-        lengths.append(len(parse.words))
-        longest = max(longest, len(parse.words) + 2 * len(parse.nodes))
     if len(labels) > MAX_LABEL + 1:
         raise BracketError(
             f"the trees have {len(labels) - 1:,} different labels, the limit is {MAX_LABEL:,}: merge labels"
         )
-    source = np.array(tokens, np.int32)
-    offsets = np.cumsum([0, *lengths], dtype=np.int64)
+    source = np.array([words.setdefault(word, len(words)) for parse in parses for word in parse.words], np.int32)
+    offsets = np.cumsum([0, *(len(parse.words) for parse in parses)], dtype=np.int64)
     zeros = np.zeros(len(offsets), np.int64)
     no_links = np.zeros(0, np.int16)
     bitext = Bitext(source, offsets, np.zeros(0, np.int32), zeros, no_links, no_links, zeros)
     hashed = cumulate_hashes(hash_words(words, key_salt)[source], np.zeros(0, np.uint64), keys.ALL_BITS)
+    longest = max((len(parse.words) + 2 * len(parse.nodes) for parse in parses), default=1)
     batch = make_batch(bitext, hashed, assemble(nodes), np.asarray(ids, np.int64), longest)
-    expansions = Expansions(
-        list(numbers_by_symbols),
-        np.array(numbers, np.int32),
-        np.array(weights),
-        np.cumsum([0, *degrees], dtype=np.int64),
-    )
+    degrees = np.cumsum([0, *(len(node.edges) for parse in parses for node in parse.nodes)], dtype=np.int64)
+    expansions = Expansions(list(numbers_by_symbols), np.array(numbers, np.int32), np.array(weights), degrees)
     return LoadedTrees(batch, expansions, list(labels), list(words), key_salt)
 
 
@@ -171,11 +147,7 @@ class TreeChain:
         return dict(list(zip(self.loaded.labels, values, strict=True))[1:])
 
     def step(
-        self,
-        number: int,
-        sweeps: NDArray[np.int64],
-        temperatures: NDArray[np.float64],
-        report: Report | None = None,
+        self, number: int, sweeps: NDArray[np.int64], temperatures: NDArray[np.float64], report: Report | None = None
     ) -> SweepInfo:
         """Sweep over the trees whose temperature is above 0, then draw new parameters."""
         self.chain, info = self.kernel.step(self.seed, self.chain, TreePlan(number, sweeps, temperatures), report)
@@ -186,55 +158,39 @@ class TreeChain:
         return self.kernel.log_likelihood(self.chain)
 
 
-_EXAMPLE = PairRow(1, "", "(S (| #1=(A a) (B (C b) (C c))) (| (#1) (B (C b) (D c))))", "", WAITING, 0, 0, None, None)
-"""A sentence with two parses."""
-
-
-def make_annealing(settings: Settings) -> Annealing:
-    """Return the annealing schedule of a store."""
+def _make_annealing(settings: Settings) -> Annealing:
     return Annealing(settings.annealing, settings.temperature)
 
 
-class TreebankChain(Chain):
+class _TreebankChain(Chain):
     """Chain over all trees of a store, which must be in memory because they share label parameters."""
 
     def __init__(self, store: InitialCounts, config: ChainConfig) -> None:
         self._settings = store.settings()
-        self._annealing = make_annealing(self._settings)
+        self._annealing = _make_annealing(self._settings)
         self._priors = {row.label: (row.strength, row.expansion_probability) for row in store.labels()}
         # The sweep count selects the random streams of the parameters, so continue the count of the store.
         self._sweeps = store.status().sweeps
         self._chain: TreeChain | None = None
 
-    @property
-    def rule_types(self) -> int:
-        """Number of fragments in use."""
-        return 0 if self._chain is None else self._chain.table.rule_types
-
-    @property
-    def rule_tokens(self) -> int:
-        """Number of fragment uses."""
-        return 0 if self._chain is None else self._chain.table.rule_tokens
-
     def rule_table(self) -> CountTable:
-        """Return the counts of all fragments. `add_pairs` must be called first."""
-        assert self._chain is not None
-        return self._chain.table
+        return empty_table(1, 0) if self._chain is None else self._chain.table
 
     def add_pairs(self, loaded: LoadedTrees, state: State, stored: NDArray[np.bool_]) -> None:
         """Load all trees with the known label parameters."""
-        if self._chain is not None:
-            self._priors |= self._chain.priors()
+        self._drop_chain()
         self._chain = TreeChain(loaded, state, self._settings.base, self._settings.seed, self._priors)
 
     def change_counts(self, loaded: LoadedTrees, state: State, weight: int) -> None:
         """Drop the trees in memory, which no longer match the store. The remaining trees must be added again."""
+        self._drop_chain()
+
+    def _drop_chain(self) -> None:
         if self._chain is not None:
             self._priors |= self._chain.priors()
             self._chain = None
 
     def sweep(self, loaded: LoadedTrees) -> Sweep:
-        """Return a function that sweeps over the trees and then draws the label parameters."""
         chain = self._chain
         assert chain is not None
         assert chain.loaded is loaded
@@ -252,17 +208,14 @@ class TreebankChain(Chain):
         return run_sweep
 
     def log_likelihood(self) -> float:
-        """Return the natural log-likelihood of all fragments given the label parameters."""
         return 0.0 if self._chain is None else self._chain.log_likelihood()
 
     def labels(self) -> list[LabelRow]:
-        """Return the parameters of the labels."""
         return [] if self._chain is None else [LabelRow(label, *prior) for label, prior in self._chain.priors().items()]
 
 
 def _load(rows: Sequence[PairRow], settings: Settings) -> LoadedTrees:
-    texts, ids = [row.target for row in rows], [row.id for row in rows]
-    return load_trees(texts, ids, settings.key_salt)
+    return load_trees([row.target for row in rows], [row.id for row in rows], settings.key_salt)
 
 
 def _draw_initial_state(loaded: LoadedTrees, settings: Settings, due: NDArray[np.bool_], start: str | None) -> State:
@@ -313,11 +266,11 @@ KIND = Kind(
     needs_all_pairs=True,
     load=_load,
     draw_initial_state=_draw_initial_state,
-    schedule=make_annealing,
-    chain=TreebankChain,
+    schedule=_make_annealing,
+    chain=_TreebankChain,
     key=fragment_key,
     read_derivation=_read_derivation,
-    example=_EXAMPLE,
+    # A sentence with two parses.
+    example=PairRow(1, "", "(S (| #1=(A a) (B (C b) (C c))) (| (#1) (B (C b) (D c))))", "", WAITING, 0, 0, None, None),
     sweeps=74,
 )
-"""Tree grammars from trees or packed forests."""

@@ -167,7 +167,7 @@ class Fuzz:
         assert split_blobs(loaded.encode(state)) == states
         averages = loaded.read_averages(join_blobs(records))
         drawn = StoredSamples(loaded.trees(state), join_blobs(records))
-        rules = loaded.rule_deltas(None, drawn, settings)
+        rules = loaded.rule_deltas(None, drawn)
         assert (rules.count >= 0).all()
         assert (rules.expected_uses >= 0).all()
         assert int(loaded.occurrences(state).uses.sum()) == int(rules.count.sum())

@@ -1,9 +1,9 @@
 """A small corpus of pairs without links, and stores of it."""
 
-from collections import Counter
 from collections.abc import Sequence
 
-from tests.storage.building import NewPair, pairs_of
+from tests.daemon.learning.stores import fill
+from tests.storage.building import NewPair
 from tests.storage.rows import rule_rows
 
 from hierogram.samplers.grammar.settings import ITG
@@ -31,16 +31,11 @@ MORE = [("une porte", "a door"), ("la porte", "the door")]
 
 def put(store: Store, pairs: Sequence[tuple[str, str]], first: int = 1, links: str | None = None) -> None:
     """Store pairs, without links unless they are given. Fails if a pair is rejected."""
-    batch = store.begin_ingest("raw", "a test", "parallel")
-    met: Counter[tuple[str, str]] = Counter()
     new = []
-    for number, (source, target) in enumerate(pairs, first):
-        occurrence = met[source, target]
-        new.append(NewPair(source, target, links, len(source.split()), len(target.split()), number, None, occurrence))
-        met[source, target] += 1
-    totals, _ = store.add_pairs(batch, pairs_of(new))
-    assert totals.accepted == len(pairs)
-    store.finish_ingest(batch)
+    for k, (source, target) in enumerate(pairs):
+        sizes, occurrence = (len(source.split()), len(target.split())), pairs[:k].count((source, target))
+        new.append(NewPair(source, target, links, *sizes, first + k, None, occurrence))
+    assert fill(store, new) == len(pairs)
 
 
 def dictionary(store: Store) -> dict[tuple[str, str], tuple[int, int]]:

@@ -6,9 +6,12 @@ import numpy as np
 from tests.storage.building import NewPair, pairs_of
 from tests.storage.rows import rule_rows
 
+from hierogram.daemon.learning.alignment.incremental import IncrementalAligner
+from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.learning.verifying import verify
 from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.records.settings import Settings
-from hierogram.storage.store import Store
+from hierogram.storage.store import Store, open_store
 
 QUICK = Settings(schedule="paper", sweeps_per_level=2, levels=3, round_sweeps=2)
 
@@ -30,10 +33,24 @@ def some_pairs(number: int, seed: int = 5) -> list[NewPair]:
     return pairs
 
 
-def fill(store: Store, pairs: list[NewPair]) -> None:
+def fill(store: Store, pairs: list[NewPair]) -> int:
+    """Store pairs or trees, and return the number of accepted ones."""
     batch = store.begin_ingest("test", "test", "test")
-    store.add_pairs(batch, pairs_of(pairs))
+    totals, _ = store.add_pairs(batch, pairs_of(pairs))
     store.finish_ingest(batch)
+    return totals.accepted
+
+
+def make_trained(url: str, pairs: int = 30) -> None:
+    """Create a learned store whose aligner has counted the given alignments."""
+    with open_store(url, create=True, settings=QUICK) as store:
+        fill(store, some_pairs(pairs))
+        IncrementalAligner(store).train()
+        learn(store, sweeps=3)
+
+
+def is_consistent(store: Store) -> bool:
+    return verify(store).problems == []
 
 
 def contents(store: Store) -> tuple[list[tuple[object, ...]], list[PairRow]]:

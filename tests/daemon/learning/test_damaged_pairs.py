@@ -1,18 +1,16 @@
 """Damaged bytes in a store are reported, crash no kernel, and their pairs are recomputed."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.conftest import CopyStore
 from tests.daemon.learning.every_kind import CASES
 from tests.daemon.learning.mutations import Fuzz, damage_and_repair, learned, overwrite
-from tests.daemon.learning.stores import QUICK, fill, some_pairs
+from tests.daemon.learning.stores import fill, is_consistent, some_pairs
 from tests.storage.building import query
 
-from hierogram.daemon.learning.alignment.incremental import IncrementalAligner, align_pending
+from hierogram.daemon.learning.alignment.incremental import align_pending
 from hierogram.daemon.learning.kinds.stored import DamagedPairsError, load_stored, load_undamaged
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.repairing import repair
@@ -42,25 +40,6 @@ def test_kernels_sample_all_valid_derivations(kind: str, tmp_path: Path) -> None
         fuzz.round()
         fuzz.show_mutated()
     assert fuzz.outcome.derivations_that_fit > 0
-
-
-def make(url: str) -> None:
-    with open_store(url, create=True, settings=QUICK) as store:
-        fill(store, some_pairs(30))
-        IncrementalAligner(store).train()
-        learn(store, sweeps=3)
-
-
-@pytest.fixture
-def filled(store_url: str, copy_store: CopyStore) -> Iterator[Store]:
-    """A learned store whose aligner has counted the given alignments."""
-    copy_store("to be damaged", store_url, make)
-    with open_store(store_url) as store:
-        yield store
-
-
-def is_consistent(store: Store) -> bool:
-    return verify(store).problems == []
 
 
 @pytest.mark.slow
@@ -101,7 +80,7 @@ def test_a_derivation_of_another_pair_is_reported(filled: Store) -> None:
     assert [one.pair_id for one in caught.value.damaged] == [3, 4]
     kept, pairs = load_undamaged(filled.pairs(), filled.settings())
     assert [row.id for row in kept] == [k for k in range(1, 31) if k not in (3, 4)]
-    assert pairs.loaded.size == 28
+    assert pairs.loaded.batch.size == 28
 
 
 @pytest.mark.slow

@@ -38,7 +38,7 @@ ONE_DATABASE = pytest.mark.database("sqlite")
         pytest.param(("phrases", 100), id="phrases in batches"),
         pytest.param(("trees", 100), id="trees", marks=ONE_DATABASE),
         pytest.param(("itg", 100), id="itg", marks=ONE_DATABASE),
-    ],
+    ]
 )
 def case(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Case:
     """A kind of grammar, learned with a limit of words in memory."""
@@ -110,10 +110,7 @@ def test_failed_commits_keep_the_store_consistent_and_the_result_equal(
             turns = count()
 
             def broken(
-                batch: residents.ResidentBatch,
-                averages: Blobs,
-                commits: int = commits,
-                turns: Iterator[int] = turns,
+                batch: residents.ResidentBatch, averages: Blobs, commits: int = commits, turns: Iterator[int] = turns
             ) -> Iterator[Any]:
                 breaks = next(turns) >= commits
                 for number, part in enumerate(parts(batch, averages)):

@@ -64,7 +64,7 @@ def test_an_error_names_rules_with_the_same_key(monkeypatch: pytest.MonkeyPatch)
     pairs = load_stored(rows, QUICK)
     rule = r"'.*? \|\|\| .*?'"
     with pytest.raises(KeyCollisionError, match=f"^rules {rule} and {rule} have the same key: run `hierogram learn`"):
-        pairs.rules(QUICK)
+        pairs.rules()
 
 
 def test_a_learned_itg_is_a_dictionary_with_probabilities(raw: Store, store_url: str) -> None:

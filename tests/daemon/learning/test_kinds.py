@@ -20,7 +20,6 @@ from hierogram.daemon.learning.kinds.kind import (
     Report,
     Sweep,
     SweepRequest,
-    make_key,
 )
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs, load_pairs
 from hierogram.daemon.learning.kinds.stored import KINDS
@@ -53,11 +52,11 @@ class WholePairsChain(Chain):
         self.rule_tokens += int((~stored).sum())
 
     def change_counts(self, loaded: LoadedBatch, state: State, weight: int) -> None:
-        self.rule_tokens += weight * loaded.size
+        self.rule_tokens += weight * loaded.batch.size
 
     def sweep(self, loaded: LoadedBatch) -> Sweep:
         def take(state: State, averages: Averages, request: SweepRequest, report: Report) -> tuple[State, SweepInfo]:
-            report(loaded.size)
+            report(loaded.batch.size)
             return state, SweepInfo(0, 0, 0, 0, 0)
 
         return take
@@ -85,7 +84,6 @@ WHOLE_PAIRS = Kind(
     draw_initial_state=begin,
     schedule=lambda _: Schedule(1, 2),
     chain=WholePairsChain,
-    key=make_key,
     read_derivation=show,
     example=EXAMPLE,
     sweeps=3,

@@ -51,10 +51,7 @@ def minimal_uses(store: Store) -> list[tuple[str, str, int]]:
             "DELETE FROM derivations WHERE pair_id = (SELECT min(pair_id) FROM derivations)",
             "not used by any derivation",
         ),
-        (
-            "UPDATE derivations SET averages = current WHERE pair_id = (SELECT max(pair_id) FROM derivations)",
-            "pair 60",
-        ),
+        ("UPDATE derivations SET averages = current WHERE pair_id = (SELECT max(pair_id) FROM derivations)", "pair 60"),
     ],
     ids=[
         "count",

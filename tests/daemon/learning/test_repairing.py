@@ -1,37 +1,18 @@
 """A damaged store is repaired from its derivations, and irreparable damage is reported."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.conftest import CopyStore
 from tests.daemon.conftest import Run
-from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
+from tests.daemon.learning.stores import contents, is_consistent, make_trained
 from tests.storage.building import query
 
-from hierogram.daemon.learning.alignment.incremental import IncrementalAligner
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.repairing import repair
 from hierogram.daemon.learning.verifying import verify
 from hierogram.storage.exceptions import StoreHeldError
 from hierogram.storage.store import Store, open_store
-
-
-def make(url: str) -> None:
-    with open_store(url, create=True, settings=QUICK) as store:
-        fill(store, some_pairs(30))
-        IncrementalAligner(store).train()
-        learn(store, sweeps=3)
-
-
-@pytest.fixture
-def filled(store_url: str, copy_store: CopyStore) -> Iterator[Store]:
-    """A learned store whose aligner has counted given alignments."""
-    copy_store("to be repaired", store_url, make)
-    with open_store(store_url) as store:
-        yield store
-
 
 USED = "(SELECT min(id) FROM rules WHERE count > 0)"
 EXTRA = (
@@ -70,10 +51,6 @@ LOST = {
     "samples damaged": "UPDATE derivations SET averages = substr(current, 1, 1) WHERE pair_id = 7",
     "derivation lost": "DELETE FROM derivations WHERE pair_id = 7",
 }
-
-
-def is_consistent(store: Store) -> bool:
-    return verify(store).problems == []
 
 
 @pytest.mark.slow
@@ -222,7 +199,7 @@ def test_verify_and_repair_commands_report_problems_with_advice(hierogram: Run, 
 @pytest.mark.parametrize("damaged", ["rules", "rules_by_target", "derivations", "rule_words", "sentence_pairs"])
 def test_only_the_damage_of_an_unreadable_file_is_reported(tmp_path: Path, damaged: str) -> None:
     file = tmp_path / "x.db"
-    make(str(file))
+    make_trained(str(file))
     [(page,)] = query(f"sqlite:///{file}", f"SELECT rootpage FROM sqlite_master WHERE name = '{damaged}'")
     content = bytearray(file.read_bytes())
     content[4096 * (page - 1) : 4096 * page] = b"\xff" * 4096

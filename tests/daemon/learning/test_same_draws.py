@@ -94,11 +94,7 @@ def learned(run: Run, folder: Path, settings: Settings, ingest: list[str], sweep
 
 def case_phrases(run: Run, folder: Path) -> dict[str, str]:
     return learned(
-        run,
-        folder,
-        Settings(seed=3, schedule="paper"),
-        [bars(folder / "c.bars", 1, 400), "--format", "pipes"],
-        "12",
+        run, folder, Settings(seed=3, schedule="paper"), [bars(folder / "c.bars", 1, 400), "--format", "pipes"], "12"
     )
 
 

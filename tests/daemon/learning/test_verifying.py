@@ -1,15 +1,14 @@
 """A store is verified and repaired in parts, and their boundaries do not affect the result."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import pytest
 from tests.conftest import CopyStore
-from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
+from tests.daemon.learning.stores import contents, make_trained
 from tests.storage.building import query
 
-from hierogram.daemon.learning.alignment.incremental import IncrementalAligner
-from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.repairing import repair
 from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.grammar import keys
@@ -20,18 +19,11 @@ RANGE = 5
 """Number of rule ids in memory at once in small parts."""
 
 
-def make(url: str) -> None:
-    with open_store(url, create=True, settings=QUICK) as store:
-        fill(store, some_pairs(12))
-        IncrementalAligner(store).train()
-        learn(store, sweeps=3)
-
-
 @pytest.fixture
 def learned(store_url: str, copy_store: CopyStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     # Missing rules are named in the order in which parts of the pairs count them.
     monkeypatch.setattr(f"{VERIFYING}._PAIRS_PER_READ", 3)
-    copy_store("to be verified", store_url, make)
+    copy_store("to be verified", store_url, partial(make_trained, pairs=12))
     with open_store(store_url) as store:
         yield store
 
@@ -80,10 +72,7 @@ DAMAGE = {
         "UPDATE derivations SET current = substr(current, 2) WHERE pair_id IN (3, 4, 12)",
         "UPDATE sentence_pairs SET alignment = '99-99' WHERE id = 1",
     ],
-    "a pair whose rules are gone": [
-        "DELETE FROM derivations WHERE pair_id <> 7",
-        "DELETE FROM rules WHERE count = 1",
-    ],
+    "a pair whose rules are gone": ["DELETE FROM derivations WHERE pair_id <> 7", "DELETE FROM rules WHERE count = 1"],
 }
 
 

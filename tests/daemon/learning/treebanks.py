@@ -4,7 +4,8 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from tests.storage.building import NewPair, pairs_of
+from tests.daemon.learning.stores import fill
+from tests.storage.building import NewPair
 from tests.storage.rows import rule_rows
 
 from hierogram.samplers.grammar.brackets import read_parse
@@ -43,16 +44,11 @@ def expansions(text: str) -> Counter[tuple[str, ...]]:
 
 def put(store: Store, texts: Sequence[str], first: int = 1) -> None:
     """Store trees in bracket notation. Fails if a tree is rejected."""
-    batch = store.begin_ingest("trees", "a test", "trees")
     pairs = []
-    met: Counter[str] = Counter()
-    for number, text in enumerate(texts, first):
+    for k, text in enumerate(texts):
         words = read_parse(text).words
-        pairs.append(NewPair(" ".join(words), text, "", len(words), 0, number, occurrence=met[text]))
-        met[text] += 1
-    totals, _ = store.add_pairs(batch, pairs_of(pairs))
-    assert totals.accepted == len(texts)
-    store.finish_ingest(batch)
+        pairs.append(NewPair(" ".join(words), text, "", len(words), 0, first + k, occurrence=texts[:k].count(text)))
+    assert fill(store, pairs) == len(texts)
 
 
 def grammar(store: Store) -> dict[tuple[str, str], tuple[int, int]]:

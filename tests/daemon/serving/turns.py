@@ -23,15 +23,16 @@ class ManualTurns:
     def __init__(self, store: Store, learn_options: LearnOptions = OPTIONS, **section: object) -> None:
         self.health = HealthRegistry()
         self.stop = threading.Event()
+        self.heart = Heartbeat()
         self.learner = Learner(store, learn_options)
         options = SamplingSection.model_validate(section)
-        self.turns = SamplingTurns(self.learner, options, self.stop, Heartbeat(), self.health, LOG)
+        self.turns = SamplingTurns(self.learner, options, self.stop, self.heart, self.health, LOG)
 
     def __enter__(self) -> "ManualTurns":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.learner.close()
+        self.learner.chain.close()
 
     def settle(self) -> int:
         """Run turns until no pair is behind, and return their number."""

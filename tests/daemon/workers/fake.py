@@ -31,6 +31,7 @@ class FakeCluster:
     living: dict[int, Worker] = field(default_factory=dict)
     started: int = 0
     calls: int = 0
+    called: list[Called] = field(default_factory=list)
     lost: int = 0
     fills_machine: bool = False
     queues: dict[int, list[Called]] = field(default_factory=dict)
@@ -51,6 +52,7 @@ class FakeCluster:
 
     def call(self, worker: int, method: str, *arguments: object) -> Called:
         call = Called(worker, method, arguments)
+        self.called.append(call)
         self.queues.setdefault(worker, []).append(call)
         return call
 

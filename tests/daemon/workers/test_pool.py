@@ -54,11 +54,10 @@ def test_the_result_does_not_depend_on_how_counts_are_transferred(
     crowded: bool, passed: int, by_threads: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "_MAX_PASSED_REFERENCES", passed)
-    called: list[str] = []
-    cluster = FakeCluster(3, lambda number, method: called.append(method) or 0, fills_machine=crowded)
+    cluster = FakeCluster(3, fills_machine=crowded)
     assert learned(f"sqlite:///{tmp_path}/s.db", cluster) == by_threads
     # If the workers fill the machine, the counts come from a worker.
-    assert ("rules" in called) == crowded
+    assert any(call.method == "rules" for call in cluster.called) == crowded
 
 
 def test_block_size_changes_the_result(by_threads: object, tmp_path: Path) -> None:
@@ -93,15 +92,8 @@ def test_consecutive_batches_reuse_the_tables_of_workers(
 ) -> None:
     monkeypatch.setattr(residents, "_WORDS_PER_BATCH", 150)
     cluster = FakeCluster(2, at_random(3, share))
-    whole: list[bool] = []
-    call = cluster.call
-
-    def noting(worker: int, method: str, *arguments: object) -> object:
-        whole.extend([arguments[1] is not None] if method == "reset" else [])
-        return call(worker, method, *arguments)
-
-    monkeypatch.setattr(cluster, "call", noting)
     assert learned(store_url, cluster) == learned(f"sqlite:///{tmp_path}/t.db", None)
+    whole = [call.arguments[1] is not None for call in cluster.called if call.method == "reset"]
     # Workers get the whole table with the first batch, and later only after a worker was lost.
     assert sum(whole) < len(whole) / 2 if not share else sum(whole) < len(whole)
 
@@ -124,9 +116,7 @@ def test_remaining_workers_take_over_the_shards_of_lost_ones(by_threads: object,
 
 
 @pytest.mark.database("sqlite")
-def test_a_late_replacement_of_a_lost_worker_is_given_a_shard(
-    by_threads: object, store_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_late_replacement_of_a_lost_worker_is_given_a_shard(by_threads: object, store_url: str) -> None:
     cluster = FakeCluster(2)
     samples: list[int] = []
 
@@ -139,17 +129,9 @@ def test_a_late_replacement_of_a_lost_worker_is_given_a_shard(
         return -1 if is_crowded else 0
 
     cluster.fails = crowded_for_a_while
-    sampling: list[int] = []
-    call = cluster.call
-
-    def noting(worker: int, method: str, *arguments: object) -> object:
-        sampling.extend([worker] if method == "sample" else [])
-        return call(worker, method, *arguments)
-
-    monkeypatch.setattr(cluster, "call", noting)
     assert learned(store_url, cluster) == by_threads
     assert (cluster.lost, cluster.started) == (1, 3)
-    assert sampling[-1] == 3
+    assert [call.worker for call in cluster.called if call.method == "sample"][-1] == 3
 
 
 @pytest.mark.slow
@@ -170,10 +152,9 @@ def test_shards_are_collected_in_every_sweep_if_no_data_may_be_kept(
     by_threads: object, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "_MAX_KEPT_BYTES", 0)
-    collected: list[int] = []
-    cluster = FakeCluster(2, lambda number, method: collected.append(number) or 0 if method == "collect" else 0)
+    cluster = FakeCluster(2)
     assert learned(store_url, cluster) == by_threads
-    assert len(collected) >= 2 * (SWEEPS + 6)
+    assert sum(call.method == "collect" for call in cluster.called) >= 2 * (SWEEPS + 6)
 
 
 def test_permanent_loss_of_all_workers_is_reported(tmp_path: Path) -> None:

@@ -57,13 +57,13 @@ def sample(store: Store, seed: int, ages: Sequence[int]) -> Iterator[tuple[RuleD
     settings = replace(store.settings(), seed=seed)
     kind = find_kind(settings)
     loaded = kind.load([row._replace(current=None, averages=None) for row in store.pairs()], settings)
-    all_pairs = np.ones(loaded.size, np.bool_)
+    all_pairs = np.ones(loaded.batch.size, np.bool_)
     state = kind.draw_initial_state(loaded, settings, all_pairs, None)
-    no_averages = empty_blobs(loaded.size)
+    no_averages = empty_blobs(loaded.batch.size)
     averages = loaded.read_averages(no_averages)
 
     def count(records: Blobs) -> RuleDeltas:
-        deltas: RuleDeltas = loaded.rule_deltas(None, StoredSamples(loaded.trees(state), records), settings)
+        deltas: RuleDeltas = loaded.rule_deltas(None, StoredSamples(loaded.trees(state), records))
         return deltas
 
     chain = kind.chain(EmptyCounts(settings, store.vocabulary_sizes()), ChainConfig())
@@ -73,8 +73,8 @@ def sample(store: Store, seed: int, ages: Sequence[int]) -> Iterator[tuple[RuleD
         burn_in = kind.schedule(settings).burn_in
         for number in range(1, burn_in + max(ages) + 1):
             averaged = number - burn_in
-            numbers = np.full(loaded.size, number)
-            request = SweepRequest(numbers, all_pairs, np.full(loaded.size, averaged > 0))
+            numbers = np.full(loaded.batch.size, number)
+            request = SweepRequest(numbers, all_pairs, np.full(loaded.batch.size, averaged > 0))
             state, _ = sweep(state, averages, request, lambda _: None)
             if averaged > 0:
                 averaged_rules = count(loaded.write_averages(averages)) if averaged in ages else None

@@ -259,7 +259,7 @@ def _commit_samples(store: Store, options: LearnOptions, levels: int) -> None:
 
 def _add_sample(batch: ResidentBatch) -> None:
     assert isinstance(batch.loaded, LoadedPairs)
-    add_trees(batch.averages, batch.loaded.batch, batch.state, np.ones(batch.loaded.size, np.bool_))
+    add_trees(batch.averages, batch.loaded.batch, batch.state, np.ones(batch.loaded.batch.size, np.bool_))
 
 
 def _count_by_scope(snapshot: Snapshot, system: TranslationSystem) -> list[int]:

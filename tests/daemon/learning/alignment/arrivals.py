@@ -1,7 +1,8 @@
 """Pairs of an invented language that are added to a store, and their alignment error."""
 
 from tests.daemon.learning.alignment.languages import invented
-from tests.storage.building import NewPair, pairs_of
+from tests.daemon.learning.stores import fill
+from tests.storage.building import NewPair
 
 from hierogram.storage.store import Store
 
@@ -11,18 +12,13 @@ PAIRS = 300
 def put(store: Store, first: int, last: int, given: bool = False) -> None:
     """Store some pairs of an invented language, with their true alignment or without any."""
     sources, targets, alignments = invented(PAIRS)
-    batch = store.begin_ingest("invented", "memory", "pipes")
-    store.add_pairs(
-        batch,
-        pairs_of([
-            NewPair(
-                sources[k], targets[k], alignments[k] if given else None,
-                len(sources[k].split()), len(targets[k].split()), k + 1, f"{k}",
-            )
-            for k in range(first, last)
-        ]),
-    )  # fmt: skip
-    store.finish_ingest(batch)
+    fill(store, [
+        NewPair(
+            sources[k], targets[k], alignments[k] if given else None,
+            len(sources[k].split()), len(targets[k].split()), k + 1, f"{k}",
+        )
+        for k in range(first, last)
+    ])  # fmt: skip
 
 
 def error_rate(store: Store, first: int, last: int) -> float:

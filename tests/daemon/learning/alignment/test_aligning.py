@@ -10,7 +10,6 @@ import zstandard
 from tests.daemon.conftest import Run
 from tests.daemon.learning.alignment.languages import invented
 
-from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.learning.alignment.aligning import align, corpus_options
 from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.samplers.alignment.models.registry import MODELS
@@ -171,11 +170,6 @@ def test_bhmm_and_bhmm_z_have_the_settings_of_their_paper() -> None:
         assert options.similarity == 0
     assert corpus_options(AlignOptions(sweeps=1), 5).is_sampled(1)
     assert corpus_options(AlignOptions(), 10**6).sweeps < corpus_options(AlignOptions(), 10).sweeps
-
-
-def test_an_unknown_aligner_model_is_refused() -> None:
-    with pytest.raises(UsageError):
-        corpus_options(AlignOptions("ibm4"), 5)
 
 
 def test_the_error_rate_of_a_worked_example_is_correct() -> None:

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from tests.conftest import CopyStore
 from tests.daemon.conftest import QUICK
-from tests.daemon.learning.alignment.languages import invented
-from tests.storage.building import NewPair, pairs_of, query
+from tests.daemon.learning.alignment.arrivals import put
+from tests.storage.building import query
 
 from hierogram.daemon.learning.alignment.incremental import (
     IncrementalAligner,
@@ -22,6 +22,7 @@ from hierogram.daemon.library.pairs import StoredPair
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.database.connection import writing_connection
 from hierogram.storage.exceptions import HumanLinksError
+from hierogram.storage.records.pairs import parse_links
 from hierogram.storage.store import Store, open_store
 
 PAIRS = 60
@@ -29,18 +30,9 @@ GIVEN = 20
 """Number of pairs ingested with their alignment."""
 
 
-def put(store: Store, first: int, last: int) -> None:
-    sources, targets, alignments = invented(PAIRS)
-    batch = store.begin_ingest("invented", "memory", "pipes")
-    pairs = [
-        NewPair(
-            sources[k], targets[k], alignments[k] if k < GIVEN else None,
-            len(sources[k].split()), len(targets[k].split()), k + 1, str(k),
-        )
-        for k in range(first, last)
-    ]  # fmt: skip
-    store.add_pairs(batch, pairs_of(pairs))
-    store.finish_ingest(batch)
+def put_all(store: Store) -> None:
+    put(store, 0, GIVEN, given=True)
+    put(store, GIVEN, PAIRS)
 
 
 @pytest.fixture
@@ -53,14 +45,14 @@ def store(store_url: str, copy_store: CopyStore) -> Iterator[Store]:
 
 def make(url: str) -> None:
     with open_store(url, create=True, settings=QUICK) as opened:
-        put(opened, 0, PAIRS)
+        put_all(opened)
         align_pending(opened, threads=1)
         learn(opened, sweeps=2)
 
 
 def links(store: Store, pair: int) -> set[tuple[int, int]]:
     [row] = store.pairs_by_id([pair])
-    return {(int(s), int(t)) for s, _, t in (link.partition("-") for link in row.alignment.split())}
+    return set(parse_links(row.alignment))
 
 
 def probabilities(store: Store, pair: int) -> dict[tuple[int, int], float]:
@@ -145,7 +137,7 @@ def test_human_links_survive_realignment_and_are_deleted_with_their_pair(store: 
 
 def test_new_pairs_are_aligned_with_their_human_links(store_url: str) -> None:
     with open_store(store_url, create=True, settings=QUICK) as store:
-        put(store, 0, PAIRS)
+        put_all(store)
         known = KnownLinks(frozenset([(0, 1), (1, 1)]))
         store.set_human_links(GIVEN + 1, known, "a test")
         assert store.pending_corrections(10) == []

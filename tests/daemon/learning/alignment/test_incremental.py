@@ -1,14 +1,15 @@
 """Pairs added without an alignment are aligned with the store's counts, and the store stays consistent."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import structlog
 from structlog.testing import capture_logs
 from tests.daemon.conftest import QUICK, Run, make_store
 from tests.daemon.learning.alignment.arrivals import PAIRS, error_rate, put, texts
 from tests.daemon.learning.alignment.languages import invented
+from tests.daemon.serving.turns import ManualTurns
 from tests.storage.building import aligner_counts, query
 
 from hierogram.daemon.learning.alignment.incremental import (
@@ -17,23 +18,24 @@ from hierogram.daemon.learning.alignment.incremental import (
     align_pending,
     is_material_change,
 )
+from hierogram.daemon.learning.learner import Learner
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.residents import ResidentBatch
 from hierogram.daemon.learning.stored_links import make_withdrawal
 from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.grammar.columns import split_blobs
+from hierogram.storage.records.aligner import AlignerCounts
 from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.store import Store, open_store
 
 
 @pytest.fixture
-def quick_store(store_url: str):
-    with open_store(store_url, create=True, settings=QUICK) as store:
-        yield store
+def store(store_url: str) -> Iterator[Store]:
+    with open_store(store_url, create=True, settings=QUICK) as opened:
+        yield opened
 
 
-def test_new_pairs_are_aligned_with_the_store_s_counts(quick_store: Store) -> None:
-    store = quick_store
+def test_new_pairs_are_aligned_with_the_store_s_counts(store: Store) -> None:
     put(store, 0, 270)
     assert align_pending(store).pairs == 270
     assert error_rate(store, 0, 270) < 0.1
@@ -52,8 +54,7 @@ def test_new_pairs_are_aligned_with_the_store_s_counts(quick_store: Store) -> No
     assert align_pending(store) == AlignReport(0, 0, 0, 0, pytest.approx(0, abs=5))
 
 
-def test_a_few_new_pairs_are_aligned_with_the_counts_of_given_alignments(quick_store: Store) -> None:
-    store = quick_store
+def test_a_few_new_pairs_are_aligned_with_the_counts_of_given_alignments(store: Store) -> None:
     put(store, 0, 250, given=True)
     before = texts(store)
     put(store, 250, 251)
@@ -85,8 +86,7 @@ def test_incremental_links_do_not_depend_on_threads(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_derivations_of_realigned_pairs_are_resampled(quick_store: Store, store_url: str) -> None:
-    store = quick_store
+def test_derivations_of_realigned_pairs_are_resampled(store: Store, store_url: str) -> None:
     put(store, 0, 120)
     align_pending(store)
     learn(store, sweeps=2)
@@ -124,10 +124,7 @@ def initial_derivations(store: Store, rows: list[PairRow]) -> list[bytes]:
     return split_blobs(batch.loaded.encode(batch.state))
 
 
-def test_realignment_updates_the_rule_counts_of_a_learner(quick_store: Store, store_url: str) -> None:
-    from hierogram.daemon.learning.learner import Learner
-
-    store = quick_store
+def test_realignment_updates_the_rule_counts_of_a_learner(store: Store, store_url: str) -> None:
     put(store, 0, 60)
     align_pending(store)
     # Learn derivations of a different alignment, which realignment replaces.
@@ -142,19 +139,16 @@ def test_realignment_updates_the_rule_counts_of_a_learner(quick_store: Store, st
             assert fresh.measure() == pytest.approx(learner.measure(), rel=1e-12)
 
 
-def test_aligner_counts_of_withdrawn_pairs_are_removed(quick_store: Store) -> None:
-    store = quick_store
+def test_aligner_counts_of_withdrawn_pairs_are_removed(store: Store) -> None:
     put(store, 0, 40)
     align_pending(store)
     assert aligner_counts(store).lexicon
     everything = [row.id for row in store.pairs()]
     store.commit_alignments(make_withdrawal(store, everything))
-    counts = aligner_counts(store)
-    assert (counts.lexicon, counts.words, counts.jumps) == ([], [], [])
+    assert aligner_counts(store) == AlignerCounts([], [], [])
 
 
-def test_verify_reports_wrong_counts_of_the_aligner(quick_store: Store, store_url: str) -> None:
-    store = quick_store
+def test_verify_reports_wrong_counts_of_the_aligner(store: Store, store_url: str) -> None:
     put(store, 0, 40)
     align_pending(store)
     assert verify(store).problems == []
@@ -191,104 +185,66 @@ def test_learn_command_aligns_new_pairs_first(hierogram: Run, tmp_path: Path) ->
     assert hierogram("verify").code == 0
 
 
-class LoopControl:
-    """Stop flag and heartbeat for a loop that the test runs itself."""
-
-    def __init__(self) -> None:
-        self.ended = False
-        self.beats = 0
-
-    def is_set(self) -> bool:
-        return self.ended
-
-    def wait(self, _seconds: float) -> bool:
-        return self.ended
-
-    def __call__(self) -> None:
-        self.beats += 1
-
-    def progress(self) -> None:
-        self.beats += 1
-
-    def ok(self) -> None:
-        self.beats += 1
-
-
 def test_daemon_turns_align_sample_and_realign_pairs(tmp_path: Path) -> None:
-    from hierogram.daemon.configuration import LogSection, SamplingSection
-    from hierogram.daemon.learning.learner import Learner
-    from hierogram.daemon.serving.health import HealthRegistry
-    from hierogram.daemon.serving.logs import open_log
-    from hierogram.daemon.serving.sampling import SamplingTurns
-
     url = f"sqlite:///{tmp_path}/store.db"
-    section, going, log = SamplingSection(), LoopControl(), open_log(LogSection(level="error"))
     with open_store(url, create=True, settings=QUICK) as store:
         put(store, 0, 60)
-        with Learner(store) as learner:
-            turns = SamplingTurns(learner, section, going, going, HealthRegistry(), log)
-            going.ended = True
-            assert not turns.take()
+        with ManualTurns(store) as turns:
+            started = turns.heart.last
+            turns.stop.set()
+            assert not turns.turns.take()
             assert store.count_pairs(["unaligned"]) == 60
-            going.ended = False
+            turns.stop.clear()
             while store.count_pairs(["settled"]) < 60:
-                assert turns.take()
-            assert going.beats
+                assert turns.turns.take()
+            assert turns.heart.last > started
             # Store wrong alignments, as if the pairs had been aligned on arrival with few counts.
             query(url, "UPDATE sentence_pairs SET alignment = '0-0' WHERE id <= 3")
             query(url, "UPDATE pair_links SET sweep = 1")
         reset_derivations(url)
         learn(store, sweeps=0)
-        with Learner(store) as learner:
-            turns = SamplingTurns(learner, section, going, going, HealthRegistry(), log)
-            turns.take()
+        with ManualTurns(store) as turns:
+            turns.turns.take()
             assert [row.alignment for row in store.pairs(limit=3)] != ["0-0"] * 3
             while store.count_pairs(["settled"]) < 60:
-                assert turns.take()
+                assert turns.turns.take()
             with Learner(store) as fresh:
-                assert fresh.measure() == pytest.approx(learner.measure(), rel=1e-12)
+                assert fresh.measure() == pytest.approx(turns.learner.measure(), rel=1e-12)
         assert verify(store).problems == []
 
 
-def test_the_daemon_realigns_pairs_after_many_arrivals(quick_store: Store) -> None:
-    from hierogram.daemon.configuration import SamplingSection
-    from hierogram.daemon.learning.learner import Learner
-    from hierogram.daemon.serving.health import HealthRegistry
-    from hierogram.daemon.serving.sampling import SamplingTurns
-
-    going, log = LoopControl(), structlog.stdlib.get_logger()
-    aligner = IncrementalAligner(quick_store)
-    with Learner(quick_store) as learner, capture_logs() as logs:
-        turns = SamplingTurns(learner, SamplingSection(), going, going, HealthRegistry(), log)
+def test_the_daemon_realigns_pairs_after_many_arrivals(store: Store) -> None:
+    aligner = IncrementalAligner(store)
+    with capture_logs() as logs, ManualTurns(store) as turns:
         for first, last in ((0, 60), (60, 80), (80, 81)):
-            put(quick_store, first, last)
+            put(store, first, last)
             aligner.align_new()
-            turns.realign_stale()
-        turns.realign_stale()
+            turns.turns.realign_stale()
+        turns.turns.realign_stale()
     # Pairs are re-aligned if more than a quarter of them are new: 21 of 81, but not 20 of 80.
     assert [(entry["event"], entry["pairs"]) for entry in logs] == [("pairs re-aligned", 81)]
-    assert verify(quick_store).problems == []
+    assert verify(store).problems == []
 
 
 @pytest.mark.slow
 @pytest.mark.database("sqlite")
-def test_a_growing_store_is_realigned_as_a_whole(quick_store: Store) -> None:
+def test_a_growing_store_is_realigned_as_a_whole(store: Store) -> None:
     done = []
     for first in range(0, PAIRS, 60):
-        put(quick_store, first, first + 60)
-        done.append(align_pending(quick_store))
+        put(store, first, first + 60)
+        done.append(align_pending(store))
     # New pairs since the last realignment: 60 of 120, 60 of 180, 60 of 240 (too few), 120 of 300.
     assert [report.realigned for report in done] == [0, 120, 180, 0, 300]
-    assert error_rate(quick_store, 0, PAIRS) < 0.05
-    assert verify(quick_store).problems == []
+    assert error_rate(store, 0, PAIRS) < 0.05
+    assert verify(store).problems == []
 
 
 @pytest.mark.database("sqlite")
-def test_pairs_in_burn_in_are_not_realigned(quick_store: Store, store_url: str) -> None:
-    put(quick_store, 0, 60)
-    align_pending(quick_store)
-    put(quick_store, 60, 120)
-    aligner = IncrementalAligner(quick_store)
+def test_pairs_in_burn_in_are_not_realigned(store: Store, store_url: str) -> None:
+    put(store, 0, 60)
+    align_pending(store)
+    put(store, 60, 120)
+    aligner = IncrementalAligner(store)
     aligner.align_new()
     query(store_url, "UPDATE sentence_pairs SET state = 'sampling' WHERE id > 60")
     assert not aligner.needs_realignment()

@@ -90,10 +90,7 @@ def test_uncounted_pairs_are_aligned_without_changing_other_links(corpus: Corpus
     assert found[:300] == plain
     assert found[-1]
     # Their position among the other pairs does not matter.
-    mixed = (
-        [source[:150], [s for s, _ in apart], source[150:]],
-        [target[:150], [t for _, t in apart], target[150:]],
-    )
+    mixed = ([source[:150], [s for s, _ in apart], source[150:]], [target[:150], [t for _, t in apart], target[150:]])
     found = list(align(*([line for part in side for line in part] for side in mixed), request).lines())
     assert found[:150] + found[211:] == plain
     assert found[210]
