@@ -43,12 +43,10 @@ class ArrowTable:
         from nanoarrow import c_array_from_buffers
         from nanoarrow.c_array_stream import CArrayStream
 
-        kinds = {
-            name: nanoarrow.large_string(nullable=False)
-            if isinstance(column, TextColumn)
-            else getattr(nanoarrow, {"bool": "bool_"}.get(column.dtype.name, column.dtype.name))(nullable=False)
-            for name, column in self._batches[0].items()
-        }
+        kinds = {}
+        for name, column in self._batches[0].items():
+            kind = "large_string" if isinstance(column, TextColumn) else column.dtype.name
+            kinds[name] = getattr(nanoarrow, "bool_" if kind == "bool" else kind)(nullable=False)
         schema = nanoarrow.c_schema(nanoarrow.struct(kinds, nullable=False))
         arrays = []
         for columns in self._batches:

@@ -15,17 +15,9 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    SecretStr,
-    ValidationError,
-    create_model,
-    model_validator,
-)
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+import pydantic
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.exports.options import DEFAULT_ZONE, ExportJob, read_zone
@@ -43,13 +35,12 @@ _MIN_TOKEN_LENGTH = 16
 
 Seconds = Annotated[float, Field(gt=0, le=1e6)]
 Positive = Annotated[int, Field(gt=0)]
-TimeZoneName = Annotated[str, AfterValidator(lambda name: read_zone(name).key)]
 
 
 class Section(BaseModel):
     """Section of the configuration file. Unknown keys are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 AnySection = TypeVar("AnySection")
@@ -58,10 +49,8 @@ AnySection = TypeVar("AnySection")
 class DaemonSection(Section):
     """Supervision of the loops, and shutdown."""
 
-    grace_seconds: Seconds = Field(
-        default=30.0,
-        description="Seconds after SIGTERM in which loops must finish, before the process exits.",
-    )
+    grace_seconds: Seconds = 30.0
+    """Seconds after SIGTERM in which loops must finish, before the process exits."""
     stall_seconds: ClassVar[float] = 900.0
     """Maximum seconds between heartbeats of a loop. A longer silence ends the daemon with an error."""
     pause_seconds: ClassVar[float] = 1.0
@@ -74,16 +63,10 @@ class DaemonSection(Section):
 class LogSection(Section):
     """Logging to standard error."""
 
-    format: str = Field(
-        default="auto",
-        pattern="^(auto|json|human)$",
-        description="Log format. `auto` is `human` on a terminal, otherwise `json`.",
-    )
-    level: str = Field(
-        default="info",
-        pattern="^(debug|info|warning|error)$",
-        description="Lowest level to log.",
-    )
+    format: Annotated[str, Field(pattern="^(auto|json|human)$")] = "auto"
+    """Log format. `auto` is `human` on a terminal, otherwise `json`."""
+    level: Annotated[str, Field(pattern="^(debug|info|warning|error)$")] = "info"
+    """Lowest level to log."""
 
 
 class SpoolSection(Section):
@@ -91,37 +74,32 @@ class SpoolSection(Section):
 
     folder: Annotated[Path | None, SPOOL] = None
     corpus: Annotated[str, CORPUS] = Field(default="default", min_length=1)
-    poll_seconds: Seconds = Field(default=1.0, description="Seconds between scans of the folder.")
+    poll_seconds: Seconds = 1.0
+    """Seconds between scans of the folder."""
     languages: Languages = None
-    unaligned_after: Seconds | None = Field(
-        default=None,
-        description="Seconds after which `.source` and `.target` files are ingested without an `.alignment`.",
-    )
+    unaligned_after: Seconds | None = None
+    """Seconds after which `.source` and `.target` files are ingested without an `.alignment`."""
 
 
 class SamplingSection(Section):
     """Sampling of new and settled pairs."""
 
     threads: ProcessThreads = None
-    pairs_at_once: int = Field(
-        default=10_000,
-        ge=1,
-        description="Maximum number of pairs sampled together in memory; other pairs wait. Not used by trees and ITGs.",
-    )
-    commit_seconds: Seconds = Field(
-        default=5.0, description="Seconds of sampling between commits. A commit waits for the end of the sweep."
-    )
-    new_share: float = Field(
-        default=0.9,
-        gt=0,
-        le=1,
-        description="Share of sampling time for new pairs while new pairs wait; the rest is for settled pairs.",
-    )
-    idle_share: float = Field(
-        default=0.5, ge=0, le=1, description="Share of time for sampling settled pairs while no new pairs wait."
-    )
+    pairs_at_once: Annotated[int, Field(ge=1)] = 10_000
+    """Maximum number of pairs sampled together in memory; other pairs wait. Not used by trees and ITGs."""
+    commit_seconds: Seconds = 5.0
+    """Seconds of sampling between commits. A commit waits for the end of the sweep."""
+    new_share: Annotated[float, Field(gt=0, le=1)] = 0.9
+    """Share of sampling time for new pairs while new pairs wait; the rest is for settled pairs."""
+    idle_share: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """Share of time for sampling settled pairs while no new pairs wait."""
     likelihood_seconds: ClassVar[float] = 60.0
     """Seconds between computations of the log-likelihood, which are slow for large grammars."""
+
+
+def _check_length(name: str, secret: SecretStr | None) -> None:
+    if secret is not None and len(secret.get_secret_value()) < _MIN_TOKEN_LENGTH:
+        raise ValueError(f"{name}: must have at least {_MIN_TOKEN_LENGTH} characters")
 
 
 def _is_http_url(text: str) -> bool:
@@ -135,26 +113,20 @@ def _is_http_url(text: str) -> bool:
 class WebhooksSection(Section):
     """Webhooks for exports and other events."""
 
-    url: SecretStr | None = Field(
-        default=None,
-        description="URL that receives events as POST requests. It can contain credentials, which are not stored, "
-        "logged or shown.",
-    )
-    secret: SecretStr | None = Field(
-        default=None, description="Secret of at least 16 characters that signs the requests."
-    )
-    events: tuple[str, ...] = Field(
-        default=(EXPORT_DONE, EXPORT_FAILED), description="Kinds of [events](events.md#kinds-of-events) to send."
-    )
-    timeout_seconds: Seconds = Field(
-        default=10.0,
-        description="Maximum duration of an attempt, in seconds.",
-    )
-    attempts: int = Field(default=8, ge=1, le=100, description="Attempts before a delivery counts as failed.")
+    url: SecretStr | None = None
+    """URL that receives events as POST requests. It can contain credentials, which are not stored, logged or shown."""
+    secret: SecretStr | None = None
+    """Secret of at least 16 characters that signs the requests."""
+    events: tuple[str, ...] = (EXPORT_DONE, EXPORT_FAILED)
+    """Kinds of [events](events.md#kinds-of-events) to send."""
+    timeout_seconds: Seconds = 10.0
+    """Maximum duration of an attempt, in seconds."""
+    attempts: Annotated[int, Field(ge=1, le=100)] = 8
+    """Attempts before a delivery counts as failed."""
     pause_seconds: ClassVar[float] = 2.0
     """Seconds before the second attempt. The pause doubles with each further attempt, up to an hour."""
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _check_values(self) -> Self:
         if self.url is not None and find_spec("httpx2") is None:
             raise ValueError(f"url: webhooks require httpx2: {install_extra('webhooks')}")
@@ -164,8 +136,7 @@ class WebhooksSection(Section):
         for kind in self.events:
             if kind not in EVENT_KINDS:
                 raise ValueError(f"events: unknown kind {kind!r}: expected {', '.join(EVENT_KINDS)}")
-        if self.secret is not None and len(self.secret.get_secret_value()) < _MIN_TOKEN_LENGTH:
-            raise ValueError(f"secret: must have at least {_MIN_TOKEN_LENGTH} characters")
+        _check_length("secret", self.secret)
         return self
 
 
@@ -180,88 +151,69 @@ def is_loopback(host: str) -> bool:
 class HttpConfiguration(Section):
     """HTTP server: address, authentication and limits."""
 
-    enabled: bool = Field(default=True, description="Serve HTTP.")
+    enabled: bool = True
+    """Serve HTTP."""
     host: Annotated[str, HOST] = "127.0.0.1"
     port: Annotated[int, PORT] = 8470
-    token: SecretStr | None = Field(
-        default=None, description="Bearer token of at least 16 characters that clients must send."
-    )
-    max_request_bytes: Positive = Field(default=1 << 34, description="Maximum size of a request with pairs, in bytes.")
-    max_rate: float = Field(
-        default=100.0,
-        gt=0,
-        description="Maximum number of requests per second and client address. Requests with the token, requests "
-        "without the token, and health checks are counted separately.",
-    )
-    max_burst: Positive = Field(
-        default=200, description="Number of requests that a client may send at once before `max_rate` applies."
-    )
-    forwarded_allow_ips: str = Field(
-        default="127.0.0.1,::1",
-        description="Addresses and networks of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted, "
-        "or `*` for all ([proxies](http.md#use-a-reverse-proxy)).",
-    )
-    max_connections: Positive = Field(
-        default=100,
-        description="Maximum number of open connections and of running requests. Beyond this number, the client that "
-        "has been idle longest is disconnected.",
-    )
-    max_lag: Positive = Field(
-        default=100_000,
-        description="Number of unsettled pairs above which new pairs are delayed, and finally rejected with 503.",
-    )
-    backlog_timeout: Seconds = Field(
-        default=30.0, description="Seconds that a request with pairs waits for the lag to fall before it is rejected."
-    )
-    client_timeout: Seconds = Field(
-        default=30.0,
-        description="Seconds in which a request must arrive, and in which a client must read about 100 kB of a "
-        "response. A body faster than `min_bytes_per_second` may take longer.",
-    )
-    min_bytes_per_second: Positive = Field(
-        default=256,
-        description="Minimum rate of a request body after `client_timeout`, in bytes per second.",
-    )
+    token: SecretStr | None = None
+    """Bearer token of at least 16 characters that clients must send."""
+    max_request_bytes: Positive = 1 << 34
+    """Maximum size of a request with pairs, in bytes."""
+    max_rate: Annotated[float, Field(gt=0)] = 100.0
+    """Maximum number of requests per second and client address. Requests with the token, requests without the token,
+    and health checks are counted separately."""
+    max_burst: Positive = 200
+    """Number of requests that a client may send at once before `max_rate` applies."""
+    forwarded_allow_ips: str = "127.0.0.1,::1"
+    """Addresses and networks of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted, or `*` for all
+    ([proxies](http.md#use-a-reverse-proxy))."""
+    max_connections: Positive = 100
+    """Maximum number of open connections and of running requests. Beyond this number, the client that has been idle
+    longest is disconnected."""
+    max_lag: Positive = 100_000
+    """Number of unsettled pairs above which new pairs are delayed, and finally rejected with 503."""
+    backlog_timeout: Seconds = 30.0
+    """Seconds that a request with pairs waits for the lag to fall before it is rejected."""
+    client_timeout: Seconds = 30.0
+    """Seconds in which a request must arrive, and in which a client must read about 100 kB of a response. A body faster
+    than `min_bytes_per_second` may take longer."""
+    min_bytes_per_second: Positive = 256
+    """Minimum rate of a request body after `client_timeout`, in bytes per second."""
     idempotency_hours: ClassVar[float] = 48.0
     """Hours for which the response to an Idempotency-Key is kept."""
 
-    libretranslate: bool = Field(
-        default=False, description="Serve the protocol of [LibreTranslate](integrations.md#libretranslate)."
-    )
-    mcp: str = Field(
-        default="off",
-        pattern="^(off|read|add)$",
-        description="[MCP](integrations.md#model-context-protocol) tools at `/mcp`: none (off), queries (read), or "
-        "queries and storing pairs (add).",
-    )
-    pages: bool = Field(default=True, description="Serve [pages](pages.md) for browsers.")
-    sql: bool = Field(default=True, description="Serve the page for SQL queries.")
-    sql_url: SecretStr | None = Field(
-        default=None,
-        description="On Postgres, URL of the store with the role that runs SQL queries. If it is not set, queries are "
-        "rejected ([role](pages.md#sql-queries-on-postgres)).",
-    )
-    sql_seconds: Seconds = Field(default=10.0, description="Maximum duration of an SQL query, in seconds.")
+    libretranslate: bool = False
+    """Serve the protocol of [LibreTranslate](integrations.md#libretranslate)."""
+    mcp: Annotated[str, Field(pattern="^(off|read|add)$")] = "off"
+    """[MCP](integrations.md#model-context-protocol) tools at `/mcp`: none (off), queries (read), or queries and storing
+    pairs (add)."""
+    pages: bool = True
+    """Serve [pages](pages.md) for browsers."""
+    sql: bool = True
+    """Serve the page for SQL queries."""
+    sql_url: SecretStr | None = None
+    """On Postgres, URL of the store with the role that runs SQL queries. If it is not set, queries are rejected
+    ([role](pages.md#sql-queries-on-postgres))."""
+    sql_seconds: Seconds = 10.0
+    """Maximum duration of an SQL query, in seconds."""
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _check_access(self) -> Self:
         # Do not show the value in the message, because it may contain a password.
         if self.sql_url is not None and not re.match(r"postgres(ql)?://\S", self.sql_url.get_secret_value()):
             raise ValueError("sql_url: must be a URL such as postgresql://role:password@host/database")
-        if self.token is not None and len(self.token.get_secret_value()) < _MIN_TOKEN_LENGTH:
-            raise ValueError(f"token: must have at least {_MIN_TOKEN_LENGTH} characters")
+        _check_length("token", self.token)
         if self.enabled and self.token is None and not is_loopback(self.host):
-            raise ValueError(
-                f"host {self.host!r} is not a loopback address: set token (at least {_MIN_TOKEN_LENGTH} characters) "
-                "or listen on 127.0.0.1"
-            )
+            token = f"token (at least {_MIN_TOKEN_LENGTH} characters)"
+            raise ValueError(f"host {self.host!r} is not a loopback address: set {token} or listen on 127.0.0.1")
         return self
 
 
 class Configuration(Section):
     """Configuration of the daemon. Settings of the store (`hierogram init`) are not part of it."""
 
-    store: str = Field(default=DEFAULT_STORE, description="Store, as in `--store`.")
+    store: str = DEFAULT_STORE
+    """Store, as in `--store`."""
     daemon: DaemonSection = Field(default_factory=DaemonSection)
     log: LogSection = Field(default_factory=LogSection)
     spool: SpoolSection = Field(default_factory=SpoolSection)
@@ -270,10 +222,10 @@ class Configuration(Section):
     workers: WorkerOptions = Field(default_factory=WorkerOptions)
     http: HttpConfiguration = Field(default_factory=HttpConfiguration)
     webhooks: WebhooksSection = Field(default_factory=WebhooksSection)
-    timezone: TimeZoneName = Field(
-        default=DEFAULT_ZONE, description="Default time zone of scheduled exports, such as Europe/Berlin."
-    )
-    exports: tuple[ExportJob, ...] = Field(default=(), description="Scheduled exports, one `[[exports]]` table each.")
+    timezone: Annotated[str, pydantic.AfterValidator(lambda name: read_zone(name).key)] = DEFAULT_ZONE
+    """Default time zone of scheduled exports, such as Europe/Berlin."""
+    exports: tuple[ExportJob, ...] = ()
+    """Scheduled exports, one `[[exports]]` table each."""
 
     def section(self, kind: type[AnySection]) -> AnySection:
         """Return the section of the given type, such as a section of an extension."""
@@ -283,16 +235,14 @@ class Configuration(Section):
 @cache
 def extension_sections() -> dict[str, type[Any]]:
     """Return the section types of extensions by name."""
-    return {
-        name: kind for extension in extensions() if extension.sections for name, kind in extension.sections().items()
-    }
+    return {name: kind for one in extensions() if one.sections for name, kind in one.sections().items()}
 
 
 @cache
 def configuration_type() -> type[Configuration]:
     """Return the configuration type, including the sections of extensions."""
     added: dict[str, Any] = {name: (kind, Field(default_factory=kind)) for name, kind in extension_sections().items()}
-    return create_model("Configuration", __base__=Configuration, **added)
+    return pydantic.create_model("Configuration", __base__=Configuration, **added)
 
 
 class _EnvironmentFirst(BaseSettings):
@@ -302,21 +252,15 @@ class _EnvironmentFirst(BaseSettings):
 
     @classmethod
     def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        *_: PydanticBaseSettingsSource,
-        **_unused: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        cls, settings_cls: Any, init_settings: Any, env_settings: Any, *_: Any, **_unused: Any
+    ) -> tuple[Any, ...]:
         return env_settings, init_settings
 
 
 def load_configuration(file: Path | None = None, **overrides: object) -> Configuration:
     """Load the configuration. Environment variables override the file, and `overrides` override both.
 
-    `overrides` are keys such as `store=…` and `spool_folder=…`; None values are ignored. Raises `UsageError` with
-    file or environment variable, key and reason.
+    `overrides` are keys such as `store=…` and `spool_folder=…`; None values are ignored.
     """
     content = _read(file) if file else {}
     # Pydantic only reads variables of known sections, so it does not detect a misspelled section.

@@ -2,11 +2,13 @@
 
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
+from typing import TypeVar
 
 from hierogram.daemon.exceptions import DeadlineError
+
+Result = TypeVar("Result")
 
 
 class Deadline:
@@ -32,13 +34,13 @@ class Deadline:
         if time.monotonic() > self._until:
             raise DeadlineError(f"the request took longer than {self.seconds:g} s: send a smaller request")
 
-    @contextmanager
-    def applied(self) -> Iterator[None]:
-        """Set the deadline of this thread within the block."""
+    def run(self, work: Callable[[], Result]) -> Result:
+        """Restart the deadline and run work with it. Raises `DeadlineError` if the deadline was canceled."""
+        self.restart()
         token = _current.set(self)
         try:
             self.check()
-            yield
+            return work()
         finally:
             _current.reset(token)
 
@@ -48,13 +50,11 @@ _current: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
 
 def check_deadline() -> None:
     """Raise `DeadlineError` if the deadline of this thread has passed or was canceled."""
-    deadline = _current.get()
-    if deadline is not None:
+    if (deadline := _current.get()) is not None:
         deadline.check()
 
 
 def restart_deadline() -> None:
     """Restart the time limit of this thread's deadline."""
-    deadline = _current.get()
-    if deadline is not None:
+    if (deadline := _current.get()) is not None:
         deadline.restart()

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from hierogram.daemon.serving.service import Daemon
     from hierogram.daemon.serving.supervision import Loop
     from hierogram.daemon.web.pages.rendering import PageContext
-    from hierogram.daemon.web.protocol.context import Page, ProtocolApp, WebContext
+    from hierogram.daemon.web.protocol.access import ProtocolApp
+    from hierogram.daemon.web.protocol.context import Page, WebContext
     from hierogram.samplers.grammar.kinds import GrammarKind
     from hierogram.storage.store import Store
 

@@ -15,8 +15,6 @@ from typing import Any, BinaryIO
 
 from hierogram.daemon.exceptions import ExportError
 
-_CONTROL_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
-
 
 def cache_folder() -> Path:
     """Return the folder of downloaded and derived files, below HIEROGRAM_CACHE or the user's cache folder."""
@@ -28,14 +26,14 @@ def printable(name: str) -> str:
     r"""Escape invalid UTF-8 bytes, control characters and line separators in a name, such as `\xff`."""
     if name.isprintable():
         return name
-    letters = []
-    for letter in name:
+
+    def escape(letter: str) -> str:
         if 0xDC80 <= ord(letter) <= 0xDCFF:
-            letters.append(f"\\x{ord(letter) - 0xDC00:02x}")
-        else:
-            is_control = unicodedata.category(letter) in _CONTROL_CATEGORIES
-            letters.append(letter.encode("unicode_escape").decode() if is_control else letter)
-    return "".join(letters)
+            return f"\\x{ord(letter) - 0xDC00:02x}"
+        is_control = unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp")
+        return letter.encode("unicode_escape").decode() if is_control else letter
+
+    return "".join(map(escape, name))
 
 
 def shorten_name(folder: Path | int, name: str, ending: str) -> str:
@@ -60,19 +58,14 @@ def is_special(path: Path) -> bool:
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
-_DATABASE = b"SQLite format 3\x00"
-
-
 def is_database(path: Path) -> bool:
     """Check if the path is an SQLite database, which must not be overwritten."""
-    # Opening a pipe would consume data of another reader.
-    if not path.is_file():
-        return False
-    try:
-        with path.open("rb") as file:
-            return file.read(len(_DATABASE)) == _DATABASE
-    except OSError:
-        return False
+    with suppress(OSError):
+        # Opening a pipe would consume data of another reader.
+        if path.is_file():
+            with path.open("rb") as file:
+                return file.read(16) == b"SQLite format 3\x00"
+    return False
 
 
 @contextmanager
@@ -113,18 +106,14 @@ def flush_to_disk(path: Path) -> None:
 NOT_REGULAR = "not a regular file"
 
 
-def open_subfolder(parent: int, name: str) -> int:
-    """Return the descriptor of a folder in an open folder. Raises `OSError`, also for a symbolic link."""
-    return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
-
-
 @contextmanager
 def folder_within(folder: Path, *names: str) -> Iterator[int]:
     """Yield the descriptor of the subfolder `names`, without following symbolic links. Raises `OSError`."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         for name in names:
-            parent, descriptor = descriptor, open_subfolder(descriptor, name)
+            parent = descriptor
+            descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
             os.close(parent)
         yield descriptor
     finally:

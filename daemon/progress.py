@@ -21,43 +21,33 @@ _SECONDS_PER_LINE = 10.0
 
 
 class Progress:
-    """Progress as plain lines on standard error, if the work takes more than two seconds."""
+    """Progress of work as a bar on a `display`, or as plain lines on standard error after the first two seconds."""
 
-    def __init__(self, title: str, unit: str) -> None:
+    def __init__(self, title: str, unit: str, display: "RichProgress | None" = None) -> None:
         self.title = title
         self.unit = unit
         self.started = self.last = time.monotonic()
         self.pause = _QUIET_SECONDS
+        self._display = display
+        if display is not None:
+            self._task = display.add_task(title, total=None, text="")
 
     def update(
         self, done: float, total: float | None = None, count: int | None = None, note: str = "", unit: str | None = None
     ) -> None:
         """Report `done` of `total` (None if unknown), `count` units (default: `done`) and a note."""
         now = time.monotonic()
-        if now - self.last < self.pause:
+        if self._display is None and now - self.last < self.pause:
+            return
+        amount = done if count is None else count
+        amounts = f"{amount:,} {unit or self.unit}", f"{amount / max(now - self.started, 1e-9):,.0f}/s"
+        if self._display is not None:
+            self._display.update(self._task, completed=done, total=total, text="  ".join([*amounts, note]))
             return
         self.last = now
         self.pause = _SECONDS_PER_LINE
         share = f" {100 * done / total:.0f} %," if total else ""
-        amount = self._amount(done if count is None else count, unit, ", ")
-        print(f"{self.title}:{share} {amount}{note and ', ' + note}", file=sys.stderr, flush=True)
-
-    def _amount(self, count: float, unit: str | None, separator: str) -> str:
-        rate = count / max(time.monotonic() - self.started, 1e-9)
-        return f"{count:,} {unit or self.unit}{separator}{rate:,.0f}/s"
-
-
-class _Bar(Progress):
-    def __init__(self, title: str, unit: str, display: "RichProgress") -> None:
-        super().__init__(title, unit)
-        self._display = display
-        self._task = display.add_task(title, total=None, text="")
-
-    def update(
-        self, done: float, total: float | None = None, count: int | None = None, note: str = "", unit: str | None = None
-    ) -> None:
-        amount = self._amount(done if count is None else count, unit, "  ")
-        self._display.update(self._task, completed=done, total=total, text=f"{amount}  {note}")
+        print(f"{self.title}:{share} {', '.join(filter(None, [*amounts, note]))}", file=sys.stderr, flush=True)
 
 
 _enabled = False
@@ -94,4 +84,4 @@ def progress(title: str, unit: str) -> Iterator[Progress]:
         TimeRemainingColumn(),
     )
     with RichProgress(*columns, console=Console(stderr=True), transient=True) as display:
-        yield _Bar(title, unit, display)
+        yield Progress(title, unit, display)

@@ -8,10 +8,7 @@ from hierogram.storage.options import Option
 AsJson = Annotated[bool, Option("Print JSON.", flags=("--json",))]
 CORPUS = Option("Corpus to which pairs are added.", metavar="NAME")
 Corpus = Annotated[str | None, Option("Count only the pairs of this corpus.", metavar="NAME", shown="all corpora")]
-CurrentSample = Annotated[
-    bool,
-    Option("Count the uses of rules in the current derivations, which are one sample."),
-]
+CurrentSample = Annotated[bool, Option("Count the uses of rules in the current derivations, which are one sample.")]
 HOST = Option(
     "Address to listen on. Addresses other than loopback require a token.", metavar="ADDRESS", shown="127.0.0.1"
 )
@@ -30,8 +27,7 @@ OUTPUT = Option(
 )  # fmt: skip
 PORT = Option("Port to listen on; 0 picks any free port.", min=0, max=65535, shown="8470")
 PosteriorMean = Annotated[
-    bool,
-    Option("Count only expected uses (posterior means), without the other counts of a translation grammar."),
+    bool, Option("Count only expected uses (posterior means), without the other counts of a translation grammar.")
 ]
 REFERENCE = Option(
     "References, line by line; may be repeated. An empty line means that this file has no reference for the sentence.",
@@ -43,6 +39,8 @@ SWEEPS = Option(
     min=0,
     shown="24; 74 for trees and ITGs",
 )
+STANDARD = "-"
+"""Name of standard input and standard output."""
 SPOOL = Option("Folder to watch for files; created if it does not exist.", metavar="FOLDER", shown="none")
 Threads = Annotated[int | None, Option("Number of threads. Results do not depend on it.", min=1, shown="one per core")]
 ProcessThreads = Annotated[

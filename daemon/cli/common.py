@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.shared_options import STANDARD
 
 if TYPE_CHECKING:
     from hierogram.daemon.library.store import GrammarStore
@@ -39,13 +40,10 @@ def open_chosen_store(context: typer.Context) -> "GrammarStore":
     return open(store_url(context))
 
 
-STANDARD_INPUT = "-"
-
-
 def files_or_input(files: Sequence[str] | None, content: str) -> list[str]:
     """Return the files, by default `-` (standard input). Prints a hint if this is a terminal."""
-    names = list(files or (STANDARD_INPUT,))
-    if STANDARD_INPUT in names and sys.stdin.isatty():
+    names = list(files or (STANDARD,))
+    if STANDARD in names and sys.stdin.isatty():
         print_note(f"reading {content} from standard input; press Ctrl-D to finish")
     return names
 

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from contextlib import ExitStack
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,16 +21,7 @@ from hierogram.daemon.cli.common import (
 )
 from hierogram.daemon.cli.flags import given_options, with_options
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.exports.options import (
-    DEFAULT_ZONE,
-    Cron,
-    Destination,
-    Every,
-    ExportJob,
-    ExportOptions,
-    MaxAge,
-    Timezone,
-)  # fmt: skip
+from hierogram.daemon.exports.options import DEFAULT_ZONE, Cron, Destination, Every, ExportOptions, MaxAge, Timezone
 from hierogram.daemon.extensions import extensions
 from hierogram.daemon.library.options import make_options
 from hierogram.daemon.progress import Phases, Progress, progress
@@ -38,8 +29,6 @@ from hierogram.daemon.shared_options import LIMIT, AsJson
 from hierogram.storage.options import Option, OptionError, OptionField
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from hierogram.daemon.exports.exporting import Published
     from hierogram.daemon.exports.publication import Manifest
     from hierogram.daemon.exports.schedule import JobStatus
@@ -47,16 +36,10 @@ if TYPE_CHECKING:
 
 def export_progress(bar: Progress) -> Phases:
     """Return a progress callback for the steps of an export."""
-    steps = {
-        "read": ("reading", "rules"),
-        "count": ("counting", "pairs"),
-        "align": ("aligning", "pairs"),
-        "write": ("writing", "rules"),
-    }
+    descriptions = {"read": "reading", "count": "counting", "align": "aligning", "write": "writing"}
 
     def report(step: str, done: int, total: int | None) -> None:
-        description, unit = steps[step]
-        bar.update(done, total, done, description, unit)
+        bar.update(done, total, done, descriptions[step], "rules" if step in ("read", "write") else "pairs")
 
     return report
 
@@ -72,8 +55,6 @@ _FORMAT = OptionField.of(ExportOptions)["format"].option
 
 @dataclass(frozen=True, kw_only=True)
 class _ExportCommandOptions(ExportOptions):
-    """Options of `export`: `ExportOptions` with two additional formats."""
-
     format: Annotated[
         str | None, replace(_FORMAT, values={**dict.fromkeys(_FORMAT.values or (), ""), **_EXTRA_FORMATS})
     ] = None  # fmt: skip
@@ -106,10 +87,9 @@ def export(
     chosen = given_options(context, _ExportCommandOptions)
     if options.format == PACKED or (options.format is None and (destination.output or Path()).suffix == f".{PACKED}"):
         if unsupported := chosen - _PACKED_OPTIONS:
-            raise UsageError(
-                f"--format {PACKED} allows --max-scope, --posterior-mean and --current-sample only, got "
-                f"{', '.join(map(_flag, sorted(unsupported)))}"
-            )
+            got = ", ".join(map(_flag, sorted(unsupported)))
+            allowed = "--max-scope, --posterior-mean and --current-sample"
+            raise UsageError(f"--format {PACKED} allows {allowed} only, got {got}")
         _pack(context, grammar, destination, options)
         return
     if grammar is not None:
@@ -125,13 +105,10 @@ def export(
         raise UsageError("--json and --output - are mutually exclusive: both write to standard output")
     from hierogram.daemon.exports.publication import MANIFEST, manifest_path
 
-    with (
-        interruptible("no file was written"),
-        open_chosen_store(context) as opened,
-        progress("export", "rules") as bar,
-    ):
+    with interruptible("no file was written"), open_chosen_store(context) as opened, progress("export", "rules") as bar:
+        report = export_progress(bar)
         if destination.is_standard_output:
-            manifest = opened.export(sys.stdout.buffer, options=options, progress=export_progress(bar))
+            manifest = opened.export(sys.stdout.buffer, options=options, progress=report)
             print_note("\n".join([f"{_size(manifest)}, sha256 {manifest.sha256}", *_filter_counts(manifest)]))
             _warn_if_empty(manifest)
             if manifest.extra_files:
@@ -139,15 +116,14 @@ def export(
             print_note("the manifest is the newest row of the table exports in the store")
             return
         if destination.to is None:
-            manifest = opened.export(destination.output, options=options, progress=export_progress(bar))
+            manifest = opened.export(destination.output, options=options, progress=report)
             path = destination.output or Path(manifest.file)
             written_manifest = manifest_path(path)
         else:
-            published = opened.publish(
-                destination.to, destination.name, keep=destination.keep, options=options, progress=export_progress(bar)
-            )
-            manifest, folder = published.manifest, published.folder
-            path, written_manifest = folder / manifest.file, folder / MANIFEST
+            to, name, keep = destination.to, destination.name, destination.keep
+            published = opened.publish(to, name, keep=keep, options=options, progress=report)
+            manifest = published.manifest
+            path, written_manifest = published.folder / manifest.file, published.folder / MANIFEST
     _warn_if_empty(manifest)
     if as_json:
         print_json(asdict(manifest) | {"path": str(path)})
@@ -180,8 +156,8 @@ def _pack(context: typer.Context, grammar: str | None, destination: Destination,
     pack = next((extension.pack for extension in extensions() if extension.pack), None)
     if pack is None:
         raise UsageError(f"--format {PACKED} requires the translation extension: install hierogram with its tools")
-    with ExitStack() as stack:
-        rules = pack(grammar or stack.enter_context(open_chosen_store(context)), destination.output, options)
+    with nullcontext(grammar) if grammar else open_chosen_store(context) as rules_to_pack:
+        rules = pack(rules_to_pack, destination.output, options)
     print_note(f"{destination.output}: {plural(rules, 'rule')}")
 
 
@@ -205,15 +181,15 @@ def _configure_datasette(url: str, destination: Destination) -> None:
 def _schedule(
     context: typer.Context, destination: Destination, when: dict[str, str | None], options: ExportOptions, as_json: bool
 ) -> None:
+    from hierogram.daemon.exports.options import ExportJob
     from hierogram.daemon.exports.publication import open_folder
     from hierogram.daemon.exports.schedule import add_job, show_time
 
     if destination.to is None:
         raise UsageError("a scheduled export requires --to FOLDER")
-    values = {field.name: getattr(options, field.name) for field in fields(ExportOptions)}
-    values |= {name: getattr(destination, name) for name in ("name", "keep")} | when
-    filter_for = options.filter_for and options.filter_for.absolute()
-    values |= {"to": str(open_folder(destination.to)), "filter_for": filter_for}
+    values = {field.name: getattr(options, field.name) for field in fields(ExportOptions)} | when
+    values |= {"name": destination.name, "keep": destination.keep, "to": str(open_folder(destination.to))}
+    values["filter_for"] = options.filter_for and options.filter_for.absolute()
     job = make_options(ExportJob, values, _flag)
     with open_chosen_store(context) as opened:
         replaced = any(row.name == job.name for row in opened.store.jobs())
@@ -251,10 +227,8 @@ def diff(
     if as_json:
         print_json(asdict(difference))
     else:
-        print(
-            f"{plural(difference.same, 'rule')} unchanged, {difference.changed:,} changed, {difference.added:,} added, "
-            f"{difference.removed:,} removed"
-        )
+        numbers = f"{difference.changed:,} changed, {difference.added:,} added, {difference.removed:,} removed"
+        print(f"{plural(difference.same, 'rule')} unchanged, {numbers}")
         if difference.significant is not None:
             print(f"{plural(difference.significant, 'rule')} changed by more than twice the sampling error")
         for title, rules in (
@@ -265,11 +239,8 @@ def diff(
         ):
             if rules:
                 print(f"{title}, highest counts first" if title in ("added", "removed") else title)
-                print_table(
-                    ("before", "after", "source", "target"),
-                    [(_format(rule.before), _format(rule.after), rule.source, rule.target) for rule in rules],
-                    numeric=(0, 1),
-                )
+                rows = [(_format(rule.before), _format(rule.after), rule.source, rule.target) for rule in rules]
+                print_table(("before", "after", "source", "target"), rows, numeric=(0, 1))
     if difference.changed or difference.added or difference.removed:
         raise typer.Exit(PROBLEMS_FOUND)
 
@@ -306,13 +277,14 @@ def schedule(
             job = find_job(store, str(name))
             with interruptible("no version was written"), progress("export", "rules") as bar:
                 published = (run_job if run else dry_run_job)(store, job, export_progress(bar))
-            _show_version(published, as_json, dry_run=dry_run)
+            _show_version(published, as_json, dry_run)
         else:
             jobs = list_jobs(store) if name is None else [job_status(store, name)]
             if as_json:
                 print_json(list(map(asdict, jobs)))
-            else:
-                _show_jobs(jobs)
+                return
+            for status in jobs:
+                _show_job(status)
 
 
 def _show_version(published: "Published", as_json: bool, dry_run: bool) -> None:
@@ -326,29 +298,27 @@ def _show_version(published: "Published", as_json: bool, dry_run: bool) -> None:
     if published.unchanged:
         print(f"{path}: unchanged, not rewritten: {_size(manifest)}")
     else:
-        result = "would be written: " if dry_run else ""
-        print(f"{path}: {result}{_size(manifest)}", *_filter_counts(manifest), sep="\n")
+        print(
+            f"{path}: {'would be written: ' if dry_run else ''}{_size(manifest)}", *_filter_counts(manifest), sep="\n"
+        )
     for version in published.pruned:
         print(f"{version}: {'would be deleted' if dry_run else 'deleted'}")
 
 
-def _show_jobs(jobs: "Sequence[JobStatus]") -> None:
+def _show_job(status: "JobStatus") -> None:
     from hierogram.daemon.exports.schedule import show_time
 
-    for status in jobs:
-        job, origin = status.job, "configuration" if status.configured else "hierogram export"
-        cron = f"{job.get('cron')} ({job.get('timezone', DEFAULT_ZONE)})"
-        when = f"every {job['every']}" if "every" in job else cron
-        print(f"{status.name}: {when}, {job.get('format', 'default format')} to {job.get('to')}, added by {origin}")
-        print("  next: " + ("; ".join(map(show_time, status.next_runs)) or "never"))
-        ended = status.succeeded_at if status.state in ("unchanged", "done") else status.started_at
-        print(f"  last: {status.state}" + ("" if ended is None else f" {show_time(ended)}"))
-        if status.path is not None:
-            print(
-                f"  version: {status.path}, {plural(status.rules or 0, 'rule')}, {plural(status.bytes or 0, 'byte')}, "
-                f"{status.seconds or 0:.1f} s"
-            )
-        if status.failures:
-            print(f"  failures: {status.failures:,}")
-        if status.error is not None:
-            print(f"  error: {status.error}")
+    job, origin = status.job, "configuration" if status.configured else "hierogram export"
+    cron = f"{job.get('cron')} ({job.get('timezone', DEFAULT_ZONE)})"
+    when = f"every {job['every']}" if "every" in job else cron
+    print(f"{status.name}: {when}, {job.get('format', 'default format')} to {job.get('to')}, added by {origin}")
+    print("  next: " + ("; ".join(map(show_time, status.next_runs)) or "never"))
+    ended = status.succeeded_at if status.state in ("unchanged", "done") else status.started_at
+    print(f"  last: {status.state}" + ("" if ended is None else f" {show_time(ended)}"))
+    if status.path is not None:
+        size = f"{plural(status.rules or 0, 'rule')}, {plural(status.bytes or 0, 'byte')}"
+        print(f"  version: {status.path}, {size}, {status.seconds or 0:.1f} s")
+    if status.failures:
+        print(f"  failures: {status.failures:,}")
+    if status.error is not None:
+        print(f"  error: {status.error}")

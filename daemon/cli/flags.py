@@ -2,9 +2,9 @@
 
 import inspect
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, is_dataclass
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
@@ -17,10 +17,11 @@ from hierogram.daemon.library.options import make_options
 from hierogram.storage.options import DEFAULT_STORE, Option, OptionField
 
 T = TypeVar("T")
+_Keyword = partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
 
 
 class Exclude(NamedTuple):
-    """Annotation that omits flags of a dataclass: `Annotated[TranslateOptions, Exclude(("markup",))]`."""
+    """Annotation that omits flags of a dataclass, as in `Annotated[RuleQuery, Exclude(("source",))]`."""
 
     names: tuple[str, ...]
 
@@ -31,15 +32,14 @@ def command_options(command: Callable[..., Any]) -> dict[str, tuple[str | None, 
     fields: dict[str, tuple[str | None, OptionField]] = {}
     for name, parameter in inspect.signature(command).parameters.items():
         kind, notes = kinds[name], getattr(hints[name], "__metadata__", ())
-        group: str | None = None
-        option_fields: Iterable[OptionField] = ()
+        group, option_fields = None, []
         if options := [note for note in notes if isinstance(note, Option)]:
             default = MISSING if parameter.default is parameter.empty else parameter.default
             option_fields = [OptionField(name, kind, default, options[0])]
         elif isinstance(kind, type) and is_dataclass(kind):
             group = name
             excluded = {name for note in notes if isinstance(note, Exclude) for name in note.names}
-            option_fields = (field for name, field in OptionField.of(kind).items() if name not in excluded)
+            option_fields = [field for name, field in OptionField.of(kind).items() if name not in excluded]
         for field in option_fields:
             assert field.name not in fields, f"{command.__name__}: {field.name} is declared twice"
             fields[field.name] = group, field
@@ -63,10 +63,9 @@ def with_options(command: Callable[..., T]) -> Callable[..., T]:
         else:
             parameters.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
     if "context" in hints:
-        info = typer.Option(
-            metavar="URL", help=f"{STORE_HELP} [default: HIEROGRAM_STORE, else {DEFAULT_STORE}]", show_default=False
-        )
-        parameters.append(_keyword("store", Annotated[str | None, info], None))
+        store_help = f"{STORE_HELP} [default: HIEROGRAM_STORE, else {DEFAULT_STORE}]"
+        info = typer.Option(metavar="URL", help=store_help, show_default=False)
+        parameters.append(_Keyword("store", default=None, annotation=Annotated[str | None, info]))
 
     @wraps(command)
     def run(**arguments: Any) -> T:
@@ -150,11 +149,7 @@ def _parameter(field: OptionField) -> inspect.Parameter:
         default = inspect.Parameter.empty
     elif _is_list(field) and default is not None:
         default = ",".join(default)
-    return _keyword(field.name, Annotated[kind, info], default)
-
-
-def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+    return _Keyword(field.name, default=default, annotation=Annotated[kind, info])
 
 
 def _is_list(field: OptionField) -> bool:

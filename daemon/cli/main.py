@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from hierogram.daemon.cli import aligning, corpora, exports, learning, rules, serving, sql, stores, upkeep
+from hierogram.daemon.cli import exports, inspecting, learning, serving, stores
 from hierogram.daemon.cli.common import BAD_INPUT, STORE_HELP, USAGE, was_given
 from hierogram.daemon.exceptions import DaemonError, UsageError
 from hierogram.daemon.extensions import INSPECT, LEARN, SERVE, STORE, TRANSLATE, Command, extensions
@@ -73,18 +73,18 @@ def choose_store(
 
 _COMMANDS = (
     Command(STORE, stores.init, "hierogram --store sqlite:///news.db init --seed 7 --discount 0.4"),
-    Command(STORE, corpora.ingest, "hierogram ingest --corpus news news.fr.gz news.en.gz news.align.gz"),
+    Command(STORE, stores.ingest, "hierogram ingest --corpus news news.fr.gz news.en.gz news.align.gz"),
     Command(STORE, stores.status, "hierogram status --json"),
     Command(STORE, stores.events, "hierogram events --after 120 --follow --json"),
-    Command(STORE, upkeep.withdraw, "hierogram withdraw --corpus news"),
-    Command(STORE, upkeep.verify, "hierogram verify || echo damaged"),
-    Command(STORE, upkeep.repair, "hierogram repair --dry-run"),
-    Command(STORE, upkeep.backup, "hierogram backup backups/monday.db"),
+    Command(STORE, stores.withdraw, "hierogram withdraw --corpus news"),
+    Command(STORE, stores.verify, "hierogram verify || echo damaged"),
+    Command(STORE, stores.repair, "hierogram repair --dry-run"),
+    Command(STORE, stores.backup, "hierogram backup backups/monday.db"),
     Command(LEARN, learning.learn, "hierogram learn --sweeps 50"),
-    Command(LEARN, aligning.align, "hierogram align news.fr news.en --tokenize fr,en -o news.align"),
-    Command(LEARN, aligning.links, "hierogram links 17 --fixed '0-0 1-2' --forbidden 1-1"),
-    Command(INSPECT, rules.rules, "hierogram rules --containing maison blanche --limit 5"),
-    Command(INSPECT, sql.sql, 'hierogram sql "SELECT source, target FROM rule_table LIMIT 5"'),
+    Command(LEARN, learning.align, "hierogram align news.fr news.en --tokenize fr,en -o news.align"),
+    Command(LEARN, learning.links, "hierogram links 17 --fixed '0-0 1-2' --forbidden 1-1"),
+    Command(INSPECT, inspecting.rules, "hierogram rules --containing maison blanche --limit 5"),
+    Command(INSPECT, inspecting.sql, 'hierogram sql "SELECT source, target FROM rule_table LIMIT 5"'),
     Command(TRANSLATE, exports.export, "hierogram export -o grammar.cdec.gz --format cdec --max-scope 2"),
     Command(TRANSLATE, exports.schedule, "hierogram schedule nightly --run"),
     Command(TRANSLATE, exports.diff, "hierogram diff grammars/news-20260101T030000Z grammars/latest"),

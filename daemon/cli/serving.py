@@ -32,12 +32,8 @@ def serve(
     install_signal_handlers()
     from hierogram.daemon.configuration import load_configuration
 
-    overrides: dict[str, object] = {
-        "store": named_store(context),
-        "spool_folder": spool,
-        "http_host": host,
-        "http_port": port,
-    }
+    overrides: dict[str, object] = {"store": named_store(context), "spool_folder": spool}
+    overrides |= {"http_host": host, "http_port": port}
     configuration = load_configuration(config, **overrides)
     with open_or_create(configuration.store) as opened:
         # Check the lease before the slow imports, so that a second daemon fails at once.
@@ -46,10 +42,8 @@ def serve(
         from hierogram.daemon.web.server import HttpLoop
 
         if opened.created:
-            print_note(
-                f"{opened.url}: created a store with the default settings (to choose others, run `hierogram init` "
-                "before the first start)"
-            )
+            others = "(to choose others, run `hierogram init` before the first start)"
+            print_note(f"{opened.url}: created a store with the default settings {others}")
         try:
             run(opened, configuration, config, overrides, lambda daemon: [HttpLoop(daemon)])
         except ShutdownTimeoutError as error:

@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +19,8 @@ from hierogram.daemon.learning.kinds.stored import DamagedPairsError
 from hierogram.daemon.learning.learner import Learner, LearnOptions
 from hierogram.daemon.learning.learning import IncrementalIndexer, rekey
 from hierogram.daemon.learning.residents import PAIRS_PER_TRANSACTION, ResidentBatch, read_batches
-from hierogram.daemon.serving.health import HealthRegistry
 from hierogram.daemon.serving.logs import Log
-from hierogram.daemon.serving.supervision import Heartbeat, StopFlag, StoppedError, StoreLoop
+from hierogram.daemon.serving.supervision import HealthRegistry, Heartbeat, StopFlag, StoppedError, StoreLoop
 from hierogram.daemon.workers.chain import check_workers, start_workers
 from hierogram.samplers.exceptions import KeyCollisionError
 from hierogram.samplers.synchronous.sweeps import Blocks
@@ -32,7 +32,7 @@ _PAIRS_PER_ALIGNMENT = 10_000
 
 
 def exclude_damaged(store: Store, log: Log, error: DamagedPairsError) -> set[int]:
-    """Exclude damaged pairs from sampling, log them, and return their ids."""
+    """Record damaged pairs, which are then not sampled, and return their ids."""
     for pair in store.record_damaged([DamagedPair(damage.pair_id, damage.reason) for damage in error.damaged]):
         log.warning("damaged pair: run `hierogram repair`", pair=pair.id, reason=pair.reason)
     return {damage.pair_id for damage in error.damaged}
@@ -49,22 +49,19 @@ def open_undamaged(learner: Learner, rows: list[PairRow], log: Log) -> ResidentB
     return None
 
 
+@dataclass(eq=False)
 class BatchedPairs:
     """Some pairs in memory, as batches in a queue. A batch of new pairs takes turns until it has burned in."""
 
-    def __init__(self, learner: Learner, log: Log, pairs_at_once: int) -> None:
-        self.queue: deque[ResidentBatch] = deque()
-        self._learner = learner
-        self._log = log
-        self._pairs_at_once = pairs_at_once
-        self._last_resumed = 0
-        self._all_resumed = False
+    _learner: Learner
+    _log: Log
+    _pairs_at_once: int
+    queue: deque[ResidentBatch] = field(default_factory=deque)
+    _last_resumed: int = 0
+    _all_resumed: bool = False
 
     def open_unsettled(self) -> ResidentBatch | None:
-        """Open a batch of new pairs, and of pairs that were burning in when the daemon stopped.
-
-        Returns None without such pairs, or if the number of pairs in memory has reached the limit.
-        """
+        """Open a batch of new and interrupted pairs. Returns None without such pairs or without room in memory."""
         room = self._pairs_at_once - sum(len(batch.rows) for batch in self.queue)
         if room <= 0:
             return None
@@ -102,20 +99,17 @@ class BatchedPairs:
                 self.reload(remaining)
 
 
+@dataclass(eq=False)
 class AllPairs:
     """All pairs in memory, for grammars that sample all pairs together. Any change reloads all pairs."""
 
-    def __init__(self, learner: Learner, log: Log) -> None:
-        self.queue: deque[ResidentBatch] = deque()
-        self._learner = learner
-        self._log = log
-        self._batch: ResidentBatch | None = None
+    _learner: Learner
+    _log: Log
+    queue: deque[ResidentBatch] = field(default_factory=deque)
+    _batch: ResidentBatch | None = None
 
     def open_unsettled(self) -> ResidentBatch | None:
-        """Reload all pairs if none are loaded or new pairs wait.
-
-        Returns the pairs if they were reloaded and some have not burned in, else None.
-        """
+        """Reload all pairs if none are loaded or new pairs wait. Returns reloaded pairs unless all have burned in."""
         if self._batch is not None and not self._learner.store.lag().states[WAITING]:
             return None
         self.reload()
@@ -138,9 +132,6 @@ class AllPairs:
         self.queue.clear()
         self._batch = None
 
-
-PairsInMemory = BatchedPairs | AllPairs
-"""Pairs in memory. Between turns, memory and store agree."""
 
 _POLL_SECONDS = 0.5
 _MIN_RESAMPLED_PAIRS = 64
@@ -185,8 +176,7 @@ class SamplingLoop(StoreLoop):
         threads = section.threads or (None if workers is None else 1)
         with ExitStack() as stack:
             make_chain = stack.enter_context(start_workers(self._store, workers, threads or 1))
-            blocks = None if block_sizes is None else Blocks(*block_sizes)
-            seconds = section.likelihood_seconds
+            blocks, seconds = block_sizes and Blocks(*block_sizes), section.likelihood_seconds
             options = LearnOptions(
                 threads, lambda _: beat.progress(), likelihood_seconds=seconds, blocks=blocks, make_chain=make_chain
             )
@@ -200,38 +190,27 @@ class SamplingLoop(StoreLoop):
                     stop.wait(_POLL_SECONDS)
 
 
+@dataclass(eq=False)
 class SamplingTurns:
-    """Scheduler of turns.
+    """Scheduler of turns. A turn changes withdrawn and corrected pairs, aligns, and samples new and settled pairs."""
 
-    A turn applies withdrawals and corrections, aligns pairs, samples new pairs, and then samples settled pairs for
-    their share of the time.
-    """
+    _learner: Learner
+    _section: SamplingSection
+    _stop: StopFlag
+    _beat: Heartbeat
+    _health: HealthRegistry
+    _log: Log
+    _rate: float = _INITIAL_RATE
+    _owed: float = 0.0
+    """Seconds for which settled pairs must still be sampled, to balance the time spent on new pairs."""
+    _pause_until: float = 0.0
 
-    def __init__(
-        self,
-        learner: Learner,
-        section: SamplingSection,
-        stop: StopFlag,
-        beat: Heartbeat,
-        health: HealthRegistry,
-        log: Log,
-    ) -> None:
-        self._learner = learner
+    def __post_init__(self) -> None:
+        learner, section = self._learner, self._section
         self._aligner = IncrementalAligner(learner.store, section.threads or None)
-        self._log = log
-        self._section = section
-        self._stop = stop
-        self._beat = beat
-        self._health = health
-        self._pairs: PairsInMemory = (
-            AllPairs(learner, log)
-            if learner.kind.needs_all_pairs
-            else BatchedPairs(learner, log, section.pairs_at_once)
-        )
-        self._rate = _INITIAL_RATE
-        self._owed = 0.0
-        """Seconds for which settled pairs must still be sampled, to balance the time spent on new pairs."""
-        self._pause_until = 0.0
+        self._pairs: BatchedPairs | AllPairs = BatchedPairs(learner, self._log, section.pairs_at_once)
+        if learner.kind.needs_all_pairs:
+            self._pairs = AllPairs(learner, self._log)
         self._index = IncrementalIndexer(learner.store)
 
     def take(self) -> bool:
@@ -274,10 +253,7 @@ class SamplingTurns:
             raise StoppedError
 
     def realign_stale(self) -> list[int]:
-        """Re-align the pairs whose links were sampled least often, if too many pairs were aligned only on arrival.
-
-        Returns the ids of pairs whose derivations restart.
-        """
+        """Re-align pairs if too many were only aligned on arrival. Returns the ids of pairs that restart."""
         restarted = []
         with suppress(StoppedError):
             if self._aligner.needs_realignment():
@@ -289,10 +265,9 @@ class SamplingTurns:
         return restarted
 
     def _work_on_next(self, new: ResidentBatch | None, seconds: float) -> bool:
-        """Sample the next batch of the queue, and settled pairs when their time is due.
+        """Do the rest of a turn, given the batch `new` that was just sampled for `seconds`.
 
-        Without new pairs, re-align stale pairs, or else sample or index settled pairs. `new` was just sampled for
-        `seconds`. Returns False if there was nothing to do, or during a pause between turns of settled pairs.
+        Returns False if there was nothing to do, or during a pause between turns of settled pairs.
         """
         share = self._section.new_share
         queue = self._pairs.queue
@@ -319,10 +294,7 @@ class SamplingTurns:
         return seconds > 0
 
     def _sweep_burn_in(self, batch: ResidentBatch) -> float:
-        """Sweep a batch toward the end of its burn-in, for up to `commit_seconds`. Returns the elapsed seconds.
-
-        The batch is added to the queue if its burn-in is incomplete.
-        """
+        """Sweep a batch for up to `commit_seconds`, queue it unless it has burned in, and return the seconds spent."""
         burn_in = self._learner.schedule.burn_in
         seconds = self._sweep(batch, np.maximum(batch.sweeps, burn_in))
         if (batch.sweeps < burn_in).any():
@@ -348,9 +320,7 @@ class SamplingTurns:
 
     def _sweep(self, batch: ResidentBatch, until: NDArray[np.int64]) -> float:
         learner = self._learner
-        started = time.monotonic()
-        before = learner.pair_sweeps
-        seconds = self._section.commit_seconds
+        started, before, seconds = time.monotonic(), learner.pair_sweeps, self._section.commit_seconds
         learner.sweep(batch, until, lambda: self._stop.is_set() or time.monotonic() - started > seconds)
         self._health.record_sweeps(learner.pair_sweeps - before)
         self._health.log_likelihood = learner.log_likelihood

@@ -25,13 +25,12 @@ from hierogram.daemon.learning.kinds.stored import find_kind
 from hierogram.daemon.learning.learner import holding_lease
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.memory import limit_malloc_arenas, trim_malloc
-from hierogram.daemon.serving.health import DaemonStatus, HealthRegistry
 from hierogram.daemon.serving.logs import Log, open_log
 from hierogram.daemon.serving.sampling import SamplingLoop
 from hierogram.daemon.serving.scheduling import ScheduleLoop
 from hierogram.daemon.serving.signals import Signals, exit_after, install_signal_handlers, notify, watchdog_seconds
 from hierogram.daemon.serving.spool import SpoolLoop
-from hierogram.daemon.serving.supervision import Loop, Supervisor
+from hierogram.daemon.serving.supervision import DaemonStatus, HealthRegistry, Loop, Supervisor
 from hierogram.daemon.serving.webhooks import WebhookLoop
 from hierogram.samplers.compiled.jit import cache_folder
 from hierogram.samplers.grammar.columns import empty_blobs
@@ -73,9 +72,8 @@ class Daemon:
             for make_loop in (SpoolLoop, SamplingLoop, ScheduleLoop, WebhookLoop)
         ]
         loops += [loop for extension in extensions() if extension.loops for loop in extension.loops(self)]
-        self.supervisor = Supervisor(
-            [*loops, *(make_loops(self) if make_loops else ())], configuration.daemon, self._record_failure
-        )
+        loops += make_loops(self) if make_loops else ()
+        self.supervisor = Supervisor(loops, configuration.daemon, self._record_failure)
 
     def _record_failure(self, name: str, error: BaseException, pause: float | None) -> None:
         log = self.log.bind(loop=name)
@@ -101,34 +99,21 @@ class Daemon:
 
     def status(self) -> DaemonStatus:
         """Return the state of the daemon, without a database query."""
-        return DaemonStatus(
-            self.supervisor.health(),
-            self.health.lag(),
-            self.supervisor.problem() or self.lease_problem,
-            self.health.log_likelihood,
-            time.monotonic() - self._started,
-            self.health.spool,
-        )
+        health, degraded = self.health, self.supervisor.problem() or self.lease_problem
+        uptime, loops = time.monotonic() - self._started, self.supervisor.health()
+        return DaemonStatus(loops, health.lag(), degraded, health.log_likelihood, uptime, health.spool)
 
     def withdraw(self, pair_ids: Sequence[int]) -> list[int]:
-        """Request the withdrawal of pairs, and wait for it up to a time limit.
-
-        Returns the given ids that exist in the store.
-        """
-        store = self.store
-        requested = store.request_withdrawals(pair_ids)
-        self._wait_for(lambda: not (requested and store.pairs_by_id(requested)))
+        """Request the withdrawal of pairs, wait for it up to a time limit, and return the ids that existed."""
+        requested = self.store.request_withdrawals(pair_ids)
+        self._wait_for(lambda: not (requested and self.store.pairs_by_id(requested)))
         return requested
 
     def correct(self, pair_id: int, links: KnownLinks, origin: str) -> bool | None:
-        """Replace the human links of a pair, and wait up to a time limit for its re-alignment.
-
-        Returns True if the pair was re-aligned, False if the wait ended first, and None if the pair does not exist.
-        """
-        store = self.store
-        if not store.set_human_links(pair_id, links, origin):
+        """Replace the human links of a pair. Returns whether it was re-aligned in time, or None for an unknown pair."""
+        if not self.store.set_human_links(pair_id, links, origin):
             return None
-        return self._wait_for(lambda: store.is_corrected(pair_id))
+        return self._wait_for(lambda: self.store.is_corrected(pair_id))
 
     def _wait_for(self, done: Callable[[], bool]) -> bool:
         """Poll `done` until it returns True, the timeout expires or the daemon stops. Returns the last result."""
@@ -142,15 +127,10 @@ class Daemon:
         return self._stopping
 
     def reconfigure(self, configuration: Configuration) -> list[str]:
-        """Apply a configuration. Returns the names of restarted loops.
-
-        If an error is raised, the daemon keeps its old configuration.
-        """
+        """Apply a configuration, and return the names of restarted loops. If this fails, the old one remains."""
         before = self.configuration
-        keys = type(configuration).model_fields
-        changed = {name for name in keys if getattr(before, name) != getattr(configuration, name)}
-        fixed_values = {name: getattr(before, name) for name in _FIXED_SECTIONS}
-        configuration = configuration.model_copy(update=fixed_values)
+        changed = {name for name, value in configuration if getattr(before, name) != value}
+        configuration = configuration.model_copy(update={name: getattr(before, name) for name in _FIXED_SECTIONS})
         check_files(configuration)
         self.supervisor.prepare(configuration, frozenset(changed))
         for name in changed.intersection(_FIXED_SECTIONS):
@@ -165,10 +145,9 @@ class Daemon:
         self._stopping = True
         late = self.supervisor.stop(self.configuration.daemon.grace_seconds)
         if late:
-            raise ShutdownTimeoutError(
-                f"loops did not stop within {self.configuration.daemon.grace_seconds:g} s (grace_seconds): "
-                f"{', '.join(late)}; their uncommitted work is rolled back, and repeated after the next start"
-            )
+            limit = f"{self.configuration.daemon.grace_seconds:g} s (grace_seconds)"
+            effect = "their uncommitted work is rolled back, and repeated after the next start"
+            raise ShutdownTimeoutError(f"loops did not stop within {limit}: {', '.join(late)}; {effect}")
 
 
 LoopFactory = Callable[[Daemon], Sequence[Loop]]
@@ -181,11 +160,7 @@ def serve(
     overrides: dict[str, object],
     make_loops: LoopFactory | None = None,
 ) -> None:
-    """Run the daemon until a signal ends it. SIGHUP reloads the configuration from `file` and `overrides`.
-
-    Raises `DaemonError` if a loop fails permanently or lacks a resource such as a port, `ShutdownTimeoutError` if a
-    loop does not end in time, and `StoreHeldError` if another process writes the store's grammar.
-    """
+    """Run the daemon until a signal ends it or a loop fails permanently. SIGHUP reloads the configuration."""
     limit_malloc_arenas()
     log = open_log(configuration.log)
     service = Daemon(store, configuration, log, make_loops)
@@ -214,7 +189,7 @@ def serve(
 
 
 def check_files(configuration: Configuration) -> None:
-    """Raise `UsageError`, with the name of the key, if a configured file is missing."""
+    """Raise `UsageError` with the name of the key if a configured file is missing."""
     for extension in extensions():
         if extension.check is not None:
             extension.check(configuration)
@@ -230,7 +205,6 @@ def _name_file_in_errors(file: Path | None) -> Iterator[None]:
 
 def _watch(service: Daemon, signals: Signals, file: Path | None, overrides: dict[str, object]) -> None:
     watchdog = watchdog_seconds()
-    pause = min(_CHECK_SECONDS, watchdog or _CHECK_SECONDS)
     trimmed_at = time.monotonic()
     while not signals.end:
         service.supervisor.check()
@@ -242,7 +216,7 @@ def _watch(service: Daemon, signals: Signals, file: Path | None, overrides: dict
         if signals.reload:
             signals.reload = False
             _reload(service, file, overrides)
-        signals.sleep(pause)
+        signals.sleep(min(_CHECK_SECONDS, watchdog or _CHECK_SECONDS))
 
 
 def _reload(service: Daemon, file: Path | None, overrides: dict[str, object]) -> None:
@@ -250,11 +224,10 @@ def _reload(service: Daemon, file: Path | None, overrides: dict[str, object]) ->
     try:
         configuration = load_configuration(file, **overrides)
         with _name_file_in_errors(file):
-            names: Sequence[str] = service.reconfigure(configuration)
+            names = service.reconfigure(configuration)
+        service.log.info("configuration reloaded", restarted=names)
     except DaemonError as error:
         service.log.error("configuration not reloaded", error=str(error))
-    else:
-        service.log.info("configuration reloaded", restarted=names)
     notify("READY=1")
 
 

@@ -45,8 +45,7 @@ class Signals:
     """Flags set by signal handlers. Until the daemon has started, SIGTERM and SIGINT raise `SystemExit`."""
 
     def __init__(self) -> None:
-        self.end = False
-        self.reload = False
+        self.end = self.reload = False
         self.starting = True
         self._readable, writable = os.pipe()
         os.set_blocking(self._readable, False)

@@ -15,10 +15,12 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from itertools import count
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from hierogram.daemon.configuration import Configuration
 from hierogram.daemon.exceptions import DaemonError, InputError, SpoolError, UsageError
@@ -26,28 +28,19 @@ from hierogram.daemon.files import (
     NOT_REGULAR,
     exists_in,
     folder_within,
-    open_subfolder,
     printable,
     shorten_name,
     strip_suffix,
     write_in,
 )
-from hierogram.daemon.serving.health import HealthRegistry
-from hierogram.daemon.serving.logs import Log
-from hierogram.daemon.serving.supervision import Heartbeat, StopFlag, StoppedError, StoreLoop
+from hierogram.daemon.serving.supervision import FATAL, RETRYABLE, Heartbeat, StopFlag, StoppedError, StoreLoop
 from hierogram.daemon.text.ingest import DEFAULT_CORPUS, IngestReport, ingest_in_sandbox
 from hierogram.daemon.text.pipeline import make_pipeline, two_languages
 from hierogram.daemon.text.reading import STORE_DEFAULTS, IngestOptions
 from hierogram.daemon.text.treebanks.ingest import ingest_trees_in_sandbox
 from hierogram.daemon.text.treebanks.reading import TreebankFile
 from hierogram.samplers.grammar.kinds import PAIRS, find_grammar_kind
-from hierogram.storage.exceptions import (
-    LeaseLostError,
-    StoreHeldError,
-    StoreRefusedError,
-    StoreUnavailableError,
-    WorkerProcessError,
-)
+from hierogram.storage.exceptions import StoreRefusedError, WorkerProcessError
 from hierogram.storage.store import Store
 from hierogram.storage.worker_process import MEMORY_BYTES, WorkerProcess
 
@@ -64,16 +57,12 @@ NBEST_SUFFIX = ".nbest"
 
 @dataclass(frozen=True, slots=True)
 class SpoolInput:
-    """Files of one input, and the name of their subfolder (None: the spool folder itself)."""
+    """Files of one input in the spool `folder`, or in its `subfolder`."""
 
-    paths: tuple[Path, ...]
+    folder: Path
     subfolder: str | None
+    paths: tuple[Path, ...]
     marker: Path | None = None
-
-    @property
-    def folder(self) -> Path:
-        """The spool folder."""
-        return self.paths[0].parent if self.subfolder is None else self.paths[0].parent.parent
 
     @property
     def corpus(self) -> str | None:
@@ -91,8 +80,7 @@ class SpoolInput:
         return self.paths if self.marker is None else (*self.paths, self.marker)
 
 
-@dataclass(frozen=True, slots=True)
-class PendingFiles:
+class PendingFiles(NamedTuple):
     """Files that wait for other files of their input or cannot be used, and the reason."""
 
     files: tuple[str, ...]
@@ -123,11 +111,10 @@ def create_spool(folder: Path) -> None:
 
 
 def find_inputs(folder: Path, unaligned_after: float | None = None) -> tuple[list[SpoolInput], list[PendingFiles]]:
-    """Return the complete inputs, oldest first, and files that wait for other files of their input.
+    """Return the complete inputs, oldest first, and files that wait or are in unreadable subfolders.
 
     `.source` and `.target` form an input without an alignment if they have not changed for `unaligned_after` seconds
-    (None: never), or if an `.unaligned` file marks them. Unreadable subfolders are returned like waiting files. Raises
-    `SpoolError` if the spool folder cannot be read.
+    (None: never), or if an `.unaligned` file marks them.
     """
     inputs: list[tuple[int, SpoolInput]] = []
     incomplete: list[PendingFiles] = []
@@ -146,7 +133,7 @@ def find_inputs(folder: Path, unaligned_after: float | None = None) -> tuple[lis
             if suffix in (*PARALLEL_SUFFIXES, UNALIGNED_SUFFIX):
                 parts_by_stem.setdefault(stem, {})[suffix] = path
             else:
-                inputs.append((status.st_mtime_ns, SpoolInput((path,), name)))
+                inputs.append((status.st_mtime_ns, SpoolInput(folder, name, (path,))))
         for parts in parts_by_stem.values():
             marker = parts.pop(UNALIGNED_SUFFIX, None)
             missing = tuple(suffix for suffix in PARALLEL_SUFFIXES if suffix not in parts)
@@ -161,9 +148,9 @@ def find_inputs(folder: Path, unaligned_after: float | None = None) -> tuple[lis
                 incomplete.append(PendingFiles(tuple(map(printable, names)), f"waiting for {missing_names}"))
                 continue
             paths = tuple(parts[suffix] for suffix in PARALLEL_SUFFIXES if suffix in parts)
-            inputs.append((max(files[path].st_mtime_ns for path in paths), SpoolInput(paths, name, marker)))
+            inputs.append((max(files[path].st_mtime_ns for path in paths), SpoolInput(folder, name, paths, marker)))
     inputs.sort(key=lambda item: (item[0], item[1].name))
-    return [spool_input for _, spool_input in inputs], sorted(incomplete, key=lambda files: files.files)
+    return [spool_input for _, spool_input in inputs], sorted(incomplete)
 
 
 def _subfolders(folder: Path) -> list[str]:
@@ -203,14 +190,12 @@ def ingest_input(
 ) -> IngestReport:
     """Ingest an input with the process `reader`, into the corpus of its subfolder or else into `corpus`.
 
-    `check_stop` is called often and may raise `StoppedError`. Raises `InputError` if the content is invalid,
-    `WorkerProcessError` if reading fails for other reasons, and `UsageError` if the store has other languages.
+    `check_stop` is called often and may raise `StoppedError`.
     """
     for path in spool_input.paths:
         if not stat.S_ISREG(path.lstat().st_mode):
             raise InputError(f"{printable(str(path))}: {NOT_REGULAR}")
-    paths = [str(path) for path in spool_input.paths]
-    corpus = spool_input.corpus or corpus
+    paths, corpus = [str(path) for path in spool_input.paths], spool_input.corpus or corpus
     # Let the reader check the files again, because other users may replace them before it opens them.
     options = replace(options, within=str(spool_input.folder))
     if find_grammar_kind(store.settings().grammar).input_kind == PAIRS:
@@ -225,8 +210,7 @@ def ingest_input(
 def move(spool_input: SpoolInput, reason: str | None = None) -> str:
     """Move files to `done/` or, with a `reason`, to `failed/` with a `.reason` file beside each.
 
-    Returns the new path of the first file. Raises `FileMoveError` if these files cannot be moved, and `SpoolError` if
-    the spool folders cannot be written.
+    Returns the new path of the first file.
     """
     target = spool_input.folder / (DONE if reason is None else FAILED)
     names = () if spool_input.subfolder is None else (spool_input.subfolder,)
@@ -239,15 +223,13 @@ def move(spool_input: SpoolInput, reason: str | None = None) -> str:
         for path in spool_input.files:
             if not exists_in(folder_descriptor, path.name):
                 continue
-            free_name, number = path.name, 1
-            while exists_in(target_descriptor, free_name) or exists_in(
-                target_descriptor, shorten_name(target_descriptor, free_name, REASON)
-            ):
-                free_name = shorten_name(target_descriptor, path.name, f".{number}")
-                number += 1
+            for number in count():
+                free_name = shorten_name(target_descriptor, path.name, f".{number}") if number else path.name
+                reason_name = shorten_name(target_descriptor, free_name, REASON)
+                if not exists_in(target_descriptor, free_name) and not exists_in(target_descriptor, reason_name):
+                    break
             # Write the reason first, so that it exists when the file appears.
             if reason is not None:
-                reason_name = shorten_name(target_descriptor, free_name, REASON)
                 write_in(target_descriptor, reason_name, (printable(reason) + "\n").encode())
             # Another process may have removed the file.
             with suppress(FileNotFoundError):
@@ -268,29 +250,19 @@ def identity(spool_input: SpoolInput) -> tuple[tuple[str, int, int, int], ...]:
 
 @contextmanager
 def _target_folder(target: Path, wanted: str | None) -> Iterator[tuple[int, Path]]:
-    """Open the target folder, or create and open its subfolder `wanted`.
-
-    If a file has this name, a number is appended to the name of the subfolder.
-    """
+    """Open the target folder, or create and open its subfolder `wanted`, with a number if a file has this name."""
     with folder_within(target.parent, target.name) as target_descriptor:
         if wanted is None:
             yield target_descriptor, target
             return
-        name, number = wanted, 0
-        while True:
-            try:
+        for number in count():
+            name = shorten_name(target_descriptor, wanted, f".{number}") if number else wanted
+            with suppress(FileExistsError):
                 os.mkdir(name, dir_fd=target_descriptor)
-            except FileExistsError:
-                if not stat.S_ISDIR(os.stat(name, dir_fd=target_descriptor, follow_symlinks=False).st_mode):
-                    number += 1
-                    name = shorten_name(target_descriptor, wanted, f".{number}")
-                    continue
-            break
-        descriptor = open_subfolder(target_descriptor, name)
-        try:
-            yield descriptor, target / name
-        finally:
-            os.close(descriptor)
+            if stat.S_ISDIR(os.stat(name, dir_fd=target_descriptor, follow_symlinks=False).st_mode):
+                break
+    with folder_within(target.parent, target.name, name) as descriptor:
+        yield descriptor, target / name
 
 
 @contextmanager
@@ -308,7 +280,7 @@ def _convert_move_error(target: Path, spool_input: SpoolInput) -> Iterator[None]
 
 
 def _folder_problem(folder: Path, *names: str) -> str | None:
-    """Return an error message if files in a folder cannot be created and renamed, or None."""
+    """Return an error message if files in a folder cannot be created, renamed and deleted, or None."""
     probe = f".probe-{os.getpid()}-{secrets.token_hex(8)}"
     moved = f"{probe}-moved"
     try:
@@ -326,26 +298,19 @@ def _folder_problem(folder: Path, *names: str) -> str | None:
     return None
 
 
-_MAX_ATTEMPTS = 2
-
-_STORE_ERRORS = (StoreUnavailableError, StoreHeldError, LeaseLostError, SpoolError)
-"""Errors that affect all files, except the subclass `StoreRefusedError`, which affects one file."""
-
-
 class SpoolLoop(StoreLoop):
     """Loop that watches the spool. Idle if no spool is configured."""
 
     name = "ingest"
     sections = frozenset({"spool", "intake"})
 
-    def __init__(
-        self, store: Store, configuration: Callable[[], Configuration], health: HealthRegistry, log: Log
-    ) -> None:
-        super().__init__(store, configuration, health, log)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self._read: Callable[[SpoolInput], IngestReport]
         self._waiting: set[PendingFiles] = set()
         self._logged: set[PendingFiles] = set()
-        self._failures: dict[object, int] = {}
+        self._retried: set[object] = set()
+        """Keys of inputs whose reading failed once for reasons other than their content."""
         self._unmovable: dict[object, PendingFiles] = {}
 
     def prepare(self, configuration: Configuration) -> None:
@@ -356,7 +321,6 @@ class SpoolLoop(StoreLoop):
             self._ingest_options(configuration)
 
     def _ingest_options(self, configuration: Configuration) -> IngestOptions:
-        """Return the ingest options of a configuration. Raises `SpoolError` if they do not fit the store."""
         section, settings = configuration.spool, self._store.settings()
         try:
             languages = two_languages(section.languages, "languages") if section.languages else None
@@ -368,8 +332,7 @@ class SpoolLoop(StoreLoop):
     def run(self, stop: StopFlag, beat: Heartbeat) -> None:
         """Ingest inputs as they arrive, oldest first; see `Loop.run`."""
         configuration = self._configuration()
-        section = configuration.spool
-        folder = section.folder
+        section, folder = configuration.spool, configuration.spool.folder
 
         def check_stop() -> None:
             beat()
@@ -389,15 +352,15 @@ class SpoolLoop(StoreLoop):
                 stop.wait(section.poll_seconds)
 
     def _poll(self, folder: Path, unaligned_after: float | None, stop: StopFlag, beat: Heartbeat) -> bool:
-        """Ingest the complete inputs. Returns False if none were found."""
         inputs, incomplete = find_inputs(folder, unaligned_after)
         identities = {spool_input: identity(spool_input) for spool_input in inputs}
         present = set(identities.values())
         self._unmovable = {key: unmovable for key, unmovable in self._unmovable.items() if key in present}
-        self._failures = {key: failures for key, failures in self._failures.items() if key in present}
-        self._report_waiting([*incomplete, *self._unmovable.values()])
+        self._retried &= present
+        pending = sorted([*incomplete, *self._unmovable.values()])
+        self._report_waiting(pending)
         inputs = [spool_input for spool_input in inputs if identities[spool_input] not in self._unmovable]
-        waiting = sum(len(files.files) for files in (*incomplete, *self._unmovable.values()))
+        waiting = sum(len(files.files) for files in pending)
         for done, spool_input in enumerate(inputs):
             self._health.spool = replace(self._health.spool, waiting=len(inputs) - done + waiting)
             if stop.is_set():
@@ -412,16 +375,14 @@ class SpoolLoop(StoreLoop):
         self._health.spool = replace(self._health.spool, waiting=waiting)
         return bool(inputs)
 
-    def _report_waiting(self, waiting: Sequence[PendingFiles]) -> None:
+    def _report_waiting(self, waiting: list[PendingFiles]) -> None:
         """Report waiting files. A warning is logged once, at the second poll that finds the files waiting."""
-        waiting = sorted(waiting, key=lambda files: files.files)
         self._health.spool = replace(self._health.spool, incomplete=tuple(files.message for files in waiting))
-        current = set(waiting)
         for files in waiting:
             if files in self._waiting and files not in self._logged:
                 self._log.warning("files are waiting", files=list(files.files), reason=files.message)
-        self._logged = current & (self._logged | self._waiting)
-        self._waiting = current
+        self._logged = set(waiting) & (self._logged | self._waiting)
+        self._waiting = set(waiting)
 
     def _ingest(self, spool_input: SpoolInput, key: object) -> None:
         try:
@@ -433,39 +394,31 @@ class SpoolLoop(StoreLoop):
         except (InputError, UsageError) as error:
             self._reject(spool_input, str(error))
         except Exception as error:
-            if isinstance(error, _STORE_ERRORS) and not isinstance(error, StoreRefusedError):
+            # These errors affect all files, except their subclass `StoreRefusedError`, which affects one file.
+            if isinstance(error, FATAL + RETRYABLE) and not isinstance(error, StoreRefusedError):
                 raise
             self._retry_or_reject(spool_input, key, error)
         else:
-            self._failures.pop(key, None)
+            self._retried.discard(key)
             move(spool_input)
             self._health.spool = replace(self._health.spool, done=self._health.spool.done + 1)
             self._log.info(
-                "file ingested",
-                file=spool_input.name,
-                corpus=report.corpus,
-                accepted=report.totals.accepted,
-                duplicates=report.totals.duplicates,
-                rejected=report.totals.rejected,
-                reasons=dict(report.reasons),
-                seconds=round(report.seconds, 3),
-            )
+                "file ingested", file=spool_input.name, corpus=report.corpus, **asdict(report.totals),
+                reasons=dict(report.reasons), seconds=round(report.seconds, 3),
+            )  # fmt: skip
             for note in report.notes:
                 self._log.warning("note on file", file=spool_input.name, note=note.code, reason=note.text)
 
     def _retry_or_reject(self, spool_input: SpoolInput, key: object, error: Exception) -> None:
-        """Retry a file once if reading or storing failed for reasons other than its content."""
-        failures = self._failures.get(key, 0) + 1
         message = printable(str(error) or type(error).__name__)
         # Messages of these errors are written for users and need no traceback.
         trace = None if isinstance(error, (DaemonError, WorkerProcessError)) else error
-        if failures < _MAX_ATTEMPTS:
-            self._failures[key] = failures
+        if key not in self._retried:
+            self._retried.add(key)
             self._log.warning("reading failed, will be retried", file=spool_input.name, reason=message, exc_info=trace)
         else:
-            self._failures.pop(key, None)
-            reason = f"{printable(str(spool_input.paths[0]))}: {message} ({failures} times)"
-            self._reject(spool_input, reason, trace)
+            self._retried.remove(key)
+            self._reject(spool_input, f"{printable(str(spool_input.paths[0]))}: {message} (2 times)", trace)
 
     def _reject(self, spool_input: SpoolInput, reason: str, trace: Exception | None = None) -> None:
         if not all(os.path.lexists(path) for path in spool_input.paths):

@@ -1,4 +1,4 @@
-"""Supervision of named loops, each in its own thread.
+"""Supervision of named loops, each in its own thread, and the state that they report.
 
 A loop that fails is restarted after a pause, which doubles with each failure. Too many consecutive failures end the
 daemon, except failures of the store or the spool (unavailable, disk full, process limit). If another process has taken
@@ -7,23 +7,132 @@ the lease on the grammar, the daemon ends at once.
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from hierogram.daemon.configuration import Configuration, DaemonSection
 from hierogram.daemon.exceptions import DaemonError, SpoolError
-from hierogram.daemon.serving.health import HealthRegistry, LoopHealth
 from hierogram.storage.exceptions import LeaseLostError, StoreHeldError, StoreUnavailableError
+from hierogram.storage.records.pairs import UNSETTLED, LagRow
 
 if TYPE_CHECKING:
     from hierogram.daemon.serving.logs import Log
     from hierogram.storage.store import Store
 
+_RATE_SECONDS = 60.0
 _JOIN_SECONDS = 0.05
 _IDLE_SECONDS = 1.0
 _MAX_RETRYABLE_PAUSE_SECONDS = 5.0
-_RETRYABLE = (StoreUnavailableError, SpoolError)
-_FATAL = (LeaseLostError, StoreHeldError)
+RETRYABLE = (StoreUnavailableError, SpoolError)
+FATAL = (LeaseLostError, StoreHeldError)
+"""Failures of the store or the spool: those that may pass, and those that end the daemon at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopHealth:
+    """State of a loop. `age_seconds` is the age of its last heartbeat.
+
+    `running` is True if this age is within `timeout_seconds`. `error` is the message of the last failure, or None.
+    """
+
+    name: str
+    age_seconds: float
+    timeout_seconds: float
+    running: bool = True
+    restarts: int = 0
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """Sampling backlog.
+
+    `pairs` is the number of pairs that have not finished the schedule, and `oldest_seconds` the age of the oldest (None
+    without such pairs). `sweeps_per_second` is the rate of pair sweeps over the last minute. `states` counts these
+    pairs by state.
+    """
+
+    pairs: int = 0
+    oldest_seconds: float | None = None
+    sweeps_per_second: float = 0.0
+    states: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SpoolStatus:
+    """State of the spool.
+
+    `done` and `failed` count the inputs ingested and rejected since the start. `waiting` counts inputs that are ready,
+    and files that wait for other files of their input or cannot be moved. `incomplete` has messages about such files.
+    """
+
+    done: int = 0
+    failed: int = 0
+    waiting: int = 0
+    incomplete: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonStatus:
+    """State of the daemon. `degraded` is a current problem, such as a full disk, or None."""
+
+    loops: tuple[LoopHealth, ...]
+    lag: Lag
+    degraded: str | None = None
+    log_likelihood: float | None = None
+    uptime_seconds: float = 0.0
+    spool: SpoolStatus = SpoolStatus()
+
+    def with_states(self, pairs: Mapping[str, int]) -> "DaemonStatus":
+        """Return a copy with the lag computed from current pair counts by state."""
+        states = {state: pairs.get(state, 0) for state in UNSETTLED}
+        total = sum(states.values())
+        oldest = self.lag.oldest_seconds if total else None
+        return replace(self, lag=replace(self.lag, pairs=total, oldest_seconds=oldest, states=states))
+
+
+class HealthRegistry:
+    """Values that the loops report for the state of the daemon. All methods are thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lag_row = LagRow(0, None)
+        self._recorded_at = time.monotonic()
+        self._settled_at = float("-inf")
+        """Time of the last report without a backlog."""
+        self._sweep_log: deque[tuple[float, int]] = deque()
+        self.log_likelihood: float | None = None
+        self.spool = SpoolStatus()
+
+    def record_lag(self, row: LagRow) -> None:
+        """Record the current backlog of the store."""
+        with self._lock:
+            self._lag_row, self._recorded_at = row, time.monotonic()
+            if not row.pairs:
+                self._settled_at = self._recorded_at
+
+    def record_sweeps(self, pair_sweeps: int) -> None:
+        """Record the number of pair sweeps since the last call."""
+        now = time.monotonic()
+        with self._lock:
+            self._sweep_log.append((now, pair_sweeps))
+            while self._sweep_log[0][0] < now - _RATE_SECONDS:
+                self._sweep_log.popleft()
+
+    def lag(self) -> Lag:
+        """Return the current lag. The age of the oldest pair grows between reports."""
+        now = time.monotonic()
+        with self._lock:
+            row, since = self._lag_row, now - _RATE_SECONDS
+            oldest = row.oldest_seconds
+            if oldest is not None:
+                # Limit the age to the time since the backlog was last empty, because a pair that restarts after a
+                # correction has not waited since its arrival.
+                oldest = min(oldest + now - self._recorded_at, now - self._settled_at)
+            swept = sum(pair_sweeps for recorded_at, pair_sweeps in self._sweep_log if recorded_at >= since)
+            return Lag(row.pairs, oldest, swept / _RATE_SECONDS, row.states)
 
 
 StopFlag = threading.Event
@@ -36,9 +145,8 @@ class StoppedError(DaemonError):
 class Heartbeat:
     """Heartbeat of a loop. Loops call `progress` after each step of work and `ok` after each round."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self.last = clock()
+    def __init__(self) -> None:
+        self.last = time.monotonic()
         self.failures = 0
         self.restarts = 0
         self.last_error: str | None = None
@@ -48,7 +156,7 @@ class Heartbeat:
 
     def __call__(self) -> None:
         """Record that the loop is alive."""
-        self.last = self._clock()
+        self.last = time.monotonic()
 
     def progress(self) -> None:
         """Record a step of work. This clears the problem, but not the failure count."""
@@ -63,7 +171,7 @@ class Heartbeat:
     @property
     def age(self) -> float:
         """Seconds since the last heartbeat."""
-        return self._clock() - self.last
+        return time.monotonic() - self.last
 
 
 def idle(stop: StopFlag, beat: Heartbeat) -> None:
@@ -88,7 +196,7 @@ class Loop(Protocol):
 
 
 class StoreLoop(Loop):
-    """Loop that works on the store with the current configuration, and reports to `health` and `log`."""
+    """Loop that works on the store with the current configuration."""
 
     def __init__(
         self, store: "Store", configuration: Callable[[], Configuration], health: HealthRegistry, log: "Log"
@@ -100,19 +208,14 @@ class StoreLoop(Loop):
 
 
 class _SupervisedLoop:
-    def __init__(
-        self, loop: Loop, section: DaemonSection, on_failure: "FailureCallback", clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, loop: Loop, section: DaemonSection, on_failure: "FailureCallback") -> None:
         self.loop = loop
         self.section = section
         self.on_failure = on_failure
         self.stop = threading.Event()
-        """Ends the current run."""
-        self.restarting = threading.Event()
-        """The ended run is to be restarted."""
+        """Ends the current run, which is then restarted unless `ending` is set."""
         self.ending = threading.Event()
-        """The thread is to end."""
-        self.heartbeat = Heartbeat(clock)
+        self.heartbeat = Heartbeat()
         self.failed: BaseException | None = None
         self.thread = threading.Thread(target=self._run, name=loop.name, daemon=True)
 
@@ -125,21 +228,19 @@ class _SupervisedLoop:
             except BaseException as error:
                 if not self._wait_for_retry(error):
                     return
-            if self.restarting.is_set() and not self.ending.is_set():
-                self.restarting.clear()
+            if self.stop.is_set() and not self.ending.is_set():
                 self.stop.clear()
                 # `Supervisor.stop` may have set both flags before this thread cleared `stop`.
                 if self.ending.is_set():
                     self.stop.set()
 
     def _wait_for_retry(self, error: BaseException) -> bool:
-        """Report a failure and wait before the next attempt. Returns False if the loop must not be retried."""
         heartbeat = self.heartbeat
         heartbeat.last_error = heartbeat.problem = str(error) or type(error).__name__
         heartbeat.failures += 1
-        retryable = isinstance(error, _RETRYABLE)
+        retryable = isinstance(error, RETRYABLE)
         too_often = not retryable and heartbeat.failures >= self.section.max_failures
-        if too_often or isinstance(error, _FATAL) or self.ending.is_set():
+        if too_often or isinstance(error, FATAL) or self.ending.is_set():
             self.failed = error
             self.on_failure(self.loop.name, error, None)
             return False
@@ -164,15 +265,9 @@ FailureCallback = Callable[[str, BaseException, float | None], None]
 class Supervisor:
     """Runner of loops in threads. The caller must call `check` regularly."""
 
-    def __init__(
-        self,
-        loops: Sequence[Loop],
-        section: DaemonSection,
-        on_failure: FailureCallback,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, loops: Sequence[Loop], section: DaemonSection, on_failure: FailureCallback) -> None:
         self._section = section
-        self._supervised = {loop.name: _SupervisedLoop(loop, section, on_failure, clock) for loop in loops}
+        self._supervised = {loop.name: _SupervisedLoop(loop, section, on_failure) for loop in loops}
 
     def prepare(self, configuration: Configuration, sections: frozenset[str] | None = None) -> None:
         """Prepare the loops that read any of the sections, or all loops by default. Raises `DaemonError`."""
@@ -189,21 +284,19 @@ class Supervisor:
     def check(self) -> None:
         """Raise `DaemonError` if a loop has failed permanently or its last heartbeat is too old."""
         for name, supervised in self._supervised.items():
+            beat = supervised.heartbeat
             if supervised.failed is not None:
-                times = f" {supervised.heartbeat.failures} times in a row" if supervised.heartbeat.failures > 1 else ""
-                raise DaemonError(
-                    f"the loop {name} failed{times}: {supervised.heartbeat.last_error}"
-                ) from supervised.failed
+                times = f" {beat.failures} times in a row" if beat.failures > 1 else ""
+                raise DaemonError(f"the loop {name} failed{times}: {beat.last_error}") from supervised.failed
             if not supervised.thread.is_alive():
-                raise DaemonError(f"the loop {name} has stopped: {supervised.heartbeat.last_error}")
-            if supervised.heartbeat.age > self._section.stall_seconds:
-                raise DaemonError(f"the loop {name} has not responded for {supervised.heartbeat.age:.0f} s")
+                raise DaemonError(f"the loop {name} has stopped: {beat.last_error}")
+            if beat.age > self._section.stall_seconds:
+                raise DaemonError(f"the loop {name} has not responded for {beat.age:.0f} s")
 
     def restart(self, sections: frozenset[str]) -> list[str]:
         """Restart the loops that read any of the sections, and return their names."""
         affected = [supervised for supervised in self._supervised.values() if supervised.loop.sections & sections]
         for supervised in affected:
-            supervised.restarting.set()
             supervised.stop.set()
         return [supervised.loop.name for supervised in affected]
 
@@ -220,13 +313,10 @@ class Supervisor:
 
     def health(self) -> tuple[LoopHealth, ...]:
         """Return the state of all loops."""
-        timeout_seconds = self._section.stall_seconds
-        states = []
+        timeout, states = self._section.stall_seconds, []
         for name, supervised in self._supervised.items():
             beat, age = supervised.heartbeat, supervised.heartbeat.age
-            states.append(
-                LoopHealth(name, age, timeout_seconds, age <= timeout_seconds, beat.restarts, beat.last_error)
-            )
+            states.append(LoopHealth(name, age, timeout, age <= timeout, beat.restarts, beat.last_error))
         return tuple(states)
 
     def problem(self) -> str | None:

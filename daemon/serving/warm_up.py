@@ -11,11 +11,10 @@ from hierogram.daemon.configuration import Configuration
 from hierogram.daemon.extensions import extensions
 from hierogram.daemon.learning.learner import Learner, LearnOptions
 from hierogram.daemon.library.store import open as open_grammar
-from hierogram.daemon.serving.health import HealthRegistry
 from hierogram.daemon.serving.logs import open_log
 from hierogram.daemon.serving.sampling import SamplingTurns
 from hierogram.daemon.serving.service import prepare_kernels
-from hierogram.daemon.serving.supervision import Heartbeat
+from hierogram.daemon.serving.supervision import HealthRegistry, Heartbeat
 
 # Add enough pairs for tables to grow, because growing uses other kernels.
 _LINKED = [(f"la maison {n} est blanche", f"the house {n} is white", "0-0 1-1 2-2 3-3 4-4") for n in range(500)]

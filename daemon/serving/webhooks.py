@@ -39,9 +39,7 @@ _MIN_SECRET_LENGTH = 4
 
 def signature(secret: str, event_id: str, timestamp: int, body: bytes) -> str:
     """Return the header `webhook-signature`. Secrets that begin with `whsec_` are base64, others UTF-8."""
-    key = secret.encode()
-    if secret.startswith(_PREFIX):
-        key = base64.b64decode(secret.removeprefix(_PREFIX))
+    key = base64.b64decode(secret.removeprefix(_PREFIX)) if secret.startswith(_PREFIX) else secret.encode()
     signed = f"{event_id}.{timestamp}.".encode() + body
     return "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
 
@@ -105,8 +103,7 @@ class WebhookLoop(StoreLoop):
                 await asyncio.sleep(_POLL_SECONDS)
 
     def _record(self, section: WebhooksSection, delivery: Delivery, status: int | None, error: str | None) -> None:
-        attempt = delivery.attempts + 1
-        retry_at = None
+        attempt, retry_at = delivery.attempts + 1, None
         if error is not None and attempt < section.attempts:
             retry_at = time.time() + min(section.pause_seconds * 2 ** (attempt - 1), _MAX_PAUSE_SECONDS)
         self._store.record_delivery(delivery, status, error, retry_at)
@@ -125,7 +122,6 @@ _Outcome = tuple[int | None, str | None]
 async def _await_with_heartbeat(
     work: Coroutine[Any, Any, _Outcome], stop: StopFlag, beat: Heartbeat
 ) -> _Outcome | None:
-    """Await the work while calling `beat` often. Returns None if `stop` is set first."""
     task = asyncio.create_task(work)
     while not stop.is_set():
         beat()

@@ -11,6 +11,7 @@ import resource
 import select
 import socket
 import sys
+from dataclasses import dataclass, field
 from http import HTTPStatus
 
 import h11
@@ -18,8 +19,7 @@ from anyio import CancelScope
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from hierogram.daemon.web.protocol.document import LIVENESS_PATH
-from hierogram.daemon.web.protocol.problems import ProblemError, problem_response, try_later
+from hierogram.daemon.web.protocol.problems import LIVENESS_PATH, ProblemError, problem_response, try_later
 
 _SPARE_CONNECTIONS = 32
 """Number of connections allowed beyond the limit, for 503 responses and `/healthz`."""
@@ -31,8 +31,6 @@ _LONG_SILENCE_MS = 500
 _MAX_HEADERS = 256
 _END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
 
-Address = tuple[str, int]
-
 
 def connection_limit(requested: int) -> int:
     """Return the connection limit: `requested`, or fewer if the process has few file descriptors."""
@@ -42,24 +40,24 @@ def connection_limit(requested: int) -> int:
     return max(1, min(requested, limit - min(_RESERVED_DESCRIPTORS, limit // 2) - 2 * _SPARE_CONNECTIONS))
 
 
+@dataclass(eq=False)
 class _Exchange:
     """Request and response with a deadline for each ASGI message."""
 
-    def __init__(self, gate: "Gate", transport: asyncio.Transport, receive: Receive, send: Send) -> None:
-        self._gate = gate
-        self._transport = transport
-        self._receive = receive
-        self._send = send
-        self._body_bytes = 0
-        self._waited_seconds = 0.0
-        self._body_complete = False
-        self._response_started = False
-        self.body_timeout: asyncio.Timeout | None = None
-        """Deadline of the next part of the body, while `receive` waits for it."""
-        self.refusal: ProblemError | None = None
-        """Reason for refusing the body. None if the body is accepted."""
-        self.cancel_scope: CancelScope | None = None
-        """Cancel scope of a read-only request, canceled when the client disconnects."""
+    _gate: "Gate"
+    _transport: asyncio.Transport
+    _receive: Receive
+    _send: Send
+    _body_bytes: int = 0
+    _waited_seconds: float = 0.0
+    _body_complete: bool = False
+    _response_started: bool = False
+    body_timeout: asyncio.Timeout | None = None
+    """Deadline of the next part of the body, while `receive` waits for it."""
+    refusal: ProblemError | None = None
+    """Reason for refusing the body. None if the body is accepted."""
+    cancel_scope: CancelScope | None = None
+    """Cancel scope of a read-only request, canceled when the client disconnects."""
 
     def refuse(self, problem: ProblemError) -> ProblemError:
         """Stop waiting for the body. Returns the problem of the first refusal."""
@@ -70,9 +68,9 @@ class _Exchange:
         return self.refusal
 
     async def receive(self) -> Message:
-        """Return the next message. Raises `ProblemError` if the body arrives too slowly or was refused.
+        """Return the next message. If the body is too slow or refused, raise `ProblemError`, or return a disconnect.
 
-        After the start of the response, a disconnect is returned instead, because no other response can be sent.
+        A disconnect is returned after the start of the response, because no other response can be sent.
         """
         if self._body_complete:
             return await self._receive()
@@ -125,15 +123,15 @@ def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
+@dataclass(eq=False)
 class _Client:
-    def __init__(self, transport: asyncio.Transport, now: float) -> None:
-        self.transport = transport
-        self.last_data_at = now
-        """Time at which the client last sent data."""
-        self.waiting_since = now
-        """Start of the wait for a request head, or time at which the client last read part of a response."""
-        self.unsent_bytes = 0
-        self.exchange: _Exchange | None = None
+    transport: asyncio.Transport
+    last_data_at: float = field(default_factory=_now)
+    """Time at which the client last sent data."""
+    waiting_since: float = field(default_factory=_now)
+    """Start of the wait for a request head, or time at which the client last read part of a response."""
+    unsent_bytes: int = 0
+    exchange: _Exchange | None = None
 
     @property
     def is_awaited(self) -> bool:
@@ -146,28 +144,30 @@ class _Client:
         return self.transport.is_closing() or (self.exchange is not None and self.exchange.refusal is not None)
 
 
+@dataclass(eq=False)
 class Gate:
     """Middleware that enforces client deadlines and the connection limit.
 
     A client has `client_timeout` seconds to send a request head, to send a body, and to read part of a response. A body
-    may take longer while it arrives faster than `min_bytes_per_second`. With more than `max_requests` connections, one
-    client is evicted: among the clients for which the server waits, the client that has been silent longest. With
-    `max_requests` running requests, further requests get 503, except `/healthz`.
+    may take longer while it arrives faster than `min_bytes_per_second`. With `max_requests` running requests, further
+    requests get 503, except `/healthz`.
     """
 
-    def __init__(self, app: ASGIApp, client_timeout: float, min_bytes_per_second: float, max_requests: int) -> None:
-        self.client_timeout = client_timeout
-        self.min_bytes_per_second = min_bytes_per_second
-        self._app = app
-        self._max_requests = max_requests
-        self._clients: dict[Address, _Client] = {}
-        self._running: set[_Exchange] = set()
+    app: ASGIApp
+    client_timeout: float
+    min_bytes_per_second: float
+    max_requests: int
+    _clients: dict[tuple[str, int], _Client] = field(default_factory=dict)
+    _running: set[_Exchange] = field(default_factory=set)
 
-    def register(self, address: Address, transport: asyncio.Transport) -> _Client:
-        """Register a connection. Above the limit, evict another client. Above the spare connections, abort this one."""
-        new = self._clients[address] = _Client(transport, _now())
+    def register(self, address: tuple[str, int], transport: asyncio.Transport) -> _Client:
+        """Register a connection. Above the limit, evict the awaited client that has been silent longest.
+
+        Above the spare connections, abort the new connection.
+        """
+        new = self._clients[address] = _Client(transport)
         connections = [client for client in self._clients.values() if not client.is_closing]
-        if len(connections) > self._max_requests:
+        if len(connections) > self.max_requests:
             awaited = [client for client in connections if client is not new and client.is_awaited]
             if awaited:
                 silent = min(awaited, key=lambda client: client.last_data_at)
@@ -176,11 +176,11 @@ class Gate:
                     silent.exchange.refuse(try_later(reason, _RETRY_SECONDS))
                 else:
                     silent.transport.abort()
-            if len(self._clients) > self._max_requests + _SPARE_CONNECTIONS:
+            if len(self._clients) > self.max_requests + _SPARE_CONNECTIONS:
                 transport.abort()
         return new
 
-    def unregister(self, address: Address) -> None:
+    def unregister(self, address: tuple[str, int]) -> None:
         """Unregister a closed connection, and cancel its request if the method is GET or HEAD."""
         client = self._clients.pop(address, None)
         if client is not None and client.exchange is not None and client.exchange.cancel_scope is not None:
@@ -197,24 +197,22 @@ class Gate:
 
     def stop(self) -> None:
         """Stop waiting for bodies. Requests whose bodies are complete are still answered."""
+        reason = "the HTTP server is stopping: send the rest after its restart"
         for exchange in self._running:
-            exchange.refuse(
-                try_later("the HTTP server is stopping: send the rest after its restart", _STOPPING_RETRY_SECONDS)
-            )
+            exchange.refuse(try_later(reason, _STOPPING_RETRY_SECONDS))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Run the application with deadlines. Respond with 503 above the limit on running requests."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         client = self._clients.get(scope["client"])
         if client is None:
             # The client has disconnected, so no response is needed.
             return
-        running = sum(exchange.refusal is None for exchange in self._running)
-        app = self._app
+        app, running = self.app, sum(exchange.refusal is None for exchange in self._running)
         # Liveness checks are exempt, because they must not fail under load.
-        if running >= self._max_requests and scope["path"] != LIVENESS_PATH:
+        if running >= self.max_requests and scope["path"] != LIVENESS_PATH:
             problem = try_later("too many concurrent requests (max_connections)", _RETRY_SECONDS)
             problem.headers["Connection"] = "close"
             app = problem_response(problem)

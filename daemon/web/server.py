@@ -1,25 +1,42 @@
-"""HTTP loop of the daemon and server of `hierogram browse`: uvicorn on a socket that is bound before it starts."""
+"""HTTP server of the daemon and of `hierogram browse`: the application, and uvicorn on a bound socket."""
 
 import asyncio
 import logging
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from importlib.metadata import version
 from math import ceil
+from typing import Any, cast
 
 import uvicorn
+from anyio import to_thread
+from fastapi import Depends, FastAPI
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from hierogram.daemon.configuration import Configuration, HttpConfiguration, extension_sections
 from hierogram.daemon.exceptions import DaemonError
+from hierogram.daemon.extensions import extensions
 from hierogram.daemon.serving.supervision import Heartbeat, StopFlag, idle
-from hierogram.daemon.web.app import build_app, build_browser
+from hierogram.daemon.web.api.aligning import align_routes, link_routes
+from hierogram.daemon.web.api.events import event_routes
+from hierogram.daemon.web.api.grammar import grammar_routes
+from hierogram.daemon.web.api.health import health_routes
+from hierogram.daemon.web.api.ingest import ingest_routes
 from hierogram.daemon.web.connections import Connection, Gate, connection_limit
-from hierogram.daemon.web.protocol.context import Service
+from hierogram.daemon.web.pages.rendering import PageContext
+from hierogram.daemon.web.pages.site import build_pages
+from hierogram.daemon.web.protocol.access import Guard, ProtocolApp, RateLimiter, RequestMetrics, Sessions
+from hierogram.daemon.web.protocol.context import Service, WebContext
+from hierogram.daemon.web.protocol.problems import DescribedApi, check_query, install_problem_handlers
+from hierogram.daemon.web.protocol.threads import READERS, Threads
 from hierogram.storage.browsing.reader import Reader
+from hierogram.storage.browsing.sql_runner import SqlRunner
 
-_POLL_SECONDS = 0.25
-_START_POLL_SECONDS = 0.02
+_POLL_SECONDS, _START_POLL_SECONDS = 0.25, 0.02
 _BACKLOG = 4096
 _ACCEPT_BACKLOG = 16
 _UNSENT_BYTES = 1 << 17
@@ -29,13 +46,93 @@ _BROWSE_GRACE_SECONDS = 3.0
 _log = logging.getLogger(__name__)
 
 
+def _lifespan(
+    *resources: Reader | SqlRunner | None, apps: Sequence[ProtocolApp] = ()
+) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        to_thread.current_default_thread_limiter().total_tokens = READERS
+        async with AsyncExitStack() as stack:
+            for app in apps:
+                if app.lifespan is not None:
+                    await stack.enter_async_context(app.lifespan())
+            yield
+        for resource in resources:
+            if resource is not None:
+                resource.close()
+
+    return lifespan
+
+
+def build_app(service: Service, configuration: Configuration, stopping: Callable[[], bool] | None = None) -> ASGIApp:
+    """Return the ASGI application of a daemon. Long requests end when `stopping` (default: the daemon's) is True."""
+    metrics, reader = RequestMetrics(), service.grammar_store.reader
+    context = WebContext(service, configuration, stopping or service.stopping)
+    http = context.http
+    sql_runner = _sql_runner(reader, http) if http.pages else None
+    protocols = [app for extension in extensions() if extension.apps for app in extension.apps(context)]
+    app = DescribedApi(
+        with_token=http.token is not None,
+        title="Hierogram",
+        summary="Grammar store that keeps learning.",
+        version=version("hierogram"),
+        # Without this URL, FastAPI adds no pages about the document, which load scripts from other servers.
+        openapi_url=None,
+        # Scope `function`: pass the turn on before the response is sent, so that slow clients hold no turn.
+        dependencies=[Depends(check_query), Depends(context.threads.read_turns, scope="function")],
+        lifespan=_lifespan(reader, sql_runner, apps=protocols),
+    )
+    install_problem_handlers(app)
+    for router in (
+        health_routes(context, metrics), grammar_routes(context), ingest_routes(context, metrics),
+        event_routes(context), align_routes(context), link_routes(context),
+        *(router for extension in extensions() if extension.routes for router in extension.routes(context)),
+    ):  # fmt: skip
+        app.include_router(router)
+
+    @app.get("/openapi.json", include_in_schema=False)
+    def document() -> JSONResponse:
+        return JSONResponse(app.openapi())
+
+    pages = None
+    if http.pages:
+        page = PageContext(reader, context.sessions, context.threads, sql_runner, service)
+        pages = build_pages(page, http.sql_seconds, context=context)
+    return _behind_proxies(Guard(app, context.rate_limiter, metrics, context.sessions, pages, protocols), http)
+
+
+def build_browser(reader: Reader, configuration: HttpConfiguration) -> ASGIApp:
+    """Return the ASGI application with the read-only pages of a store, without a daemon."""
+    sessions = Sessions(configuration.token)
+    sql_runner = _sql_runner(reader, configuration)
+    page = PageContext(reader, sessions, Threads(), sql_runner)
+    pages = build_pages(page, configuration.sql_seconds, lifespan=_lifespan(sql_runner))
+    rate_limiter = RateLimiter(configuration.max_rate, configuration.max_burst)
+    return _behind_proxies(Guard(pages, rate_limiter, RequestMetrics(), sessions), configuration)
+
+
+def _behind_proxies(app: ASGIApp, configuration: HttpConfiguration) -> ASGIApp:
+    # Cast, because mypy treats the equivalent ASGI types of uvicorn and Starlette as different.
+    proxied: Any = ProxyHeadersMiddleware(cast("Any", app), configuration.forwarded_allow_ips)
+    return cast("ASGIApp", proxied)
+
+
+def _sql_runner(reader: Reader, configuration: HttpConfiguration) -> SqlRunner | None:
+    if not configuration.sql:
+        return None
+    sql_url = configuration.sql_url.get_secret_value() if configuration.sql_url else None
+    sql_runner = SqlRunner(reader.engine.url, sql_url)
+    if sql_runner.refusal is not None:
+        _log.warning("%s", sql_runner.refusal)
+    return sql_runner
+
+
 def browse(store: str, configuration: HttpConfiguration, ready: Callable[[str, str], None]) -> None:
     """Serve the pages of a store until a signal arrives. `ready` receives the URLs of the store and the site."""
     with Reader(store) as reader, _bind(configuration) as listener:
         listener.listen(_BACKLOG)
         host, port = listener.getsockname()[:2]
-        display_host = f"[{host}]" if ":" in host else host
-        ready(reader.url, f"http://{display_host}:{port}/")
+        ready(reader.url, f"http://{f'[{host}]' if ':' in host else host}:{port}/")
         app = build_browser(reader, configuration)
         # In the main thread, uvicorn handles signals: it shuts down, then raises the signal again.
         asyncio.run(_serve(app, configuration, _BROWSE_GRACE_SECONDS, listener, StopFlag(), Heartbeat()))
@@ -60,7 +157,7 @@ class HttpLoop:
         address = (http.host, http.port) if http.enabled else None
         if address == self._bound_address:
             return
-        listener = None if address is None else _bind(http)
+        listener = _bind(http) if http.enabled else None
         with self._lock:
             before, self._listener, self._bound_address = self._listener, listener, address
         if before is not None:
@@ -76,11 +173,7 @@ class HttpLoop:
         with self._lock:
             listener, self._listener = self._listener, None
         with listener or _bind(http) as listener:
-
-            def stopping() -> bool:
-                return stop.is_set() or self._service.stopping()
-
-            app = build_app(self._service, configuration, stopping)
+            app = build_app(self._service, configuration, stop.is_set)
             # Listen only now, so that earlier connections are refused at once instead of waiting until the compiled
             # samplers are loaded.
             listener.listen(_BACKLOG)
@@ -106,10 +199,9 @@ def _bind(configuration: HttpConfiguration) -> socket.socket:
         listener.bind((host, configuration.port))
     except OSError as error:
         listener.close()
-        raise DaemonError(
-            f"cannot listen on {host} port {configuration.port}: {error.strerror or error}: choose another address "
-            "with --host and --port, or in [http] of the configuration"
-        ) from error
+        advice = "choose another address with --host and --port, or in [http] of the configuration"
+        address = f"{host} port {configuration.port}"
+        raise DaemonError(f"cannot listen on {address}: {error.strerror or error}: {advice}") from error
     return listener
 
 
@@ -121,10 +213,7 @@ async def _serve(
     stop: StopFlag,
     beat: Heartbeat,
 ) -> None:
-    """Run the server until `stop` is set, or until a signal arrives in the main thread.
-
-    Calls `beat` in the event loop, so that a blocked event loop is detected.
-    """
+    """Run the server until `stop` is set, or until a signal arrives in the main thread."""
     limit = connection_limit(configuration.max_connections)
     gate = Gate(app, configuration.client_timeout, configuration.min_bytes_per_second, limit)
     server = uvicorn.Server(
@@ -160,6 +249,7 @@ async def _serve(
             gate.stop()
             server.should_exit = True
         gate.close_idle()
+        # Call `beat` in the event loop, so that a blocked event loop is detected.
         beat.ok()
         await asyncio.wait([running], timeout=_POLL_SECONDS)
     await running

@@ -465,14 +465,14 @@ DAEMON_FAULTS = (
     Fault(
         "a missing heartbeat is never reported",
         "daemon/serving/supervision.py",
-        "age <= timeout_seconds",
+        "age <= timeout",
         "age >= 0",
         (_SUPERVISION, "-k", "stalled"),
     ),
     Fault(
         "a stalled loop does not end the daemon",
         "daemon/serving/supervision.py",
-        "if supervised.heartbeat.age > self._section.stall_seconds:",
+        "if beat.age > self._section.stall_seconds:",
         "if supervised.heartbeat.age < 0:",
         (_SUPERVISION, "-k", "stalled"),
     ),
@@ -486,7 +486,7 @@ DAEMON_FAULTS = (
     Fault(
         "an unavailable store ends the daemon after some attempts",
         "daemon/serving/supervision.py",
-        "isinstance(error, _RETRYABLE)",
+        "isinstance(error, RETRYABLE)",
         "isinstance(error, ())",
         (_SUPERVISION, "-k", "while_its_store_is_unavailable"),
     ),
@@ -557,21 +557,21 @@ DAEMON_FAULTS = (
     # The web.
     Fault(
         "any host is answered without a token",
-        "daemon/web/guard.py",
+        "daemon/web/protocol/access.py",
         "if not is_loopback(host):",
         "if not host:",
         (_GUARD, "-k", "sqlite and for_another_host"),
     ),
     Fault(
         "a prefix of the token is accepted",
-        "daemon/web/protocol/sessions.py",
+        "daemon/web/protocol/access.py",
         'hmac.compare_digest(token.encode("utf-8", "replace"), self._token)',
         'self._token.startswith(token.encode("utf-8", "replace"))',
         (_GUARD, "-k", "sqlite and without_the_token_are_refused"),
     ),
     Fault(
         "an infrequent client may send unlimited bursts",
-        "daemon/web/protocol/rates.py",
+        "daemon/web/protocol/access.py",
         "min(self._burst, level + (now - since) * self._rate)",
         "level + (now - since) * self._rate",
         (_GUARD, "-k", "test_rates"),
@@ -641,8 +641,8 @@ DAEMON_FAULTS = (
     ),
     Fault(
         "any password opens the translation memory",
-        "daemon/web/guard.py",
-        "if self._sessions.is_token(password):",
+        "daemon/web/protocol/access.py",
+        "if self.sessions.is_token(password):",
         "if password:",
         ("tests/tools/integrations/test_memory.py", "-k", "as_a_password"),
     ),
@@ -669,14 +669,14 @@ DAEMON_FAULTS = (
     ),
     Fault(
         "a browser's session does not expire",
-        "daemon/web/protocol/sessions.py",
+        "daemon/web/protocol/access.py",
         "> self._clock()",
         "> 0",
         (_PAGES, "-k", "cookie_expires"),
     ),
     Fault(
         "a form for one pair also withdraws another one",
-        "daemon/web/protocol/sessions.py",
+        "daemon/web/protocol/access.py",
         """f"{action}\\n{cookie or ''}\"""",
         """f"{cookie or ''}\"""",
         (_PAGES, "-k", "sqlite and its_own_form"),

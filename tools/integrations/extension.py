@@ -12,7 +12,8 @@ from hierogram.daemon.extensions import SERVE, Command, Extension
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
-    from hierogram.daemon.web.protocol.context import ProtocolApp, WebContext
+    from hierogram.daemon.web.protocol.access import ProtocolApp
+    from hierogram.daemon.web.protocol.context import WebContext
 
 
 @with_options
@@ -47,7 +48,7 @@ def _routes(context: "WebContext") -> "Iterable[APIRouter]":
 
 
 def _apps(context: "WebContext") -> "Iterable[ProtocolApp]":
-    from hierogram.daemon.web.protocol.context import ProtocolApp
+    from hierogram.daemon.web.protocol.access import ProtocolApp
     from hierogram.tools.integrations.libretranslate import is_libretranslate, libretranslate, problem_response
     from hierogram.tools.integrations.mcp.server import PATH, McpTools, make_server, over_http
     from hierogram.tools.translation.web import WebTranslation

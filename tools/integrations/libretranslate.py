@@ -18,10 +18,9 @@ from starlette.types import Scope
 
 from hierogram.daemon.exceptions import DaemonError, DeadlineError, InputError
 from hierogram.daemon.text.languages import base_language
+from hierogram.daemon.web.protocol.access import ANONYMOUS, AUTHENTICATED, RateLimiter, Sessions, is_cross_site
 from hierogram.daemon.web.protocol.bodies import read_body
 from hierogram.daemon.web.protocol.problems import ProblemError, make_problem
-from hierogram.daemon.web.protocol.rates import ANONYMOUS, AUTHENTICATED, RateLimiter
-from hierogram.daemon.web.protocol.sessions import Sessions, is_cross_site
 from hierogram.daemon.web.protocol.threads import Threads
 from hierogram.storage.exceptions import StoreError
 from hierogram.tools.translation.corrections import Corrections

@@ -258,7 +258,8 @@ def _row_of_key(name: str, info: Any) -> Row:
     if pattern.startswith("^("):
         text = ", ".join(f"`{value}`" for value in pattern.strip("^()$").split("|"))
     value = info.get_default(call_default_factory=True)
-    return Row(info, f"`{name}`", "" if value is None else format_value(value), text, info.description or "")
+    shown_value, description = "" if value is None else format_value(value), " ".join((info.description or "").split())
+    return Row(info, f"`{name}`", shown_value, text, description)
 
 
 def _sentence(text: str) -> str:

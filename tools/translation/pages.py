@@ -10,10 +10,10 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from hierogram.daemon.exceptions import BusyError, DaemonError, DeadlineError, InputError
-from hierogram.daemon.web.pages.forms import confirmed_form, query_values
 from hierogram.daemon.web.pages.rendering import PageContext, build_url, split_symbols
+from hierogram.daemon.web.protocol.access import COOKIE
+from hierogram.daemon.web.protocol.bodies import confirmed_form, query_values
 from hierogram.daemon.web.protocol.problems import ProblemError
-from hierogram.daemon.web.protocol.sessions import COOKIE
 from hierogram.storage.browsing.details import count_uses
 from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.tools.translation.web import WebTranslation

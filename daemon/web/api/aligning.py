@@ -46,12 +46,8 @@ class AlignBody(StrictBody):
     symmetrization: Literal["posterior", "intersect", "union", "gd", "gdf", "gdfa"] = Field(
         default="posterior", description="Symmetrization of both directions."
     )
-    min_probability: float | None = Field(
-        default=None,
-        gt=0,
-        le=1,
-        allow_inf_nan=False,
-        description="Minimum probability of `links`. By default, `links` are the links of `alignment`.",
+    min_probability: Annotated[float | None, Field(gt=0, le=1, allow_inf_nan=False)] = Field(
+        default=None, description="Minimum probability of `links`. By default, `links` are the links of `alignment`."
     )
 
 
@@ -105,13 +101,8 @@ def align_routes(context: WebContext) -> APIRouter:
         prepared = aligner.prepare(texts, body.tokenized)
         position, aligned_pairs = aligner.align_texts(prepared, body.symmetrization)
         advice = None if body.tokenized else aligner.advice(texts)
-        return to_json(
-            {
-                "position": position,
-                "pairs": [as_plain(pair, body.min_probability) for pair in aligned_pairs],
-                "advice": advice,
-            }
-        )
+        pairs = [as_plain(pair, body.min_probability) for pair in aligned_pairs]
+        return to_json({"position": position, "pairs": pairs, "advice": advice})
 
     @router.post("/align", response_model=AlignAnswer, responses=_PROBLEMS, openapi_extra=json_body(AlignBody))
     async def align(request: Request) -> Response:
@@ -144,12 +135,8 @@ class LinksBody(StrictBody):
         default=[], description="Links that must be present, as [source, target] positions counted from 0."
     )
     forbidden: _Links = Field(default=[], description="Links that must be absent.")
-    origin: str = Field(
-        default="http",
-        min_length=1,
-        max_length=200,
-        pattern=r"^[^\x00]+$",
-        description="Author or origin of the corrections.",
+    origin: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]+$")] = Field(
+        default="http", description="Author or origin of the corrections."
     )
 
 

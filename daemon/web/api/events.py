@@ -2,10 +2,11 @@
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import AsyncIterator, Collection
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any
 
 from anyio import to_thread
 from fastapi import APIRouter, Header, Query
@@ -21,7 +22,7 @@ from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records.operations import Event, EventKind, EventPage
 
 STREAM = "text/event-stream"
-
+_AFTER = "Return events after this number. By default, start with the oldest stored event."
 _MAX_EVENTS = 1_000
 _MAX_STREAMS = 20
 _PAGE_SIZE = 200
@@ -54,14 +55,7 @@ def event_routes(context: WebContext) -> APIRouter:
         },
     )
     async def events(
-        after: Annotated[
-            int | None,
-            Query(
-                ge=0,
-                le=MAX_ID,
-                description="Return events after this number. By default, start with the oldest stored event.",
-            ),
-        ] = None,
+        after: Annotated[int | None, Query(ge=0, le=MAX_ID, description=_AFTER)] = None,
         limit: Annotated[int, Query(ge=1, le=_MAX_EVENTS, description="Maximum number of events.")] = 100,
         kind: Annotated[
             list[EventKind] | None, Query(max_length=10, description="Kinds of events. By default, all kinds.")
@@ -72,31 +66,17 @@ def event_routes(context: WebContext) -> APIRouter:
         """Return events, or a stream of server-sent events if the client accepts text/event-stream."""
         kinds = kind or []
         if STREAM in accept:
-            position_text = last_event_id or ""
-            if position_text and not (
-                position_text.isascii() and position_text.isdecimal() and len(position_text) < 19
-            ):
-                raise ProblemError(
-                    HTTPStatus.BAD_REQUEST, f"Last-Event-ID must be a whole number, got {position_text[:40]!r}"
-                )
-            return await streams.open(kinds, int(position_text) if position_text else after)
+            if last_event_id and not re.fullmatch("[0-9]{1,18}", last_event_id):
+                problem = f"Last-Event-ID must be a whole number, got {last_event_id[:40]!r}"
+                raise ProblemError(HTTPStatus.BAD_REQUEST, problem)
+            return await streams.open(kinds, int(last_event_id) if last_event_id else after)
         page = await streams.page(kinds, after, limit)
+        numbers: dict[str, Any] = {"oldest": page.oldest, "last": page.last}
         if page.missed:
-            raise ProblemError(
-                HTTPStatus.GONE,
-                f"{page.missed:,} events after {after} have been deleted: continue with the oldest stored "
-                f"event, after={page.oldest - 1}",
-                oldest=page.oldest,
-                last=page.last,
-            )
-        return JSONResponse(
-            {
-                "events": [event.plain() for event in page.events],
-                "next": page.events[-1].id if len(page.events) == limit else max(page.last, after or 0),
-                "oldest": page.oldest,
-                "last": page.last,
-            }
-        )
+            problem = f"{page.missed:,} events after {after} have been deleted: continue with the oldest stored event"
+            raise ProblemError(HTTPStatus.GONE, f"{problem}, after={page.oldest - 1}", **numbers)
+        following = page.events[-1].id if len(page.events) == limit else max(page.last, after or 0)
+        return JSONResponse({"events": [event.plain() for event in page.events], "next": following, **numbers})
 
     return router
 

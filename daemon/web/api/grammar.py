@@ -91,10 +91,8 @@ def grammar_routes(context: WebContext) -> APIRouter:
             source, target, containing=containing or (), limit=limit + 1, after=after, current_sample=current_sample
         )
         word_view = WordView(store.settings().word_parts)
-        rows = [
-            replace(rule, source=word_view.side(rule.source), target=word_view.side(rule.target))
-            for rule in rules[:limit]
-        ]
+        view = word_view.side
+        rows = [replace(rule, source=view(rule.source), target=view(rule.target)) for rule in rules[:limit]]
         next_cursor = None
         if len(rules) > limit:
             # The cursor contains uses in the store's integer units, because the store sorts by these.
@@ -107,13 +105,8 @@ def grammar_routes(context: WebContext) -> APIRouter:
     def pair(pair_id: PairId) -> PairRecord:
         """Return a stored pair. Subwords are joined to words."""
         stored, words = find_word_pair(service, pair_id)
-        return replace(
-            stored,
-            source=words.source,
-            target=words.target,
-            alignment=words.alignment,
-            link_probabilities=words.link_probabilities,
-        )
+        shown = {name: getattr(words, name) for name in ("source", "target", "alignment", "link_probabilities")}
+        return replace(stored, **shown)
 
     @router.get(
         "/pairs/{pair_id}/derivation",
@@ -123,25 +116,20 @@ def grammar_routes(context: WebContext) -> APIRouter:
         """Return a pair's current derivation."""
         from hierogram.daemon.learning.derivations import read_derivation
 
-        rows = store.pairs_by_id([pair_id])
-        if not rows:
+        row = next(iter(store.pairs_by_id([pair_id])), None)
+        if row is None:
             raise unknown_pair(pair_id)
-        [row] = rows
         if row.current is None:
             raise ProblemError(HTTPStatus.CONFLICT, f"pair {pair_id} is {row.state} and has no derivation yet")
         settings = store.settings()
         word_view = WordView(settings.word_parts)
         word_pair = word_view.pair(row.source, row.target)
-        uses = [
-            replace(
-                use,
-                source=word_view.side(use.source),
-                target=word_view.side(use.target),
-                source_span=find_word_span(word_pair.source_word_indices, use.source_span),
-                target_span=find_word_span(word_pair.target_word_indices, use.target_span),
-            )
-            for use in read_derivation(row, settings)
-        ]
+        uses = []
+        for use in read_derivation(row, settings):
+            source_span = find_word_span(word_pair.source_word_indices, use.source_span)
+            target_span = find_word_span(word_pair.target_word_indices, use.target_span)
+            source, target = word_view.side(use.source), word_view.side(use.target)
+            uses.append(replace(use, source=source, target=target, source_span=source_span, target_span=target_span))
         return DerivationAnswer(row.id, row.state, row.sweep, uses)
 
     @router.delete(

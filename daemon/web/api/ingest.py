@@ -27,8 +27,8 @@ from hierogram.daemon.text.lines import detect_data_type
 from hierogram.daemon.text.notes import Note
 from hierogram.daemon.text.pipeline import Languages, make_pipeline, two_languages
 from hierogram.daemon.text.reading import IngestOptions, InputValidator
-from hierogram.daemon.text.rejections import DEFAULT_LIMITS, InputLimits
-from hierogram.daemon.web.api.health import RequestMetrics
+from hierogram.daemon.text.rejections import InputLimits
+from hierogram.daemon.web.protocol.access import RequestMetrics
 from hierogram.daemon.web.protocol.bodies import check_content, line_chunks
 from hierogram.daemon.web.protocol.context import WebContext
 from hierogram.daemon.web.protocol.problems import STORE_RETRY_SECONDS, ProblemError, Responses, make_problem, try_later
@@ -37,6 +37,8 @@ from hierogram.storage.exceptions import StoreError, WriteConflictError
 from hierogram.storage.pairs.ingest import MAX_KEY_LENGTH, Receipt
 from hierogram.storage.records.operations import RequestRow
 from hierogram.storage.records.pairs import UNSETTLED, IngestTotals, RejectedLine
+
+Result = TypeVar("Result")
 
 _SHOWN_REJECTIONS = 100
 _SHOWN_FIELDS = 20
@@ -68,8 +70,7 @@ class IngestAnswer(BaseModel):
     )
     more_rejected: int = 0
     unused_fields: dict[str, int] = Field(
-        default={},
-        description="Number of lines with each unknown member of the JSON objects, for up to 20 members.",
+        default={}, description="Number of lines with each unknown member of the JSON objects, for up to 20 members."
     )
     more_unused_fields: int = Field(default=0, description="Occurrences of further unknown members.")
     notes: list[Note] = Field(default=[], description="Notes on the whole body.")
@@ -105,12 +106,7 @@ class IngestRequest:
     """
 
     def __init__(
-        self,
-        store: GrammarStore,
-        corpus: str,
-        key: str | None,
-        limits: InputLimits = DEFAULT_LIMITS,
-        languages: Languages | None = None,
+        self, store: GrammarStore, corpus: str, key: str | None, limits: InputLimits, languages: Languages | None
     ) -> None:
         self._store = store.store
         self._corpus = corpus
@@ -125,20 +121,14 @@ class IngestRequest:
         self._recorded_lines = self._earlier_request.lines if self._earlier_request else None
         self.is_replay = self._earlier_request is not None and self._earlier_request.done
         """True if an earlier attempt completed the request."""
-        self.answer = (
-            IngestAnswer.model_validate_json(self._earlier_request.response)
-            if self._earlier_request
-            else IngestAnswer(corpus=corpus)
-        )
-        if self._earlier_request and self._earlier_request.corpus != corpus:
-            raise self._key_conflict(f"the earlier request used the corpus {self._earlier_request.corpus!r}")
+        self.answer = IngestAnswer(corpus=corpus)
+        if self._earlier_request:
+            self.answer = IngestAnswer.model_validate_json(self._earlier_request.response)
+            if self._earlier_request.corpus != corpus:
+                raise self._key_conflict(f"the earlier request used the corpus {self._earlier_request.corpus!r}")
 
     def add(self, lines: list[bytes]) -> IngestTotals:
-        """Ingest the next lines. Returns the totals of new lines.
-
-        Raises `ProblemError` if the lines are not JSON lines or differ from the earlier request, and the errors of
-        `InputValidator.read` and `IngestBatch.store`.
-        """
+        """Ingest the next lines, and return the totals of new lines."""
         if not self._seen and lines:
             if lines[0].lstrip().startswith(b"["):
                 raise _not_json_lines("a JSON array", ": convert an array with jq -c '.[]'")
@@ -180,11 +170,7 @@ class IngestRequest:
             raise self._key_conflict("the earlier request had different lines")
 
     def finish(self) -> None:
-        """Close the batch after the last line.
-
-        Raises `ProblemError` if the body has no lines or fewer lines than the earlier request, and `StoreError` if the
-        store is not available.
-        """
+        """Close the batch after the last line. Raises `ProblemError` if the body is empty or lines are missing."""
         if self._seen < self.answer.lines:
             raise self._key_conflict("the earlier request had more lines")
         if not self._seen:
@@ -204,10 +190,6 @@ class IngestRequest:
             batch.fail(reason)
 
     def _open(self) -> tuple[InputValidator, IngestBatch]:
-        """Return the validator and the batch, which the first call creates.
-
-        Raises `WrongKindError` in a store of trees, and the `UsageError` of `InputValidator`.
-        """
         if self._open_batch is None:
             check_input_kind(self._store, PAIRS)
             # The origin must be unique, because origin and line number identify a rejected line.
@@ -222,18 +204,14 @@ class IngestRequest:
         return RequestRow(self._key or "", self._corpus, answer.lines, digest, done, json.dumps(answer.model_dump()))
 
     def _key_conflict(self, reason: str) -> ProblemError:
-        return ProblemError(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
-            f"Idempotency-Key {self._key!r} was used for another request: {reason}; use a new key for new content",
-        )
+        detail = f"Idempotency-Key {self._key!r} was used for another request: {reason}; use a new key for new content"
+        return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, detail)
 
 
 def _not_json_lines(body: str, detail: str = "") -> ProblemError:
     expected = 'send JSON lines, one object {"source": …, "target": …} per line'
     return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"the body is {body}: {expected}{detail}")
 
-
-T = TypeVar("T")
 
 JSON_LINES = ("application/jsonl", "application/x-ndjson", "application/ndjson", "application/json")
 """Accepted content types. Any web page can send forms and plain text, so these are excluded."""
@@ -243,14 +221,8 @@ _PRUNE_SECONDS = 600.0
 _LAG_POLL_SECONDS = 0.5
 _LAG_RETRY_SECONDS = 60
 
-_LINKS_SCHEMA = [
-    {"type": "string"},
-    {"type": "null"},
-    {
-        "type": "array",
-        "items": {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 2, "maxItems": 2},
-    },
-]
+_LINK_SCHEMA = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 2, "maxItems": 2}
+_LINKS_SCHEMA = [{"type": "string"}, {"type": "null"}, {"type": "array", "items": _LINK_SCHEMA}]
 _LINE_SCHEMA = {
     "description": "A line of the body. Other members are ignored and listed in the response.",
     "type": "object",
@@ -308,7 +280,7 @@ class _IngestSlots:
         self._threads = CapacityLimiter(_MAX_BODIES)
         self._pruned = -_PRUNE_SECONDS
 
-    async def in_thread(self, work: Callable[[], T]) -> T:
+    async def in_thread(self, work: Callable[[], Result]) -> Result:
         return await to_thread.run_sync(work, limiter=self._threads)
 
     @asynccontextmanager
@@ -317,11 +289,8 @@ class _IngestSlots:
         if self._running >= _MAX_BODIES:
             raise try_later(f"too many concurrent requests with pairs, the limit is {_MAX_BODIES}", 2)
         if key is not None and key in self._keys:
-            raise ProblemError(
-                HTTPStatus.CONFLICT,
-                f"a request with the Idempotency-Key {key!r} is in progress",
-                {"Retry-After": "5"},
-            )
+            problem = f"a request with the Idempotency-Key {key!r} is in progress"
+            raise ProblemError(HTTPStatus.CONFLICT, problem, {"Retry-After": str(STORE_RETRY_SECONDS)})
         self._running += 1
         if key is not None:
             self._keys.add(key)
@@ -345,10 +314,8 @@ class _IngestSlots:
             if unsettled <= self._configuration.max_lag:
                 return
             if time.monotonic() - started >= self._configuration.backlog_timeout:
-                raise try_later(
-                    f"{unsettled:,} pairs are not settled yet, the limit is {self._configuration.max_lag:,} (max_lag)",
-                    _LAG_RETRY_SECONDS,
-                )
+                limit = f"the limit is {self._configuration.max_lag:,} (max_lag)"
+                raise try_later(f"{unsettled:,} pairs are not settled yet, {limit}", _LAG_RETRY_SECONDS)
             await asyncio.sleep(_LAG_POLL_SECONDS)
 
 
@@ -379,15 +346,13 @@ def ingest_routes(context: WebContext, metrics: RequestMetrics) -> APIRouter:
         """
         check_content(request, JSON_LINES, f"send JSON lines with `Content-Type: {JSON_LINES[0]}`")
         if request.headers.get("content-encoding", "identity").lower() != "identity":
-            raise ProblemError(
-                HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "compressed bodies are not supported: send the body uncompressed"
-            )
+            problem = "compressed bodies are not supported: send the body uncompressed"
+            raise ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, problem)
         async with slots.acquire(idempotency_key):
             input_languages = await slots.in_thread(lambda: _parse_languages(opened, languages))
             await slots.wait_until_caught_up()
-            body = await slots.in_thread(
-                lambda: IngestRequest(opened, corpus, idempotency_key, context.configuration.intake, input_languages)
-            )
+            arguments = opened, corpus, idempotency_key, context.configuration.intake, input_languages
+            body = await slots.in_thread(partial(IngestRequest, *arguments))
             try:
                 async for lines in line_chunks(request, context.http.max_request_bytes):
                     await slots.wait_until_caught_up()
@@ -416,15 +381,16 @@ def _parse_languages(store: GrammarStore, languages: str | None) -> Languages | 
 
 
 def _problem(request: Request, error: Exception, body: IngestRequest) -> ProblemError:
-    if isinstance(error, UsageError):
-        # The package of a language is not installed, or another request has set other languages in the store.
-        problem = ProblemError(HTTPStatus.CONFLICT, str(error))
-    elif isinstance(error, WriteConflictError):
-        problem = ProblemError(HTTPStatus.CONFLICT, str(error), {"Retry-After": str(STORE_RETRY_SECONDS)})
-    elif isinstance(error, TemporarySpaceError):
-        problem = ProblemError(HTTPStatus.INSUFFICIENT_STORAGE, str(error))
-    else:
-        problem = make_problem(request, error)
+    match error:
+        case UsageError():
+            # The package of a language is not installed, or another request has set other languages in the store.
+            problem = ProblemError(HTTPStatus.CONFLICT, str(error))
+        case WriteConflictError():
+            problem = ProblemError(HTTPStatus.CONFLICT, str(error), {"Retry-After": str(STORE_RETRY_SECONDS)})
+        case TemporarySpaceError():
+            problem = ProblemError(HTTPStatus.INSUFFICIENT_STORAGE, str(error))
+        case _:
+            problem = make_problem(request, error)
     problem.headers.setdefault("Connection", "close")
     problem.extra["ingested"] = body.answer.model_dump()
     return problem

@@ -6,14 +6,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
-from fastapi import APIRouter
+from fastapi import FastAPI
 from numpy.typing import NDArray
 from starlette.requests import Request
 from starlette.responses import Response
 
 from hierogram.daemon.exports.schedule import job_statuses
-from hierogram.daemon.web.pages.forms import query_values
 from hierogram.daemon.web.pages.rendering import PageContext, show_minute
+from hierogram.daemon.web.protocol.bodies import query_values
 from hierogram.samplers.diagnostics.convergence import effective_size
 from hierogram.samplers.grammar.settings import PAPER, SYNCHRONOUS, TREES
 from hierogram.storage.browsing import progress
@@ -26,12 +26,11 @@ _RECENT_PERIOD = timedelta(hours=24)
 """Maximum age of the failures counted in the summary."""
 
 
-def activity_routes(page: PageContext) -> APIRouter:
-    """Return the router of `/now`."""
-    router = APIRouter()
+def add_activity_pages(app: FastAPI, page: PageContext) -> None:
+    """Add the page `/now`."""
 
-    @router.get("/now")
-    @router.get("/now.json")
+    @app.get("/now")
+    @app.get("/now.json")
     def now_page(request: Request) -> Response:
         query_values(request)
         with page.read() as snapshot:
@@ -60,11 +59,8 @@ def activity_routes(page: PageContext) -> APIRouter:
             }
         return page.render(request, "now", content, snapshot)
 
-    return router
-
 
 def _failures(daemon: Mapping[str, Any] | None, failures: Mapping[str, Sequence[_Row]], since: datetime) -> list[str]:
-    """Return the numbers of failures since a time, such as `2 failed files`, and of loops that do not respond now."""
     files, inputs, exports = (
         [row for row in failures[name] if show_minute(row["at"]) >= show_minute(since)]
         for name in ("files", "inputs", "exports")
@@ -84,11 +80,9 @@ def _likelihood_curve(sweeps: Sequence[_Row], annealed: bool) -> list[list[float
     points: list[list[float | None]] = []
     for row in sweeps:
         early = annealed and row["stage"] == 1
-        number = row["id"]
-        values = ((number - 1, row["log_likelihood_before"]), (number, row["log_likelihood"]))
-        points += [
-            [sweep, value, None] if early else [sweep, None, value] for sweep, value in values if value is not None
-        ]
+        for sweep, value in ((row["id"] - 1, row["log_likelihood_before"]), (row["id"], row["log_likelihood"])):
+            if value is not None:
+                points.append([sweep, value, None] if early else [sweep, None, value])
     return points
 
 
@@ -105,12 +99,9 @@ def _diagnostics(
         and (arrived is None or row["finished_at"] >= arrived)
     ]
     last = sweeps[-1] if sweeps else None
-    return {
-        "burned_in": pairs["settled"] / max(1, sum(pairs.values())),
-        "edges_moved": last and last["edges_moved"],
-        "cuts_moved": last and last["cuts_moved"],
-        "log_likelihood": estimate_trend(comparable),
-    }
+    burned_in = pairs["settled"] / max(1, sum(pairs.values()))
+    moved = {name: last and last[name] for name in ("edges_moved", "cuts_moved")}
+    return {"burned_in": burned_in, **moved, "log_likelihood": estimate_trend(comparable)}
 
 
 RISING, FALLING, FLAT, SHORT = "rising", "falling", "flat", "short"
@@ -152,6 +143,5 @@ def estimate_trend(points: Sequence[tuple[int, float]]) -> Trend:
 
 
 def _monte_carlo_error(values: NDArray[np.float64]) -> float:
-    """Return the Monte Carlo standard error of the mean of one chain."""
     size = float(effective_size(values[None, None, :])[0])
     return float(values.std(ddof=1) / np.sqrt(size))

@@ -14,15 +14,8 @@ from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.samplers.grammar.rules import RuleUse
 from hierogram.storage.records.pairs import parse_links
 
-_EM = 15.0
-_GAP = 20.0
-_LEVEL_HEIGHT = 42.0
-_MARGIN = 24.0
-_WORD_HEIGHT = 22.0
+_EM, _GAP, _LEVEL_HEIGHT, _MARGIN, _WORD_HEIGHT = 15.0, 20.0, 42.0, 24.0, 22.0
 _MAX_WORD_LENGTH = 28
-
-
-Point = tuple[float, float]
 
 
 def lay_out_trees(uses: Sequence[RuleUse], sides: Mapping[str, Sequence[ShownWord]], alignment: str) -> dict[str, Any]:
@@ -102,8 +95,7 @@ def _width(text: str) -> float:
 
 def _word_offsets(words: Sequence[ShownWord]) -> list[tuple[float, float]]:
     """Return the middle and the end of each word on a line."""
-    offsets = []
-    end = 0.0
+    offsets, end = [], 0.0
     for word in words:
         word_width = _width(truncate(visible(word.text), _MAX_WORD_LENGTH)) * _EM + _GAP
         offsets.append((end + word_width / 2, end + word_width))
@@ -111,7 +103,7 @@ def _word_offsets(words: Sequence[ShownWord]) -> list[tuple[float, float]]:
     return offsets
 
 
-def _curve(start: Point, end: Point) -> str:
+def _curve(start: tuple[float, float], end: tuple[float, float]) -> str:
     (x, y), (to_x, to_y) = start, end
     middle = round((y + to_y) / 2, 1)
     return f"M{x:g} {y:g}C{x:g} {middle:g} {to_x:g} {middle:g} {to_x:g} {to_y:g}"

@@ -5,28 +5,26 @@ from http import HTTPStatus
 from math import log
 from typing import Any
 
-from fastapi import APIRouter
+from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from hierogram.daemon.web.pages.forms import confirmed_form, query_values
 from hierogram.daemon.web.pages.rendering import PageContext, PageSnapshot, sentences
-from hierogram.daemon.web.protocol.bodies import PairId
+from hierogram.daemon.web.protocol.access import COOKIE
+from hierogram.daemon.web.protocol.bodies import PairId, confirmed_form, query_values
 from hierogram.daemon.web.protocol.context import Service
 from hierogram.daemon.web.protocol.problems import ProblemError, unknown_pair
-from hierogram.daemon.web.protocol.sessions import COOKIE
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET
 from hierogram.storage.browsing.details import count_uses, find_neighbors, find_pair
 from hierogram.storage.records.pairs import PairRecord
 
 
-def pair_routes(page: PageContext) -> APIRouter:
-    """Return the router of `/pairs/{pair_id}`, `/pairs/{pair_id}/withdraw` and `/withdrawn/{pair_id}`."""
-    router = APIRouter()
+def add_pair_pages(app: FastAPI, page: PageContext) -> None:
+    """Add the pages `/pairs/{pair_id}`, `/pairs/{pair_id}/withdraw` and `/withdrawn/{pair_id}`."""
 
-    @router.get("/pairs/{pair_id:int}.json")
-    @router.get("/pairs/{pair_id:int}")
+    @app.get("/pairs/{pair_id:int}.json")
+    @app.get("/pairs/{pair_id:int}")
     def pair_page(request: Request, pair_id: PairId) -> Response:
         query_values(request)
         with page.read() as snapshot:
@@ -34,18 +32,17 @@ def pair_routes(page: PageContext) -> APIRouter:
         content["_can_withdraw"] = page.service is not None
         return page.render(request, "pair", content, snapshot)
 
-    @router.get("/pairs/{pair_id:int}/withdraw")
+    @app.get("/pairs/{pair_id:int}/withdraw")
     def withdrawal_form(request: Request, pair_id: PairId) -> Response:
         query_values(request)
         _require_daemon(page)
         with page.read() as snapshot:
             pair, unit = _require_pair(snapshot, pair_id), snapshot.grammar_kind.singular
-        action = request.url.path
-        token = page.sessions.form_token(request.cookies.get(COOKIE), action)
-        content = {"pair": pair, "unit": unit, "action": action, "form_token": token}
+        token = page.sessions.form_token(request.cookies.get(COOKIE), request.url.path)
+        content = {"pair": pair, "unit": unit, "action": request.url.path, "form_token": token}
         return page.render_html(request, "withdraw", content)
 
-    @router.post("/pairs/{pair_id:int}/withdraw")
+    @app.post("/pairs/{pair_id:int}/withdraw")
     async def withdraw(request: Request, pair_id: PairId) -> Response:
         await confirmed_form(request, page.sessions)
         service = _require_daemon(page)
@@ -53,7 +50,7 @@ def pair_routes(page: PageContext) -> APIRouter:
             raise unknown_pair(pair_id)
         return RedirectResponse(f"/withdrawn/{pair_id}", HTTPStatus.SEE_OTHER)
 
-    @router.get("/withdrawn/{pair_id:int}")
+    @app.get("/withdrawn/{pair_id:int}")
     def withdrawn(request: Request, pair_id: PairId) -> Response:
         """Return the state of a withdrawal. Redirects to the pair's page if no withdrawal was requested."""
         with page.read() as snapshot:
@@ -63,8 +60,6 @@ def pair_routes(page: PageContext) -> APIRouter:
                 return RedirectResponse(f"/pairs/{_require_pair(snapshot, pair_id).id}", HTTPStatus.SEE_OTHER)
         content = {"id": pair_id, "unit": snapshot.grammar_kind.singular, "pending": requested[0] is None}
         return page.render_html(request, "withdrawn", content)
-
-    return router
 
 
 def _require_daemon(page: PageContext) -> Service:

@@ -2,9 +2,9 @@
 
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, is_dataclass
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, is_dataclass
 from datetime import date, datetime
 from functools import cache
 from hashlib import sha256
@@ -23,8 +23,8 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from hierogram.daemon.exports.schedule import show_time
 from hierogram.daemon.extensions import extensions
 from hierogram.daemon.text.segments import CONTINUATION, WordView
+from hierogram.daemon.web.protocol.access import COOKIE, Sessions
 from hierogram.daemon.web.protocol.context import Service
-from hierogram.daemon.web.protocol.sessions import COOKIE, Sessions
 from hierogram.daemon.web.protocol.threads import Threads
 from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, GrammarKind, find_grammar_kind
 from hierogram.samplers.grammar.rules import parse_side
@@ -101,10 +101,7 @@ def show_minute(value: Any) -> str:
 
 
 def _environment() -> Environment:
-    packages = [
-        "hierogram.daemon.web.pages",
-        *(extension.templates for extension in extensions() if extension.templates),
-    ]
+    packages = ["hierogram.daemon.web.pages", *filter(None, (extension.templates for extension in extensions()))]
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(package) for package in packages]),
         autoescape=True,
@@ -112,11 +109,10 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters: dict[str, Callable[..., Any]] = {
+    environment.filters |= {
         "number": _number, "probability": _probability, "bits": _bits, "decimal": _decimal, "moment": show_minute,
         "zoned": show_time, "visible": visible, "short": truncate,
     }  # fmt: skip
-    environment.filters |= filters
     digests = {name: sha256(static_content(name)).hexdigest()[:12] for name in STATIC}
     environment.globals |= {
         "build_url": build_url,
@@ -136,37 +132,29 @@ class PageSnapshot(NamedTuple):
     word_view: WordView
 
 
+@dataclass(eq=False)
 class PageContext:
     """Renderer of the pages of a site, with the objects that the pages share.
 
-    Without a daemon (`service`), pages are read-only. Without a `sql_runner`, the site has no SQL page. `navigation`
-    lists name, path and title of each page that extensions add.
+    Without a daemon (`service`), pages are read-only. Without a `sql_runner`, the site has no SQL page.
     """
 
-    def __init__(
-        self,
-        reader: Reader,
-        sessions: Sessions,
-        threads: Threads,
-        sql_runner: SqlRunner | None,
-        service: "Service | None" = None,
-    ) -> None:
-        self.reader = reader
-        self.sessions = sessions
-        self.threads = threads
-        self.sql_runner = sql_runner
-        self.service = service
-        self.navigation: list[tuple[str, str, str]] = []
-        self._templates = _environment()
+    reader: Reader
+    sessions: Sessions
+    threads: Threads
+    sql_runner: SqlRunner | None
+    service: "Service | None" = None
+    navigation: list[tuple[str, str, str]] = field(default_factory=list)
+    """Name, path and title of each page that extensions add."""
+    _templates: Environment = field(default_factory=_environment, init=False)
 
     @contextmanager
     def read(self) -> Iterator[PageSnapshot]:
         """Yield a consistent state of the store."""
         with self.reader.read() as transaction:
             settings = transaction.settings()
-            yield PageSnapshot(
-                transaction, settings, find_grammar_kind(settings.grammar), WordView(settings.word_parts)
-            )
+            grammar_kind = find_grammar_kind(settings.grammar)
+            yield PageSnapshot(transaction, settings, grammar_kind, WordView(settings.word_parts))
 
     def render(
         self, request: Request, name: str, content: Mapping[str, Any], snapshot: PageSnapshot | None = None
@@ -195,16 +183,12 @@ class PageContext:
         path = request.url.path
         json_url = build_url(f"{path.rstrip('/') or '/index'}{JSON_SUFFIX}", **dict(request.query_params))
         signed_in = self.sessions.required and self.sessions.is_valid(request.cookies.get(COOKIE))
-        html = self._templates.get_template(f"{name}.html").render(
-            content, page_name=name, page=self, json_url=json_url, signed_in=signed_in
-        )
+        template = self._templates.get_template(f"{name}.html")
+        html = template.render(content, page_name=name, page=self, json_url=json_url, signed_in=signed_in)
         # Replace lone surrogates, which a query may contain and UTF-8 cannot encode.
         return HTMLResponse(html.encode("utf-8", "replace"), status, HEADERS)
 
 
-_RIGHT_TO_LEFT = ("R", "AL")
-_CONTROL_PICTURES = 0x2400
-"""First code point of the Unicode block Control Pictures."""
 _INVISIBLE = ("Cc", "Cs", "Cn")
 """Unicode categories of control characters, surrogates and unassigned code points."""
 _NUMBER_OF_COLORS = 6
@@ -232,47 +216,44 @@ def direction(text: str) -> str:
     """Return `rtl` if the first character with a strong direction is right-to-left, else `ltr`."""
     for letter in text:
         kind = unicodedata.bidirectional(letter)
-        if kind in _RIGHT_TO_LEFT:
-            return "rtl"
-        if kind == "L":
-            return "ltr"
+        if kind in ("L", "R", "AL"):
+            return "ltr" if kind == "L" else "rtl"
     return "ltr"
 
 
 def is_side(text: str) -> bool:
     """Check if the text is a valid rule side."""
-    try:
+    with suppress(ValueError):
         parse_side(text)
-    except ValueError:
-        return False
-    return True
+        return True
+    return False
 
 
 def split_symbols(side: str, settings: Settings) -> list[Symbol]:
     """Return the symbols of a rule side, with subwords joined. A text such as a tree fragment is one symbol."""
     if FRAGMENTS in find_grammar_kind(settings.grammar).capabilities or not is_side(side):
         return [Symbol(side)]
-    parts = WordView(settings.word_parts).symbols(parse_side(side))
-    return [
-        Symbol("", part)
-        if isinstance(part, int)
-        else Symbol(
-            part, is_part=bool(settings.word_parts) and part != CONTINUATION and CONTINUATION in (part[0], part[-1])
-        )
-        for part in parts
-    ]
+
+    def make_symbol(part: str | int) -> Symbol:
+        if isinstance(part, int):
+            return Symbol("", part)
+        has_parts = bool(settings.word_parts) and part != CONTINUATION
+        return Symbol(part, is_part=has_parts and CONTINUATION in (part[0], part[-1]))
+
+    return list(map(make_symbol, WordView(settings.word_parts).symbols(parse_side(side))))
 
 
 def visible(text: str) -> str:
     """Replace control characters, surrogates and unassigned code points with control pictures or `�`."""
-    if text.isprintable():
-        return text
 
     def picture(letter: str) -> str:
+        if unicodedata.category(letter) not in _INVISIBLE:
+            return letter
         code = ord(letter)
-        return chr(_CONTROL_PICTURES + code) if code < 32 else "\u2421" if code == 127 else "\ufffd"
+        # The block Control Pictures begins at U+2400.
+        return chr(0x2400 + code) if code < 32 else "\u2421" if code == 127 else "\ufffd"
 
-    return "".join(picture(letter) if unicodedata.category(letter) in _INVISIBLE else letter for letter in text)
+    return text if text.isprintable() else "".join(map(picture, text))
 
 
 def truncate(text: str, limit: int = 40) -> str:

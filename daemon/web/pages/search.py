@@ -2,31 +2,22 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from math import isfinite
 from typing import Any, get_args
 
-from fastapi import APIRouter
+from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.text.pipeline import make_pipeline
 from hierogram.daemon.text.segments import WordView
-from hierogram.daemon.web.pages.forms import invalid_value, query_values, whole_number
 from hierogram.daemon.web.pages.rendering import PageContext, PageSnapshot, build_url
-from hierogram.daemon.web.protocol.bodies import MAX_ID
+from hierogram.daemon.web.protocol.bodies import MAX_ID, invalid_value, query_values, whole_number
 from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, TWO_SIDES
 from hierogram.samplers.grammar.numbers import ONE_USE
-from hierogram.storage.browsing import progress
-from hierogram.storage.browsing.search import (
-    PagePosition,
-    Phrase,
-    Query,
-    guess_side,
-    known_labels,
-    phrase_occurs,
-    read_phrase,
-    search,
-)
+from hierogram.storage.browsing import progress, search
+from hierogram.storage.browsing.search import PagePosition, Phrase, Query
 from hierogram.storage.browsing.words import count_word
 from hierogram.storage.options import OptionError, OptionField, check
 from hierogram.storage.pairs.vocabulary import similar_words
@@ -35,21 +26,19 @@ _MAX_RULES = 200
 _MAX_UNKNOWN = 3
 """Maximum number of unknown words with suggestions of similar words."""
 _MAX_LABELS = 60
-_AS_TYPED, _RESPELLED = "0", "1"
 
 
-def search_routes(page: PageContext) -> APIRouter:
-    """Return the router of `/` and `/search`."""
-    router = APIRouter()
+def add_search_pages(app: FastAPI, page: PageContext) -> None:
+    """Add the pages `/` and `/search`."""
 
-    @router.get("/")
-    @router.get("/index.json")
-    @router.get("/search")
-    @router.get("/search.json")
+    @app.get("/")
+    @app.get("/index.json")
+    @app.get("/search")
+    @app.get("/search.json")
     def search_page(request: Request) -> Response:
         """Return the rules that match a query. Without a query, return an overview of the store."""
         query, parameters = _parse_query(request)
-        phrase = read_phrase(parameters.get("q", ""))
+        phrase = search.read_phrase(parameters.get("q", ""))
         with page.read() as snapshot:
             transaction, grammar_kind = snapshot.transaction, snapshot.grammar_kind
             status = progress.store_status(transaction, page.reader.url)
@@ -66,11 +55,9 @@ def search_routes(page: PageContext) -> APIRouter:
             if phrase.words:
                 content |= _results(snapshot, phrase, query, parameters)
             else:
-                trees = FRAGMENTS in grammar_kind.capabilities
-                content |= {"rules": [], "known_labels": known_labels(transaction)[:_MAX_LABELS] if trees else []}
+                labels = search.known_labels(transaction) if FRAGMENTS in grammar_kind.capabilities else []
+                content |= {"rules": [], "known_labels": labels[:_MAX_LABELS]}
         return page.render(request, "search", content, snapshot)
-
-    return router
 
 
 def _parse_query(request: Request) -> tuple[Query, dict[str, str]]:
@@ -91,11 +78,7 @@ def _parse_query(request: Request) -> tuple[Query, dict[str, str]]:
 
 
 def _tokenize(snapshot: PageSnapshot, phrase: Phrase) -> Phrase:
-    """Tokenize words that do not occur in pairs.
-
-    The source tokenizer is used if its tokens occur on the source side, else the target tokenizer if its tokens occur
-    on the target side.
-    """
+    """Tokenize words that occur on no side, by the tokenizer of the first side on which the tokens occur."""
     transaction, settings, _, word_view = snapshot
     if not settings.tokenize:
         return phrase
@@ -106,7 +89,7 @@ def _tokenize(snapshot: PageSnapshot, phrase: Phrase) -> Phrase:
         return phrase
 
     def occurs(side: str, words: Sequence[str]) -> bool:
-        return phrase_occurs(transaction, side, _split_words(Phrase(tuple(words)), word_view, side == TARGET))
+        return search.phrase_occurs(transaction, side, _split_words(Phrase(tuple(words)), word_view, side == TARGET))
 
     parts: list[str | None] = []
     for word in phrase.parts:
@@ -129,10 +112,11 @@ def _results(snapshot: PageSnapshot, phrase: Phrase, query: Query, parameters: M
     transaction, settings, grammar_kind, word_view = snapshot
     phrases = {side: _split_words(phrase, word_view, side == TARGET) for side in (SOURCE, TARGET)}
     if "side" not in parameters:
-        query = replace(query, side=guess_side(transaction, phrases))
+        query = replace(query, side=search.guess_side(transaction, phrases))
     side = query.side
-    results = search(transaction, phrases[side], query, _parse_cursor(parameters.get("after")))
-    vocabulary = side if TWO_SIDES in grammar_kind.capabilities else grammar_kind.rule_words[0].vocabulary
+    results = search.search(transaction, phrases[side], query, _parse_cursor(parameters.get("after")))
+    two_sides = TWO_SIDES in grammar_kind.capabilities
+    vocabulary = side if two_sides else grammar_kind.rule_words[0].vocabulary
     other = TARGET if side == SOURCE else SOURCE
     repeated = {name: value for name, value in parameters.items() if name != "after"}
     words_as_typed = {word: word for word in phrase.words}
@@ -144,7 +128,8 @@ def _results(snapshot: PageSnapshot, phrase: Phrase, query: Query, parameters: M
         missing = tuple(word for word in phrase.words if not set(results.unknown).isdisjoint(parts[word]))
     readings = [word_view.line(reading.typed()) for reading in results.readings]
     # If the word is unknown, link to its most likely spelling with other accents or case.
-    words = [*([] if missing or results.labels else phrase.words[:1]), *(read_phrase(r).words[0] for r in readings)]
+    words = [] if missing or results.labels else [*phrase.words[:1]]
+    words += [search.read_phrase(reading).words[0] for reading in readings]
     if words and not count_word(transaction, vocabulary, word_view.parts(side == TARGET, words[0])):
         words = words[1:]
     unknown = missing[:_MAX_UNKNOWN]
@@ -164,7 +149,7 @@ def _results(snapshot: PageSnapshot, phrase: Phrase, query: Query, parameters: M
         ),
         "_reading": lambda variant: build_url("/search", **repeated | {"q": variant}),
         "_exact": results.exact,
-        "_on_other_side": TWO_SIDES in grammar_kind.capabilities and phrase_occurs(transaction, other, phrases[other]),
+        "_on_other_side": two_sides and search.phrase_occurs(transaction, other, phrases[other]),
         "_other": build_url("/search", **repeated | {"side": other}),
         "_next": build_url("/search", **repeated | {"side": side, "after": after}) if after else None,
         "_continued": "after" in parameters,
@@ -175,16 +160,14 @@ def _results(snapshot: PageSnapshot, phrase: Phrase, query: Query, parameters: M
 def _format_cursor(position: PagePosition | None) -> str | None:
     if position is None:
         return None
-    spelling = _RESPELLED if position.respelled else _AS_TYPED
-    return f"{round(position.uses * ONE_USE)}.{position.id}.{spelling}.{position.probability.hex()}"
+    return f"{round(position.uses * ONE_USE)}.{position.id}.{position.respelled:d}.{position.probability.hex()}"
 
 
 def _parse_cursor(text: str | None) -> PagePosition | None:
     """Parse the cursor of the previous page. Returns None if the cursor is missing or invalid."""
     try:
         uses, rule, spelling, probability = (text or "").split(".", 3)
-        position = PagePosition(float.fromhex(probability), int(uses) / ONE_USE, int(rule), spelling == _RESPELLED)
+        position = PagePosition(float.fromhex(probability), int(uses) / ONE_USE, int(rule), spelling == "1")
     except (ValueError, OverflowError):
         return None
-    is_finite = position.probability == position.probability and abs(position.probability) != float("inf")
-    return position if is_finite and max(abs(position.uses), abs(position.id)) <= MAX_ID else None
+    return position if isfinite(position.probability) and max(abs(position.uses), abs(position.id)) <= MAX_ID else None

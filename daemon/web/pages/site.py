@@ -3,26 +3,20 @@
 from http import HTTPStatus
 from typing import Any
 
-from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from starlette.responses import RedirectResponse, Response
 
 from hierogram.daemon.extensions import extensions
-from hierogram.daemon.web.pages.activity import activity_routes
-from hierogram.daemon.web.pages.forms import confirmed_form, form_values, query_values
-from hierogram.daemon.web.pages.pairs import pair_routes
+from hierogram.daemon.web.pages.activity import add_activity_pages
+from hierogram.daemon.web.pages.pairs import add_pair_pages
 from hierogram.daemon.web.pages.rendering import JSON_SUFFIX, STATIC, PageContext, static_content
-from hierogram.daemon.web.pages.rules import rule_routes
-from hierogram.daemon.web.pages.search import search_routes
-from hierogram.daemon.web.pages.sql import sql_routes
-from hierogram.daemon.web.pages.words import word_routes
+from hierogram.daemon.web.pages.rules import add_rule_pages, add_word_pages
+from hierogram.daemon.web.pages.search import add_search_pages
+from hierogram.daemon.web.pages.sql import add_sql_pages
+from hierogram.daemon.web.protocol.access import COOKIE, LOGIN_PATH, SESSION_SECONDS, STATIC_PREFIX
+from hierogram.daemon.web.protocol.bodies import confirmed_form, form_values, query_values
 from hierogram.daemon.web.protocol.context import WebContext
 from hierogram.daemon.web.protocol.problems import ProblemError, install_problem_handlers, problem_response
-from hierogram.daemon.web.protocol.sessions import (
-    COOKIE,
-    LOGIN_PATH,
-    SESSION_SECONDS,
-    STATIC_PREFIX,
-)
 
 _MEDIA_TYPES = {"svg": "image/svg+xml", "css": "text/css", "js": "text/javascript"}
 _IMMUTABLE = "public, max-age=31536000, immutable"
@@ -37,20 +31,14 @@ def build_pages(
     if context is not None:
         extra_pages = [item for extension in extensions() if extension.pages for item in extension.pages(context, page)]
     page.navigation = [(item.name, item.path, item.title) for item in extra_pages]
-    app = FastAPI(
-        title="Hierogram pages",
-        openapi_url=None,
-        dependencies=[Depends(page.threads.read_turns, scope="function")],
-        docs_url=None,
-        redoc_url=None,
-        lifespan=lifespan,
-    )
-    for make_routes in (search_routes, rule_routes, pair_routes, word_routes, activity_routes, login_routes):
-        app.include_router(make_routes(page))
+    turns = Depends(page.threads.read_turns, scope="function")
+    app = FastAPI(title="Hierogram pages", openapi_url=None, dependencies=[turns], lifespan=lifespan)
+    for add in (add_search_pages, add_rule_pages, add_pair_pages, add_word_pages, add_activity_pages, add_login_pages):
+        add(app, page)
     for item in extra_pages:
         app.include_router(item.router)
     if page.sql_runner is not None:
-        app.include_router(sql_routes(page, page.sql_runner, sql_seconds))
+        add_sql_pages(app, page, page.sql_runner, sql_seconds)
 
     @app.get(STATIC_PREFIX + "{name:path}")
     async def file(name: str) -> Response:
@@ -71,12 +59,11 @@ def build_pages(
     return app
 
 
-def login_routes(page: PageContext) -> APIRouter:
-    """Return the router of `/login` and `/logout`."""
-    router = APIRouter()
+def add_login_pages(app: FastAPI, page: PageContext) -> None:
+    """Add the pages `/login` and `/logout`."""
     sessions = page.sessions
 
-    @router.get(LOGIN_PATH)
+    @app.get(LOGIN_PATH)
     def login_page(request: Request) -> Response:
         parameters = query_values(request, "next")
         if not sessions.required:
@@ -84,13 +71,12 @@ def login_routes(page: PageContext) -> APIRouter:
         target = _redirect_target(parameters.get("next", "/"))
         return page.render_html(request, "login", {"next": target, "wrong": False})
 
-    @router.post(LOGIN_PATH)
+    @app.post(LOGIN_PATH)
     async def login(request: Request) -> Response:
         values = await form_values(request)
         target = _redirect_target(values.get("next", "/"))
         if not sessions.is_token(values.get("token", "")):
-            content = {"next": target, "wrong": True}
-            return page.render_html(request, "login", content, HTTPStatus.UNAUTHORIZED)
+            return page.render_html(request, "login", {"next": target, "wrong": True}, HTTPStatus.UNAUTHORIZED)
         response = RedirectResponse(target, HTTPStatus.SEE_OTHER)
         response.set_cookie(
             COOKIE, sessions.make_cookie(), max_age=SESSION_SECONDS, httponly=True, samesite="strict",
@@ -98,19 +84,17 @@ def login_routes(page: PageContext) -> APIRouter:
         )  # fmt: skip
         return response
 
-    @router.get("/logout")
+    @app.get("/logout")
     def logout_page(request: Request) -> Response:
         token = sessions.form_token(request.cookies.get(COOKIE), "/logout")
         return page.render_html(request, "logout", {"form_token": token})
 
-    @router.post("/logout")
+    @app.post("/logout")
     async def logout(request: Request) -> Response:
         await confirmed_form(request, sessions)
         response = RedirectResponse(LOGIN_PATH, HTTPStatus.SEE_OTHER)
         response.delete_cookie(COOKIE, httponly=True, samesite="strict")
         return response
-
-    return router
 
 
 def _redirect_target(target: str) -> str:

@@ -8,14 +8,14 @@ from contextlib import closing
 from http import HTTPStatus
 from threading import BoundedSemaphore
 
-from fastapi import APIRouter
+from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from hierogram.daemon.web.pages.forms import query_values
 from hierogram.daemon.web.pages.rendering import HEADERS, PageContext, build_url, to_plain
+from hierogram.daemon.web.protocol.access import is_cross_site
+from hierogram.daemon.web.protocol.bodies import query_values
 from hierogram.daemon.web.protocol.problems import ProblemError, try_later
-from hierogram.daemon.web.protocol.sessions import is_cross_site
 from hierogram.daemon.web.protocol.threads import Download
 from hierogram.storage.browsing.cookbook import cookbook
 from hierogram.storage.browsing.sql_runner import MAX_CELLS, SpooledResult, SqlRunner
@@ -34,9 +34,8 @@ _MAX_CELLS = 100_000_000
 _CHUNK_BYTES = 1 << 16
 
 
-def sql_routes(page: PageContext, sql_runner: SqlRunner, seconds: float) -> APIRouter:
-    """Return the router of `/sql`, `/sql.json` and `/sql.csv`."""
-    router = APIRouter()
+def add_sql_pages(app: FastAPI, page: PageContext, sql_runner: SqlRunner, seconds: float) -> None:
+    """Add the pages `/sql`, `/sql.json` and `/sql.csv`."""
     slots = BoundedSemaphore(_MAX_CONCURRENT)
     suggestions = {"cookbook": cookbook(), "tables": relations()}
 
@@ -54,10 +53,7 @@ def sql_routes(page: PageContext, sql_runner: SqlRunner, seconds: float) -> APIR
         finally:
             slots.release()
 
-    def run_download(request: Request) -> SpooledResult:
-        return run(request, query_values(request, "sql").get("sql", ""), _MAX_ROWS, _MAX_CELLS)
-
-    @router.get("/sql")
+    @app.get("/sql")
     def sql_page(request: Request) -> Response:
         query = query_values(request, "sql").get("sql", "")
         shown, problem_text, status = None, sql_runner.refusal, HTTPStatus.OK
@@ -80,25 +76,25 @@ def sql_routes(page: PageContext, sql_runner: SqlRunner, seconds: float) -> APIR
         }
         return page.render_html(request, "sql", content, status)
 
-    @router.get("/sql.json")
+    @app.get("/sql.json")
     def as_json(request: Request) -> Response:
         if not request.query_params.get("sql"):
             return JSONResponse(to_plain(suggestions), headers=HEADERS)
-        result = run_download(request)
+        result = run(request, query_values(request, "sql").get("sql", ""), _MAX_ROWS, _MAX_CELLS)
         # The result is spooled to a file, so slow clients do not use memory.
-        return Download(page.threads.downloads, _json(result), result.close, "application/json", HEADERS)
+        return Download(
+            page.threads.downloads, _json(result), result.close, media_type="application/json", headers=HEADERS
+        )
 
-    @router.get("/sql.csv")
+    @app.get("/sql.csv")
     def as_csv(request: Request) -> Response:
-        result = run_download(request)
+        result = run(request, query_values(request, "sql").get("sql", ""), _MAX_ROWS, _MAX_CELLS)
         headers = HEADERS | {
             "Content-Disposition": 'attachment; filename="result.csv"',
             "X-More-Rows": str(result.more),
             "X-Truncated-Values": str(result.truncated),
         }
-        return Download(page.threads.downloads, _csv(result), result.close, "text/csv", headers)
-
-    return router
+        return Download(page.threads.downloads, _csv(result), result.close, media_type="text/csv", headers=headers)
 
 
 def _json(result: SpooledResult) -> Iterator[bytes]:

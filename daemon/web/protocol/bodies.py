@@ -1,16 +1,18 @@
-"""Request input: pair ids, and bodies of bounded size as blocks, bytes, lines or JSON objects."""
+"""Request input: query values, pair ids, forms, and bodies of bounded size as blocks, bytes, lines or JSON objects."""
 
 import json
 from collections.abc import AsyncIterator, Sequence
 from http import HTTPStatus
 from typing import Annotated, TypeVar
+from urllib.parse import parse_qsl
 
 from fastapi import Path, Request
 from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.requests import ClientDisconnect
 
 from hierogram.daemon.text.lines import LineSplitter
-from hierogram.daemon.web.protocol.problems import ProblemError, Responses, wrong_values
+from hierogram.daemon.web.protocol.access import COOKIE, Sessions, is_cross_site
+from hierogram.daemon.web.protocol.problems import ProblemError, Responses, parse_query, wrong_values
 
 MAX_ID = (1 << 63) - 1
 PairId = Annotated[int, Path(ge=1, le=MAX_ID, description="Number of the pair.")]
@@ -24,18 +26,14 @@ def check_content(request: Request, kinds: Sequence[str], expected: str) -> None
     """Raise `ProblemError` (415) for a content type not in `kinds`. The message ends with `expected`."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in kinds:
-        raise ProblemError(
-            HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"unsupported content type {kind or '(none)'}: {expected}"
-        )
+        detail = f"unsupported content type {kind or '(none)'}: {expected}"
+        raise ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, detail)
 
 
 async def body_blocks(request: Request, max_bytes: int) -> AsyncIterator[bytes]:
     """Yield the blocks of a body. Raises `ProblemError` if the body is too large or slow, or the client disconnects."""
-    too_large = ProblemError(
-        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-        f"the body exceeds {max_bytes} bytes: split it into several requests",
-        {"Connection": "close"},
-    )
+    detail = f"the body exceeds {max_bytes} bytes: split it into several requests"
+    too_large = ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail, {"Connection": "close"})
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > max_bytes:
         raise too_large
@@ -113,10 +111,7 @@ def json_body(model: type[StrictBody]) -> dict[str, object]:
 
 
 async def read_json(request: Request, model: type[_Body], max_bytes: int) -> _Body:
-    """Parse a JSON body into a model. Raises `ProblemError` if the body is not valid JSON of the model.
-
-    Also raises the errors of `check_content` and `body_blocks`.
-    """
+    """Parse a JSON body. Raises `ProblemError` if it does not fit the model, is too large or slow, or ends early."""
     check_content(request, [JSON], f"send JSON as `{JSON}`")
     content = await read_body(request, max_bytes)
     try:
@@ -125,3 +120,54 @@ async def read_json(request: Request, model: type[_Body], max_bytes: int) -> _Bo
         raise wrong_values(error.errors()) from error
     except (ValueError, RecursionError) as error:
         raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"the body is not JSON: {error}") from error
+
+
+_MAX_VALUE_LENGTH = 60_000
+"""Maximum length of a query value in characters. uvicorn rejects request heads above 64 KiB before this check."""
+
+
+def query_values(request: Request, *names: str) -> dict[str, str]:
+    """Return the non-empty query values by name. Raises `ProblemError` if a name or value is invalid."""
+    parameters = parse_query(request, dict.fromkeys(names, False))
+    for name, value in parameters:
+        if "\0" in value or len(value) > _MAX_VALUE_LENGTH:
+            raise invalid_value(name, f"must be a text of up to {_MAX_VALUE_LENGTH:,} characters without NUL")
+    return {name: value for name, value in parameters if value}
+
+
+def whole_number(text: str) -> int | None:
+    """Parse a nonnegative integer. Returns None for other texts and for numbers above `MAX_ID`."""
+    digits = text.strip().lstrip("0") or text.strip()[-1:]
+    # Check the length first, because Python refuses to convert very long digit strings.
+    if not digits.isascii() or not digits.isdecimal() or len(digits) > len(str(MAX_ID)):
+        return None
+    return int(digits) if int(digits) <= MAX_ID else None
+
+
+def invalid_value(name: str, reason: str) -> ProblemError:
+    """Return the problem for an invalid query value."""
+    return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{name}: {reason}", parameter=name)
+
+
+_MAX_FORM_BYTES = 1 << 16
+_FORM = "application/x-www-form-urlencoded"
+
+
+async def form_values(request: Request) -> dict[str, str]:
+    """Return the fields of a form. Raises `ProblemError` for requests from other origins and invalid bodies."""
+    if is_cross_site(request):
+        raise ProblemError(HTTPStatus.FORBIDDEN, "requests from other sites are not allowed; nothing was changed")
+    check_content(request, [_FORM], f"send the form as {_FORM}")
+    body = await read_body(request, _MAX_FORM_BYTES)
+    try:
+        return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=100))
+    except ValueError as error:
+        raise ProblemError(HTTPStatus.BAD_REQUEST, f"the form cannot be read: {error}") from error
+
+
+async def confirmed_form(request: Request, sessions: Sessions) -> dict[str, str]:
+    """Return the fields of a form with a valid CSRF token, see `form_values`. Raises `ProblemError` otherwise."""
+    values = await form_values(request)
+    if not sessions.is_form_valid(values.get("form_token", ""), request.cookies.get(COOKIE), request.url.path):
+        raise ProblemError(HTTPStatus.FORBIDDEN, "the form has expired: reload the page; nothing was changed")
+    return values

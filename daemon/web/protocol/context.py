@@ -1,17 +1,12 @@
 """Objects shared by routes, pages and protocols, and types that extensions return."""
 
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from fastapi import APIRouter
-from starlette.responses import Response
-from starlette.types import ASGIApp, Scope
 
 from hierogram.daemon.configuration import Configuration
-from hierogram.daemon.web.protocol.problems import ProblemError
-from hierogram.daemon.web.protocol.rates import RateLimiter
-from hierogram.daemon.web.protocol.sessions import Sessions
+from hierogram.daemon.web.protocol.access import RateLimiter, Sessions
 from hierogram.daemon.web.protocol.threads import Threads
 
 if TYPE_CHECKING:
@@ -53,19 +48,3 @@ class Page(NamedTuple):
     path: str
     title: str
     router: APIRouter
-
-
-class ProtocolApp(NamedTuple):
-    """ASGI application for another protocol.
-
-    `handles` returns True if a request belongs to the protocol. `refuse` renders a refusal of the guard in the
-    protocol's format. If `refuse` is given, the guard requires no token, whatever the method, because the body of a
-    POST request may contain the token as an API key. The application must then authenticate all requests, except those
-    that anyone may send, and apply the `RateLimiter` to POST requests without a token in the header. The guard limits
-    the rate of all other requests. `lifespan` returns a context manager that is open while the server runs.
-    """
-
-    handles: Callable[[Scope], bool]
-    app: ASGIApp
-    refuse: Callable[[ProblemError], Response] | None = None
-    lifespan: Callable[[], AbstractAsyncContextManager[None]] | None = None

@@ -1,6 +1,7 @@
 """Error responses as `application/problem+json` [RFC 9457], and checks of query parameters."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
@@ -13,19 +14,25 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from hierogram.daemon.exceptions import (
-    AlignerUntrainedError,
-    BusyError,
-    DeadlineError,
-    InputError,
-    NothingLearnedError,
-    WrongKindError,
-)
-from hierogram.daemon.web.protocol.document import API_PREFIXES, MEDIA_TYPE, methods_at
+from hierogram.daemon import exceptions as errors
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.storage.exceptions import SlowQueryError, StoreError
 
+MEDIA_TYPE = "application/problem+json"
+"""Media type of error responses [RFC 9457]."""
+
+TM_PREFIX = "/tmserver/"
+"""Path prefix of the translation-memory API, whose clients may send the token as a password."""
+
+API_PREFIXES = ("/v1/", TM_PREFIX, "/healthz", "/readyz", "/metrics", "/openapi.json", "/mcp")
+"""Path prefixes of the API. All other paths are pages."""
+
+LIVENESS_PATH = "/healthz"
+HEALTH_PATHS = (LIVENESS_PATH, "/readyz")
+"""Paths of health checks. They need no token, because load balancers do not have one."""
+
 STORE_RETRY_SECONDS = 5
+_CONFLICTS = (errors.WrongKindError, errors.NothingLearnedError, errors.AlignerUntrainedError, DerivationError)
 
 
 class ProblemError(Exception):
@@ -85,15 +92,15 @@ def make_problem(request: Request, error: Exception) -> ProblemError:
             return error
         case RequestValidationError():
             return wrong_values(error.errors())
-        case WrongKindError() | NothingLearnedError() | AlignerUntrainedError() | DerivationError():
+        case _ if isinstance(error, _CONFLICTS):
             return ProblemError(HTTPStatus.CONFLICT, str(error))
-        case InputError():
+        case errors.InputError():
             return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
         case SlowQueryError():
             return ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
-        case StoreError() | PoolTimeoutError() | BusyError():
+        case StoreError() | PoolTimeoutError() | errors.BusyError():
             return try_later(str(error), STORE_RETRY_SECONDS)
-        case DeadlineError():
+        case errors.DeadlineError():
             return ProblemError(HTTPStatus.GATEWAY_TIMEOUT, str(error))
         case HTTPException():
             status, detail, headers = HTTPStatus(error.status_code), str(error.detail), dict(error.headers or {})
@@ -102,7 +109,7 @@ def make_problem(request: Request, error: Exception) -> ProblemError:
                 detail = f"page {path} not found"
             elif status == HTTPStatus.METHOD_NOT_ALLOWED and path.startswith(API_PREFIXES):
                 # List the methods from the OpenAPI document, because the error contains the methods of only one route.
-                headers["Allow"] = ", ".join(methods_at(request.app.openapi(), path)) or headers.get("Allow", "GET")
+                headers["Allow"] = ", ".join(_methods_at(request.app.openapi(), path)) or headers.get("Allow", "GET")
             return ProblemError(status, detail, headers)
     detail = f"internal error ({type(error).__name__}); see the log of the server"
     return ProblemError(HTTPStatus.INTERNAL_SERVER_ERROR, detail)
@@ -119,8 +126,8 @@ def install_problem_handlers(
 
     # Starlette logs each error that reaches the handler of `Exception`, so list the expected errors.
     for kind in (
-        ProblemError, InputError, NothingLearnedError, AlignerUntrainedError, StoreError, PoolTimeoutError,
-        DerivationError, BusyError, DeadlineError, RequestValidationError, HTTPException, Exception,
+        ProblemError, *_CONFLICTS, errors.InputError, errors.BusyError, errors.DeadlineError, StoreError,
+        PoolTimeoutError, RequestValidationError, HTTPException, Exception,
     ):  # fmt: skip
         app.add_exception_handler(kind, handle)
 
@@ -129,10 +136,7 @@ _MAX_PARAMETERS = 100
 
 
 def parse_query(request: Request, accepted: Mapping[str, bool]) -> list[tuple[str, str]]:
-    """Parse the query. `accepted` maps the name of each parameter to True if the parameter is repeatable.
-
-    Raises `ProblemError` (400) if the query is malformed, or if a parameter is unknown or wrongly repeated.
-    """
+    """Parse the query. `accepted` maps the names of parameters to True if repeatable. Raises `ProblemError`."""
     try:
         pairs = parse_qsl(
             request.scope["query_string"].decode("ascii"),
@@ -148,17 +152,92 @@ def parse_query(request: Request, accepted: Mapping[str, bool]) -> list[tuple[st
             name = name[:_SHOWN_CHARACTERS]
             raise ProblemError(HTTPStatus.BAD_REQUEST, f"unknown query parameter {name!r}: {hint}", parameter=name)
         if count > 1 and not accepted[name]:
-            raise ProblemError(
-                HTTPStatus.BAD_REQUEST,
-                f"the query parameter {name!r} is given {count} times, but must be given once",
-                parameter=name,
-            )
+            detail = f"the query parameter {name!r} is given {count} times, but must be given once"
+            raise ProblemError(HTTPStatus.BAD_REQUEST, detail, parameter=name)
     return pairs
 
 
 async def check_query(request: Request) -> None:
-    """Check the query against the parameters in the OpenAPI document. Raises the errors of `parse_query`."""
+    """Check the query against the parameters in the OpenAPI document. Raises `ProblemError`."""
     path = getattr(request.scope["route"], "path_format", request.url.path)
     operation = request.app.openapi()["paths"].get(path, {}).get(request.method.lower(), {})
     parameters = (parameter for parameter in operation.get("parameters", ()) if parameter["in"] == "query")
     parse_query(request, {parameter["name"]: parameter["schema"].get("type") == "array" for parameter in parameters})
+
+
+_PROBLEM_SCHEMA = {
+    "title": "Problem",
+    "description": "Error [RFC 9457]. Some errors have further members.",
+    "type": "object",
+    "required": ["title", "status", "detail"],
+    "properties": {
+        "title": {"type": "string", "description": "Reason phrase of the status."},
+        "status": {"type": "integer"},
+        "detail": {"type": "string", "description": "Human-readable explanation of the problem and its solution."},
+    },
+}
+_PROBLEM_REFERENCE = {"schema": {"$ref": "#/components/schemas/Problem"}}
+
+_COMMON_RESPONSES = {
+    400: "The query is malformed, or a parameter is unknown or repeated.",
+    421: "The header Host does not name this machine, and the daemon has no token.",
+    429: "Too many requests from this address. See Retry-After.",
+    500: "Internal error. See the log of the daemon.",
+    503: "The store does not respond, or too many requests are running. See Retry-After.",
+}
+
+
+class DescribedApi(FastAPI):
+    """FastAPI application whose OpenAPI document contains the responses common to all routes."""
+
+    def __init__(self, *, with_token: bool, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._with_token = with_token
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the OpenAPI document. FastAPI rebuilds it after routes are added."""
+        document = super().openapi()
+        if "Problem" not in document.get("components", {}).get("schemas", {}):
+            _complete(document, self._with_token)
+        return document
+
+
+def _complete(document: dict[str, Any], with_token: bool) -> None:
+    components = document.setdefault("components", {})
+    schemas = components.setdefault("schemas", {})
+    # Drop FastAPI's schemas of validation errors, because this API returns problems instead.
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)
+    schemas["Problem"] = _PROBLEM_SCHEMA
+    if with_token:
+        components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    for path, operation in ((path, item) for path, methods in document["paths"].items() for item in methods.values()):
+        for parameter in operation.get("parameters", ()):
+            # Remove null from the schema of an optional parameter, because a query cannot express null.
+            schema = parameter["schema"]
+            choices = [choice for choice in schema.get("anyOf", ()) if choice != {"type": "null"}]
+            if len(choices) == 1:
+                parameter["schema"] = {name: schema[name] for name in schema if name != "anyOf"} | dict(choices[0])
+        responses = operation["responses"]
+        for status, text in _COMMON_RESPONSES.items():
+            responses.setdefault(str(status), {"description": text})
+        invalid_response = responses.get("422")
+        # Replace FastAPI's 422 response, because its schema is dropped. Keep a response that the route declares.
+        is_replaceable = not invalid_response or "HTTPValidationError" in str(invalid_response.get("content"))
+        if operation.get("parameters") and is_replaceable:
+            responses["422"] = {"description": "The value of a parameter is invalid."}
+        if with_token and path not in HEALTH_PATHS:
+            operation["security"] = [{"token": []}]
+            responses["401"] = {"description": "The token is missing or invalid."}
+        for status, response in responses.items():
+            if int(status) >= HTTPStatus.BAD_REQUEST:
+                response.setdefault("content", {})[MEDIA_TYPE] = _PROBLEM_REFERENCE
+        operation["responses"] = dict(sorted(responses.items()))
+
+
+def _methods_at(document: dict[str, Any], path: str) -> list[str]:
+    methods: set[str] = set()
+    for template, operations in document["paths"].items():
+        if re.fullmatch(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(template)), path):
+            methods |= {method.upper() for method in operations}
+    return sorted(methods)

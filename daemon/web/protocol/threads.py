@@ -2,11 +2,11 @@
 
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from heapq import heappop, heappush
+from contextlib import ExitStack
 from inspect import iscoroutinefunction
-from itertools import count
+from operator import itemgetter
 from traceback import clear_frames
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from anyio import CapacityLimiter, Event, Semaphore, create_task_group, current_time, fail_after, to_thread
 from starlette.requests import Request
@@ -47,9 +47,8 @@ class WorkPool:
     async def run(self, work: Callable[[], Result], request: Request | None = None) -> Result:
         """Run work, which must check its deadline, in a thread, and return the result.
 
-        If the client disconnects after the body of `request` was read, the work is canceled. Raises `BusyError` for a
-        full queue or a long wait, `DeadlineError` for long or canceled work, and the errors of the work and of
-        receiving the body.
+        If the client of `request` disconnects, the work is canceled. Raises `BusyError` for a full queue or a long
+        wait, and `DeadlineError` for long or canceled work.
         """
         if self._waiting >= _MAX_WAITING:
             raise BusyError(f"too many {self._name} are waiting: try again in a moment")
@@ -96,46 +95,10 @@ class WorkPool:
         finally:
             self._waiting -= 1
 
-        def timed() -> Result:
-            deadline.restart()
-            with deadline.applied():
-                return work()
-
         try:
-            return await to_thread.run_sync(timed, limiter=self._threads)
+            return await to_thread.run_sync(deadline.run, work, limiter=self._threads)
         finally:
             self._turns.release()
-
-
-class Download(StreamingResponse):
-    """Streaming response generated in threads."""
-
-    def __init__(
-        self,
-        downloads: "Downloads",
-        pieces: Iterator[str | bytes],
-        close: Callable[[], object] = lambda: None,
-        media_type: str | None = None,
-        headers: dict[str, str] | None = None,
-    ) -> None:
-        """Create a response. `close` is called after the response, even if it was not sent completely."""
-        super().__init__(downloads.stream(pieces), headers=headers, media_type=media_type)
-        self._downloads = downloads
-        self._close = close
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the response. Raises `ProblemError` (503) if too many downloads are running."""
-        downloads = self._downloads
-        try:
-            if downloads.running >= _MAX_DOWNLOADS:
-                raise try_later(f"too many downloads, the limit is {_MAX_DOWNLOADS}", _RETRY_SECONDS)
-            downloads.running += 1
-            try:
-                await super().__call__(scope, receive, send)
-            finally:
-                downloads.running -= 1
-        finally:
-            self._close()
 
 
 class Downloads:
@@ -151,17 +114,43 @@ class Downloads:
             yield piece
 
 
+class Download(StreamingResponse):
+    """Streaming response generated in threads. `close` is called at its end, even if it was not sent completely."""
+
+    def __init__(
+        self,
+        downloads: Downloads,
+        pieces: Iterator[str | bytes],
+        close: Callable[[], object] = lambda: None,
+        **options: Any,
+    ) -> None:
+        super().__init__(downloads.stream(pieces), **options)
+        self._downloads = downloads
+        self._close = close
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response. Raises `ProblemError` (503) if too many downloads are running."""
+        downloads = self._downloads
+        with ExitStack() as stack:
+            stack.callback(self._close)
+            if downloads.running >= _MAX_DOWNLOADS:
+                raise try_later(f"too many downloads, the limit is {_MAX_DOWNLOADS}", _RETRY_SECONDS)
+            downloads.running += 1
+            try:
+                await super().__call__(scope, receive, send)
+            finally:
+                downloads.running -= 1
+
+
 class ReadTurns:
     """Queue for the default thread pool, as a dependency of routes. Short requests overtake long requests.
 
-    The expected duration of a request is a running mean over requests for the same route with a query of similar
-    length. Clients that repeat expensive requests therefore delay each other more than other clients.
+    The expected duration is a running mean over requests for the same route with a query of similar length.
     """
 
     def __init__(self, turns: int = READERS) -> None:
         self._free = turns
-        self._queue: list[tuple[float, int, Event]] = []
-        self._numbers = count()
+        self._queue: list[tuple[float, Event]] = []
         self._expected: dict[tuple[str, int], float] = {}
 
     async def __call__(self, request: Request) -> AsyncIterator[None]:
@@ -184,21 +173,22 @@ class ReadTurns:
         if self._free:
             self._free -= 1
             return
-        turn = (current_time() + _QUEUE_FACTOR * expected, next(self._numbers), Event())
-        heappush(self._queue, turn)
+        turn = current_time() + _QUEUE_FACTOR * expected, Event()
+        self._queue.append(turn)
         try:
-            await turn[2].wait()
+            await turn[1].wait()
         except BaseException:
             if turn in self._queue:
                 self._queue.remove(turn)
-                self._queue.sort()
             else:
                 self._pass_on()
             raise
 
     def _pass_on(self) -> None:
         if self._queue:
-            heappop(self._queue)[2].set()
+            turn = min(self._queue, key=itemgetter(0))
+            self._queue.remove(turn)
+            turn[1].set()
         else:
             self._free += 1
 

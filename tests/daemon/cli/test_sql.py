@@ -10,7 +10,7 @@ import pandas
 import pytest
 from tests.daemon.conftest import Run
 
-from hierogram.daemon.cli.sql import split_statements
+from hierogram.daemon.cli.inspecting import split_statements
 
 QUERY = "SELECT source, target, count, NULL AS empty FROM current_sample_grammar ORDER BY count DESC, source, target"
 

@@ -9,9 +9,8 @@ from structlog.testing import capture_logs
 from structlog.typing import EventDict as Told
 
 from hierogram.daemon.configuration import Configuration, SpoolSection
-from hierogram.daemon.serving.health import HealthRegistry
 from hierogram.daemon.serving.spool import SpoolInput, SpoolLoop, ingest_input
-from hierogram.daemon.serving.supervision import Heartbeat
+from hierogram.daemon.serving.supervision import HealthRegistry, Heartbeat
 from hierogram.daemon.text.ingest import IngestReport
 from hierogram.storage.store import Store
 from hierogram.storage.worker_process import WorkerProcess

@@ -17,8 +17,8 @@ from hierogram.daemon.configuration import Configuration, load_configuration
 from hierogram.daemon.exceptions import DaemonError, UsageError
 from hierogram.daemon.learning.learner import LearnOptions
 from hierogram.daemon.learning.verifying import verify
-from hierogram.daemon.serving.health import HealthRegistry
 from hierogram.daemon.serving.sampling import SamplingLoop
+from hierogram.daemon.serving.supervision import HealthRegistry
 from hierogram.daemon.workers.chain import ClusterChain
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.store import open_store

@@ -18,9 +18,8 @@ from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.repairing import repair
 from hierogram.daemon.learning.verifying import verify
-from hierogram.daemon.serving.health import HealthRegistry
 from hierogram.daemon.serving.sampling import SamplingLoop
-from hierogram.daemon.serving.supervision import Heartbeat
+from hierogram.daemon.serving.supervision import HealthRegistry, Heartbeat
 from hierogram.storage.store import Store, open_store
 
 DAMAGE = "UPDATE derivations SET current = averages WHERE pair_id IN ({ids})"

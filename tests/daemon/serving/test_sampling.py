@@ -14,9 +14,8 @@ from hierogram.daemon.configuration import Configuration
 from hierogram.daemon.learning.kinds.synchronous import SynchronousChain
 from hierogram.daemon.learning.learner import Learner
 from hierogram.daemon.learning.verifying import verify
-from hierogram.daemon.serving.health import HealthRegistry
 from hierogram.daemon.serving.sampling import SamplingLoop
-from hierogram.daemon.serving.supervision import Heartbeat
+from hierogram.daemon.serving.supervision import HealthRegistry, Heartbeat
 from hierogram.samplers.counts.models import Model
 from hierogram.samplers.grammar import keys
 from hierogram.storage.exceptions import StoreUnavailableError

@@ -163,7 +163,7 @@ def test_an_unusable_folder_is_reported(spool: Path, tmp_path: Path) -> None:
     (spool / "done").rmdir()
     (spool / "done").write_text("")
     with pytest.raises(SpoolError, match=r"x\.bars cannot be moved to .*: .*done cannot be written: Not a dir"):
-        move(SpoolInput((put(spool / "x.bars"),), None))
+        move(SpoolInput(spool, None, (put(spool / "x.bars"),)))
 
 
 def test_source_and_target_are_taken_without_an_alignment_if_marked(spool: Path, store: Store) -> None:

@@ -168,7 +168,7 @@ def test_a_reason_is_never_written_through_a_symbolic_link(spool: Path, outside:
     with folder_within(spool, "failed") as folder, pytest.raises(FileExistsError):
         write_in(folder, "a.reason", b"why")
     (spool / "a").write_bytes(GOOD)
-    assert move(SpoolInput((spool / "a",), None), "why") == f"{spool}/failed/a.1"
+    assert move(SpoolInput(spool, None, (spool / "a",)), "why") == f"{spool}/failed/a.1"
     assert (outside / "x.bars").read_bytes() == SECRET
 
 

@@ -2,12 +2,14 @@
 
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
 
 from hierogram.daemon.configuration import DaemonSection
 from hierogram.daemon.exceptions import DaemonError
+from hierogram.daemon.serving import supervision
 from hierogram.daemon.serving.supervision import Heartbeat, StopFlag, Supervisor
 from hierogram.storage.exceptions import StoreUnavailableError
 
@@ -133,10 +135,11 @@ def test_a_loop_that_ends_by_itself_is_recorded_as_failed() -> None:
     assert heard.failures == [("schedule", "the loop schedule ended unexpectedly", False)]
 
 
-def test_a_stalled_loop_is_detected() -> None:
+def test_a_stalled_loop_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
+    monkeypatch.setattr(supervision, "time", SimpleNamespace(monotonic=lambda: now[0]))
     loop = ScriptedLoop("resample")
-    supervisor = Supervisor([loop], SOON, LoopLog(), clock=lambda: now[0])
+    supervisor = Supervisor([loop], SOON, LoopLog())
     supervisor.start()
     assert loop.settled.wait(LONG)
     now[0] = 59.0

@@ -14,9 +14,8 @@ from tests.daemon.serving.turns import LOG, SHORT, ManualTurns
 from hierogram.daemon.configuration import Configuration
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
-from hierogram.daemon.serving.health import HealthRegistry
 from hierogram.daemon.serving.sampling import SamplingLoop
-from hierogram.daemon.serving.supervision import Heartbeat
+from hierogram.daemon.serving.supervision import HealthRegistry, Heartbeat
 from hierogram.samplers.grammar import keys
 from hierogram.storage.store import Store, open_store
 

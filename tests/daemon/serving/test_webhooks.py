@@ -21,9 +21,8 @@ from tests.storage.building import count_deliveries, export_rows, query
 
 from hierogram.daemon.configuration import Configuration, WebhooksSection, load_configuration
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.serving.health import HealthRegistry
 from hierogram.daemon.serving.logs import open_log
-from hierogram.daemon.serving.supervision import Heartbeat
+from hierogram.daemon.serving.supervision import HealthRegistry, Heartbeat
 from hierogram.daemon.serving.webhooks import WebhookLoop, identify_webhook, redact_credentials, signature
 from hierogram.storage.store import Store, open_store
 

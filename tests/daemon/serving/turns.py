@@ -6,9 +6,8 @@ import structlog
 
 from hierogram.daemon.configuration import SamplingSection
 from hierogram.daemon.learning.learner import Learner, LearnOptions
-from hierogram.daemon.serving.health import HealthRegistry
 from hierogram.daemon.serving.sampling import SamplingTurns
-from hierogram.daemon.serving.supervision import Heartbeat
+from hierogram.daemon.serving.supervision import HealthRegistry, Heartbeat
 from hierogram.storage.store import Store
 
 SHORT = {"commit_seconds": 1e-6, "new_share": 1.0, "idle_share": 1.0}

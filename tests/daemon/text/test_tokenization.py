@@ -16,6 +16,7 @@ import hierogram as hg
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.text.ingest import ingest_in_sandbox
 from hierogram.daemon.text.reading import STORE_DEFAULTS
+from hierogram.daemon.text.rejections import DEFAULT_LIMITS
 from hierogram.daemon.web.api.ingest import IngestRequest
 from hierogram.storage.exceptions import WriteConflictError
 from hierogram.storage.pairs import ingest as stored_ingest
@@ -71,7 +72,7 @@ def add_by_spool(store: Store, pairs: list[tuple[str, str]], folder: Path) -> st
 
 
 def add_by_http(store: Store, pairs: list[tuple[str, str]], _folder: Path) -> str:
-    request = IngestRequest(hg.GrammarStore(store), "default", "key")
+    request = IngestRequest(hg.GrammarStore(store), "default", "key", DEFAULT_LIMITS, None)
     request.add([json.dumps({"source": source, "target": target}).encode() for source, target in pairs])
     request.finish()
     return str(request.answer.notes[0])

@@ -7,9 +7,8 @@ from pathlib import Path
 import structlog
 
 from hierogram.daemon.configuration import Configuration, SpoolSection
-from hierogram.daemon.serving.health import HealthRegistry
 from hierogram.daemon.serving.spool import SpoolLoop
-from hierogram.daemon.serving.supervision import Heartbeat
+from hierogram.daemon.serving.supervision import HealthRegistry, Heartbeat
 from hierogram.storage.store import open_store
 
 

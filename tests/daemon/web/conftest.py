@@ -13,9 +13,9 @@ from tests.daemon.conftest import learned_store_maker
 
 from hierogram.daemon.configuration import HttpConfiguration, configuration_type
 from hierogram.daemon.library.store import GrammarStore
-from hierogram.daemon.serving.health import DaemonStatus, Lag, LoopHealth
+from hierogram.daemon.serving.supervision import DaemonStatus, Lag, LoopHealth
 from hierogram.daemon.text.rejections import DEFAULT_LIMITS, InputLimits
-from hierogram.daemon.web.app import build_app
+from hierogram.daemon.web.server import build_app
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.store import Store, open_store
 

@@ -9,10 +9,8 @@ from starlette.testclient import TestClient
 from tests.daemon.web.conftest import Connect, FakeService
 
 from hierogram.daemon.configuration import HttpConfiguration, is_loopback
-from hierogram.daemon.web import guard
-from hierogram.daemon.web.protocol import rates as rates_module
-from hierogram.daemon.web.protocol import sessions
-from hierogram.daemon.web.protocol.rates import ANONYMOUS, HEALTH, RateLimiter
+from hierogram.daemon.web.protocol import access
+from hierogram.daemon.web.protocol.access import ANONYMOUS, HEALTH, RateLimiter
 
 pytestmark = pytest.mark.database("sqlite")
 
@@ -61,11 +59,10 @@ def test_the_token_is_compared_in_constant_time(
         compared.append((shown, token))
         return False
 
-    monkeypatch.setattr(sessions.hmac, "compare_digest", compare)
+    monkeypatch.setattr(access.hmac, "compare_digest", compare)
     assert connect(service, token=TOKEN).get("/metrics", headers={"Authorization": "Bearer x"}).status_code == 401
     assert compared[0] == (b"x", TOKEN.encode())
-    for module in (guard, sessions):
-        assert not re.search(r"_token\s*[!=]=|[!=]=\s*self\._token", Path(module.__file__).read_text())
+    assert not re.search(r"_token\s*[!=]=|[!=]=\s*self\._token", Path(access.__file__).read_text())
 
 
 @pytest.mark.parametrize("host", ["evil.example.org", "evil.example.org:8470", "localhost.evil.org", "10.1.1.1", ""])
@@ -95,7 +92,7 @@ def test_rates_are_limited_per_client() -> None:
 
 
 def test_rates_of_inactive_clients_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rates_module, "_MAX_BUCKETS", 3)
+    monkeypatch.setattr(access, "_MAX_BUCKETS", 3)
     limiter = RateLimiter(1.0, 1, lambda: 0.0)
     for client in "abcd":
         assert limiter.take(ANONYMOUS, client) == 0.0

@@ -19,8 +19,8 @@ from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.exports.options import ExportJob
 from hierogram.daemon.exports.schedule import configure_jobs, run_job
 from hierogram.daemon.learning.derivations import read_derivation
-from hierogram.daemon.serving.health import Lag, LoopHealth, SpoolStatus
-from hierogram.daemon.web.app import READERS
+from hierogram.daemon.serving.supervision import Lag, LoopHealth, SpoolStatus
+from hierogram.daemon.web.protocol.threads import READERS
 from hierogram.storage.records.operations import NewEvent, Webhook
 from hierogram.storage.records.pairs import DamagedPair
 from hierogram.storage.schema.tables import REVISIONS

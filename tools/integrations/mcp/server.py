@@ -15,8 +15,8 @@ from hierogram.daemon.exceptions import DaemonError, InputError, UsageError
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.text.pipeline import make_pipeline
 from hierogram.daemon.text.segments import WordView
+from hierogram.daemon.web.protocol.access import is_cross_site
 from hierogram.daemon.web.protocol.problems import ProblemError, problem_response
-from hierogram.daemon.web.protocol.sessions import is_cross_site
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.storage.browsing.words import pairs_containing

@@ -15,9 +15,8 @@ from hierogram.daemon.configuration import HttpConfiguration, configuration_type
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.learning.alignment.incremental import IncrementalAligner
 from hierogram.daemon.library.store import GrammarStore
-from hierogram.daemon.serving.health import DaemonStatus, Lag
 from hierogram.daemon.serving.service import Daemon
-from hierogram.daemon.serving.supervision import Heartbeat
+from hierogram.daemon.serving.supervision import DaemonStatus, Heartbeat, Lag
 from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.reading import Input
 from hierogram.daemon.web.pages.rendering import build_url

@@ -1,7 +1,6 @@
 // Highlight linked words, draw charts, and add keyboard shortcuts. Pages also work without JavaScript.
 (() => {
   "use strict";
-  const status = () => document.getElementById("status");
 
   // Highlight the word under the pointer, or chosen with the arrow keys, and its linked words.
   const highlighted = new Set();
@@ -20,7 +19,7 @@
     }
     for (const link of pair.querySelectorAll("[data-keys]"))
       if (link.dataset.keys.split(" ").includes(word.dataset.key)) highlight(link);
-    if (announce) status().textContent = word.textContent.trim() + (partners.size ? " – " + [...partners].join(", ") : ", no link");
+    if (announce) document.getElementById("status").textContent = word.textContent.trim() + (partners.size ? " – " + [...partners].join(", ") : ", no link");
   }
   function showNode(node) {
     clear();

@@ -21,8 +21,8 @@ from tests.daemon.web.conftest import Connect, FakeService
 from tests.storage.building import pair, pairs_of, query
 
 from hierogram.daemon.configuration import HttpConfiguration
-from hierogram.daemon.serving.health import Lag
-from hierogram.daemon.web.app import build_browser
+from hierogram.daemon.serving.supervision import Lag
+from hierogram.daemon.web.server import build_browser
 from hierogram.storage.browsing.cookbook import cookbook
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.store import Store, open_store
@@ -533,7 +533,7 @@ def test_redirects_stay_on_the_site(learned: Store, connect: Connect, place: str
 
 
 def test_a_cookie_expires_and_cannot_be_forged() -> None:
-    from hierogram.daemon.web.protocol.sessions import SESSION_SECONDS, Sessions
+    from hierogram.daemon.web.protocol.access import SESSION_SECONDS, Sessions
 
     now = time.time()
     sessions = Sessions(SecretStr(TOKEN), lambda: now)

@@ -1,0 +1,296 @@
+"""Access to the HTTP server: browser sessions, rate limits, request metrics, and the middleware that applies them."""
+
+import asyncio
+import hmac
+import secrets
+import time
+from base64 import b64decode
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from http import HTTPStatus
+from math import ceil
+from typing import NamedTuple
+from urllib.parse import urlencode, urlsplit
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
+from pydantic import SecretStr
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from hierogram.daemon.configuration import is_loopback
+from hierogram.daemon.web.protocol.problems import API_PREFIXES, HEALTH_PATHS, TM_PREFIX, ProblemError, problem_response
+from hierogram.storage.records.pairs import IngestTotals
+
+LOGIN_PATH, STATIC_PREFIX = "/login", "/static/"
+"""Path of the login page, and path prefix of static files. Neither needs a token."""
+
+COOKIE = "hierogram"
+SESSION_SECONDS = 12 * 3600
+
+
+def is_cross_site(request: Request) -> bool:
+    """Check if a page of another origin sent the request, by the headers Sec-Fetch-Site and Origin of browsers."""
+    if request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+        return True
+    origin = request.headers.get("origin")
+    return origin is not None and urlsplit(origin).netloc != request.headers.get("host", "")
+
+
+class Sessions:
+    """Issuer of session cookies and form tokens, signed with a key from the configured token, or with a random key."""
+
+    def __init__(self, token: SecretStr | None, clock: Callable[[], float] = time.time) -> None:
+        self._token = token.get_secret_value().encode() if token is not None else None
+        self._key = hmac.digest(self._token or secrets.token_bytes(32), b"hierogram pages", "sha256")
+        self._clock = clock
+        self.required = token is not None
+        """True if a token is configured, so that requests must be authenticated."""
+
+    def is_token(self, token: str) -> bool:
+        """Check if a text is the configured token. Returns False if no token is configured."""
+        return self._token is not None and hmac.compare_digest(token.encode("utf-8", "replace"), self._token)
+
+    def make_cookie(self) -> str:
+        """Return the value of a new session cookie."""
+        content = f"{secrets.token_urlsafe(16)}.{int(self._clock()) + SESSION_SECONDS}"
+        return f"{content}.{self._sign('cookie', content)}"
+
+    def is_valid(self, cookie: str | None) -> bool:
+        """Check if the cookie has a valid signature and has not expired."""
+        content, _, signature = (cookie or "").rpartition(".")
+        if not hmac.compare_digest(signature.encode("utf-8", "replace"), self._sign("cookie", content).encode()):
+            return False
+        return int(content.rpartition(".")[2]) > self._clock()
+
+    def form_token(self, cookie: str | None, action: str) -> str:
+        """Return the CSRF token of a form, bound to its action and the browser's cookie."""
+        return self._sign("form", f"{action}\n{cookie or ''}")
+
+    def is_form_valid(self, token: str, cookie: str | None, action: str) -> bool:
+        """Check the CSRF token of a form."""
+        return hmac.compare_digest(token.encode("utf-8", "replace"), self.form_token(cookie, action).encode())
+
+    def _sign(self, purpose: str, content: str) -> str:
+        return hmac.new(self._key, f"{purpose}\n{content}".encode("utf-8", "replace"), sha256).hexdigest()
+
+
+_MAX_BUCKETS = 10_000
+
+ANONYMOUS, AUTHENTICATED, HEALTH = "anonymous", "authenticated", "health"
+"""Kinds of requests. Each kind has its own buckets."""
+
+
+class RateLimiter:
+    """Token buckets for each kind of request and client address. A bucket gains `rate` tokens/s, up to `burst`."""
+
+    def __init__(self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate = rate
+        self._burst = float(burst)
+        self._clock = clock
+        self._buckets: OrderedDict[tuple[str, str], tuple[float, float]] = OrderedDict()
+
+    def take(self, kind: str, client: str) -> float:
+        """Take a token from a bucket. Returns 0.0, or the seconds until the next token if the bucket is empty."""
+        now = self._clock()
+        level, since = self._buckets.pop((kind, client), (self._burst, now))
+        level = min(self._burst, level + (now - since) * self._rate)
+        allowed = level >= 1.0
+        self._buckets[kind, client] = (level - allowed, now)
+        if len(self._buckets) > _MAX_BUCKETS:
+            self._buckets.popitem(last=False)
+        return 0.0 if allowed else (1.0 - level) / self._rate
+
+    def check(self, kind: str, scope: Scope) -> ProblemError | None:
+        """Take a token for a request. Returns a 429 problem if the bucket is empty."""
+        wait_seconds = self.take(kind, scope["client"][0] if scope.get("client") else "unknown")
+        if not wait_seconds:
+            return None
+        headers = {"Retry-After": str(ceil(wait_seconds))}
+        return ProblemError(HTTPStatus.TOO_MANY_REQUESTS, "too many requests from this address: slow down", headers)
+
+
+_DURATION_BUCKETS = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0, 600.0)
+
+
+class RequestMetrics:
+    """Metrics of HTTP requests and posted pairs."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        text, labels = "HTTP requests by method, route and status.", ["method", "route", "status"]
+        self._requests = Counter("hierogram_http_requests", text, labels, registry=self.registry)
+        text = "Duration of HTTP requests, until the end of the response."
+        self._seconds = Histogram(
+            "hierogram_http_request_seconds", text, ["route"], buckets=_DURATION_BUCKETS, registry=self.registry
+        )
+        text = "Lines of posted pairs, by outcome."
+        self._lines = Counter("hierogram_http_lines", text, ["outcome"], registry=self.registry)
+        self.count_lines(IngestTotals())
+
+    def count(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count a request and its duration."""
+        method_label = method if method in ("GET", "HEAD", "POST", "DELETE") else "other"
+        self._requests.labels(method_label, route, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    def count_lines(self, totals: IngestTotals) -> None:
+        """Count the lines of posted pairs."""
+        self._lines.labels("accepted").inc(totals.accepted)
+        self._lines.labels("duplicate").inc(totals.duplicates)
+        self._lines.labels("rejected").inc(totals.rejected)
+
+
+class ProtocolApp(NamedTuple):
+    """ASGI application for another protocol.
+
+    `handles` returns True if a request belongs to the protocol. `refuse` renders a refusal in the protocol's format. If
+    `refuse` is given, the guard requires no token, because the body of a POST request may contain the token as an API
+    key. The application must then authenticate all requests, except those that anyone may send, and apply the
+    `RateLimiter` to POST requests without a token in the header. `lifespan` returns a context manager that is open
+    while the server runs.
+    """
+
+    handles: Callable[[Scope], bool]
+    app: ASGIApp
+    refuse: Callable[[ProblemError], Response] | None = None
+    lifespan: Callable[[], AbstractAsyncContextManager[None]] | None = None
+
+
+_DISCARD_SECONDS = 3.0
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+}
+
+
+class _RequestBody:
+    """Request body. Discards the unread rest after an early response, so that clients get the response."""
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        headers = Headers(scope=scope)
+        self.has_more = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+        self._receive = receive
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        if message["type"] != "http.request" or not message.get("more_body"):
+            self.has_more = False
+        return message
+
+    async def discard(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_DISCARD_SECONDS):
+                while self.has_more:
+                    await self.receive()
+
+
+@dataclass(eq=False)
+class Guard:
+    """Middleware that authenticates requests, limits their rate, counts them, and sets response headers.
+
+    Applications of `protocols` handle their own requests, `pages` all requests outside the API, and `app` all others.
+    """
+
+    app: ASGIApp
+    rate_limiter: RateLimiter
+    metrics: RequestMetrics
+    sessions: Sessions
+    pages: ASGIApp | None = None
+    protocols: Sequence[ProtocolApp] = ()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run the application, or respond with the reason for a refusal."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        status = HTTPStatus.INTERNAL_SERVER_ERROR.value
+        body = _RequestBody(scope, receive)
+        protocol = next((protocol for protocol in self.protocols if protocol.handles(scope)), None)
+        refuse = protocol and protocol.refuse
+        app = self.app
+        if protocol is not None:
+            app = protocol.app
+        elif self.pages is not None and not scope["path"].startswith(API_PREFIXES):
+            app = self.pages
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            if message["type"] == "http.response.body" and not message.get("more_body") and body.has_more:
+                await send({**message, "more_body": True})
+                await body.discard()
+                message = {"type": "http.response.body"}
+            await send(message)
+
+        try:
+            refusal = self._refusal(scope, refuse is not None)
+            if refusal is None:
+                await app(scope, body.receive, send_with_headers)
+            elif (
+                refusal.status == HTTPStatus.UNAUTHORIZED
+                and scope["method"] == "GET"
+                and not scope["path"].startswith(API_PREFIXES)
+                and "text/html" in Headers(scope=scope).get("accept", "")
+            ):
+                # Show browsers the login form, because users cannot add the token to the header.
+                query = scope["query_string"].decode("latin-1")
+                address = f"{scope['path']}?{query}" if query else scope["path"]
+                redirect = RedirectResponse(f"{LOGIN_PATH}?{urlencode({'next': address})}", HTTPStatus.SEE_OTHER)
+                await redirect(scope, body.receive, send_with_headers)
+            else:
+                await (refuse or problem_response)(refusal)(scope, body.receive, send_with_headers)
+        finally:
+            route = getattr(scope.get("route"), "path", "none")
+            self.metrics.count(scope["method"], route, status, time.perf_counter() - started)
+
+    def _refusal(self, scope: Scope, authenticates_itself: bool) -> ProblemError | None:
+        headers, path = Headers(scope=scope), scope["path"]
+        if not self.sessions.required:
+            # Protect against DNS rebinding: a web page whose host name resolves to this machine must not read the store
+            # through a browser. Check before the rate limit, so that such requests do not use the quota of local
+            # clients.
+            host = headers.get("host", "")
+            if ":" in host and not host.endswith("]"):
+                host = host.rpartition(":")[0]
+            if not is_loopback(host):
+                reason = "this server has no token, so it accepts only requests to localhost or 127.0.0.1"
+                detail = f"{reason}, got host {host!r}: set a token to allow other hosts"
+                return ProblemError(HTTPStatus.MISDIRECTED_REQUEST, detail)
+        authenticated = self.sessions.required and self._is_authenticated(scope)
+        if authenticates_itself and not authenticated and scope["method"] == "POST":
+            # The application applies the rate limit after it has read the API key in the body, because requests with
+            # and without a valid key are counted separately.
+            return None
+        kind = HEALTH if path in HEALTH_PATHS else AUTHENTICATED if authenticated else ANONYMOUS
+        limited = self.rate_limiter.check(kind, scope)
+        if limited is not None or authenticated or authenticates_itself or not self.sessions.required:
+            return limited
+        if path in HEALTH_PATHS or path == LOGIN_PATH or path.startswith(STATIC_PREFIX):
+            return None
+        detail = "authentication required: send the header `Authorization: Bearer TOKEN`"
+        return ProblemError(HTTPStatus.UNAUTHORIZED, detail, {"WWW-Authenticate": 'Bearer realm="hierogram"'})
+
+    def _is_authenticated(self, scope: Scope) -> bool:
+        headers, path = Headers(scope=scope), scope["path"]
+        scheme, _, credentials = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and self.sessions.is_token(credentials.strip()):
+            return True
+        if scheme.lower() == "basic" and path.startswith(TM_PREFIX):
+            with suppress(ValueError):
+                _, _, password = b64decode(credentials.strip(), validate=True).decode().partition(":")
+                if self.sessions.is_token(password):
+                    return True
+        # API clients send the token with every request. Browsers have a cookie, which is valid only for pages.
+        return not path.startswith(API_PREFIXES) and self.sessions.is_valid(HTTPConnection(scope).cookies.get(COOKIE))
