@@ -105,6 +105,13 @@ def write_corpus(folder: Path) -> Path:
     return path
 
 
+def write_news(folder: Path) -> None:
+    """Write the columns of the small corpus to `news.fr`, `news.en` and `news.align`."""
+    columns = zip(*(line.split(" ||| ") for line in LINES), strict=True)
+    for name, column in zip(("news.fr", "news.en", "news.align"), columns, strict=True):
+        (folder / name).write_text("".join(line + "\n" for line in column))
+
+
 @pytest.fixture
 def learned_url(store_url: str, copy_store: CopyStore, tmp_path_factory: pytest.TempPathFactory) -> str:
     """URL of a store learned from the small corpus. Parametrized by database."""

@@ -27,17 +27,13 @@ def mcp(context: typer.Context) -> None:
     from hierogram.daemon.configuration import load_configuration
     from hierogram.daemon.web.protocol.threads import Threads
     from hierogram.tools.integrations.mcp.server import McpTools, make_server
-    from hierogram.tools.translation.corrections import Corrections
     from hierogram.tools.translation.options import DecodingOptions
-    from hierogram.tools.translation.plain_text import CurrentTranslator, PlainTranslator
+    from hierogram.tools.translation.plain_text import StoreTranslator
 
     configuration = load_configuration()
     with open_chosen_store(context) as opened:
-        corrections = Corrections(opened)
-        options = configuration.section(DecodingOptions).to_translate()
-        current_translator = CurrentTranslator(opened.store, options, corrections)
-        translator = PlainTranslator(opened.store, lambda: current_translator.newest()[0])
-        tools = McpTools(opened, translator, corrections)
+        translator = StoreTranslator(opened, configuration.section(DecodingOptions).to_translate())
+        tools = McpTools(opened, translator)
         make_server(tools, Threads(), may_add=configuration.http.mcp == "add").run("stdio")
 
 
@@ -51,17 +47,15 @@ def _apps(context: "WebContext") -> "Iterable[ProtocolApp]":
     from hierogram.daemon.web.protocol.access import ProtocolApp
     from hierogram.tools.integrations.libretranslate import is_libretranslate, libretranslate, problem_response
     from hierogram.tools.integrations.mcp.server import PATH, McpTools, make_server, over_http
-    from hierogram.tools.translation.web import WebTranslation
+    from hierogram.tools.translation.web import WebTranslator
 
-    http, shared = context.http, context.shared(WebTranslation)
+    http, translator = context.http, context.shared(WebTranslator)
     if http.mcp != "off":
-        tools = McpTools(context.service.grammar_store, shared.translator, shared.corrections)
+        tools = McpTools(context.service.grammar_store, translator)
         app, lifespan = over_http(make_server(tools, context.threads, may_add=http.mcp == "add"))
         yield ProtocolApp(lambda scope: scope["path"] == PATH, app, lifespan=lifespan)
     if http.libretranslate:
-        app = libretranslate(
-            shared.translator, shared.corrections, context.sessions, context.rate_limiter, context.threads
-        )
+        app = libretranslate(translator, context.sessions, context.rate_limiter, context.threads)
         yield ProtocolApp(is_libretranslate, app, problem_response)
 
 

@@ -23,12 +23,11 @@ from hierogram.daemon.web.protocol.bodies import read_body
 from hierogram.daemon.web.protocol.problems import ProblemError, make_problem
 from hierogram.daemon.web.protocol.threads import Threads
 from hierogram.storage.exceptions import StoreError
-from hierogram.tools.translation.corrections import Corrections
 from hierogram.tools.translation.documents import TEXT
 from hierogram.tools.translation.plain_text import (
     TEXT_FORMATS,
     PlainTranslation,
-    PlainTranslator,
+    StoreTranslator,
     check_translation_size,
 )
 
@@ -142,11 +141,12 @@ def _bearer_key(request: Request) -> str:
 
 class _RequestHandlers:
     def __init__(
-        self, translator: PlainTranslator, corrections: Corrections, sessions: Sessions, rate_limiter: RateLimiter,
-        threads: Threads,
-    ) -> None:  # fmt: skip
-        self._translator, self._corrections, self._threads = translator, corrections, threads
-        self._sessions, self._rate_limiter = sessions, rate_limiter
+        self, translator: StoreTranslator, sessions: Sessions, rate_limiter: RateLimiter, threads: Threads
+    ) -> None:
+        self._translator = translator
+        self._sessions = sessions
+        self._rate_limiter = rate_limiter
+        self._threads = threads
 
     def check_rate(self, request: Request, kind: str = ANONYMOUS) -> None:
         """Check the rate limit. Requests with the token in a header have been counted already."""
@@ -255,7 +255,7 @@ class _RequestHandlers:
         def work() -> object:
             self.check_languages(source, target)
             try:
-                self._corrections.put(text, translation, "http:suggest")
+                self._translator.corrections.put(text, translation, "http:suggest")
             except DaemonError as error:
                 raise _refusal(f"Invalid request: {error}") from error
             return {"success": True}
@@ -289,14 +289,13 @@ class _RequestHandlers:
 
 
 def libretranslate(
-    translator: PlainTranslator, corrections: Corrections, sessions: Sessions, rate_limiter: RateLimiter,
-    threads: Threads,
-) -> Starlette:  # fmt: skip
+    translator: StoreTranslator, sessions: Sessions, rate_limiter: RateLimiter, threads: Threads
+) -> Starlette:
     """Return the ASGI application of this protocol. Checks `api_key` and limits the rate of POST requests.
 
     Cross-origin requests are allowed only if a key is needed, because browsers send them without the user's consent.
     """
-    handlers = _RequestHandlers(translator, corrections, sessions, rate_limiter, threads)
+    handlers = _RequestHandlers(translator, sessions, rate_limiter, threads)
     cors = _CORS if sessions.required else {}
 
     def route(

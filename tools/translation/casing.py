@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from hierogram.daemon.text.languages import base_language
@@ -45,10 +45,7 @@ class Casing:
     """True if a sentence begins with a capital. Some orthographies have no capitals."""
 
     def mid_sentence(self, word: str) -> str:
-        """Return the most frequent form of a word within sentences, or the word if it is one of its known forms.
-
-        A word without known forms is unchanged.
-        """
+        """Return the usual form of a word within sentences. Known forms and words without forms are unchanged."""
         forms = self.forms.get(self.lower(word))
         return word if not forms or word in forms else forms[0]
 
@@ -112,34 +109,34 @@ def learn_casing(sentences: Iterable[str], language: str | None = None) -> Casin
         if letter := first_cased(line):
             capitals[_ENDS.search(line) is not None].append(not letter.islower())
     fragments, complete = capitals[False], capitals[True]
-    return Casing(
-        _forms(casing, anywhere, within),
-        casing.language,
-        casing.nouns or _capitalizes_nouns(within),
-        2 * sum(fragments) >= len(fragments),
-        len(complete) < _MIN_SENTENCES or sum(complete) > _MIN_FORM_SHARE * len(complete),
+    return replace(
+        casing,
+        forms=_forms(casing, anywhere, within),
+        nouns=casing.nouns or _capitalizes_nouns(within),
+        capital_fragments=2 * sum(fragments) >= len(fragments),
+        capital_sentences=len(complete) < _MIN_SENTENCES or sum(complete) > _MIN_FORM_SHARE * len(complete),
     )
 
 
 def learn_rule_casing(words: Sequence[str], within: Sequence[int], language: str | None = None) -> Casing:
     """Learn casing from rules. `within` counts each word's occurrences that cannot begin a sentence."""
     casing = default_casing(language)
-    counts = Counter({word: count for word, count in zip(words, within, strict=True) if count})
-    return Casing(_forms(casing, set(words), counts), casing.language, casing.nouns)
+    counts = {word: count for word, count in zip(words, within, strict=True) if count}
+    return replace(casing, forms=_forms(casing, set(words), counts))
 
 
 def _forms(casing: Casing, anywhere: set[str], within: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
     capital = {small for word in anywhere if (small := casing.lower(word)) != word}
-    forms: dict[str, list[tuple[int, str]]] = {}
+    counted_forms: dict[str, list[tuple[int, str]]] = {}
     for word, count in within.items():
         if (small := casing.lower(word)) in capital:
-            forms.setdefault(small, []).append((-count, word))
-    forms_by_word = {}
-    for small, counted_forms in forms.items():
-        total = sum(count for count, _ in counted_forms)
-        forms_by_word[small] = tuple(word for count, word in sorted(counted_forms) if count <= _MIN_FORM_SHARE * total)
+            counted_forms.setdefault(small, []).append((-count, word))
     # A word that occurs only at the beginning of sentences is lowercase if it begins any sentence in lowercase.
-    return forms_by_word | {small: (small,) for small in capital & anywhere if small not in forms_by_word}
+    forms: dict[str, tuple[str, ...]] = {small: (small,) for small in capital & anywhere}
+    for small, counted in counted_forms.items():
+        total = sum(count for count, _ in counted)
+        forms[small] = tuple(word for count, word in sorted(counted) if count <= _MIN_FORM_SHARE * total)
+    return forms
 
 
 def _capitalizes_nouns(within: Mapping[str, int]) -> bool:
@@ -170,16 +167,14 @@ def is_lower(word: str) -> bool:
 
 def is_capital(word: str) -> bool:
     """Check if a word begins with a capital and is not in capitals. A single capital letter also counts."""
-    first = next((letter for letter in word if _begins_word(letter)), "")
-    return bool(first) and is_cased(first) and not first.islower() and (len(word) == 1 or not is_upper(word))
+    first = first_cased(word)
+    return bool(first) and not first.islower() and (len(word) == 1 or not is_upper(word))
 
 
 def is_mixed(word: str) -> bool:
     """Check if a word, or its part beside a hyphen or apostrophe, has a capital after a lowercase first letter."""
-    for part in re.split("[-'’‘·]", word):
-        if part[:1].islower() and any(letter.isupper() for letter in part if is_cased(letter)):
-            return True
-    return False
+    parts = (part for part in re.split("[-'’‘·]", word) if part[:1].islower())
+    return any(letter.isupper() and is_cased(letter) for part in parts for letter in part)
 
 
 def _begins_word(letter: str) -> bool:

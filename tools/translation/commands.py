@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -103,7 +103,6 @@ def translate(
     from hierogram.daemon.text.lines import STANDARD_INPUT_NAME, read_sentences
     from hierogram.tools.translation.grammars import is_grammar
     from hierogram.tools.translation.library import Decoder
-    from hierogram.tools.translation.text_translator import TOKENS
 
     with ExitStack() as stack, interruptible("the remaining lines were not translated"):
         grammar, sentences = grammar_and_sentences(context, files or (), stack, is_grammar)
@@ -114,7 +113,7 @@ def translate(
         writer = _Writer(output_options, sentences, stack)
         text_translator = decoder.text_translator()
         format = output_options.format(text_translator.default_format)
-        side = (text_translator.translator.pipeline if format == TOKENS else text_translator.pipeline).source
+        side = text_translator.input_pipeline(format).source
         if sentences == STANDARD and not output_options.html:
             # Do not read ahead, so that each typed line is translated at once.
             for number, line in enumerate(_typed_lines(), 1):
@@ -164,9 +163,8 @@ def _print_notes(decoder: "Decoder") -> None:
     elif decoder.resources.options.lm is None:
         print_note("no language model: for better translations, build a model with `hierogram lm` and pass it as --lm")
     if grammar.circular:
-        print_note(
-            f"omitted {plural(grammar.circular, 'rule')} with a source side that is empty or a single nonterminal"
-        )
+        omitted = plural(grammar.circular, "rule")
+        print_note(f"omitted {omitted} with a source side that is empty or a single nonterminal")
     if grammar.wide:
         print_note(f"omitted {plural(grammar.wide, 'rule')} above --max-scope")
     if unused := decoder.resources.unused(grammar):
@@ -179,12 +177,9 @@ class _Writer:
 
         self._options = options
         self._name = name
-        self._file: Any = None
-        self._links: Any = None
-        if options.output != STANDARD:
-            self._file = stack.enter_context(open_output(Path(options.output)))
-        if options.alignments is not None:
-            self._links = stack.enter_context(open_output(options.alignments))
+        output, links = options.output, options.alignments
+        self._file = None if output == STANDARD else stack.enter_context(open_output(Path(output)))
+        self._links = None if links is None else stack.enter_context(open_output(links))
 
     def write(self, number: int, translation: "TextTranslation") -> None:
         if translation.divided:
@@ -193,12 +188,12 @@ class _Writer:
             if translation.paragraphs:
                 division = f"{plural(translation.divided, 'sentence')} in parts"
             print_note(f"{self._name}, line {number}: {words}, translated {division}")
-        lines = self._lines(number, translation)
+        lines = "".join(line + "\n" for line in self._lines(number, translation))
         if self._file is None:
-            sys.stdout.write("".join(line + "\n" for line in lines))
+            sys.stdout.write(lines)
             sys.stdout.flush()
         else:
-            self._file.write("".join(line + "\n" for line in lines).encode())
+            self._file.write(lines.encode())
         if self._links is not None:
             self._links.write((" ".join(f"{i}-{j}" for i, j in translation.alignment()) + "\n").encode())
 
@@ -276,9 +271,8 @@ def tune(
         for k, row in enumerate(tuned.rounds, 1)
     ]
     print_table(["round", "BLEU", "ratio", "candidates", "sentences"], rows, numeric=range(5))
-    print_note(
-        f"{output}: weights of round {tuned.best_round}, with BLEU {tuned.rounds[tuned.best_round - 1]['bleu']:.2f}"
-    )
+    bleu = tuned.rounds[tuned.best_round - 1]["bleu"]
+    print_note(f"{output}: weights of round {tuned.best_round}, with BLEU {bleu:.2f}")
     if tuned.start_is_best:
         print_note("no round improved on the starting weights, so these were written")
 
@@ -394,13 +388,11 @@ def _evaluate_translations(
     if as_json:
         print_json([{**metric._asdict(), "scores": [score._asdict() for score in metric.scores]} for metric in scores])
         return
-    rows = []
-    for number, name in enumerate(translations):
-        row = [name]
-        for score in (metric.scores[number] for metric in scores):
-            row += [f"{score.score:.2f}", f"{(score.high - score.low) / 2:.2f}"]
-            row.append("" if score.p is None else f"{score.p:.3f}")
-        rows.append(row)
+    rows = [[name] for name in translations]
+    for metric in scores:
+        for row, score in zip(rows, metric.scores, strict=True):
+            p = "" if score.p is None else f"{score.p:.3f}"
+            row += [f"{score.score:.2f}", f"{(score.high - score.low) / 2:.2f}", p]
     columns = ["translation", *(title for metric in scores for title in (metric.metric, "±", "p"))]
     print_table(columns, rows, numeric=range(1, len(columns)))
     for metric in scores:

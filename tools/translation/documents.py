@@ -233,10 +233,7 @@ def _lacks_space(before: str, text: str, tagged: bool, reopened: bool) -> bool:
     """Check if a space is missing before text, between two menu entries or after the end of a sentence."""
     if reopened and before[-1:].isalnum() and text[:1].isalnum():
         return True
-    return tagged and before[-1:] in _FINAL and text[:1].isalpha() and not text[:1].islower()
-
-
-_FINAL = tuple(".!?…")
+    return tagged and before[-1:] in tuple(".!?…") and text[:1].isalpha() and not text[:1].islower()
 
 
 def _names(line: str) -> frozenset[str]:

@@ -57,17 +57,17 @@ def _pack(grammar: "GrammarStore | str", file: Path, options: "ExportOptions") -
 
 def _routes(context: "WebContext") -> "Iterable[APIRouter]":
     from hierogram.tools.translation.routes import translate_routes
-    from hierogram.tools.translation.web import WebTranslation
+    from hierogram.tools.translation.web import WebTranslator
 
-    yield translate_routes(context.shared(WebTranslation), context.threads.translations)
+    yield translate_routes(context.shared(WebTranslator), context.threads.translations)
 
 
 def _pages(context: "WebContext", page: "PageContext") -> "Iterable[Page]":
     from hierogram.daemon.web.protocol.context import Page
     from hierogram.tools.translation.pages import translation_routes
-    from hierogram.tools.translation.web import WebTranslation
+    from hierogram.tools.translation.web import WebTranslator
 
-    yield Page("translate", "/translate", "Translate", translation_routes(page, context.shared(WebTranslation)))
+    yield Page("translate", "/translate", "Translate", translation_routes(page, context.shared(WebTranslator)))
 
 
 def _warm_up(grammar_kind: "GrammarKind", loaded: "LoadedBatch", state: "State") -> None:

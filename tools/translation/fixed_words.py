@@ -44,17 +44,22 @@ def marked_choices(match: re.Match[str]) -> list[str]:
     return [unescape(choice) for choice in match["given"].split("||")]
 
 
-def marked_phrases(line: str, pipeline: TextPipeline = UNCHANGED_TEXT) -> list[InputPhrase]:
-    """Return the tokenized phrases of a line with markup such as `<np translation="the house">la maison</np>`."""
+def input_phrases(line: str, pipeline: TextPipeline = UNCHANGED_TEXT, *, markup: bool) -> list[InputPhrase]:
+    """Tokenize a line. `markup` parses markup such as `<np translation="the house">la maison</np>`."""
     phrases: list[InputPhrase] = []
+
+    def add(text: str, choices: Sequence[str] = ()) -> None:
+        if words := split_words(pipeline.source.tokens(text)):
+            given = tuple(split_words(pipeline.target.tokens(choice)) for choice in choices)
+            phrases.append(InputPhrase(words, given))
+
     position = 0
-    for match in MARKED.finditer(line):
-        phrases.append(InputPhrase(split_words(pipeline.source.tokens(line[position : match.start()]))))
-        choice_words = tuple(split_words(pipeline.target.tokens(choice)) for choice in marked_choices(match))
-        phrases.append(InputPhrase(split_words(pipeline.source.tokens(match["inside"])), choice_words))
+    for match in MARKED.finditer(line) if markup else ():
+        add(line[position : match.start()])
+        add(match["inside"], marked_choices(match))
         position = match.end()
-    phrases.append(InputPhrase(split_words(pipeline.source.tokens(line[position:]))))
-    return [phrase for phrase in phrases if phrase.words]
+    add(line[position:])
+    return phrases
 
 
 class Glossary:
@@ -78,11 +83,8 @@ class Glossary:
         self._tokens = tokens
         self._casing = casing
         self._segmented = segmented
-        self._unspaced = {
-            "".join(words).rstrip(SYLLABLE_ENDS): words
-            for words in self._entries
-            if not tokens and all(map(is_unspaced, words))
-        }
+        unspaced = [words for words in self._entries if not tokens and all(map(is_unspaced, words))]
+        self._unspaced = {"".join(words).rstrip(SYLLABLE_ENDS): words for words in unspaced}
         self._letters = max(map(len, self._unspaced), default=0)
         self._longest = max(map(len, self._entries), default=0)
         self._small: dict[Words, tuple[Words, ...]] = {}
@@ -161,9 +163,8 @@ class Glossary:
         if not self._longest:
             yield from phrases
             return
-        in_capitals = all_capital(
-            [word for phrase in phrases if not phrase.given for word in phrase.written or phrase.words]
-        )
+        plain_phrases = (phrase for phrase in phrases if not phrase.given)
+        in_capitals = all_capital([word for phrase in plain_phrases for word in phrase.written or phrase.words])
         for phrase in phrases:
             if phrase.given:
                 yield phrase

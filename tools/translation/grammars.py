@@ -59,20 +59,19 @@ def read_weights(path: str) -> dict[str, float]:
 
 def toml_table(title: str, values: Mapping[str, Any]) -> list[str]:
     """Return the lines of a TOML table, with an empty last line. None values are omitted."""
+    # JSON numbers, strings and lists are valid TOML.
+    dump = partial(json.dumps, ensure_ascii=False)
     lines = [title]
     for name, value in values.items():
         plain = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
         if value is not None:
-            # JSON numbers, strings and lists are valid TOML.
-            lines.append(f"{name if plain else _json(name)} = {_json(value)}")
+            lines.append(f"{name if plain else dump(name)} = {dump(value)}")
     return [*lines, ""]
-
-
-_json = partial(json.dumps, ensure_ascii=False)
 
 
 _KIND, _VERSION = "grammar", 9
 _TEXTS = ("source_words", "target_words")
+_NUMBERS = ("circular", "wide", "group_size", "length_ratio")
 _FORMAT = "parquet"
 """Export format that determines the features of a store's grammar."""
 _SAMPLED_PAIRS = 100_000
@@ -131,15 +130,9 @@ def pack_grammar(table: WordedRules, max_scope: float, **attributes: Any) -> Tra
     """Return the packed grammar of rules up to a maximum scope. `attributes` are fields of the result."""
     usable = is_usable(table.columns)
     narrow = scopes(table.columns) <= max_scope
-    return TranslationGrammar(
-        pack(table.columns, usable & narrow),
-        table.source_words,
-        table.target_words,
-        table.features,
-        int((~usable).sum()),
-        int((usable & ~narrow).sum()),
-        **attributes,
-    )
+    packed, circular, wide = pack(table.columns, usable & narrow), int((~usable).sum()), int((usable & ~narrow).sum())
+    words = table.source_words, table.target_words
+    return TranslationGrammar(packed, *words, table.features, circular, wide, **attributes)
 
 
 def open_grammar(path: str, max_scope: int, bar: Progress, format: str | None = None) -> TranslationGrammar:
@@ -188,12 +181,9 @@ def write_grammar(path: Path, grammar: TranslationGrammar) -> None:
         arrays[name] = join_texts(getattr(grammar, name)).content
     values = {
         "features": list(grammar.features),
-        "circular": grammar.circular,
-        "wide": grammar.wide,
         "pipeline": grammar.pipeline.as_settings(),
         "casings": [asdict(grammar.source_casing), asdict(grammar.target_casing)],
-        "group_size": grammar.group_size,
-        "length_ratio": grammar.length_ratio,
+        **{name: getattr(grammar, name) for name in _NUMBERS},
     }
     write_arrays(path, _KIND, _VERSION, values, arrays)
 
@@ -209,18 +199,9 @@ def read_grammar(path: str) -> TranslationGrammar:
             for plain in values["casings"]
         )
         return TranslationGrammar(
-            grammar,
-            source,
-            target,
-            tuple(values["features"]),
-            values["circular"],
-            values["wide"],
-            make_pipeline(values["pipeline"]),
-            source_casing,
-            target_casing,
-            values["group_size"],
-            values["length_ratio"],
-        )
+            grammar, source, target, tuple(values["features"]), pipeline=make_pipeline(values["pipeline"]),
+            source_casing=source_casing, target_casing=target_casing, **{name: values[name] for name in _NUMBERS},
+        )  # fmt: skip
     except KeyError as error:
         raise InputError(f"{path}: damaged, {error} not found: create the file again") from error
 

@@ -21,6 +21,7 @@ from hierogram.daemon.progress import progress
 from hierogram.daemon.text.lines import check_readable, read_sentences
 from hierogram.daemon.text.pipeline import TOKENS, make_pipeline, make_side, text_advice
 from hierogram.storage.exceptions import install_extra
+from hierogram.storage.options import all_plain
 from hierogram.tools.translation.corrections import Corrections
 from hierogram.tools.translation.fixed_words import split_words
 from hierogram.tools.translation.grammars import write_grammar
@@ -33,12 +34,7 @@ from hierogram.tools.translation.translating import Translator, in_threads
 from hierogram.tools.translation.tuning.options import EvaluationOptions, TuningOptions
 
 if TYPE_CHECKING:
-    from hierogram.tools.keywords import (
-        EstimationKeywords,
-        EvaluationKeywords,
-        TranslateKeywords,
-        TuningKeywords,
-    )
+    from hierogram.tools.keywords import EstimationKeywords, EvaluationKeywords, TranslateKeywords, TuningKeywords
     from hierogram.tools.translation.language_models.estimation import Report as LanguageModelReport
     from hierogram.tools.translation.tuning.evaluation import MetricScores
 
@@ -47,6 +43,10 @@ Files = PathLike | Sequence[PathLike]
 
 def _paths(files: Files) -> list[str]:
     return [str(files)] if isinstance(files, str | Path) else [str(path) for path in files]
+
+
+def _read(files: Files) -> list[tuple[str, list[str]]]:
+    return [(path, read_sentences(path)) for path in _paths(files)]
 
 
 class Decoder:
@@ -163,9 +163,7 @@ def evaluate(
     """
     from hierogram.tools.translation.tuning.evaluation import evaluate
 
-    outputs, reference_texts = (
-        [(path, read_sentences(path)) for path in _paths(files)] for files in (translations, references)
-    )
+    outputs, reference_texts = _read(translations), _read(references)
     resolved = resolve_options(EvaluationOptions, options, chosen)
     with progress("evaluate", "metrics") as bar:
         return evaluate(outputs, reference_texts, resolved, bar)
@@ -202,12 +200,7 @@ def tune(
     """
     from hierogram.tools.translation.tuning.evaluation import check_lines
     from hierogram.tools.translation.tuning.tuning import tune
-    from hierogram.tools.translation.tuning_runs import (
-        GrammarDecoder,
-        as_plain,
-        held_out,
-        write_tuned,
-    )
+    from hierogram.tools.translation.tuning_runs import GrammarDecoder, as_plain, held_out, write_tuned
 
     if find_spec("scipy") is None:
         raise UsageError(f"tuning requires scipy: {install_extra('tune')}")
@@ -225,7 +218,7 @@ def tune(
             inputs |= {"lm": None, "sentences": f"{len(held.sentences)} pairs of the store"}
         else:
             sentence_source = str(sentences), read_sentences(str(sentences))
-            reference_texts = [(path, read_sentences(path)) for path in _paths(references)]
+            reference_texts = _read(references)
             check_lines([sentence_source], reference_texts)
             inputs |= {"sentences": str(sentences), "references": _paths(references)}
         resources = load_resources(translate)
@@ -237,17 +230,14 @@ def tune(
         else:
             rules, grammar_name = resources.grammar(str(grammar)), str(grammar)
         pipeline = resources.pipeline(rules)
-        for side, (path, lines) in (
-            (pipeline.source, sentence_source),
-            *((pipeline.target, reference) for reference in reference_texts),
-        ):
+        sides = [pipeline.source, *[pipeline.target] * len(reference_texts)]
+        for side, (path, lines) in zip(sides, [sentence_source, *reference_texts], strict=True):
             advice = text_advice(side, path, lines, "--tokenize fr,en", "--tokenized")
             if advice is not None and not translate.tokenized:
                 advise(advice)
         with progress("tune", "sentences") as bar:
-            decode = GrammarDecoder(
-                resources, rules, sentence_source[1], bar, resolved.best, resolved.iterations + 1, threads
-            )
+            rounds = resolved.iterations + 1
+            decode = GrammarDecoder(resources, rules, sentence_source[1], bar, resolved.best, rounds, threads)
             # Skip empty references if a sentence has other references, because an empty reference would count as a
             # reference of length 0.
             reference_tokens = [
@@ -255,6 +245,7 @@ def tune(
                 for row in zip(*(lines for _, lines in reference_texts), strict=True)
             ]
             tuned = tune(decode, reference_tokens, decode.start(), resolved, decode.words_index)
-    write_tuned(Path(output), tuned, decode.by_name, resolved, {"grammar": grammar_name, **inputs})
-    rounds = [as_plain(iteration) for iteration in tuned.history]
-    return TunedWeights(decode.by_name(tuned.weights), tuned.best + 1, not tuned.best, rounds)
+    inputs = {"grammar": grammar_name, **inputs, **all_plain(resolved)}
+    write_tuned(Path(output), tuned, decode.by_name, inputs)
+    history = [as_plain(iteration) for iteration in tuned.history]
+    return TunedWeights(decode.by_name(tuned.weights), tuned.best + 1, not tuned.best, history)

@@ -1,11 +1,9 @@
 """Substitutes for unknown words: the parts of a compound, or a known word with similar spelling.
 
 An unknown word is replaced by a known word that differs only in capital letters or accents (*καὶ* by *καί*). A
-compound of known words is replaced by its parts, see `compounds`. Most other unknown words are inflected forms of known
-words. They are replaced by the known word with the most similar spelling. Names are not replaced, since a similar name
-is another name. If the language capitalizes nouns, a capitalized word may be a noun or a name. It is replaced by
-another capitalized word if only their endings differ and the other word is not a name. A word is a name if the target
-language has the same word.
+compound of known words is replaced by its parts, see `compounds`. Other words, except names, are replaced by the known
+word with the most similar spelling, if it is similar enough. If the language capitalizes nouns, the known word for a
+capitalized word must be capitalized, differ only in its ending, and not be a word of the target language.
 """
 
 import unicodedata
@@ -23,9 +21,8 @@ _AFFIX = 3
 
 
 def _shared_beginning(first: str, second: str) -> int:
-    return next(
-        (k for k, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), min(len(first), len(second))
-    )
+    differences = (k for k, (a, b) in enumerate(zip(first, second, strict=False)) if a != b)
+    return next(differences, min(len(first), len(second)))
 
 
 def shared_letters(first: str, second: str) -> int:
@@ -37,14 +34,10 @@ def shared_letters(first: str, second: str) -> int:
 
 def _remove_accents(word: str) -> str:
     """Remove accents, Hebrew points and Arabic vowel marks. Marks that are letters of a script, such as ु, are kept."""
-    marked = unicodedata.normalize("NFD", word)
-    bare = "".join(letter for letter in marked if not _is_accent(unicodedata.combining(letter)))
+    classes = [(letter, unicodedata.combining(letter)) for letter in unicodedata.normalize("NFD", word)]
+    # Points and vowel marks have the combining classes 10 to 36, marks around letters 200 and above.
+    bare = "".join(letter for letter, number in classes if number < 200 and not 10 <= number <= 36)
     return unicodedata.normalize("NFC", bare)
-
-
-def _is_accent(combining_class: int) -> bool:
-    """Check for a combining class of points and vowel marks (10 to 36), or of marks around letters (200 and above)."""
-    return 10 <= combining_class <= 36 or combining_class >= 200
 
 
 class SubstituteFinder:
@@ -104,11 +97,10 @@ class SubstituteFinder:
         return self._found[folded, noun]
 
     def _similar(self, folded: str, noun: bool) -> list[str]:
-        """Return the most similar known word, if any. A noun or name may differ only in its ending."""
         if len(folded) < _MIN_SHARED_LETTERS or any(map(str.isdigit, folded)):
             return []
         candidates = {*self._alike.get(f"{folded[:_AFFIX]}-", ()), *self._alike.get(f"-{folded[-_AFFIX:]}", ())}
-        best: tuple[float, int, str] | None = None
+        similar: list[tuple[float, int, str]] = []
         for candidate in candidates:
             known_word = self._folded[candidate]
             if noun and (not first_cased(known_word).isupper() or known_word in self._target_words):
@@ -117,10 +109,6 @@ class SubstituteFinder:
             shared = prefix if noun else shared_letters(folded, candidate)
             similarity = shared / max(len(folded), len(candidate))
             min_similarity = self._min_similarity if prefix >= _AFFIX else (1 + self._min_similarity) / 2
-            if (
-                shared >= _MIN_SHARED_LETTERS
-                and similarity >= min_similarity
-                and (best is None or (similarity, shared, candidate) > best)
-            ):
-                best = similarity, shared, candidate
-        return [] if best is None else [best[2]]
+            if shared >= _MIN_SHARED_LETTERS and similarity >= min_similarity:
+                similar.append((similarity, shared, candidate))
+        return [max(similar)[2]] if similar else []

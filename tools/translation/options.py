@@ -4,14 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Annotated
 
 from hierogram.daemon.exports.options import check_count_flags
-from hierogram.daemon.shared_options import (
-    MAX_SCOPE,
-    CurrentSample,
-    MinCount,
-    PosteriorMean,
-    Tokenize,
-    Tokenized,
-)
+from hierogram.daemon.shared_options import MAX_SCOPE, CurrentSample, MinCount, PosteriorMean, Tokenize, Tokenized
 from hierogram.storage.options import Option, OptionError, Options
 
 
@@ -54,8 +47,7 @@ class TranslateOptions(DecodingOptions):
     tokenize: Tokenize = None
     tokenized: Tokenized = False
     format: Annotated[
-        str | None,
-        Option("Format of GRAMMAR.", metavar="NAME", shown="from the manifest or suffix of GRAMMAR"),
+        str | None, Option("Format of GRAMMAR.", metavar="NAME", shown="from the manifest or suffix of GRAMMAR")
     ] = None
     oov_similarity: Annotated[
         float,

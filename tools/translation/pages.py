@@ -1,6 +1,7 @@
 """Translation page with highlighted links, rules, similar pairs, and a form for corrections."""
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +17,7 @@ from hierogram.daemon.web.protocol.bodies import confirmed_form, query_values
 from hierogram.daemon.web.protocol.problems import ProblemError
 from hierogram.storage.browsing.details import count_uses
 from hierogram.storage.browsing.reader import ReadTransaction
-from hierogram.tools.translation.web import WebTranslation
+from hierogram.tools.translation.web import WebTranslator
 
 if TYPE_CHECKING:
     from hierogram.tools.translation.text_translator import TextTranslation
@@ -53,7 +54,7 @@ class TranslatedPhrase(NamedTuple):
     keys: str
 
 
-def translation_routes(page: PageContext, shared: WebTranslation) -> APIRouter:
+def translation_routes(page: PageContext, shared: WebTranslator) -> APIRouter:
     """Return the routes of the translation page."""
     router, threads = APIRouter(), page.threads
 
@@ -99,7 +100,7 @@ def translation_routes(page: PageContext, shared: WebTranslation) -> APIRouter:
                 "paragraphs": _paragraphs(transaction, translation),
                 "corrections": [shared.corrections.find(item.text) for item in translation.paragraphs],
                 "position": position,
-                "language_model": shared.current.language_model(),
+                "language_model": shared.language_model(),
                 "_symbols": lambda side: split_symbols(side, settings),
                 "sql": transaction.statements,
             }
@@ -120,12 +121,9 @@ def translation_routes(page: PageContext, shared: WebTranslation) -> APIRouter:
 
         translator, _ = shared.newest()
         words = " ".join(translator.pipeline.source.tokens(typed[:MAX_TEXT_LENGTH]).split()[:_MAX_WORDS])
+        options = EvidenceOptions(pairs=_SIMILAR_PAIRS, rules=0, tokenized=True)
         with page.reader.read() as transaction:
-            pairs = (
-                find_evidence(transaction, words, EvidenceOptions(pairs=_SIMILAR_PAIRS, rules=0, tokenized=True)).pairs
-                if words
-                else []
-            )
+            pairs = find_evidence(transaction, words, options).pairs if words else []
             return {
                 "text": typed,
                 "pairs": [
@@ -165,48 +163,44 @@ def _paragraphs(transaction: ReadTransaction, translation: "TextTranslation") ->
     stored = count_uses(transaction, {(use.source, use.target) for use in uses})
     paragraphs = []
     for paragraph in translation.paragraphs:
-        (first, last), begin = paragraph.sources, paragraph.targets[0]
-        to_target: dict[int, list[int]] = defaultdict(list)
-        to_source: dict[int, list[int]] = defaultdict(list)
-        for i, j in links:
-            if first <= i < last:
-                to_target[i - first].append(j - begin)
-                to_source[j - begin].append(i - first)
-        ends = [0, *(end for _, end in paragraph.text_spans)]
-        sources = [
-            (paragraph.text[before:start], paragraph.text[start:end])
-            for before, (start, end) in zip(ends, paragraph.text_spans, strict=False)
-        ]
+        (first, last), begin, spans = paragraph.sources, paragraph.targets[0], paragraph.text_spans
+        own_links = [(i - first, j - begin) for i, j in links if first <= i < last]
+        partners: dict[str, list[str]] = defaultdict(list)
+        for i, j in own_links:
+            partners[f"s{i}"].append(f"t{j}")
+            partners[f"t{j}"].append(f"s{i}")
         phrases = []
         for use in sorted(uses, key=lambda use: (use.source_span[0], -use.source_span[1])):
             (i, k), (j, m) = use.source_span, use.target_span
             if not first <= i < last or use.source == _GLUE_SIDE:
                 continue
             keys = [f"s{n - first}" for n in range(i, k)] + [f"t{n - begin}" for n in range(j, m)]
-            phrases.append(
-                TranslatedPhrase(
-                    paragraph.text[paragraph.text_spans[i - first][0] : paragraph.text_spans[k - 1 - first][1]],
-                    "".join(part for pair in paragraph.written[j - begin : m - begin] for part in pair).strip(),
-                    use.source,
-                    use.target,
-                    (use.source, use.target) in stored,
-                    " ".join(keys),
-                )
-            )
+            text = paragraph.text[spans[i - first][0] : spans[k - 1 - first][1]]
+            written, is_stored = _join(paragraph.written[j - begin : m - begin]), (use.source, use.target) in stored
+            phrases.append(TranslatedPhrase(text, written, use.source, use.target, is_stored, " ".join(keys)))
+        between = zip([0, *(end for _, end in spans)], spans, strict=False)
+        sources = [(paragraph.text[before:start], paragraph.text[start:end]) for before, (start, end) in between]
         paragraphs.append(
             {
                 "source": paragraph.text.strip(),
-                "target": "".join(part for pair in paragraph.written for part in pair).strip(),
-                "links": [(i, j) for i in sorted(to_target) for j in to_target[i]],
+                "target": _join(paragraph.written),
+                "links": own_links,
                 "phrases": phrases,
-                "source_words": [
-                    _DisplayedWord(before, word, f"s{n}", " ".join(f"t{j}" for j in to_target[n]))
-                    for n, (before, word) in enumerate(sources)
-                ],
-                "target_words": [
-                    _DisplayedWord(before, word, f"t{n}", " ".join(f"s{i}" for i in to_source[n]))
-                    for n, (before, word) in enumerate(paragraph.written)
-                ],
+                "source_words": _displayed("s", sources, partners),
+                "target_words": _displayed("t", paragraph.written, partners),
             }
         )
     return paragraphs
+
+
+def _join(written: Sequence[tuple[str, str]]) -> str:
+    return "".join(part for pair in written for part in pair).strip()
+
+
+def _displayed(
+    side: str, words: Sequence[tuple[str, str]], partners: Mapping[str, Sequence[str]]
+) -> list[_DisplayedWord]:
+    return [
+        _DisplayedWord(before, word, f"{side}{n}", " ".join(partners.get(f"{side}{n}", ())))
+        for n, (before, word) in enumerate(words)
+    ]

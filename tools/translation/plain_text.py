@@ -1,7 +1,7 @@
 """Translation of running text with the current grammar of a store. Users' corrections take precedence."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from math import exp
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from hierogram.daemon.deadline import restart_deadline
 from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.text.pipeline import make_pipeline
 from hierogram.daemon.text.sides import WordSideCounts
-from hierogram.storage.store import Store
-from hierogram.tools.translation.corrections import Corrections
+from hierogram.tools.translation.corrections import Corrections, Withdraw
 from hierogram.tools.translation.documents import HTML, TEXT
 from hierogram.tools.translation.options import TranslateOptions
 
@@ -49,18 +49,19 @@ class PlainTranslation:
     alternatives: list[str]
 
 
-class CurrentTranslator:
-    """Translator with the newest grammar of a store, which is read on first use. Thread-safe."""
+class StoreTranslator:
+    """Translator of running text with the newest grammar of a store, which is read on first use. Thread-safe."""
 
-    def __init__(self, store: Store, options: TranslateOptions, corrections: Corrections) -> None:
-        self._store = store
+    def __init__(self, opened: GrammarStore, options: TranslateOptions, withdraw: Withdraw | None = None) -> None:
+        self.corrections = Corrections(opened, withdraw)
+        self._store = opened.store
         self._options = options
-        self._corrections = corrections
         self._lock = threading.Lock()
         self._follower: GrammarFollower | None = None
+        self._words = WordSideCounts(opened.store, _MAX_PAIRS_COUNTED)
 
     def newest(self) -> "tuple[TextTranslator, int]":
-        """Return the current translator, and the store position of its grammar."""
+        """Return a translator with the newest grammar that was read, and the store position of its last full read."""
         from hierogram.tools.translation.resources import GrammarFollower, load_resources
         from hierogram.tools.translation.text_translator import TextTranslator
 
@@ -70,20 +71,11 @@ class CurrentTranslator:
         translator, position = self._follower.newest()
         # The first request reads the whole grammar, which must not count toward the deadline of its text.
         restart_deadline()
-        return TextTranslator(translator, self._corrections.find), position
+        return TextTranslator(translator, self.corrections.find), position
 
     def language_model(self) -> str | None:
         """Return the name of the language model, or None before the first translation."""
         return None if self._follower is None else self._follower.resources.model_name()
-
-
-class PlainTranslator:
-    """Translator of running text. Thread-safe."""
-
-    def __init__(self, store: Store, newest: "Callable[[], TextTranslator]") -> None:
-        self._store = store
-        self._newest = newest
-        self._words = WordSideCounts(store, _MAX_PAIRS_COUNTED)
 
     def languages(self) -> tuple[str, ...]:
         """Return source and target language, or an empty tuple if the store does not define them."""
@@ -93,7 +85,7 @@ class PlainTranslator:
         """Translate a text, with up to `alternatives` alternative translations."""
         if not text.strip():
             return PlainTranslation(text, [])
-        translation = self._newest().translate(text, format=format, alternatives=alternatives)
+        translation = self.newest()[0].translate(text, format=format, alternatives=alternatives)
         best, *further = dict.fromkeys((translation.text, *translation.texts))
         return PlainTranslation(best, further[:alternatives])
 

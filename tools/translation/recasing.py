@@ -19,6 +19,10 @@ _NUMBER = re.compile(r"\d+(?P<sign>[.)])?|[^\W\d_]")
 """Number or letter of a list item, with or without its punctuation mark."""
 
 
+Links = Sequence[Sequence[int]]
+"""Positions of the target words that are linked to each source word."""
+
+
 class StartContext(Enum):
     """Context before a word that may begin with a capital because of its position."""
 
@@ -36,6 +40,9 @@ class StartContext(Enum):
     """Colon, dash, ellipsis, or quotation that ends in a mark such as `?`."""
 
 
+_BEGINNINGS = (StartContext.SENTENCE, StartContext.NEXT_SENTENCE, StartContext.ITEM)
+
+
 class SourceWord(NamedTuple):
     """Source word, and its form in the grammar (`known`). `kept` words are not translated."""
 
@@ -46,8 +53,6 @@ class SourceWord(NamedTuple):
 
 
 class _Case(Enum):
-    """Case that a source word gives to its translation."""
-
     NOTHING = auto()
     LOWER = auto()
     CAPITAL = auto()
@@ -62,11 +67,7 @@ class Recaser:
     target: Casing
 
     def recase(
-        self,
-        words: Sequence[str],
-        units: Sequence[SourceWord],
-        linked: Sequence[Sequence[int]],
-        given: Collection[int] = (),
+        self, words: Sequence[str], units: Sequence[SourceWord], linked: Links, given: Collection[int] = ()
     ) -> list[str]:
         """Return the target words of a sentence with their case.
 
@@ -78,14 +79,13 @@ class Recaser:
         - Any other word has its form within sentences of the corpus.
         - Sentences do not begin with a capital if the orthography has no such capitals.
 
-        `linked` contains the positions of the target words that are linked to each source word. The first target word
-        of a kept word is unchanged. `given` contains the positions of target words from a glossary or markup, which
-        keep their capitals.
+        The first target word of a kept word is unchanged. `given` contains the positions of target words from a
+        glossary or markup, which keep their capitals.
         """
         protected = {linked[i][0] for i, unit in enumerate(units) if unit.kept}
         if all_capital([unit.text for unit in units if not unit.kept]):
             return [word if j in protected else self.target.upper(word) for j, word in enumerate(words)]
-        sentence = _Sentence(self, words, units, linked, protected, given)
+        sentence = _Sentence(self, words, units, linked, given)
         return [word if j in protected else sentence.cased(j, word) for j, word in enumerate(words)]
 
     def case_of(self, unit: SourceWord, start: StartContext | None) -> _Case:
@@ -102,23 +102,17 @@ class Recaser:
         if not is_capital(word):
             return _Case.NOTHING
         if start is not None:
-            is_usual_form = forms[0] == word if forms else self.source.nouns and unit.known == word
-            return _Case.NOTHING if is_usual_form else _Case.CAPITAL
-        if self.source.nouns or sum(map(str.isalpha, word)) < 2:
-            return _Case.NOTHING
-        copied = word not in forms if forms else unit.known != word
+            copied = forms[0] != word if forms else not self.source.nouns or unit.known != word
+        elif self.source.nouns or sum(map(str.isalpha, word)) < 2:
+            copied = False
+        else:
+            copied = word not in forms if forms else unit.known != word
         return _Case.CAPITAL if copied else _Case.NOTHING
 
 
 class _Sentence:
     def __init__(
-        self,
-        recaser: Recaser,
-        words: Sequence[str],
-        units: Sequence[SourceWord],
-        linked: Sequence[Sequence[int]],
-        protected: Collection[int],
-        given: Collection[int],
+        self, recaser: Recaser, words: Sequence[str], units: Sequence[SourceWord], linked: Links, given: Collection[int]
     ) -> None:
         self._target = recaser.target
         self._words = words
@@ -130,6 +124,7 @@ class _Sentence:
                 self._sources[j].append(i)
         kept = {i for i, unit in enumerate(units) if unit.kept}
         tags = {i for i in kept if units[i].is_tag}
+        protected = {linked[i][0] for i in kept}
         self._source_starts = dict(_starts([unit.text for unit in units], kept, tags))
         self._starts = dict(_starts(words, protected, {linked[i][0] for i in tags}))
         self._cases = [recaser.case_of(unit, self._source_starts.get(i)) for i, unit in enumerate(units)]
@@ -174,7 +169,6 @@ class _Sentence:
         return target.lower(word) if sources and translated == sources else word
 
     def _begins(self, j: int, start: StartContext) -> bool:
-        """Check if a word begins with a capital because of its context."""
         if not self._target.capital_sentences:
             return False
         source_position = self._source_position(j, start)
@@ -191,10 +185,9 @@ class _Sentence:
         return start not in (StartContext.SIGN, StartContext.NUMBER)
 
     def _source_position(self, j: int, start: StartContext) -> int | None:
-        """Return the index of the source word that corresponds to a target word in a start context."""
         source_starts = self._source_starts
         if start is StartContext.SENTENCE:
-            return next(iter(source_starts), None) if source_starts else None
+            return next(iter(source_starts), None)
         source_starts = {i: context for i, context in source_starts.items() if context is not StartContext.SENTENCE}
         before = j - 1
         while before >= 0 and not is_word(self._words[before]):
@@ -203,11 +196,10 @@ class _Sentence:
                 if not is_word(self._units[i].text) and after in source_starts:
                     return after
             before -= 1
-        matching = [
-            [k for k, context in starts.items() if context is start] for starts in (source_starts, self._starts)
-        ]
-        if len(matching[0]) == len(matching[1]) and j in matching[1]:
-            return matching[0][matching[1].index(j)]
+        sources = [i for i, context in source_starts.items() if context is start]
+        targets = [k for k, context in self._starts.items() if context is start]
+        if len(sources) == len(targets) and j in targets:
+            return sources[targets.index(j)]
         return next((i for i in self._sources[j] if i in source_starts), None)
 
     def _enclosed(self, j: int, closing: Collection[str]) -> Sequence[str]:
@@ -241,7 +233,6 @@ def _is_end(tokens: Sequence[str]) -> bool:
 def _starts(
     tokens: Sequence[str], protected: Collection[int], tags: Collection[int]
 ) -> Iterator[tuple[int, StartContext]]:
-    """Yield the indices and contexts of words that may begin with a capital because of their position."""
     state: StartContext | None = StartContext.SENTENCE
     number: re.Match[str] | None = None
     open_quotes: set[frozenset[str]] = set()
@@ -249,8 +240,7 @@ def _starts(
         if k in tags:
             continue
         if k in protected or is_word(token):
-            first = state in (StartContext.SENTENCE, StartContext.NEXT_SENTENCE, StartContext.ITEM)
-            number = _NUMBER.fullmatch(token) if first and k not in protected else None
+            number = _NUMBER.fullmatch(token) if state in _BEGINNINGS and k not in protected else None
             is_letter = number is not None and token.isalpha()
             if state is not None and not (is_letter and tokens[k + 1 : k + 2] == [")"]):
                 yield k, state
@@ -264,32 +254,26 @@ def _starts(
         ):
             state, number = StartContext.ITEM, None
         elif _is_sign(token, _QUOTES):
-            state = _after_quote(_update_quotes(token, tokens[k + 1 :], open_quotes), state, tokens[k - 1] if k else "")
+            state = _after_quote(token, tokens[k + 1 :], tokens[k - 1] if k else "", state, open_quotes)
         else:
             state = _after(token, state)
 
 
-def _update_quotes(token: str, after: Sequence[str], open_quotes: set[frozenset[str]]) -> bool | None:
-    """Update `open_quotes` by a quotation mark. Returns True if it opens, False if it closes, None if an apostrophe."""
+def _after_quote(
+    token: str, after: Sequence[str], before: str, state: StartContext | None, open_quotes: set[frozenset[str]]
+) -> StartContext | None:
+    """Return the context after a quotation mark or apostrophe, and update `open_quotes`."""
     kind = _SINGLE if _is_sign(token, _SINGLE) else _DOUBLE
     if kind in open_quotes:
         open_quotes.remove(kind)
-        return False
+        if state is StartContext.NEXT_SENTENCE:
+            # After a question mark in a quotation, the sentence may continue: "Who?" she asks.
+            return state if before == "." else StartContext.SIGN
+        return state if state is StartContext.SENTENCE else None
     if token == "’" or (token == "'" and "'" not in after):
-        return None
-    open_quotes.add(kind)
-    return True
-
-
-def _after_quote(opens: bool | None, state: StartContext | None, before: str) -> StartContext | None:
-    if opens is None or state is StartContext.SENTENCE:
         return state
-    if opens:
-        return state if state in (StartContext.NEXT_SENTENCE, StartContext.ITEM) else StartContext.QUOTE
-    if state is StartContext.NEXT_SENTENCE:
-        # After a question mark in a quotation, the sentence may continue: "Who?" she asks.
-        return state if before == "." else StartContext.SIGN
-    return None
+    open_quotes.add(kind)
+    return state if state in _BEGINNINGS else StartContext.QUOTE
 
 
 def _after(token: str, state: StartContext | None) -> StartContext | None:

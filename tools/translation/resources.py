@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from hierogram.daemon.exceptions import DaemonError
 from hierogram.daemon.exports.formats import DEFAULT_WEIGHTS, WORDS
@@ -42,18 +42,15 @@ class TranslationResources:
     model: NamedModel | None
     glossary: Glossary
     store_model: StoreModel | None = None
-    _glossaries: dict[TextPipeline, Glossary] = field(default_factory=dict, repr=False)
 
     def pipeline(self, grammar: TranslationGrammar) -> TextPipeline:
         """Return the text pipeline for a grammar: from the options, else from the grammar's store."""
-        options = self.options
+        own, options = grammar.pipeline.with_whole_words(), self.options
         if options.tokenized:
             return UNCHANGED_TEXT
         if options.tokenize is None:
-            return grammar.pipeline.with_whole_words()
-        return make_pipeline(
-            grammar.pipeline.with_whole_words().as_settings(), tokenize=two_languages(options.tokenize, "--tokenize")
-        )
+            return own
+        return make_pipeline(own.as_settings(), tokenize=two_languages(options.tokenize, "--tokenize"))
 
     def start_weights(self) -> dict[str, float]:
         """Return the weights of the options, or the default weights."""
@@ -64,9 +61,6 @@ class TranslationResources:
     def translator(self, grammar: TranslationGrammar, weights: dict[str, float] | None = None) -> Translator:
         """Return a translator with a grammar, optionally with other weights."""
         options, pipeline = self.options, self.pipeline(grammar)
-        if pipeline not in self._glossaries:
-            # Cache the glossary, because tuning creates a translator in each round.
-            self._glossaries[pipeline] = self.glossary.tokenized_by(pipeline)
         return Translator(
             grammar,
             self.start_weights() if weights is None else weights,
@@ -74,7 +68,7 @@ class TranslationResources:
             pops=options.pops,
             oov_similarity=options.oov_similarity,
             lengthen=weights is None and options.weights is None,
-            glossary=self._glossaries[pipeline],
+            glossary=self.glossary.tokenized_by(pipeline),
             pipeline=pipeline,
         )
 

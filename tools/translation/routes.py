@@ -1,5 +1,6 @@
 """POST /v1/translate: translate sentences with the store's current grammar."""
 
+from functools import partial
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -11,7 +12,7 @@ from hierogram.daemon.web.protocol.problems import Responses
 from hierogram.daemon.web.protocol.threads import WorkPool
 from hierogram.samplers.grammar.rules import RuleUse
 from hierogram.tools.translation.plain_text import check_translation_size
-from hierogram.tools.translation.web import WebTranslation
+from hierogram.tools.translation.web import WebTranslator
 
 MAX_SENTENCES = 100
 MAX_TEXT_LENGTH = 10_000
@@ -86,31 +87,21 @@ class TranslateAnswer(BaseModel):
     advice: str | None = Field(description="Advice if the sentences seem to need tokenization.")
 
 
-def translate_routes(translation: WebTranslation, pool: WorkPool) -> APIRouter:
+def translate_routes(shared: WebTranslator, pool: WorkPool) -> APIRouter:
     """Return the route of `POST /v1/translate`."""
     router = APIRouter(prefix="/v1", tags=["translating"])
 
     def work(body: TranslateBody, best: int) -> object:
         from hierogram.daemon.text.pipeline import IN_REQUESTS, UNCHANGED_TEXT, text_advice
-        from hierogram.tools.translation.text_translator import TOKENS, as_plain, wrap_translation
+        from hierogram.tools.translation.text_translator import TOKENS, as_plain
 
-        text_translator, position = translation.newest()
-        translator = text_translator.translator
-        format = TOKENS if body.tokenized else body.format or text_translator.default_format
-        if body.tokenized:
-            results = [
-                wrap_translation(line, translator.translate(line, best, markup=body.markup, pipeline=UNCHANGED_TEXT))
-                for line in body.sentences
-            ]
-            advice = None
-        else:
-            results = [
-                text_translator.translate(line, format=format, alternatives=best - 1, markup=body.markup)
-                for line in body.sentences
-            ]
-            side = (translator.pipeline if format == TOKENS else text_translator.pipeline).source
-            advice = text_advice(side, "sentences", body.sentences, *IN_REQUESTS)
-        return {"position": position, "sentences": [*map(as_plain, results)], "advice": advice}
+        translator, position = shared.newest()
+        format = TOKENS if body.tokenized else body.format or translator.default_format
+        pipeline = UNCHANGED_TEXT if body.tokenized else translator.input_pipeline(format)
+        translate = partial(translator.translate, format=format, alternatives=best - 1, markup=body.markup)
+        sentences = [as_plain(translate(line, pipeline=pipeline)) for line in body.sentences]
+        advice = None if body.tokenized else text_advice(pipeline.source, "sentences", body.sentences, *IN_REQUESTS)
+        return {"position": position, "sentences": sentences, "advice": advice}
 
     @router.post(
         "/translate", response_model=TranslateAnswer, responses=_PROBLEMS, openapi_extra=json_body(TranslateBody)

@@ -16,25 +16,9 @@ from hierogram.daemon.exports.publication import MANIFEST, manifest_path, read_m
 from hierogram.daemon.exports.scratch import Scratch
 from hierogram.daemon.progress import Progress
 from hierogram.daemon.text.lines import open_lines
+from hierogram.samplers.decoding import reading
 from hierogram.samplers.decoding.grammar import RuleColumns
-from hierogram.samplers.decoding.reading import (
-    AT,
-    LINE,
-    MORE,
-    NO_FIELDS,
-    NO_LINK,
-    NO_NAME,
-    NO_NUMBER,
-    NO_ROOM,
-    NO_VOCABULARY,
-    UNNUMBERED,
-    Layout,
-    RuleLines,
-    Vocabularies,
-    number_gaps,
-    read_rules,
-    room_for,
-)
+from hierogram.samplers.decoding.reading import Layout, RuleLines, Vocabularies, number_gaps, read_rules, room_for
 from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
 from hierogram.storage.browsing.reader import literal
 
@@ -44,6 +28,7 @@ _MIN_PROBABILITY = 1e-100
 """Value that replaces a probability of 0."""
 
 TABLES = ("jsonl", "tsv", "parquet")
+_FORMATS = ("cdec", "moses", *TABLES)
 _COLUMNS = ("source", "target", "alignment")
 _FLAT = "hive_partitioning=false"
 """DuckDB argument so that a path element such as `language=zh` is not read as a column."""
@@ -53,10 +38,10 @@ LAYOUTS = {
 }
 TABBED = Layout(tabs=True, source=0, target=1, values=3, links=2, named=False, labeled=False)
 _FAULTS = {
-    NO_FIELDS: "expected source side, target side and values, separated by |||",
-    NO_NUMBER: "the value of a feature is not a number",
-    NO_NAME: "expected features such as Name=value",
-    NO_LINK: "expected links such as i-j",
+    reading.NO_FIELDS: "expected source side, target side and values, separated by |||",
+    reading.NO_NUMBER: "the value of a feature is not a number",
+    reading.NO_NAME: "expected features such as Name=value",
+    reading.NO_LINK: "expected links such as i-j",
 }
 _NUMBERED = re.compile(r"\[([^\[\]\s,]+),([1-9][0-9]?)\]")
 _NUMBERED_IN_TABLES = re.compile(r"\[(X),([1-9][0-9]?)\]")
@@ -108,18 +93,18 @@ class RuleReader:
 
     def _take(self, data: bytes) -> bytes:
         text = np.frombuffer(bytearray(data), np.uint8)
-        self._cursor[AT] = 0
+        self._cursor[reading.AT] = 0
         source, target, names = growing = self._source, self._target, self._feature_vocabulary
         while True:
             vocabularies = Vocabularies(
                 source.arrays, source.size, target.arrays, target.size, names.arrays, names.size
             )
             outcome = read_rules(text, self._cursor, self._layout, vocabularies, self._rules)
-            if outcome == MORE:
-                return data[int(self._cursor[AT]) :]
-            if outcome == NO_ROOM:
+            if outcome == reading.MORE:
+                return data[int(self._cursor[reading.AT]) :]
+            if outcome == reading.NO_ROOM:
                 self._rules = room_for(2 * len(self._rules.line), self._rules)
-            elif outcome == NO_VOCABULARY:
+            elif outcome == reading.NO_VOCABULARY:
                 # The kernel does not report which vocabulary is full, so grow each vocabulary that may lack room for a
                 # long word.
                 for vocabulary in growing:
@@ -128,7 +113,7 @@ class RuleReader:
                     if words + 2 > len(starts) or 2 * (words + 1) > len(slots) or len(data) > room:
                         vocabulary.grow(len(data))
             else:
-                raise self._fault(int(self._cursor[LINE]), _FAULTS[outcome])
+                raise self._fault(int(self._cursor[reading.LINE]), _FAULTS[outcome])
 
     def _fault(self, line: int, reason: str) -> InputError:
         return InputError(f"{self.name}, line {line}: {reason}")
@@ -147,16 +132,13 @@ class RuleReader:
             names, features = self._canonical(self._names, values, np.ones(len(self._names), np.bool_))
         columns, fault = number_gaps(rules.columns(source, target, features))
         if fault >= 0:
-            raise self._fault(
-                int(rules.line[fault]),
-                "the nonterminals or links do not match: each nonterminal must occur once on each side",
-            )
+            reason = "the nonterminals or links do not match: each nonterminal must occur once on each side"
+            raise self._fault(int(rules.line[fault]), reason)
         return WordedRules(columns, source_words, target_words, names)
 
     def _resolve_symbols(self, vocabulary: GrowingVocabulary) -> tuple[NDArray[np.int32], list[str]]:
         symbols = vocabulary.finish()
         meanings = np.zeros(len(symbols), np.int32)
-        words: list[str] = []
         numbers: dict[str, int] = {}
         numbered = _NUMBERED_IN_TABLES if self._layout.tabs else _NUMBERED
         for symbol in range(len(symbols)):
@@ -165,25 +147,23 @@ class RuleReader:
             if match:
                 meanings[symbol] = -int(match[2])
             elif self._format == MOSES.name and (match := _LINKED.fullmatch(spelled)):
-                meanings[symbol] = -UNNUMBERED
+                meanings[symbol] = -reading.UNNUMBERED
             else:
                 if self._format == MOSES.name:
                     for written, meant in _MOSES_ESCAPES:
                         spelled = spelled.replace(written, meant)
                 else:
                     spelled = spelled.removeprefix("\\") or spelled
-                meanings[symbol] = numbers.setdefault(spelled, len(words))
-                if len(numbers) > len(words):
-                    words.append(spelled)
+                meanings[symbol] = numbers.setdefault(spelled, len(numbers))
             if match and match[1] != "X":
                 raise InputError(f"{self.name}: nonterminal {spelled} is not supported: expected X")
-        return meanings, words
+        return meanings, list(numbers)
 
     def _features(self, rules: RuleLines) -> tuple[tuple[str, ...], NDArray[np.float64]]:
         value, name = rules.value[: rules.values], rules.value_name[: rules.values]
         if self._layout.named:
-            given_names = self._feature_vocabulary.finish()
-            names = tuple(given_names.word(number) for number in range(len(given_names)))
+            vocabulary = self._feature_vocabulary.finish()
+            names = tuple(map(vocabulary.word, range(len(vocabulary))))
         else:
             columns = int(name.max(initial=-1)) + 1
             names = self._names
@@ -205,8 +185,7 @@ class RuleReader:
         """Return the used features in export order, and their values in the decoder, float64[rules, used]."""
         canonical = [_CANONICAL.get(name, name) for name in names]
         order = sorted(
-            np.flatnonzero(used).tolist(),
-            key=lambda k: (_ORDER.get(canonical[k], len(_ORDER)), canonical[k]),
+            np.flatnonzero(used).tolist(), key=lambda k: (_ORDER.get(canonical[k], len(_ORDER)), canonical[k])
         )
         columns = np.empty((len(dense), len(order)))
         for column, k in enumerate(order):
@@ -214,11 +193,10 @@ class RuleReader:
             # Moses takes the logarithm of every score.
             if canonical[k] in _LOGARITHMIC or self._format == MOSES.name:
                 # cdec stores common logarithms, other formats probabilities.
-                columns[:, column] = (
-                    dense[:, k] * math.log(10.0)
-                    if self._format == "cdec"
-                    else np.log(np.maximum(dense[:, k], _MIN_PROBABILITY))
-                )
+                if self._format == "cdec":
+                    columns[:, column] *= math.log(10.0)
+                else:
+                    columns[:, column] = np.log(np.maximum(dense[:, k], _MIN_PROBABILITY))
         return tuple(canonical[k] for k in order), columns
 
 
@@ -239,13 +217,10 @@ def read_rule_file(path: Path, bar: Progress, format: str | None = None) -> tupl
     format_by_suffix = format_from_name(path.name)
     format_name = format or manifest.get("format") or (format_by_suffix.name if format_by_suffix else None)
     if format_name is None:
-        raise InputError(
-            f"{path}: unknown format: use --format, or one of the suffixes "
-            f"{', '.join(FORMATS[name].suffix for name in (*LAYOUTS, *TABLES))}"
-        )
-    if format_name not in (*LAYOUTS, *TABLES):
-        formats = ", ".join((*LAYOUTS, *TABLES))
-        raise InputError(f"{path}: {format_name} is not a format of translation rules: expected {formats}")
+        suffixes = ", ".join(FORMATS[name].suffix for name in _FORMATS)
+        raise InputError(f"{path}: unknown format: use --format, or one of the suffixes {suffixes}")
+    if format_name not in _FORMATS:
+        raise InputError(f"{path}: {format_name} is not a format of translation rules: expected {', '.join(_FORMATS)}")
     names = tuple(manifest.get("features") or FORMATS[format_name].features)
     with open_lines(str(path)) as file:
         if format_name in TABLES:

@@ -29,7 +29,6 @@ STORE_MODEL_OPTIONS = EstimationOptions(order=5)
 _STEP = 1.1
 _KEPT_FILES = 8
 """Maximum number of models in the cache folder."""
-_MARKS = ("<s>", "</s>")
 
 _log = logging.getLogger(__name__)
 
@@ -84,7 +83,7 @@ def _write_text(store: Store, path: Path) -> tuple[int, str]:
     with store.snapshot() as snapshot, path.open("wb") as file:
         for line in snapshot.target_sides(count_model_pairs(sum(snapshot.state().pairs().values()))):
             # Skip sentences that contain `<s>` or `</s>`, which estimation rejects.
-            if not any(mark in line for mark in _MARKS):
+            if "<s>" not in line and "</s>" not in line:
                 data = line.encode() + b"\n"
                 digest.update(data)
                 file.write(data)

@@ -1,7 +1,9 @@
 """Tag placement: put tags around the target words that are linked to the tagged source words."""
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from hierogram.samplers.grammar.rules import Span
 from hierogram.tools.translation.documents import TagPair
@@ -24,10 +26,7 @@ def place_tags(
         return first, max(first, bisect_left(starts, pair.end))
 
     def inside(pairs: Sequence[TagPair], around: Span, within: Span) -> Iterator[PlacedItem]:
-        """Yield the positions of the target span `within`, with the tags `pairs` between them.
-
-        `around` is the source span that `within` translates.
-        """
+        """Yield the positions of `within`, the translation of the source span `around`, with tags between them."""
         sources = [source_span(pair) for pair in pairs]
         targets = _spans(sources, around, linked, within)
         position = within[0]
@@ -45,7 +44,7 @@ def place_tags(
 
 def _spans(sources: Sequence[Span], around: Span, linked: Sequence[Sequence[int]], within: Span) -> list[Span]:
     """Return disjoint target spans of source spans. A target word belongs to the span with the most links."""
-    votes: dict[int, dict[int, int]] = {}
+    votes: dict[int, Counter[int]] = {}
     for number, (first, last) in enumerate(sources):
         if (first, last) == around and first < last:
             # A tag around all source words is placed around all target words. Other tags become empty, before or after.
@@ -53,8 +52,7 @@ def _spans(sources: Sequence[Span], around: Span, linked: Sequence[Sequence[int]
         for word in range(first, last):
             for target in linked[word]:
                 if within[0] <= target < within[1]:
-                    source_votes = votes.setdefault(target, {})
-                    source_votes[number] = source_votes.get(number, 0) + 1
+                    votes.setdefault(target, Counter())[number] += 1
     owner = {target: max(source_votes, key=lambda k: (source_votes[k], -k)) for target, source_votes in votes.items()}
     spans = [_longest(owner, number) for number in range(len(sources))]
     occupied = [span for span in spans if span]
@@ -73,21 +71,10 @@ def _longest(owner: dict[int, int], number: int) -> Span | None:
 
 
 def _empty_span(source: Span, linked: Sequence[Sequence[int]], within: Span, occupied: Sequence[Span]) -> Span:
-    """Return an empty target span outside the occupied spans.
-
-    It is after the translation of the nearest preceding linked word, or else before the translation of the next one.
-    """
+    # Prefer the position after the translation of the nearest linked word before the tag.
     before = (target + 1 for word in range(source[0] - 1, -1, -1) for target in sorted(linked[word], reverse=True))
     after = (target for word in range(source[1], len(linked)) for target in linked[word])
-    position = next(
-        (
-            candidate
-            for candidates in (before, after)
-            for candidate in candidates
-            if within[0] <= candidate <= within[1]
-        ),
-        within[0],
-    )
+    position = next((place for place in chain(before, after) if within[0] <= place <= within[1]), within[0])
     for start, end in occupied:
         if start < position < end:
             position = end

@@ -5,28 +5,23 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, groupby, pairwise, takewhile
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from hierogram.daemon.text.detokenizer import find_repeated, find_unpaired
 from hierogram.daemon.text.detokenizer import written as as_written
 from hierogram.daemon.text.languages import TextSpan
 from hierogram.daemon.text.orthography import SOFT_HYPHEN
-from hierogram.daemon.text.pipeline import TextWord
+from hierogram.daemon.text.pipeline import TextPipeline, TextWord
 from hierogram.daemon.text.protected_spans import TAG, ProtectedSpan
 from hierogram.daemon.text.tokenizer import is_unspaced
 from hierogram.samplers.grammar.rules import RuleUse, Span
 from hierogram.tools.translation.casing import all_capital
-from hierogram.tools.translation.documents import HTML, TEXT, AttachedTag, Paragraph, TagPair, divide
+from hierogram.tools.translation.documents import HTML, TEXT, AttachedTag, Paragraph, Part, TagPair, divide
 from hierogram.tools.translation.fixed_words import InputPhrase, Words, split_words
-from hierogram.tools.translation.recasing import Recaser, SourceWord, is_word
+from hierogram.tools.translation.recasing import Links, Recaser, SourceWord, is_word
 from hierogram.tools.translation.tag_placement import PlacedItem, place_tags
-from hierogram.tools.translation.translating import (
-    Candidate,
-    DecodedPart,
-    Translation,
-    Translator,
-    given_positions,
-)
+from hierogram.tools.translation.translating import Candidate, DecodedPart, Translation, Translator, given_positions
 
 FindCorrection = Callable[[str, bool], str | None]
 """Callback that returns a user's correction of a text, or None: `(text, is HTML)`."""
@@ -48,12 +43,10 @@ class _Unit(NamedTuple):
 
 
 class _Sentence(NamedTuple):
-    """Sentence or group of sentences of a paragraph, and the text before it.
-
-    `follows` is True after another sentence. `part_count` is the number of decoded parts.
-    """
+    """Sentence or group of sentences, the text before it, and its number of decoded parts."""
 
     before: str
+    # True after another sentence of the paragraph.
     follows: bool
     units: list[_Unit]
     part_count: int
@@ -122,19 +115,32 @@ class TextTranslator:
         self.default_format = TOKENS if translator.pipeline.rules is None else TEXT
         """Default input format: text if the pipeline tokenizes, else tokens."""
         self._recaser = Recaser(translator.grammar.source_casing, translator.grammar.target_casing)
-        self._group_size = translator.grammar.group_size
         self._find_correction = find_correction
 
+    def input_pipeline(self, format: str) -> TextPipeline:
+        """Return the pipeline that tokenizes text of a format."""
+        return self.translator.pipeline if format == TOKENS else self.pipeline
+
     def translate(
-        self, text: str, *, format: str | None = None, alternatives: int = 0, markup: bool = False
+        self,
+        text: str,
+        *,
+        format: str | None = None,
+        alternatives: int = 0,
+        markup: bool = False,
+        pipeline: TextPipeline | None = None,
     ) -> TextTranslation:
         """Translate a text of any number of sentences and paragraphs. Line breaks are kept.
 
-        Users' corrections are used if the format is not `tokens` and `markup` is False.
+        Users' corrections are used if the format is not `tokens` and `markup` is False. With the format `tokens`,
+        `pipeline` replaces the translator's pipeline.
         """
         format = format or self.default_format
         if format == TOKENS:
-            return wrap_translation(text, self.translator.translate(text, alternatives + 1, markup=markup))
+            translation = self.translator.translate(text, alternatives + 1, markup=markup, pipeline=pipeline)
+            texts = [candidate.text for candidate in translation.candidates]
+            divided = int(translation.parts > 1)
+            return TextTranslation(text, texts or [""], list(range(len(texts))), translation, [], divided)
         best = 1 if not alternatives else _CANDIDATES_PER_TEXT * (alternatives + 1)
         result = self._translate(text, format, alternatives, markup, best)
         # Candidates with different tokens can have the same text.
@@ -165,21 +171,17 @@ class TextTranslator:
         all_sentences = list(chain.from_iterable(sentences.values()))
         words = tuple(unit.word for sentence in all_sentences for unit in sentence.units)
         translation = self.translator.join(words, decoded_parts, best)
-        texts: list[str] = []
-        chosen_candidates: list[int] = []
+        candidates: dict[str, int] = {}
         paragraphs: list[TextParagraph] = []
         for candidate in range(max(1, len(translation.candidates))):
             written, written_paragraphs = self._written(parts, sentences, translation, candidate)
-            if written not in texts:
-                texts.append(written)
-                chosen_candidates.append(candidate)
-                paragraphs = paragraphs or written_paragraphs
-            if len(texts) > alternatives:
+            candidates.setdefault(written, candidate)
+            paragraphs = paragraphs or written_paragraphs
+            if len(candidates) > alternatives:
                 break
         divided = sum(sentence.part_count > 1 for sentence in all_sentences)
-        return TextTranslation(
-            text, texts, chosen_candidates if translation.candidates else [], translation, paragraphs, divided
-        )
+        numbers = list(candidates.values()) if translation.candidates else []
+        return TextTranslation(text, list(candidates), numbers, translation, paragraphs, divided)
 
     def _sentence_spans(self, paragraph: Paragraph) -> list[TextSpan]:
         """Return the spans of the sentences, grouped as in the store's pairs. No span ends within kept text."""
@@ -197,7 +199,8 @@ class TextTranslator:
             text_spans.append((min([start, *(span.start for span in tags if before <= span.start)]), end))
         if text_spans:
             text_spans[-1] = (text_spans[-1][0], max([text_spans[-1][1], *(span.end for span in tags)]))
-        groups = [text_spans[k : k + self._group_size] for k in range(0, len(text_spans), self._group_size)]
+        size = self.translator.grammar.group_size
+        groups = [text_spans[k : k + size] for k in range(0, len(text_spans), size)]
         return [(group[0][0], group[-1][1]) for group in groups]
 
     def _units(self, paragraph: Paragraph, start: int, stop: int) -> Iterator[_Unit]:
@@ -228,17 +231,14 @@ class TextTranslator:
 
     def _known(self, word: str, in_capitals: bool) -> str:
         """Return a form of a source word that is in the grammar, else the word, in lowercase if `in_capitals`."""
-        numbers, standalone = self.translator.grammar.source_numbers, self.translator.grammar.standalone
-        casing = self.translator.grammar.source_casing
+        grammar, casing = self.translator.grammar, self.translator.grammar.source_casing
         small = casing.lower(word)
         forms = [small, casing.capitalize(small), word] if in_capitals else [word, small, casing.capitalize(word)]
-        known_forms = [form for form in forms if form in numbers]
-        return next(
-            (form for form in known_forms if numbers[form] in standalone), known_forms[0] if known_forms else forms[0]
-        )
+        known = [form for form in forms if form in grammar.source_numbers]
+        standalone = (form for form in known if grammar.source_numbers[form] in grammar.standalone)
+        return next(standalone, known[0] if known else forms[0])
 
     def _decode(self, units: Sequence[_Unit], best: int) -> list[DecodedPart]:
-        """Decode a sentence in parts, each with up to `best` derivations, if possible with the source's numbers."""
         # Pass words with digits through if a part has no derivation with the source's numbers.
         parts = self.translator.decode(_input_phrases(units, keep_numbers=False), best)
         if not all(map(_with_source_numbers, parts)):
@@ -246,11 +246,7 @@ class TextTranslator:
         return [self.translator.select(part, best, _with_source_numbers(part)) for part in parts]
 
     def _written(
-        self,
-        parts: Sequence[str | Paragraph],
-        sentences: dict[int, list[_Sentence]],
-        translation: Translation,
-        candidate: int,
+        self, parts: Sequence[Part], sentences: dict[int, list[_Sentence]], translation: Translation, candidate: int
     ) -> tuple[str, list[TextParagraph]]:
         links: list[list[int]] = [[] for _ in translation.source]
         for i, j in translation.alignment(candidate):
@@ -289,12 +285,7 @@ class TextTranslator:
         return "".join(out), paragraphs
 
     def _sentence(
-        self,
-        paragraph: Paragraph,
-        sentence: _Sentence,
-        words: Sequence[str],
-        linked: Sequence[Sequence[int]],
-        fixed: Collection[int],
+        self, paragraph: Paragraph, sentence: _Sentence, words: Sequence[str], linked: Links, fixed: Collection[int]
     ) -> Iterator[tuple[str, str]]:
         """Yield displayed words, each with the text before it. `fixed` are positions of given translations."""
         units = sentence.units
@@ -320,11 +311,12 @@ class TextTranslator:
         for (first, second), to_first, to_second, separator in zip(
             pairwise(units), linked, linked[1:], default_separators[1:], strict=False
         ):
+            adjacent = [j for j in to_second if j - 1 in to_first]
             if first.text_span[1] == second.text_span[0]:
-                self._join_words(first, second, to_first, to_second, cased, separators)
+                _join_words(first, second, adjacent, cased, separators)
             elif not separator:
                 # Keep an unusual space of the source between two words that are passed through.
-                for j in {*to_second} & {i + 1 for i in to_first}:
+                for j in adjacent:
                     if not separators[j] and (cased[j - 1], cased[j]) == (first.word, second.word):
                         separators[j] = paragraph.written(paragraph.text[first.text_span[1] : second.text_span[0]])
         for j, (separator, word) in enumerate(zip(separators, cased, strict=True)):
@@ -340,44 +332,27 @@ class TextTranslator:
             return before.strip(" ")
         return before if before[-1:].isspace() or not sentence.follows else f"{before} "
 
-    def _join_words(
-        self,
-        first: _Unit,
-        second: _Unit,
-        to_first: Sequence[int],
-        to_second: Sequence[int],
-        words: Sequence[str],
-        separators: list[str],
-    ) -> None:
-        """Remove spaces between translations of two joined words that are kept, passed through or punctuation."""
-        if is_unspaced(first.word) or is_unspaced(second.word):
-            return
-        for j in to_second:
-            if j - 1 in to_first and separators[j] == " ":
-                is_same = (words[j - 1].lower() == first.word.lower(), words[j].lower() == second.word.lower())
-                is_preserved = (is_same[0] and not first.word[-1:].isalnum()) or (
-                    is_same[1] and not second.word[:1].isalnum()
-                )
-                # Keep the space before a word that translates a punctuation mark.
-                same_kinds = [*map(is_word, words[j - 1 : j + 1])] == [is_word(first.word), is_word(second.word)]
-                if (
-                    all(is_same)
-                    or (is_preserved and same_kinds)
-                    or first.written is not None
-                    or second.written is not None
-                ):
-                    separators[j] = ""
+
+def _join_words(
+    first: _Unit, second: _Unit, adjacent: Sequence[int], words: Sequence[str], separators: list[str]
+) -> None:
+    """Remove spaces before `adjacent` translations of two joined words that are kept, passed through or punctuation."""
+    if is_unspaced(first.word) or is_unspaced(second.word):
+        return
+    is_kept = first.written is not None or second.written is not None
+    is_mark = not first.word[-1:].isalnum(), not second.word[:1].isalnum()
+    for j in adjacent:
+        if separators[j] == " ":
+            is_same = words[j - 1].lower() == first.word.lower(), words[j].lower() == second.word.lower()
+            is_preserved = (is_same[0] and is_mark[0]) or (is_same[1] and is_mark[1])
+            # Keep the space before a word that translates a punctuation mark.
+            same_kinds = [*map(is_word, words[j - 1 : j + 1])] == [is_word(first.word), is_word(second.word)]
+            if is_kept or all(is_same) or (is_preserved and same_kinds):
+                separators[j] = ""
 
 
 def _is_tag(written: str | None) -> bool:
     return written is not None and written.startswith("<") and not is_word(TAG.sub("", written))
-
-
-def wrap_translation(line: str, translation: Translation) -> TextTranslation:
-    """Return the translation of tokens as a `TextTranslation`."""
-    texts = [candidate.text for candidate in translation.candidates]
-    divided = int(translation.parts > 1)
-    return TextTranslation(line, texts or [""], list(range(len(texts))), translation, [], divided)
 
 
 def as_plain(translated: TextTranslation) -> dict[str, Any]:
@@ -424,15 +399,10 @@ def _assembled(items: Iterable[PlacedItem], written: Sequence[tuple[str, str]]) 
 
 
 def _tagged_words(
-    paragraph: Paragraph,
-    text_spans: Sequence[TextSpan],
-    links: Sequence[tuple[int, int]],
-    written: Sequence[tuple[str, str]],
+    paragraph: Paragraph, text_spans: Sequence[TextSpan], links: Sequence[Span], written: Sequence[tuple[str, str]]
 ) -> tuple[list[TagPair], list[tuple[str, str]]]:
     """Insert tags inside unchanged words into their translations. Returns the other tags, and the words."""
-    targets: dict[int, list[int]] = {}
-    for i, j in links:
-        targets.setdefault(i, []).append(j)
+    targets = {i: [j for _, j in group] for i, group in groupby(links, itemgetter(0))}
     words = list(written)
     inner: dict[int, list[TagPair]] = {}
 
@@ -440,9 +410,8 @@ def _tagged_words(
         remaining = []
         for pair in pairs:
             k = next((k for k, text_span in enumerate(text_spans) if _is_within(pair, text_span)), None)
-            if k is not None and [written[j][1] for j in targets.get(k, [])] == [
-                paragraph.written(paragraph.text[slice(*text_spans[k])])
-            ]:
+            word = None if k is None else paragraph.written(paragraph.text[slice(*text_spans[k])])
+            if k is not None and [written[j][1] for j in targets.get(k, [])] == [word]:
                 inner.setdefault(k, []).append(pair)
             else:
                 remaining.append(replace(pair, inside=others(pair.inside)))

@@ -14,6 +14,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hierogram.daemon.deadline import check_deadline
 from hierogram.daemon.exports.formats import DEFAULT_WEIGHTS, WORDS
@@ -35,7 +36,7 @@ from hierogram.samplers.decoding.kbest import Outputs
 from hierogram.samplers.grammar.rules import RuleUse, Span, Symbol, render_side
 from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
 from hierogram.storage.records.parts import index_words, is_modifier, join_parts
-from hierogram.tools.translation.fixed_words import Glossary, InputPhrase, Words, marked_phrases, split_words
+from hierogram.tools.translation.fixed_words import Glossary, InputPhrase, Words, input_phrases, split_words
 from hierogram.tools.translation.grammars import TranslationGrammar, pack_grammar
 from hierogram.tools.translation.language_models.arpa import NamedModel
 from hierogram.tools.translation.oov_substitutes import SubstituteFinder
@@ -90,14 +91,13 @@ class DecodedPart:
         out = self.decoded.outputs
         numbers, places = np.unique(out.words, return_inverse=True)
         tokens = np.array([*map(self.word, numbers.tolist())], object)[places].tolist()
-        texts = [tuple(tokens[start:end]) for start, end in pairwise(out.word_start.tolist())]
-        return (
-            [split_words(join_parts(" ".join(text))) for text in texts] if self.grammar.pipeline.word_parts else texts
-        )
+        return [self._whole_words(tuple(tokens[start:end])) for start, end in pairwise(out.word_start.tolist())]
 
     def source_words(self) -> Words:
         """Return the source words, joined from parts of words."""
-        tokens = tuple(word for words in self.positions for word in words)
+        return self._whole_words(tuple(word for words in self.positions for word in words))
+
+    def _whole_words(self, tokens: Words) -> Words:
         return split_words(join_parts(" ".join(tokens))) if self.grammar.pipeline.word_parts else tokens
 
     def source_span(self, first: int, last: int) -> Span:
@@ -216,14 +216,18 @@ class Candidate:
         return " ".join(self.words)
 
 
+@dataclass(frozen=True)
 class Translation:
-    """N-best list of one or several sentences, best first. `parts` is the number of decoded parts."""
+    """N-best list of one or several sentences, best first."""
 
-    def __init__(self, source: Words, candidates: list[Candidate], parts: list[DecodedPart]) -> None:
-        self.source = source
-        self.candidates = candidates
-        self.parts = len(parts)
-        self._parts = parts
+    source: Words
+    candidates: list[Candidate]
+    decoded_parts: list[DecodedPart]
+
+    @property
+    def parts(self) -> int:
+        """Number of decoded parts."""
+        return len(self.decoded_parts)
 
     @property
     def text(self) -> str:
@@ -234,7 +238,7 @@ class Translation:
         """Yield each part, its derivation in a candidate, and the offsets of its source and target words."""
         source = target = 0
         derivations = self.candidates[number].derivations if self.candidates else ()
-        for part, derivation in zip(self._parts, derivations, strict=True):
+        for part, derivation in zip(self.decoded_parts, derivations, strict=True):
             yield part, derivation, source, target
             source += part.starts[-1]
             target += len(part.texts[derivation])
@@ -254,17 +258,11 @@ class Translation:
             uses, words = part.uses(derivation), part.word_indices(derivation)
             numbers = {id(use): k for k, use in enumerate(uses, len(rule_uses))}
             for use in uses:
-                source_side, target_side = map(render_side, part.sides(use))
                 (first, last), (start, end) = part.source_span(*use.source), find_word_span(words, use.target)
-                rule_uses.append(
-                    RuleUse(
-                        source_side,
-                        target_side,
-                        (source + first, source + last),
-                        (target + start, target + end),
-                        tuple(numbers[id(child)] for child in use.children),
-                    )
-                )
+                spans = (source + first, source + last), (target + start, target + end)
+                children = tuple(numbers[id(child)] for child in use.children)
+                source_side, target_side = map(render_side, part.sides(use))
+                rule_uses.append(RuleUse(source_side, target_side, *spans, children))
         return rule_uses
 
 
@@ -293,19 +291,17 @@ class Translator:
         self.pipeline = pipeline
         self._segmenters = [make_segmenter(parts) for parts in grammar.pipeline.word_parts]
         self._oov_similarity = oov_similarity
-        if model is None:
-            lm_words = np.zeros(len(grammar.target_words), np.int32)
-        else:
-            lm_words = model.vocabulary.numbers(grammar.target_words)
-
+        lm_words = self._lm_words(grammar.target_words)
         self._max_length_steps = _MAX_LENGTH_STEPS if lengthen and grammar.length_ratio else 0
         base = np.array([float(weights.get(name, 0.0)) for name in self.names])
         longer = _LENGTH_STEP * np.array([name == WORDS for name in self.names])
-
         lm, limits, charts = None if model is None else model.model, SearchLimits(SPAN, pops), list[DecodingChart]()
         self._decoder = cache(
             lambda step: SentenceDecoder(grammar.packed, base + step * longer, lm_words, lm, limits, charts)
         )
+
+    def _lm_words(self, words: list[str]) -> NDArray[np.int32]:
+        return np.zeros(len(words), np.int32) if self._model is None else self._model.vocabulary.numbers(words)
 
     @cached_property
     def _substitutes(self) -> SubstituteFinder:
@@ -321,12 +317,9 @@ class Translator:
     ) -> Translation:
         """Translate a line into up to `best` candidates with different words. `pipeline` replaces the own pipeline."""
         pipeline = self.pipeline if pipeline is None else pipeline
-        if markup:
-            phrases = marked_phrases(line, pipeline)
-        else:
-            phrases = [InputPhrase(words)] if (words := split_words(pipeline.source.tokens(line))) else []
         phrases = [
-            phrase if phrase.given else InputPhrase(self.glossary.divide_words(phrase.words)) for phrase in phrases
+            phrase if phrase.given else InputPhrase(self.glossary.divide_words(phrase.words))
+            for phrase in input_phrases(line, pipeline, markup=markup)
         ]
         source = tuple(word for phrase in phrases for word in phrase.words)
         return self.join(source, [self.select(part, best) for part in self.decode(phrases, best)], best)
@@ -390,12 +383,8 @@ class Translator:
             return parts, numbers
         if isinstance(segmenter, CompoundSegmenter) and len(parts) > 1:
             # A part such as `Haushalts` may be unknown in this form, so look up its known word, such as `Haushalt`.
-            numbers = [
-                self._substitutes.known.get(segmenter.known_word(part), UNKNOWN_SYMBOL)
-                if number == UNKNOWN_SYMBOL
-                else number
-                for part, number in zip(parts, numbers, strict=True)
-            ]
+            substitute = self._substitutes.known.get
+            numbers = [known.get(part, substitute(segmenter.known_word(part), UNKNOWN_SYMBOL)) for part in parts]
             if UNKNOWN_SYMBOL not in numbers:
                 return parts, numbers
         numbers = [*self._substitutes.find(word, before)] or [UNKNOWN_SYMBOL]
@@ -406,7 +395,6 @@ class Translator:
         check_deadline()
         grammar = self.grammar
         symbols = list(self._symbols(positions))
-        positions = [position for position, *_ in symbols]
         own: dict[str, int] = {}
         words, first, target, target_start, passes = [], [0], [], [0], []
 
@@ -425,20 +413,12 @@ class Translator:
                 # The modifier of a compound must not be attached to a word of the target language.
                 append_side(tuple(join_parts(word) if is_modifier(word) else word for word in position.words), 1)
             first.append(len(passes))
-        lm_words = np.zeros(len(own), np.int32) if self._model is None else self._model.vocabulary.numbers(list(own))
-        sentence = InputSentence(
-            np.array(words, np.int32),
-            np.array(first, np.int32),
-            np.array(target, np.int32),
-            np.array(target_start, np.int32),
-            np.array(passes, np.int32),
-            lm_words,
-        )
-        sources = [position.words for position in positions]
+        arrays = [np.array(column, np.int32) for column in (words, first, target, target_start, passes)]
+        sentence = InputSentence._make([*arrays, self._lm_words(list(own))])
+        sources = [position.words for position, *_ in symbols]
         starts = [0, *accumulate(ends for *_, ends in symbols)]
 
         def decode_with_step(step: int) -> DecodedPart:
-            """Decode with the weight of target words increased by `step` steps."""
             limit = max(best, CANDIDATES)
             while True:
                 decoded = self._decoder(step).decode(sentence, limit, distinct=True)
@@ -491,22 +471,21 @@ def best_combinations(lists: Sequence[Sequence[Candidate]], best: int) -> list[t
     first = tuple(candidates[0] for candidates in lists)
     if best == 1:
         return [first]
-    combinations: list[tuple[float, Words, tuple[Candidate, ...]]] = [(0.0, (), ())]
+    combinations: dict[Words, tuple[float, tuple[Candidate, ...]]] = {(): (0.0, ())}
     for candidates in lists:
         check_deadline()
-        more = (
+        more = [
             (score + candidate.score, (*words, *candidate.words), (*combination, candidate))
-            for score, words, combination in combinations
+            for words, (score, combination) in combinations.items()
             for candidate in candidates[:best]
-        )
-        different: dict[Words, tuple[float, Words, tuple[Candidate, ...]]] = {}
-        for scored in sorted(more, key=itemgetter(0), reverse=True):
-            different.setdefault(scored[1], scored)
-            if len(different) == best:
+        ]
+        combinations = {}
+        for score, words, combination in sorted(more, key=itemgetter(0), reverse=True):
+            combinations.setdefault(words, (score, combination))
+            if len(combinations) == best:
                 break
-        combinations = list(different.values())
-    words = tuple(word for candidate in first for word in candidate.words)
-    return [first, *(combination for _, other, combination in combinations if other != words)][:best]
+    best_words = tuple(word for candidate in first for word in candidate.words)
+    return [first, *(combination for words, (_, combination) in combinations.items() if words != best_words)][:best]
 
 
 def _join_candidates(candidates: Iterable[Candidate]) -> Candidate:

@@ -24,7 +24,6 @@ from hierogram.daemon.text.segments import WordView
 from hierogram.samplers.decoding.grammar import COUNTED
 from hierogram.samplers.grammar.kinds import TRANSLATION, find_grammar_kind
 from hierogram.storage.database.connection import parse_url, sqlite_file
-from hierogram.storage.options import all_plain
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.translation.fixed_words import split_words
 from hierogram.tools.translation.grammars import TranslationGrammar, toml_table
@@ -32,7 +31,6 @@ from hierogram.tools.translation.language_models.files import build_model
 from hierogram.tools.translation.resources import TranslationResources
 from hierogram.tools.translation.store_models import STORE_MODEL_OPTIONS
 from hierogram.tools.translation.translating import in_threads
-from hierogram.tools.translation.tuning.options import TuningOptions
 from hierogram.tools.translation.tuning.tuning import Iteration, KBest, Tuned
 
 PAIRS_PER_HELD_OUT = 10
@@ -82,8 +80,7 @@ def held_out(store: Store, max_pairs: int, seed: int, bar: Progress) -> Iterator
 class GrammarDecoder:
     """Decoder of the same sentences in several rounds. Tokens are words or parts of words.
 
-    `names` are the feature names in order, and `words_index` is the index of the feature that counts target
-    tokens.
+    `names` are the feature names in order, and `words_index` is the index of the feature that counts target tokens.
     """
 
     resources: TranslationResources
@@ -131,17 +128,11 @@ class GrammarDecoder:
 
 
 def write_tuned(
-    path: Path,
-    tuned: Tuned,
-    by_name: Callable[[NDArray[np.float64]], Mapping[str, float]],
-    options: TuningOptions,
-    inputs: Mapping[str, Any],
+    path: Path, tuned: Tuned, by_name: Callable[[NDArray[np.float64]], Mapping[str, float]], inputs: Mapping[str, Any]
 ) -> None:
-    """Write tuned weights, scores of the rounds, options and input names to a file. Raises `ExportError`."""
-    lines = [
-        *toml_table("[weights]", by_name(tuned.weights)),
-        *toml_table("[tuning]", {**inputs, **all_plain(options), "best_round": tuned.best + 1, "scale": tuned.scale}),
-    ]
+    """Write tuned weights, scores of the rounds, and `inputs` (names and options) to a file. Raises `ExportError`."""
+    lines = toml_table("[weights]", by_name(tuned.weights))
+    lines += toml_table("[tuning]", {**inputs, "best_round": tuned.best + 1, "scale": tuned.scale})
     for iteration in tuned.history:
         lines += toml_table("[[rounds]]", as_plain(iteration))
         lines += toml_table("[rounds.weights]", by_name(iteration.weights))

@@ -186,6 +186,15 @@ class Daemon:
             yield
 
     @contextmanager
+    def limited(self, descriptors: int) -> Iterator[None]:
+        """Run the daemon with few descriptors inside the context, wait until it is ready, and always end it."""
+        with self.started():
+            assert self.process is not None
+            resource.prlimit(self.process.pid, resource.RLIMIT_NOFILE, (descriptors, descriptors))
+            self.wait_until_ready()
+            yield
+
+    @contextmanager
     def started(self) -> Iterator[None]:
         """Start the daemon inside the context, and always end it."""
         self.start()

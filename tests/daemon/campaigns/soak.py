@@ -115,8 +115,7 @@ def stored_pairs(daemon: Daemon) -> int:
 
 def run_soak(database: Database, folder: Path, seconds: float, curves: Path) -> Samples:
     """Run a daemon under a steady load, check what it has stored, and return the samples."""
-    with open_store(database.url, create=True):
-        pass
+    open_store(database.url, create=True).close()
     job = ("--name", "soak", "--every", "1m", "--to", str(folder / "exports"), "--keep", str(KEEP))
     subprocess.run([*COMMAND, "--store", database.url, "export", *job], check=True, capture_output=True)
     often = {"HIEROGRAM_SAMPLING__COMMIT_SECONDS": "5", "HIEROGRAM_SPOOL__POLL_SECONDS": "1"}

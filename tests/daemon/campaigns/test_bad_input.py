@@ -193,8 +193,7 @@ class ClockedDaemon(Daemon):
 
 def run_campaign(url: str, direct: str, folder: Path, calendar: Calendar, seconds: float, pause: float) -> None:
     """Send bad input for `seconds`, and check pairs, refusals and exports. `direct` is the URL without a pooler."""
-    with open_store(url, create=True, settings=QUICK):
-        pass
+    open_store(url, create=True, settings=QUICK).close()
     command = [*COMMAND, "--store", url, "events", "--keep", "10000000", "--limit", "1"]
     subprocess.run(command, check=True, capture_output=True)
     daemon = ClockedDaemon(url, folder, calendar)

@@ -31,8 +31,7 @@ SEED = 2014
 
 
 def kill_again_and_again(url: str, folder: Path, kills: int, pause: float) -> None:
-    with open_store(url, create=True, settings=QUICK):
-        pass
+    open_store(url, create=True, settings=QUICK).close()
     daemon = Daemon(url, folder)
     feeding = feed_all_ways(daemon, SEED, pause)
     kill_while_fed(daemon, feeding, kills)
@@ -82,8 +81,7 @@ def test_daemon_killed_while_it_aligns_raw_pairs_stores_every_pair_once(
     store_url: str, tmp_path: Path, aligner: str
 ) -> None:
     """HIEROGRAM_TEST_KILLS overrides the number of kills."""
-    with open_store(store_url, create=True, settings=replace(QUICK, aligner=aligner)):
-        pass
+    open_store(store_url, create=True, settings=replace(QUICK, aligner=aligner)).close()
     daemon = Daemon(store_url, tmp_path)
     feeders = (
         SpoolFeeder(PairStream("spool", SEED, links=False)),

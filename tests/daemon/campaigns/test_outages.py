@@ -31,8 +31,7 @@ def assert_alive(daemon: Daemon) -> None:
 @pytest.mark.slow
 def test_daemon_loses_no_pairs_in_a_restart_of_the_database_server(own_server: Any, tmp_path: Path) -> None:
     url = own_server.get_uri()
-    with open_store(url, create=True, settings=QUICK):
-        pass
+    open_store(url, create=True, settings=QUICK).close()
     daemon = Daemon(url, tmp_path)
     with daemon.running():
         feeding = feed_all_ways(daemon, seed=1, pause=0.1)
@@ -52,8 +51,7 @@ def test_daemon_loses_no_pairs_in_a_restart_of_the_database_server(own_server: A
 def test_a_daemon_reports_a_full_disk_and_recovers(tmp_path: Path) -> None:
     file = tmp_path / "store.db"
     url = f"sqlite:///{file}"
-    with open_store(url, create=True, settings=QUICK):
-        pass
+    open_store(url, create=True, settings=QUICK).close()
     daemon = Daemon(url, tmp_path)
     with daemon.running():
         http = HttpFeeder(PairStream("http", 2), most=200)

@@ -54,8 +54,7 @@ def wait_until_handling(daemon: Daemon) -> None:
 
 def test_daemon_exits_with_0_if_terminated_at_any_moment(store_url: str, tmp_path: Path) -> None:
     random = Random(61)
-    with open_store(store_url, create=True, settings=QUICK):
-        pass
+    open_store(store_url, create=True, settings=QUICK).close()
     slowest = 0.0
     for number in range(_TERMINATIONS):
         daemon = signaled(store_url, tmp_path, number)
@@ -76,8 +75,7 @@ def test_daemon_exits_with_0_if_terminated_at_any_moment(store_url: str, tmp_pat
 
 def test_daemon_reloaded_at_any_moment_ingests_its_spool(store_url: str, tmp_path: Path) -> None:
     random = Random(62)
-    with open_store(store_url, create=True, settings=QUICK):
-        pass
+    open_store(store_url, create=True, settings=QUICK).close()
     for number in range(_RELOADS):
         daemon = signaled(store_url, tmp_path, number)
         with daemon.started():
@@ -98,8 +96,7 @@ def test_daemon_reloaded_at_any_moment_ingests_its_spool(store_url: str, tmp_pat
 @pytest.mark.parametrize("seconds", [2.0, 20.0])
 def test_readiness_returns_soon_after_an_outage(own_server: Any, tmp_path: Path, seconds: float) -> None:
     url = own_server.get_uri()
-    with open_store(url, create=True, settings=QUICK):
-        pass
+    open_store(url, create=True, settings=QUICK).close()
     daemon = Daemon(url, tmp_path)
     with daemon.running():
         feeding = feed_all_ways(daemon, seed=3, pause=0.1)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import typer
 from sqlalchemy import create_engine, inspect, text
-from tests.daemon.conftest import LINES, Run, create_learned_store
+from tests.daemon.conftest import Run, create_learned_store, write_news
 
 from hierogram.daemon.cli.main import app
 from hierogram.daemon.text import rejections as faults
@@ -91,10 +91,7 @@ def test_the_catalog_describes_every_table_view_and_column(learned_url: str) -> 
 
 
 def test_commands_of_the_readme_run(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
-    for name, column in zip(
-        ("news.fr", "news.en", "news.align"), zip(*(line.split(" ||| ") for line in LINES), strict=True), strict=True
-    ):
-        (tmp_path / name).write_text("".join(line + "\n" for line in column))
+    write_news(tmp_path)
     # The daemon's commands are run by tests/daemon/serving/test_tour.py.
     tour = [arguments for command, *arguments in commands(README) if command == "hierogram"]
     # `browse` serves until it is stopped, and `sql` needs the demo's store: other tests run them.
@@ -117,10 +114,7 @@ def test_the_query_of_the_readme_runs(corpus: Path, hierogram: Run, tmp_path: Pa
 
 
 def test_commands_of_the_corpora_page_run(hierogram: Run, tmp_path: Path) -> None:
-    for name, column in zip(
-        ("news.fr", "news.en", "news.align"), zip(*(line.split(" ||| ") for line in LINES), strict=True), strict=True
-    ):
-        (tmp_path / name).write_text("".join(line + "\n" for line in column))
+    write_news(tmp_path)
     shown = commands(CORPORA)
     assert len(shown) == 3
     for _, *arguments in shown:

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.daemon.conftest import LINES
+from tests.daemon.conftest import LINES, write_news
 
 import hierogram as hg
 
@@ -19,10 +19,7 @@ def test_code_of_the_library_page_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name, column in zip(
-        ("news.fr", "news.en", "news.align"), zip(*(line.split(" ||| ") for line in LINES), strict=True), strict=True
-    ):
-        (tmp_path / name).write_text("".join(line + "\n" for line in column))
+    write_news(tmp_path)
     (tmp_path / "news.pipes").write_text("".join(line + "\n" for line in LINES))
     names: dict[str, object] = {}
     assert len(BLOCKS) > 4

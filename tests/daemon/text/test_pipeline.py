@@ -16,7 +16,7 @@ from hierogram.daemon.text.running_text import count_signs
 from hierogram.storage.records.pairs import IngestTotals
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import open_store
-from hierogram.tools.translation.fixed_words import Glossary, InputPhrase, marked_phrases
+from hierogram.tools.translation.fixed_words import Glossary, InputPhrase, input_phrases
 
 RAW = [
     ("L'eau est là.", "The water is there."),
@@ -91,7 +91,7 @@ def test_characters_that_are_not_text_are_rejected_with_and_without_tokenization
 
 def test_given_translations_are_tokenized_like_sentences() -> None:
     marked = "Ici <n translation=\"the man's||men\">l'homme</n>, là."
-    assert marked_phrases(marked, BOTH) == [
+    assert input_phrases(marked, BOTH, markup=True) == [
         InputPhrase(("Ici",)),
         InputPhrase(("l'", "homme"), (("the", "man", "'s"), ("men",))),
         InputPhrase((",", "là", ".")),

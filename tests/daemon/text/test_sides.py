@@ -7,25 +7,21 @@ import pytest
 from tests.daemon.parts import VERSES, learn_parts, open_parts
 
 from hierogram.daemon.text.sides import WordSideCounts
-from hierogram.storage.store import Store
-from hierogram.tools.translation.plain_text import PlainTranslator
+from hierogram.tools.translation.options import TranslateOptions
+from hierogram.tools.translation.plain_text import StoreTranslator
 
 
 @pytest.fixture(params=["words", (40, 0), (0, 40), (40, 40)], ids=str)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    """A store of Swahili and English: with whole words, or with subwords on some side."""
+def translator(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StoreTranslator]:
+    """Translator of a store of Swahili and English: with whole words, or with subwords on some side."""
     merges = request.param
     word_parts = () if merges == "words" else learn_parts(VERSES, *merges)
     with open_parts(tmp_path / "store.db", word_parts, languages=("sw", "en")) as store:
         store.add(VERSES)
-        yield store.store
+        yield StoreTranslator(store, TranslateOptions())
 
 
-def never() -> None:
-    raise AssertionError("the tokenizer must not be used")
-
-
-def test_the_language_of_a_text_is_identified_by_whole_words(store: Store) -> None:
+def test_the_language_of_a_text_is_identified_by_whole_words(translator: StoreTranslator) -> None:
     for text, language in (
         ("ninakula mkate mtamu", "sw"),
         ("I eat sweet bread", "en"),
@@ -34,13 +30,13 @@ def test_the_language_of_a_text_is_identified_by_whole_words(store: Store) -> No
         ("i want", "en"),
         ("maji", "sw"),
     ):
-        (first, sure), (second, less) = PlainTranslator(store, never).detect(text)
+        (first, sure), (second, less) = translator.detect(text)
         assert (first, sure > 0.9 > less) == (language, True), text
         assert second != first
 
 
-def test_a_text_of_unknown_words_has_no_language(store: Store) -> None:
-    assert [sure for _, sure in PlainTranslator(store, never).detect("Xylograph 17")] == [0.5, 0.5]
+def test_a_text_of_unknown_words_has_no_language(translator: StoreTranslator) -> None:
+    assert [sure for _, sure in translator.detect("Xylograph 17")] == [0.5, 0.5]
 
 
 def test_words_of_later_pairs_are_counted_up_to_a_bound(tmp_path: Path) -> None:

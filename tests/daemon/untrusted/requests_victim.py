@@ -1,7 +1,6 @@
 """A daemon with few descriptors, and checks of its response times, ingestion, sampling and memory."""
 
 import re
-import resource
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -72,13 +71,9 @@ class Victim:
 @contextmanager
 def victim(url: str, folder: Path, **environment: str) -> Iterator[Victim]:
     """Run a daemon with few descriptors on a new store, and always end it."""
-    with open_store(url, create=True, settings=QUICK):
-        pass
+    open_store(url, create=True, settings=QUICK).close()
     daemon = Daemon(url, folder, **environment)
-    with daemon.started():
-        assert daemon.process is not None
-        resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
-        daemon.wait_until_ready()
+    with daemon.limited(DESCRIPTORS):
         found = Victim(daemon)
         yield found
         print(f"peak {found.most / 1e6:,.0f} MB, slowest answer {found.slowest:.2f} s")

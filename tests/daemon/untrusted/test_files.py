@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import resource
 import signal
 import subprocess
 import sys
@@ -93,13 +92,9 @@ def read_memory(process: int) -> int:
 @contextmanager
 def attacked(url: str, folder: Path) -> Iterator[tuple[Daemon, Watch]]:
     """Watch a daemon with few descriptors. At the end, check that its store is consistent and that it exits cleanly."""
-    with open_store(url, create=True, settings=QUICK):
-        pass
+    open_store(url, create=True, settings=QUICK).close()
     daemon = Daemon(url, folder, HIEROGRAM_DAEMON__GRACE_SECONDS="20")
-    with daemon.started():
-        assert daemon.process is not None
-        resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
-        daemon.wait_until_ready()
+    with daemon.limited(DESCRIPTORS):
         watch = Watch(daemon)
         try:
             yield daemon, watch
@@ -290,8 +285,7 @@ def test_no_pair_is_lost_or_stored_twice_if_the_loop_is_killed(store_url: str, t
     random = Random(8)
     spool = tmp_path / "spool"
     spool.mkdir()
-    with open_store(store_url, create=True, settings=QUICK):
-        pass
+    open_store(store_url, create=True, settings=QUICK).close()
     loop = Loop(store_url, spool)
     expected_lines: list[str] = []
     with_readers = of_readers = 0

@@ -102,16 +102,8 @@ def attacked(url: str, folder: Path) -> Iterator[Daemon]:
     """A daemon with few descriptors, on a store with pairs that are sampled forever."""
     role = {"HIEROGRAM_HTTP__SQL_URL": found} if (found := sql_role_url_of(url)) else {}
     daemon = Daemon(url, folder, HIEROGRAM_HTTP__SQL_SECONDS=f"{SECONDS:g}", **role)
-    daemon.start()
-    try:
-        assert daemon.process is not None
-        resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (1_024, 1_024))
-        daemon.wait_until_ready()
+    with daemon.limited(descriptors=1_024):
         yield daemon
-    finally:
-        if daemon.process is not None and daemon.process.poll() is None:
-            daemon.process.kill()
-            daemon.process.wait()
 
 
 def processes(parent: int) -> list[int]:

@@ -17,7 +17,7 @@ from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.memory_input import GivenPairs
 from hierogram.daemon.web.protocol import threads
 from hierogram.storage.store import Store
-from hierogram.tools.translation.plain_text import CurrentTranslator, PlainTranslator
+from hierogram.tools.translation.plain_text import StoreTranslator
 from hierogram.tools.translation.text_translator import TextTranslator
 
 pytestmark = pytest.mark.database("sqlite")
@@ -63,7 +63,7 @@ class Endless:
 def endless(monkeypatch: pytest.MonkeyPatch) -> Endless:
     made = Endless()
     monkeypatch.setattr(TextTranslator, "translate", made.translate)
-    monkeypatch.setattr(PlainTranslator, "languages", lambda _: ("fr", "en"))
+    monkeypatch.setattr(StoreTranslator, "languages", lambda _: ("fr", "en"))
     return made
 
 
@@ -151,8 +151,8 @@ def test_translations_through_all_routes_do_not_block_pages(start: Callable[...,
 def test_requests_that_wait_for_the_grammar_do_not_block_pages(
     start: Callable[..., Running], endless: Endless, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(CurrentTranslator, "newest", endless.translate)
-    monkeypatch.setattr(PlainTranslator, "detect", endless.translate)
+    monkeypatch.setattr(StoreTranslator, "newest", endless.translate)
+    monkeypatch.setattr(StoreTranslator, "detect", endless.translate)
     running = start()
     requests = request("GET", "/translate/near?q=la"), request("POST", "/detect", {"q": "la"})
     with ExitStack() as stack:
@@ -217,7 +217,7 @@ def test_unread_downloads_do_not_block_pages(start: Callable[..., Running], lear
 def test_too_many_translations_of_long_texts_are_refused(
     start: Callable[..., Running], monkeypatch: pytest.MonkeyPatch, path: str, body: object, status: int
 ) -> None:
-    monkeypatch.setattr(PlainTranslator, "languages", lambda _: ("fr", "en"))
+    monkeypatch.setattr(StoreTranslator, "languages", lambda _: ("fr", "en"))
     host, port = start().loop.address or ("", 0)
     answer = httpx2.post(f"http://{host}:{port}{path}", json=body, timeout=60)
     assert answer.status_code == status

@@ -6,6 +6,7 @@ from pathlib import Path
 from hierogram.tools.translation.fixed_words import Glossary
 from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.resources import TranslationResources, load_resources
+from hierogram.tools.translation.translating import Translator
 
 GRAMMAR = """\
 [X] ||| la maison ||| the house ||| EGivenF=-0.1 FGivenE=-0.1 ||| 0-0 1-1
@@ -63,3 +64,8 @@ def lm_file(folder: Path) -> Path:
 def resources(folder: Path, glossary: Glossary | None = None, *, with_lm: bool = True) -> TranslationResources:
     made = load_resources(TranslateOptions(lm=str(lm_file(folder)) if with_lm else None))
     return made if glossary is None else replace(made, glossary=glossary)
+
+
+def small_translator(folder: Path, glossary: Glossary | None = None) -> Translator:
+    made = resources(folder, glossary)
+    return made.translator(made.grammar(str(grammar_file(folder))))

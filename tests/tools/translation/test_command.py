@@ -7,10 +7,21 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.daemon.conftest import Run
+from tests.daemon.conftest import CommandResult, Run
 from tests.tools.translation.small import grammar_file, lm_file
 
 LINES = "elle ne vient pas\n\nla maison blanche Xyz\n"
+
+
+@pytest.fixture
+def translate_typed(hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Function that translates bytes on standard input with the small grammar."""
+
+    def run(typed: bytes, *arguments: str) -> CommandResult:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(typed)))
+        return hierogram("translate", str(grammar_file(tmp_path)), "-", *arguments)
+
+    return run
 
 
 @pytest.fixture
@@ -86,11 +97,8 @@ def test_a_store_translates_with_its_learned_rules(hierogram: Run, learned_url: 
     assert (ran.code, "mutually exclusive" in ran.err) == (2, True)
 
 
-def test_standard_input_is_translated_line_by_line(
-    hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(LINES.encode())))
-    ran = hierogram("translate", str(grammar_file(tmp_path)), "-")
+def test_standard_input_is_translated_line_by_line(translate_typed: Run) -> None:
+    ran = translate_typed(LINES.encode())
     assert ran.out == "she does not come\n\nwhite the house Xyz\n"
     assert "standard input" not in ran.err
 
@@ -126,51 +134,34 @@ def test_a_missing_file_is_reported_before_the_grammar_is_read(
 
 
 @pytest.mark.parametrize("content", ["\ufeff" + LINES, LINES.replace("\nla", "\n\ufeffla")])
-def test_byte_order_marks_on_standard_input_are_removed(
-    hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
-) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
-    ran = hierogram("translate", str(grammar_file(tmp_path)), "-")
+def test_byte_order_marks_on_standard_input_are_removed(translate_typed: Run, content: str) -> None:
+    ran = translate_typed(content.encode())
     assert ran.out == "she does not come\n\nwhite the house Xyz\n"
 
 
-def test_compressed_standard_input_is_refused_by_translate(
-    hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(gzip.compress(LINES.encode()))))
-    ran = hierogram("translate", str(grammar_file(tmp_path)), "-")
+def test_compressed_standard_input_is_refused_by_translate(translate_typed: Run) -> None:
+    ran = translate_typed(gzip.compress(LINES.encode()))
     assert (ran.code, ran.out) == (3, "")
     assert "<stdin>: expected text, got gzip data: extract or convert it first" in ran.err
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-def test_utf_16_on_standard_input_is_refused(
-    hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str
-) -> None:
-    typed = io.BytesIO("\ufeffmaison\n".encode(encoding))
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(typed))
-    ran = hierogram("translate", str(grammar_file(tmp_path)), "-")
+def test_utf_16_on_standard_input_is_refused(translate_typed: Run, encoding: str) -> None:
+    ran = translate_typed("\ufeffmaison\n".encode(encoding))
     assert (ran.code, ran.out) == (3, "")
     assert "<stdin>: UTF-16 is not supported: convert it" in ran.err
 
 
-def test_bytes_on_standard_input_that_are_not_utf_8_are_noted_once(
-    hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    typed = io.BytesIO("maison\n\ufffd\n".encode() + "été\nété\n".encode("latin-1"))
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(typed))
-    ran = hierogram("translate", str(grammar_file(tmp_path)), "-")
+def test_bytes_on_standard_input_that_are_not_utf_8_are_noted_once(translate_typed: Run) -> None:
+    ran = translate_typed("maison\n\ufffd\n".encode() + "été\nété\n".encode("latin-1"))
     assert ran.code == 0
     assert len(ran.out.splitlines()) == 4
     assert ran.err.count("not UTF-8") == 1
     assert "<stdin>, line 3: not UTF-8" in ran.err
 
 
-def test_a_byte_order_mark_before_html_is_removed(
-    hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xef\xbb\xbfmaison\n")))
-    assert hierogram("translate", str(grammar_file(tmp_path)), "-", "--html").out == "house\n"
+def test_a_byte_order_mark_before_html_is_removed(translate_typed: Run) -> None:
+    assert translate_typed(b"\xef\xbb\xbfmaison\n", "--html").out == "house\n"
 
 
 def test_text_files_may_begin_with_a_byte_order_mark(hierogram: Run, tmp_path: Path) -> None:

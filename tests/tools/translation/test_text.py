@@ -10,15 +10,14 @@ from pathlib import Path
 
 import pytest
 from tests.daemon.web.pages.texts import PIECES
-from tests.tools.translation.small import grammar_file, resources
+from tests.tools.translation.small import resources, small_translator
 
 import hierogram as hg
 from hierogram.daemon.text.pipeline import TextPipeline
 from hierogram.tools.translation import translating
-from hierogram.tools.translation.casing import Casing
+from hierogram.tools.translation.casing import NO_CASING, Casing
 from hierogram.tools.translation.documents import TagPair
 from hierogram.tools.translation.fixed_words import Glossary
-from hierogram.tools.translation.grammars import TranslationGrammar
 from hierogram.tools.translation.tag_placement import place_tags
 from hierogram.tools.translation.text_translator import TextTranslator, as_plain
 from hierogram.tools.translation.translating import Translator, in_threads
@@ -44,22 +43,34 @@ RULES = """\
 """
 
 
+FRENCH_ENGLISH = TextPipeline(("fr", "en"), ("fr", "en"))
+
+
+def make_translator(
+    folder: Path,
+    glossary: Glossary | None = None,
+    *,
+    rules: str = RULES,
+    pipeline: TextPipeline = FRENCH_ENGLISH,
+    casing: Casing = NO_CASING,
+) -> Translator:
+    """Return a translator with lowercase rules and the tokenizers of a pipeline."""
+    made = resources(folder, glossary, with_lm=False)
+    path = folder / "text.cdec"
+    path.write_text(rules)
+    return made.translator(replace(made.grammar(str(path)), pipeline=pipeline, target_casing=casing))
+
+
 @pytest.fixture
 def translator(tmp_path: Path) -> Translator:
-    """A translator with a lowercase grammar and the tokenizers of French and English."""
-    made = resources(tmp_path, with_lm=False)
-    path = tmp_path / "text.cdec"
-    path.write_text(RULES)
-    grammar = made.grammar(str(path))
     casing = Casing({"london": ("London",), "may": ("May",), "she": ("she",)})
-    pipeline = TextPipeline(("fr", "en"), ("fr", "en"))
-    return made.translator(replace(grammar, pipeline=pipeline, target_casing=casing))
+    return make_translator(tmp_path, casing=casing)
 
 
-def replace_pipeline(translator: Translator, pipeline: TextPipeline) -> Translator:
-    """Return the same translator with another pipeline."""
+def _replaced(translator: Translator, **attributes: object) -> Translator:
+    """Return the same translator with other attributes."""
     changed = copy(translator)
-    changed.pipeline = pipeline
+    vars(changed).update(attributes)
     return changed
 
 
@@ -117,24 +128,18 @@ def test_text_is_translated_with_its_case_spaces_and_line_ends(
     ],
 )
 def test_signs_are_not_repeated_and_quotation_marks_are_paired(tmp_path: Path, source: str, target: str) -> None:
-    made = resources(tmp_path, with_lm=False)
-    path = tmp_path / "signs.cdec"
-    rules = [("la", "the"), ("maison", "house"), ("oui", ","), ("bah", "."), ("oh", '"'), ("hum", ")")]
-    path.write_text("".join(f"[X] ||| {one} ||| {other} ||| EGivenF=-0.1 ||| 0-0\n" for one, other in rules))
-    grammar = replace(made.grammar(str(path)), pipeline=TextPipeline(("qaa", "qab"), ("qaa", "qab")))
-    assert TextTranslator(made.translator(grammar)).translate(source).text == target
+    pairs = [("la", "the"), ("maison", "house"), ("oui", ","), ("bah", "."), ("oh", '"'), ("hum", ")")]
+    rules = "".join(f"[X] ||| {one} ||| {other} ||| EGivenF=-0.1 ||| 0-0\n" for one, other in pairs)
+    translator = make_translator(tmp_path, rules=rules, pipeline=TextPipeline(("qaa", "qab"), ("qaa", "qab")))
+    assert TextTranslator(translator).translate(source).text == target
 
 
-def test_oversized_sentences_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oversized_sentences_are_counted(text_translator: TextTranslator, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(translating, "MAX_WORDS", 3)
-    path = tmp_path / "text.cdec"
-    path.write_text(RULES)
-    made = resources(tmp_path, with_lm=False)
-    translator = replace_pipeline(made.translator(made.grammar(str(path))), TextPipeline(("fr", "en"), ("fr", "en")))
-    found = TextTranslator(translator).translate("La maison. Elle vient la maison. Elle ne vient pas la maison!")
+    found = text_translator.translate("La maison. Elle vient la maison. Elle ne vient pas la maison!")
     assert (found.divided, found.translation.parts) == (2, 6)
-    assert TextTranslator(translator).translate("la maison", format="tokens").divided == 0
-    assert TextTranslator(translator).translate("la maison la maison", format="tokens").divided == 1
+    assert text_translator.translate("la maison", format="tokens").divided == 0
+    assert text_translator.translate("la maison la maison", format="tokens").divided == 1
 
 
 @pytest.mark.parametrize(
@@ -147,10 +152,7 @@ def test_oversized_sentences_are_counted(tmp_path: Path, monkeypatch: pytest.Mon
     ],
 )
 def test_a_glossary_is_matched_with_the_case_of_the_text(tmp_path: Path, source: str, target: str) -> None:
-    path = tmp_path / "text.cdec"
-    path.write_text(RULES)
-    made = resources(tmp_path, Glossary({("Londres",): (("LND",),), ("maison",): (("HUT",),)}), with_lm=False)
-    translator = replace_pipeline(made.translator(made.grammar(str(path))), TextPipeline(("fr", "en"), ("fr", "en")))
+    translator = make_translator(tmp_path, Glossary({("Londres",): (("LND",),), ("maison",): (("HUT",),)}))
     assert TextTranslator(translator).translate(source).text == target
 
 
@@ -164,13 +166,9 @@ def test_a_glossary_is_matched_with_the_case_of_the_text(tmp_path: Path, source:
     ],
 )
 def test_words_of_a_glossary_keep_their_capitals(tmp_path: Path, source: str, target: str) -> None:
-    path = tmp_path / "text.cdec"
-    path.write_text(RULES)
     glossary = Glossary({("maison",): (("BIG", "House"),), ("voilà",): (("Home",),)})
-    made = resources(tmp_path, glossary, with_lm=False)
     forms = {"big": ("big",), "house": ("house",), "home": ("home",)}
-    grammar = replace(made.grammar(str(path)), target_casing=Casing(forms, "en", capital_fragments=False))
-    translator = replace_pipeline(made.translator(grammar), TextPipeline(("fr", "en"), ("fr", "en")))
+    translator = make_translator(tmp_path, glossary, casing=Casing(forms, "en", capital_fragments=False))
     assert TextTranslator(translator).translate(source).text == target
 
 
@@ -185,12 +183,8 @@ def test_words_of_a_glossary_keep_their_capitals(tmp_path: Path, source: str, ta
     ],
 )
 def test_glossary_terms_are_found_in_text_without_spaces(tmp_path: Path, source: str, target: str) -> None:
-    path = tmp_path / "text.cdec"
-    path.write_text(RULES)
-    pipeline = TextPipeline(("km", "en"), ("km", "en"))
     glossary = Glossary({("ផ្ទះ",): (("HOUSE",),), ("ស្រុក",): (("LAND",),), ("ទឹក", "ផ្ទះ"): (("W",),)})
-    made = resources(tmp_path, glossary.tokenized_by(pipeline), with_lm=False)
-    translator = replace_pipeline(made.translator(made.grammar(str(path))), pipeline)
+    translator = make_translator(tmp_path, glossary, pipeline=TextPipeline(("km", "en"), ("km", "en")))
     found = TextTranslator(translator).translate(source)
     # Words of Khmer in English text have spaces around them.
     assert found.text.replace(" ", "").replace("​", "") == target.replace(" ", "")
@@ -441,7 +435,7 @@ STRANGE = [
 
 def test_texts_of_unusual_characters_are_translated_with_their_line_ends(translator: Translator) -> None:
     source = random.Random(9)
-    general = TextTranslator(replace_pipeline(translator, TextPipeline()))
+    general = TextTranslator(_replaced(translator, pipeline=TextPipeline()))
     for number in range(240):
         text = "".join(source.choice(STRANGE) + source.choice(["", "", " "]) for _ in range(source.randint(0, 14)))
         text_translator = (general, TextTranslator(translator))[number % 2]
@@ -512,8 +506,7 @@ def test_paragraphs_report_word_positions(text_translator: TextTranslator) -> No
     assert "".join(part for pair in found.paragraphs[0].written for part in pair) == "The house. She"
 
 
-def test_translations_given_in_markup_are_used_in_text(translator: Translator) -> None:
-    text_translator = TextTranslator(translator)
+def test_translations_given_in_markup_are_used_in_text(text_translator: TextTranslator) -> None:
     marked = 'Elle, <n translation="at home||home">la maison</n>. <b>Elle</b>'
     assert text_translator.translate(marked, markup=True).text == "She, at home. <b>She</b>"
     assert text_translator.translate(marked, markup=True, format="html").text == "She, at home. <b>She</b>"
@@ -524,8 +517,7 @@ def test_translations_in_tokens_are_not_detokenized(text_translator: TextTransla
     found = text_translator.translate("La maison, elle.", format="tokens")
     assert found.text == "the house , she ."
     assert found.paragraphs == []
-    made = resources(tmp_path, Glossary())
-    bare = TextTranslator(made.translator(made.grammar(str(grammar_file(tmp_path)))))
+    bare = TextTranslator(small_translator(tmp_path))
     assert (bare.default_format, text_translator.default_format) == ("tokens", "text")
     assert bare.translate("la maison").text == "the house"
     assert bare.translate("La maison.", format="text").text == "The house."
@@ -539,7 +531,7 @@ def test_translations_of_text_do_not_depend_on_threads(text_translator: TextTran
 
 
 def test_a_lowercase_store_translates_with_the_capitals_of_the_text(translator: Translator) -> None:
-    text_translator = TextTranslator(replace_pipeline(translator, TextPipeline(("fr", "en"), ("fr", "en"), lower=True)))
+    text_translator = TextTranslator(_replaced(translator, pipeline=replace(FRENCH_ENGLISH, lower=True)))
     assert text_translator.translate("La Maison. «Elle», ELLE").text == "The House. «She», SHE"
     assert text_translator.translate("LA MAISON BLANCHE").text == "WHITE THE HOUSE"
 
@@ -548,7 +540,7 @@ def test_sentences_are_translated_in_groups_of_the_grammar_s_size(translator: Tr
     source = "Elle ne vient pas. La maison! La maison."
     for sentences, parts in ((1, 3), (2, 2), (3, 1)):
         verses = replace(translator.grammar, group_size=sentences)
-        found = TextTranslator(_with_grammar(translator, verses)).translate(source)
+        found = TextTranslator(_replaced(translator, grammar=verses)).translate(source)
         assert found.translation.parts == parts
         assert found.text.startswith("She does not come. ")
 
@@ -560,12 +552,6 @@ def test_the_group_size_is_the_usual_number_of_sentences_per_pair(tmp_path: Path
             store.add([(text, "She comes.") for text in [*sources, *sources[1:2] * min(more, 20), *sources[:1] * more]])
             store.learn(0, threads=1).run()
             assert hg.Decoder(store).translator().grammar.group_size == usual
-
-
-def _with_grammar(translator: Translator, grammar: TranslationGrammar) -> Translator:
-    changed = copy(translator)
-    changed.grammar = grammar
-    return changed
 
 
 def test_the_space_between_sentences_is_kept(text_translator: TextTranslator) -> None:

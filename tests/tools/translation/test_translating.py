@@ -5,18 +5,17 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.tools.translation.small import grammar_file, resources
+from tests.tools.translation.small import grammar_file, resources, small_translator
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.tools.translation import translating
-from hierogram.tools.translation.fixed_words import InputPhrase, marked_phrases, read_glossary
+from hierogram.tools.translation.fixed_words import InputPhrase, input_phrases, read_glossary
 from hierogram.tools.translation.translating import Candidate, Translation, Translator, best_combinations, in_threads
 
 
 @pytest.fixture
 def translator(tmp_path: Path) -> Translator:
-    made = resources(tmp_path)
-    return made.translator(made.grammar(str(grammar_file(tmp_path))))
+    return small_translator(tmp_path)
 
 
 def test_words_are_reordered_and_unknown_words_are_passed_through(translator: Translator) -> None:
@@ -27,13 +26,17 @@ def test_words_are_reordered_and_unknown_words_are_passed_through(translator: Tr
     assert translator.translate("euh").candidates[0].words == ()
 
 
+def assert_weighted_sum(candidate: Candidate, weights: dict[str, float]) -> None:
+    total = sum(weights.get(name, 0) * value for name, value in candidate.features.items())
+    assert candidate.score == pytest.approx(total, abs=1e-9)
+
+
 def test_scores_are_sums_of_weighted_features(translator: Translator, tmp_path: Path) -> None:
     weights = resources(tmp_path).weights
     found = translator.translate("elle ne vient pas la maison blanche Xyz euh", 200)
     assert len(found.candidates) == len({one.words for one in found.candidates}) > 1
     for candidate in found.candidates:
-        total = sum(weights.get(name, 0) * value for name, value in candidate.features.items())
-        assert candidate.score == pytest.approx(total, abs=1e-9)
+        assert_weighted_sum(candidate, weights)
         assert candidate.features["words"] == len(candidate.words)
     scores = [candidate.score for candidate in found.candidates]
     assert scores == sorted(scores, reverse=True)
@@ -109,9 +112,7 @@ def test_a_glossary_takes_the_longest_entry(tmp_path: Path) -> None:
     parts = list(glossary.apply([InputPhrase(("la", "maison", "la", "vient", "elle"))]))
     assert [part.words for part in parts] == [("la", "maison"), ("la",), ("vient",), ("elle",)]
     assert parts[2].given == (("arrive",), ("come",))
-    made = resources(tmp_path, glossary)
-    fixed = made.translator(made.grammar(str(grammar_file(tmp_path))))
-    assert fixed.translate("la maison").text == "the White House"
+    assert small_translator(tmp_path, glossary).translate("la maison").text == "the White House"
 
 
 def test_a_glossary_line_without_a_translation_is_refused(tmp_path: Path) -> None:
@@ -147,8 +148,8 @@ def test_a_glossary_distinguishes_names_and_acronyms_from_words(written: str, fo
 
 
 def test_incomplete_markup_is_text_and_empty_spans_are_dropped() -> None:
-    assert marked_phrases("a <b c") == [InputPhrase(("a", "<b", "c"))]
-    assert marked_phrases("<n translation='x'></n> a") == [InputPhrase(("a",))]
+    assert input_phrases("a <b c", markup=True) == [InputPhrase(("a", "<b", "c"))]
+    assert input_phrases("<n translation='x'></n> a", markup=True) == [InputPhrase(("a",))]
 
 
 def test_a_given_translation_is_not_an_unknown_word(translator: Translator) -> None:
@@ -161,14 +162,12 @@ def test_a_given_translation_is_not_an_unknown_word(translator: Translator) -> N
 
 @pytest.mark.parametrize("mark", [9, 8, 7, 6, 3])
 def test_a_long_sentence_is_divided_at_a_comma_near_the_limit(
-    tmp_path: Path, mark: int, monkeypatch: pytest.MonkeyPatch
+    translator: Translator, mark: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(translating, "MAX_WORDS", 9)
-    made = resources(tmp_path)
-    translator = made.translator(made.grammar(str(grammar_file(tmp_path))))
     words = ["," if k == mark else "la" for k in range(1, 19)]
     found = translator.translate(" ".join(words))
-    assert found._parts[0].starts[-1] == (mark if mark >= 7 else 9)
+    assert found.decoded_parts[0].starts[-1] == (mark if mark >= 7 else 9)
 
 
 def test_candidates_have_different_words(translator: Translator) -> None:
@@ -193,13 +192,13 @@ def test_candidates_of_joined_parts_have_different_words() -> None:
     assert [sum(part.score for part in parts) for parts in found] == [-2.0, -2.5, -3.0, -5.0]
 
 
-def test_long_sentences_are_translated_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_sentences_are_translated_in_parts(
+    translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(translating, "MAX_WORDS", 10)
-    made = resources(tmp_path)
-    short = made.translator(made.grammar(str(grammar_file(tmp_path))))
     words = ["la", "maison"] * 12
     words[8] = ","
-    found = short.translate(" ".join(words), 3)
+    found = translator.translate(" ".join(words), 3)
     assert found.parts == 3
     scores = [candidate.score for candidate in found.candidates]
     assert (len(scores), scores[1:]) == (3, sorted(scores[1:], reverse=True))
@@ -213,8 +212,7 @@ def test_long_sentences_are_translated_in_parts(tmp_path: Path, monkeypatch: pyt
     spans = sorted(use.source_span for use in found.derivation() if "[X" not in use.source)
     assert spans[0][0] == 0
     assert spans[-1][1] == 24
-    total = sum(made.weights.get(name, 0) * value for name, value in found.candidates[0].features.items())
-    assert found.candidates[0].score == pytest.approx(total, abs=1e-9)
+    assert_weighted_sum(found.candidates[0], resources(tmp_path).weights)
 
 
 def test_translations_of_tokens_do_not_depend_on_threads(translator: Translator) -> None:

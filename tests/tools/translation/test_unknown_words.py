@@ -61,13 +61,7 @@ def test_unknown_names_are_not_replaced(word: str, before: str, known: str | Non
 
 @pytest.mark.parametrize(
     ("word", "known"),
-    [
-        ("Häusern", "Häuser"),
-        ("Martinez", None),
-        ("Schmitt", None),
-        ("Läufern", None),
-        ("Häuser", "Häuser"),
-    ],
+    [("Häusern", "Häuser"), ("Martinez", None), ("Schmitt", None), ("Läufern", None), ("Häuser", "Häuser")],
 )
 def test_a_german_noun_replaces_a_noun_with_another_ending(word: str, known: str | None) -> None:
     assert _in_german(word) == known

@@ -32,14 +32,14 @@ def compiled():
 before = compiled()
 from hierogram.tools.translation.resources import GrammarFollower, TranslationResources, load_resources
 from hierogram.tools.translation.options import TranslateOptions
-from hierogram.tools.translation.text_translator import as_plain, wrap_translation
+from hierogram.tools.translation.text_translator import TextTranslator, as_plain
 with open_store(sys.argv[1]) as store:
     for model in (None, sys.argv[3]):
         equipment = load_resources(TranslateOptions(lm=model))
         translator, _ = GrammarFollower(store, equipment).newest()
         for line in ("la maison ne vient pas", "<np translation='the house'>la maison</np> xyz", ""):
             for best in (1, 5):
-                found = wrap_translation(line, translator.translate(line, best, markup=True))
+                found = TextTranslator(translator).translate(line, format="tokens", alternatives=best - 1, markup=True)
                 assert as_plain(found)["source"] or not line
 now = compiled()
 print(sorted(name for name in before if now[name] > before[name]))

@@ -24,8 +24,7 @@ from hierogram.storage.exceptions import StoreError, install_extra
 from hierogram.storage.pairs.vocabulary import known_words
 from hierogram.tools.evidence.options import MAX_CHARACTERS, candidate_limits
 from hierogram.tools.evidence.sanitizing import clean_text
-from hierogram.tools.translation.corrections import Corrections
-from hierogram.tools.translation.plain_text import PlainTranslation, PlainTranslator, check_translation_size
+from hierogram.tools.translation.plain_text import PlainTranslation, StoreTranslator, check_translation_size
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -80,10 +79,9 @@ class TermSummary:
 class McpTools:
     """MCP tools for one store. Thread-safe."""
 
-    def __init__(self, store: GrammarStore, translator: PlainTranslator, corrections: Corrections) -> None:
+    def __init__(self, store: GrammarStore, translator: StoreTranslator) -> None:
         self._store = store
         self._translator = translator
-        self._corrections = corrections
 
     def evidence(self, sentence: str, characters: int) -> str:
         """Return up to `characters` characters of evidence, marked as data. Raises `InputError`."""
@@ -147,7 +145,7 @@ class McpTools:
 
     def add_pair(self, source: str, target: str) -> int:
         """Store a translation as a correction and return the pair's id. Raises `InputError` if it is invalid."""
-        return self._corrections.put(source, target, "mcp").pair
+        return self._translator.corrections.put(source, target, "mcp").pair
 
 
 def _find_phrase(

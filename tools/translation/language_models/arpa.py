@@ -18,27 +18,9 @@ from hierogram.daemon.files import CompressedFile, open_output
 from hierogram.daemon.progress import Progress
 from hierogram.daemon.text.lines import LineFile, open_lines
 from hierogram.daemon.text.rejections import MAX_LINE_BYTES
+from hierogram.samplers.language_models import lines as parsing
 from hierogram.samplers.language_models.building import MAX_ORDER, ModelBuilder
-from hierogram.samplers.language_models.lines import (
-    AT,
-    BACKOFF_TOO_MANY,
-    ENOUGH,
-    LINE,
-    MORE,
-    NEVER,
-    NO_BACKOFF,
-    NO_FIELDS,
-    NO_NUMBER,
-    NO_ROOM,
-    NO_WORD,
-    POSITIVE,
-    ROWS,
-    SECTION,
-    NgramLines,
-    format_ngrams,
-    make_lines,
-    read_lines,
-)
+from hierogram.samplers.language_models.lines import NgramLines, format_ngrams, make_lines, read_lines
 from hierogram.samplers.language_models.model import BEGIN, END, UNKNOWN, LanguageModel, iterate_ngrams
 from hierogram.samplers.language_models.vocabulary import GrowingVocabulary, Vocabulary
 
@@ -60,7 +42,7 @@ class TextCursor:
 
     def refill(self) -> bool:
         """Append the next block to the unread bytes. Returns False at the end. Raises `InputError` for long lines."""
-        rest = self.text[self.cursor[AT] :].tobytes()
+        rest = self.text[self.cursor[parsing.AT] :].tobytes()
         if len(rest) > MAX_LINE_BYTES:
             raise self.fault(f"the line exceeds {MAX_LINE_BYTES:,} bytes")
         block = next(self._blocks, None)
@@ -71,14 +53,14 @@ class TextCursor:
             # Complete a last line without a newline, because kernels only parse complete lines.
             block = b"\n" if rest else b""
         self.text = np.frombuffer(bytearray(rest + block), np.uint8)
-        self.cursor[AT] = 0
+        self.cursor[parsing.AT] = 0
         self._bar.update(self.file.bytes_read, self.file.size, self.items_read)
         return True
 
     def line(self) -> bytes | None:
         """Return the next nonempty line, stripped, or None at the end. The cursor stays before the line."""
         while True:
-            start = int(self.cursor[AT])
+            start = int(self.cursor[parsing.AT])
             ends = np.flatnonzero(self.text[start : start + MAX_LINE_BYTES + 1] == ord("\n"))
             if not len(ends):
                 if not self.refill():
@@ -90,12 +72,12 @@ class TextCursor:
 
     def next(self) -> None:
         """Move the cursor past the current line."""
-        self.cursor[AT] += np.argmax(self.text[self.cursor[AT] :] == ord("\n")) + 1
-        self.cursor[LINE] += 1
+        self.cursor[parsing.AT] += np.argmax(self.text[self.cursor[parsing.AT] :] == ord("\n")) + 1
+        self.cursor[parsing.LINE] += 1
 
     def fault(self, reason: str, line: int | None = None) -> InputError:
         """Return an error with a line number, by default of the current line."""
-        return InputError(f"{self.file.name}, line {self.cursor[LINE] if line is None else line}: {reason}")
+        return InputError(f"{self.file.name}, line {self.cursor[parsing.LINE] if line is None else line}: {reason}")
 
 
 NO_UNKNOWN = -100.0
@@ -108,14 +90,14 @@ _MAX_EXPECTED = 1 << 24
 _DATA, _END = b"\\data\\", b"\\end\\"
 _COUNT = re.compile(rb"ngram\s+(\d+)\s*=\s*(\d+)")
 _TITLE = re.compile(rb"\\(\d+)-grams:")
+_EXPECTED = "expected a log10 probability, {words} and optionally a backoff weight"
 _FAULTS = {
-    NO_FIELDS: "expected a log10 probability, {order} and optionally a backoff weight",
-    NO_NUMBER: "the line must begin with a log10 probability",
-    POSITIVE: "the log10 probability must be <= 0",
-    NO_WORD: "a word is missing from the 1-grams",
-    NO_BACKOFF: "expected a log10 probability, {order} and optionally a backoff weight: the last field is not a "
-    "backoff weight",
-    BACKOFF_TOO_MANY: "n-grams of the highest order cannot have a backoff weight",
+    parsing.NO_FIELDS: _EXPECTED,
+    parsing.NO_NUMBER: "the line must begin with a log10 probability",
+    parsing.POSITIVE: "the log10 probability must be <= 0",
+    parsing.NO_WORD: "a word is missing from the 1-grams",
+    parsing.NO_BACKOFF: f"{_EXPECTED}: the last field is not a backoff weight",
+    parsing.BACKOFF_TOO_MANY: "n-grams of the highest order cannot have a backoff weight",
 }
 
 
@@ -150,7 +132,7 @@ class _Unigrams:
 
     def finish(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         log10 = self.log10[: len(self.vocabulary)]
-        for word, otherwise in ((UNKNOWN, NO_UNKNOWN), (BEGIN, NEVER), (END, None)):
+        for word, otherwise in ((UNKNOWN, NO_UNKNOWN), (BEGIN, parsing.NEVER), (END, None)):
             if np.isnan(log10[word]):
                 log10[word] = log10[UNKNOWN] if otherwise is None else otherwise
         return log10, self.backoff[: len(self.vocabulary)]
@@ -197,11 +179,7 @@ def _read_counts(source: TextCursor) -> list[int]:
 
 
 def _read_section(
-    source: TextCursor,
-    order: int,
-    counts: list[int],
-    receiver: "_Unigrams | ModelBuilder",
-    vocabulary: GrowingVocabulary,
+    source: TextCursor, order: int, counts: list[int], receiver: _Unigrams | ModelBuilder, vocabulary: GrowingVocabulary
 ) -> None:
     line = source.line()
     match = _TITLE.fullmatch(line or b"")
@@ -214,22 +192,21 @@ def _read_section(
     while True:
         outcome = read_lines(source.text, source.cursor, vocabulary.arrays, vocabulary.size, rows, order == len(counts))
         if outcome in _FAULTS:
-            fields = f"{order} word{'s' if order > 1 else ''}"
-            raise source.fault(_FAULTS[outcome].format(order=fields))
-        if outcome == NO_ROOM:
+            raise source.fault(_FAULTS[outcome].format(words=f"{order} word{'s' if order > 1 else ''}"))
+        if outcome == parsing.NO_ROOM:
             vocabulary.grow(len(source.text))
-        elif outcome == MORE:
+        elif outcome == parsing.MORE:
             if not source.refill():
                 raise source.fault(f"the file ends within the {order}-grams: it is incomplete")
-        elif outcome in (ENOUGH, SECTION):
-            n = int(source.cursor[ROWS])
+        elif outcome in (parsing.ENOUGH, parsing.SECTION):
+            n = int(source.cursor[parsing.ROWS])
             duplicate = receiver.add(rows.words[:n], rows.log10[:n], rows.backoff[:n])
             if duplicate is not None:
                 raise source.fault(f"duplicate {order}-gram", int(rows.lines[duplicate]))
-            source.cursor[ROWS] = 0
+            source.cursor[parsing.ROWS] = 0
             source.items_read += n
             rows_read += n
-            if outcome == SECTION:
+            if outcome == parsing.SECTION:
                 break
     if rows_read != counts[order - 1]:
         raise source.fault(f"found {rows_read:,} {order}-grams, but the header announces {counts[order - 1]:,}")

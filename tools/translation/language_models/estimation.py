@@ -21,19 +21,9 @@ from hierogram.daemon.progress import Progress
 from hierogram.daemon.text.lines import LineFile, open_lines
 from hierogram.daemon.text.pipeline import TOKENS, TextSide
 from hierogram.daemon.text.rejections import MAX_LINE_BYTES
+from hierogram.samplers.language_models import lines as parsing
 from hierogram.samplers.language_models.building import ModelBuilder
-from hierogram.samplers.language_models.lines import (
-    AT,
-    ENOUGH,
-    LINE,
-    MARK,
-    MORE,
-    NEVER,
-    NO_ROOM,
-    ROWS,
-    ngrams_at,
-    read_words,
-)
+from hierogram.samplers.language_models.lines import ngrams_at, read_words
 from hierogram.samplers.language_models.model import BEGIN, END, UNKNOWN, NGrams
 from hierogram.samplers.language_models.vocabulary import SPECIAL, GrowingVocabulary, Vocabulary
 from hierogram.tools.translation.language_models.arpa import ArpaWriter, NamedModel, TextCursor
@@ -135,11 +125,11 @@ class KneserNey:
         backoff, join = "0", ""
         if n < self.order:
             # The logarithm is undefined if no mass remains for the lower order.
-            backoff = f"CASE WHEN weight IS NULL THEN 0 WHEN weight > 0 THEN log10(weight) ELSE {NEVER} END"
+            backoff = f"CASE WHEN weight IS NULL THEN 0 WHEN weight > 0 THEN log10(weight) ELSE {parsing.NEVER} END"
             join = f"LEFT JOIN contexts{n + 1} USING ({_columns(n)})"
         self._run(
             f"CREATE TABLE listed{n} AS SELECT {_columns(n)}, "
-            f"(CASE WHEN probability > 0 THEN log10(probability) ELSE {NEVER} END)::FLOAT AS log10, "
+            f"(CASE WHEN probability > 0 THEN log10(probability) ELSE {parsing.NEVER} END)::FLOAT AS log10, "
             f"({backoff})::FLOAT AS backoff FROM probabilities{n} {join} ORDER BY {_columns(n)}"
         )
         for table in (f"counts{n}", f"contexts{n}", *([f"probabilities{n - 1}"] if n > 1 else [])):
@@ -244,18 +234,17 @@ def _read_text(texts: Sequence[str], folder: Path, bar: Progress, side: TextSide
     with (folder / "words").open("wb") as file:
         for path in texts:
             with open_lines(path) as lines:
-                source = TextCursor(
-                    lines, bar, _tokenized(side, lines) if side.changes else _keep_beginning(lines, beginning)
-                )
+                blocks = _tokenized(side, lines) if side.changes else _keep_beginning(lines, beginning)
+                source = TextCursor(lines, bar, blocks)
                 has_more = True
                 while has_more:
                     has_more = _number_words(source, vocabulary, numbers)
-                    part = numbers[: source.cursor[ROWS]]
+                    part = numbers[: source.cursor[parsing.ROWS]]
                     part.tofile(file)
                     before, occurrences = occurrences, np.bincount(part, minlength=len(occurrences))
                     occurrences[: len(before)] += before
                     source.items_read += int((part == END).sum())
-                    source.cursor[ROWS] = 0
+                    source.cursor[parsing.ROWS] = 0
     if not occurrences[END]:
         raise InputError(f"{', '.join(texts)}: no sentences found")
     return _Text(folder / "words", vocabulary.finish(), occurrences, beginning)
@@ -282,24 +271,24 @@ def _keep_beginning(file: LineFile, beginning: list[str]) -> Iterator[bytes]:
 
 def _number_words(source: TextCursor, vocabulary: GrowingVocabulary, numbers: NDArray[np.int32]) -> bool:
     while True:
-        before = int(source.cursor[AT])
+        before = int(source.cursor[parsing.AT])
         outcome = read_words(source.text, source.cursor, vocabulary.arrays, vocabulary.size, numbers)
-        text = source.text[before : source.cursor[AT]].tobytes()
+        text = source.text[before : source.cursor[parsing.AT]].tobytes()
         try:
             text.decode()
         except UnicodeDecodeError as error:
-            line = int(source.cursor[LINE]) - text.count(b"\n", error.start)
+            line = int(source.cursor[parsing.LINE]) - text.count(b"\n", error.start)
             raise source.fault(f"not UTF-8 ({error.reason}): convert the file first", line) from error
-        if outcome == NO_ROOM:
+        if outcome == parsing.NO_ROOM:
             vocabulary.grow(len(source.text))
-        elif outcome == ENOUGH:
+        elif outcome == parsing.ENOUGH:
             return True
-        elif outcome == MARK:
+        elif outcome == parsing.MARK:
             raise source.fault(
                 f"the text must not contain {SPECIAL[BEGIN]} or {SPECIAL[END]}, which are added "
                 "automatically: remove them"
             )
-        elif outcome == MORE and not source.refill():
+        elif outcome == parsing.MORE and not source.refill():
             return False
 
 
@@ -352,10 +341,7 @@ def _database(folder: Path, memory: int) -> Iterator["DuckDBPyConnection"]:
 
 
 def _write_model(
-    model: KneserNey,
-    vocabulary: Vocabulary,
-    open_writers: Sequence[OpenWriter],
-    bar: Progress,
+    model: KneserNey, vocabulary: Vocabulary, open_writers: Sequence[OpenWriter], bar: Progress
 ) -> tuple[list[int], list[int]]:
     """Count, smooth and write all orders. Returns numbers of n-grams by order, and orders with fallback discounts."""
     top = model.order

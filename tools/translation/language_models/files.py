@@ -56,11 +56,7 @@ def convert(path: str, outputs: Sequence[Path], bar: Progress) -> NamedModel:
 
 
 def build_model(
-    texts: Sequence[str],
-    outputs: Sequence[Path],
-    options: EstimationOptions,
-    bar: Progress,
-    side: TextSide = TOKENS,
+    texts: Sequence[str], outputs: Sequence[Path], options: EstimationOptions, bar: Progress, side: TextSide = TOKENS
 ) -> Report:
     """Estimate a language model as in `estimate`, and write it to each output in the format of its suffix."""
     with ExitStack() as stack:

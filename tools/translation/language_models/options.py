@@ -12,8 +12,7 @@ class EstimationOptions:
 
     order: Annotated[int, Option("Order of the model: number of words of the longest n-grams.", min=1, max=15)] = 3
     max_words: Annotated[
-        int | None,
-        Option("Maximum size of the vocabulary. Rarer words become <unk>.", min=1, shown="all"),
+        int | None, Option("Maximum size of the vocabulary. Rarer words become <unk>.", min=1, shown="all")
     ] = None
     min_word_count: Annotated[int, Option("Minimum number of occurrences. Rarer words become <unk>.", min=1)] = 1
     memory: Annotated[

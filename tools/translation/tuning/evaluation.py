@@ -14,7 +14,9 @@ from hierogram.tools.translation.tuning.options import EvaluationOptions
 _SEED = "SACREBLEU_SEED"
 _BOOTSTRAP_SEED = 12345
 """Default seed of sacrebleu."""
-_RESAMPLES = 1_000
+
+NamedTexts = Sequence[tuple[str, list[str]]]
+"""Name and lines of each text."""
 
 
 class SystemScore(NamedTuple):
@@ -39,15 +41,10 @@ class MetricScores(NamedTuple):
 
 
 def evaluate(
-    translations: Sequence[tuple[str, list[str]]],
-    references: Sequence[tuple[str, list[str]]],
-    options: EvaluationOptions,
-    bar: Progress,
-    resamples: int = _RESAMPLES,
+    translations: NamedTexts, references: NamedTexts, options: EvaluationOptions, bar: Progress, resamples: int = 1_000
 ) -> list[MetricScores]:
     """Score translations, given as named lists of lines, and test all others against the first."""
     check_lines(translations, references)
-    translations = [(name, [normalize("NFC", line) for line in texts]) for name, texts in translations]
     rows = zip(*(texts for _, texts in references), strict=True)
     # Use `Any`, because the types of sacrebleu do not allow missing references.
     streams: Any = [[*column] for column in zip(*map(_mask_missing, rows), strict=True)]
@@ -57,7 +54,9 @@ def evaluate(
     except ImportError as error:
         raise UsageError(f"hierogram evaluate requires sacrebleu: {install_extra('evaluate')}") from error
     metrics: dict[str, Any] = {"bleu": partial(BLEU, tokenize=options.tokenizer, force=True), "chrf": CHRF, "ter": TER}
-    systems: list[tuple[str, Sequence[str]]] = [(str(number), lines) for number, (_, lines) in enumerate(translations)]
+    systems: list[tuple[str, Sequence[str]]] = [
+        (str(number), [normalize("NFC", line) for line in lines]) for number, (_, lines) in enumerate(translations)
+    ]
     results = []
     # Set the seed in the environment, because sacrebleu reads it only there.
     before = os.environ.get(_SEED)
@@ -69,12 +68,10 @@ def evaluate(
             signatures, columns = test()
             [(label, signature)] = signatures.items()
             metric_scores: list[Any] = columns[label]
-            scores = [
-                SystemScore(
-                    named, float(score.score), float(score.mean - score.ci), float(score.mean + score.ci), score.p_value
-                )
-                for (named, _), score in zip(translations, metric_scores, strict=True)
-            ]
+            scores = []
+            for (named, _), score in zip(translations, metric_scores, strict=True):
+                low, high = float(score.mean - score.ci), float(score.mean + score.ci)
+                scores.append(SystemScore(named, float(score.score), low, high, score.p_value))
             results.append(MetricScores(label, signature.format(), scores))
     finally:
         if before is None:
@@ -91,7 +88,7 @@ def _mask_missing(row: Sequence[str]) -> list[str | None]:
     return [normalize("NFC", line) if line.strip() else None for line in row]
 
 
-def check_lines(texts: Sequence[tuple[str, list[str]]], references: Sequence[tuple[str, list[str]]]) -> None:
+def check_lines(texts: NamedTexts, references: NamedTexts) -> None:
     """Raise `InputError` if named lists of lines have different lengths, or all references are empty."""
     first, lines = texts[0]
     for name, lines_of_reference in (*texts[1:], *references):

@@ -7,13 +7,7 @@ from hierogram.daemon.shared_options import Seed
 from hierogram.storage.options import Option
 
 METRICS = {"bleu": "", "chrf": "", "ter": "lower is better"}
-TOKENIZERS = {
-    "none": "tokenized text",
-    "13a": "default of sacrebleu",
-    "intl": "",
-    "char": "",
-    "zh": "Chinese",
-}
+TOKENIZERS = {"none": "tokenized text", "13a": "default of sacrebleu", "intl": "", "char": "", "zh": "Chinese"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +25,7 @@ class TuningOptions:
         ),
     ] = 1.0
     held_out: Annotated[
-        int,
-        Option(
-            "Without FILE: number of pairs to hold out for tuning, up to a tenth of the store.",
-            min=1,
-        ),
+        int, Option("Without FILE: number of pairs to hold out for tuning, up to a tenth of the store.", min=1)
     ] = 200
     seed: Seed = 1
 

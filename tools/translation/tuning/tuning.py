@@ -1,16 +1,10 @@
 """Weight tuning: decode, pool candidates, train, repeat, and return the weights with the best BLEU.
 
 Training is pairwise ranking optimization [Hopkins & May 2011], which learns weights that rank better candidates above
-worse ones.
-
-Candidates are uninformative about weights that differ much from the weights that produced the candidates. So each step
-starts from the best weights so far, and may change the best pooled candidate of a limited share of the sentences. The
-share grows after each round that improves on all earlier rounds, and shrinks after other rounds. After each training
-the weight of target words is fitted so that translations are as long as their references.
-
-An n-best list does not show the bad translations that its weights avoid. So a round stops early if it loses much BLEU
-against the start, and training uses the candidates found until then. If rounds find few new candidates, the next round
-restarts from the starting weights.
+worse ones. Candidates are uninformative about weights that differ much from the weights that produced the candidates.
+So each step starts from the best weights so far, and may change the best pooled candidate of a limited share of the
+sentences. Then the weight of target words is fitted to the length of the references. A round stops early if it loses
+much BLEU against the start, and tuning restarts if rounds find few new candidates.
 
 At the end, the weights are multiplied by the factor with which the consensus of the candidates has the highest BLEU.
 """
@@ -28,6 +22,7 @@ from hierogram.samplers.decoding.consensus import CANDIDATES, index_most_similar
 from hierogram.tools.translation.tuning.options import TuningOptions
 
 Words = tuple[str, ...]
+Floats = NDArray[np.float64]
 
 ORDER = 4
 """Length of the longest n-grams, in words."""
@@ -45,7 +40,7 @@ class References:
         for reference in references:
             self._most |= _ngrams(reference)
 
-    def statistics(self, words: Words) -> NDArray[np.float64]:
+    def statistics(self, words: Words) -> Floats:
         """Return a candidate's statistics for BLEU, float64[10]: matches and totals by order, and two lengths."""
         statistics = np.zeros(SIZE)
         for ngram, number in _ngrams(words).items():
@@ -67,7 +62,7 @@ class Bleu(NamedTuple):
     ratio: float
 
 
-def corpus_bleu(statistics: NDArray[np.float64]) -> Bleu:
+def corpus_bleu(statistics: Floats) -> Bleu:
     """Compute BLEU from the summed statistics of all sentences [Papineni et al. 2002], without smoothing."""
     matches, totals = statistics[:ORDER], statistics[ORDER:LENGTH]
     length, reference = statistics[LENGTH], statistics[REFERENCE]
@@ -78,7 +73,7 @@ def corpus_bleu(statistics: NDArray[np.float64]) -> Bleu:
     return Bleu(100 * float(np.exp(np.log(matches / totals).mean() + penalty)), ratio)
 
 
-def sentence_bleu(statistics: NDArray[np.float64]) -> NDArray[np.float64]:
+def sentence_bleu(statistics: Floats) -> Floats:
     """Compute BLEU+1 (0 to 1) of candidates from statistics float64[k, 10].
 
     One is added to the counts of n-grams of two or more words [Lin & Och 2004], and to the reference length in the
@@ -100,7 +95,7 @@ _MAX_CHANGE = 0.5
 N-best lists are reliable only near the weights that produced them.
 """
 
-Ranked = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
+Ranked = tuple[Floats, Floats, Floats]
 """Candidates of one sentence: scores, lengths, and lengths of the closest reference, float64[k] each."""
 
 
@@ -137,7 +132,7 @@ MIN_GAP = 0.05
 """Minimum difference in sentence BLEU, 0 to 1, between the candidates of a pair."""
 
 
-def draw_pairs(random: np.random.Generator, scores: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def draw_pairs(random: np.random.Generator, scores: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Sample pairs of better and worse candidates by sentence BLEU, and keep the largest gaps."""
     first, second = random.integers(len(scores), size=(2, DRAWN_PAIRS))
     gaps = scores[first] - scores[second]
@@ -147,7 +142,7 @@ def draw_pairs(random: np.random.Generator, scores: NDArray[np.float64]) -> tupl
     return np.where(better, first[far], second[far]), np.where(better, second[far], first[far])
 
 
-def logistic_loss(weights: NDArray[np.float64], differences: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+def logistic_loss(weights: Floats, differences: Floats) -> tuple[float, Floats]:
     """Return −Σ log P(the better candidate ranks higher) + ½ λ |w|², and its gradient float64[F].
 
     `differences` float64[n, F] are features of the better minus the worse candidate, scaled to unit variance.
@@ -158,7 +153,7 @@ def logistic_loss(weights: NDArray[np.float64], differences: NDArray[np.float64]
     return float(value), _REGULARIZATION * weights - error_probability @ differences
 
 
-def train(differences: NDArray[np.float64]) -> NDArray[np.float64]:
+def train(differences: Floats) -> Floats:
     """Return weights that rank better candidates higher, and 0 for features that never differ."""
     from scipy.optimize import minimize
 
@@ -168,15 +163,12 @@ def train(differences: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(scale > 0, solution.x / np.where(scale > 0, scale, 1), 0.0)
 
 
-def rescale_weights(
-    trained: NDArray[np.float64], last: NDArray[np.float64], differences: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def rescale_weights(trained: Floats, last: Floats, differences: Floats) -> Floats:
     """Return the trained weights, scaled by the largest factor within two limits.
 
-    Neither their margins nor their size may exceed the margins and the size of the last weights. Margins are the root
-    mean square of w · x over the pairs x, `differences` float64[n, F]. Size is the sum of absolute weights. Size is
-    limited because a feature that hardly varies in the pairs may get a huge weight, although it varies in other
-    translations. A feature that was not trained (0) keeps its last weight.
+    Neither the norm of their margins, `differences` float64[n, F] @ weights, nor the sum of their absolute values may
+    exceed its value for the last weights. The sum is limited because a feature that hardly varies in the pairs may get
+    a huge weight. A feature that was not trained (0) keeps its last weight.
     """
     is_trained = trained != 0
     new, wide = np.linalg.norm(differences @ trained), np.linalg.norm(differences @ last)
@@ -211,10 +203,10 @@ class KBest(NamedTuple):
     """N-best list of one sentence: words, and features float64[k, F]."""
 
     words: Sequence[Words]
-    features: NDArray[np.float64]
+    features: Floats
 
 
-Decode = Callable[[NDArray[np.float64]], Iterable[KBest]]
+Decode = Callable[[Floats], Iterable[KBest]]
 """Decoder: yields the n-best list of each sentence in order, given weights float64[F]. May be stopped early."""
 
 
@@ -222,7 +214,7 @@ Decode = Callable[[NDArray[np.float64]], Iterable[KBest]]
 class Iteration:
     """Tuning round: its weights, their BLEU, and the number of new candidates."""
 
-    weights: NDArray[np.float64]
+    weights: Floats
     bleu: Bleu
     new: int
     sentences: int
@@ -232,7 +224,7 @@ class Iteration:
 class Tuned(NamedTuple):
     """Best weights, multiplied by `scale`, all rounds, and the index of the best round (0 is the start)."""
 
-    weights: NDArray[np.float64]
+    weights: Floats
     scale: float
     history: list[Iteration]
     best: int
@@ -243,8 +235,8 @@ class _Pool:
 
     def __init__(self, references: References) -> None:
         self.words: list[Words] = []
-        self.features: list[NDArray[np.float64]] = []
-        self.statistics: list[NDArray[np.float64]] = []
+        self.features: list[Floats] = []
+        self.statistics: list[Floats] = []
         self._known: set[tuple[Words, bytes]] = set()
         self.statistics_of = cache(references.statistics)
 
@@ -260,7 +252,7 @@ class _Pool:
                 self.statistics.append(self.statistics_of(words))
         return len(self._known) - before
 
-    def consensus_statistics(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def consensus_statistics(self, weights: Floats) -> Floats:
         """Return the statistics of the consensus candidate for each scale of the weights, float64[scale, 10]."""
         if not self.words:
             return np.tile(self.statistics_of(()), (len(_SCALES), 1))
@@ -271,7 +263,7 @@ class _Pool:
         rows = [kept[index_most_similar(similarity, scale * scores[kept])] for scale in _SCALES]
         return np.array([self.statistics[row] for row in rows])
 
-    def differences(self, random: np.random.Generator) -> NDArray[np.float64]:
+    def differences(self, random: np.random.Generator) -> Floats:
         """Return features of better candidates minus features of worse candidates, float64[n, F]."""
         features = np.array(self.features)
         better, worse = draw_pairs(random, sentence_bleu(np.array(self.statistics)))
@@ -284,7 +276,7 @@ class _CandidateLists:
     def __init__(self, pools: Sequence[_Pool]) -> None:
         self._lists = [(np.array(pool.features), np.array(pool.statistics)) for pool in pools if pool.features]
 
-    def first(self, weights: NDArray[np.float64]) -> NDArray[np.int64]:
+    def first(self, weights: Floats) -> NDArray[np.int64]:
         """Return the index of each sentence's best candidate under `weights`, int64[s]."""
         return np.array([int(np.argmax(features @ weights)) for features, _ in self._lists], np.int64)
 
@@ -293,7 +285,7 @@ class _CandidateLists:
         rows = np.array([statistics[k] for k, (_, statistics) in zip(first, self._lists, strict=True)])
         return length_adjusted(corpus_bleu(rows.sum(axis=0)), length), float(sentence_bleu(rows).mean())
 
-    def ranked(self, weights: NDArray[np.float64]) -> list[Ranked]:
+    def ranked(self, weights: Floats) -> list[Ranked]:
         return [(features @ weights, columns[:, LENGTH], columns[:, REFERENCE]) for features, columns in self._lists]
 
 
@@ -305,20 +297,13 @@ def length_adjusted(bleu: Bleu, length: float) -> float:
 
 
 def step(
-    lists: _CandidateLists,
-    best: NDArray[np.float64],
-    trained: NDArray[np.float64],
-    max_changed: float,
-    options: TuningOptions,
-    words: int | None,
-) -> NDArray[np.float64]:
+    lists: _CandidateLists, best: Floats, trained: Floats, max_changed: float, options: TuningOptions, words: int | None
+) -> Floats:
     """Return the next weights float64[F], between the best weights so far and the trained weights.
 
     The interpolation share with the best BLEU of the pooled candidates is chosen. A step is halved while it changes the
-    best candidate of a larger share of the sentences than `max_changed`. Then the weight of `words` is fitted.
-
-    If no step changes a candidate, which happens with few sentences, decoding would repeat itself. Then the longer step
-    that changes the fewest sentences is chosen, if its best candidates are better.
+    best candidate of a larger share of the sentences than `max_changed`. Then the weight of `words` is fitted. If no
+    step changes a candidate, the longer step that changes the fewest sentences is chosen, if its candidates are better.
     """
     before = lists.first(best)
     length = options.length if words is not None else 0.0
@@ -343,12 +328,12 @@ def step(
 
 
 def _decode_round(
-    decode: Decode, weights: NDArray[np.float64], pools: Sequence[_Pool], start: NDArray[np.float64] | None
-) -> tuple[Iteration, NDArray[np.float64]]:
+    decode: Decode, weights: Floats, pools: Sequence[_Pool], start: Floats | None
+) -> tuple[Iteration, Floats]:
     """Decode a round and pool its candidates. Returns the round and its statistics, float64[s, 10]."""
     total = np.zeros(SIZE) if start is None else start.sum(axis=0)
     min_score = corpus_bleu(total).score - _MAX_LOST
-    rows: list[NDArray[np.float64]] = []
+    rows: list[Floats] = []
     new = 0
     for pool, candidates in zip(pools, decode(weights), strict=True):
         row = pool.statistics_of(candidates.words[0] if candidates.words else ())
@@ -363,7 +348,7 @@ def _decode_round(
 def tune(
     decode: Decode,
     references: Sequence[Sequence[Words]],
-    weights: NDArray[np.float64],
+    weights: Floats,
     options: TuningOptions,
     words: int | None = None,
 ) -> Tuned:
@@ -380,7 +365,7 @@ def tune(
     starts = 1
     length = options.length if words is not None else 0.0
     max_changed = _MAX_CHANGED_SHARE
-    start_rows: NDArray[np.float64] | None = None
+    start_rows: Floats | None = None
     while True:
         iteration, rows = _decode_round(decode, weights, pools, start_rows)
         start_rows = rows if start_rows is None else start_rows

@@ -16,9 +16,8 @@ from tests.daemon.web.running import Running
 import hierogram as hg
 from hierogram.daemon.web.protocol.threads import Threads
 from hierogram.tools.integrations.mcp.server import McpTools, make_server
-from hierogram.tools.translation.corrections import Corrections
 from hierogram.tools.translation.options import TranslateOptions
-from hierogram.tools.translation.plain_text import CurrentTranslator, PlainTranslator
+from hierogram.tools.translation.plain_text import StoreTranslator
 
 READING = ["evidence", "translate", "align", "terms", "concordance"]
 TOKEN = "a token of sixteen"
@@ -72,10 +71,8 @@ async def round_trip(client: Client) -> None:
 
 
 def served(store: hg.GrammarStore, *, may_add: bool = False) -> Any:
-    corrections = Corrections(store)
-    current = CurrentTranslator(store.store, TranslateOptions(), corrections)
-    translator = PlainTranslator(store.store, lambda: current.newest()[0])
-    return make_server(McpTools(store, translator, corrections), Threads(), may_add=may_add)
+    tools = McpTools(store, StoreTranslator(store, TranslateOptions()))
+    return make_server(tools, Threads(), may_add=may_add)
 
 
 def test_every_reading_tool_returns_results_in_process(opened: hg.GrammarStore) -> None:

@@ -10,12 +10,17 @@ from hierogram.tools.translation.tuning.tuning import KBest
 Words = tuple[str, ...]
 
 
+def select_best(candidates: KBest, weights: NDArray[np.float64], count: int) -> KBest:
+    """Return the `count` best candidates of a sentence by weights."""
+    first = np.argsort(-(candidates.features @ weights), kind="stable")[:count]
+    return KBest([candidates.words[k] for k in first], candidates.features[first])
+
+
 class ListDecoder:
     """Decoder of sentences whose candidates are ranked by the planted weights, up to some noise."""
 
     def __init__(self, planted: list[float], sentences: int, candidates: int, seed: int, noise: float) -> None:
         random = Random(seed)
-        self.best = 30
         self.references: list[list[Words]] = []
         self._candidates: list[KBest] = []
         for _ in range(sentences):
@@ -31,8 +36,4 @@ class ListDecoder:
             self._candidates.append(KBest(words, features))
 
     def __call__(self, weights: NDArray[np.float64]) -> list[KBest]:
-        found = []
-        for words, features in self._candidates:
-            first = np.argsort(-(features @ weights), kind="stable")[: self.best]
-            found.append(KBest([words[k] for k in first], features[first]))
-        return found
+        return [select_best(candidates, weights, 30) for candidates in self._candidates]

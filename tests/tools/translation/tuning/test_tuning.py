@@ -1,15 +1,17 @@
 """Tuning finds planted weights, and its parts follow their definitions."""
 
+from collections.abc import Iterable
 from random import Random
 
 import numpy as np
 import pytest
-from tests.tools.translation.tuning.decoder import ListDecoder
+from tests.tools.translation.tuning.decoder import ListDecoder, select_best
 
 from hierogram.tools.translation.tuning import tuning
 from hierogram.tools.translation.tuning.options import TuningOptions
 from hierogram.tools.translation.tuning.tuning import (
     SIZE,
+    Floats,
     KBest,
     Ranked,
     References,
@@ -178,16 +180,19 @@ def test_the_gradient_equals_numerical_differences_of_the_loss() -> None:
     assert np.isfinite(gradient).all()
 
 
+def make_pool(name: str, wrong: Iterable[int], features: Floats) -> _Pool:
+    """Return candidates of eight words, of which the numbers `wrong` are wrong."""
+    reference = tuple(f"{name}{j}" for j in range(8))
+    pool = _Pool(References([reference]))
+    words = [tuple("x" if j < number else word for j, word in enumerate(reference)) for number in wrong]
+    pool.add(KBest(words, features))
+    return pool
+
+
 def test_a_step_changes_no_more_sentences_than_are_allowed() -> None:
     random = np.random.default_rng(6)
-    pools = []
-    for k in range(60):
-        reference = tuple(f"w{k}{j}" for j in range(8))
-        pool = _Pool(References([reference]))
-        words = [tuple("x" if j < wrong else word for j, word in enumerate(reference)) for wrong in range(6)]
-        pool.add(KBest(words, np.stack([random.normal(size=6), -np.arange(6.0)], axis=1)))
-        pools.append(pool)
-    lists = _CandidateLists(pools)
+    columns = [np.stack([random.normal(size=6), -np.arange(6.0)], axis=1) for _ in range(60)]
+    lists = _CandidateLists([make_pool(f"w{k}", range(6), features) for k, features in enumerate(columns)])
     best, trained = np.array([1.0, 0.0]), np.array([0.0, 1.0])
     shares = []
     for max_changed in (0.05, 0.2, 0.5, 1.0):
@@ -200,13 +205,8 @@ def test_a_step_changes_no_more_sentences_than_are_allowed() -> None:
 
 def test_a_step_may_change_sentences_with_equal_features_together() -> None:
     # Four sentences whose candidates have equal features: a step that changes one changes all.
-    pools = []
-    for k in range(4):
-        pool = _Pool(References([tuple(f"w{k}{j}" for j in range(8))]))
-        words = [tuple("x" if j < wrong else f"w{k}{j}" for j in range(8)) for wrong in (5, 3)]
-        pool.add(KBest(words, np.array([[1.0, -5.0], [0.0, -3.0]])))
-        pools.append(pool)
-    lists = _CandidateLists(pools)
+    features = np.array([[1.0, -5.0], [0.0, -3.0]])
+    lists = _CandidateLists([make_pool(f"w{k}", (5, 3), features) for k in range(4)])
     best, trained = np.array([1.0, 0.0]), np.array([0.0, 1.0])
     weights = step(lists, best, trained, 0.25, TuningOptions(), None)
     assert lists.first(weights).tolist() == [1, 1, 1, 1]
@@ -238,10 +238,9 @@ class TrapDecoder:
 
     def __call__(self, weights):
         self.asked.append(0)
-        for words, features in self._lists:
-            first = np.argsort(-(features @ weights), kind="stable")[:8]
+        for candidates in self._lists:
             self.asked[-1] += 1
-            yield KBest([words[k] for k in first], features[first])
+            yield select_best(candidates, weights, 8)
 
 
 @pytest.mark.slow
@@ -355,11 +354,7 @@ def test_the_length_reaches_its_target_while_other_weights_are_trained(monkeypat
         lists.append(KBest(words, features.astype(float)))
 
     def decode(weights):
-        found = []
-        for words, features in lists:
-            first = np.argsort(-(features @ weights), kind="stable")[:8]
-            found.append(KBest([words[k] for k in first], features[first]))
-        return found
+        return [select_best(candidates, weights, 8) for candidates in lists]
 
     start = np.array([-2.0, 1.0])
     for length, lowest, highest in ((1.0, 0.95, 1.05), (0.8, 0.75, 0.85)):
