@@ -133,8 +133,8 @@ def test_means_are_returned_unless_draws_are_requested(store: Store, store_url: 
     commit(store, [], [delta("la", "the", 3, 0.5), delta("la", "it", 1, 1.5), delta("la", "to", 1)])
     query(store_url, "UPDATE rules SET expected_uses_variance = 0.25 WHERE target = 'it'")
     found = store.find_rules("la")
-    # The square roots of 0.25 + (0.018 · 1.5² + 0.2 · 0.25²) / (1 + 1.5 / 15) and 0.018 · 0.5² / (1 + 0.5 / 15).
-    rows = [("it", 1.5, pytest.approx(0.54606, abs=1e-5), 1), ("the", 0.5, pytest.approx(0.06599, abs=1e-5), 3)]
+    # The square roots of 0.25 + (0.018 · 1.5² + 0.25²) / (1 + 1.5 / 15) and 0.018 · 0.5² / (1 + 0.5 / 15).
+    rows = [("it", 1.5, pytest.approx(0.58621, abs=1e-5), 1), ("the", 0.5, pytest.approx(0.06599, abs=1e-5), 3)]
     assert [(rule.target, rule.expected_uses, rule.expected_uses_error, rule.count) for rule in found] == rows
     assert [rule.p_target_given_source for rule in found] == [0.75, 0.25]
     drawn = store.find_rules("la", current_sample=True)
