@@ -25,13 +25,11 @@ class Side(NamedTuple):
 class Sides(NamedTuple):
     """Word numbers of P sentence pairs in one direction, with N emitted and M conditioning words."""
 
-    # int32[N]: emitted words of all pairs.
+    # int32[N], int64[P + 1]: emitted words of all pairs, and index of the first emitted word of each pair.
     emitted: NDArray[np.int32]
-    # int64[P + 1]: index of the first emitted word of each pair.
     emitted_offset: NDArray[np.int64]
-    # int32[M]: conditioning words of all pairs.
+    # int32[M], int64[P + 1]: the same for conditioning words.
     conditioning: NDArray[np.int32]
-    # int64[P + 1]: index of the first conditioning word of each pair.
     conditioning_offset: NDArray[np.int64]
 
     @property
@@ -42,12 +40,12 @@ class Sides(NamedTuple):
     @property
     def longest_emitted(self) -> int:
         """Length of the longest emitted sentence."""
-        return int((self.emitted_offset[1:] - self.emitted_offset[:-1]).max(initial=0))
+        return int(np.diff(self.emitted_offset).max(initial=0))
 
     @property
     def longest_conditioning(self) -> int:
         """Length of the longest conditioning sentence."""
-        return int((self.conditioning_offset[1:] - self.conditioning_offset[:-1]).max(initial=0))
+        return int(np.diff(self.conditioning_offset).max(initial=0))
 
 
 _MAX_FOLDED_LENGTH = 1024
@@ -69,10 +67,7 @@ def fold(word: str) -> str:
 
 
 def read_side(sentences: Iterable[str], keep_case: bool = False) -> Side:
-    """Return sentences as numbers of their words, in lower case unless `keep_case`.
-
-    Raises `AlignmentInputError` if a sentence has more than `MAX_WORDS` words.
-    """
+    """Encode words as numbers, in lower case unless `keep_case`. Raises `AlignmentInputError` for long sentences."""
     numbers = numbering()
     words, offset = array("i"), array("q", [0])
     for number, sentence in enumerate(sentences, 1):

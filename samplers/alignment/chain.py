@@ -106,18 +106,9 @@ UNLINKED = -1
 MAX_FERTILITY = 7
 """Maximum fertility. Conditioning words with more links are counted as if they had this number."""
 
+_STRENGTHS = ("lexical", "jump", "collocation", "fertility")
 SETTINGS = np.dtype(
-    [
-        ("lexical", np.float64),
-        ("jump", np.float64),
-        ("collocation", np.float64),
-        ("fertility", np.float64),
-        ("unlinked", np.float64),
-        ("s", np.float64),
-        ("r", np.float64),
-        ("emitted_words", np.float64),
-        ("candidates", np.int64),
-    ]
+    [(name, np.float64) for name in (*_STRENGTHS, "unlinked", "s", "r", "emitted_words")] + [("candidates", np.int64)]
 )
 """Hyperparameters of a model.
 
@@ -135,9 +126,8 @@ class Tokens(NamedTuple):
 
     # int64[W + 1]: word f is at the positions `position[offset[f] : offset[f + 1]]`.
     offset: NDArray[np.int64]
-    # int32[N]: emitted positions, grouped by word.
+    # int32[N]: emitted positions, grouped by word, and pair of each emitted position.
     position: NDArray[np.int32]
-    # int32[N]: pair of each emitted position.
     pair: NDArray[np.int32]
     # int16[N]: link of each emitted position before the position was last relinked (`hmm._relink`).
     saved_links: NDArray[np.int16]
@@ -162,11 +152,9 @@ NO_TOKENS = Tokens(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.
 class AlignmentChain(NamedTuple):
     """State of one chain: links and collocations, their counts, and settings."""
 
-    # int16[N]: conditioning position, or UNLINKED.
+    # int16[N], uint8[N]: conditioning position, or UNLINKED, and 1 for a collocation, Z of [SA16 §3] (bhmm-z).
     links: NDArray[np.int16]
-    # uint8[N]: 1 if the emitted word is a collocation, Z of [SA16 §3] (bhmm-z).
     collocated: NDArray[np.uint8]
-    # Counts of linked word pairs.
     pairs: WordPairs
     # CONDITIONING[V + 1]: counts by conditioning word, the empty word last.
     conditioning: NDArray[np.void]
@@ -175,28 +163,24 @@ class AlignmentChain(NamedTuple):
     jumps: NDArray[np.float64]
     # int32[V, MAX_FERTILITY + 1]: number of tokens of each conditioning word with 0, 1, … links (bhmm-f).
     fertility: NDArray[np.int32]
-    # int32[N]: bigram number of each emitted position (bhmm-z).
+    # int32[N], int32[B]: bigram number of each emitted position, and number of collocations of each bigram (bhmm-z).
     bigram: NDArray[np.int32]
-    # int32[B]: number of collocations of each bigram (bhmm-z).
     bigram_count: NDArray[np.int32]
     # FOLLOWERS[W + 1]: counts by emitted word, the start of a sentence last (bhmm-z).
     followers: NDArray[np.void]
-    # SETTINGS[1].
+    # SETTINGS[1], float64[MAX_FERTILITY + 1]: hyperparameters, and prior probability of each fertility.
     settings: NDArray[np.void]
-    # float64[MAX_FERTILITY + 1]: prior probability of each fertility.
     fertility_prior: NDArray[np.float64]
-    # Link constraints, which only bhmm-f uses.
+    # Only bhmm-f uses evidence, and only bhmm uses tokens.
     evidence: LinkEvidence
-    # Occurrences of each emitted word, which only bhmm uses.
     tokens: Tokens
 
 
 class AlignmentScratch(NamedTuple):
     """Scratch memory of one worker. Conditioning sentences have up to L words, and emitted sentences up to M words."""
 
-    # int16[L + 1]: conditioning position of each candidate.
+    # int16[L + 1], float64[L + 1]: conditioning position and cumulative weight of each candidate, linear.
     candidate: NDArray[np.int16]
-    # float64[L + 1]: cumulative weight of each candidate, linear.
     weight: NDArray[np.float64]
     # int32[L + 1]: number of links of each conditioning position.
     fertility: NDArray[np.int32]
@@ -205,9 +189,8 @@ class AlignmentScratch(NamedTuple):
     # float64[L + 1]: factor of the weight of links to each conditioning position, the same for all emitted words,
     # linear.
     factor: NDArray[np.float64]
-    # uint64[L + 1]: hash of the word at each conditioning position.
+    # uint64[L + 1], int16[L + 1]: hash of each conditioning word, and positions whose word pairs may have a row.
     hashed: NDArray[np.uint64]
-    # int16[L + 1]: conditioning positions whose word pairs may have a row.
     seen: NDArray[np.int16]
     # int16[L + 1]: next position of the same conditioning word. After the last position comes the first one.
     next_equal: NDArray[np.int16]
@@ -233,25 +216,17 @@ def link_equal_words(words, start, length, scratch):
 
 def make_scratch(sides: Sides) -> AlignmentScratch:
     """Allocate scratch memory for the pairs of a direction."""
-    longest = sides.longest_conditioning
-    return AlignmentScratch(
-        np.zeros(longest + 1, np.int16),
-        np.zeros(longest + 1, np.float64),
-        np.zeros(longest + 1, np.int32),
-        np.zeros(sides.longest_emitted + 1, np.int16),
-        np.zeros(longest + 1, np.float64),
-        np.zeros(longest + 1, np.uint64),
-        np.zeros(longest + 1, np.int16),
-        np.zeros(longest + 1, np.int16),
-    )
+    size = sides.longest_conditioning + 1
+    candidate, seen, next_equal = np.zeros((3, size), np.int16)
+    weight, factor = np.zeros((2, size))
+    after = np.zeros(sides.longest_emitted + 1, np.int16)
+    fertility, hashed = np.zeros(size, np.int32), np.zeros(size, np.uint64)
+    return AlignmentScratch(candidate, weight, fertility, after, factor, hashed, seen, next_equal)
 
 
 @njit_inline
 def jump_event(jumps, start, stop):
-    """Return the index in `jumps` of a jump's event. `start` -1 is before the first position.
-
-    A jump that is wider than all events has the largest event.
-    """
+    """Return the index in `jumps` of a jump's event, the largest for wider jumps. `start` -1 is before position 0."""
     middle = (len(jumps) - 4) // 2
     width = stop - start
     distance = abs(width)

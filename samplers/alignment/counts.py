@@ -17,10 +17,7 @@ ROW = np.dtype([("key", np.uint64), ("count", np.int32), ("prior", np.float32)])
 """Row of a word pair. `key`: 0 if the row is free. `count`: number of links. `prior`: added to the symmetric prior."""
 
 CONDITIONING = np.dtype([("links", np.int64), ("prior", np.float64)])
-"""Counts of a conditioning word.
-
-`links`: number of links. `prior`: sum of the symmetric prior and `ROW.prior` over all emitted words.
-"""
+"""Counts of a conditioning word: `links`, and `prior`, the sum of symmetric prior and `ROW.prior` over all words."""
 
 TAKEN, SHIFT = 0, 1
 """Indices into `registers`: number of used rows, and 64 - log2 of the capacity."""
@@ -50,7 +47,7 @@ def pair_key(conditioning, emitted):
 
 
 @njit_inline
-def home_row(key, shift):
+def _home_row(key, shift):
     """Return the row where the search for a key starts, in a table of 2^(64 - shift) rows."""
     return (key * GOLDEN) >> np.uint64(shift)
 
@@ -76,7 +73,7 @@ def _ends_at(rows, row, key):
 @njit_inline
 def find_pair(rows, shift, key):
     """Return the row of the key, or the free row where it belongs."""
-    return np.int64(probe(home_row(key, shift), np.uint64(len(rows) - 1), _ends_at, rows, key))
+    return np.int64(probe(_home_row(key, shift), np.uint64(len(rows) - 1), _ends_at, rows, key))
 
 
 @njit_inline
@@ -88,29 +85,25 @@ def take_row(pairs, row, key):
         pairs.rows[row]["prior"] = 0.0
         pairs.registers[TAKEN] += 1
         shift = pairs.registers[SHIFT]
-        pairs.filter_bytes[home_row(key, shift)] |= _filter_bit(key, shift)
+        pairs.filter_bytes[_home_row(key, shift)] |= _filter_bit(key, shift)
 
 
 @njit_inline
 def _home_of(pairs, row):
     key = pairs.rows[row]["key"]
-    return key != _FREE, home_row(key, pairs.registers[SHIFT])
+    return key != _FREE, _home_row(key, pairs.registers[SHIFT])
 
 
 @njit_inline
 def _move(pairs, row, to):
-    rows = pairs.rows
-    rows[to]["key"] = rows[row]["key"]
-    rows[to]["count"] = rows[row]["count"]
-    rows[to]["prior"] = rows[row]["prior"]
+    pairs.rows[to] = pairs.rows[row]
 
 
 @njit
-def free_row(pairs, row):
-    """Remove a row, and move the following rows of the probe sequence back."""
+def _free_row(pairs, row):
     shift = pairs.registers[SHIFT]
     mask = np.uint64(len(pairs.rows) - 1)
-    begin = home_row(pairs.rows[row]["key"], shift)
+    begin = _home_row(pairs.rows[row]["key"], shift)
     hole = close_gap(np.uint64(row), mask, _home_of, _move, pairs)
     pairs.rows[hole]["key"] = _FREE
     pairs.registers[TAKEN] -= 1
@@ -119,7 +112,7 @@ def free_row(pairs, row):
     at = begin
     while pairs.rows[at]["key"] != _FREE:
         key = pairs.rows[at]["key"]
-        if home_row(key, shift) == begin:
+        if _home_row(key, shift) == begin:
             filter_bytes |= _filter_bit(key, shift)
         at = (at + _ONE) & mask
     pairs.filter_bytes[begin] = filter_bytes
@@ -129,9 +122,7 @@ def free_row(pairs, row):
 def copy_pairs(pairs, to):
     """Copy the table into `to`, a table of the same capacity."""
     for row in range(len(pairs.rows)):
-        to.rows[row]["key"] = pairs.rows[row]["key"]
-        to.rows[row]["count"] = pairs.rows[row]["count"]
-        to.rows[row]["prior"] = pairs.rows[row]["prior"]
+        to.rows[row] = pairs.rows[row]
         to.filter_bytes[row] = pairs.filter_bytes[row]
     to.registers[TAKEN] = pairs.registers[TAKEN]
 
@@ -164,7 +155,7 @@ def unlink_pair(pairs, conditioning, conditioning_word, key):
 def free_if_unused(pairs, row):
     """Remove the row if it has neither a link nor a prior."""
     if pairs.rows[row]["count"] == 0 and pairs.rows[row]["prior"] == 0.0:
-        free_row(pairs, row)
+        _free_row(pairs, row)
 
 
 @njit_inline
@@ -201,8 +192,7 @@ def _refill(old, pairs):
         if old[k]["key"] != _FREE:
             row = find_pair(pairs.rows, pairs.registers[SHIFT], old[k]["key"])
             take_row(pairs, row, old[k]["key"])
-            pairs.rows[row]["count"] = old[k]["count"]
-            pairs.rows[row]["prior"] = old[k]["prior"]
+            pairs.rows[row] = old[k]
 
 
 def empty_pairs(expected: int = 0) -> WordPairs:

@@ -25,10 +25,6 @@ _NEGLIGIBLE = 0.001
 """Probabilities below this are dropped if a pair has more cells than entries."""
 LIKELY = 0.5
 """Decoding threshold of one-to-one links: links above it share no word."""
-LIKELY_IN_MEAN = 0.35
-"""Decoding threshold of mean posteriors. The best threshold is half the F-score, here 0.7 [Lewis 1995]."""
-LIKELY_BESIDE = 0.2
-"""Lower decoding threshold of mean posteriors for links of unlinked words next to a link above `LIKELY_IN_MEAN`."""
 BESIDE_RATIO = 0.8
 """Ratio of `Thresholds.beside` to `Thresholds.likely`, if `likely` maximizes the expected F-score."""
 _STEPS = 1000
@@ -75,10 +71,10 @@ def empty_marginals(sides: Sides) -> Marginals:
 
 @njit
 def load_pair(emitted_offset, conditioning_offset, pair, factor, marginals):
-    """Set `cells` to the mean posteriors of a pair times `factor`."""
+    """Set `cells` to a pair's mean posteriors times `factor`. Returns numbers of emitted and conditioning words."""
     start, stop = emitted_offset[pair], emitted_offset[pair + 1]
-    for k in range((stop - start) * (conditioning_offset[pair + 1] - conditioning_offset[pair] + 1)):
-        marginals.cells[k] = CELL(0.0)
+    length = conditioning_offset[pair + 1] - conditioning_offset[pair]
+    marginals.cells[: (stop - start) * (length + 1)] = CELL(0.0)
     cell = -1
     scale = factor / WHOLE
     for k in range(marginals.slots * start, marginals.slots * stop):
@@ -87,12 +83,13 @@ def load_pair(emitted_offset, conditioning_offset, pair, factor, marginals):
             break
         cell += entry >> 16
         marginals.cells[cell] = CELL(scale * (entry & 0xFFFF))
+    return stop - start, length
 
 
 @njit_inline
 def load_sums(sides, pair, marginals):
-    """Set `cells` to the sums of a pair's posteriors over all samples."""
-    load_pair(sides.emitted_offset, sides.conditioning_offset, pair, np.float64(marginals.samples[0]), marginals)
+    """Set `cells` to the sums of a pair's posteriors over all samples. Returns the same values as `load_pair`."""
+    return load_pair(sides.emitted_offset, sides.conditioning_offset, pair, np.float64(marginals.samples[0]), marginals)
 
 
 @njit
@@ -135,9 +132,8 @@ def add_marginals(sides: Sides, total: Marginals, added: Marginals) -> None:
     samples = total.samples[0] + added.samples[0]
     for pair in range(len(sides.emitted_offset) - 1):
         load_sums(sides, pair, total)
-        load_sums(sides, pair, added)
-        words = sides.emitted_offset[pair + 1] - sides.emitted_offset[pair]
-        for k in range(words * (sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair] + 1)):
+        words, length = load_sums(sides, pair, added)
+        for k in range(words * (length + 1)):
             total.cells[k] += added.cells[k]
         store_sums(sides, pair, samples, total)
     total.samples[0] = samples
@@ -161,9 +157,7 @@ def add_conditional(marginals, row, scratch, number):
 
 def pair_posteriors(sides: Sides, pair: int, marginals: Marginals) -> NDArray[np.float32]:
     """Return the link posteriors of a pair, float32[emitted words, conditioning words]."""
-    load_pair(sides.emitted_offset, sides.conditioning_offset, pair, 1.0, marginals)
-    words = sides.emitted_offset[pair + 1] - sides.emitted_offset[pair]
-    length = sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair]
+    words, length = load_pair(sides.emitted_offset, sides.conditioning_offset, pair, 1.0, marginals)
     posteriors = marginals.cells[: words * (length + 1)].reshape(words, length + 1)
     return posteriors[:, 1:].copy()
 
@@ -171,8 +165,7 @@ def pair_posteriors(sides: Sides, pair: int, marginals: Marginals) -> NDArray[np
 @njit
 def _decode(sides, marginals, by_half, links, posterior):
     for pair in range(len(sides.emitted_offset) - 1):
-        load_pair(sides.emitted_offset, sides.conditioning_offset, pair, 1.0, marginals)
-        length = sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair]
+        _, length = load_pair(sides.emitted_offset, sides.conditioning_offset, pair, 1.0, marginals)
         row = 0
         for g in range(sides.emitted_offset[pair], sides.emitted_offset[pair + 1]):
             best = UNLINKED
@@ -206,7 +199,7 @@ def decode(sides: Sides, marginals: Marginals, by_half: bool = False) -> Directi
 @njit_inline
 def _load_both(source_offset, target_offset, pair, forward, backward):
     load_pair(target_offset, source_offset, pair, 1.0, forward)
-    load_pair(source_offset, target_offset, pair, 1.0, backward)
+    return load_pair(source_offset, target_offset, pair, 1.0, backward)
 
 
 @njit_inline
@@ -220,9 +213,7 @@ def _mean_at(forward, backward, height, width, s, t):
 @njit
 def _link_means(source_offset, target_offset, forward, backward, links, means):
     for pair in range(len(source_offset) - 1):
-        _load_both(source_offset, target_offset, pair, forward, backward)
-        height = source_offset[pair + 1] - source_offset[pair]
-        width = target_offset[pair + 1] - target_offset[pair]
+        height, width = _load_both(source_offset, target_offset, pair, forward, backward)
         for k in range(links.offset[pair], links.offset[pair + 1]):
             s, t = np.int64(links.source[k]), np.int64(links.target[k])
             means[k] = _mean_at(forward, backward, height, width, s, t)
@@ -242,8 +233,8 @@ class Thresholds(NamedTuple):
     beside: float
 
 
-FIXED = Thresholds(LIKELY_IN_MEAN, LIKELY_BESIDE)
-"""Default thresholds of stores. They keep more links than human annotators do."""
+FIXED = Thresholds(likely=0.35, beside=0.2)
+"""Thresholds of stores, which keep more links than annotators. The best `likely` is half the F-score [Lewis 1995]."""
 
 
 @njit_inline
@@ -253,7 +244,6 @@ def _is_likely(work, height, width, s, t, likely):
 
 @njit_inline
 def _grows(work, height, width, s, t, likely, beside):
-    """Check if a link is above `beside`, one word is unlinked, and the other word has an adjacent likely link."""
     if work.cells[s * width + t] <= beside or not (work.source_free[s] or work.target_free[t]):
         return False
     if _is_likely(work, height, width, s - 1, t, likely) or _is_likely(work, height, width, s + 1, t, likely):
@@ -264,9 +254,7 @@ def _grows(work, height, width, s, t, likely, beside):
 @njit
 def _sum_by_mean(source_offset, target_offset, forward, backward, number, total):
     for pair in range(len(source_offset) - 1):
-        _load_both(source_offset, target_offset, pair, forward, backward)
-        height = source_offset[pair + 1] - source_offset[pair]
-        width = target_offset[pair + 1] - target_offset[pair]
+        height, width = _load_both(source_offset, target_offset, pair, forward, backward)
         for s in range(height):
             for t in range(width):
                 mean = _mean_at(forward, backward, height, width, s, t)
@@ -276,10 +264,7 @@ def _sum_by_mean(source_offset, target_offset, forward, backward, number, total)
 
 
 def expected_thresholds(source: Side, target: Side, marginals: Sequence[Marginals]) -> Thresholds:
-    """Return the thresholds with the highest expected F-score, given mean posteriors as probabilities of links.
-
-    `likely` is at least `_MIN_LIKELY`, and `beside` is `BESIDE_RATIO` * `likely`.
-    """
+    """Return the thresholds with the highest expected F-score of mean posteriors. `likely` is >= `_MIN_LIKELY`."""
     number, total = np.zeros(_STEPS, np.int64), np.zeros(_STEPS)
     _sum_by_mean(source.offset, target.offset, marginals[0], marginals[1], number, total)
     min_step = round(_MIN_LIKELY * _STEPS)
@@ -293,9 +278,7 @@ def expected_thresholds(source: Side, target: Side, marginals: Sequence[Marginal
 def _decode_mean(source_offset, target_offset, forward, backward, likely, beside, work, links):
     written = 0
     for pair in range(len(source_offset) - 1):
-        _load_both(source_offset, target_offset, pair, forward, backward)
-        height = source_offset[pair + 1] - source_offset[pair]
-        width = target_offset[pair + 1] - target_offset[pair]
+        height, width = _load_both(source_offset, target_offset, pair, forward, backward)
         work.source_free[:height] = 1
         work.target_free[:width] = 1
         for s in range(height):
@@ -351,7 +334,7 @@ class LinkSamples(NamedTuple):
 
     # float32[C]: number of samples in which the words are linked.
     links: NDArray[np.float32]
-    # float32[C]: number of samples with an implied link of an unlinked word (`itg.summaries.LinkSums.chunks`).
+    # float32[C]: number of samples with an implied link of an unlinked word (`itg.summaries.add_links`).
     implied: NDArray[np.float32]
     samples: int
 

@@ -1,7 +1,4 @@
-"""IBM Model 1 by expectation maximization. Its Viterbi links initialize chains.
-
-Probabilities of co-occurring word pairs are stored in a hash table with open addressing.
-"""
+"""IBM Model 1 by expectation maximization, with a hash table of word pairs. Its Viterbi links initialize chains."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +6,7 @@ from numpy.typing import NDArray
 from hierogram.samplers.alignment.bitext import Sides
 from hierogram.samplers.alignment.chain import UNLINKED
 from hierogram.samplers.alignment.counts import find_pair, pair_key
-from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.compiled.jit import njit, njit_allocating, njit_inline
 from hierogram.samplers.compiled.streams import GOLDEN, stream, uniform
 
 ITERATIONS = 5
@@ -47,16 +44,12 @@ def _add_pairs(first, sides, lowest, empty_word, rows, shift, rows_used):
 def _move_rows(old, rows, shift):
     for k in range(len(old)):
         if old[k]["key"] != _FREE:
-            row = find_pair(rows, shift, old[k]["key"])
-            rows[row]["key"] = old[k]["key"]
-            rows[row]["p"] = old[k]["p"]
-            rows[row]["expected"] = old[k]["expected"]
+            rows[find_pair(rows, shift, old[k]["key"])] = old[k]
 
 
 @njit
 def _iterate(sides, lowest, empty_word, rows, shift, total):
-    for word in range(len(total)):
-        total[word] = 0.0
+    total[:] = 0.0
     for pair in range(len(sides.emitted_offset) - 1):
         length = sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair]
         for g in range(sides.emitted_offset[pair], sides.emitted_offset[pair + 1]):
@@ -92,8 +85,10 @@ def _best_links(sides, lowest, empty_word, rows, shift, links):
             links[g] = best
 
 
-@njit
-def _random_links(sides, seed, unlinked, links):
+@njit_allocating
+def random_links(sides, seed, unlinked):
+    """Return uniformly random links, int16[N]. A word that can be linked is unlinked with probability `unlinked`."""
+    links = np.zeros(len(sides.emitted), np.int16)
     for pair in range(len(sides.emitted_offset) - 1):
         length = sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair]
         state = stream(seed, pair, 0)
@@ -104,6 +99,7 @@ def _random_links(sides, seed, unlinked, links):
                 links[g] = UNLINKED
             else:
                 links[g] = min(np.int64((u - unlinked) / (1.0 - unlinked) * length), length - 1)
+    return links
 
 
 def model1_links(
@@ -130,11 +126,4 @@ def model1_links(
         _iterate(sides, lowest, conditioning_words, rows, shift, total)
     links = np.zeros(len(sides.emitted), np.int16)
     _best_links(sides, lowest, conditioning_words, rows, shift, links)
-    return links
-
-
-def random_links(sides: Sides, seed: np.uint64, unlinked: float) -> NDArray[np.int16]:
-    """Return uniformly random links, int16[N]. A word that can be linked is unlinked with probability `unlinked`."""
-    links = np.zeros(len(sides.emitted), np.int16)
-    _random_links(sides, seed, unlinked, links)
     return links

@@ -25,10 +25,9 @@ _WORDS_AT_ONCE = 1_000_000
 class PriorCounts(NamedTuple):
     """Counts of links, fertilities and jumps of one direction."""
 
-    # int32[K]: words of each distinct linked word pair.
+    # int32[K], int64[K]: words of each distinct linked word pair, and its number of links.
     conditioning: NDArray[np.int32]
     emitted: NDArray[np.int32]
-    # int64[K]: number of links of each word pair.
     counts: NDArray[np.int64]
     # int64[V + 1]: all links of each conditioning word, including links to words that occur only in other pairs.
     link_counts: NDArray[np.int64]
@@ -83,9 +82,6 @@ def count_direction_links(
     conditioning_row = sides.conditioning_offset[pair] + links
     conditioning = np.full(len(links), conditioning_words, np.int64)
     conditioning[linked] = sides.conditioning[conditioning_row[linked]]
-    keys, inverse = np.unique(conditioning << 32 | sides.emitted, return_inverse=True)
-    count = np.zeros(len(keys), np.int64)
-    np.add.at(count, inverse, weight[pair])
     link_counts = np.zeros(conditioning_words + 1, np.int64)
     np.add.at(link_counts, conditioning, weight[pair])
 
@@ -93,11 +89,8 @@ def count_direction_links(
     fertility = np.zeros((conditioning_words, MAX_FERTILITY + 1), np.int64)
     np.add.at(fertility, (sides.conditioning, number), np.repeat(weight, np.diff(sides.conditioning_offset)))
 
-    nonzero = count != 0
     return PriorCounts(
-        (keys[nonzero] >> 32).astype(np.int32),
-        (keys[nonzero] & 0xFFFFFFFF).astype(np.int32),
-        count[nonzero],
+        *_sum_pairs(conditioning << 32 | sides.emitted, weight[pair]),
         link_counts,
         fertility,
         _count_jumps(sides, links[linked].astype(np.int64), pair[linked], lengths, weight),
@@ -108,19 +101,24 @@ def count_direction_links(
 def add_counts(first: PriorCounts, second: PriorCounts, sign: int = 1) -> PriorCounts:
     """Return `first` + `sign` * `second`, without word pairs of count 0. `emitted_words` is copied from `first`."""
     keys = [counts.conditioning.astype(np.int64) << 32 | counts.emitted for counts in (first, second)]
-    distinct, inverse = np.unique(np.concatenate(keys), return_inverse=True)
-    count = np.zeros(len(distinct), np.int64)
-    np.add.at(count, inverse, np.concatenate([first.counts, sign * second.counts]))
-    nonzero = count != 0
     return PriorCounts(
-        (distinct[nonzero] >> 32).astype(np.int32),
-        (distinct[nonzero] & 0xFFFFFFFF).astype(np.int32),
-        count[nonzero],
+        *_sum_pairs(np.concatenate(keys), np.concatenate([first.counts, sign * second.counts])),
         first.link_counts + sign * second.link_counts,
         first.fertility + sign * second.fertility,
         first.jumps + sign * second.jumps,
         first.emitted_words,
     )
+
+
+def _sum_pairs(
+    keys: NDArray[np.int64], counts: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
+    """Return conditioning word, emitted word and summed count of each distinct key whose sum is not 0."""
+    distinct, inverse = np.unique(keys, return_inverse=True)
+    sums = np.zeros(len(distinct), np.int64)
+    np.add.at(sums, inverse, counts)
+    kept = distinct[sums != 0]
+    return (kept >> 32).astype(np.int32), (kept & 0xFFFFFFFF).astype(np.int32), sums[sums != 0]
 
 
 def _count_jumps(
@@ -146,10 +144,7 @@ def _count_jumps(
 
 
 def subtract_counts(counts: PriorCounts, own: PriorCounts) -> PriorCounts:
-    """Return `counts` - `own`, given the counts `own` of the stored links of pairs that are re-aligned.
-
-    Raises `AlignmentInputError` if a word pair would have a negative count. Other counts are not checked.
-    """
+    """Return `counts` - `own`. Raises `AlignmentInputError` if a word pair would have a negative count."""
     others = add_counts(counts, own, -1)
     if (others.counts < 0).any():
         raise AlignmentInputError("the counts of the aligner do not match its links: run `hierogram verify`")

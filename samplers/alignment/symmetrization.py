@@ -54,7 +54,6 @@ def _keep(s, t, width, work):
 
 @njit_inline
 def _grow(height, width, work):
-    """Add links of the union that are next to a kept link and have an unlinked word, until no such link is left."""
     grown = True
     while grown:
         grown = False
@@ -74,7 +73,6 @@ def _grow(height, width, work):
 
 @njit_inline
 def _add_final_links(direction, both_free, height, width, work):
-    """Add links of a direction that have an unlinked word, or with `both_free` two unlinked words."""
     for s in range(height):
         for t in range(width):
             cell = work.cells[s * width + t]
@@ -91,8 +89,7 @@ def _symmetrize(method, forward, backward, source_offset, target_offset, work, l
     for pair in range(len(source_offset) - 1):
         s_start, t_start = source_offset[pair], target_offset[pair]
         height, width = source_offset[pair + 1] - s_start, target_offset[pair + 1] - t_start
-        for k in range(height * width):
-            work.cells[k] = 0
+        work.cells[: height * width] = 0
         for s in range(height):
             work.source_free[s] = 1
             if backward[s_start + s] >= 0:

@@ -1,8 +1,4 @@
-"""Patches of numba's internals, which only `jit` applies.
-
-`jit` and `intrinsics` use other internals of numba: its cache, its runtime and its code generation.
-Tested with numba 0.62 and 0.68, the bounds in `pyproject.toml`.
-"""
+"""Patches of numba's internals, which only `jit` applies. Tested with numba 0.62 and 0.68, as in `pyproject.toml`."""
 
 from functools import cache
 from importlib.util import find_spec

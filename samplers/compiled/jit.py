@@ -107,8 +107,6 @@ def _is_safe(folder: str) -> bool:
 
 
 class _Locator(_caching.UserProvidedCacheLocator):
-    """Locator of the private cache folder. The folder is created when the first kernel is cached."""
-
     def __init__(self, function: Any, path: str) -> None:
         self._py_file = path
         self._lineno = function.__code__.co_firstlineno

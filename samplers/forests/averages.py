@@ -28,17 +28,9 @@ from hierogram.samplers.forests.forest import push_tails, view_pair
 from hierogram.samplers.grammar.numbers import DRAWS, MAX_SWEEPS, ONE_USE, SHARED_STEP, SHARED_SWEEPS, STEP
 
 ENTRY = np.dtype(
-    [
-        ("source_hash", np.uint64),
-        ("target_hash", np.uint64),
-        ("uses", np.uint32),
-        ("missed", np.uint32),
-        ("start", np.uint32),
-        ("size", np.uint16),
-        ("root", np.uint16),
-        ("shared", np.uint16),
-        ("draw", np.uint16),
-    ]
+    [(name, np.uint64) for name in ("source_hash", "target_hash")]
+    + [(name, np.uint32) for name in ("uses", "missed", "start")]
+    + [(name, np.uint16) for name in ("size", "root", "shared", "draw")]
 )
 """Rule with expected uses in a pair.
 
@@ -52,21 +44,17 @@ _CHAIN_ERROR = 0.28
 """Measured factor c. Expected uses m of a rule in a pair have squared error c m (1 - min(m, 1)/2) / √T in T sweeps."""
 SWEEPS_PER_PRUNING = 16
 BYTES_PER_SLOT = 10
+"""Number of bytes of a fragment for each slot of its entry."""
 _SLOTS, _SLOTS_PER_RULE = 16, 4
-"""A pair has `_SLOTS` slots, and `_SLOTS_PER_RULE` more for each rule that its derivation can have.
-
-An entry takes one slot for each `BYTES_PER_SLOT` bytes of its fragment.
-"""
+"""Number of slots of a pair: `_SLOTS`, plus `_SLOTS_PER_RULE` for each rule that its derivation can have."""
 
 
 class Averages(NamedTuple):
     """Expected uses in a batch of P pairs, in arrays of fixed size. Uses are sums over sweeps."""
 
-    # ENTRY[slots]: pair p has the entries `entry[first[p] : first[p] + entry_counts[p]]`.
+    # ENTRY[slots], int64[P + 1], int64[P]: pair p has the entries `entry[first[p] : first[p] + entry_counts[p]]`.
     entry: NDArray[np.void]
-    # int64[P + 1]: first slot of each pair, which is also the index of its first entry.
     first: NDArray[np.int64]
-    # int64[P]: number of entries of each pair.
     entry_counts: NDArray[np.int64]
     # uint8[bytes]: encoded fragments. Slot k starts at byte `BYTES_PER_SLOT` * k.
     content: NDArray[np.uint8]
@@ -96,10 +84,8 @@ def empty_averages(batch: Batch, slots: NDArray[np.int64] | None = None) -> Aver
     return Averages(entries, first, entry_counts, content, slots_used, sweeps, floor, batch.pairs)
 
 
-_NONE = np.zeros(0, np.int64)
-NO_AVERAGES = Averages(
-    np.zeros(0, ENTRY), np.zeros(1, np.int64), _NONE, np.zeros(0, np.uint8), _NONE, _NONE, _NONE, _NONE
-)
+_NONE, _NO_BYTES = np.zeros(0, np.int64), np.zeros(0, np.uint8)
+NO_AVERAGES = Averages(np.zeros(0, ENTRY), np.zeros(1, np.int64), _NONE, _NO_BYTES, _NONE, _NONE, _NONE, _NONE)
 """Averages of no pairs, for chains that do not average."""
 
 
@@ -248,13 +234,11 @@ def _bound_without_entry(averages, pair, draw):
 
 @njit_inline
 def _excess(averages, pair, entry):
-    """Return the upper bound on an entry's uses minus the bound for the same rule without an entry."""
     return _max_uses(entry) - _bound_without_entry(averages, pair, entry["draw"])
 
 
 @njit
 def _compact(averages, pair):
-    """Delete the entries of size 0 and close the gaps between other entries."""
     first = averages.first[pair]
     begin = BYTES_PER_SLOT * first
     kept = 0
@@ -277,7 +261,6 @@ def _compact(averages, pair):
 
 @njit
 def _prune(averages, pair):
-    """Delete the entries that are rounded to 0 even if all missed uses are counted."""
     deleted = False
     for k in range(averages.first[pair], averages.first[pair] + averages.entry_counts[pair]):
         entry = averages.entry[k]
@@ -290,7 +273,6 @@ def _prune(averages, pair):
 
 @njit
 def _evict_least_used(averages, pair):
-    """Evict the first entry with the smallest excess, and raise the floor by that excess if it is > 0."""
     first = averages.first[pair]
     least, excess = first, _excess(averages, pair, averages.entry[first])
     for k in range(first + 1, first + averages.entry_counts[pair]):
@@ -304,10 +286,7 @@ def _evict_least_used(averages, pair):
 
 @njit
 def enter_rule(averages, pair, hashes, root, uses, shared, fragment):
-    """Add an entry for a rule with its first uses. If out of room, evicts the entries with the smallest excess.
-
-    If the fragment needs more than all slots, the uses raise the floor instead.
-    """
+    """Add a rule with its first uses, and evict other entries if out of room. If it never fits, raises the floor."""
     slots = slots_of(len(fragment))
     draw = draw_of_rule(averages.pairs[pair], hashes[0], hashes[1])
     while not _has_room(averages, pair, slots) and averages.entry_counts[pair] > 0:

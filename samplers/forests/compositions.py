@@ -1,9 +1,8 @@
 """Compositions: short rules of every granularity, from one tree of each pair's forest.
 
 Each phrase of the tree yields a rule without nonterminals, and for each phrase inside it a rule in which a nonterminal
-replaces the inner phrase. Compositions therefore include parts and combinations of the rules of a derivation. New text
-needs phrases of all granularities [Neubig et al. 2011]. Each node of the tree has its first edge, so compositions
-depend only on the links.
+replaces the inner phrase. New text needs phrases of all granularities [Neubig et al. 2011]. Each node of the tree has
+its first edge, so compositions depend only on the links.
 
 An n-gram model of the training text predicts how often the source side of a rule occurs in new text. The count of
 each n-gram excludes the occurrence that produced the rule. The model backs off to the shorter n-gram with a Dirichlet
@@ -53,7 +52,6 @@ class Ngrams(NamedTuple):
 
 @njit_inline
 def _slot_of(key, keys):
-    """Return the slot of an n-gram, or the free slot where it belongs."""
     return find_key(keys, key ^ (key >> _HALF_BITS), key)
 
 
@@ -69,7 +67,6 @@ def _ngram_count(running, start, end, ngrams):
 
 @njit
 def _count(offset, running, keys, counts):
-    """Count the n-grams within each sentence. Returns the number of new distinct n-grams."""
     new = 0
     for sentence in range(len(offset) - 1):
         for end in range(offset[sentence] + 1, offset[sentence + 1] + 1):
@@ -84,7 +81,6 @@ def _count(offset, running, keys, counts):
 
 @njit
 def _move(keys, counts, least, new_keys, new_counts):
-    """Copy the n-grams with counts of at least `least` to an empty table. Returns their number."""
     moved = 0
     for k in range(len(keys)):
         if keys[k] != np.uint64(0) and counts[k] >= least:
@@ -96,7 +92,7 @@ def _move(keys, counts, least, new_keys, new_counts):
 
 
 @njit_inline
-def log_probability(running, start, end, ngrams):
+def _log_probability(running, start, end, ngrams):
     """Return the natural log probability that a given position of a text has the words [start, end)."""
     value = 0.0
     for k in range(start, end):
@@ -115,7 +111,7 @@ def _expect(running, runs, ngrams, expected):
     """Multiply the expected occurrences of each side by the linear probability of each of its word runs."""
     for run in runs:
         side = run[0]
-        expected[side] *= np.exp(log_probability(running, run[1], run[2], ngrams))
+        expected[side] *= np.exp(_log_probability(running, run[1], run[2], ngrams))
 
 
 def empty_ngrams() -> Ngrams:
@@ -191,7 +187,6 @@ def _is_short(v, view):
 
 @njit
 def _list_below(v, view, stack, below):
-    """Write the nodes below v in the tree to `below`. Returns their number."""
     depth = push_tails(v, view, stack, 0)
     count = 0
     while depth > 0:
@@ -205,7 +200,6 @@ def _list_below(v, view, stack, below):
 
 @njit
 def _bound_sizes(batch, state, work):
-    """Return upper bounds on the number of compositions and on their bytes."""
     compositions = 0
     size = 0
     for pair in range(len(batch.pairs)):
@@ -225,14 +219,13 @@ def _expected(v, x, view, ngrams):
     node, inner = view.node[v], view.node[x]
     end = np.int64(node["source_end"])
     first, last = (end, end) if x == v else (np.int64(inner["source_start"]), np.int64(inner["source_end"]))
-    value = log_probability(view.source, np.int64(node["source_start"]), first, ngrams)
-    value += log_probability(view.source, last, end, ngrams)
+    value = _log_probability(view.source, np.int64(node["source_start"]), first, ngrams)
+    value += _log_probability(view.source, last, end, ngrams)
     return max(ngrams.words, _MIN_WORDS) * np.exp(value)
 
 
 @njit
 def _write_composition(pair, v, view, batch, work, output, used, position):
-    """Write the fragment at node v and the low word of its rule's key. Returns the position after the fragment."""
     work.registers[0]["epoch"] += 1
     make_summary(v, view, work)
     _, output.keys[used] = summary_key(work.summary, v, batch.words.key_mask)
@@ -246,7 +239,6 @@ def _write_composition(pair, v, view, batch, work, output, used, position):
 
 @njit
 def _compose(batch, state, nodes, below, work, ngrams, output):
-    """Write the compositions of all pairs. Returns their number."""
     used = 0
     position = 0
     for pair in range(len(batch.pairs)):
@@ -273,10 +265,9 @@ def _compose(batch, state, nodes, below, work, ngrams, output):
 
 
 class Compositions(NamedTuple):
-    """m compositions.
+    """m compositions, and `keys` uint64[m], the low word of each rule's key.
 
-    `keys` uint64[m]: low word of each rule's key. `expected` float64[m]: expected occurrences of each source side under
-    the n-gram model, or 0 for source sides of up to `MAX_SHORT_SOURCE` symbols.
+    `expected` float64[m]: expected occurrences of each source side, or 0 with up to `MAX_SHORT_SOURCE` symbols.
     """
 
     fragments: Fragments

@@ -19,8 +19,6 @@ from hierogram.samplers.forests.fragments import Words, base_powers, compose, ma
 from hierogram.samplers.grammar.columns import Blobs
 from hierogram.samplers.grammar.settings import CUT, JOINED, RANDOM, STARTS
 
-_COIN = 0.5
-
 
 class State(NamedTuple):
     """Variables of N nodes: chosen incoming edge, uint16[N], and `cut` uint8[N], which is 1 at a rule boundary."""
@@ -45,13 +43,11 @@ class Batch(NamedTuple):
     slot_masks: NDArray[np.uint64]
     # int64[P+1]: cumulative sum of the maximum number of rules in a derivation of each pair.
     derivation_rules: NDArray[np.int64]
-    # Maximum number of nodes of a pair.
+    # Maximum numbers of nodes of a pair, of its distinct rules in a sweep, of edges of a node, and of items in the rule
+    # lists of a pair's nodes.
     max_nodes: int
-    # Maximum number of distinct rules of a pair in a sweep.
     max_rules: int
-    # Maximum number of edges of a node.
     max_options: int
-    # Maximum total size of the rule lists of a pair's nodes.
     max_listed: int
     # Upper bound on the length of a rule.
     longest_rule: int
@@ -64,10 +60,7 @@ class Batch(NamedTuple):
 
 @njit
 def _bound_rules(forests, bounds, rules):
-    """Fill `bounds` with the maximum number of distinct rules in a sweep of each pair, and `rules`.
-
-    `rules` is `Batch.derivation_rules`. Returns `Batch.max_listed`.
-    """
+    """Fill `bounds` with each pair's maximum of distinct rules, and `rules`. Returns `Batch.max_listed`."""
     max_listed = 1
     for pair in range(len(bounds)):
         listed, bound = 0, 16
@@ -83,13 +76,7 @@ def _bound_rules(forests, bounds, rules):
     return max_listed
 
 
-def make_batch(
-    bitext: Bitext,
-    words: Words,
-    forests: Forests,
-    pairs: NDArray[np.int64],
-    longest_rule: int,
-) -> Batch:
+def make_batch(bitext: Bitext, words: Words, forests: Forests, pairs: NDArray[np.int64], longest_rule: int) -> Batch:
     """Return a batch, with the array sizes that its forests require."""
     bounds = np.empty(forests.pairs, np.int64)
     rules = np.zeros(forests.pairs + 1, np.int64)
@@ -121,7 +108,7 @@ def _draw_initial(key, batch, by_coin, state):
                 state.edge[v] = np.int64(uniform(stream_state) * np.float64(node[v]["degree"]))
             if node[v]["free"] and by_coin:
                 stream_state = advance(stream_state)
-                state.cut[v] = 1 if uniform(stream_state) < _COIN else 0
+                state.cut[v] = 1 if uniform(stream_state) < 0.5 else 0
 
 
 def initial_state(key: int, batch: Batch, start: str = CUT) -> State:
@@ -142,32 +129,24 @@ REGISTERS = np.dtype([("epoch", np.int64)])
 class WalkSpace(NamedTuple):
     """Scratch memory for walks over derivations of up to n nodes."""
 
-    # SUMMARY[n+1]: summary of each node.
+    # SUMMARY[n+1], int32[n+1]: summary of each node, and stacks of nodes.
     summary: NDArray[np.void]
-    # int32[n+1]: stacks of nodes.
     stack: NDArray[np.int32]
     walk: NDArray[np.int32]
     pending: NDArray[np.int32]
     # uint64[longest rule + 3]: powers of the hash base.
     powers: NDArray[np.uint64]
-    # int64[2, n+1]: scratch memory of `compose`.
+    # int64[2, n+1], REGISTERS[1]: scratch memory of `compose`, and number of the current walk.
     scratch: NDArray[np.int64]
-    # REGISTERS[1]: number of the current walk.
     registers: NDArray[np.void]
 
 
 def walk_space(batch: Batch) -> WalkSpace:
     """Return scratch memory for walks over a batch's derivations."""
     nodes = batch.max_nodes
-    return WalkSpace(
-        make_summaries(nodes),
-        np.zeros(nodes + 1, np.int32),
-        np.zeros(nodes + 1, np.int32),
-        np.zeros(nodes + 1, np.int32),
-        base_powers(batch.longest_rule + 2),
-        np.zeros((2, nodes + 1), np.int64),
-        np.zeros(1, REGISTERS),
-    )
+    stack, walk, pending = np.zeros((3, nodes + 1), np.int32)
+    powers, scratch = base_powers(batch.longest_rule + 2), np.zeros((2, nodes + 1), np.int64)
+    return WalkSpace(make_summaries(nodes), stack, walk, pending, powers, scratch, np.zeros(1, REGISTERS))
 
 
 @njit
@@ -298,7 +277,6 @@ def _encode_trees(batch, state, stack, offsets, content):
 
 @njit
 def _decode_states(forests, blobs, state, mismatched):
-    """Decode the variables of all nodes. Sets `mismatched` for pairs with bytes that do not match the forest."""
     for pair in range(len(forests.node_offset) - 1):
         position = blobs.offsets[pair]
         end = blobs.offsets[pair + 1]

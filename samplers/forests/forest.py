@@ -22,9 +22,8 @@ NO_TAIL = 0xFFFF
 class Bitext(NamedTuple):
     """Words and alignment links of P sentence pairs, concatenated."""
 
-    # int32[words]: source word numbers of all pairs.
+    # int32[words], int64[P+1]: pair p has the source words `source[source_offset[p] : source_offset[p + 1]]`.
     source: NDArray[np.int32]
-    # int64[P+1]: pair p has the source words `source[source_offset[p] : source_offset[p + 1]]`.
     source_offset: NDArray[np.int64]
     # The same arrays for target words.
     target: NDArray[np.int32]
@@ -37,18 +36,8 @@ class Bitext(NamedTuple):
 
 
 NODE = np.dtype(
-    [
-        ("source_start", np.int16),
-        ("source_end", np.int16),
-        ("target_start", np.int16),
-        ("target_end", np.int16),
-        ("label", np.int16),
-        ("level", np.int16),
-        ("degree", np.uint16),
-        ("arity", np.uint16),
-        ("tail_offset", np.uint32),
-        ("free", np.uint8),
-    ],
+    [(name, np.int16) for name in ("source_start", "source_end", "target_start", "target_end", "label", "level")]
+    + [("degree", np.uint16), ("arity", np.uint16), ("tail_offset", np.uint32), ("free", np.uint8)],
     align=True,
 )
 """Node of a forest.
@@ -82,11 +71,6 @@ class Forests(NamedTuple):
     def nodes(self) -> int:
         """Number of nodes of all pairs."""
         return int(self.node_offset[-1])
-
-    @property
-    def edges(self) -> int:
-        """Number of hyperedges of all pairs."""
-        return int(self.node["degree"].sum(dtype=np.int64))
 
 
 @njit
@@ -308,15 +292,14 @@ def assemble(pairs: Sequence[Sequence[Node]], span_limit: int = 0) -> Forests:
     Roots are always cut, and so are nodes wider than `span_limit` words on either side, unless the limit is 0.
     Raises `ValueError` if a label is not in 0..MAX_LABEL.
     """
-    for number, label in ((number, node.label) for number, pair in enumerate(pairs) for node in pair):
-        if not 0 <= label <= MAX_LABEL:
-            raise ValueError(f"pair number {number}: node labels must be in 0..{MAX_LABEL}, got {label}")
     rows = []
     tails: list[int] = []
     pair_tail_offset = [0]
-    for pair in pairs:
+    for pair_number, pair in enumerate(pairs):
         levels: list[int] = []
         for number, node in enumerate(pair):
+            if not 0 <= node.label <= MAX_LABEL:
+                raise ValueError(f"pair number {pair_number}: node labels must be in 0..{MAX_LABEL}, got {node.label}")
             width = max(len(edge) for edge in node.edges)
             levels.append(max(1 + sum(levels[t] for t in edge) for edge in node.edges))
             widest = max(node.source[1] - node.source[0], node.target[1] - node.target[0])

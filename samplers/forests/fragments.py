@@ -32,28 +32,12 @@ target_terminals_of = njit_inline(keys.target_terminals_of)
 
 
 SUMMARY = np.dtype(
-    [
-        ("source_hash", np.uint64),
-        ("target_hash", np.uint64),
-        ("numbering", np.uint64),
-        ("source_size", np.uint16),
-        ("target_size", np.uint16),
-        ("source_terminals", np.uint16),
-        ("target_terminals", np.uint16),
-        ("nonterminals", np.uint16),
-        ("adjacent", np.uint16),
-        ("begins", np.uint16),
-        ("ends", np.uint16),
-        ("epoch", np.uint32),
-        ("rule_epoch", np.uint32),
-        ("rule", np.int32),
-        ("parent", np.int32),
-        ("list_epoch", np.uint32),
-        ("list_start", np.int32),
-        ("list_size", np.int32),
-        ("options_exponent", np.int32),
-        ("options", np.float64),
-    ],
+    [(name, np.uint64) for name in ("source_hash", "target_hash", "numbering")]
+    + [(name, np.uint16) for name in ("source_size", "target_size", "source_terminals", "target_terminals")]
+    + [(name, np.uint16) for name in ("nonterminals", "adjacent", "begins", "ends")]
+    + [("epoch", np.uint32), ("rule_epoch", np.uint32), ("rule", np.int32), ("parent", np.int32)]
+    + [("list_epoch", np.uint32), ("list_start", np.int32), ("list_size", np.int32)]
+    + [("options_exponent", np.int32), ("options", np.float64)],
     align=True,
 )
 """Cached data of a node.
@@ -123,7 +107,7 @@ def base_powers(longest: int) -> NDArray[np.uint64]:
 
 
 @njit
-def order_by_target(node, tails, first, size, order):
+def _order_by_target(node, tails, first, size, order):
     """Fill `order` with 0..size-1, sorted by target start of the `size` tails from `first` on."""
     for i in range(size):
         start = node[tails[first + i]]["target_start"]
@@ -136,7 +120,6 @@ def order_by_target(node, tails, first, size, order):
 
 @njit_inline
 def _append_words(value, running, start, end, powers):
-    """Return the hash `value` extended by the words [start, end)."""
     return (value - running[start]) * powers[end - start] + running[end]
 
 
@@ -204,7 +187,7 @@ def compose(v, view, summary, powers, scratch):
         if size == 2:
             swapped = 1 if node[tails[first]]["target_start"] > node[tails[first + 1]]["target_start"] else 0
         elif size > 2:
-            order_by_target(node, tails, first, np.int64(size), scratch[1])
+            _order_by_target(node, tails, first, np.int64(size), scratch[1])
         for k in range(size):
             i = scratch[1, k] if size > 2 else k ^ swapped
             t = np.int64(tails[first + i])

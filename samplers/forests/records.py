@@ -47,17 +47,15 @@ _ENTRY_BYTES = 18
 class Fragments(NamedTuple):
     """m encoded fragments: fragment k is `content[starts[k] : ends[k]]`."""
 
-    # uint8[bytes]: encoded fragments.
     content: NDArray[np.uint8]
-    # int64[m]: pair of each fragment, and its root node.
+    # int64[m]: pair of each fragment, its root node, and its range in `content`.
     pairs: NDArray[np.int64]
     roots: NDArray[np.int64]
-    # int64[m]: range of each fragment in `content`.
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
-    # int64[m]: expected uses of each fragment's rule, in units of 1/`ONE_USE`.
+    # int64[m]: expected uses of each fragment's rule and their error variance, in units of 1/`ONE_USE` and
+    # 1/`ONE_SQUARE`.
     weights: NDArray[np.int64]
-    # int64[m]: error variance of the expected uses, in units of 1/`ONE_SQUARE`.
     variances: NDArray[np.int64]
 
 
@@ -135,10 +133,7 @@ def _is_same(fragments, k, others, j):
 
 @njit
 def _subtract_equal(before, after):
-    """Subtract weights and variances in `before` from equal fragments in `after`, and set the subtracted values to 0.
-
-    Each search starts after the previous match, because the entries of a pair keep their order between records.
-    """
+    """Subtract `before` from equal fragments in `after`, and set subtracted values to 0. Entries keep their order."""
     search_start = 0
     for k in range(len(after.pairs)):
         pair = after.pairs[k]
@@ -156,22 +151,18 @@ def _subtract_equal(before, after):
 
 
 def fragment_changes(before: Fragments, after: Fragments) -> Fragments:
-    """Return the fragments whose weight or variance changed from `before` to `after`.
-
-    The weights and variances of the result are the changes.
-    """
+    """Return the fragments whose weight or variance changed, with the changes as weights and variances."""
     before = before._replace(weights=before.weights.copy(), variances=before.variances.copy())
     after = after._replace(weights=after.weights.copy(), variances=after.variances.copy())
     _subtract_equal(before, after)
     removed, added = (np.flatnonzero((part.weights != 0) | (part.variances != 0)) for part in (before, after))
+    before = before._replace(weights=-before.weights, variances=-before.variances)
+    shift = len(before.content)
+    after = after._replace(starts=after.starts + shift, ends=after.ends + shift)
+    columns = zip(before[1:], after[1:], strict=True)
     return Fragments(
         np.concatenate((before.content, after.content)),
-        np.concatenate((before.pairs[removed], after.pairs[added])),
-        np.concatenate((before.roots[removed], after.roots[added])),
-        np.concatenate((before.starts[removed], after.starts[added] + len(before.content))),
-        np.concatenate((before.ends[removed], after.ends[added] + len(before.content))),
-        np.concatenate((-before.weights[removed], after.weights[added])),
-        np.concatenate((-before.variances[removed], after.variances[added])),
+        *(np.concatenate((old[removed], new[added])) for old, new in columns),
     )
 
 

@@ -20,7 +20,6 @@ from hierogram.samplers.grammar.numbers import MAX_NODES, MAX_TREE
 _TOKEN = re.compile(r"[ \t]*(?:#([0-9]+)=\(|([()])|([^ \t()]+))")
 _REFERENCE = re.compile(r"#([0-9]+)\Z")
 _EXPANSION = "|"
-_SHOWN = 60
 
 
 class TreeNode(NamedTuple):
@@ -61,7 +60,7 @@ class _Reader:
         self.position = 0
 
     def fail(self, problem: str, offset: int) -> BracketError:
-        shown = self.text[max(0, offset - 20) : offset + _SHOWN]
+        shown = self.text[max(0, offset - 20) : offset + 60]
         return BracketError(f"character {offset + 1}, {shown!r}: {problem}")
 
     def label(self, label: str, offset: int) -> None:
@@ -206,7 +205,6 @@ def write_parse(parse: Parse) -> str:
 
 
 def _parts(parse: Parse, node: TreeNode, edge: list[int]) -> Iterator[str | int]:
-    """Yield the words and the child node numbers of an expansion, from left to right."""
     place = node.start
     for tail in edge:
         yield from parse.words[place : parse.nodes[tail].start]
@@ -216,7 +214,6 @@ def _parts(parse: Parse, node: TreeNode, edge: list[int]) -> Iterator[str | int]
 
 
 def _expansions(parse: Parse, node: TreeNode) -> list[str | int]:
-    """Return the output after a node's label: strings and child node numbers."""
     items: list[str | int] = []
     for edge in node.edges:
         if len(node.edges) > 1:

@@ -7,8 +7,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-_LINE_FEED = 10
-
 
 class Blobs(NamedTuple):
     """Column of n byte strings. String i is `content[offsets[i] : offsets[i + 1]]`."""
@@ -84,7 +82,7 @@ def join_texts(texts: Sequence[str]) -> Texts:
 def split_lines(content: bytes) -> Texts:
     """Return the lines of UTF-8 text as a column. Every line, including the last, must end with a line feed."""
     letters = np.frombuffer(content, np.uint8).copy()
-    return Texts(letters, np.concatenate(([0], np.flatnonzero(letters == _LINE_FEED) + 1)))
+    return Texts(letters, np.concatenate(([0], np.flatnonzero(letters == ord("\n")) + 1)))
 
 
 def concatenate_texts(parts: Sequence[Texts]) -> Texts:

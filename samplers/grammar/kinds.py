@@ -78,8 +78,7 @@ class GrammarKind:
         return f"a store of {self.content} cannot {action}"
 
 
-def fragment_word(symbol: str) -> str | None:
-    """Return the word of a space-separated symbol of a fragment, or None for a label."""
+def _fragment_word(symbol: str) -> str | None:
     return None if symbol.startswith("(") else symbol.rstrip(")")
 
 
@@ -94,12 +93,7 @@ GRAMMAR_KINDS: dict[str, GrammarKind] = {
     ),
     # A stored tree has its words as source side, and its bracket notation as target side.
     TREES: GrammarKind(
-        TREES,
-        "trees",
-        PARSES,
-        (SOURCE,),
-        (WordSide(TARGET, SOURCE, fragment_word),),
-        frozenset({FRAGMENTS}),
+        TREES, "trees", PARSES, (SOURCE,), (WordSide(TARGET, SOURCE, _fragment_word),), frozenset({FRAGMENTS})
     ),
     # A word without a translation has a rule with an empty side.
     ITG: GrammarKind(

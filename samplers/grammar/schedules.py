@@ -1,6 +1,7 @@
 """Schedules: the node levels that a sweep may change [CFGŠ14 §5.3], and the temperature T of a sweep [CGB09 §6]."""
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,16 +24,13 @@ class Schedule:
 
     sweeps_per_level: int = 10
     levels: int = 7
+    # Draws are independent of the current values, as in the paper.
+    avoid_current: ClassVar[bool] = False
 
     @property
     def burn_in(self) -> int:
         """Number of sweeps in which a pair passes through all stages."""
         return self.sweeps_per_level * self.levels
-
-    @property
-    def avoid_current(self) -> bool:
-        """False, because draws are independent of the current values, as in the paper."""
-        return False
 
     def powers(self, sweeps: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return `NO_POWERS`, because every sweep has T = 1."""
@@ -92,8 +90,6 @@ class Annealing:
         return np.where(np.asarray(sweeps) <= self.sweeps, 1, 2).astype(np.int64)
 
 
-_RISING_SWEEPS = 16
-_RISING_START = 0.85
 _LEVELS = 13
 """Highest level of a phrase of seven words, the longest phrase without a forced cut by default."""
 
@@ -104,7 +100,7 @@ def quick_schedule(burn_in_sweeps: int = 10) -> Annealing:
     T rises from 0.85 to 1 over 16 sweeps, so that pairs agree sooner on one of several similarly probable rules. Draws
     avoid current values, which yields the same precision in fewer sweeps.
     """
-    return Annealing(_RISING_SWEEPS, _RISING_START, burn_in_sweeps, avoid_current=True)
+    return Annealing(16, 0.85, burn_in_sweeps, avoid_current=True)
 
 
 def stratified_schedule(burn_in_sweeps: int = 10) -> Annealing:

@@ -34,17 +34,14 @@ class Phrases(NamedTuple):
 class ItgBatch(NamedTuple):
     """P sentence pairs with N source words, M target words, C cells (word pairs) and T types of word pairs."""
 
-    # int32[N]: source word numbers.
+    # int32[N], int64[P + 1]: source word numbers, and index of the first source word of each pair.
     source: NDArray[np.int32]
-    # int64[P + 1]: index of the first source word of each pair.
     source_offset: NDArray[np.int64]
-    # int32[M]: target word numbers.
+    # int32[M], int64[P + 1]: the same for target words.
     target: NDArray[np.int32]
-    # int64[P + 1]: index of the first target word of each pair.
     target_offset: NDArray[np.int64]
-    # int64[P + 1]: index of the first cell of each pair.
+    # int64[P + 1], int32[C]: first cell of each pair, and type of each cell. A pair has a row of cells per source word.
     cell_offset: NDArray[np.int64]
-    # int32[C]: type of the word pair of each cell. A pair has a row of cells for each source word.
     types: NDArray[np.int32]
     # int32[T]: source word and target word of each type.
     type_source: NDArray[np.int32]
@@ -96,7 +93,6 @@ def _enlarge(keys, numbers, capacity):
 
 @njit_allocating
 def _number_types(source, source_offset, target, target_offset, types):
-    """Assign types to word pairs in the order of first occurrence. Returns the words of each type."""
     keys, numbers = np.zeros(_SMALLEST, np.uint64), np.zeros(_SMALLEST, np.int32)
     words = np.zeros((_SMALLEST, 2), np.int32)
     taken = at = 0
@@ -148,10 +144,7 @@ def _number_phrases(words: NDArray[np.int32], offset: NDArray[np.int64], longest
 
 @njit
 def _write_keys(offsets, numbers, longest, keys):
-    """Write the key of each phrase pair at each cell: an encoding of both lengths and both phrase numbers.
-
-    Keys of phrase pairs that cross the end of a sentence stay 0.
-    """
+    """Write the key of each phrase pair at each cell. Keys of phrase pairs across the end of a sentence stay 0."""
     source_offset, target_offset = offsets
     position = 0
     for pair in range(len(source_offset) - 1):
@@ -172,28 +165,23 @@ _MAX_NUMBERS = 1 << 29
 """Exclusive limit of words per side, because phrases of one length per side are numbered in 29 bits of a key."""
 
 
-def _find_phrases(
-    source: NDArray[np.int32],
-    source_offset: NDArray[np.int64],
-    target: NDArray[np.int32],
-    target_offset: NDArray[np.int64],
-    cell_offset: NDArray[np.int64],
-    longest: int,
-    words: int,
-) -> Phrases:
-    if longest == 1:
-        return Phrases(1, np.zeros(0, np.int32), np.zeros((0, 2), np.int8), np.zeros((0, 4), np.int64))
-    for side, count in (("source", len(source)), ("target", len(target))):
+_NO_PHRASES = Phrases(1, np.zeros(0, np.int32), np.zeros((0, 2), np.int8), np.zeros((0, 4), np.int64))
+
+
+def _find_phrases(batch: ItgBatch, longest: int) -> Phrases:
+    source_offset, target_offset, cell_offset = batch.source_offset, batch.target_offset, batch.cell_offset
+    for side, count in (("source", len(batch.source)), ("target", len(batch.target))):
         if count >= _MAX_NUMBERS:
             raise AlignmentInputError(
                 f"{count:,} words on the {side} side, the limit for phrase pairs is {_MAX_NUMBERS - 1:,}: "
                 "align fewer pairs at once"
             )
-    offsets = source_offset, target_offset
-    numbers = _number_phrases(source, source_offset, longest), _number_phrases(target, target_offset, longest)
+    numbers = tuple(
+        _number_phrases(*side, longest) for side in ((batch.source, source_offset), (batch.target, target_offset))
+    )
     shapes = longest * longest - 1
     keys = np.zeros(int(cell_offset[-1]) * shapes, np.uint64)
-    _write_keys(offsets, numbers, longest, keys)
+    _write_keys((source_offset, target_offset), numbers, longest, keys)
     distinct, key_numbers = np.unique(keys, return_inverse=True)
     none = int(len(distinct) > 0 and distinct[0] == 0)
     types: NDArray[np.int32] = (key_numbers - none).astype(np.int32)
@@ -204,7 +192,7 @@ def _find_phrases(
     pair = np.searchsorted(cell_offset, cell, "right") - 1
     width = np.diff(target_offset)[pair]
     i, x = np.divmod(cell - cell_offset[pair], width)
-    types[present] += words
+    types[present] += len(batch.type_source)
     return Phrases(
         longest,
         types,
@@ -238,8 +226,8 @@ def make_batch(
     types = np.zeros(int(cell_offset[-1]), np.int32)
     words = _number_types(source, source_offset, target, target_offset, types)
     stream_keys = np.arange(len(source_offset) - 1, dtype=np.int64) if pairs is None else np.asarray(pairs, np.int64)
-    return ItgBatch(
+    batch = ItgBatch(
         source, source_offset, target, target_offset, cell_offset, types,
-        np.ascontiguousarray(words[:, 0]), np.ascontiguousarray(words[:, 1]), stream_keys,
-        _find_phrases(source, source_offset, target, target_offset, cell_offset, longest_phrase, len(words)),
+        np.ascontiguousarray(words[:, 0]), np.ascontiguousarray(words[:, 1]), stream_keys, _NO_PHRASES,
     )  # fmt: skip
+    return batch if longest_phrase == 1 else batch._replace(phrases=_find_phrases(batch, longest_phrase))

@@ -29,9 +29,8 @@ class Weights(NamedTuple):
     pairs: NDArray[np.float64]
     # float64[n, m, L² - 1]: weight of each phrase pair that begins at a word pair, by `phrase_offset`.
     phrases: NDArray[np.float64]
-    # float64[n]: weight of the null emission of each source word, including the weight of its rule type.
+    # float64[n], float64[m]: weight of the null emission of each word, including the weight of its rule type.
     source_nulls: NDArray[np.float64]
-    # float64[m]: weight of the null emission of each target word, including the weight of its rule type.
     target_nulls: NDArray[np.float64]
     # float64[5]: weight of each rule type.
     rules: NDArray[np.float64]
@@ -42,9 +41,8 @@ class Weights(NamedTuple):
 class SampledDerivation(NamedTuple):
     """Sampled derivation in preorder, and scratch memory."""
 
-    # uint8[nodes]: rules in preorder.
+    # uint8[nodes], int32[nodes]: rules in preorder, and first source word and first target word of each rule.
     rules: NDArray[np.uint8]
-    # int32[nodes]: first source word and first target word of each rule.
     source: NDArray[np.int32]
     target: NDArray[np.int32]
     # int32[nodes, 4]: stack of cells (i, j, x, y) that have no rule yet.
@@ -61,26 +59,31 @@ def make_weights(longest_source: int, longest_target: int, longest_phrase: int =
 
 
 @njit_inline
-def is_phrase(longest, height, width):
-    """Check if a cell of this size can be emitted as a phrase pair other than a word pair."""
-    return longest > 1 and 0 < height <= longest and 0 < width <= longest and height + width > 2
-
-
-@njit_inline
 def phrase_weight(weights, i, x, height, width):
     """Return the weight of the phrase pair that begins at source word i and target word x."""
     return weights.phrases[i, x, phrase_offset(weights.size[2], height, width)]
 
 
+@njit_inline
+def emission(weights, i, j, x, y):
+    """Return the rule that emits a cell, and the rule's weight, which is 0 if the cell has no emission."""
+    height, width = j - i, y - x
+    if height == 0 and width == 1:
+        return TARGET_NULL, weights.target_nulls[x]
+    if height == 1 and width == 0:
+        return SOURCE_NULL, weights.source_nulls[i]
+    if height == 1 and width == 1:
+        return PAIR, weights.pairs[i, x]
+    if 0 < height <= weights.size[2] and 0 < width <= weights.size[2]:
+        return phrase_rule(height, width), phrase_weight(weights, i, x, height, width)
+    return PAIR, 0.0
+
+
 def make_sampled_derivation(longest_source: int, longest_target: int) -> SampledDerivation:
     """Allocate a sampled derivation of pairs of up to the given lengths."""
     max_nodes = 2 * (longest_source + longest_target)
-    return SampledDerivation(
-        np.zeros(max_nodes, np.uint8),
-        np.zeros(max_nodes, np.int32),
-        np.zeros(max_nodes, np.int32),
-        np.zeros((max_nodes, 4), np.int32),
-    )
+    source, target = np.zeros((2, max_nodes), np.int32)
+    return SampledDerivation(np.zeros(max_nodes, np.uint8), source, target, np.zeros((max_nodes, 4), np.int32))
 
 
 @njit_inline
@@ -101,31 +104,15 @@ def _multiply(chart, left, right, to, weight, m):
 
 
 @njit
-def _add_phrases(chart, weights, i, j):
-    m, longest = weights.size[1], weights.size[2]
-    matrix = _matrix(i, j, m)
-    for x in range(m):
-        for width in range(1, min(longest, m - x) + 1):
-            if j - i + width > 2:
-                chart[matrix + x * (m + 1) + x + width] += phrase_weight(weights, i, x, j - i, width)
-
-
-@njit
-def _add_words(chart, weights, i, j):
-    """Add emissions of single words, and rules with a child of empty source span, to the sums of source span [i, j)."""
+def _add_emissions(chart, weights, i, j):
+    """Add emissions, and rules with a child of empty source span, to the sums of source span [i, j)."""
     m = weights.size[1]
     matrix, first, last = _matrix(i, j, m), _matrix(i, i, m), _matrix(j, j, m)
     straight, inverted = weights.rules[STRAIGHT], weights.rules[INVERTED]
     for size in range(m + 1):
         for x in range(m + 1 - size):
             y = x + size
-            total = chart[matrix + x * (m + 1) + y]
-            if j - i == 1 and size == 1:
-                total += weights.pairs[i, x]
-            elif j - i == 1 and size == 0:
-                total += weights.source_nulls[i]
-            elif i == j and size == 1:
-                total += weights.target_nulls[x]
+            total = chart[matrix + x * (m + 1) + y] + emission(weights, i, j, x, y)[1]
             if i == j:
                 for z in range(x + 1, y):
                     total += (straight + inverted) * chart[matrix + x * (m + 1) + z] * chart[matrix + z * (m + 1) + y]
@@ -154,9 +141,7 @@ def sum_inside(chart, weights):
                 left, right = _matrix(i, k, m), _matrix(k, j, m)
                 _multiply(chart, left, right, matrix, weights.rules[STRAIGHT], m)
                 _multiply(chart, right, left, matrix, weights.rules[INVERTED], m)
-            if 0 < size <= weights.size[2] and weights.size[2] > 1:
-                _add_phrases(chart, weights, i, j)
-            _add_words(chart, weights, i, j)
+            _add_emissions(chart, weights, i, j)
 
 
 @njit_inline
@@ -165,29 +150,18 @@ def _inside(chart, weights, i, j, x, y):
 
 
 @njit
-def _split(chart, weights, i, j, x, y, left):
-    """Draw the rule and split (rule, k, z) of a cell. `left` is a uniform number times the inside sum of the cell.
+def split_cell(full_chart, cell, u):
+    """Draw the rule and split (rule, k, z) of a cell, given the uniform number u. `full_chart` is (chart, weights).
 
     The candidates are the emission, then straight splits, then inverted splits by source and target position.
     """
-    best = (PAIR, i, x)
-    if j - i <= 1 and y - x <= 1:
-        if i == j:
-            p, best = weights.target_nulls[x], (TARGET_NULL, i, x)
-        elif x == y:
-            p, best = weights.source_nulls[i], (SOURCE_NULL, i, x)
-        else:
-            p = weights.pairs[i, x]
-        left -= p
-        if left < 0.0:
-            return best
-    elif is_phrase(weights.size[2], j - i, y - x):
-        p = phrase_weight(weights, i, x, j - i, y - x)
-        if p > 0.0:
-            best = (phrase_rule(j - i, y - x), i, x)
-            left -= p
-            if left < 0.0:
-                return best
+    chart, weights = full_chart
+    i, j, x, y = cell
+    leaf, weight = emission(weights, i, j, x, y)
+    best = (leaf, i, x)
+    left = u * _inside(chart, weights, i, j, x, y) - weight
+    if left < 0.0:
+        return best
     for rule in (STRAIGHT, INVERTED):
         for k in range(i, j + 1):
             for z in range(x, y + 1):
@@ -205,7 +179,7 @@ def _split(chart, weights, i, j, x, y, left):
 
 
 @njit_inline
-def push_children(stack, depth, rule, cell, k, z):
+def _push_children(stack, depth, rule, cell, k, z):
     """Push the right child, then the left child, of a split at (k, z). Returns the height of the stack."""
     i, j, x, y = cell
     low, high = (z, y) if rule == STRAIGHT else (x, z)
@@ -216,23 +190,22 @@ def push_children(stack, depth, rule, cell, k, z):
     return depth + 1
 
 
-@njit
-def draw_derivation(chart, weights, stream_state, nodes):
-    """Sample a derivation top-down from inside sums. Returns its length and the stream state."""
+@njit_inline
+def draw_derivation(split, chart, size, stream_state, nodes):
+    """Sample a derivation of `size` (n, m) words top-down by `split`, such as `split_cell`. Returns (length, state)."""
     stack = nodes.stack
-    stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, weights.size[0], 0, weights.size[1]
+    stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, size[0], 0, size[1]
     depth, length = 1, 0
     while depth > 0:
         depth -= 1
         i, j = np.int64(stack[depth, 0]), np.int64(stack[depth, 1])
         x, y = np.int64(stack[depth, 2]), np.int64(stack[depth, 3])
         stream_state = advance(stream_state)
-        u = uniform(stream_state) * _inside(chart, weights, i, j, x, y)
-        rule, k, z = _split(chart, weights, i, j, x, y, u)
+        rule, k, z = split(chart, (i, j, x, y), uniform(stream_state))
         nodes.rules[length], nodes.source[length], nodes.target[length] = rule, i, x
         length += 1
         if rule in (STRAIGHT, INVERTED):
-            depth = push_children(stack, depth, rule, (i, j, x, y), k, z)
+            depth = _push_children(stack, depth, rule, (i, j, x, y), k, z)
     return length, stream_state
 
 
@@ -258,20 +231,3 @@ def scale_emissions(emissions, n, m, scale):
                     by *= scale[n + x + t - 1]
                     if s + t > 2:
                         emissions.phrases[i, x, phrase_offset(longest, s, t)] *= by
-
-
-@njit
-def normalize_emissions(weights, scale):
-    """Scale emissions so that the best of each word is about 1. `scale` float64[n + m] receives the factors."""
-    n, m = weights.size[0], weights.size[1]
-    for i in range(n):
-        best = weights.source_nulls[i] * weights.source_nulls[i]
-        for x in range(m):
-            best = max(best, weights.pairs[i, x])
-        scale[i] = 1.0 / np.sqrt(best)
-    for x in range(m):
-        best = weights.target_nulls[x] * weights.target_nulls[x]
-        for i in range(n):
-            best = max(best, weights.pairs[i, x])
-        scale[n + x] = 1.0 / np.sqrt(best)
-    scale_emissions(weights, n, m, scale)

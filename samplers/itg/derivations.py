@@ -24,16 +24,8 @@ _PHRASE_BASE = MAX_ITG_PHRASE_LENGTH
 """The rule of a phrase pair of s source and t target words has the number `_PHRASE_BASE` * s + t."""
 _FIRST_PHRASE, _LAST_PHRASE = _PHRASE_BASE + 2, _PHRASE_BASE * _PHRASE_BASE + _PHRASE_BASE
 
-NODE = np.dtype(
-    [
-        ("rule", np.int16), ("i", np.int16), ("j", np.int16), ("x", np.int16), ("y", np.int16),
-        ("size", np.int16), ("right", np.int16),
-    ]
-)  # fmt: skip
-"""Node in preorder, with source span [i, j) and target span [x, y).
-
-`size`: number of nodes of the subtree. `right`: index of the right child. The left child is the next node.
-"""
+NODE = np.dtype([(name, np.int16) for name in ("rule", "i", "j", "x", "y", "size", "right")])
+"""Node in preorder, with spans [i, j) and [x, y), `size` of its subtree, and `right` child. The left child is next."""
 
 
 @njit_inline
@@ -172,7 +164,6 @@ def encode(derivations: Derivations) -> Blobs:
 
 @njit
 def _unpack(batch, offsets, content, derivations, nodes, wrong):
-    """Decode all derivations. Sets `wrong` for pairs whose bytes do not derive their words."""
     for pair in range(len(derivations.length)):
         length = offsets[pair + 1] - offsets[pair]
         first = derivations.offset[pair]

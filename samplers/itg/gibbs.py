@@ -19,6 +19,7 @@ from hierogram.samplers.itg.charts import (
     draw_derivation,
     make_sampled_derivation,
     make_weights,
+    split_cell,
     sum_inside,
 )
 from hierogram.samplers.itg.derivations import (
@@ -57,7 +58,6 @@ _PIECES, _SOURCES, _TARGETS = 0, 1, 2
 class LocalMove(NamedTuple):
     """Scratch memory of the local sampler."""
 
-    # Weights, chart and sampled derivation of the items.
     items: Weights
     chart: NDArray[np.float64]
     drawn: SampledDerivation
@@ -71,9 +71,8 @@ class LocalMove(NamedTuple):
     old: NDArray[np.int32]
     # int64[3]: number of pieces, source items and target items.
     numbers: NDArray[np.int64]
-    # NODE[nodes]: nodes of the current derivation.
+    # NODE[nodes], uint8[nodes + 1]: nodes of the current derivation, and rules of the new subtree.
     nodes: NDArray[np.void]
-    # uint8[nodes + 1]: rules of the new subtree.
     rules: NDArray[np.uint8]
 
 
@@ -96,10 +95,7 @@ def make_local_move(longest: int, longest_phrase: int = 1) -> LocalMove:
 
 @njit
 def _select_pieces(local, at, side):
-    """Select the pieces below a node. The left child (`side` 0) or the right child is replaced by its children.
-
-    A leaf is its own piece.
-    """
+    """Select a leaf, or the children of a node. The left (`side` 0) or right child is replaced by its children."""
     nodes, pieces = local.nodes, local.pieces
     local.numbers[:] = 0
     rule = nodes[at]["rule"]
@@ -122,7 +118,6 @@ def _select_pieces(local, at, side):
 
 @njit
 def _list_items(local):
-    """List the items of both sides in word order."""
     nodes = local.nodes
     sources = targets = 0
     for number in range(local.numbers[_PIECES]):
@@ -169,7 +164,6 @@ def _list_rules(local, at):
 
 @njit
 def _weigh_phrases_at(batch, pair, base, counts, local, p, q, scale):
-    """Set the weights of phrase pairs that begin at items p and q and consist of adjacent single words."""
     items, source, target = local.items, local.source, local.target
     longest = items.size[2]
     items.phrases[p, q] = 0.0
@@ -301,7 +295,6 @@ def _selection_probability(local):
 
 @njit
 def _replace(local, rules, length, at, sampled_length):
-    """Replace the subtree at a node by the sampled derivation. Returns the new length of the whole derivation."""
     end = at + local.nodes[at]["size"]
     to = 0
     for k in range(sampled_length):
@@ -336,7 +329,8 @@ def _move(batch, pair, base, counts, local, at, side, stream_state):
         count_rule(batch, pair, counts, local.old[k, 0], local.old[k, 1], local.old[k, 2], -1)
     _weigh_items(batch, pair, base, counts, local)
     sum_inside(local.chart, local.items)
-    sampled_length, stream_state = draw_derivation(local.chart, local.items, stream_state, local.drawn)
+    chart, size = (local.chart, local.items), (local.items.size[0], local.items.size[1])
+    sampled_length, stream_state = draw_derivation(split_cell, chart, size, stream_state, local.drawn)
     choices = _reverse_probability(local, sampled_length)
     ratio = 0.0
     if choices > 0.0:

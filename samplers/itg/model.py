@@ -2,6 +2,8 @@
 
 docs/model.md, section 7, has the equations of the model (DeNero, Bouchard-Côté & Klein 2008). `ItgSettings` selects if
 P_f and P_e and the strengths are resampled after each sweep, given the derivations [Teh et al. 2006 §5.3; Neal 2003].
+The base distribution of emissions uses IBM Model 1 in both directions [Brown et al. 1993], in which each sentence has
+the empty word as an additional conditioning word.
 """
 
 import math
@@ -12,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
-from hierogram.samplers.compiled.streams import advance, mix, stream, uniform
-from hierogram.samplers.compiled.variates import draw_gamma, slice_sample
+from hierogram.samplers.compiled.streams import advance, draw_gamma, mix, slice_sample, stream, uniform
 from hierogram.samplers.itg.batch import ItgBatch, phrase_offset, phrase_type
 from hierogram.samplers.itg.derivations import (
     PAIR,
@@ -24,7 +25,6 @@ from hierogram.samplers.itg.derivations import (
     source_words,
     target_words,
 )
-from hierogram.samplers.itg.model1 import Model1
 
 PAIR_STRENGTH, SOURCE_NULL_STRENGTH, TARGET_NULL_STRENGTH, SOURCE_STRENGTH, TARGET_STRENGTH = range(5)
 """Indices of strengths: α of word and phrase pairs, of source nulls and of target nulls, and γ of P_f and of P_e."""
@@ -59,18 +59,83 @@ class ItgSettings:
     phrase_end: float = 0.8
 
 
+ITERATIONS = 10
+SMOOTHING = 0.01
+"""Weight of the uniform distribution over the vocabulary in each translation probability."""
+
+
+class Model1(NamedTuple):
+    """Translation probabilities in both directions, linear."""
+
+    # float64[T]: P(e | f) and P(f | e) of each type of word pairs.
+    target: NDArray[np.float64]
+    source: NDArray[np.float64]
+    # float64[Ve], float64[Vf]: P(e | empty word) and P(f | empty word) of each word.
+    null_target: NDArray[np.float64]
+    null_source: NDArray[np.float64]
+
+
+@njit
+def _expect(batch, from_source, p, null, expected, expected_null):
+    words, offset = batch.source, batch.source_offset
+    if from_source:
+        words, offset = batch.target, batch.target_offset
+    for pair in range(len(batch.pairs)):
+        width = batch.target_offset[pair + 1] - batch.target_offset[pair]
+        height = batch.source_offset[pair + 1] - batch.source_offset[pair]
+        # Cells are stored row by row, so the distance between cells of adjacent words depends on the direction.
+        given, given_stride, step = (height, width, 1) if from_source else (width, 1, width)
+        for k in range(offset[pair + 1] - offset[pair]):
+            word = words[offset[pair] + k]
+            first = batch.cell_offset[pair] + k * step
+            mass = null[word]
+            for i in range(given):
+                mass += p[batch.types[first + i * given_stride]]
+            expected_null[word] += null[word] / mass
+            for i in range(given):
+                t = batch.types[first + i * given_stride]
+                expected[t] += p[t] / mass
+
+
+def _train(
+    batch: ItgBatch, from_source: bool, prior: NDArray[np.float64] | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return P(emitted | given) of each type, and P(emitted | empty word) of each emitted word."""
+    given, words = batch.type_target, batch.source_words
+    if from_source:
+        given, words = batch.type_source, batch.target_words
+    favored = np.zeros(len(given)) if prior is None else prior
+    p, null = np.full(len(given), 1.0 / max(words, 1)) + favored, np.full(words, 1.0 / max(words, 1))
+    for _ in range(ITERATIONS):
+        expected, expected_null = favored.copy(), np.zeros(words)
+        _expect(batch, from_source, p, null, expected, expected_null)
+        totals = np.bincount(given, expected)
+        p = expected / np.maximum(totals[given], 1e-300)
+        null = expected_null / max(expected_null.sum(), 1e-300)
+    uniform = SMOOTHING / max(words, 1)
+    return (1 - SMOOTHING) * p + uniform, (1 - SMOOTHING) * null + uniform
+
+
+def train_model1(batch: ItgBatch, prior: NDArray[np.float64] | None = None) -> Model1:
+    """Train Model 1 in both directions.
+
+    `prior` float64[T] is added to the expected count of each type in each iteration, and to the initial probability.
+    """
+    target, null_target = _train(batch, True, prior)
+    source, null_source = _train(batch, False, prior)
+    return Model1(target, source, null_target, null_source)
+
+
 class Base(NamedTuple):
     """Factors of the base distributions, linear."""
 
     # float64[T]: [P_M1(e|f) P_M1(f|e) P(lengths)]^(1/2) of each type of word pairs and phrase pairs. Fixed.
     lexical: NDArray[np.float64]
-    # float64[Vf]: P_M1(f|ε)^(1/2) of each source word. Fixed.
+    # float64[Vf], float64[Ve]: P_M1(f|ε)^(1/2) and P_M1(e|ε)^(1/2) of each word. Fixed.
     null_source: NDArray[np.float64]
-    # float64[Ve]: P_M1(e|ε)^(1/2) of each target word. Fixed.
     null_target: NDArray[np.float64]
-    # float64[Vf]: P_f(f)^(1/2) of each source word.
+    # float64[Vf], float64[Ve]: P_f(f)^(1/2) and P_e(e)^(1/2) of each word.
     source: NDArray[np.float64]
-    # float64[Ve]: P_e(e)^(1/2) of each target word.
     target: NDArray[np.float64]
     # float64[5]: strengths, by `PAIR_STRENGTH` and the other indices.
     strengths: NDArray[np.float64]
@@ -79,11 +144,9 @@ class Base(NamedTuple):
 class ItgCounts(NamedTuple):
     """Counts of emissions and of rule types."""
 
-    # int32[T]: number of emissions of each type of word pairs and phrase pairs.
+    # int32[T], int32[Vf], int32[Ve]: number of emissions of each pair type, source null and target null.
     pairs: NDArray[np.int32]
-    # int32[Vf]: number of null emissions of each source word.
     source_nulls: NDArray[np.int32]
-    # int32[Ve]: number of null emissions of each target word.
     target_nulls: NDArray[np.int32]
     # int64[5]: number of uses of each rule type.
     rules: NDArray[np.int64]
@@ -188,7 +251,6 @@ def count_derivation(batch, pair, nodes, length, counts, change):
 
 @njit
 def _weigh_pair_phrases(batch, pair, base, counts, scale, weights):
-    """Set the weights of phrase pairs, which are 0 past the end of a sentence. `scale` is a factor of all weights."""
     longest = batch.phrases.longest
     shapes = longest * longest - 1
     height = batch.source_offset[pair + 1] - batch.source_offset[pair]
@@ -234,19 +296,6 @@ def weigh_rules(batch, pair, base, counts, weights):
     for x in range(width):
         word = batch.target[t + x]
         weights.target_nulls[x] = scale * (counts.target_nulls[word] + target_null_mass(base, word))
-
-
-@njit
-def copy_emissions(weights, to, n, m):
-    """Copy the emission weights of n source and m target words to `to`."""
-    for i in range(n):
-        to.source_nulls[i] = weights.source_nulls[i]
-        for x in range(m):
-            to.pairs[i, x] = weights.pairs[i, x]
-            for shape in range(weights.phrases.shape[2]):
-                to.phrases[i, x, shape] = weights.phrases[i, x, shape]
-    for x in range(m):
-        to.target_nulls[x] = weights.target_nulls[x]
 
 
 @njit_inline
@@ -347,15 +396,12 @@ _TABLES, _STRENGTHS, _WORDS = -1, -2, -3
 class Tables(NamedTuple):
     """Numbers of tables of each emission in its Chinese restaurant process, and of draws from P_f and P_e."""
 
-    # int32[T]: number of tables of each type of word pairs and phrase pairs.
+    # int32[T], int32[Vf], int32[Ve]: number of tables of each pair type, source null and target null.
     pairs: NDArray[np.int32]
-    # int32[Vf]: number of tables of the null emission of each source word.
     source_nulls: NDArray[np.int32]
-    # int32[Ve]: number of tables of the null emission of each target word.
     target_nulls: NDArray[np.int32]
-    # float64[Vf]: number of draws of each source word from P_f, a multiple of 1/2.
+    # float64[Vf], float64[Ve]: number of draws of each word from P_f and from P_e, a multiple of 1/2.
     source: NDArray[np.float64]
-    # float64[Ve]: number of draws of each target word from P_e, a multiple of 1/2.
     target: NDArray[np.float64]
 
 
@@ -369,7 +415,6 @@ def make_tables(types: int, source_words: int, target_words: int) -> Tables:
 
 @njit_inline
 def _draw_table_count(count, mass, stream_state):
-    """Sample the number of tables of an emission with `count` uses. Returns (tables, stream state)."""
     tables = 1 if count > 0 else 0
     for seated in range(1, count):
         stream_state = advance(stream_state)
@@ -438,37 +483,20 @@ def _log_words(log_strength, draws):
 
 
 @njit
-def _draw_strength(strengths, index, tables, emissions, stream_state):
-    number = 0
-    for emission_type in range(len(tables)):
-        number += tables[emission_type]
-    parameters = (float(number), float(emissions))
-    at, stream_state = slice_sample(_log_process, parameters, math.log(strengths[index]), stream_state)
-    strengths[index] = math.exp(at)
-    return stream_state
-
-
-@njit
-def _draw_word_strength(strengths, index, draws, stream_state):
-    at, stream_state = slice_sample(_log_words, draws, math.log(strengths[index]), stream_state)
-    strengths[index] = math.exp(at)
-    return stream_state
-
-
-@njit
 def draw_strengths(base, counts, tables, key, sweep):
     """Resample all strengths given the tables, by slice sampling of their logarithms."""
     stream_state = stream(key, _STRENGTHS, sweep)
-    strengths, rules = base.strengths, counts.rules
-    stream_state = _draw_strength(strengths, PAIR_STRENGTH, tables.pairs, rules[PAIR], stream_state)
-    stream_state = _draw_strength(
-        strengths, SOURCE_NULL_STRENGTH, tables.source_nulls, rules[SOURCE_NULL], stream_state
-    )
-    stream_state = _draw_strength(
-        strengths, TARGET_NULL_STRENGTH, tables.target_nulls, rules[TARGET_NULL], stream_state
-    )
-    stream_state = _draw_word_strength(strengths, SOURCE_STRENGTH, tables.source, stream_state)
-    _draw_word_strength(strengths, TARGET_STRENGTH, tables.target, stream_state)
+    strengths = base.strengths
+    for index, tables_of_type in enumerate((tables.pairs, tables.source_nulls, tables.target_nulls)):
+        number = 0
+        for emission_type in range(len(tables_of_type)):
+            number += tables_of_type[emission_type]
+        parameters = (float(number), float(counts.rules[PAIR + index]))
+        at, stream_state = slice_sample(_log_process, parameters, math.log(strengths[index]), stream_state)
+        strengths[index] = math.exp(at)
+    for index, draws in enumerate((tables.source, tables.target), SOURCE_STRENGTH):
+        at, stream_state = slice_sample(_log_words, draws, math.log(strengths[index]), stream_state)
+        strengths[index] = math.exp(at)
 
 
 @njit

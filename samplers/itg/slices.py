@@ -12,14 +12,16 @@ from numpy.typing import NDArray
 from hierogram.samplers.compiled.intrinsics import lowest_bit
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.powers import Powers, make_powers, raise_to_power
-from hierogram.samplers.compiled.streams import GOLDEN, advance, mix, uniform
+from hierogram.samplers.compiled.streams import GOLDEN, mix, uniform
 from hierogram.samplers.itg.batch import phrase_offset
 from hierogram.samplers.itg.charts import (
+    SampledDerivation,
     Weights,
-    is_phrase,
+    draw_derivation,
+    emission,
+    make_sampled_derivation,
     make_weights,
     phrase_weight,
-    push_children,
     scale_emissions,
 )
 from hierogram.samplers.itg.derivations import (
@@ -29,11 +31,10 @@ from hierogram.samplers.itg.derivations import (
     SOURCE_NULL,
     STRAIGHT,
     TARGET_NULL,
-    phrase_rule,
     source_words,
     target_words,
 )
-from hierogram.samplers.itg.model import copy_emissions, frozen_weight
+from hierogram.samplers.itg.model import frozen_weight
 
 UNSLICED = 0.0
 """Value of the shape a if only emissions have slice variables."""
@@ -48,9 +49,8 @@ _FRACTION, _EXPONENT_OF_ONE, _ABOVE_LINE = 2.0**-52, 1023, 0.0862
 class CurrentCells(NamedTuple):
     """Cells of the current derivation."""
 
-    # int32[spans]: 1 + first node with each source span, or 0.
+    # int32[spans], int32[nodes]: 1 + first node with each source span, and 1 + next node with the same span, or 0.
     first: NDArray[np.int32]
-    # int32[nodes]: 1 + next node with the same source span as each node, or 0.
     next: NDArray[np.int32]
     # NODE[nodes]: nodes of the derivation.
     nodes: NDArray[np.void]
@@ -67,10 +67,9 @@ class Slices(NamedTuple):
     # Number of source words and of target words.
     height: int
     width: int
-    # Probabilities p of the straight rule and the inverted rule.
+    # Probabilities p of the straight rule and the inverted rule, and p^a of both.
     straight: float
     inverted: float
-    # p^a of both rules.
     straight_survives: float
     inverted_survives: float
     # Cells of the current derivation, and frozen weights of all rules.
@@ -79,20 +78,19 @@ class Slices(NamedTuple):
 
 
 @njit_inline
-def span_index(i, j):
-    """Return the index of a source span [i, j), i ≤ j."""
+def _span_index(i, j):
     return j * (j + 1) // 2 + i
 
 
 @njit_inline
-def cell_uniform(visit, i, j, x, y):
+def _cell_uniform(visit, i, j, x, y):
     """Return the uniform number in (0, 1] that determines the slice variable of a cell in one visit."""
     cell = np.uint64(i) << _48 | np.uint64(j) << _32 | np.uint64(x) << _16 | np.uint64(y)
     return 1.0 - uniform(visit + mix(cell + _ONE))
 
 
 @njit_inline
-def may_survive(unit, p, shape):
+def _may_survive(unit, p, shape):
     """Check cheaply if unit ≤ p^shape is possible, which rejects most cells.
 
     Between powers of two, log2 p is at most 0.0861 above its linear interpolation, and 2^s is below its interpolation.
@@ -102,7 +100,7 @@ def may_survive(unit, p, shape):
 
 
 @njit_inline
-def inverse_slice_density(u, shape):
+def _inverse_slice_density(u, shape):
     """Return 1 / Beta(u; a, 1), which is the weight of every surviving rule in a cell."""
     return u ** (1.0 - shape) / shape
 
@@ -114,12 +112,11 @@ def _slice_weight(slices, unit):
 
 
 @njit
-def mark_current(own, nodes, length, present):
-    """Register the cells of the current derivation, or remove them if `present` is False."""
+def _mark_current(own, nodes, length, present):
     for at in range(length):
         node = nodes[at]
         if node["i"] < node["j"] and node["x"] < node["y"]:
-            span = span_index(np.int64(node["i"]), np.int64(node["j"]))
+            span = _span_index(np.int64(node["i"]), np.int64(node["j"]))
             if present:
                 own.next[at] = own.first[span]
                 own.first[span] = at + 1
@@ -129,8 +126,7 @@ def mark_current(own, nodes, length, present):
 
 @njit_inline
 def _own_probability(slices, i, j, x, y):
-    """Return the probability of the current rule of a cell, or 0 for a cell outside the derivation."""
-    at = slices.own.first[span_index(i, j)]
+    at = slices.own.first[_span_index(i, j)]
     while at > 0:
         node = slices.own.nodes[at - 1]
         if node["x"] == x and node["y"] == y:
@@ -142,14 +138,14 @@ def _own_probability(slices, i, j, x, y):
 
 
 @njit_inline
-def rule_weights(slices, i, j, x, y):
+def _rule_weights(slices, i, j, x, y):
     """Return the weights of the straight and the inverted rule in a cell, or 0 for a pruned rule."""
     if i == j or x == y or slices.shape == UNSLICED:
         return slices.straight, slices.inverted
-    unit = cell_uniform(slices.key, i, j, x, y)
+    unit = _cell_uniform(slices.key, i, j, x, y)
     p = _own_probability(slices, i, j, x, y)
     if p > 0.0:
-        weight = inverse_slice_density(p * unit, slices.shape)
+        weight = _inverse_slice_density(p * unit, slices.shape)
         return weight if p * unit <= slices.straight else 0.0, weight if p * unit <= slices.inverted else 0.0
     straight, inverted = unit <= slices.straight_survives, unit <= slices.inverted_survives
     if not (straight or inverted):
@@ -160,33 +156,30 @@ def rule_weights(slices, i, j, x, y):
 
 @njit
 def _weigh_own_emissions(to, slices, weights, length):
-    shape = slices.shape
+    shape, longest = slices.shape, weights.size[2]
     for at in range(length):
         node = slices.own.nodes[at]
         i, j, x, y = np.int64(node["i"]), np.int64(node["j"]), np.int64(node["x"]), np.int64(node["y"])
+        p = frozen_weight(weights, np.int64(node["rule"]), i, x)
         if node["rule"] == SOURCE_NULL:
-            u = weights.source_nulls[i] * cell_uniform(slices.key, i, j, _NOWHERE, _NOWHERE)
-            to.source_nulls[i] = inverse_slice_density(u, shape)
+            u = p * _cell_uniform(slices.key, i, j, _NOWHERE, _NOWHERE)
+            to.source_nulls[i] = _inverse_slice_density(u, shape)
         elif node["rule"] == TARGET_NULL:
-            u = weights.target_nulls[x] * cell_uniform(slices.key, _NOWHERE, _NOWHERE, x, y)
-            to.target_nulls[x] = inverse_slice_density(u, shape)
+            u = p * _cell_uniform(slices.key, _NOWHERE, _NOWHERE, x, y)
+            to.target_nulls[x] = _inverse_slice_density(u, shape)
         elif j - i == 1 and y - x == 1:
-            p = weights.pairs[i, x] if node["rule"] == PAIR else weights.rules[node["rule"]]
-            u = p * cell_uniform(slices.key, i, j, x, y)
-            to.pairs[i, x] = inverse_slice_density(u, shape) if u <= weights.pairs[i, x] else 0.0
-        elif is_phrase(weights.size[2], j - i, y - x):
-            u = frozen_weight(weights, np.int64(node["rule"]), i, x) * cell_uniform(slices.key, i, j, x, y)
-            lives = u <= phrase_weight(weights, i, x, j - i, y - x)
-            to.phrases[i, x, phrase_offset(weights.size[2], j - i, y - x)] = (
-                inverse_slice_density(u, shape) if lives else 0.0
-            )
+            u = p * _cell_uniform(slices.key, i, j, x, y)
+            to.pairs[i, x] = _inverse_slice_density(u, shape) if u <= weights.pairs[i, x] else 0.0
+        elif 0 < j - i <= longest and 0 < y - x <= longest:
+            u = p * _cell_uniform(slices.key, i, j, x, y)
+            phrase = phrase_offset(longest, j - i, y - x)
+            to.phrases[i, x, phrase] = _inverse_slice_density(u, shape) if u <= weights.phrases[i, x, phrase] else 0.0
 
 
 @njit_inline
 def _weight_outside(slices, unit, p):
-    """Return the weight of an emission of probability p outside the derivation, or 0 if it is pruned."""
     shape = slices.shape
-    if not may_survive(unit, p, shape):
+    if not _may_survive(unit, p, shape):
         return 0.0
     return _slice_weight(slices, unit) if unit <= p**shape else 0.0
 
@@ -196,11 +189,11 @@ def _weigh_emissions(to, weights, n, m, key, weigh, parameters):
     """Draw the slice variables of all emissions. Sets the weights `to` by `weigh(parameters, unit, p)`."""
     for i in range(n):
         for x in range(m):
-            to.pairs[i, x] = weigh(parameters, cell_uniform(key, i, i + 1, x, x + 1), weights.pairs[i, x])
-        unit = cell_uniform(key, i, i + 1, _NOWHERE, _NOWHERE)
+            to.pairs[i, x] = weigh(parameters, _cell_uniform(key, i, i + 1, x, x + 1), weights.pairs[i, x])
+        unit = _cell_uniform(key, i, i + 1, _NOWHERE, _NOWHERE)
         to.source_nulls[i] = weigh(parameters, unit, weights.source_nulls[i])
     for x in range(m):
-        unit = cell_uniform(key, _NOWHERE, _NOWHERE, x, x + 1)
+        unit = _cell_uniform(key, _NOWHERE, _NOWHERE, x, x + 1)
         to.target_nulls[x] = weigh(parameters, unit, weights.target_nulls[x])
     longest = weights.size[2]
     if longest == 1:
@@ -211,21 +204,20 @@ def _weigh_emissions(to, weights, n, m, key, weigh, parameters):
                 for t in range(1, min(longest, m - x) + 1):
                     if s + t > 2:
                         phrase = phrase_offset(longest, s, t)
-                        unit = cell_uniform(key, i, i + s, x, x + t)
+                        unit = _cell_uniform(key, i, i + s, x, x + t)
                         to.phrases[i, x, phrase] = weigh(parameters, unit, weights.phrases[i, x, phrase])
 
 
 @njit_inline
 def _flat_weight(shape, unit, p):
-    """Return the weight of an emission of probability p with a flat slice variable, or 0 if it is pruned."""
-    if not may_survive(unit, p, shape):
+    if not _may_survive(unit, p, shape):
         return 0.0
     survives = p**shape
     return p / survives if unit <= survives else 0.0
 
 
 @njit
-def weigh_flat_emissions(to, weights, shape, nodes, length, key):
+def _weigh_flat_emissions(to, weights, shape, nodes, length, key):
     """Draw the flat slice variables of all emissions, and set the emission weights `to`.
 
     An emission of the current derivation always survives. Other emissions survive with probability p^a. Surviving
@@ -248,19 +240,18 @@ def weigh_flat_emissions(to, weights, shape, nodes, length, key):
 class Viability(NamedTuple):
     """Constraints on the cells of n source and m target words from words that cannot be null."""
 
-    # int16[n, 2]: first and last target word to which each source word can be linked (m and -1 if it can be null).
+    # int16[n, 2], int16[m, 2]: first and last word of the other side to which each word can be linked. A word that can
+    # be null has the length of the other side and -1.
     source: NDArray[np.int16]
-    # int16[m, 2]: first and last source word to which each target word can be linked (n and -1 if it can be null).
     target: NDArray[np.int16]
-    # int16[m+1, m+1, 2]: first and last source word that must be linked within a target span (n and -1 for no word).
+    # int16[m+1, m+1, 2], int16[n+1, n+1, 2]: first and last word of the other side that must be linked within each
+    # span, or the length of the other side and -1 for no word.
     in_target: NDArray[np.int16]
-    # int16[n+1, n+1, 2]: first and last target word that must be linked within a source span (m and -1 for no word).
     in_source: NDArray[np.int16]
 
 
 @njit
 def _find_required_in_spans(within, spans, length, other):
-    """Compute the first and last word of the other side that must be linked within each span of a side."""
     for x in range(length + 1):
         for y in range(x, length + 1):
             within[x, y, 0], within[x, y, 1] = other, -1
@@ -278,7 +269,6 @@ def _find_required_in_spans(within, spans, length, other):
 
 @njit
 def _widen_by_phrases(to, emissions, n, m):
-    """Extend the possible links of words by links within surviving phrase pairs."""
     longest = emissions.size[2]
     for i in range(n):
         for x in range(m):
@@ -319,7 +309,7 @@ def find_required(to, emissions, n, m):
 
 
 @njit_inline
-def is_viable(viability, i, j, x, y):
+def _is_viable(viability, i, j, x, y):
     """Check if a cell contains all words that must be linked within its source span or its target span."""
     return (
         viability.in_target[x, y, 0] >= i
@@ -338,9 +328,8 @@ INITIAL_CELLS = 1 << 13
 class SparseChart(NamedTuple):
     """Scratch memory of a visit to a pair of n source and m target words."""
 
-    # int16[capacity]: target end of each cell, in the order of creation.
+    # int16[capacity], float64[capacity]: target end and inside sum of each cell, in the order of creation.
     column: NDArray[np.int16]
-    # float64[capacity]: inside sum of each cell.
     inside: NDArray[np.float64]
     # int32[spans, m + 1, 2]: range of the cells with each source span and target start x, sorted by target end.
     rows: NDArray[np.int32]
@@ -352,13 +341,12 @@ class SparseChart(NamedTuple):
     # target end y, and list [j, x, INVERTED] the cells with source end j and target start x. The newest cell is first.
     # A list ends where the next list starts.
     lists: NDArray[np.int32]
-    # float64[capacity]: inside sums of the cells in the STRAIGHT lists.
+    # float64[capacity], int32[capacity]: inside sum and corner i (m + 1) + x of each cell in the STRAIGHT lists.
     ending_sums: NDArray[np.float64]
-    # int32[capacity]: corner i (m + 1) + x of each cell in the STRAIGHT lists.
     ending_corners: NDArray[np.int32]
-    # float64[capacity]: inside sums of the cells in the INVERTED lists.
+    # float64[capacity], int16[capacity, 2]: inside sum, and source start and target end, of each cell in the INVERTED
+    # lists.
     starting_sums: NDArray[np.float64]
-    # int16[capacity, 2]: source start and target end of each cell in the INVERTED lists.
     starting_ends: NDArray[np.int16]
     # float64[2, n (m + 1)²]: sums over splits of cells with the current source end. Straight splits have the index
     # y n (m + 1) + corner, inverted splits x n (m + 1) + i (m + 1) + y. A new cell adds to the sums of larger cells.
@@ -368,19 +356,13 @@ class SparseChart(NamedTuple):
     columns: NDArray[np.uint64]
     # float64[m + 1, m + 1]: inside sum of each target span without source words.
     nulls: NDArray[np.float64]
-    # Weights of surviving emissions.
     emissions: Weights
     # float64[n + m]: scale factor of each word.
     scale: NDArray[np.float64]
     viability: Viability
-    # Cells of the current derivation.
     own: CurrentCells
-    # Tables of powers for the weights of cells.
     powers: Powers
-    # uint8[nodes]: rules of the new derivation in preorder.
-    rules: NDArray[np.uint8]
-    # int32[nodes, 4]: stack of cells (i, j, x, y) of the new derivation that have no rule yet.
-    stack: NDArray[np.int32]
+    drawn: SampledDerivation
     # int64[3]: numbers of cells and combinations of two cells, and a limit (see `CELLS`).
     registers: NDArray[np.int64]
 
@@ -415,8 +397,7 @@ def make_chart(
         Viability(*(np.zeros((*size, 2), np.int16) for size in ((n,), (m,), (m + 1, m + 1), (n + 1, n + 1)))),
         CurrentCells(np.zeros(spans, np.int32), np.zeros(most, np.int32), np.zeros(most, NODE)),
         make_powers(exponent),
-        np.zeros(most, np.uint8),
-        np.zeros((most, 4), np.int32),
+        make_sampled_derivation(n, m),
         np.array([0, 0, MAX_COMBINATIONS]),
     )
 
@@ -436,21 +417,18 @@ def larger_chart(chart: SparseChart) -> SparseChart:
 
 
 @njit_inline
-def bitset_word(x):
-    """Return the index of the word of a bit set that has the bit of a target position."""
+def _bitset_word(x):
     return x >> 6
 
 
 @njit_inline
-def bitset_bit(x):
-    """Return the bit of a target position in its word of a bit set."""
+def _bitset_bit(x):
     return _ONE << np.uint64(x & 63)
 
 
 @njit_inline
-def cell_range(chart, span, x):
-    """Return the range of cells with a source span and target start x, or (0, 0) without cells."""
-    if chart.has_row[span, bitset_word(x)] & bitset_bit(x):
+def _cell_range(chart, span, x):
+    if chart.has_row[span, _bitset_word(x)] & _bitset_bit(x):
         return np.int64(chart.rows[span, x, 0]), np.int64(chart.rows[span, x, 1])
     return 0, 0
 
@@ -466,7 +444,6 @@ CELLS, COMBINATIONS, LIMIT = 0, 1, 2
 
 @njit_inline
 def _centering_factor(null, pairs):
-    """Return the factor of a word that centers the range of its weights on 1, geometrically."""
     least = greatest = null * null
     for p in pairs:
         if p > 0.0:
@@ -493,13 +470,9 @@ def _sum_nulls(chart, slices):
 
 @njit_inline
 def _join(chart, i, x, y, value, size):
-    """Combine a new cell with the source start i with all adjacent cells that have the source end i.
-
-    Adds the products to `sums` of larger cells with the same source end. Returns the number of combinations. `size` is
-    (m + 1, n (m + 1)).
-    """
+    """Add products of a new cell and adjacent cells to `sums`. Returns their number. `size` is (m + 1, n (m + 1))."""
     width, corners = size
-    word, bit = bitset_word(y), bitset_bit(y)
+    word, bit = _bitset_word(y), _bitset_bit(y)
     offset = y * corners
     first, last = np.int64(chart.lists[i, x, STRAIGHT]), np.int64(chart.lists[i, x + 1, STRAIGHT])
     for at in range(first, last):
@@ -512,13 +485,12 @@ def _join(chart, i, x, y, value, size):
     for at in range(first, last):
         row, end = np.int64(chart.starting_ends[at, 0]) * width, np.int64(chart.starting_ends[at, 1])
         chart.sums[INVERTED, offset + row + end] += chart.starting_sums[at] * value
-        chart.columns[row + x, bitset_word(end)] |= bitset_bit(end)
+        chart.columns[row + x, _bitset_word(end)] |= _bitset_bit(end)
     return work + last - first
 
 
 @njit_inline
 def _join_nulls(chart, i, x, y, value, size):
-    """Add the products of a cell and adjacent target nulls to sums of larger cells. `size` is as in `_join`."""
     width, corners = size
     row = i * width
     for z in range(x - 1, -1, -1):
@@ -527,24 +499,14 @@ def _join_nulls(chart, i, x, y, value, size):
             break
         chart.sums[STRAIGHT, y * corners + row + z] += nulls * value
         chart.sums[INVERTED, z * corners + row + y] += nulls * value
-        chart.columns[row + z, bitset_word(y)] |= bitset_bit(y)
+        chart.columns[row + z, _bitset_word(y)] |= _bitset_bit(y)
     for z in range(y + 1, width):
         nulls = chart.nulls[y, z]
         if nulls == 0.0:
             break
         chart.sums[STRAIGHT, z * corners + row + x] += value * nulls
         chart.sums[INVERTED, x * corners + row + z] += value * nulls
-        chart.columns[row + x, bitset_word(z)] |= bitset_bit(z)
-
-
-@njit_inline
-def _emission(chart, i, j, x, y):
-    """Return the weight of the emission of a cell with source words, or 0 if the cell has no emission."""
-    if j - i != 1 or y - x > 1:
-        if is_phrase(chart.emissions.size[2], j - i, y - x):
-            return phrase_weight(chart.emissions, i, x, j - i, y - x)
-        return 0.0
-    return chart.emissions.source_nulls[i] if x == y else chart.emissions.pairs[i, x]
+        chart.columns[row + x, _bitset_word(z)] |= _bitset_bit(z)
 
 
 @njit_inline
@@ -552,9 +514,9 @@ def _mark_emissions(chart, i, m):
     for x in range(m + 1):
         corner = i * (m + 1) + x
         if chart.emissions.source_nulls[i] > 0.0:
-            chart.columns[corner, bitset_word(x)] |= bitset_bit(x)
+            chart.columns[corner, _bitset_word(x)] |= _bitset_bit(x)
         if x < m and chart.emissions.pairs[i, x] > 0.0:
-            chart.columns[corner, bitset_word(x + 1)] |= bitset_bit(x + 1)
+            chart.columns[corner, _bitset_word(x + 1)] |= _bitset_bit(x + 1)
     longest = chart.emissions.size[2]
     if longest == 1:
         return
@@ -563,7 +525,7 @@ def _mark_emissions(chart, i, m):
             corner = (i + 1 - s) * (m + 1) + x
             for t in range(1, min(longest, m - x) + 1):
                 if s + t > 2 and phrase_weight(chart.emissions, i + 1 - s, x, s, t) > 0.0:
-                    chart.columns[corner, bitset_word(x + t)] |= bitset_bit(x + t)
+                    chart.columns[corner, _bitset_word(x + t)] |= _bitset_bit(x + t)
 
 
 @njit_inline
@@ -593,12 +555,11 @@ def _list_cells(chart, j, first, width):
 
 @njit_inline
 def _make_row(chart, slices, i, j, x):
-    """Create the cells of a source span and target start, by target end. Returns the index after the last cell."""
     width = slices.width + 1
     corners = slices.height * width
     corner = i * width + x
     at = chart.registers[CELLS]
-    for word in range(bitset_word(slices.width) + 1):
+    for word in range(_bitset_word(slices.width) + 1):
         # Reread the bits after each cell, since `_join_nulls` may add cells to this row.
         while chart.columns[corner, word]:
             y = (word << 6) + lowest_bit(chart.columns[corner, word])
@@ -606,10 +567,10 @@ def _make_row(chart, slices, i, j, x):
             by_end, by_beginning = y * corners + corner, x * corners + i * width + y
             straight, inverted = chart.sums[STRAIGHT, by_end], chart.sums[INVERTED, by_beginning]
             chart.sums[STRAIGHT, by_end] = chart.sums[INVERTED, by_beginning] = 0.0
-            if is_viable(chart.viability, i, j, x, y):
-                value = _emission(chart, i, j, x, y)
+            if _is_viable(chart.viability, i, j, x, y):
+                value = emission(chart.emissions, i, j, x, y)[1]
                 if straight + inverted > 0.0:
-                    by_straight, by_inverted = rule_weights(slices, i, j, x, y)
+                    by_straight, by_inverted = _rule_weights(slices, i, j, x, y)
                     value += by_straight * straight + by_inverted * inverted
                 if value > 0.0:
                     chart.column[at], chart.inside[at] = y, value
@@ -637,12 +598,9 @@ def _marked_row(columns, first, x, words):
 
 @njit_inline
 def _make_span(chart, slices, i, j):
-    """Create the cells of a source span by decreasing target start.
-
-    Returns False if the chart is too small or the number of combinations exceeds the limit.
-    """
-    m, span = slices.width, span_index(i, j)
-    words = bitset_word(m) + 1
+    """Create the cells of a source span. Returns False if the chart is too small or has too many combinations."""
+    m, span = slices.width, _span_index(i, j)
+    words = _bitset_word(m) + 1
     chart.has_row[span, :words] = np.uint64(0)
     x = m + 1
     while True:
@@ -655,17 +613,14 @@ def _make_span(chart, slices, i, j):
         last = _make_row(chart, slices, i, j, x)
         if first < last:
             chart.rows[span, x, 0], chart.rows[span, x, 1] = first, last
-            chart.has_row[span, bitset_word(x)] |= bitset_bit(x)
+            chart.has_row[span, _bitset_word(x)] |= _bitset_bit(x)
             chart.registers[CELLS] = last
     return chart.registers[COMBINATIONS] <= chart.registers[LIMIT]
 
 
 @njit
 def sum_inside(chart, slices):
-    """Compute inside sums of all cells, by increasing source end.
-
-    Returns False if the chart is too small or the number of combinations exceeds the limit.
-    """
+    """Compute the inside sums of all cells. Returns False if the chart is too small or has too many combinations."""
     n, m = slices.height, slices.width
     _sum_nulls(chart, slices)
     chart.registers[CELLS] = chart.registers[COMBINATIONS] = 0
@@ -688,32 +643,23 @@ def _inside(chart, i, j, x, y):
         return 0.0
     if i == j:
         return chart.nulls[x, y]
-    at, end = cell_range(chart, span_index(i, j), x)
+    at, end = _cell_range(chart, _span_index(i, j), x)
     while at < end and chart.column[at] < y:
         at += 1
     return chart.inside[at] if at < end and chart.column[at] == y else 0.0
 
 
 @njit
-def _split(chart, slices, cell, stream_state):
-    """Draw the rule and split (rule, k, z) of a cell. Candidates have the same order as in `charts._split`."""
+def _split(sliced_chart, cell, u):
+    """Return the same values as `charts.split_cell`. `sliced_chart` is (chart, slices)."""
+    chart, slices = sliced_chart
     i, j, x, y = cell
-    left = uniform(stream_state) * _inside(chart, i, j, x, y)
-    best = (PAIR, i, x)
-    if j - i <= 1 and y - x <= 1:
-        emission = chart.emissions.target_nulls[x] if i == j else _emission(chart, i, j, x, y)
-        best = (TARGET_NULL if i == j else (SOURCE_NULL if x == y else PAIR), i, x)
-        left -= emission
-        if left < 0.0:
-            return best
-    elif is_phrase(chart.emissions.size[2], j - i, y - x):
-        emission = phrase_weight(chart.emissions, i, x, j - i, y - x)
-        if emission > 0.0:
-            best = (phrase_rule(j - i, y - x), i, x)
-            left -= emission
-            if left < 0.0:
-                return best
-    straight, inverted = rule_weights(slices, i, j, x, y)
+    leaf, weight = emission(chart.emissions, i, j, x, y)
+    best = (leaf, i, x)
+    left = u * _inside(chart, i, j, x, y) - weight
+    if left < 0.0:
+        return best
+    straight, inverted = _rule_weights(slices, i, j, x, y)
     for rule in (STRAIGHT, INVERTED):
         weight = straight if rule == STRAIGHT else inverted
         if weight == 0.0:
@@ -721,7 +667,7 @@ def _split(chart, slices, cell, stream_state):
         for k in range(i, j + 1):
             # Search only cells of the child that begins at x, since these cells are in one row.
             low, high = (i, k) if rule == STRAIGHT else (k, j)
-            here, end = cell_range(chart, span_index(low, high), x) if low < high else (x, y + 1)
+            here, end = _cell_range(chart, _span_index(low, high), x) if low < high else (x, y + 1)
             while here < end:
                 z = np.int64(chart.column[here]) if low < high else here
                 if z > y:
@@ -739,30 +685,8 @@ def _split(chart, slices, cell, stream_state):
 
 
 @njit
-def _draw(chart, slices):
-    stream_state = slices.key + GOLDEN
-    stack = chart.stack
-    stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, slices.height, 0, slices.width
-    depth, length = 1, 0
-    while depth > 0:
-        depth -= 1
-        i, j = np.int64(stack[depth, 0]), np.int64(stack[depth, 1])
-        x, y = np.int64(stack[depth, 2]), np.int64(stack[depth, 3])
-        stream_state = advance(stream_state)
-        rule, k, z = _split(chart, slices, (i, j, x, y), stream_state)
-        chart.rules[length] = rule
-        length += 1
-        if rule in (STRAIGHT, INVERTED):
-            depth = push_children(stack, depth, rule, (i, j, x, y), k, z)
-    return length
-
-
-@njit
 def _parse(chart, slices):
-    """Draw a derivation of surviving emissions. Returns its length, `NO_ROOM`, or `GIVEN_UP`.
-
-    Returns 0 if no derivation exists or the sum overflows.
-    """
+    """Draw a derivation. Returns its length, `NO_ROOM`, `GIVEN_UP`, or 0 if the sum of derivations is 0 or infinite."""
     n, m = slices.height, slices.width
     emissions, scale = chart.emissions, chart.scale
     find_required(chart.viability, emissions, n, m)
@@ -775,15 +699,17 @@ def _parse(chart, slices):
     if not sum_inside(chart, slices):
         too_large = chart.registers[COMBINATIONS] > chart.registers[LIMIT] or len(chart.inside) >= MAX_CELLS
         return GIVEN_UP if too_large else NO_ROOM
-    total = _inside(chart, 0, n, 0, m)
-    return _draw(chart, slices) if 0.0 < total < np.inf else 0
+    if not 0.0 < _inside(chart, 0, n, 0, m) < np.inf:
+        return 0
+    length, _ = draw_derivation(_split, (chart, slices), (n, m), slices.key + GOLDEN, chart.drawn)
+    return length
 
 
 @njit
 def draw_by_slices(chart, weights, shape, nodes, length, key):
     """Draw slice variables given the current derivation, then a derivation given the slice variables.
 
-    The derivation is in `chart.rules`. Returns its length, `NO_ROOM` if a larger chart may suffice, or `GIVEN_UP` if
+    The derivation is in `chart.drawn`. Returns its length, `NO_ROOM` if a larger chart may suffice, or `GIVEN_UP` if
     the chart is too large or the sum overflows. Both failures depend only on slice variables, so keeping the current
     derivation leaves the posterior invariant.
     """
@@ -791,32 +717,25 @@ def draw_by_slices(chart, weights, shape, nodes, length, key):
     straight, inverted = weights.rules[STRAIGHT], weights.rules[INVERTED]
     own = CurrentCells(chart.own.first, chart.own.next, nodes)
     slices = Slices(shape, chart.powers, key, n, m, straight, inverted, straight**shape, inverted**shape, own, weights)
-    mark_current(own, nodes, length, True)
+    _mark_current(own, nodes, length, True)
     _weigh_emissions(chart.emissions, weights, n, m, key, _weight_outside, slices)
     _weigh_own_emissions(chart.emissions, slices, weights, length)
     drawn = _parse(chart, slices)
-    mark_current(own, nodes, length, False)
+    _mark_current(own, nodes, length, False)
     return drawn if drawn != 0 else GIVEN_UP
 
 
 @njit
 def draw_by_flat_slices(chart, weights, shape, nodes, length, key):
     """Draw a derivation like `draw_by_slices`, but with flat slice variables. Returns the same values."""
-    weigh_flat_emissions(chart.emissions, weights, shape, nodes, length, key)
-    drawn = _parse_whole(chart, weights, np.int64(nodes[0]["j"]), np.int64(nodes[0]["y"]), key)
+    _weigh_flat_emissions(chart.emissions, weights, shape, nodes, length, key)
+    drawn = draw_from_emissions(chart, weights, np.int64(nodes[0]["j"]), np.int64(nodes[0]["y"]), key)
     return drawn if drawn != 0 else GIVEN_UP
 
 
 @njit
-def _parse_whole(chart, weights, n, m, key):
-    """Return the result of `_parse` without slice variables for straight and inverted rules."""
+def draw_from_emissions(chart, weights, n, m, key):
+    """Draw a derivation like `_parse`, from the emissions of `chart` and the unsliced rules of `weights`."""
     straight, inverted = weights.rules[STRAIGHT], weights.rules[INVERTED]
     slices = Slices(UNSLICED, chart.powers, key, n, m, straight, inverted, 1.0, 1.0, chart.own, weights)
     return _parse(chart, slices)
-
-
-@njit
-def draw_from_emissions(chart, weights, n, m, key):
-    """Draw a derivation from emissions with weight > 0. Returns the same values as `_parse`."""
-    copy_emissions(weights, chart.emissions, n, m)
-    return _parse_whole(chart, weights, n, m, key)

@@ -1,7 +1,4 @@
-"""Initial derivations [BC10 §3]: LB is left-branching, M1 is a parse with Model 1, M4 follows given links.
-
-Initial derivations emit no phrases.
-"""
+"""Initial derivations [BC10 §3], without phrases: LB is left-branching, M1 parses with Model 1, M4 follows links."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +17,7 @@ _STRAIGHT, _INVERTED, _NULL = 0.8, 0.2, 0.01
 
 
 @njit
-def start_left_branching(n, m, rules, stream_state):
+def _start_left_branching(n, m, rules, stream_state):
     """Write a left-branching derivation with nulls at random positions. Returns its length."""
     longer, shorter = max(n, m), min(n, m)
     nulls = longer - shorter
@@ -40,7 +37,7 @@ def start_left_branching(n, m, rules, stream_state):
 
 
 @njit
-def weigh_by_model1(batch, pair, base, weights):
+def _weigh_by_model1(batch, pair, base, weights):
     """Set the weights for M1, which allows word pairs near the diagonal and nulls of the longer side."""
     s, t = batch.source_offset[pair], batch.target_offset[pair]
     n, m = batch.source_offset[pair + 1] - s, batch.target_offset[pair + 1] - t
@@ -92,7 +89,6 @@ def _reduce(links, n, stack, tree):
 
 @njit
 def _rank(links, n, m, ranks):
-    """Write the rank of each source word's link by target position, or -1. Returns the number of links."""
     number = 0
     for i in range(n):
         ranks[i] = -1
@@ -142,7 +138,7 @@ def _write_leaf(links, ranks, i, ends, rules, length):
 
 
 @njit_allocating
-def start_from_links(links, n, m, rules, stream_state):
+def _start_from_links(links, n, m, rules, stream_state):
     """Write the M4 derivation of one-to-one `links`, int32[n]: target positions or -1. Returns its length.
 
     As long as the links have no ITG derivation, the links of the smallest tree are dropped from `links`. Without links,
@@ -153,7 +149,7 @@ def start_from_links(links, n, m, rules, stream_state):
     while True:
         number = _rank(links, n, m, ranks)
         if number == 0:
-            return start_left_branching(n, m, rules, stream_state)
+            return _start_left_branching(n, m, rules, stream_state)
         depth = _reduce(ranks, n, stack, tree)
         if depth == 1:
             break
@@ -199,11 +195,11 @@ def one_to_one(
 
 
 @njit_allocating
-def start_pairs(first, batch, base, derivations, chart, weights, start, links, due, key):
+def start_pairs(first, batch, base, derivations, chart, start, links, due, key):
     """Write initial derivations from pair `first` on. Returns the pair that needs a larger `chart`, or P.
 
     `start` is an index into `STARTS`. `links` int32[N] has target positions for M4 or -1. `due` bool[P] has True for
-    pairs that get a derivation. `weights` is scratch memory for M1.
+    pairs that get a derivation.
     """
     for pair in range(first, len(batch.pairs)):
         s = batch.source_offset[pair]
@@ -214,15 +210,15 @@ def start_pairs(first, batch, base, derivations, chart, weights, start, links, d
         stream_state = stream(key, batch.pairs[pair], 0)
         length = 0
         if start == 1 and n > 0 and m > 0:
-            weigh_by_model1(batch, pair, base, weights)
-            length = draw_from_emissions(chart, weights, n, m, stream_state)
+            _weigh_by_model1(batch, pair, base, chart.emissions)
+            length = draw_from_emissions(chart, chart.emissions, n, m, stream_state)
             if length == NO_ROOM:
                 return pair
             for at in range(max(length, 0)):
-                rules[at] = chart.rules[at]
+                rules[at] = chart.drawn.rules[at]
         elif start == 2 and n > 0 and m > 0:
-            length = start_from_links(links[s : s + n].copy(), n, m, rules, stream_state)
+            length = _start_from_links(links[s : s + n].copy(), n, m, rules, stream_state)
         if length <= 0:
-            length = start_left_branching(n, m, rules, stream_state)
+            length = _start_left_branching(n, m, rules, stream_state)
         derivations.length[pair] = length
     return len(batch.pairs)

@@ -33,25 +33,6 @@ MAX_CHUNK_LENGTH = 3
 """Maximum number of words of the longer side of a chunk."""
 
 
-class LinkSums(NamedTuple):
-    """Number of samples that link each of the C word pairs of all sentence pairs."""
-
-    # float32[C]: number of samples in which one rule emits both words.
-    pairs: NDArray[np.float32]
-    # float32[C]: number of samples with an implied link, which links an unlinked word of a chunk to the chunk's single
-    # word on the other side.
-    chunks: NDArray[np.float32]
-    # int64[1]: number of all samples.
-    samples: NDArray[np.int64]
-
-
-def empty_links(batch: ItgBatch) -> LinkSums:
-    """Return sums without samples."""
-    return LinkSums(
-        np.zeros(len(batch.types), np.float32), np.zeros(len(batch.types), np.float32), np.zeros(1, np.int64)
-    )
-
-
 @njit_inline
 def _emits_both(node):
     return node["rule"] == PAIR or node["rule"] > TARGET_NULL
@@ -65,16 +46,9 @@ def _add_emitted(node, cell, width, sums):
 
 
 @njit
-def _add_chunk(nodes, top, cell, width, sums):
-    """Count the implied links of a chunk, from each unlinked word to the single word on the other side."""
-    node = nodes[top]
-    tall = node["y"] - node["x"] == 1
-    pair_node = top
-    for descendant in range(top, top + node["size"]):
-        if _emits_both(nodes[descendant]):
-            pair_node = descendant
-    i, j, x, y = nodes[pair_node]["i"], nodes[pair_node]["j"], np.int64(nodes[pair_node]["x"]), nodes[pair_node]["y"]
-    if tall:
+def _add_chunk(node, linked_node, cell, width, sums):
+    i, j, x, y = linked_node["i"], linked_node["j"], np.int64(linked_node["x"]), linked_node["y"]
+    if node["y"] - node["x"] == 1:
         for k in range(node["i"], node["j"]):
             if not i <= k < j:
                 sums[cell + k * width + x] += np.float32(1.0)
@@ -85,23 +59,19 @@ def _add_chunk(nodes, top, cell, width, sums):
 
 
 @njit
-def _is_chunk(nodes, top):
-    """Check if a node is a chunk: its rules link words, and it covers one word on one side.
-
-    The other side has up to `MAX_CHUNK_LENGTH` words.
-    """
+def _find_linked_node(nodes, top):
+    """Return the node that links words in a chunk (one word by up to `MAX_CHUNK_LENGTH`), or -1 without a chunk."""
     node = nodes[top]
     height, width = node["j"] - node["i"], node["y"] - node["x"]
-    if node["rule"] >= PAIR or min(height, width) != 1 or max(height, width) > MAX_CHUNK_LENGTH:
-        return False
-    linked = False
-    for descendant in range(top, top + node["size"]):
-        linked |= _emits_both(nodes[descendant])
-    return linked
+    if node["rule"] < PAIR and min(height, width) == 1 and max(height, width) <= MAX_CHUNK_LENGTH:
+        for descendant in range(top + 1, top + node["size"]):
+            if _emits_both(nodes[descendant]):
+                return descendant
+    return -1
 
 
 @njit
-def _add_links(batch, derivations, nodes, sums):
+def _add_links(batch, derivations, nodes, linked, implied):
     for pair in range(len(batch.pairs)):
         length = np.int64(derivations.length[pair])
         if length == 0:
@@ -109,24 +79,27 @@ def _add_links(batch, derivations, nodes, sums):
         lay_out(derivations.rules[derivations.offset[pair] :], length, nodes)
         width = batch.target_offset[pair + 1] - batch.target_offset[pair]
         cell = batch.cell_offset[pair]
-        at = 0
-        while at < length:
+        chunk_end = 0
+        for at in range(length):
             node = nodes[at]
             if _emits_both(node):
-                _add_emitted(node, cell, width, sums.pairs)
-            elif _is_chunk(nodes, at):
-                _add_chunk(nodes, at, cell, width, sums.chunks)
-                for below in range(at, at + node["size"]):
-                    if _emits_both(nodes[below]):
-                        _add_emitted(nodes[below], cell, width, sums.pairs)
-                at += np.int64(node["size"]) - 1
-            at += 1
+                _add_emitted(node, cell, width, linked)
+            elif at >= chunk_end:
+                linked_node = _find_linked_node(nodes, at)
+                if linked_node >= 0:
+                    _add_chunk(node, nodes[linked_node], cell, width, implied)
+                    chunk_end = at + np.int64(node["size"])
 
 
-def add_links(batch: ItgBatch, derivations: Derivations, sums: LinkSums) -> None:
-    """Count the links of one sample, in place."""
-    _add_links(batch, derivations, np.zeros(longest_derivation(derivations), NODE), sums)
-    sums.samples[0] += 1
+def add_links(
+    batch: ItgBatch, derivations: Derivations, linked: NDArray[np.float32], implied: NDArray[np.float32]
+) -> None:
+    """Count the links of one sample by cell, in place.
+
+    `linked` float32[C] counts words that one rule emits. `implied` float32[C] counts implied links, which link each
+    unlinked word of a chunk to the chunk's single word on the other side.
+    """
+    _add_links(batch, derivations, np.zeros(longest_derivation(derivations), NODE), linked, implied)
 
 
 BINARY = 2
@@ -143,15 +116,14 @@ class ItgAverages(NamedTuple):
 
 
 @njit_inline
-def first_position(batch, pair):
+def _first_position(batch, pair):
     """Return the index of a pair's first position in `ItgAverages.uses`."""
     cells = batch.cell_offset[pair] * batch.phrases.longest * batch.phrases.longest
     return BINARY * pair + batch.source_offset[pair] + batch.target_offset[pair] + cells
 
 
 @njit_inline
-def rule_position(node, n, m, longest):
-    """Return the position of the rule of a node in a pair of n and m words."""
+def _rule_position(node, n, m, longest):
     rule = np.int64(node["rule"])
     if rule < PAIR:
         return rule
@@ -182,14 +154,14 @@ def _add(batch, derivations, due, averages, nodes):
         lay_out(derivations.rules[derivations.offset[pair] :], length, nodes)
         n = batch.source_offset[pair + 1] - batch.source_offset[pair]
         m = batch.target_offset[pair + 1] - batch.target_offset[pair]
-        first = first_position(batch, pair)
+        first = _first_position(batch, pair)
         for at in range(length):
-            averages.uses[first + rule_position(nodes[at], n, m, batch.phrases.longest)] += np.uint32(1)
+            averages.uses[first + _rule_position(nodes[at], n, m, batch.phrases.longest)] += np.uint32(1)
         averages.sweeps[pair] += 1
         if averages.sweeps[pair] == MAX_SWEEPS:
             # Halve the sums, so that past sweeps have half the weight of future sweeps.
             averages.sweeps[pair] //= 2
-            for at in range(first, first_position(batch, pair + 1)):
+            for at in range(first, _first_position(batch, pair + 1)):
                 averages.uses[at] >>= np.uint32(1)
 
 
@@ -212,9 +184,9 @@ def write_averages(batch: ItgBatch, averages: ItgAverages) -> Blobs:
     for pair in range(len(averages.sweeps)):
         if averages.sweeps[pair] > 0:
             position = put_number(content, position, averages.sweeps[pair])
-            first = first_position(batch, pair)
+            first = _first_position(batch, pair)
             before = first
-            for at in range(first, first_position(batch, pair + 1)):
+            for at in range(first, _first_position(batch, pair + 1)):
                 if averages.uses[at] > 0:
                     position = put_number(content, position, at - before)
                     position = put_number(content, position, np.int64(averages.uses[at]))
@@ -224,11 +196,8 @@ def write_averages(batch: ItgBatch, averages: ItgAverages) -> Blobs:
 
 
 @njit
-def next_entry(content, position, last, at, end):
-    """Read the entry after rule position `at` from byte `position` on.
-
-    Returns the rule position (-1 if the entry is invalid), the uses, and the position of the next byte.
-    """
+def _next_entry(content, position, last, at, end):
+    """Return the entry after rule position `at`: its position (-1 if invalid), its uses, and the next byte."""
     step, position = get_number(content, position, last)
     uses, position = get_number(content, position, last)
     if step < 0 or uses < 1 or at + step >= end:
@@ -238,7 +207,7 @@ def next_entry(content, position, last, at, end):
 
 @njit_inline
 def _has_rule(batch, pair, at):
-    """Check if a position has a rule. Phrase pairs across the end of a sentence have no rule."""
+    """Return False for the position of a phrase pair across the end of a sentence."""
     words = batch.source_offset[pair + 1] + batch.target_offset[pair + 1]
     phrase = at - BINARY * (pair + 1) - words - batch.cell_offset[pair + 1]
     return phrase < batch.cell_offset[pair] * (batch.phrases.longest**2 - 1) or batch.phrases.types[phrase] >= 0
@@ -254,9 +223,9 @@ def _count_entries(batch, pair, content, position, last):
     words += batch.target_offset[pair + 1] - batch.target_offset[pair]
     left = sweeps * (2 * words - 1)
     number = 0
-    before, end = first_position(batch, pair), first_position(batch, pair + 1)
+    before, end = _first_position(batch, pair), _first_position(batch, pair + 1)
     while position < last:
-        at, uses, position = next_entry(content, position, last, before, end)
+        at, uses, position = _next_entry(content, position, last, before, end)
         if at < 0 or (at == before and number > 0) or not _has_rule(batch, pair, at):
             return -1
         left -= uses
@@ -269,7 +238,6 @@ def _count_entries(batch, pair, content, position, last):
 
 @njit
 def _check(batch, records, first, wrong):
-    """Count the entries in records of consecutive pairs from `first` on. Sets `wrong` for invalid records."""
     number = 0
     for k in range(len(records.offsets) - 1):
         position, last = records.offsets[k], records.offsets[k + 1]
@@ -288,17 +256,14 @@ def _read(batch, records, averages):
         if position == last:
             continue
         averages.sweeps[pair], position = get_number(records.content, position, last)
-        at, end = first_position(batch, pair), first_position(batch, pair + 1)
+        at, end = _first_position(batch, pair), _first_position(batch, pair + 1)
         while position < last:
-            at, uses, position = next_entry(records.content, position, last, at, end)
+            at, uses, position = _next_entry(records.content, position, last, at, end)
             averages.uses[at] = uses
 
 
 def check_records(batch: ItgBatch, records: Blobs, first: int = 0) -> int:
-    """Return the number of entries in records of consecutive pairs from `first` on.
-
-    Raises `DerivationError` if a record does not match the words of its pair.
-    """
+    """Return the number of entries in records from pair `first` on. Raises `DerivationError` if a record is invalid."""
     wrong = np.zeros(batch.size, np.bool_)
     number = int(_check(batch, records, first, wrong[first:]))
     if wrong.any():
@@ -315,17 +280,15 @@ def read_averages(batch: ItgBatch, records: Blobs) -> ItgAverages:
 
 
 class RuleUses(NamedTuple):
-    """Changes of the counts of m rules."""
+    """Changes of the counts of m rules, int64[m]: rule numbers, and index in the batch of a pair that uses each rule.
 
-    # int64[m]: number of each rule.
+    `expected_uses` are in units of 1/`ONE_USE`, and their error `variances` in units of 1/`ONE_SQUARE`.
+    """
+
     rules: NDArray[np.int64]
-    # int64[m]: index in the batch of a pair that uses the rule.
     pairs: NDArray[np.int64]
-    # int64[m]: change of each rule's count.
     counts: NDArray[np.int64]
-    # int64[m]: change of each rule's expected uses, in units of 1/`ONE_USE`.
     expected_uses: NDArray[np.int64]
-    # int64[m]: change of the error variance of each rule's expected uses, in units of 1/`ONE_SQUARE`.
     variances: NDArray[np.int64]
 
 
@@ -378,7 +341,7 @@ def _list_trees(batch, trees, chosen, first, words, uses, nodes):
         alone = chosen[k] == 2
         weights = 1, ONE_USE if alone else 0, VARIANCE_PER_DRAW * ONE_SQUARE if alone else 0
         for at in range(length):
-            rule = _rule_at(batch, pair, rule_position(nodes[at], n, m, batch.phrases.longest), words)
+            rule = _rule_at(batch, pair, _rule_position(nodes[at], n, m, batch.phrases.longest), words)
             count = _write_use(uses, count, rule, pair, weights)
     return count, -1
 
@@ -391,11 +354,11 @@ def _list_records(batch, records, first, words, output):
         if position == last:
             continue
         pair = first + k
-        begin, end = first_position(batch, pair), first_position(batch, pair + 1)
+        begin, end = _first_position(batch, pair), _first_position(batch, pair + 1)
         sweeps, position = get_number(records.content, position, last)
         at = begin
         while position < last:
-            at, uses, position = next_entry(records.content, position, last, at, end)
+            at, uses, position = _next_entry(records.content, position, last, at, end)
             draw = draw_of_rule(batch.pairs[pair], at - begin, 0)
             mean, variance = round_uses(uses * ONE_USE, 0, sweeps, SHARED_STEP, draw)
             if mean > 0:
@@ -424,10 +387,7 @@ def list_tree_uses(batch: ItgBatch, trees: Blobs, chosen: NDArray[np.int8], firs
 
 
 def list_record_uses(batch: ItgBatch, records: Blobs, first: int = 0) -> RuleUses:
-    """Return the expected uses in records of consecutive pairs from `first` on.
-
-    Raises `DerivationError` if a record does not match the words of its pair.
-    """
+    """Return the expected uses in records from pair `first` on. Raises `DerivationError` if a record is invalid."""
     uses = _allocate_uses(check_records(batch, records, first))
     count = _list_records(batch, records, first, (batch.source_words, batch.target_words), uses)
     return RuleUses(*(column[:count] for column in uses))

@@ -64,11 +64,8 @@ def raise_product(product, power):
 
 
 @njit_inline
-def cumulate(weights, size):
-    """Replace the values of the first `size` SCALED weights by their cumulative sums at one scale. Returns the total.
-
-    The exponents are invalid afterwards.
-    """
+def _cumulate(weights, size):
+    """Replace the first `size` SCALED weights by cumulative sums at one scale, without exponents. Returns the total."""
     max_exponent = np.int64(-1 << 62)
     for k in range(size):
         weight = weights[k]
@@ -88,8 +85,7 @@ def cumulate(weights, size):
 
 
 @njit_inline
-def first_above(weights, size, threshold):
-    """Return the first of `size` options whose cumulative weight exceeds a threshold, otherwise the last option."""
+def _first_above(weights, size, threshold):
     for k in range(size):
         if weights[k]["value"] > threshold:
             return k
@@ -99,8 +95,8 @@ def first_above(weights, size, threshold):
 @njit_inline
 def draw(weights, size, u):
     """Draw one of `size` options with the uniform number u. Overwrites `weights` SCALED."""
-    total = cumulate(weights, size)
-    return first_above(weights, size, u * total)
+    total = _cumulate(weights, size)
+    return _first_above(weights, size, u * total)
 
 
 INDEPENDENT_SHARE = 0.1
@@ -109,8 +105,7 @@ INDEPENDENT_SHARE = 0.1
 
 @njit_inline
 def _draw_avoiding(weights, size, current, u):
-    """Draw one of `size` options that tends to differ from `current`. Overwrites `weights` SCALED."""
-    total = cumulate(weights, size)
+    total = _cumulate(weights, size)
     below = 0.0
     largest = 0.0
     start = 0.0
@@ -123,15 +118,12 @@ def _draw_avoiding(weights, size, current, u):
     threshold = start + largest
     if threshold >= total:
         threshold -= total
-    return first_above(weights, size, threshold)
+    return _first_above(weights, size, threshold)
 
 
 @njit_inline
 def draw_option(weights, size, current, u, avoid_current):
-    """Draw one of `size` options as the new value, given the uniform number u. Overwrites `weights` SCALED.
-
-    If `avoid_current`, the draw depends on `current` and tends to differ from it.
-    """
+    """Draw one of `size` SCALED options, overwriting them. With `avoid_current`, tends to differ from `current`."""
     if not avoid_current:
         return draw(weights, size, u)
     if u < INDEPENDENT_SHARE:
@@ -140,20 +132,12 @@ def draw_option(weights, size, current, u, avoid_current):
 
 
 @njit_inline
-def _draw_either(first, total, u):
-    return 0 if first > u * total else 1
-
-
-@njit_inline
 def draw_binary(first, total, current, u, avoid_current):
-    """Draw 0 (with weight `first`) or 1 (with weight `total` - `first`), given the uniform number u.
-
-    If `avoid_current`, the draw depends on `current` and tends to differ from it.
-    """
+    """Draw 0 (weight `first`) or 1 (`total` - `first`). If `avoid_current`, the draw tends to differ from `current`."""
     if not avoid_current:
-        return _draw_either(first, total, u)
+        return 0 if first > u * total else 1
     if u < INDEPENDENT_SHARE:
-        return _draw_either(first, total, u / INDEPENDENT_SHARE)
+        return 0 if first > u / INDEPENDENT_SHARE * total else 1
     current_weight = total - first if current else first
     switch = (u - INDEPENDENT_SHARE) / (1.0 - INDEPENDENT_SHARE) * current_weight < total - current_weight
     return 1 - current if switch else current

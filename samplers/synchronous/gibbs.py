@@ -39,7 +39,7 @@ def begin_credits(averaged, work):
 
 
 @njit
-def credit(number, v, probability, context):
+def _credit(number, v, probability, context):
     """Add a linear probability to the credit of the rule with local number `number`, which begins at node v."""
     work = context.work
     uses = np.int64(probability * ONE_USE + 0.5)
@@ -65,7 +65,6 @@ def credit(number, v, probability, context):
 
 @njit_inline
 def _is_shared(number, context):
-    """Return 1 if the rule's count over all derivations is at least 2, otherwise 0."""
     return np.int32(context.work.rule[number]["count"] > 1)
 
 
@@ -103,7 +102,6 @@ def end_credits(averages, pair, context):
 
 @njit_inline
 def _find_head(v, context):
-    """Return the root node of the rule at v: v if it is cut, otherwise its nearest cut ancestor."""
     while context.pair.cut[v] == 0:
         v = np.int64(context.work.summary[v]["parent"])
     return v
@@ -116,7 +114,6 @@ def _compose(v, context):
 
 @njit_inline
 def _compose_below(head, v, context):
-    """Recompute the summaries of v and of its ancestors below `head`."""
     x = v
     while x != head:
         _compose(x, context)
@@ -125,10 +122,7 @@ def _compose_below(head, v, context):
 
 @njit_inline
 def _summarize_options(v, head, context):
-    """Write the number of the rule at `head` under each edge of v to `work.top`, and list the rules below v.
-
-    Prefetches the table rows of new rules. Returns the edge under which `head` was summarized last.
-    """
+    """Write the number of the rule at `head` under each edge of v to `work.top`. Returns the edge summarized last."""
     pair, work = context.pair, context.work
     current_edge = np.int64(pair.edge[v])
     last_summarized = current_edge
@@ -145,7 +139,7 @@ def _summarize_options(v, head, context):
 
 
 @njit_inline
-def tempered(probability, context):
+def _tempered(probability, context):
     """Return an option's probability, raised to the power 1/T."""
     if context.power != 1.0:
         return raise_product(probability, context.power)
@@ -154,13 +148,12 @@ def tempered(probability, context):
 
 @njit_inline
 def _list_edge_rules(v, j, context):
-    """Select edge j of v, and write its rules to `work.used`. Returns (number of rules, density factor)."""
     context.pair.edge[v] = j
     return write_rules(v, context.work.top[j], context.work.used, context)
 
 
 @njit_inline
-def sample_edge(v, u, context):
+def _sample_edge(v, u, context):
     """Draw the edge of v. An edge has the weight P(its rules)^(1/T) times its density factor [CFGŠ14 eq. 6]."""
     current_edge = np.int64(context.pair.edge[v])
     degree = np.int64(context.pair.node[v]["degree"])
@@ -172,7 +165,7 @@ def sample_edge(v, u, context):
     remove_rules(work.used, size, context)
     for j in range(degree):
         size, factor = _list_edge_rules(v, j, context)
-        weight = tempered(score(work.used, size, context), context)
+        weight = _tempered(score(work.used, size, context), context)
         if context.density:
             weight = times(weight, factor)
         work.weight[j]["value"] = weight.value
@@ -190,7 +183,7 @@ def sample_edge(v, u, context):
 @njit_inline
 def _summarize(v, context):
     if context.pair.node[v]["degree"] > 1:
-        # Compose only v, because `sample_edge` has just summarized the tails.
+        # Compose only v, because `_sample_edge` has just summarized the tails.
         _compose(v, context)
     else:
         make_summary(v, context.pair, context.work)
@@ -198,7 +191,6 @@ def _summarize(v, context):
 
 @njit_inline
 def _flip_cut(v, head, current_cut, context):
-    """Flip the cut of v. Returns the local numbers of the joined, upper and lower rules."""
     current_rule = rule_at(head, context)
     _summarize(v, context)
     lower = assign_number(v, context)
@@ -214,29 +206,25 @@ def _flip_cut(v, head, current_cut, context):
 
 @njit_inline
 def _list_cut(joined, upper, lower, cut, work):
-    """Write the upper and lower rules to `work.used` if `cut`, otherwise the joined rule. Returns their number."""
     work.used[0] = upper if cut else joined
     work.used[1] = lower
     return 1 + np.int64(cut)
 
 
 @njit_inline
-def sample_cut(v, u, context):
-    """Draw the cut of v, which decides between one joined rule and two rules.
-
-    If the sweep averages the pair, credits the lower rule with the probability of a cut.
-    """
+def _sample_cut(v, u, context):
+    """Draw the cut of v. If the sweep averages the pair, credits the lower rule with the probability of a cut."""
     work = context.work
     current_cut = context.pair.cut[v]
     parent = np.int64(work.summary[v]["parent"])
     head = _find_head(parent, context)
     joined, upper, lower = _flip_cut(v, head, current_cut, context)
     remove_rules(work.used, _list_cut(joined, upper, lower, current_cut, work), context)
-    joined_weight = tempered(score(work.used, _list_cut(joined, upper, lower, 0, work), context), context)
-    split_weight = tempered(score(work.used, _list_cut(joined, upper, lower, 1, work), context), context)
+    joined_weight = _tempered(score(work.used, _list_cut(joined, upper, lower, 0, work), context), context)
+    split_weight = _tempered(score(work.used, _list_cut(joined, upper, lower, 1, work), context), context)
     total = joined_weight.value + value_at_scale(split_weight, joined_weight)
     if work.registers[0]["averaged"]:
-        credit(lower, v, 1.0 - joined_weight.value / total, context)
+        _credit(lower, v, 1.0 - joined_weight.value / total, context)
     choice = draw_binary(joined_weight.value, total, np.int64(current_cut), u, context.avoid_current)
     add_rules(work.used, _list_cut(joined, upper, lower, choice, work), context)
     context.pair.cut[v] = choice
@@ -252,10 +240,7 @@ def sample_cut(v, u, context):
 
 @njit_inline
 def sweep_pair(stream_state, stage, context):
-    """Sample each node with a level up to `stage` in a pair's derivation once, top-down.
-
-    Each draw uses one number of the stream `stream_state`.
-    """
+    """Sample each node of a derivation with a level up to `stage` once, top-down. A draw uses one random number."""
     pair, work = context.pair, context.work
     begin_pair(work)
     root = len(pair.node) - 1
@@ -268,15 +253,15 @@ def sweep_pair(stream_state, stage, context):
         if pair.node[v]["level"] <= stage:
             if pair.node[v]["degree"] > 1:
                 stream_state = advance(stream_state)
-                sample_edge(v, uniform(stream_state), context)
+                _sample_edge(v, uniform(stream_state), context)
             if pair.node[v]["free"]:
                 stream_state = advance(stream_state)
-                sample_cut(v, uniform(stream_state), context)
+                _sample_cut(v, uniform(stream_state), context)
             elif work.registers[0]["averaged"]:
                 number = rule_at(v, context)
-                # Recompute the summary, because `sample_edge` may have summarized v under another edge.
+                # Recompute the summary, because `_sample_edge` may have summarized v under another edge.
                 _summarize(v, context)
-                credit(number, v, 1.0, context)
+                _credit(number, v, 1.0, context)
         first, last = tail_range(v, pair)
         for i in range(last - 1, first - 1, -1):
             t = pair.tails[i]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.probing import capacity_for, probe, table_mask
+from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.counts.models import Model, is_long, log_probability, more_tables, probability
 from hierogram.samplers.counts.table import COUNT, LENGTH, CountTable, add, add_row, fetch, find, look_up
 from hierogram.samplers.forests.derivations import Batch, make_summary
@@ -30,79 +31,40 @@ from hierogram.samplers.forests.fragments import (
 )
 from hierogram.samplers.synchronous.draws import LOG_SCALE, SCALE, SCALED, UNSCALE, Scaled, scaled_down, times
 
-REGISTERS = np.dtype(
-    [
-        ("stamp", np.int64),
-        ("epoch", np.int64),
-        ("found", np.int64),
-        ("counted", np.int64),
-        ("listed", np.int64),
-        ("customers", np.int64),
-        ("overlaid", np.int64),
-        ("logged", np.int64),
-        ("averaged", np.int64),
-        ("credited", np.int64),
-        ("encoded", np.int64),
-        ("lost", np.int64),
-        ("below_zero", np.int64),
-    ]
+_REGISTERS = (
+    *("stamp", "epoch", "found", "counted", "listed", "customers", "overlaid", "logged"),
+    *("averaged", "credited", "encoded", "lost", "below_zero"),
 )
+REGISTERS = np.dtype([(name, np.int64) for name in _REGISTERS])
 """Registers of a worker.
 
-- `stamp`: number of the current pair among the pairs of the worker.
-- `epoch`: number that marks valid summaries and lists.
-- `found`: number of rules found in the pair.
-- `counted`: number of found rules whose count has been read from the table.
-- `listed`: number of used items of `lists`.
-- `customers`: number of customers of all rules, including the changes of the current block.
-- `overlaid`, `logged`: number of used rows of `overlay`, and of `log`.
-- `averaged`: 1 if this sweep averages the pair.
-- `credited`: number of credited rules.
-- `encoded`: number of bytes of the credited rules' fragments.
-- `lost`: uses, in units of 1/`ONE_USE`, that were not credited because `fragments` was full.
-- `below_zero`: 1 if a customer was removed from a rule without customers.
+`stamp`: number of the current pair among the worker's pairs. `epoch`: number that marks valid summaries and lists.
+`found`: number of rules of the pair, and `counted` of rules whose count has been read from the table. `listed`,
+`overlaid`, `logged`: number of used items of `lists`, and of used rows of `overlay` and `log`. `customers`: number of
+customers of all rules, including the changes of the current block. `averaged`: 1 if this sweep averages the pair.
+`credited`, `encoded`: number of credited rules, and of bytes of their fragments. `lost`: uses, in units of 1/`ONE_USE`,
+that were not credited because `fragments` was full. `below_zero`: 1 if a customer was removed from a rule without any.
 """
 
-STATISTICS = np.dtype(
-    [
-        ("edges_sampled", np.int64),
-        ("edges_changed", np.int64),
-        ("cuts_sampled", np.int64),
-        ("cuts_changed", np.int64),
-        ("evaluations", np.int64),
-        ("reads", np.int64),
-    ]
-)
-"""Statistics of a worker. `evaluations`: number of rules scored. `reads`: number of rules read from the table."""
+STATISTICS = np.dtype([(name, np.int64) for name in SweepInfo._fields])
 
 RULE = np.dtype(
-    [
-        ("source_hash", np.uint64),
-        ("target_hash", np.uint64),
-        ("key_high", np.uint64),
-        ("key_low", np.uint64),
-        ("size", np.uint64),
-        ("count", np.int64),
-        ("initial_count", np.int64),
-        ("row", np.int64),
-        ("length", np.int32),
-        ("long", np.int32),
-    ]
+    [(name, np.uint64) for name in ("source_hash", "target_hash", "key_high", "key_low", "size")]
+    + [(name, np.int64) for name in ("count", "initial_count", "row")]
+    + [(name, np.int32) for name in ("length", "long")]
 )
-"""Rule of the current pair.
+"""Rule of the current pair, with packed `size`, `row` in the rule table, and `initial_count` that was read.
 
-`size`: packed size. `initial_count`: count that was read. `row`: row in the rule table. `long`: 1 if the rule is scored
-in log space.
+`long`: 1 if the rule is scored in log space.
 """
 
 
 CREDIT = np.dtype(
     [("stamp", np.int64), ("uses", np.int64), ("start", np.int32), ("size", np.int32), ("root", np.int32)], align=True
 )
-"""Credit of a rule: its expected uses in the current sweep of a pair.
+"""Expected `uses` of a rule in the current sweep of a pair, in units of 1/`ONE_USE`, and the pair's `stamp`.
 
-`stamp`: stamp of the pair. `uses`: expected uses in units of 1/`ONE_USE`. `start`, `size`: position and number of the
-fragment's bytes in `fragments`. `root`: root node of the fragment.
+`start`, `size`, `root`: position and number of the fragment's bytes in `fragments`, and its root node.
 """
 
 
@@ -111,9 +73,8 @@ class Workspace(NamedTuple):
 
     # SUMMARY[n+1]: summary of each node.
     summary: NDArray[np.void]
-    # RULE[r]: rules of the current pair by local number.
+    # RULE[r], uint64[m]: rules of the current pair by local number, and their hash table of stamps and local numbers.
     rule: NDArray[np.void]
-    # uint64[m]: hash table of the pair's rules. An entry has the pair's stamp and a local number.
     slots: NDArray[np.uint64]
     # LENGTH[L]: current customers and tables of all rules by rule length.
     by_length: NDArray[np.void]
@@ -130,15 +91,13 @@ class Workspace(NamedTuple):
     change: NDArray[np.int64]
     # int64[2, n+1]: scratch memory of `compose`.
     scratch: NDArray[np.int64]
-    # SCALED[options]: weight of each option.
+    # SCALED[options], int32[options]: weight and uppermost rule of each option.
     weight: NDArray[np.void]
-    # int32[options]: uppermost rule of each option.
     top: NDArray[np.int32]
     # uint64[L+2]: powers of the hash base.
     powers: NDArray[np.uint64]
-    # uint64[o, 4]: hash table of the count changes of a block relative to the frozen table.
+    # uint64[o, 4], int64[o]: hash table of a block's count changes relative to the frozen table, and its used rows.
     overlay: NDArray[np.uint64]
-    # int64[o]: indices of the used rows of `overlay`.
     overlay_list: NDArray[np.int64]
     # uint64[c, 4]: count changes of all blocks of the worker in a round. Columns: key (two words), change, packed size.
     log: NDArray[np.uint64]
@@ -147,11 +106,10 @@ class Workspace(NamedTuple):
     statistics: NDArray[np.void]
     # uint32[N]: table rows that each pair read in its last sweep, up to one per node. All workers share this array.
     rows_read: NDArray[np.uint32]
-    # CREDIT[r]: credit of each rule by local number.
+    # CREDIT[r], int32[r], uint8[bytes]: credit of each rule by local number, local numbers of the credited rules, and
+    # their encoded fragments.
     credits: NDArray[np.void]
-    # int32[r]: local numbers of the credited rules.
     credited: NDArray[np.int32]
-    # uint8[bytes]: encoded fragments of the credited rules.
     fragments: NDArray[np.uint8]
 
 
@@ -159,16 +117,17 @@ def make_workspace(batch: Batch, overlay_rules: int, logged_rules: int, rows_rea
     """Return a workspace with room for `overlay_rules` count changes per block and `logged_rules` per round."""
     overlay = capacity_for(overlay_rules + 1, 1)
     nodes, options = batch.max_nodes, max(2, batch.max_options)
+    used, current, stack, walk, pending = np.zeros((5, nodes + 1), np.int32)
     return Workspace(
         summary=make_summaries(nodes),
         rule=np.zeros(batch.max_rules, RULE),
         slots=np.zeros(capacity_for(batch.max_rules, 1), np.uint64),
         by_length=np.zeros(batch.longest_rule + 1, LENGTH),
-        used=np.zeros(nodes + 1, np.int32),
-        current=np.zeros(nodes + 1, np.int32),
-        stack=np.zeros(nodes + 1, np.int32),
-        walk=np.zeros(nodes + 1, np.int32),
-        pending=np.zeros(nodes + 1, np.int32),
+        used=used,
+        current=current,
+        stack=stack,
+        walk=walk,
+        pending=pending,
         lists=np.zeros(batch.max_listed, np.int32),
         change=np.zeros(nodes + 1, np.int64),
         scratch=np.zeros((2, nodes + 1), np.int64),
@@ -199,15 +158,13 @@ class Resampling(NamedTuple):
     table: CountTable
     model: Model
     work: Workspace
-    # Capacity - 1 of the pair's hash table in `work.slots`.
+    # Capacity - 1 of the pair's hash table in `work.slots`, and mask of the key bits that are used.
     slot_mask: np.uint64
-    # Mask of the key bits that are used.
     key_mask: np.uint64
     # Power 1/T of conditional probabilities.
     power: float
-    # True if option weights include the density factor.
+    # As in `SweepPlan`.
     density: bool
-    # True if draws tend to differ from the current values.
     avoid_current: bool
 
 
@@ -240,7 +197,6 @@ def _ends_search(context, slot, key):
 
 @njit_inline
 def _find_slot(source_hash, target_hash, context):
-    """Return the slot of the rule with these hashes, or the free slot where it belongs."""
     stamp = np.uint64(context.work.registers[0]["stamp"])
     home = ((source_hash * _SPREAD + target_hash) >> _32) & context.slot_mask
     return probe(home, context.slot_mask, _ends_search, context, (stamp, source_hash, target_hash))
@@ -257,10 +213,7 @@ def find_number(source_hash, target_hash, context):
 
 @njit_inline
 def assign_number(v, context):
-    """Return the local number of the rule at node v, whose summary must be valid.
-
-    Prefetches the table row of a new rule for `read_counts`.
-    """
+    """Return the local number of the rule at v, whose summary must be valid. Prefetches the row of a new rule."""
     work = context.work
     source_hash = work.summary[v]["source_hash"]
     target_hash = work.summary[v]["target_hash"]
@@ -402,14 +355,12 @@ def rule_at(v, context):
 
 @njit_inline
 def _options_below(t, work):
-    """Return the number of joint values of the variables in t's derivation. The rules below t must be listed."""
     below = work.summary[t]
     return Scaled(below["options"], np.int64(below["options_exponent"]))
 
 
 @njit_inline
 def _copy_list(t, rules, size, work):
-    """Append the listed rules of t's derivation to `rules`. Returns the new size."""
     below = work.summary[t]
     start = np.int64(below["list_start"])
     for k in range(np.int64(below["list_size"])):
@@ -420,10 +371,7 @@ def _copy_list(t, rules, size, work):
 
 @njit_inline
 def _list_node(x, first, last, context):
-    """Summarize x, list the rules of x's derivation, and count the joint values of this derivation's variables.
-
-    The rules of the tails of x must be listed.
-    """
+    """Summarize x, list the rules of its derivation and count its options. The rules of its tails must be listed."""
     pair, work = context.pair, context.work
     summary = work.summary[x]
     epoch = np.uint32(work.registers[0]["epoch"])
@@ -451,7 +399,7 @@ def _list_node(x, first, last, context):
 
 
 @njit
-def list_rules(v, context):
+def _list_rules(v, context):
     """List the rules of v's derivation in `work.lists` if they are not listed. If v is cut, its rule is first.
 
     A sweep changes nothing below the sampled node, so each node's rules are listed once, from the lists of its tails.
@@ -483,7 +431,7 @@ def list_below(v, context):
     for i in range(first, last):
         t = context.pair.tails[i]
         if context.work.summary[t]["list_epoch"] != np.uint32(context.work.registers[0]["epoch"]):
-            list_rules(t, context)
+            _list_rules(t, context)
 
 
 @njit_inline

@@ -58,7 +58,6 @@ def _fetch_lines(array, start, end, items_per_line):
 
 @njit_inline
 def _fetch_pair(batch, state, pair):
-    """Prefetch the arrays of a pair while the kernel resamples the previous pair."""
     forests, bitext, words = batch.forests, batch.bitext, batch.words
     first, last = forests.node_offset[pair], forests.node_offset[pair + 1]
     _fetch_lines(forests.node, first, last, 2)
@@ -77,8 +76,7 @@ def begin_block(table, work):
             work.overlay[work.overlay_list[k], column] = np.uint64(0)
     work.registers[0]["overlaid"] = 0
     for length in range(len(table.by_length)):
-        work.by_length[length]["tokens"] = table.by_length[length]["tokens"]
-        work.by_length[length]["tables"] = table.by_length[length]["tables"]
+        work.by_length[length] = table.by_length[length]
     work.registers[0]["customers"] = table.totals[TOKENS]
 
 
@@ -97,9 +95,8 @@ def log_overlay(work):
 class Round(NamedTuple):
     """Queue of pair blocks that the workers share."""
 
-    # Seed of the chain.
+    # Seed of the chain, first pair, pair after the last one, and number of pairs per block.
     key: int
-    # First pair, pair after the last one, and number of pairs per block.
     start: int
     end: int
     pairs_per_block: int
@@ -184,7 +181,7 @@ def sweep_pairs(round_, batch, state, averages, plan, table, model, work):
 
 
 @njit
-def merge(changes, table, model):
+def _merge(changes, table, model):
     """Add count changes uint64[n, 4], with the table's columns, to the table. Returns False if a count fell below 0."""
     sound = True
     for k in range(len(changes)):
@@ -225,7 +222,7 @@ Run = Callable[[Task, Iterable[int]], Iterable[bool]]
 
 def merge_changes(changes: NDArray[np.uint64], table: CountTable, model: Model) -> None:
     """Add the changes of a round to a table with room for them. Raises `CountsError` if a count falls below 0."""
-    if not merge(changes, table, model):
+    if not _merge(changes, table, model):
         raise CountsError(BELOW_ZERO)
 
 
@@ -253,10 +250,7 @@ class PhraseKernel:
     def step(
         self, key: int, state: ChainState, plan: SweepPlan, report: Report | None = None
     ) -> tuple[ChainState, SweepInfo]:
-        """Run one sweep. Returns the new state and statistics. Consumes `state`.
-
-        Raises `CountsError` if a count falls below 0.
-        """
+        """Run one sweep. Consumes `state`. Raises `CountsError` if a count falls below 0."""
         self.begin()
         blocks = self.blocks or _SEQUENTIAL
         pairs_per_round = blocks.pairs_per_block * blocks.blocks_per_round
@@ -302,10 +296,7 @@ class PhraseKernel:
             raise CountsError(BELOW_ZERO)
 
     def changes(self) -> list[NDArray[np.uint64]]:
-        """Return each worker's count changes in the last round, or an empty list without blocks.
-
-        The changes are valid until the next round.
-        """
+        """Return each worker's count changes, valid until the next round. The list is empty without blocks."""
         if self.blocks is None:
             return []
         return [work.log[: int(work.registers[0]["logged"])] for work in self.workers]
@@ -315,7 +306,7 @@ class PhraseKernel:
         return SweepInfo(*(int(sum(work.statistics[0][name] for work in self.workers)) for name in SweepInfo._fields))
 
     def compile_merging(self, table: CountTable) -> None:
-        """Compile `merge` by merging an empty list of changes, if the kernel has blocks."""
+        """Compile `_merge` by merging an empty list of changes, if the kernel has blocks."""
         if self.blocks is not None:
             merge_changes(np.zeros((0, 4), np.uint64), table, self.model)
 

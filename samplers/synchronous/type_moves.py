@@ -1,5 +1,6 @@
 """Type-based moves: joint draws of all sites of one type [Liang, Jordan & Klein 2010] (docs/model.md, section 4)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -42,10 +43,7 @@ class Sites(NamedTuple):
 
 
 class SiteSpace(NamedTuple):
-    """Scratch memory for finding sites.
-
-    `keys` uint64[3, 2] and packed `sizes` uint64[3] are of the three rules of a site.
-    """
+    """Scratch memory for finding sites, with `keys` uint64[3, 2] and packed `sizes` uint64[3] of a site's rules."""
 
     walk: WalkSpace
     keys: NDArray[np.uint64]
@@ -62,7 +60,6 @@ def _store_rule(v, which, key_mask, space):
 
 @njit_inline
 def _compose_up_to(v, head, view, work):
-    """Recompute the summaries on the path from v's parent up to `head`."""
     x = v
     while x != head:
         x = np.int64(work.summary[x]["parent"])
@@ -87,7 +84,6 @@ def _store_rules(v, head, view, key_mask, space):
 
 @njit_inline
 def _site_type(space):
-    """Return the type of the current site, a nonzero hash of its three rules."""
     value = np.uint64(0)
     for which in range(3):
         value = mix(value + space.keys[which, 0])
@@ -102,9 +98,8 @@ def _find_sites(pair, last_node, batch, state, sites, space):
     work = space.walk
     first = batch.forests.node_offset[pair]
     root = len(view.node) - 1
-    for v in range(len(view.node)):
-        sites.types[first + v] = np.uint64(0)
-        sites.heads[first + v] = -1
+    sites.types[first : first + root + 1] = np.uint64(0)
+    sites.heads[first : first + root + 1] = -1
     work.registers[0]["epoch"] += 1
     work.stack[0] = root
     depth = 1
@@ -178,13 +173,11 @@ def _rising(model: Model, rules: SiteRules, rest: NDArray[np.int64], which: int,
     return np.concatenate(([0.0], np.cumsum(factors)))
 
 
-class _Draws:
-    def __init__(self, key: int, pair: int, number: int) -> None:
-        self._state = np.uint64(stream(key, PIVOTS + pair, number))
-
-    def uniform(self) -> float:
-        self._state = np.uint64(advance(self._state))
-        return float(uniform(self._state))
+def _uniform_numbers(key: int, pair: int, number: int) -> Iterator[float]:
+    state = np.uint64(stream(key, PIVOTS + pair, number))
+    while True:
+        state = np.uint64(advance(state))
+        yield float(uniform(state))
 
 
 class TypeSampler:
@@ -212,8 +205,8 @@ class TypeSampler:
         self._update_sites(derivations, np.arange(self._batch.size))
         changed = 0
         for pivot in range(pivots if len(self._free) else 0):
-            draws = _Draws(key, int(self._batch.pairs[0]), number * MAX_TYPE_MOVES + pivot)
-            node = int(self._free[int(draws.uniform() * len(self._free))])
+            draws = _uniform_numbers(key, int(self._batch.pairs[0]), number * MAX_TYPE_MOVES + pivot)
+            node = int(self._free[int(next(draws) * len(self._free))])
             table = with_room(table, 3)
             changed += self._move(node, draws, derivations, table)
         return ChainState(derivations, table, averages), changed
@@ -225,10 +218,7 @@ class TypeSampler:
         return np.unique(np.searchsorted(self._batch.forests.node_offset, nodes, "right") - 1)
 
     def _select_sites(self, pivot: int, derivations: State) -> NDArray[np.int64]:
-        """Return the sites of a move: the pivot, then sites of the same type in ascending order.
-
-        No two sites share a rule use.
-        """
+        """Return the pivot, then each site of its type that shares no rule use with the sites before it."""
         types, heads = self._sites
         alike = np.flatnonzero(types == types[pivot])
         used: set[int] = set()
@@ -248,7 +238,7 @@ class TypeSampler:
         self._update_sites(derivations, np.array([pair]))
         return rules
 
-    def _move(self, pivot: int, draws: _Draws, derivations: State, table: CountTable) -> int:
+    def _move(self, pivot: int, draws: Iterator[float], derivations: State, table: CountTable) -> int:
         """Run one move. Returns the number of changed cuts. Rejects a draw that would change the selection of sites."""
         if self._sites.types[pivot] == 0:
             return 0
@@ -272,20 +262,19 @@ class TypeSampler:
         return changed
 
     def _draw_cuts(
-        self, rules: SiteRules, before: NDArray[np.uint8], draws: _Draws, table: CountTable
+        self, rules: SiteRules, before: NDArray[np.uint8], draws: Iterator[float], table: CountTable
     ) -> NDArray[np.uint8]:
-        """Draw the number of split sites, then the split sites. Returns the new cuts."""
         sites, split = len(before), int(before.sum())
         group_sizes = np.array([sites - split, split, split])
         if rules.equal_parts:
             group_sizes[UPPER] = group_sizes[LOWER] = 2 * split
         rest = np.array([look_up(table, high, low)[1] for high, low in rules.keys], np.int64) - group_sizes
         weights = np.cumsum(np.exp(log_weights(self._model, rules, rest, table.rule_tokens - sites - split, sites)))
-        split_sites = int(np.searchsorted(weights, draws.uniform() * weights[-1], "right"))
+        split_sites = int(np.searchsorted(weights, next(draws) * weights[-1], "right"))
         after = np.zeros(sites, np.uint8)
         remaining = min(split_sites, sites)
         for k in range(sites):
-            if draws.uniform() * (sites - k) < remaining:
+            if next(draws) * (sites - k) < remaining:
                 after[k] = 1
                 remaining -= 1
         return after

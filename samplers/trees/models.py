@@ -26,9 +26,8 @@ _KNOWN_COUNTS = 1 << 10
 class LabelProcesses(NamedTuple):
     """Dirichlet processes of root labels. All arrays are float64[L] by label. Index 0 is unused."""
 
-    # α_c, the strength of each process.
+    # α_c, the strength of each process, and β_c, the probability that the base distribution expands the label.
     strength: NDArray[np.float64]
-    # β_c, the probability that the base distribution expands the label.
     expansion_probability: NDArray[np.float64]
     # Natural logs of α_c, β_c and 1 - β_c. A store does not contain logs. They are recomputed, so that a resumed run
     # equals an uninterrupted run.
@@ -40,9 +39,8 @@ class LabelProcesses(NamedTuple):
 class TreeModel(NamedTuple):
     """Constants for the kernels: log probabilities of the E edges of a batch, and constants of a Dirichlet process."""
 
-    # int64[N+1]: index of each node's first edge.
+    # int64[N+1], float64[E]: natural log probability of each edge. Edge j of node v has the index `edge_offset[v] + j`.
     edge_offset: NDArray[np.int64]
-    # float64[E]: natural log probability of each edge. Edge j of node v has the index `edge_offset[v] + j`.
     log_expansion: NDArray[np.float64]
     # Fields of `hierogram.samplers.counts.models.Model` that kernels read, with their values for a Dirichlet process:
     # each distinct fragment has one table.
@@ -55,9 +53,8 @@ class Expansions(NamedTuple):
 
     # Distinct productions: a label, then its children, which are labels or NUL-prefixed words.
     symbols: Sequence[tuple[str, ...]]
-    # int32[E]: production of each edge.
+    # int32[E], float64[E]: production of each edge, and weight of each edge: 1 / number of edges of its node.
     number: NDArray[np.int32]
-    # float64[E]: weight of each edge: 1 / number of edges of its node.
     weight: NDArray[np.float64]
     # int64[N+1]: index of each node's first edge.
     edge_offset: NDArray[np.int64]
@@ -71,7 +68,7 @@ class TreeState(NamedTuple):
     labels: LabelProcesses
 
 
-def log_expansions(base: str, expansions: Expansions) -> NDArray[np.float64]:
+def _log_expansions(base: str, expansions: Expansions) -> NDArray[np.float64]:
     """Return the natural log probability of each distinct production under a base distribution, float64[n].
 
     P_M draws the number of children uniformly up to the maximum, and each child uniformly from all labels and words of
@@ -101,13 +98,7 @@ def label_processes(strength: NDArray[np.float64], expansion_probability: NDArra
             f"label {c} must have a strength > 0 and an expansion probability between 0 and 1, "
             f"got {strength[c]} and {expansion_probability[c]}"
         )
-    labels = LabelProcesses(
-        strength.copy(),
-        expansion_probability.copy(),
-        np.empty(len(strength)),
-        np.empty(len(strength)),
-        np.empty(len(strength)),
-    )
+    labels = LabelProcesses(*(np.empty(len(strength)) for _ in LabelProcesses._fields))
     for c in range(len(strength)):
         set_label(labels, c, strength[c], expansion_probability[c])
     return labels
@@ -119,7 +110,7 @@ def build_tree_model(base: str, expansions: Expansions) -> TreeModel:
     by_count["tables"][1:] = int(TABLE_UNIT)
     by_count["more_tables"][0] = int(TABLE_UNIT)
     by_count["cached"] = np.arange(_KNOWN_COUNTS)
-    log_expansion = log_expansions(base, expansions)[expansions.number]
+    log_expansion = _log_expansions(base, expansions)[expansions.number]
     return TreeModel(expansions.edge_offset, log_expansion, by_count, 0.0)
 
 

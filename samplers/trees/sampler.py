@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
-from hierogram.samplers.compiled.streams import advance, stream, uniform
-from hierogram.samplers.compiled.variates import draw_beta, draw_normal
+from hierogram.samplers.compiled.streams import advance, draw_beta, draw_normal, stream, uniform
 from hierogram.samplers.counts.chain import CountsError, SweepInfo, log_rising
 from hierogram.samplers.counts.table import COUNT, CountTable, add, empty_table, find, with_room
 from hierogram.samplers.forests.derivations import Batch, State
@@ -24,14 +23,7 @@ from hierogram.samplers.forests.fragments import SUMMARY, base_powers, compose, 
 from hierogram.samplers.kernel import Report
 from hierogram.samplers.trees.models import LabelProcesses, TreeModel, TreeState, log_base, set_label
 
-STATISTICS = np.dtype(
-    [
-        ("edges_sampled", np.int64),
-        ("edges_changed", np.int64),
-        ("cuts_sampled", np.int64),
-        ("cuts_changed", np.int64),
-    ]
-)
+STATISTICS = np.dtype([(name, np.int64) for name in SweepInfo._fields[:4]])
 """Numbers of sampled and changed variables."""
 
 FRAGMENT = np.dtype([("high", np.uint64), ("low", np.uint64), ("label", np.uint64), ("log_base", np.float64)])
@@ -41,17 +33,14 @@ FRAGMENT = np.dtype([("high", np.uint64), ("low", np.uint64), ("label", np.uint6
 class TreeSpace(NamedTuple):
     """Scratch memory for resampling a tree of up to n nodes."""
 
-    # SUMMARY[n]: summary of each node.
+    # SUMMARY[n], float64[n]: summary of each node, and ln P0 of its fragment.
     summary: NDArray[np.void]
-    # float64[n]: ln P0 of the fragment at each node.
     log_bases: NDArray[np.float64]
-    # int32[n]: parent of each node.
+    # int32[n], uint8[n]: parent of each node, and 1 if the node is in the current tree.
     parent: NDArray[np.int32]
-    # uint8[n]: 1 if the node is in the current tree.
     on_tree: NDArray[np.uint8]
-    # int32[n]: nodes of the current tree, heads before tails.
+    # int32[n]: nodes of the current tree, heads before tails, and all nodes of the forest in random order.
     order: NDArray[np.int32]
-    # int32[n]: all nodes of the forest in random order.
     sampling_order: NDArray[np.int32]
     # SUMMARY[n], float64[n]: saved summary and ln P0 of each node on a path.
     saved: NDArray[np.void]
@@ -61,13 +50,11 @@ class TreeSpace(NamedTuple):
     # int32[n], int32[n+1]: nodes of a subtree, and a stack of nodes.
     subtree: NDArray[np.int32]
     stack: NDArray[np.int32]
-    # uint64[longest rule + 3]: powers of the hash base.
+    # uint64[longest rule + 3], int64[2, n+1]: powers of the hash base, and scratch memory of `compose`.
     powers: NDArray[np.uint64]
-    # int64[2, n+1]: scratch memory of `compose`.
     scratch: NDArray[np.int64]
-    # float64[options]: natural log of the weight of each option.
+    # float64[options], STATISTICS[1]: natural log of the weight of each option, and statistics.
     log_weight: NDArray[np.float64]
-    # STATISTICS[1]: numbers of sampled and changed variables.
     statistics: NDArray[np.void]
 
 
@@ -84,8 +71,7 @@ class TreeResampling(NamedTuple):
 
 
 @njit_inline
-def tree_at(batch, state, tree, model, space):
-    """Return the context for resampling tree number `tree` of the batch."""
+def _tree_at(batch, state, tree, model, space):
     return TreeResampling(
         view_pair(batch, state.derivations, tree),
         batch.forests.node_offset[tree],
@@ -98,7 +84,7 @@ def tree_at(batch, state, tree, model, space):
 
 
 @njit_inline
-def summarize(v, context):
+def _summarize(v, context):
     """Compute the summary of node v. The summaries of its uncut tails must be valid."""
     space = context.space
     compose(v, context.tree, space.summary, space.powers, space.scratch)
@@ -106,8 +92,7 @@ def summarize(v, context):
 
 
 @njit
-def summarize_tree(context):
-    """Find the current tree of a forest and summarize all its nodes. Returns the number of nodes."""
+def _summarize_tree(context):
     view, space = context.tree, context.space
     root = len(view.node) - 1
     space.on_tree[: root + 1] = 0
@@ -126,16 +111,13 @@ def summarize_tree(context):
         for k in range(above, depth):
             space.parent[space.stack[k]] = v
     for k in range(size - 1, -1, -1):
-        summarize(np.int64(space.order[k]), context)
+        _summarize(np.int64(space.order[k]), context)
     return size
 
 
 @njit_inline
-def find_fragment_root(v, context):
-    """Return the nearest cut ancestor of v, the root of the fragment above v. v must not be the tree's root.
-
-    The root of a tree is always cut.
-    """
+def _find_fragment_root(v, context):
+    """Return the nearest cut ancestor of v, the root of the fragment above v. v must not be the tree's root."""
     x = np.int64(context.space.parent[v])
     while context.tree.cut[x] == 0:
         x = np.int64(context.space.parent[x])
@@ -143,11 +125,8 @@ def find_fragment_root(v, context):
 
 
 @njit_inline
-def log_mass(count, log_base_mass):
-    """Return ln (`count` + α P0), even if `count` is 0 and α P0 underflows.
-
-    `log_base_mass` is ln α P0 of the fragment.
-    """
+def _log_mass(count, log_base_mass):
+    """Return ln (`count` + α P0), even if `count` is 0 and α P0 underflows. `log_base_mass` is ln α P0."""
     if count <= 0:
         return log_base_mass
     return math.log(count + math.exp(log_base_mass))
@@ -155,14 +134,12 @@ def log_mass(count, log_base_mass):
 
 @njit_inline
 def _add_fragment(k, change, context):
-    """Add `change` to the count of fragment k of the option. Returns False if the count fell below 0."""
     fragment = context.space.option[k]
     return add(context.table, context.model, fragment["high"], fragment["low"], fragment["label"], change)
 
 
 @njit
-def add_option(size, context, change):
-    """Add `change` to the counts of the option's first `size` fragments. Returns False if a count fell below 0."""
+def _add_option(size, context, change):
     sound = True
     for k in range(size):
         sound &= _add_fragment(k, change, context)
@@ -186,7 +163,7 @@ def _enter_fragment(k, v, context):
 
 
 @njit
-def list_option(v, fragment_root, context):
+def _list_option(v, fragment_root, context):
     """List the fragments given v's current edge: the fragment at `fragment_root`, then fragments rooted below v.
 
     Recomputes the summaries below v and up to `fragment_root`. Returns the number of fragments and the natural log of
@@ -209,21 +186,21 @@ def list_option(v, fragment_root, context):
     fragments = 1
     for k in range(size - 1, 0, -1):
         x = np.int64(space.subtree[k])
-        summarize(x, context)
+        _summarize(x, context)
         if view.cut[x]:
             _enter_fragment(fragments, x, context)
             fragments += 1
     x = v
-    summarize(x, context)
+    _summarize(x, context)
     while x != fragment_root:
         x = np.int64(space.parent[x])
-        summarize(x, context)
+        _summarize(x, context)
     _enter_fragment(0, fragment_root, context)
     return fragments, log_factor
 
 
 @njit
-def score_option(size, context):
+def _score_option(size, context):
     """Return ln ∏ P(fragment | rest and previous fragments) of the option's first `size` fragments."""
     table, option, labels = context.table, context.space.option, context.labels
     total = 0.0
@@ -237,14 +214,13 @@ def score_option(size, context):
                 tokens += 1
                 if option[j]["high"] == fragment["high"] and option[j]["low"] == fragment["low"]:
                     count += 1
-        total += log_mass(count, labels.log_strength[label] + fragment["log_base"])
+        total += _log_mass(count, labels.log_strength[label] + fragment["log_base"])
         total -= math.log(tokens + labels.strength[label])
     return total
 
 
 @njit_inline
 def _summarize_up_to(v, fragment_root, context):
-    """Save and recompute the summaries of v's ancestors up to `fragment_root`. Returns the number of ancestors."""
     space = context.space
     steps = 0
     x = np.int64(space.parent[v])
@@ -252,7 +228,7 @@ def _summarize_up_to(v, fragment_root, context):
         space.saved[steps] = space.summary[x]
         space.saved_log_bases[steps] = space.log_bases[x]
         steps += 1
-        summarize(x, context)
+        _summarize(x, context)
         if x == fragment_root:
             return steps
         x = np.int64(space.parent[x])
@@ -277,19 +253,19 @@ def _log_odds(current_cut, context):
     lower_tokens = np.int64(table.by_length[lower_label]["tokens"]) - current_cut
     if current_cut == 0:
         lower_count += is_same
-    joined_log = log_mass(joined_count, labels.log_strength[upper_label] + joined["log_base"])
-    split_log = log_mass(upper_count, labels.log_strength[upper_label] + upper["log_base"])
-    split_log += log_mass(lower_count, labels.log_strength[lower_label] + lower["log_base"])
+    joined_log = _log_mass(joined_count, labels.log_strength[upper_label] + joined["log_base"])
+    split_log = _log_mass(upper_count, labels.log_strength[upper_label] + upper["log_base"])
+    split_log += _log_mass(lower_count, labels.log_strength[lower_label] + lower["log_base"])
     split_log -= math.log(lower_tokens + labels.strength[lower_label])
     return split_log - joined_log
 
 
 @njit_inline
-def sample_cut(v, u, temperature, context):
+def _sample_cut(v, u, temperature, context):
     """Sample the cut at v [CGB09 eq. 3 and 4]. Returns False if a count fell below 0."""
     view, space = context.tree, context.space
     current_cut = np.int64(view.cut[v])
-    fragment_root = find_fragment_root(v, context)
+    fragment_root = _find_fragment_root(v, context)
     _enter_fragment(_UPPER if current_cut else _JOINED, fragment_root, context)
     view.cut[v] = 1 - current_cut
     steps = _summarize_up_to(v, fragment_root, context)
@@ -316,7 +292,6 @@ def sample_cut(v, u, temperature, context):
 
 @njit
 def _draw(log_weights, size, u):
-    """Draw one of `size` options with the uniform number u. Overwrites the log weights."""
     most = -np.inf
     for j in range(size):
         most = max(most, log_weights[j])
@@ -331,32 +306,31 @@ def _draw(log_weights, size, u):
 
 
 @njit
-def sample_edge(v, u, temperature, context):
+def _sample_edge(v, u, temperature, context):
     """Sample the edge of v by P^(1/T) times density factor [CFGŠ14 eq. 6]. Returns False if a count fell below 0."""
     view, space = context.tree, context.space
     current_edge = np.int64(view.edge[v])
     edges = np.int64(view.node[v]["degree"])
-    fragment_root = v if view.cut[v] else find_fragment_root(v, context)
-    size, _ = list_option(v, fragment_root, context)
-    sound = add_option(size, context, -1)
+    fragment_root = v if view.cut[v] else _find_fragment_root(v, context)
+    size, _ = _list_option(v, fragment_root, context)
+    sound = _add_option(size, context, -1)
     for j in range(edges):
         view.edge[v] = j
-        size, log_factor = list_option(v, fragment_root, context)
-        space.log_weight[j] = score_option(size, context) / temperature + log_factor
+        size, log_factor = _list_option(v, fragment_root, context)
+        space.log_weight[j] = _score_option(size, context) / temperature + log_factor
     choice = _draw(space.log_weight, edges, u)
     view.edge[v] = choice
-    size, _ = list_option(v, fragment_root, context)
-    sound &= add_option(size, context, 1)
+    size, _ = _list_option(v, fragment_root, context)
+    sound &= _add_option(size, context, 1)
     space.statistics[0]["edges_sampled"] += 1
     if choice != current_edge:
         space.statistics[0]["edges_changed"] += 1
-        summarize_tree(context)
+        _summarize_tree(context)
     return sound
 
 
 @njit
-def shuffle(state, size, sampling_order):
-    """Fill `sampling_order` with 0..size-1 in random order. Returns the stream state."""
+def _shuffle(state, size, sampling_order):
     for k in range(size):
         sampling_order[k] = k
     for k in range(size - 1, 0, -1):
@@ -367,15 +341,12 @@ def shuffle(state, size, sampling_order):
 
 
 @njit
-def sweep_tree(context, stream_state, temperature):
-    """Resample the edge and the cut of each node of the current tree, in random order of nodes.
-
-    Returns False if a count fell below 0.
-    """
+def _sweep_tree(context, stream_state, temperature):
+    """Resample edge and cut of each node of a tree, in random order of nodes. Returns False if a count fell below 0."""
     view, space = context.tree, context.space
     nodes = len(view.node)
-    summarize_tree(context)
-    stream_state = shuffle(stream_state, nodes, space.sampling_order)
+    _summarize_tree(context)
+    stream_state = _shuffle(stream_state, nodes, space.sampling_order)
     sound = True
     for k in range(nodes):
         v = np.int64(space.sampling_order[k])
@@ -383,10 +354,10 @@ def sweep_tree(context, stream_state, temperature):
             continue
         if view.node[v]["degree"] > 1:
             stream_state = advance(stream_state)
-            sound &= sample_edge(v, uniform(stream_state), temperature, context)
+            sound &= _sample_edge(v, uniform(stream_state), temperature, context)
         if view.node[v]["free"]:
             stream_state = advance(stream_state)
-            sound &= sample_cut(v, uniform(stream_state), temperature, context)
+            sound &= _sample_cut(v, uniform(stream_state), temperature, context)
     return sound
 
 
@@ -399,10 +370,7 @@ MIN_STRENGTH = 1e-200
 """Minimum strength. The sampler rejects smaller proposals."""
 
 _STRENGTHS, _EXPANSIONS = 1, 2
-"""High bits of the pair key of random streams for strengths and for expansion probabilities.
-
-The stream for tables has the high bits 2 * `_EXPANSIONS`.
-"""
+"""High bits of pair keys of streams for strengths, expansion probabilities, and (2 * `_EXPANSIONS`) tables."""
 
 
 class FragmentUses(NamedTuple):
@@ -428,7 +396,6 @@ class BaseDraws(NamedTuple):
 
 @njit
 def _add_decisions(v, context, tables, draws):
-    """Add `tables` to the count of each expansion and stop below the root v of a fragment, by label."""
     view, stack = context.tree, context.space.stack
     stack[0] = v
     depth = 1
@@ -448,10 +415,7 @@ def _add_decisions(v, context, tables, draws):
 
 @njit
 def draw_tables(count, log_base_mass, state):
-    """Sample the number of base draws (tables) of a fragment. Returns (tables, stream state).
-
-    `log_base_mass` is ln α P0 of the fragment.
-    """
+    """Sample the number of base draws (tables) of a fragment. `log_base_mass` is ln α P0. Returns (tables, state)."""
     base_mass = math.exp(log_base_mass)
     tables = 1
     for seated in range(1, count):
@@ -463,17 +427,14 @@ def draw_tables(count, log_base_mass, state):
 
 @njit
 def _list_fragments(batch, state, model, space, seen, draws, fragments):
-    """Fill `fragments` with the distinct fragments. Returns the number of these fragments.
-
-    If `draws.enabled`, also counts the expansions and stops of base draws in `draws`.
-    """
+    """Fill `fragments` with the distinct fragments, and `draws` if enabled. Returns the number of these fragments."""
     table, labels = state.table, state.labels
     stream_state = draws.stream_state
     size = 0
     for tree in range(len(batch.pairs)):
-        context = tree_at(batch, state, tree, model, space)
+        context = _tree_at(batch, state, tree, model, space)
         view = context.tree
-        nodes = summarize_tree(context)
+        nodes = _summarize_tree(context)
         root = len(view.node) - 1
         for k in range(nodes):
             v = np.int64(space.order[k])
@@ -513,12 +474,10 @@ class FragmentsByLabel(NamedTuple):
     """Distinct fragments sorted by label. Label c has the fragments `starts[c]` to `starts[c + 1]` - 1."""
 
     fragments: FragmentUses
-    # int64[L + 1]: index of the first fragment of each label.
     starts: NDArray[np.int64]
 
 
 def _group_fragments(batch: Batch, state: TreeState, model: TreeModel, space: TreeSpace) -> FragmentsByLabel:
-    """Return the distinct fragments, grouped by label."""
     fragments, _ = _collect_fragments(batch, state, model, space, None)
     order = np.argsort(fragments.label, kind="stable")
     by_label = FragmentUses(fragments.label[order], fragments.uses[order], fragments.log_base[order])
@@ -582,14 +541,6 @@ def move_expansions(key: int, sweep: int, batch: Batch, state: TreeState, model:
     _move_expansions(key, sweep, draws, state.labels)
 
 
-@njit
-def _log_likelihood(groups, labels):
-    total = 0.0
-    for c in range(1, len(labels.strength)):
-        total += _log_likelihood_of_label(c, labels.strength[c], labels.log_strength[c], groups)
-    return total
-
-
 _TREES_PER_CALL = 64
 _ROOM_PER_NODE = 3
 """Table rows per node: two for the fragments that a change of its cut adds, and one in reserve."""
@@ -608,12 +559,11 @@ class TreePlan(NamedTuple):
 
 @njit
 def _count(first, last, batch, state, model, space):
-    """Add the fragments of trees first to last - 1 to the table."""
     for tree in range(first, last):
-        context = tree_at(batch, state, tree, model, space)
+        context = _tree_at(batch, state, tree, model, space)
         view = context.tree
         root = len(view.node) - 1
-        for k in range(summarize_tree(context)):
+        for k in range(_summarize_tree(context)):
             v = np.int64(space.order[k])
             if v == root or view.cut[v]:
                 high, low = summary_key(space.summary, v, context.key_mask)
@@ -625,9 +575,9 @@ def _sweep(key, first, last, batch, state, plan, model, space):
     sound = True
     for tree in range(first, last):
         if plan.temperatures[tree] > 0.0:
-            context = tree_at(batch, state, tree, model, space)
+            context = _tree_at(batch, state, tree, model, space)
             stream_state = stream(key, batch.pairs[tree], plan.sweeps[tree])
-            sound &= sweep_tree(context, stream_state, plan.temperatures[tree])
+            sound &= _sweep_tree(context, stream_state, plan.temperatures[tree])
     return sound
 
 
@@ -653,10 +603,7 @@ class TreeKernel:
     def step(
         self, key: int, state: TreeState, plan: TreePlan, report: Report | None = None
     ) -> tuple[TreeState, SweepInfo]:
-        """Sweep over the trees, then sample the label parameters. Consumes `state`.
-
-        Returns the new state and statistics. Raises `CountsError` if a count falls below 0.
-        """
+        """Sample trees, then label parameters. Consumes `state`. Raises `CountsError` if a count falls below 0."""
         state, info = self.sweep(key, state, plan, report)
         move_strengths(key, plan.number, self.batch, state, self.model, self.space)
         move_expansions(key, plan.number, self.batch, state, self.model, self.space)
@@ -665,7 +612,7 @@ class TreeKernel:
     def sweep(
         self, key: int, state: TreeState, plan: TreePlan, report: Report | None = None
     ) -> tuple[TreeState, SweepInfo]:
-        """Sweep like `step`, but keep the label parameters. Returns the same values."""
+        """Sweep like `step`, but keep the label parameters."""
         self.space.statistics[0] = 0
         for first in range(0, self.batch.size, _TREES_PER_CALL):
             last = min(first + _TREES_PER_CALL, self.batch.size)
@@ -684,8 +631,11 @@ class TreeKernel:
 
     def log_likelihood(self, state: TreeState) -> float:
         """Return ln P of all fragments of all derivations, given the label parameters."""
-        groups = _group_fragments(self.batch, state, self.model, self.space)
-        return float(_log_likelihood(groups, state.labels))
+        groups, labels = _group_fragments(self.batch, state, self.model, self.space), state.labels
+        total = 0.0
+        for c in range(1, len(labels.strength)):
+            total += _log_likelihood_of_label(c, labels.strength[c], labels.log_strength[c], groups)
+        return total
 
 
 def build(model: TreeModel, batch: Batch) -> TreeKernel:
@@ -712,7 +662,6 @@ def build(model: TreeModel, batch: Batch) -> TreeKernel:
 
 
 def _room(batch: Batch, first: int, last: int) -> int:
-    """Return an upper bound on the new table rows in a sweep over trees first to last - 1."""
     forests = batch.forests
     nodes = forests.node[int(forests.node_offset[first]) : int(forests.node_offset[last])]
     ambiguous = nodes["degree"] > 1

@@ -66,7 +66,7 @@ FAULTS = (
         "probabilities of options are credited after the draw",
         "synchronous/gibbs.py",
         """    if work.registers[0]["averaged"]:
-        credit(lower, v, 1.0 - joined_weight.value / total, context)
+        _credit(lower, v, 1.0 - joined_weight.value / total, context)
     choice = draw_binary(joined_weight.value, total, np.int64(current_cut), u, context.avoid_current)
     add_rules(work.used, _list_cut(joined, upper, lower, choice, work), context)
 """,
@@ -76,7 +76,7 @@ FAULTS = (
     two = score(work.used, _list_cut(joined, upper, lower, 1, work), context)
     if work.registers[0]["averaged"]:
         total = joined_weight.value + value_at_scale(two, joined_weight)
-        credit(lower, v, 1.0 - joined_weight.value / total, context)
+        _credit(lower, v, 1.0 - joined_weight.value / total, context)
     _list_cut(joined, upper, lower, choice, work)
 """,
         (CREDITS, "-k", "kernel_credits"),
@@ -84,23 +84,23 @@ FAULTS = (
     Fault(
         "a rule is credited with the probability of its absence",
         "synchronous/gibbs.py",
-        "credit(lower, v, 1.0 - joined_weight.value / total, context)",
-        "credit(lower, v, joined_weight.value / total, context)",
+        "_credit(lower, v, 1.0 - joined_weight.value / total, context)",
+        "_credit(lower, v, joined_weight.value / total, context)",
         (CREDITS, "-k", "kernel_credits"),
     ),
     Fault(
         "rules at forced cuts are not credited",
         "synchronous/gibbs.py",
-        "credit(number, v, 1.0, context)",
-        "credit(number, v, 0.0, context)",
+        "_credit(number, v, 1.0, context)",
+        "_credit(number, v, 0.0, context)",
         (CREDITS, "-k", "kernel_credits"),
     ),
     Fault(
         "a rule at a forced cut has the class of another edge",
         "synchronous/gibbs.py",
         """                _summarize(v, context)
-                credit(number""",
-        """                credit(number""",
+                _credit(number""",
+        """                _credit(number""",
         (CREDITS, "-k", "kernel_credits"),
     ),
     Fault(
@@ -162,8 +162,8 @@ FAULTS = (
     Fault(
         "the words of an open phrase are also expected",
         "forests/compositions.py",
-        "log_probability(view.source, last, end, ngrams)",
-        "log_probability(view.source, first, end, ngrams)",
+        "_log_probability(view.source, last, end, ngrams)",
+        "_log_probability(view.source, first, end, ngrams)",
         (COMPOSITIONS, "-k", "match_the_twin"),
     ),
     Fault(
@@ -595,13 +595,13 @@ FAULTS = (
         "density factors are raised to the power 1/T",
         "synchronous/gibbs.py",
         "weight = times(weight, factor)",
-        "weight = times(weight, tempered(factor, context))",
+        "weight = times(weight, _tempered(factor, context))",
         (DRAWS, "-k", "temperatures"),
     ),
     Fault(
         "cuts are drawn at T = 1",
         "synchronous/gibbs.py",
-        "joined_weight = tempered(score(work.used, _list_cut(joined, upper, lower, 0, work), context), context)",
+        "joined_weight = _tempered(score(work.used, _list_cut(joined, upper, lower, 0, work), context), context)",
         "joined_weight = score(work.used, _list_cut(joined, upper, lower, 0, work), context)",
         (DRAWS, "-k", "temperatures"),
     ),
@@ -665,8 +665,8 @@ FAULTS = (
     Fault(
         "the first of three sites is split more often",
         "synchronous/type_moves.py",
-        "if draws.uniform() * (sites - k) < remaining:",
-        "if draws.uniform() * min(sites - k, 2) < remaining:",
+        "if next(draws) * (sites - k) < remaining:",
+        "if next(draws) * min(sites - k, 2) < remaining:",
         (TYPES,),
     ),
     # Schedules.
@@ -864,8 +864,8 @@ FAULTS = (
     Fault(
         "a second visit has another slice variable",
         "itg/slices.py",
-        "    straight, inverted = rule_weights(slices, i, j, x, y)\n    for rule",
-        "    straight, inverted = rule_weights(slices, i, j, x, y + 1)\n    for rule",
+        "    straight, inverted = _rule_weights(slices, i, j, x, y)\n    for rule",
+        "    straight, inverted = _rule_weights(slices, i, j, x, y + 1)\n    for rule",
         _ITG_SLICE,
     ),
     Fault(
@@ -893,7 +893,7 @@ FAULTS = (
         "flat slices prune what the derivation emits",
         "itg/slices.py",
         "to.pairs[i, x] = _flat_weight(shape, 0.0, weights.pairs[i, x])",
-        "to.pairs[i, x] = _flat_weight(shape, cell_uniform(key, i, i + 1, x, x + 1), weights.pairs[i, x])",
+        "to.pairs[i, x] = _flat_weight(shape, _cell_uniform(key, i, i + 1, x, x + 1), weights.pairs[i, x])",
         (_ITG, "-k", "flat"),
     ),
     Fault(
@@ -1004,15 +1004,15 @@ FAULTS = (
     Fault(
         "α of source nulls is drawn from the tables of target nulls",
         "itg/model.py",
-        "SOURCE_NULL_STRENGTH, tables.source_nulls, rules[SOURCE_NULL], stream_state",
-        "SOURCE_NULL_STRENGTH, tables.target_nulls, rules[SOURCE_NULL], stream_state",
+        "enumerate((tables.pairs, tables.source_nulls, tables.target_nulls))",
+        "enumerate((tables.pairs, tables.target_nulls, tables.target_nulls))",
         _ITG_STRENGTHS,
     ),
     Fault(
         "γ of the target is drawn from the draws of the source",
         "itg/model.py",
-        "TARGET_STRENGTH, tables.target, stream_state",
-        "TARGET_STRENGTH, tables.source, stream_state",
+        "enumerate((tables.source, tables.target), SOURCE_STRENGTH)",
+        "enumerate((tables.source, tables.source), SOURCE_STRENGTH)",
         _ITG_STRENGTHS,
     ),
     Fault(
@@ -1032,8 +1032,8 @@ FAULTS = (
     Fault(
         "the beam of M1 remains after the start",
         "itg/slices.py",
-        "weigh(parameters, cell_uniform(key, i, i + 1, x, x + 1), weights.pairs[i, x])",
-        "weigh(parameters, cell_uniform(key, i, i + 1, x, x + 1), weights.pairs[i, x]) * (abs(i - x) < 2)",
+        "weigh(parameters, _cell_uniform(key, i, i + 1, x, x + 1), weights.pairs[i, x])",
+        "weigh(parameters, _cell_uniform(key, i, i + 1, x, x + 1), weights.pairs[i, x]) * (abs(i - x) < 2)",
         _ITG_SLICE,
     ),
     Fault(
@@ -1061,8 +1061,8 @@ FAULTS = (
     Fault(
         "phrases one word too long are emitted",
         "itg/batch.py",
-        "cell_offset, longest_phrase, len(words))",
-        "cell_offset, longest_phrase + (longest_phrase > 1), len(words))",
+        "_find_phrases(batch, longest_phrase))",
+        "_find_phrases(batch, longest_phrase + 1))",
         ("tests/samplers/itg/test_phrases.py",),
     ),
     Fault(
@@ -1082,8 +1082,8 @@ FAULTS = (
     Fault(
         "a phrase has a slice variable from Beta where the derivation has a rule",
         "itg/slices.py",
-        "        elif is_phrase(weights.size[2], j - i, y - x):\n",
-        "        elif is_phrase(weights.size[2], j - i, y - x) and shape > 1.0:\n",
+        "        elif 0 < j - i <= longest and 0 < y - x <= longest:\n",
+        "        elif 0 < j - i <= longest and 0 < y - x <= longest and shape > 1.0:\n",
         _ITG_PHRASES,
     ),
     Fault(

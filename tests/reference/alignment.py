@@ -77,10 +77,7 @@ class Corpus:
     """
 
     def __init__(
-        self,
-        pairs: Sequence[Pair],
-        favored: Mapping[tuple[str, str], float] | None = None,
-        single: int = SINGLE_WIDTHS,
+        self, pairs: Sequence[Pair], favored: Mapping[tuple[str, str], float] | None = None, single: int = SINGLE_WIDTHS
     ) -> None:
         self.pairs = list(pairs)
         self.emitted_words = {word for pair in pairs for word in pair.emitted}

@@ -25,7 +25,7 @@ from hierogram.daemon.progress import Steps
 from hierogram.samplers.alignment.bitext import Direction, make_direction, read_side
 from hierogram.samplers.alignment.chain import UNLINKED
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, options_for
-from hierogram.samplers.alignment.models.sampler import AlignmentState, build, chain_seed
+from hierogram.samplers.alignment.models.sampler import AlignmentKernel, AlignmentState, chain_seed
 from hierogram.samplers.diagnostics.overlap import ChainTrace, GrammarCounts, count_uses, look_up_counts, mean_counts
 from hierogram.samplers.grammar.columns import empty_blobs
 from hierogram.samplers.grammar.keys import first_rows_by_key
@@ -75,7 +75,7 @@ class _DirectionChains:
     ) -> None:
         self._direction_index, self._direction, self._rows, self._options = direction_index, direction, rows, options
         self._model = options_for(DEFAULT_MODEL, len(rows))
-        self._kernel = build(self._model, direction)
+        self._kernel = AlignmentKernel(self._model, direction)
         self._seconds = 0.0
 
     def draws(self, report: Callable[[], None]) -> LinkDraws:

@@ -35,7 +35,7 @@ from hierogram.samplers.alignment.marginals import (
 )
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, JOINT_MODELS, MODELS
 from hierogram.samplers.alignment.models.registry import options_for as model_options
-from hierogram.samplers.alignment.models.sampler import build, chain_seed, decode, run_chain
+from hierogram.samplers.alignment.models.sampler import AlignmentKernel, chain_seed, decode, run_chain
 from hierogram.samplers.alignment.options import EXPECTED, GDFA, POSTERIOR, AlignerOptions
 from hierogram.samplers.alignment.prior_counts import PriorCounts, PriorsByUnit, split_directions
 from hierogram.samplers.alignment.symmetrization import LinkList
@@ -354,7 +354,7 @@ def _sample_jointly(
         key = chain_seed(options.seed, 0, chain)
         marginals = []
         for task in tasks:
-            kernel = build(first_options, *task.view(with_stems=False))
+            kernel = AlignmentKernel(first_options, *task.view(with_stems=False))
             marginals.append(run_chain(kernel, chain_seed(key, task.number, 0), report=sweeps.count_sweep))
         decoded = _decode_links([task.direction for task in tasks], first_options, marginals)
         links = join_directions(GDFA, decoded, marginals, source, target)
@@ -438,7 +438,7 @@ def _sample(
         task, lane = job
         marginals = empty_marginals(task.direction.sides)
         for chain in range(lane, options.chains, lanes):
-            kernel = build(options, *task.view(options.uses_stems(chain)), task.evidence)
+            kernel = AlignmentKernel(options, *task.view(options.uses_stems(chain)), task.evidence)
             key = chain_seed(options.seed, task.number, chain)
             run_chain(kernel, key, task.links, sweeps.count_sweep, marginals)
         return marginals

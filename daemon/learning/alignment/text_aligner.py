@@ -15,7 +15,7 @@ from hierogram.daemon.text.pipeline import IN_REQUESTS, TextPipeline, make_pipel
 from hierogram.samplers.alignment.bitext import read_side, split_tokens
 from hierogram.samplers.alignment.chain import make_evidence
 from hierogram.samplers.alignment.marginals import DirectionLinks, add_marginals, join_directions, pair_posteriors
-from hierogram.samplers.alignment.models.sampler import build, chain_seed, decode
+from hierogram.samplers.alignment.models.sampler import AlignmentKernel, chain_seed, decode
 from hierogram.samplers.alignment.options import POSTERIOR
 from hierogram.samplers.alignment.prior_counts import PriorsByUnit
 from hierogram.samplers.grammar.kinds import PAIRS, find_grammar_kind
@@ -151,7 +151,8 @@ def _align_pair(
         for chain in range(options.chains):
             keys[options.uses_stems(chain)].append(chain_seed(options.seed, task.number, chain))
         total, by_stems = (
-            build(options, *task.view(with_stems), evidence).run(keys[with_stems]) for with_stems in (False, True)
+            AlignmentKernel(options, *task.view(with_stems), evidence).run(keys[with_stems])
+            for with_stems in (False, True)
         )
         add_marginals(task.direction.sides, total, by_stems)
         marginals.append(total)

@@ -26,13 +26,12 @@ from hierogram.samplers.grammar.columns import Blobs, empty_blobs, join_blobs, j
 from hierogram.samplers.grammar.numbers import ONE_SQUARE, ONE_USE
 from hierogram.samplers.grammar.rules import Rule, RuleUse, escape_terminal, render_side
 from hierogram.samplers.grammar.schedules import Annealing
-from hierogram.samplers.grammar.settings import CUT, DIRICHLET, ITG
+from hierogram.samplers.grammar.settings import CUT, DIRICHLET, FLAT, ITG
 from hierogram.samplers.itg import summaries
 from hierogram.samplers.itg.batch import ItgBatch, make_batch
 from hierogram.samplers.itg.derivations import PAIR, Derivations, decode, encode, list_nodes
-from hierogram.samplers.itg.model import STRENGTHS, ItgSettings
-from hierogram.samplers.itg.model1 import Model1, train_model1
-from hierogram.samplers.itg.sampler import FLAT, SLICE_METHODS, ItgKernel, ItgPlan, ItgState, build
+from hierogram.samplers.itg.model import STRENGTHS, ItgSettings, Model1, train_model1
+from hierogram.samplers.itg.sampler import ItgKernel, ItgPlan, ItgState
 from hierogram.samplers.itg.starts import LEFT_BRANCHING, MODEL1
 from hierogram.samplers.itg.summaries import ItgAverages, RuleUses
 from hierogram.samplers.kernel import Report
@@ -199,7 +198,7 @@ class _ItgChain(Chain):
 
     def __init__(self, store: InitialCounts, config: ChainConfig) -> None:
         self._settings = settings = store.settings()
-        self._seed, self._method = settings.seed, SLICE_METHODS[settings.slices]
+        self._seed = settings.seed
         self._strengths = {row.label: row.strength for row in store.labels()}
         # The sweep count selects the random streams of base distributions, so continue the count of the store.
         self._sweeps = store.status().sweeps
@@ -234,7 +233,7 @@ class _ItgChain(Chain):
         """Load all pairs, with the known strengths of the processes."""
         self._save_strengths()
         self._loaded = loaded
-        self._kernel = build(loaded.batch, _ITG_SETTINGS, self._method, loaded.model1)
+        self._kernel = ItgKernel(loaded.batch, _ITG_SETTINGS, self._settings.slices, loaded.model1)
         base = self._kernel.first_base
         known = [self._strengths.get(name, float(base.strengths[k])) for k, name in enumerate(STRENGTHS)]
         self._state = self._kernel.resume(state, base._replace(strengths=np.array(known)))
@@ -281,7 +280,7 @@ def _draw_initial_state(
     loaded: LoadedRawPairs, settings: Settings, due: NDArray[np.bool_], start: str | None
 ) -> Derivations:
     """Draw left-branching derivations if `start` is `CUT`, else derivations from Model 1."""
-    kernel = build(loaded.batch, _ITG_SETTINGS, FLAT, loaded.model1)
+    kernel = ItgKernel(loaded.batch, _ITG_SETTINGS, FLAT, loaded.model1)
     return kernel.init(settings.seed, LEFT_BRANCHING if start == CUT else MODEL1, due=due).derivations
 
 

@@ -10,14 +10,14 @@ from functools import partial
 import numpy as np
 
 from hierogram.samplers.alignment.bitext import Direction, number_bigrams
-from hierogram.samplers.alignment.chain import AlignmentChain, choose_candidates, jump_event, jump_share, pick
+from hierogram.samplers.alignment.chain import AlignmentChain, choose_candidates, pick
 from hierogram.samplers.alignment.counts import free_if_unused, has_room, lexical, link_pair, pair_key, unlink_pair
 from hierogram.samplers.alignment.marginals import CELL, add_conditional, add_sample, decode, load_sums, store_sums
 from hierogram.samplers.alignment.model1 import model1_links
+from hierogram.samplers.alignment.models.hmm import START, count_jumps, weigh_jumps
 from hierogram.samplers.alignment.models.sampler import Steps
 from hierogram.samplers.compiled.jit import njit, njit_inline
-from hierogram.samplers.compiled.streams import advance, stream, uniform
-from hierogram.samplers.compiled.variates import slice_sample
+from hierogram.samplers.compiled.streams import advance, slice_sample, stream, uniform
 
 _KEY = -1
 """Pair number in the key of the random stream that draws s and r."""
@@ -60,22 +60,6 @@ def sample_strengths(settings, followers, seed, sweep):
     settings[0]["r"] = math.exp(x)
 
 
-_END = -2
-"""Value of the next link after the last emitted word, to which no jump is counted."""
-
-
-@njit_inline
-def _weigh_jumps(i, before, after, jumps, symmetric):
-    """Return the factor of a link to position i for the jumps to and from it, linear [SA16 eq. 6]."""
-    inward = jump_event(jumps, before, i)
-    weight = (jumps[inward] + symmetric) * jump_share(jumps, inward)
-    if after != _END:
-        outward = jump_event(jumps, i, after)
-        weight *= jumps[outward] + symmetric + (1.0 if outward == inward else 0.0)
-        weight *= jump_share(jumps, outward)
-    return weight
-
-
 @njit_inline
 def _collocation_share(g, previous, word, key, chain, settings):
     """Return P(Z = 1 | rest), linear [SA16 eqs. 3, 4]."""
@@ -89,8 +73,7 @@ def _collocation_share(g, previous, word, key, chain, settings):
 
 
 @njit
-def sweep_collocations(first, sides, chain, key, plan, scratch, marginals):
-    """Resample the link of each word, then its collocation indicator Z. Implements `Steps.sweep`."""
+def _sweep_collocations(first, sides, chain, key, plan, scratch, marginals):
     settings = chain.settings[0]
     links, jumps = chain.links, chain.jumps
     for pair in range(first, len(sides.emitted_offset) - 1):
@@ -105,14 +88,12 @@ def sweep_collocations(first, sides, chain, key, plan, scratch, marginals):
         if plan.sampled:
             load_sums(sides, pair, marginals)
         previous = len(chain.followers) - 1
-        before = -1
+        before = START
         for g in range(start, stop):
             f = sides.emitted[g]
             old = links[g]
-            after = links[g + 1] if g + 1 < stop else _END
-            jumps[jump_event(jumps, before, old)] -= 1
-            if after != _END:
-                jumps[jump_event(jumps, old, after)] -= 1
+            after = links[g + 1] if g + 1 < stop else START
+            count_jumps(before, old, after, -1, jumps)
             word = sides.conditioning[e_start + old]
             if chain.collocated[g]:
                 chain.bigram_count[chain.bigram[g]] -= 1
@@ -125,7 +106,7 @@ def sweep_collocations(first, sides, chain, key, plan, scratch, marginals):
             total = 0.0
             for k in range(number):
                 i = scratch.candidate[k]
-                weight = _weigh_jumps(i, before, after, jumps, settings["jump"])
+                weight = weigh_jumps(i, before, after, jumps, settings["jump"])
                 if not chain.collocated[g]:
                     e = sides.conditioning[e_start + i]
                     weight *= lexical(chain.pairs, chain.conditioning, e, pair_key(e, f), settings["lexical"])
@@ -136,9 +117,7 @@ def sweep_collocations(first, sides, chain, key, plan, scratch, marginals):
             if not chain.collocated[g]:
                 free_if_unused(chain.pairs, row)
             links[g] = new
-            jumps[jump_event(jumps, before, new)] += 1
-            if after != _END:
-                jumps[jump_event(jumps, new, after)] += 1
+            count_jumps(before, new, after, 1, jumps)
 
             word = sides.conditioning[e_start + new]
             share = _collocation_share(g, previous, word, pair_key(word, f), chain, settings)
@@ -166,9 +145,7 @@ def sweep_collocations(first, sides, chain, key, plan, scratch, marginals):
 
 
 @njit
-def count_collocations(first, sides, chain):
-    """Count links and collocations from pair `first` on. Implements `Steps.count`."""
-    jumps = chain.jumps
+def _count_collocations(first, sides, chain):
     for pair in range(first, len(sides.emitted_offset) - 1):
         start, stop = sides.emitted_offset[pair], sides.emitted_offset[pair + 1]
         e_start = sides.conditioning_offset[pair]
@@ -177,7 +154,7 @@ def count_collocations(first, sides, chain):
         if not has_room(chain.pairs, stop - start):
             return pair
         previous = len(chain.followers) - 1
-        before = -1
+        before = START
         for g in range(start, stop):
             f = sides.emitted[g]
             i = chain.links[g]
@@ -188,7 +165,7 @@ def count_collocations(first, sides, chain):
             else:
                 link_pair(chain.pairs, chain.conditioning, word, pair_key(word, f))
                 chain.followers[previous]["plain"] += 1
-            jumps[jump_event(jumps, before, i)] += 1
+            count_jumps(before, i, START, 1, chain.jumps)
             previous = f
             before = i
     return len(sides.emitted_offset) - 1
@@ -204,8 +181,8 @@ STEPS = Steps(
     start=lambda direction, options, seed: model1_links(
         direction.sides, len(direction.conditioning.vocabulary), with_empty_word=False
     ),
-    count=lambda first, sides, chain, scratch: count_collocations(first, sides, chain),
-    sweep=sweep_collocations,
+    count=lambda first, sides, chain, scratch: _count_collocations(first, sides, chain),
+    sweep=_sweep_collocations,
     # With `by_half`, a word is unlinked if Z = 1 in most samples [SA16 §4.5].
     decode=partial(decode, by_half=True),
     prepare=_with_bigrams,

@@ -49,14 +49,15 @@ WORDS, JUMPS, FERTILITIES = 1, 2, 3
 
 
 class EmittedPlace(NamedTuple):
-    """Emitted word that is resampled: position and word number."""
+    """Emitted word that is resampled: position and word number, `start` and `length` of the conditioning sentence.
+
+    `before`, `after`: conditioning positions of the previous and the next link.
+    """
 
     emitted: np.int64
     word: np.int32
-    # Index of the first conditioning word of the pair, and number of conditioning words.
     start: np.int64
     length: np.int64
-    # Conditioning positions of the previous and the next link.
     before: np.int64
     after: np.int64
 
@@ -171,7 +172,6 @@ def _multiply_jumps(before, after, length, chain, settings, scratch):
 
 @njit_inline
 def _find_pairs(word, length, pairs, scratch):
-    """Fill `scratch.seen` with positions whose word pairs may have rows, and prefetch these rows. Returns the count."""
     shift = pairs.registers[SHIFT]
     own = np.uint64(word) * GOLDEN
     found = 0
@@ -230,9 +230,7 @@ def _weigh_some(place, number, stage, sides, chain, settings, scratch):
 
 @njit_inline
 def _find_next_links(start, stop, length, links, scratch):
-    """Fill `scratch.fertility`, and `scratch.after` with next links, or `length` after the last link."""
-    for i in range(length):
-        scratch.fertility[i] = 0
+    scratch.fertility[:length] = 0
     after = length
     for g in range(stop - 1, start - 1, -1):
         scratch.after[g - start] = after
@@ -242,8 +240,7 @@ def _find_next_links(start, stop, length, links, scratch):
 
 
 @njit
-def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
-    """Resample all links from pair `first` on. Implements `Steps.sweep`."""
+def _sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
     settings = chain.settings[0]
     links, jumps = chain.links, chain.jumps
     empty_word = np.int64(len(chain.conditioning) - 1)
@@ -336,8 +333,7 @@ def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
 
 
 @njit
-def count_fertility(first, sides, chain, scratch):
-    """Count all links from pair `first` on. Implements `Steps.count`."""
+def _count_fertility(first, sides, chain, scratch):
     jumps = chain.jumps
     empty_word = np.int64(len(chain.conditioning) - 1)
     for pair in range(first, len(sides.emitted_offset) - 1):
@@ -366,13 +362,11 @@ def count_fertility(first, sides, chain, scratch):
 
 @njit_inline
 def _reset(blank, links, chain):
-    """Copy `blank` into the chain, and set its links, which are not counted yet."""
     for g in range(len(links)):
         chain.links[g] = links[g]
     copy_pairs(blank.pairs, chain.pairs)
     for k in range(len(blank.conditioning)):
-        chain.conditioning[k]["links"] = blank.conditioning[k]["links"]
-        chain.conditioning[k]["prior"] = blank.conditioning[k]["prior"]
+        chain.conditioning[k] = blank.conditioning[k]
     for k in range(len(blank.jumps)):
         chain.jumps[k] = blank.jumps[k]
     for word in range(len(blank.fertility)):
@@ -382,22 +376,20 @@ def _reset(blank, links, chain):
 
 @njit
 def _sweeps(sides, chain, key, plans, scratch, marginals):
-    """Run the planned sweeps. Returns False if `chain.pairs` is full."""
     for number in range(len(plans)):
         plan = AlignmentPlan(plans[number, 0], plans[number, 1], plans[number, 2] != 0)
-        if sweep_fertility(0, sides, chain, key, plan, scratch, marginals) < len(sides.emitted_offset) - 1:
+        if _sweep_fertility(0, sides, chain, key, plan, scratch, marginals) < len(sides.emitted_offset) - 1:
             return False
         marginals.samples[0] += plan.sampled
     return True
 
 
 @njit
-def run_fertility_chains(number, sides, runs, blank, chain, scratch, own, total):
-    """Run the chains from `number` on, one after the other. Implements `Steps.run_chains`."""
+def _run_fertility_chains(number, sides, runs, blank, chain, scratch, own, total):
     while number < len(runs.keys):
         _reset(blank, runs.links[number], chain)
         own.samples[0] = 0
-        if count_fertility(0, sides, chain, scratch) < len(sides.emitted_offset) - 1:
+        if _count_fertility(0, sides, chain, scratch) < len(sides.emitted_offset) - 1:
             return number
         if not _sweeps(sides, chain, runs.keys[number], runs.plans, scratch, own):
             return number
@@ -408,9 +400,9 @@ def run_fertility_chains(number, sides, runs, blank, chain, scratch, own, total)
 
 STEPS = Steps(
     start=lambda direction, options, seed: random_links(direction.sides, seed, options.unlinked),
-    count=count_fertility,
-    sweep=sweep_fertility,
-    run_chains=run_fertility_chains,
+    count=_count_fertility,
+    sweep=_sweep_fertility,
+    run_chains=_run_fertility_chains,
     decode=decode,
 )
 """Steps of BHMM-F. The chain starts from random links."""

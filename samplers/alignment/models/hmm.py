@@ -35,15 +35,12 @@ from hierogram.samplers.alignment.options import AlignerOptions
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, stream, uniform
 
-_START = -2
+START = -2
 """Value of the previous link of the first word, and of the next link of the last word."""
 MOVES = 3
 """Number of joint moves after a sweep, per emitted word with several tokens."""
 TILTS = np.exp(np.array([-4.0, -2.0, 0.0, 2.0, 4.0]))
-"""Factors of the old conditioning word's probability in proposals. A move draws one factor.
-
-The inverse of each factor is also in the list, because the reverse move uses it.
-"""
+"""Factors of the old word's probability in proposals, with their inverses, which reverse moves use."""
 FLAT_LEXICAL, TOKENS_PER_FLAT_JUMP = 0.003, 8
 """Minima of β and α at the start of the warm-up: `FLAT_LEXICAL`, and emitted tokens / `TOKENS_PER_FLAT_JUMP`."""
 _HELD_SHARE = 1 / 16
@@ -56,7 +53,15 @@ def _event(jumps, start, stop):
         return len(jumps) - 3
     if start == UNLINKED:
         return len(jumps) - 2
-    return jump_event(jumps, -1 if start == _START else start, stop)
+    return jump_event(jumps, -1 if start == START else start, stop)
+
+
+@njit_inline
+def count_jumps(before, i, after, change, jumps):
+    """Add `change` to the counts of the jumps to position i and, unless `after` is `START`, from position i."""
+    jumps[_event(jumps, before, i)] += change
+    if after != START:
+        jumps[_event(jumps, i, after)] += change
 
 
 @njit_inline
@@ -65,11 +70,11 @@ def _conditioning_word(sides, e_start, i, conditioning):
 
 
 @njit_inline
-def _weigh_jumps(i, before, after, jumps, symmetric):
-    """Return the factor of a link to position i for the jumps to and from it, linear [SA16 eq. 5]."""
+def weigh_jumps(i, before, after, jumps, symmetric):
+    """Return the factor of a link to position i for the jumps to and from it, linear [SA16 eqs. 5, 6]."""
     inward = _event(jumps, before, i)
     weight = (jumps[inward] + symmetric) * jump_share(jumps, inward)
-    if after != _START:
+    if after != START:
         outward = _event(jumps, i, after)
         weight *= jumps[outward] + symmetric + (1.0 if outward == inward else 0.0)
         weight *= jump_share(jumps, outward)
@@ -77,8 +82,7 @@ def _weigh_jumps(i, before, after, jumps, symmetric):
 
 
 @njit
-def sweep_hmm(first, sides, chain, key, plan, scratch, marginals):
-    """Resample all links from pair `first` on. Implements `Steps.sweep`."""
+def _sweep_hmm(first, sides, chain, key, plan, scratch, marginals):
     settings = chain.settings[0]
     links, jumps = chain.links, chain.jumps
     for pair in range(first, len(sides.emitted_offset) - 1):
@@ -93,11 +97,9 @@ def sweep_hmm(first, sides, chain, key, plan, scratch, marginals):
         for g in range(start, stop):
             f = sides.emitted[g]
             old = links[g]
-            before = links[g - 1] if g > start else _START
-            after = links[g + 1] if g + 1 < stop else _START
-            jumps[_event(jumps, before, old)] -= 1
-            if after != _START:
-                jumps[_event(jumps, old, after)] -= 1
+            before = links[g - 1] if g > start else START
+            after = links[g + 1] if g + 1 < stop else START
+            count_jumps(before, old, after, -1, jumps)
             old_word = _conditioning_word(sides, e_start, old, chain.conditioning)
             row = unlink_pair(chain.pairs, chain.conditioning, old_word, pair_key(old_word, f))
 
@@ -106,7 +108,7 @@ def sweep_hmm(first, sides, chain, key, plan, scratch, marginals):
             for k in range(number):
                 i = scratch.candidate[k]
                 word = _conditioning_word(sides, e_start, i, chain.conditioning)
-                weight = _weigh_jumps(i, before, after, jumps, settings["jump"])
+                weight = weigh_jumps(i, before, after, jumps, settings["jump"])
                 total += weight * lexical(chain.pairs, chain.conditioning, word, pair_key(word, f), settings["lexical"])
                 scratch.weight[k] = total
             state = advance(state)
@@ -120,9 +122,7 @@ def sweep_hmm(first, sides, chain, key, plan, scratch, marginals):
                 free_if_unused(chain.pairs, row)
                 link_pair(chain.pairs, chain.conditioning, new_word, pair_key(new_word, f))
             links[g] = new
-            jumps[_event(jumps, before, new)] += 1
-            if after != _START:
-                jumps[_event(jumps, new, after)] += 1
+            count_jumps(before, new, after, 1, jumps)
             if plan.sampled:
                 if number == length + 1:
                     add_conditional(marginals, (g - start) * (length + 1), scratch, number)
@@ -134,14 +134,13 @@ def sweep_hmm(first, sides, chain, key, plan, scratch, marginals):
 
 
 @njit
-def count_hmm(first, sides, chain):
-    """Count all links from pair `first` on. Implements `Steps.count`."""
+def _count_hmm(first, sides, chain):
     jumps = chain.jumps
     for pair in range(first, len(sides.emitted_offset) - 1):
         start, stop = sides.emitted_offset[pair], sides.emitted_offset[pair + 1]
         if not has_room(chain.pairs, stop - start):
             return pair
-        before = _START
+        before = START
         for g in range(start, stop):
             i = chain.links[g]
             word = _conditioning_word(sides, sides.conditioning_offset[pair], i, chain.conditioning)
@@ -166,14 +165,12 @@ def _count_options(sides, chain, g, word):
 
 @njit_inline
 def _linked_word(sides, chain, g):
-    return _conditioning_word(
-        sides, sides.conditioning_offset[chain.tokens.pair[g]], chain.links[g], chain.conditioning
-    )
+    e_start = sides.conditioning_offset[chain.tokens.pair[g]]
+    return _conditioning_word(sides, e_start, chain.links[g], chain.conditioning)
 
 
 @njit
 def _moves_along(sides, chain, g, old_word, new_word):
-    """Check if a token is linked to one of the two words and its pair contains the other word."""
     current = _linked_word(sides, chain, g)
     if current == old_word:
         return _count_options(sides, chain, g, new_word) > 0
@@ -189,10 +186,8 @@ def _selection_weight(sides, chain, f, old_word, new_word):
         if _moves_along(sides, chain, g, old_word, new_word):
             pair = tokens.pair[g]
             options = 2 * (sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair])
-            total += (
-                _count_options(sides, chain, g, new_word if _linked_word(sides, chain, g) == old_word else old_word)
-                / options
-            )
+            other = new_word if _linked_word(sides, chain, g) == old_word else old_word
+            total += _count_options(sides, chain, g, other) / options
     return total
 
 
@@ -218,11 +213,9 @@ def _relink(sides, chain, f, old_word, new_word, tilt, is_sampled, state):
             continue
         pair, old = tokens.pair[g], chain.links[g]
         e_start = sides.conditioning_offset[pair]
-        before = chain.links[g - 1] if g > sides.emitted_offset[pair] else _START
-        after = chain.links[g + 1] if g + 1 < sides.emitted_offset[pair + 1] else _START
-        jumps[_event(jumps, before, old)] -= 1
-        if after != _START:
-            jumps[_event(jumps, old, after)] -= 1
+        before = chain.links[g - 1] if g > sides.emitted_offset[pair] else START
+        after = chain.links[g + 1] if g + 1 < sides.emitted_offset[pair + 1] else START
+        count_jumps(before, old, after, -1, jumps)
         old_probability = lexical(chain.pairs, chain.conditioning, old_word, pair_key(old_word, f), settings["lexical"])
         new_probability = lexical(chain.pairs, chain.conditioning, new_word, pair_key(new_word, f), settings["lexical"])
         total = 0.0
@@ -230,7 +223,7 @@ def _relink(sides, chain, f, old_word, new_word, tilt, is_sampled, state):
             word = _conditioning_word(sides, e_start, i, chain.conditioning)
             if (word == old_word) | (word == new_word):
                 weight = old_probability * tilt if word == old_word else new_probability
-                total += weight * _weigh_jumps(i, before, after, jumps, symmetric)
+                total += weight * weigh_jumps(i, before, after, jumps, symmetric)
         new = chain.tokens.saved_links[g]
         if is_sampled:
             state = advance(state)
@@ -239,25 +232,22 @@ def _relink(sides, chain, f, old_word, new_word, tilt, is_sampled, state):
                 word = _conditioning_word(sides, e_start, i, chain.conditioning)
                 if reached <= threshold and ((word == old_word) | (word == new_word)):
                     weight = old_probability * tilt if word == old_word else new_probability
-                    reached += weight * _weigh_jumps(i, before, after, jumps, symmetric)
+                    reached += weight * weigh_jumps(i, before, after, jumps, symmetric)
                     new = i
         tokens.saved_links[g] = old
         word = _conditioning_word(sides, e_start, new, chain.conditioning)
-        jump_weight = _weigh_jumps(new, before, after, jumps, symmetric)
+        jump_weight = weigh_jumps(new, before, after, jumps, symmetric)
         proposed += math.log((old_probability * tilt if word == old_word else new_probability) * jump_weight / total)
         words += math.log(old_probability if word == old_word else new_probability)
-        moved += math.log(jump_weight / _weigh_jumps(old, before, after, jumps, symmetric))
+        moved += math.log(jump_weight / weigh_jumps(old, before, after, jumps, symmetric))
         link_pair(chain.pairs, chain.conditioning, word, pair_key(word, f))
         chain.links[g] = new
-        jumps[_event(jumps, before, new)] += 1
-        if after != _START:
-            jumps[_event(jumps, new, after)] += 1
+        count_jumps(before, new, after, 1, jumps)
     return proposed, words, moved, state
 
 
 @njit
 def _move_word(sides, chain, f, state):
-    """Propose a joint move by Metropolis–Hastings. Returns the stream state."""
     tokens = chain.tokens
     start, number = tokens.offset[f], tokens.offset[f + 1] - tokens.offset[f]
     state = advance(state)
@@ -290,11 +280,8 @@ def _move_word(sides, chain, f, state):
 
 
 @njit
-def move_words(first, sides, chain, key, plan):
-    """Make `MOVES` joint moves of the links of each emitted word with several tokens, from word `first` on.
-
-    Implements `Steps.move`.
-    """
+def _move_words(first, sides, chain, key, plan):
+    """Make `MOVES` joint moves of each emitted word with several tokens, from `first` on. Implements `Steps.move`."""
     tokens = chain.tokens
     words = len(tokens.offset) - 1
     for f in range(first, words):
@@ -326,9 +313,9 @@ def _warm_up(chain: AlignmentChain, options: AlignerOptions, sweep: int) -> None
 
 STEPS = Steps(
     start=lambda direction, options, seed: model1_links(direction.sides, len(direction.conditioning.vocabulary)),
-    count=lambda first, sides, chain, scratch: count_hmm(first, sides, chain),
-    sweep=sweep_hmm,
-    move=move_words,
+    count=lambda first, sides, chain, scratch: _count_hmm(first, sides, chain),
+    sweep=_sweep_hmm,
+    move=_move_words,
     decode=decode,
     prepare=lambda chain, direction: chain._replace(
         tokens=group_tokens(direction.sides, len(direction.emitted.vocabulary))

@@ -1,18 +1,14 @@
-"""Registry of aligner models: names, default options and kernels.
-
-Kernels are imported when a model is run, so importing this module imports neither numpy nor numba.
-"""
+"""Registry of aligner models: names, default options and kernels. Importing it imports neither numpy nor numba."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from typing import Any
 
 from hierogram.samplers.alignment.options import ALL_POSITIONS, AlignerOptions
 from hierogram.samplers.exceptions import AlignmentInputError
 
-_PAPER_SWEEPS, _PAPER_THINNING = 1000, 25
-_HMM_SWEEPS, _WARMING = 2000, 0.8
 _SMALL_CORPUS = 1000
 """Maximum number of pairs for `_MAX_CHAINS` chains of `_MAX_SWEEPS` sweeps of bhmm-f."""
 _MAX_CHAINS, _MIN_CHAINS, _CHAINS_EXPONENT = 9, 3, 0.4
@@ -41,28 +37,24 @@ class AlignerModel:
 
 
 def _paper_options(
-    model: str, candidates: int = 2, max_sweeps: int = _PAPER_SWEEPS, warming: float = 0.0
-) -> Callable[[int, int | None], AlignerOptions]:
-    """Return `AlignerModel.options` of a model of [SA16 §5]. `warming` is the share of warm-up sweeps."""
-
-    def options(pairs: int, sweeps: int | None) -> AlignerOptions:
-        chosen = sweeps or max_sweeps
-        thinning = min(_PAPER_THINNING, chosen)
-        # End the warm-up early enough for one sample.
-        warm = max(0, min(round(warming * chosen), chosen // thinning * thinning - 1))
-        return AlignerOptions(
-            model=model,
-            sweeps=chosen,
-            chains=1,
-            burn_in=warm,
-            thinning=thinning,
-            candidates=candidates,
-            lexical=0.0001,
-            similarity=0.0,
-            warming=warm,
-        )
-
-    return options
+    model: str, candidates: int, max_sweeps: int, warming: float, pairs: int, sweeps: int | None
+) -> AlignerOptions:
+    """Return defaults of a model of [SA16 §5]. `warming` is the share of warm-up sweeps."""
+    chosen = sweeps or max_sweeps
+    thinning = min(25, chosen)
+    # End the warm-up early enough for one sample.
+    warm = max(0, min(round(warming * chosen), chosen // thinning * thinning - 1))
+    return AlignerOptions(
+        model=model,
+        sweeps=chosen,
+        chains=1,
+        burn_in=warm,
+        thinning=thinning,
+        candidates=candidates,
+        lexical=0.0001,
+        similarity=0.0,
+        warming=warm,
+    )
 
 
 def _fertility_options(pairs: int, sweeps: int | None) -> AlignerOptions:
@@ -88,7 +80,6 @@ def _fertility_options(pairs: int, sweeps: int | None) -> AlignerOptions:
 
 
 def _itg_options(pairs: int, sweeps: int | None) -> AlignerOptions:
-    """Return defaults of itg: several chains, sampled every other sweep of the second half."""
     scaled = round(_ITG_SWEEPS_SCALE / max(pairs, 1) ** 0.5)
     chosen = sweeps or min(max(scaled, _MIN_ITG_SWEEPS), _MAX_ITG_SWEEPS)
     return AlignerOptions(
@@ -104,7 +95,6 @@ def _itg_options(pairs: int, sweeps: int | None) -> AlignerOptions:
 
 
 def _masks_options(pairs: int, sweeps: int | None) -> AlignerOptions:
-    """Return defaults of itg-pruned: one chain, `sweeps` masks per pair."""
     return replace(_itg_options(pairs, sweeps or _MASKS), model="itg-pruned", chains=1, burn_in=0, thinning=1)
 
 
@@ -116,10 +106,13 @@ MODELS = {
     model.name: model
     for model in (
         AlignerModel("bhmm-f", "HMM with fertilities", _fertility_options, _kernels("fertility"), prior_counts=True),
+        AlignerModel("bhmm", "HMM [SA16]", partial(_paper_options, "bhmm", ALL_POSITIONS, 2000, 0.8), _kernels("hmm")),
         AlignerModel(
-            "bhmm", "HMM [SA16]", _paper_options("bhmm", ALL_POSITIONS, _HMM_SWEEPS, _WARMING), _kernels("hmm")
+            "bhmm-z",
+            "HMM with collocations [SA16]",
+            partial(_paper_options, "bhmm-z", 2, 1000, 0.0),
+            _kernels("collocations"),
         ),
-        AlignerModel("bhmm-z", "HMM with collocations [SA16]", _paper_options("bhmm-z"), _kernels("collocations")),
     )
 }
 """Models that align one direction at a time, by name. The first one is the default."""
@@ -137,7 +130,7 @@ JOINT_MODELS = {
             "itg-pruned",
             "ITG by randomized pruning [BPK09]; one random mask per sweep",
             _masks_options,
-            _kernels("itg_pruned", "PrunedItgAligner"),
+            _kernels("itg", "PrunedItgAligner"),
         ),
     )
 }

@@ -59,9 +59,8 @@ class Steps:
     - `prepare` adds arrays to a chain that only this model uses.
     - `count` counts the links of pair `first` and all later pairs. `sweep` resamples them. If the table of word pairs
       is too full for a pair, both stop and return this pair. Otherwise they return the number of pairs.
-    - `move` is called after a sweep. For each repeated emitted word from word `first` on, it proposes joint moves of
-      the links of the word's tokens. If the table is too full for a word, it stops and returns this word, otherwise the
-      number of words.
+    - `move` proposes joint moves of the links of each repeated emitted word from `first` on, after a sweep. It returns
+      the word for which the table is too full, otherwise the number of words.
     - `warm_up` sets the strengths of the priors for a sweep, in place.
     - `finish` draws the remaining variables after a sweep.
     - `decode` returns the most probable links.
@@ -89,25 +88,23 @@ class AlignmentState(NamedTuple):
     marginals: Marginals
 
 
-class AlignmentInfo(NamedTuple):
-    """Number of accumulated samples after a step."""
-
-    samples: int
-
-
 def chain_seed(seed: int, direction: int, chain: int) -> int:
     """Return the seed of one chain's random streams."""
     return (seed * 4 + direction + (chain + 1) * _SEED_STEP) & _MASK_64
 
 
 class AlignmentKernel:
-    """Sampler of one direction under a model. Not thread-safe."""
+    """Sampler of one direction under a model. Not thread-safe.
+
+    `prior` has counts of other pairs, `evidence` constraints on links. Raises `AlignmentInputError` if the model is
+    unknown or does not support these arguments.
+    """
 
     def __init__(
         self,
         options: AlignerOptions,
         direction: Direction,
-        prior: PriorCounts | None,
+        prior: PriorCounts | None = None,
         evidence: LinkEvidence | None = None,
     ) -> None:
         model = find_model(options.model)
@@ -143,8 +140,8 @@ class AlignmentKernel:
             sides.pairs, chain, lambda first, now: self._steps.count(first, sides, now, self._scratch)
         )
 
-    def step(self, key: int, state: AlignmentState, plan: AlignmentPlan) -> tuple[AlignmentState, AlignmentInfo]:
-        """Sweep over all pairs in place. A sampled sweep adds the distributions of links to the marginals."""
+    def step(self, key: int, state: AlignmentState, plan: AlignmentPlan) -> tuple[AlignmentState, int]:
+        """Sweep over all pairs in place. A sampled sweep adds to the marginals. Returns state and sample count."""
         sides, seed = self.direction.sides, np.uint64(key)
         self._steps.warm_up(state.chain, self.options, plan.sweep)
 
@@ -160,7 +157,7 @@ class AlignmentKernel:
         # Shrink the table, since random initial links have many more word pairs than later links.
         chain = chain._replace(pairs=smaller_pairs(chain.pairs))
         state.marginals.samples[0] += plan.sampled
-        return AlignmentState(chain, state.marginals), AlignmentInfo(int(state.marginals.samples[0]))
+        return AlignmentState(chain, state.marginals), int(state.marginals.samples[0])
 
     def run(self, keys: Sequence[int]) -> Marginals:
         """Run one chain per key from the model's initial links. Returns the marginals of all chains together."""
@@ -184,7 +181,6 @@ class AlignmentKernel:
     def _repeat_until(
         self, end: int, chain: AlignmentChain, resample: Callable[[int, AlignmentChain], int]
     ) -> AlignmentChain:
-        """Call `resample` until it reaches `end`. Whenever it stops, enlarge the table and continue there."""
         position = 0
         while True:
             position = resample(position, chain)
@@ -239,7 +235,7 @@ def _plans(options: AlignerOptions) -> NDArray[np.int64]:
 
 
 def _copy_chain(blank: AlignmentChain) -> AlignmentChain:
-    """Return a copy of `blank` with its own memory for data that sweeps change."""
+    """Return a chain like `blank`, with its own uninitialized memory for data that sweeps change."""
     return blank._replace(
         links=np.empty_like(blank.links),
         pairs=WordPairs(
@@ -249,19 +245,6 @@ def _copy_chain(blank: AlignmentChain) -> AlignmentChain:
         jumps=np.empty_like(blank.jumps),
         fertility=np.empty_like(blank.fertility),
     )
-
-
-def build(
-    options: AlignerOptions,
-    direction: Direction,
-    prior: PriorCounts | None = None,
-    evidence: LinkEvidence | None = None,
-) -> AlignmentKernel:
-    """Return the kernel of one direction. `prior` has counts of other pairs, `evidence` constraints on links.
-
-    Raises `AlignmentInputError` if the model is unknown or does not support these arguments.
-    """
-    return AlignmentKernel(options, direction, prior, evidence)
 
 
 def run_chain(

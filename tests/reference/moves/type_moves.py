@@ -9,15 +9,7 @@ from typing import NamedTuple
 from tests.reference.corpus import Joint, replaced
 from tests.reference.forest import Forest
 from tests.reference.models import Model, RuleCounts, log_score
-from tests.reference.rules import (
-    Rule,
-    cut_is_free,
-    preorder,
-    rule_at,
-    rule_holder,
-    rules_of,
-    with_cut,
-)
+from tests.reference.rules import Rule, cut_is_free, preorder, rule_at, rule_holder, rules_of, with_cut
 from tests.reference.streams import Stream
 
 NO_CHOICES = "no_choices"

@@ -9,7 +9,7 @@ from tests.reference.alignment import BHMM_Z, Corpus, Pair, Settings, State, Wor
 from hierogram.samplers.alignment.bitext import Direction, Sides, make_direction, read_side
 from hierogram.samplers.alignment.chain import UNLINKED, AlignmentChain, make_evidence
 from hierogram.samplers.alignment.marginals import Marginals, empty_marginals, load_pair, store_sums
-from hierogram.samplers.alignment.models.sampler import AlignmentState, build
+from hierogram.samplers.alignment.models.sampler import AlignmentKernel, AlignmentState
 from hierogram.samplers.alignment.options import AlignerOptions
 
 
@@ -43,7 +43,7 @@ def to_chain(corpus: Corpus, state: State, settings: Settings, similarity: float
     collocated = np.array([word.collocated for word in words], np.uint8)
     direction = to_direction(corpus)
     evidence = make_evidence(direction.sides, settings.known, emitted_is_target=True)
-    chain = build(to_options(settings, similarity), direction, None, evidence).make_chain(links, collocated)
+    chain = AlignmentKernel(to_options(settings, similarity), direction, None, evidence).make_chain(links, collocated)
     chain.settings[0]["s"], chain.settings[0]["r"] = settings.s, settings.r
     return chain
 
@@ -72,7 +72,7 @@ class KernelChain:
         self.direction = to_direction(corpus)
         # The twin has no stages: bhmm-f begins with all factors.
         self.options = to_options(settings, similarity, sweeps=1 << 30, warming=0)
-        self.kernel = build(self.options, self.direction)
+        self.kernel = AlignmentKernel(self.options, self.direction)
         marginals = empty_marginals(self.direction.sides)
         self.state = AlignmentState(to_chain(corpus, state, settings, similarity), marginals)
         self.sweeps = 0
@@ -109,8 +109,7 @@ def from_marginals(sides: Sides, marginals: Marginals) -> list[np.ndarray]:
     """Return the means of marginals, the inverse of `to_marginals`."""
     means = []
     for pair in range(sides.pairs):
-        words, length = (np.diff(offset)[pair] for offset in (sides.emitted_offset, sides.conditioning_offset))
-        load_pair(sides.emitted_offset, sides.conditioning_offset, pair, 1.0, marginals)
+        words, length = load_pair(sides.emitted_offset, sides.conditioning_offset, pair, 1.0, marginals)
         means.append(marginals.cells[: words * (length + 1)].reshape(words, length + 1).copy())
     return means
 

@@ -10,7 +10,7 @@ from tests.reference.goodness import draws, p_value
 from tests.samplers.alignment.kernels import KernelChain, random_corpus, random_state, to_direction, to_options
 
 from hierogram.samplers.alignment.chain import NO_EVIDENCE, make_evidence
-from hierogram.samplers.alignment.models.sampler import build
+from hierogram.samplers.alignment.models.sampler import AlignmentKernel
 from hierogram.samplers.exceptions import AlignmentInputError
 from hierogram.samplers.grammar.known_links import KnownLinks
 
@@ -76,7 +76,7 @@ def test_bhmm_and_candidate_draws_refuse_known_links(model: str, candidates: int
     direction = to_direction(CORPUS)
     evidence = make_evidence(direction.sides, KNOWN, emitted_is_target=True)
     with pytest.raises(AlignmentInputError, match="known links"):
-        build(to_options(Settings(model, candidates=candidates)), direction, None, evidence)
+        AlignmentKernel(to_options(Settings(model, candidates=candidates)), direction, None, evidence)
 
 
 def test_known_links_are_checked_and_imposed() -> None:

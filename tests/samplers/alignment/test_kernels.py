@@ -38,7 +38,7 @@ from hierogram.samplers.alignment.bitext import make_direction, read_side
 from hierogram.samplers.alignment.marginals import WHOLE, add_marginals, empty_marginals
 from hierogram.samplers.alignment.models.hmm import FLAT_LEXICAL, TOKENS_PER_FLAT_JUMP, strengths_at
 from hierogram.samplers.alignment.models.registry import options_for
-from hierogram.samplers.alignment.models.sampler import build, chain_seed, decode, run_chain
+from hierogram.samplers.alignment.models.sampler import AlignmentKernel, chain_seed, decode, run_chain
 from hierogram.samplers.alignment.options import AlignerOptions
 from hierogram.samplers.exceptions import AlignmentInputError
 
@@ -196,7 +196,7 @@ def options(model: str, **more: int) -> AlignerOptions:
 def test_empty_sides_are_skipped(model: str) -> None:
     emitted, conditioning = ["", "a b", "", "a"], ["x", "", "", "x y"]
     direction = make_direction(read_side(emitted), read_side(conditioning))
-    found = decode(direction, model, run_chain(build(options(model), direction), chain_seed(1, 0, 0)))
+    found = decode(direction, model, run_chain(AlignmentKernel(options(model), direction), chain_seed(1, 0, 0)))
     assert found.links[:2].tolist() == [-1, -1]
     assert found.links[2] in (-1, 0, 1)
 
@@ -210,7 +210,7 @@ def test_only_chains_with_the_same_seed_are_equal(model: str) -> None:
         read_side(" ".join(pair.emitted) for pair in pairs), read_side(" ".join(pair.conditioning) for pair in pairs)
     )
     chosen = options(model)
-    one, again, other = (run_chain(build(chosen, direction), chain_seed(seed, 0, 0)) for seed in (1, 1, 2))
+    one, again, other = (run_chain(AlignmentKernel(chosen, direction), chain_seed(seed, 0, 0)) for seed in (1, 1, 2))
     means = [from_marginals(direction.sides, marginals) for marginals in (one, again, other)]
     assert all(map(np.array_equal, means[0], means[1]))
     assert not all(map(np.array_equal, means[0], means[2]))
@@ -224,7 +224,7 @@ def test_consecutive_chains_in_one_run_equal_separate_runs(model: str) -> None:
     # More word pairs are linked than the initial table holds.
     sides = [[" ".join(str(random.randrange(most)) for _ in range(12)) for _ in range(150)] for most in (40, 2_000)]
     direction = make_direction(read_side(sides[0]), read_side(sides[1]))
-    kernel = build(options(model), direction)
+    kernel = AlignmentKernel(options(model), direction)
     by_steps = empty_marginals(direction.sides)
     for key in (5, 6, 7):
         add_marginals(direction.sides, by_steps, run_chain(kernel, key))

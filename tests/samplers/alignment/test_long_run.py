@@ -4,18 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.reference.alignment import (
-    BHMM,
-    BHMM_F,
-    BHMM_Z,
-    NO_OUTGOING,
-    Corpus,
-    Pair,
-    Settings,
-    State,
-    posterior,
-    sweep,
-)
+from tests.reference.alignment import BHMM, BHMM_F, BHMM_Z, NO_OUTGOING, Corpus, Pair, Settings, State, posterior, sweep
 from tests.reference.goodness import draws, p_value
 from tests.samplers.alignment.kernels import KernelChain
 

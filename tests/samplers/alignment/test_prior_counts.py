@@ -9,7 +9,7 @@ from tests.samplers.alignment.kernels import counted, same_counts
 from hierogram.samplers.alignment import prior_counts
 from hierogram.samplers.alignment.bitext import Direction, Side, fold, make_direction, read_side, split_tokens
 from hierogram.samplers.alignment.chain import SINGLE_WIDTHS
-from hierogram.samplers.alignment.models.sampler import build
+from hierogram.samplers.alignment.models.sampler import AlignmentKernel
 from hierogram.samplers.alignment.options import AlignerOptions
 from hierogram.samplers.alignment.prior_counts import (
     MAX_EVENT,
@@ -78,8 +78,8 @@ def test_prior_counts_replace_the_other_pairs_in_a_chain(seed: int) -> None:
     words = int(emitted.offset[cut])
     known = counts_for(old, links[:words])._replace(emitted_words=len(emitted.vocabulary))
     nothing = counts_for(old, links[:words], [0] * cut)._replace(emitted_words=len(emitted.vocabulary))
-    beside = build(options(), new, known).make_chain(links[words:])
-    together = build(options(), direction, nothing).make_chain(links)
+    beside = AlignmentKernel(options(), new, known).make_chain(links[words:])
+    together = AlignmentKernel(options(), direction, nothing).make_chain(links)
     assert same_counts(beside, together)
     assert counted(together)
 
@@ -108,7 +108,7 @@ def test_subtracting_counts_of_pairs_that_were_not_counted_is_refused() -> None:
 def test_prior_counts_are_rejected_for_models_other_than_bhmm_f() -> None:
     direction, links = random_direction(Random(1))
     with pytest.raises(AlignmentInputError, match="require the model bhmm-f, got bhmm"):
-        build(options("bhmm"), direction, counts_for(direction, links))
+        AlignmentKernel(options("bhmm"), direction, counts_for(direction, links))
 
 
 def test_each_word_keeps_its_link_nearest_to_the_diagonal() -> None:

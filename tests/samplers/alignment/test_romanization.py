@@ -7,8 +7,7 @@ from itertools import chain
 import numpy as np
 import pytest
 
-from hierogram.samplers.alignment.orthography import letters, similarities
-from hierogram.samplers.alignment.romanization import find_script, romanize
+from hierogram.samplers.alignment.orthography import find_script, letters, romanize, similarities
 
 
 @pytest.mark.parametrize(

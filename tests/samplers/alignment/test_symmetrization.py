@@ -10,8 +10,7 @@ from tests.samplers.alignment.kernels import from_marginals, to_marginals
 from hierogram.samplers.alignment.bitext import make_direction, read_side
 from hierogram.samplers.alignment.marginals import (
     BESIDE_RATIO,
-    LIKELY_BESIDE,
-    LIKELY_IN_MEAN,
+    FIXED,
     Marginals,
     decode_mean,
     expected_thresholds,
@@ -135,7 +134,7 @@ def test_likely_links_are_decoded_from_the_mean_of_both_directions(seed: int) ->
     stored = zip(*map(from_marginals, sides, marginals), strict=True)
     rows = [(of_target[:, 1:], of_source[:, 1:]) for of_target, of_source in stored]
     found = pairs_of(decode_mean(source, target, marginals))
-    expected = [sorted(links_of_means(f.tolist(), b.tolist(), LIKELY_IN_MEAN, LIKELY_BESIDE)) for f, b in rows]
+    expected = [sorted(links_of_means(f.tolist(), b.tolist(), *FIXED)) for f, b in rows]
     assert found == expected
     assert any(expected)
     means = [

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from hierogram.samplers.compiled.jit import njit
-from hierogram.samplers.compiled.streams import stream
-from hierogram.samplers.compiled.variates import slice_sample
+from hierogram.samplers.compiled.streams import slice_sample, stream
 
 
 @njit

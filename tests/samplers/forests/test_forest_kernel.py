@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 from tests.reference import examples
 from tests.reference.examples import RandomPair
-from tests.reference.forest import (
-    Forest,
-    derivations,
-    direct_forest,
-    forest_by_definition,
-    lowest_covering,
-)
+from tests.reference.forest import Forest, derivations, direct_forest, forest_by_definition, lowest_covering
 from tests.samplers.synchronous.kernel_chain import from_arrays, rules_of_deltas, to_arrays, to_batch, to_bitext
 
 from hierogram.samplers.counts.deltas import add_state, empty_deltas

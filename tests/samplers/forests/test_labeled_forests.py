@@ -25,10 +25,7 @@ def test_brackets_and_labels_are_part_of_a_rule() -> None:
     flat = Variables((0, 0, 0, 1, 0, 0), (1, 1, 1, 0, 1, 1))
     inner = (Bracket(2, True), "a", "b", Bracket(2, False))
     word = Rule((Bracket(1, True), "a", Bracket(1, False)), ())
-    assert rules_of(forest, flat) == [
-        Rule((Bracket(3, True), *inner, Nonterminal(1, 1), Bracket(3, False)), ()),
-        word,
-    ]
+    assert rules_of(forest, flat) == [Rule((Bracket(3, True), *inner, Nonterminal(1, 1), Bracket(3, False)), ()), word]
     assert rules_of(forest, flat)[0].scope == 0
     assert rules_of(forest, flat)[0].length == 2
     deep = Variables((0, 0, 0, 0, 0, 1), (1, 0, 1, 1, 1, 1))

@@ -2,14 +2,7 @@
 
 import pytest
 from tests.reference import examples
-from tests.reference.forest import (
-    Forest,
-    derivations,
-    direct_forest,
-    forest_by_definition,
-    lowest_covering,
-    terminals,
-)
+from tests.reference.forest import Forest, derivations, direct_forest, forest_by_definition, lowest_covering, terminals
 
 
 @pytest.mark.slow

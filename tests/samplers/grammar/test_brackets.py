@@ -6,14 +6,7 @@ from hypothesis import strategies as st
 from tests.samplers.grammar.unpacking import trees_of
 
 from hierogram.samplers.exceptions import BracketError, ForestTooLargeError
-from hierogram.samplers.grammar.brackets import (
-    TreeNode,
-    check_size,
-    pack,
-    productions,
-    read_parse,
-    write_parse,
-)
+from hierogram.samplers.grammar.brackets import TreeNode, check_size, pack, productions, read_parse, write_parse
 from hierogram.samplers.grammar.numbers import MAX_TREE
 
 LABELS = st.sampled_from(["S", "NP", "@NP", "PRP$", "-LRB-", "''", "#", "A|B"])

@@ -7,13 +7,7 @@ import pytest
 from tests.reference.alignment import BHMM_F
 
 from hierogram.samplers.alignment.models.registry import options_for
-from hierogram.samplers.grammar.schedules import (
-    EVERY_LEVEL,
-    Annealing,
-    Schedule,
-    quick_schedule,
-    stratified_schedule,
-)
+from hierogram.samplers.grammar.schedules import EVERY_LEVEL, Annealing, Schedule, quick_schedule, stratified_schedule
 
 SWEEPS = np.arange(1, 100)
 

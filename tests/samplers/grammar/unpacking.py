@@ -2,9 +2,7 @@
 
 from itertools import product
 
-from hierogram.samplers.grammar.brackets import (
-    Parse,
-)
+from hierogram.samplers.grammar.brackets import Parse
 
 
 def trees_of(parse: Parse) -> set[str]:

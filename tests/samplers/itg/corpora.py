@@ -7,9 +7,9 @@ from tests.reference.itg.samplers import Corpus, Tree, lexical_of, string_of, tr
 
 from hierogram.samplers.itg.batch import ItgBatch, make_batch
 from hierogram.samplers.itg.derivations import Derivations, empty_derivations
-from hierogram.samplers.itg.model import ItgSettings
-from hierogram.samplers.itg.model1 import Model1
-from hierogram.samplers.itg.sampler import SLICE, ItgKernel, ItgState, build
+from hierogram.samplers.itg.model import ItgSettings, Model1
+from hierogram.samplers.itg.sampler import ItgKernel, ItgState
+from hierogram.tools.lab.baselines.itg import SLICE, build
 
 STRENGTHS = (1.0, 0.4, 3.0, 1.7, 0.6)
 """Strengths of word pairs, nulls of both sides, P_f and P_e. All differ, so that a mix-up is noticed."""

@@ -20,7 +20,8 @@ from tests.reference.itg.samplers import (
 )
 from tests.samplers.itg.corpora import Pairs, corpus_of, kernel_of, put, trees_of
 
-from hierogram.samplers.itg.sampler import EXHAUSTIVE, FLAT, GIBBS, METHODS, SLICE, ItgPlan
+from hierogram.samplers.itg.sampler import ItgPlan
+from hierogram.tools.lab.baselines.itg import EXHAUSTIVE, FLAT, GIBBS, METHODS, SLICE
 
 
 def random_pairs(random: Random, pairs: int = 3, longest: int = 3) -> Pairs:

@@ -4,13 +4,14 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from tests.samplers.itg.corpora import batch_of
+from tests.samplers.itg.corpora import batch_of, trees_of
 
+from hierogram.samplers.grammar.settings import BETA
 from hierogram.samplers.itg.charts import make_weights
 from hierogram.samplers.itg.charts import sum_inside as sum_whole
 from hierogram.samplers.itg.derivations import list_nodes
 from hierogram.samplers.itg.model import ItgSettings
-from hierogram.samplers.itg.sampler import SLICE, build, make_plan
+from hierogram.samplers.itg.sampler import ItgKernel, make_plan
 from hierogram.samplers.itg.slices import (
     CELLS,
     MAX_CELLS,
@@ -21,6 +22,7 @@ from hierogram.samplers.itg.slices import (
     make_chart,
     sum_inside,
 )
+from hierogram.samplers.itg.starts import LEFT_BRANCHING
 
 MEBIBYTE = 1 << 20
 
@@ -56,11 +58,14 @@ def test_sums_of_long_sides_equal_sums_of_the_whole_chart(n: int, m: int) -> Non
 def test_a_pair_of_a_hundred_words_takes_bounded_memory() -> None:
     random = np.random.default_rng(5)
     source, target = random.integers(0, 60, 100), random.integers(0, 60, 100)
-    kernel = build(batch_of(((tuple(source.tolist()), tuple(target.tolist())),)), ItgSettings(0.25), SLICE)
-    state = kernel.init(1)
+    batch = batch_of(((tuple(source.tolist()), tuple(target.tolist())),))
+    kernel = ItgKernel(batch, ItgSettings(0.25), BETA)
+    state = kernel.init(1, LEFT_BRANCHING)
+    before = trees_of(state)
     for number in range(1, 4):
         state, info = kernel.step(1, state, make_plan(kernel.batch, number))
         assert info.resampled == 1
+    assert trees_of(state) != before
     root = list_nodes(state.derivations, 0)[0]
     assert (root["j"], root["y"]) == (100, 100)
     chart = kernel._scratch.chart

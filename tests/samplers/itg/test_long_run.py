@@ -40,9 +40,10 @@ from hierogram.samplers.itg.model import (
     make_tables,
 )
 from hierogram.samplers.itg.model import STRENGTHS as STRENGTH_NAMES
-from hierogram.samplers.itg.sampler import EXHAUSTIVE, FLAT, GIBBS, METHODS, SLICE, ItgKernel, ItgState, make_plan
+from hierogram.samplers.itg.sampler import ItgKernel, ItgState, make_plan
 from hierogram.samplers.itg.slices import LIMIT
 from hierogram.samplers.itg.starts import LEFT_BRANCHING, LINKS, STARTS
+from hierogram.tools.lab.baselines.itg import EXHAUSTIVE, FLAT, GIBBS, METHODS, SLICE
 
 ALPHA = 1e-5
 SAMPLES = 2_000

@@ -73,11 +73,7 @@ def settings(forests: list[Forest], model: Model, span_limit: int) -> Iterator[S
     for p, forest in enumerate(forests):
         others = [*forests[:p], *forests[p + 1 :]]
         for given, trees in conditional(exact, p).items():
-            yield (
-                forest,
-                RuleCounts(r for f, t in zip(others, given, strict=True) for r in tree_rules(f, t)),
-                trees,
-            )
+            yield (forest, RuleCounts(r for f, t in zip(others, given, strict=True) for r in tree_rules(f, t)), trees)
 
 
 def largest_change(forests: list[Forest], model: Model, mover: Mover, span_limit: int = 0) -> float:

@@ -53,8 +53,7 @@ def test_with_discount_the_stationary_distribution_is_near_the_sequential_produc
     distance = total_variation(trees, sequential(forest, model, limit))
     record_property("total variation from the sequential product", distance)
     record_property(
-        "of variables, from uniform ones off the derivation",
-        total_variation(variables, spread(forest, trees, limit)),
+        "of variables, from uniform ones off the derivation", total_variation(variables, spread(forest, trees, limit))
     )
     # The order matters as soon as three rules of one length are used and two of them are equal.
     if name in ("twice apart", "four, limit 1"):

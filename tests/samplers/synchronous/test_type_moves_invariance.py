@@ -5,14 +5,7 @@ from tests.reference import examples
 from tests.reference.enumeration import all_trees, posterior, total_variation, variables_of
 from tests.reference.forest import Forest
 from tests.reference.models import Dirichlet, Model, PitmanYor
-from tests.reference.moves.type_moves import (
-    NEVER_BACK,
-    NO_CHOICES,
-    NO_CONFLICTS,
-    OWN_COUNTED,
-    PARTS_APART,
-    TypeMoves,
-)
+from tests.reference.moves.type_moves import NEVER_BACK, NO_CHOICES, NO_CONFLICTS, OWN_COUNTED, PARTS_APART, TypeMoves
 from tests.reference.rules import Variables
 
 EXACT = 1e-10

@@ -34,10 +34,7 @@ from hierogram.tools.lab.measures.treebanks import count_fragments
 
 PAIR = ["(S (A a) (A a))", "(S (A a) (B (A a) b))"]
 NESTED = ["(A (A (A a) (A a)) (A a))"]
-FOREST = [
-    "(S (| #1=(A a) #2=(A (A b) (B a))) (| (B (#1) (A b)) (B a)) (| (#1) b (A a)))",
-    "(S (A a) (A b))",
-]
+FOREST = ["(S (| #1=(A a) #2=(A (A b) (B a))) (| (B (#1) (A b)) (B a)) (| (#1) b (A a)))", "(S (A a) (A b))"]
 SMALL = {"two trees": PAIR, "a repeated fragment": NESTED, "a forest and a tree": FOREST}
 BASES = ("uniform", "pcfg")
 

@@ -9,9 +9,9 @@ import numpy as np
 from hierogram.daemon.text.lines import read_sentences
 from hierogram.samplers.alignment.bitext import read_side
 from hierogram.samplers.itg.batch import ItgBatch, make_batch
-from hierogram.samplers.itg.model import ItgSettings
-from hierogram.samplers.itg.model1 import train_model1
-from hierogram.samplers.itg.sampler import EXHAUSTIVE, FLAT, GIBBS, SLICE, ItgPlan, build, make_plan
+from hierogram.samplers.itg.model import ItgSettings, train_model1
+from hierogram.samplers.itg.sampler import ItgPlan, make_plan
+from hierogram.tools.lab.baselines.itg import EXHAUSTIVE, FLAT, GIBBS, SLICE, build
 from hierogram.tools.lab.measures.results import Corpus, Figures, time_call
 
 _LONGEST = 40

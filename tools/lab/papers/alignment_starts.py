@@ -19,7 +19,7 @@ from hierogram.samplers.alignment.bitext import Direction, make_direction, read_
 from hierogram.samplers.alignment.chain import UNLINKED, AlignmentChain, jump_share
 from hierogram.samplers.alignment.model1 import model1_links
 from hierogram.samplers.alignment.models.registry import options_for
-from hierogram.samplers.alignment.models.sampler import build, chain_seed
+from hierogram.samplers.alignment.models.sampler import AlignmentKernel, chain_seed
 from hierogram.samplers.alignment.options import AlignerOptions
 from hierogram.tools.lab.measures.results import BitextFile
 
@@ -73,7 +73,7 @@ def main(
     sides = [read_side(read_sentences(str(path))[:pairs]) for path in (source, target)]
     direction = make_direction(sides[1], sides[0])
     options = options_for("bhmm", pairs, sweeps)
-    kernel = build(options, direction)
+    kernel = AlignmentKernel(options, direction)
     print("start", "sweep", "ln P", "linked", "seconds", sep="\t")
     for number, start in enumerate(STARTS):
         key = chain_seed(seed, 0, number)

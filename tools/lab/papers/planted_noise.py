@@ -23,9 +23,9 @@ from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.lines import read_sentences
 from hierogram.daemon.text.reading import Input
 from hierogram.samplers.alignment.bitext import read_side
-from hierogram.samplers.alignment.models.itg_pruned import words_of_pair
+from hierogram.samplers.alignment.models.itg import words_of_pair
 from hierogram.samplers.itg.batch import make_batch
-from hierogram.samplers.itg.model1 import train_model1
+from hierogram.samplers.itg.model import train_model1
 from hierogram.storage.store import open_store
 from hierogram.tools.lab.measures.results import temporary_folder
 from hierogram.tools.scores.learned_counts import LearnedCounts

@@ -31,12 +31,12 @@ from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL
 from hierogram.samplers.alignment.options import GDFA
 from hierogram.samplers.grammar.numbers import MAX_ITG_PHRASE_LENGTH
 from hierogram.samplers.itg.batch import ItgBatch, make_batch
-from hierogram.samplers.itg.model import ItgSettings, make_base
-from hierogram.samplers.itg.model1 import Model1, train_model1
-from hierogram.samplers.itg.sampler import EXHAUSTIVE, FLAT, GIBBS, SLICE, ItgKernel, ItgState, build, make_plan
+from hierogram.samplers.itg.model import ItgSettings, Model1, make_base, train_model1
+from hierogram.samplers.itg.sampler import ItgKernel, ItgState, make_plan
 from hierogram.samplers.itg.starts import LEFT_BRANCHING, LINKS, MODEL1, one_to_one
-from hierogram.samplers.itg.summaries import add_links, empty_links
+from hierogram.samplers.itg.summaries import add_links
 from hierogram.storage.options import Option
+from hierogram.tools.lab.baselines.itg import EXHAUSTIVE, FLAT, GIBBS, SLICE, build
 from hierogram.tools.lab.measures.results import ResultCache, check_settings, save_figure, write_table
 from hierogram.tools.lab.papers.translations import Experiment, Split, TranslationSystem, split
 from hierogram.tools.translation.options import TranslateOptions
@@ -205,9 +205,9 @@ def sample(
         likelihood.append(kernel.log_likelihood(state))
         proposed, accepted = proposed + info.proposed, accepted + info.accepted
     if links is not None:
-        last = empty_links(bitext.batch)
-        add_links(bitext.batch, state.derivations, last)
-        samples = LinkSamples(last.pairs, last.chunks, int(last.samples[0]))
+        linked, implied = np.zeros((2, len(bitext.batch.types)), np.float32)
+        add_links(bitext.batch, state.derivations, linked, implied)
+        samples = LinkSamples(linked, implied, 1)
         aligned = AlignedCorpus(*decode_links(samples, bitext.source, bitext.target, implied=True))
         write_lines(links, aligned.lines())
     return {

@@ -27,7 +27,7 @@ from hierogram.daemon.learning.stored_links import (
 from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.alignment.bitext import Side, fold, make_direction, read_side
 from hierogram.samplers.alignment.marginals import add_marginals, empty_marginals, mean_posterior
-from hierogram.samplers.alignment.models.sampler import build, chain_seed, run_chain
+from hierogram.samplers.alignment.models.sampler import AlignmentKernel, chain_seed, run_chain
 from hierogram.samplers.alignment.prior_counts import MAX_EVENT, PriorCounts, PriorsByUnit
 from hierogram.storage.records.aligner import AlignerChange, AlignerCounts, FertilityCounts, LinkRow
 from hierogram.storage.store import Store, open_store
@@ -69,7 +69,9 @@ def test_two_of_three_chains_use_stems() -> None:
             one, other = units[unit]
             direction = make_direction(one, other) if number else make_direction(other, one)
             add_marginals(
-                whole.sides, total, run_chain(build(options, direction), chain_seed(options.seed, number, chain))
+                whole.sides,
+                total,
+                run_chain(AlignmentKernel(options, direction), chain_seed(options.seed, number, chain)),
             )
         sums.append(total)
     expected = mean_posterior(aligned.links, source, target, sums)

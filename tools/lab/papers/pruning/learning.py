@@ -16,7 +16,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from hierogram.samplers.alignment.models.itg_pruned import itg_rules, words_of_pair
+from hierogram.samplers.alignment.models.itg import itg_rules, words_of_pair
 from hierogram.samplers.charts.hypergraph import score
 from hierogram.samplers.charts.pairs import PairWords
 from hierogram.samplers.charts.pruning.chain import PruningKernel, PruningState

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.text.lines import read_sentences
 from hierogram.samplers.alignment.bitext import read_side
-from hierogram.samplers.alignment.models.itg_pruned import LinkedPairs, itg_rules, words_of_pair
+from hierogram.samplers.alignment.models.itg import LinkedPairs, itg_rules, words_of_pair
 from hierogram.samplers.charts.pairs import ANY, Rules, make_rules
 from hierogram.samplers.charts.pruning.systems import PairSystem
 from hierogram.samplers.itg.batch import make_batch
-from hierogram.samplers.itg.model1 import train_model1
+from hierogram.samplers.itg.model import train_model1
 from hierogram.tools.alignment_scores import read_links
 
 SourceFile = Annotated[str, typer.Argument(metavar="SRC", help="Source sentences, one per line.")]
