@@ -12,16 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.charts.hypergraph import (
-    EDGES,
-    ITEMS,
-    TAILS,
-    Hypergraph,
-    Key,
-    draw,
-    make_hypergraph,
-)
-from hierogram.samplers.charts.pairs import ANY, PairTask, has_words, make_cells, number_items, span_of
+from hierogram.samplers.charts.hypergraph import EDGES, ITEMS, TAILS, Hypergraph, Key, draw, make_hypergraph
+from hierogram.samplers.charts.pairs import ANY, PairTask, make_cells, number_items, span_of
 from hierogram.samplers.compiled.jit import njit, njit_allocating, njit_inline
 from hierogram.samplers.compiled.streams import stream
 from hierogram.samplers.exceptions import SamplerError
@@ -69,10 +61,7 @@ def make_segments(size: int, longest: int) -> Segments:
 
 @njit_inline
 def next_end(symbol, start, end, room, last, words):
-    """Return the next end of a symbol after `end`, or -1 after the last end. If `end` is -1, returns the first end.
-
-    Ends are <= `room`. If `last`, the symbol must end at `room`.
-    """
+    """Return a symbol's next end after `end` (-1 before the first), or -1. Ends are <= `room`, or `room` if `last`."""
     if symbol >= 0 or symbol == ANY:
         if end >= 0 or start >= room or (symbol >= 0 and words[start] != symbol) or (last and start + 1 != room):
             return np.int64(-1)
@@ -84,12 +73,12 @@ def next_end(symbol, start, end, room, last, words):
 
 
 @njit
-def _keep_segmentation(rule, first, depth, rules, segments, number):
+def _keep_segmentation(rule, first, depth, symbols, segments, number):
     arity, emitted = 0, 0
     segments.rule[number] = rule
     segments.wild[number] = -1
     for d in range(depth):
-        symbol = rules.source[first + d]
+        symbol = symbols[first + d]
         if symbol >= 0 or symbol == ANY:
             segments.words[number, emitted] = segments.start[d]
             emitted += 1
@@ -104,29 +93,25 @@ def _keep_segmentation(rule, first, depth, rules, segments, number):
 
 @njit
 def _segment_rule(rule, i, j, task, filled, segments, number):
-    """Write the segmentations of a rule over [i, j) from index `number` on.
-
-    Returns the next index, or -1 if `segments` is full.
-    """
-    rules, words = task.rules, task.words.source
-    first, last = np.int64(rules.source_first[rule]), np.int64(rules.source_first[rule + 1])
+    """Write a rule's segmentations over [i, j) from index `number` on. Returns the next index, or -1 without room."""
+    side, words = task.rules.source, task.words.source
+    first, last = np.int64(side.first[rule]), np.int64(side.first[rule + 1])
     length = last - first
     if length == 0:
         if i < j:
             return number
         if number == len(segments.rule):
             return np.int64(-1)
-        _keep_segmentation(rule, first, 0, rules, segments, number)
+        _keep_segmentation(rule, first, 0, side.symbols, segments, number)
         return number + 1
-    if rules.source_rest[first] > j - i:
+    if side.rest[first] > j - i:
         return number
     depth = 0
-    segments.start[0] = i
-    segments.end[0] = -1
+    segments.start[0], segments.end[0] = i, -1
     while depth >= 0:
         final = depth == length - 1
-        symbol = rules.source[first + depth]
-        room = j if final else j - rules.source_rest[first + depth + 1]
+        symbol = side.symbols[first + depth]
+        room = j if final else j - side.rest[first + depth + 1]
         end = next_end(symbol, segments.start[depth], segments.end[depth], room, final, words)
         if end < 0:
             depth -= 1
@@ -137,12 +122,11 @@ def _segment_rule(rule, i, j, task, filled, segments, number):
         if final:
             if number == len(segments.rule):
                 return np.int64(-1)
-            _keep_segmentation(rule, first, length, rules, segments, number)
+            _keep_segmentation(rule, first, length, side.symbols, segments, number)
             number += 1
         else:
             depth += 1
-            segments.start[depth] = end
-            segments.end[depth] = -1
+            segments.start[depth], segments.end[depth] = end, -1
     return number
 
 
@@ -171,18 +155,17 @@ class Emissions(NamedTuple):
 
 
 class PairBuilder:
-    """Builder of hypergraphs of pairs, up to `max_edges` edges. Each hypergraph overwrites the previous one."""
+    """Builder of hypergraphs of pairs. Each overwrites the previous one. `max_edges` is None for no limit."""
 
     def __init__(self, max_edges: int | None = None) -> None:
         self._max_edges = max_edges
         self._cells = make_cells(0, 0, 1 << 12)
         self._segments = make_segments(1 << 10, 4)
-        edges = max_edges or _EDGES_AT_FIRST
-        self._graph = make_hypergraph(1 << 12, edges)
+        self._graph = make_hypergraph(1 << 12, max_edges or _EDGES_AT_FIRST)
 
     def build(self, task: PairTask) -> PairGraph:
-        """Return the hypergraph under the mask of `task`. Raises `SamplerError` for more than `max_edges` edges."""
-        n, m = len(task.words.source), len(task.words.target)
+        """Return the hypergraph under the mask of `task`. Raises `SamplerError` for too many edges or tails."""
+        n, m = task.fixed.shape
         if self._cells.covered.shape != (n + 1, m):
             self._cells = make_cells(n, m, len(self._cells.bispan))
         items = number_items(task.fixed, task.empty_sides, self._cells)
@@ -200,47 +183,32 @@ class PairBuilder:
                 return PairGraph(self._graph, self._cells.bispan[:items])
             if full == _SEGMENTS:
                 self._segments = make_segments(4 * len(self._segments.rule), self._segments.spans.shape[1])
+            elif self._max_edges is None:
+                self._graph = make_hypergraph(len(self._graph.first) - 1, 4 * len(self._graph.weight))
             else:
-                edges = 4 * len(self._graph.weight)
-                if self._max_edges is not None:
-                    if len(self._graph.weight) >= self._max_edges:
-                        raise SamplerError(
-                            f"the chart of a pair of {n} and {m} words needs more than {self._max_edges:,} edges or "
-                            f"{2 * self._max_edges:,} tails: use a shorter pair"
-                        )
-                    edges = min(edges, self._max_edges)
-                self._graph = make_hypergraph(len(self._graph.first) - 1, edges)
-
-
-def expected_emissions(bitext: PairGraph, expected: NDArray[np.float64], task: PairTask) -> Emissions:
-    """Return the expected emissions, given the expected uses of edges float64[E]."""
-    rules, uses = task.rules, expected > 0
-    uses &= (has_words(rules.source, rules.source_first) | has_words(rules.target, rules.target_first))[
-        bitext.graph.rule[: len(expected)]
-    ]
-    edges = np.flatnonzero(uses)
-    n, m = task.fixed.shape
-    emissions = Emissions(np.zeros((n, m)), np.zeros(n), np.zeros(m))
-    _add_emissions(bitext, edges, expected[edges], emissions)
-    return emissions
+                raise SamplerError(
+                    f"the chart of a pair of {n} and {m} words needs more than {self._max_edges:,} edges or "
+                    f"{2 * self._max_edges:,} tails: use a shorter pair"
+                )
 
 
 @njit_allocating
-def _add_emissions(bitext, edges, amount, emissions):
-    n, m = emissions.links.shape
+def expected_emissions(bitext: PairGraph, expected: NDArray[np.float64], task: PairTask) -> Emissions:
+    """Return the expected emissions, given the expected uses of edges float64[E]."""
+    n, m = task.fixed.shape
+    emissions = Emissions(np.zeros((n, m)), np.zeros(n), np.zeros(m))
     room = np.empty(n, np.int32), np.empty(m, np.int32)
-    for number in range(len(edges)):
-        _add_edge_emissions(bitext, edges[number], amount[number], emissions, room)
+    for e in range(len(expected)):
+        if expected[e] > 0.0 and task.rules.emits[bitext.graph.rule[e]]:
+            _add_edge_emissions(bitext, e, expected[e], emissions, room)
+    return emissions
 
 
 @njit_allocating
 def drawn_links(
     bitext: PairGraph, inside: NDArray[np.float64], key: Key, links: NDArray[np.int32], task: PairTask, draws: int
 ) -> NDArray[np.bool_]:
-    """Sample derivations. Returns bool[draws, V]: True if one rule emits both words of a link.
-
-    `links` int32[V, 2] has the source and target position of each link.
-    """
+    """Sample derivations. Returns bool[draws, V]: True if one rule emits both words of a link (source, target)."""
     n, m = task.fixed.shape
     found = Emissions(np.zeros((n, m)), np.zeros(n), np.zeros(m))
     room = np.empty(n, np.int32), np.empty(m, np.int32)
@@ -264,9 +232,8 @@ def _add_edge_emissions(bitext, e, amount, emissions, room):
     """Add `amount` to the emissions of an edge: all words that are in its head but not in its tails."""
     graph, bispan = bitext.graph, bitext.bispan
     source, target = room
-    i, j, x, y = bispan[graph.head[e]]
-    sources = j - i
-    targets = y - x
+    head = bispan[graph.head[e]]
+    sources, targets = head[1] - head[0], head[3] - head[2]
     for t in range(graph.tail_first[e], graph.tail_first[e + 1]):
         tail = bispan[graph.tails[t]]
         sources -= tail[1] - tail[0]
@@ -372,7 +339,7 @@ def _write_edge(item, number, weight, segments, graph):
 
 @njit
 def _next_item(span, start, end, room, last, cells, graph):
-    """Return the next target end of a nonterminal and the item that ends there, or (-1, -1) after the last item."""
+    """Return the next target end of a nonterminal, and its item with edges that ends there, or (-1, -1)."""
     low, high = np.int64(cells.low[span, start]), min(np.int64(cells.high[span, start]), room)
     if last:
         if end >= 0 or room < low or room > high:
@@ -388,12 +355,8 @@ def _next_item(span, start, end, room, last, cells, graph):
 
 
 @njit
-def _write_allowed(item, number, emits, task, cells, segments, graph):
-    """Write an edge if the mask allows it and its weight is > 0. Returns False if `graph` is full.
-
-    `emits`: number of target words, and target position of `ANY` or -1.
-    """
-    targets, wild = emits
+def _write_allowed(item, number, targets, wild, task, cells, segments, graph):
+    """Write an edge if the mask allows it and its weight is > 0. Returns False if `graph` is full."""
     if not _agrees(task.fixed, cells, segments, number, targets):
         return True
     weight = _weigh(task, segments, number, targets, wild)
@@ -403,45 +366,41 @@ def _write_allowed(item, number, emits, task, cells, segments, graph):
 @njit
 def _match_target(item, number, task, cells, segments, graph):
     """Write the edges of an item with one segmentation. Returns False if `graph` is full."""
-    rules, words = task.rules, task.words.target
+    side, words = task.rules.target, task.words.target
     rule = segments.rule[number]
-    first = np.int64(rules.target_first[rule])
-    length = rules.target_first[rule + 1] - first
+    first = np.int64(side.first[rule])
+    length = side.first[rule + 1] - first
     x, y = np.int64(cells.bispan[item, 2]), np.int64(cells.bispan[item, 3])
     if length == 0:
-        return x < y or _write_allowed(item, number, (0, np.int64(-1)), task, cells, segments, graph)
-    if rules.target_rest[first] > y - x:
+        return x < y or _write_allowed(item, number, 0, np.int64(-1), task, cells, segments, graph)
+    if side.rest[first] > y - x:
         return True
     depth, targets, wild = 0, 0, np.int64(-1)
-    segments.start[0] = x
-    segments.end[0] = -1
+    segments.start[0], segments.end[0] = x, -1
     while depth >= 0:
-        symbol = rules.target[first + depth]
+        symbol = side.symbols[first + depth]
         final = depth == length - 1
-        room = y if final else y - rules.target_rest[first + depth + 1]
+        room = y if final else y - side.rest[first + depth + 1]
         start, end = segments.start[depth], segments.end[depth]
         if symbol >= 0 or symbol == ANY:
             if end >= 0:
                 targets -= 1
-            if end >= 0 or start >= room or (symbol >= 0 and words[start] != symbol) or (final and start + 1 != y):
-                depth -= 1
-                continue
-            segments.positions[targets] = start
-            targets += 1
-            wild = start if symbol == ANY else wild
-            end = start + 1
+            end = next_end(symbol, start, end, room, final, words)
+            if end >= 0:
+                segments.positions[targets] = start
+                targets += 1
+                wild = start if symbol == ANY else wild
         else:
             end, tail = _next_item(segments.spans[number, -1 - symbol], start, end, room, final, cells, graph)
-            if end < 0:
-                depth -= 1
-                continue
             segments.tails[-1 - symbol] = tail
+        if end < 0:
+            depth -= 1
+            continue
         segments.end[depth] = end
         if not final:
             depth += 1
-            segments.start[depth] = end
-            segments.end[depth] = -1
-        elif not _write_allowed(item, number, (targets, wild), task, cells, segments, graph):
+            segments.start[depth], segments.end[depth] = end, -1
+        elif not _write_allowed(item, number, targets, wild, task, cells, segments, graph):
             return False
     return True
 
@@ -451,9 +410,7 @@ def write_edges(task, cells, segments, graph):
     """Write the edges of all items. Returns `_NOTHING`, or `_SEGMENTS` or `_EDGES` if that array is too small."""
     n, m = task.fixed.shape
     kept = task.kept
-    graph.size[EDGES] = 0
-    graph.size[TAILS] = 0
-    graph.tail_first[0] = 0
+    graph.size[EDGES] = graph.size[TAILS] = graph.tail_first[0] = 0
     item = 0
     for width in range(n + 1):
         for i in range(n + 1 - width):
@@ -466,8 +423,7 @@ def write_edges(task, cells, segments, graph):
                 if number < 0:
                     return _SEGMENTS
             while item < graph.size[ITEMS] and cells.bispan[item, 0] == i and cells.bispan[item, 1] == i + width:
-                graph.first[item] = graph.size[EDGES]
-                graph.first[item + 1] = graph.size[EDGES]
+                graph.first[item] = graph.first[item + 1] = graph.size[EDGES]
                 if len(kept) == 0 or kept[span, cells.bispan[item, 2] * (m + 1) + cells.bispan[item, 3]]:
                     for segment in range(number):
                         if not _match_target(item, segment, task, cells, segments, graph):

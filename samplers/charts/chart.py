@@ -33,11 +33,16 @@ class ChartGrammar(NamedTuple):
     lexical: NDArray[np.void]
     # UNARY[U]: rules with one symbol. Both symbols of a unary rule are labels.
     unary: NDArray[np.void]
-    # float64[L, L]: total weight of all unary chains from the row's label to the column's label. The empty chain has
-    # weight 1.
+    # float64[L, L]: total weight of all unary chains, including the empty chain, from the row's to the column's label.
     closure: NDArray[np.float64]
-    # float64[L, L]: weight of the best unary chain from the row's label to the column's label.
+    # float64[L, L]: weight of the best unary chain from the row's to the column's label.
     best_closure: NDArray[np.float64]
+    # int64[B], int64[B], int64[W]: rule numbers, by left, right and parent symbol, by parent, and by word.
+    by_left: NDArray[np.int64]
+    by_parent: NDArray[np.int64]
+    by_word: NDArray[np.int64]
+    # int64[V+1]: index into `by_word` of the first rule of each word.
+    word_start: NDArray[np.int64]
 
 
 class SentenceGrammar(NamedTuple):
@@ -110,9 +115,9 @@ class Chart(NamedTuple):
 
 
 def make_grammar(
-    labels: int, symbols: int, binary: NDArray[np.void], lexical: NDArray[np.void], unary: NDArray[np.void]
+    labels: int, symbols: int, words: int, binary: NDArray[np.void], lexical: NDArray[np.void], unary: NDArray[np.void]
 ) -> ChartGrammar:
-    """Return a grammar with its closures. Raises `GrammarError` if the sum over unary chains diverges."""
+    """Return a grammar with `words` words. Raises `GrammarError` if the sum over unary chains (nearly) diverges."""
     once = np.zeros((labels, labels))
     np.add.at(once, (unary["parent"], unary["child"]), unary["weight"])
     radius = float(np.abs(np.linalg.eigvals(once)).max()) if labels else 0.0
@@ -131,53 +136,32 @@ def make_grammar(
         if np.array_equal(longer, best):
             break
         best = longer
-    np.fill_diagonal(best, 1)
-    return ChartGrammar(labels, symbols, binary, lexical, unary, closure, best)
-
-
-class SortedRules(NamedTuple):
-    """Grammar, and its rule numbers sorted for `restricted`. `word_start`: first index in `by_word` of each word."""
-
-    grammar: ChartGrammar
-    by_left: NDArray[np.int64]
-    by_parent: NDArray[np.int64]
-    by_word: NDArray[np.int64]
-    word_start: NDArray[np.int64]
-
-
-def sort_rules(grammar: ChartGrammar, words: int) -> SortedRules:
-    """Sort the rules of a grammar for `restricted`. `words` is the size of the vocabulary."""
-    binary, lexical = grammar.binary, grammar.lexical
+    by_left = np.lexsort((binary["parent"], binary["right"], binary["left"]))
+    by_parent = np.argsort(binary["parent"], kind="stable")
     by_word = np.argsort(lexical["word"], kind="stable")
-    return SortedRules(
-        grammar,
-        np.lexsort((binary["parent"], binary["right"], binary["left"])),
-        np.argsort(binary["parent"], kind="stable"),
-        by_word,
-        _starts(lexical["word"][by_word], words),
-    )
+    starts = _starts(lexical["word"][by_word], words)
+    return ChartGrammar(labels, symbols, binary, lexical, unary, closure, best, by_left, by_parent, by_word, starts)
 
 
-def restricted(rules: SortedRules, words: NDArray[np.int32], best: bool = False) -> SentenceGrammar:
+def restricted(grammar: ChartGrammar, words: NDArray[np.int32], best: bool = False) -> SentenceGrammar:
     """Return the rules that a sentence can use, given its word numbers int32[n]. `best` is as in `SentenceGrammar`."""
-    grammar = rules.grammar
     live = np.zeros(grammar.symbols, np.bool_)
     live[: grammar.labels] = True
-    at = [rules.by_word[rules.word_start[word] : rules.word_start[word + 1]] for word in words.tolist()]
+    at = [grammar.by_word[grammar.word_start[word] : grammar.word_start[word + 1]] for word in words.tolist()]
     word_rules = np.concatenate([np.zeros(0, np.int64), *at])
     live[grammar.lexical["parent"][word_rules]] = True
-    mark_live(grammar.labels, grammar.binary, rules.by_parent, live)
+    mark_live(grammar.labels, grammar.binary, grammar.by_parent, live)
     number = np.cumsum(live, dtype=np.int32) - np.int32(1)
     symbols = int(live.sum())
 
     usable = live[grammar.binary["parent"]] & live[grammar.binary["left"]] & live[grammar.binary["right"]]
-    by_left = rules.by_left[usable[rules.by_left]]
+    by_left = grammar.by_left[usable[grammar.by_left]]
     row = grammar.binary[by_left]
     left, right = number[row["left"]], number[row["right"]]
     first = np.ones(len(row), np.bool_)
     first[1:] = (left[1:] != left[:-1]) | (right[1:] != right[:-1])
     pair_start = np.append(np.flatnonzero(first), len(row))
-    by_parent = rules.by_parent[usable[rules.by_parent]]
+    by_parent = grammar.by_parent[usable[grammar.by_parent]]
     of_parent = grammar.binary[by_parent]
 
     unary_order = np.argsort(grammar.unary["parent"], kind="stable").astype(np.int32)
@@ -248,7 +232,7 @@ def fill_chart(grammar: SentenceGrammar) -> Chart:
 
 @njit_inline
 def _enter(value, active, number, symbol, weight, best):
-    """Add a derivation of a symbol to a cell. Returns the number of symbols in the cell."""
+    """Add a derivation of a symbol, unless its weight is 0, to a cell. Returns the number of symbols in the cell."""
     if weight <= 0.0:
         return number
     old = value[symbol]

@@ -106,8 +106,7 @@ class DenseScratch(NamedTuple):
     match_rule: NDArray[np.int32]
     # float64[matches]: linear weight of each match, including its source words.
     match_weight: NDArray[np.float64]
-    # int32[3 * matches]: source span of each nonterminal. Nonterminal k of match s, numbered from 1, is
-    # at index s * `sizes[_ARITY]` + k - 1.
+    # int32[3 * matches]: source span of each nonterminal k (from 1) of match s, at index s * `sizes[_ARITY]` + k - 1.
     match_span: NDArray[np.int32]
     # int32[matches]: head of each match, the index of its matrix in `inside`.
     head: NDArray[np.int32]
@@ -116,8 +115,7 @@ class DenseScratch(NamedTuple):
     first: NDArray[np.int32]
     # int64[C, 4]: part of each chosen rule to match: source start, source end, target start, target end.
     part: NDArray[np.int64]
-    # int16[C * size]: lower bound on the target end of each chosen rule, by rule and target start. It is greater than
-    # the number of target words if the rule cannot match.
+    # int16[C * size]: lower bound on the target end, by chosen rule and target start; m + 1 if the rule cannot match.
     earliest_end: NDArray[np.int16]
     # float64[rows * padded size]: inside sums by target end. Row t is for the first t symbols of a target side.
     values: NDArray[np.float64]
@@ -134,15 +132,13 @@ class DenseScratch(NamedTuple):
     # int64[F, 4]: kind of each frame, and number of target words before and after one nonterminal (see `_weigh_frame`).
     # The last column is a separate list: the frames with one nonterminal that can begin in the current row.
     frame: NDArray[np.int64]
-    # float64[F * size]: linear weight of each frame's rule and words before that nonterminal, by frame and
-    # target start.
+    # float64[F * size]: linear weight of a frame's rule and words before that nonterminal, by frame and target start.
     begins: NDArray[np.float64]
-    # float64[F * size]: linear weight of each frame's words after that nonterminal, by frame and target end.
+    # float64[F * size]: linear weight of a frame's words after that nonterminal, by frame and target end.
     ends: NDArray[np.float64]
     # bool[size]: True for rows (target starts) at which front frames can begin.
     front: NDArray[np.bool_]
-    # int64[spans, 4]: bounds of each source span's bispans that are not negligible: first row, last row, first column
-    # and last column.
+    # int64[spans, 4]: first and last row, first and last column of each source span's bispans above `_NEGLIGIBLE`.
     bounds: NDArray[np.int64]
     # bool[size]: True for rows of the current matrix with bispans that are not negligible.
     live: NDArray[np.bool_]
@@ -164,11 +160,7 @@ def matrices_size(n: int, m: int) -> int:
 
 
 def make_dense_scratch(words: tuple[int, int], matrices: int, rules: int, longest: int, matches: int) -> DenseScratch:
-    """Allocate scratch memory for the given maximum sizes.
-
-    `words` are numbers of source and target words. `matrices` comes from `matrices_size`. `longest` is a number of
-    symbols per side.
-    """
+    """Allocate memory for maximum sizes: words per side, `matrices_size`, rules, symbols per side, and matches."""
     n, size = words[0], words[1] + 1
     spans = (n + 1) * (n + 2) // 2
     return DenseScratch(
@@ -214,10 +206,7 @@ def _span(i, j):
 
 @njit
 def _add_products(left, right, work, number, out, offset, size, kind, front):
-    """Add the products of `number` pairs of matrices to the matrix at `offset` of `out`, only above its diagonal.
-
-    If `front`, groups of four rows at which no front frame can begin are skipped.
-    """
+    """Add `number` products of matrices to `out` above its diagonal. If `front`, may skip rows without front frames."""
     stride = _padded(size)
     lefts, rights, limits = work.lefts, work.rights, work.limits
     for p in range(0, size - 1, 4):
@@ -238,10 +227,7 @@ def _add_products(left, right, work, number, out, offset, size, kind, front):
                 first, last = np.int64(max(p, q) + 1), size
             else:
                 first, last = np.int64(0), np.int64(last_row)
-            a = zero_eight()
-            b = zero_eight()
-            c = zero_eight()
-            d = zero_eight()
+            a, b, c, d = zero_eight(), zero_eight(), zero_eight(), zero_eight()
             for k in range(number):
                 if last_row < limits[k, 0] or p > limits[k, 1]:
                     continue
@@ -378,9 +364,7 @@ def _weigh_frame(kind, first_tail, last_tail, rule, weight, sides, words, piece,
             work.front[x] = work.front[x] or work.begins[number * size + x] > 0.0
     if front:
         work.sizes[_FRONTS] += 1
-    work.frame[number, 0] = kind
-    work.frame[number, 1] = before
-    work.frame[number, 2] = after
+    work.frame[number, 0], work.frame[number, 1], work.frame[number, 2] = kind, before, after
     work.sizes[_FRAMES] = number + 1
 
 
@@ -414,8 +398,7 @@ def _match_rule(c, kind, weight, sides, words, piece, work):
         n -= 1
     for i in range(1 if kind == _REAR else 0, n - length + 1):
         depth = np.int64(0)
-        work.start[0] = i
-        work.end[0] = -1
+        work.start[0], work.end[0] = i, -1
         while depth >= 0:
             symbol = symbols[first + depth]
             start, end = work.start[depth], work.end[depth]
@@ -436,13 +419,12 @@ def _match_rule(c, kind, weight, sides, words, piece, work):
                 _keep_match(c, head, symbols, first, length, weight, words.source_scale, piece.i, work)
             else:
                 depth += 1
-                work.start[depth] = end
-                work.end[depth] = -1
+                work.start[depth], work.end[depth] = end, -1
 
 
 @njit
-def _has_words(symbols, first, last, words, begin, end):
-    for k in range(first, last):
+def _has_words(rule, symbols, first, words, begin, end):
+    for k in range(first[rule], first[rule + 1]):
         if symbols[k] >= 0:
             position = begin
             while position < end and words[position] != symbols[k]:
@@ -454,15 +436,10 @@ def _has_words(symbols, first, last, words, begin, end):
 
 @njit
 def _choose_part(c, rule, sides, work):
-    """Choose the part of a rule to match, which is the whole rule or its rest. Returns the section of the part's sums.
-
-    The omitted nonterminal precedes a straight rest on both sides, and follows an inverted rest on the source side.
-    """
+    """Choose the whole rule or its rest to match. Returns the section of the part's sums."""
     part = work.part[c]
-    part[0] = sides.source_first[rule]
-    part[1] = sides.source_first[rule + 1]
-    part[2] = sides.target_first[rule]
-    part[3] = sides.target_first[rule + 1]
+    part[0], part[1] = sides.source_first[rule], sides.source_first[rule + 1]
+    part[2], part[3] = sides.target_first[rule], sides.target_first[rule + 1]
     opening = sides.target[part[2]]
     if opening < 0 and min(part[1] - part[0], part[3] - part[2]) > 1:
         if sides.source[part[0]] == opening:
@@ -478,10 +455,7 @@ def _choose_part(c, rule, sides, work):
 
 @njit
 def _match_all(chosen, number, sides, words, piece, work):
-    """Write the frames and matches of the chosen rules. Returns False if the matches exceed the scratch memory.
-
-    `work.order` and `work.first` list the matches of each head.
-    """
+    """Write the frames and matches of the chosen rules. Returns False if the matches exceed the scratch memory."""
     work.sizes[:] = 0
     for x in range(piece.y - piece.x + 1):
         work.front[x] = False
@@ -493,12 +467,9 @@ def _match_all(chosen, number, sides, words, piece, work):
         _, source, target = _shape(rule, sides)
         if _join_direction(rule, sides) != 0 or source > n or target > piece.y - piece.x:
             continue
-        first, last = sides.source_first[rule], sides.source_first[rule + 1]
-        if not _has_words(sides.source, first, last, words.source, piece.i, piece.j):
+        if not _has_words(rule, sides.source, sides.source_first, words.source, piece.i, piece.j):
             continue
-        if not _has_words(
-            sides.target, sides.target_first[rule], sides.target_first[rule + 1], words.target, piece.x, piece.y
-        ):
+        if not _has_words(rule, sides.target, sides.target_first, words.target, piece.x, piece.y):
             continue
         kind, first_tail, last_tail = _frame_kind(rule, sides)
         if kind >= 0:
@@ -515,35 +486,26 @@ def _match_all(chosen, number, sides, words, piece, work):
     for p in range(heads + 1):
         work.first[p] = 0
     for s in range(matches):
-        work.first[work.head[s] + 1] += 1
+        work.first[work.head[s]] += 1
     for p in range(heads):
         work.first[p + 1] += work.first[p]
+    # Now `first` has the end of each head's matches, and filling them from the end makes it the start.
     for s in range(matches - 1, -1, -1):
-        slot = work.first[work.head[s] + 1] - 1
-        work.first[work.head[s] + 1] = slot
-        work.order[slot] = s
-    # Shift the offsets by one head, since `first[p + 1]` is now the first match of head p.
-    for p in range(heads):
-        work.first[p] = work.first[p + 1]
-    work.first[heads] = matches
+        work.first[work.head[s]] -= 1
+        work.order[work.first[work.head[s]]] = s
     return True
 
 
 @njit
 def _match_target(match, c, x, sides, words, piece, work):
-    """Write the sums of the first t target symbols from x to each end to row t of `values`.
-
-    Returns False if nothing matches.
-    """
+    """Write the sums of the first t target symbols from x on to row t of `values`. Returns False if nothing matches."""
     m = piece.y - piece.x
     size = m + 1
     stride = _padded(size)
     first = work.part[c, 2]
     length = work.part[c, 3] - first
     values, low, high = work.values, work.low, work.high
-    low[0] = x
-    high[0] = x
-    values[x] = 1.0
+    low[0], high[0], values[x] = x, x, 1.0
     for t in range(length):
         symbol = sides.target[first + t]
         # Leave at least one word for each remaining symbol.
@@ -563,8 +525,7 @@ def _match_target(match, c, x, sides, words, piece, work):
                     last = p + 1
             if last < 0:
                 return False
-            low[t + 1] = following
-            high[t + 1] = last
+            low[t + 1], high[t + 1] = following, last
         else:
             if begin + 1 > limit:
                 return False
@@ -578,8 +539,7 @@ def _match_target(match, c, x, sides, words, piece, work):
                 for q in range(next_offset + block, next_offset + block + _BLOCK):
                     values[q] = 0.0
                 accumulate_eight(values, next_offset + block, total, 0)
-            low[t + 1] = begin + 1
-            high[t + 1] = limit
+            low[t + 1], high[t + 1] = begin + 1, limit
     return True
 
 
@@ -688,30 +648,29 @@ def _reverse_frames(offset, section, size, base, work):
 
 
 @njit
-def _list_product(number, left, right, work):
+def _list_product(number, left, right, rows, summands, work):
     work.lefts[number] = left
     work.rights[number] = right
-    work.limits[number, 0] = 0
-    work.limits[number, 1] = len(work.front)
-    work.limits[number, 2] = 0
-    work.limits[number, 3] = len(work.front)
+    for k in range(2):
+        work.limits[number, k] = rows[k]
+        work.limits[number, 2 + k] = summands[k]
 
 
 @njit
 def _join(i, j, section, size, work):
-    """Add the joins of two nonterminals that cover source span [i, j)."""
     matrix = size * _padded(size)
     offset = _span(i, j) * matrix
+    whole = np.int64(0), size
     for front in range(2 if work.sizes[_FRONTS] > 0 else 1):
         number = 0
         for k in range(i + 1, j):
             left, right = _span(i, k) * matrix, _span(k, j) * matrix
             if front == 0:
-                _list_product(number, left, _REAR * section + right, work)
-                _list_product(number + 1, right, _REAR_INVERTED * section + left, work)
+                _list_product(number, left, _REAR * section + right, whole, whole, work)
+                _list_product(number + 1, right, _REAR_INVERTED * section + left, whole, whole, work)
             else:
-                _list_product(number, _FRONT * section + left, right, work)
-                _list_product(number + 1, _FRONT_INVERTED * section + right, left, work)
+                _list_product(number, _FRONT * section + left, right, whole, whole, work)
+                _list_product(number + 1, _FRONT_INVERTED * section + right, left, whole, whole, work)
             number += 2
         _add_products(work.inside, work.inside, work, number, work.inside, offset, size, _UPPER_UPPER, front == 1)
 
@@ -785,19 +744,16 @@ def _list_head(number, head, sibling, kind, matrix, work):
     bounds = work.bounds[head]
     if bounds[0] > bounds[1]:
         return number
-    is_left = kind == _UPPER_LOWER
-    work.lefts[number] = head * matrix if is_left else sibling
-    work.rights[number] = sibling if is_left else head * matrix
-    work.limits[number, 0] = bounds[0] if is_left else 0
-    work.limits[number, 1] = bounds[1] if is_left else len(work.front)
-    work.limits[number, 2] = bounds[2] if is_left else bounds[0]
-    work.limits[number, 3] = bounds[3] if is_left else bounds[1]
+    rows, columns = (bounds[0], bounds[1]), (bounds[2], bounds[3])
+    if kind == _UPPER_LOWER:
+        _list_product(number, head * matrix, sibling, rows, columns, work)
+    else:
+        _list_product(number, sibling, head * matrix, (np.int64(0), np.int64(len(work.front))), rows, work)
     return number + 1
 
 
 @njit
 def _add_larger_spans(i, j, base, sides, words, piece, joint, work):
-    """Add contributions of larger spans to the outside sums of span [i, j)."""
     n = piece.j - piece.i
     size = piece.y - piece.x + 1
     matrix = size * _padded(size)
@@ -872,10 +828,7 @@ def _drop_negligible(head, offset, size, work):
     """Clear the outside sums of negligible bispans of a source span, and store the bounds of the remaining bispans."""
     stride = _padded(size)
     bounds = work.bounds[head]
-    bounds[0] = size
-    bounds[1] = -1
-    bounds[2] = size
-    bounds[3] = -1
+    bounds[0], bounds[1], bounds[2], bounds[3] = size, -1, size, -1
     for x in range(size):
         work.live[x] = False
         row = offset + x * stride
@@ -986,7 +939,7 @@ def _reverse_matches(head, i, above, begin, last, sides, words, piece, joint, wo
 
 @njit
 def _fill_outside(sides, words, piece, base, null, joint, work):
-    """Compute outside sums, and add expected word pairs to `joint`. Returns the expected words of the base."""
+    """Compute outside sums, and add expected word pairs to `joint`. Returns the expected words that the base emits."""
     n, m = piece.j - piece.i, piece.y - piece.x
     size = m + 1
     stride = _padded(size)
@@ -1004,18 +957,13 @@ def _fill_outside(sides, words, piece, base, null, joint, work):
             offset = head * matrix
             if width < n:
                 _add_larger_spans(i, j, base, sides, words, piece, joint, work)
-                if i > 0:
-                    word = piece.i + i - 1
+                for side in range(2):
+                    position = i - 1 if side == 0 else j
+                    if position < 0 or position == n:
+                        continue
+                    word = piece.i + position
                     weight = base.null * words.source_nulls[word] * words.source_scale[word]
-                    above = _span(i - 1, j) * matrix
-                    for k in range(matrix):
-                        value = weight * outside[above + k]
-                        outside[offset + k] += value
-                        emitted += value * inside[offset + k]
-                if j < n:
-                    word = piece.i + j
-                    weight = base.null * words.source_nulls[word] * words.source_scale[word]
-                    above = _span(i, j + 1) * matrix
+                    above = (_span(i - 1, j) if side == 0 else _span(i, j + 1)) * matrix
                     for k in range(matrix):
                         value = weight * outside[above + k]
                         outside[offset + k] += value

@@ -63,35 +63,10 @@ class Items(NamedTuple):
     weights: NDArray[np.void]
 
 
-def empty_items(grammar: SentenceGrammar, chart: Chart) -> Items:
-    """Allocate items with an initial capacity, which is large because unused memory costs nothing."""
-    rules = int(np.diff(grammar.parent_start).max(initial=0)) * max(1, grammar.words)
-    rules += int(np.diff(grammar.word_start).max(initial=0)) + int(np.diff(grammar.unary_start).max(initial=0))
-    return Items(
-        np.zeros(chart.value.shape, np.int32),
-        np.empty(1 << 15, ITEM),
-        np.empty(1 << 20, EDGE),
-        np.zeros(2, np.int64),
-        np.empty(rules + 1, EDGE),
-    )
-
-
-def with_room(items: Items) -> Items:
-    """Return the items with four times the capacity."""
-    item, edge = np.empty(4 * len(items.item), ITEM), np.empty(4 * len(items.edge), EDGE)
-    item[: items.used[0]] = items.item[: items.used[0]]
-    edge[: items.used[1]] = items.edge[: items.used[1]]
-    return items._replace(item=item, edge=edge)
-
-
 @njit_inline
 def _add(row, weight, kind, rule, left, right, split):
-    row["probability"] = weight
-    row["kind"] = kind
-    row["rule"] = rule
-    row["left"] = left
-    row["right"] = right
-    row["split"] = split
+    row["probability"], row["kind"], row["rule"] = weight, kind, rule
+    row["left"], row["right"], row["split"] = left, right, split
 
 
 @njit
@@ -159,22 +134,17 @@ def find_or_add_item(symbol, i, j, grammar, chart, items):
     for k in range(first, last):
         probability = items.edge[k]["probability"] / kept_total
         cumulative += probability
-        items.edge[k]["probability"] = probability
-        items.edge[k]["cumulative"] = cumulative
-    items.item[row]["symbol"] = symbol
-    items.item[row]["start"] = i
-    items.item[row]["end"] = j
-    items.item[row]["first"] = first
-    items.item[row]["last"] = last
-    items.used[0] = row + 1
-    items.used[1] = last
+        items.edge[k]["probability"], items.edge[k]["cumulative"] = probability, cumulative
+    item = items.item[row]
+    item["symbol"], item["start"], item["end"], item["first"], item["last"] = symbol, i, j, first, last
+    items.used[0], items.used[1] = row + 1, last
     items.item_number[cell, symbol] = row + 1
     return row
 
 
 @njit_inline
 def choose_edge(u, item, edge):
-    """Sample an edge of an item. Returns the first edge whose cumulative probability exceeds u, uniform in [0, 1)."""
+    """Return the first edge of an item whose cumulative probability exceeds u in [0, 1), or its last edge."""
     low, high = item["first"], item["last"] - 1
     while low < high:
         middle = (low + high) // 2
@@ -190,17 +160,13 @@ _MIN_USES = 1e-7
 
 
 class Productions(NamedTuple):
-    """Productions of the treebank's context-free grammar that each chart rule contains.
-
-    Row k of `start` and `fragment` is for rules of kind k (lexical, binary or unary).
-    """
+    """Productions of the treebank's context-free grammar that each chart rule contains."""
 
     # int64[3, R+1]: rule r of kind k has the productions from `start[k, r]` up to `start[k, r + 1]`.
     start: NDArray[np.int64]
     # int32: production numbers of all rules.
     production: NDArray[np.int32]
-    # int8: 0 if a production covers the whole span of its rule, 1 if it covers the part left of the split, 2 if the
-    # part right of it.
+    # int8: part of its rule's span that a production covers: 0 for all, 1 left of the split, 2 right of the split.
     part: NDArray[np.int8]
     # int32[3, R]: the fragment that begins with this rule, or -1.
     fragment: NDArray[np.int32]
@@ -222,8 +188,7 @@ class Draws(NamedTuple):
 
     # uint64[D]: hash of the tree, which is equal for all derivations of a tree.
     tree: NDArray[np.uint64]
-    # float64[D]: natural log of the probability under the Dirichlet processes divided by the probability under the
-    # chart's grammar, up to a constant.
+    # float64[D]: ln of (probability under the Dirichlet processes / probability under the grammar), up to a constant.
     log_ratio: NDArray[np.float64]
 
 
@@ -265,32 +230,28 @@ class ChartDerivations:
         """Raise `GrammarError` if the root has no derivation."""
         if grammar.words == 0 or not np.isfinite(chart.log_weight(root, 0, grammar.words)):
             raise GrammarError("the sentence has no derivation")
-        self.graph = LazyHypergraph(root, grammar, chart, empty_items(grammar, chart))
+        starts = grammar.parent_start, grammar.word_start, grammar.unary_start
+        binary, lexical, unary = (int(np.diff(start).max(initial=0)) for start in starts)
+        weights = np.empty(binary * grammar.words + lexical + unary + 1, EDGE)
+        # The capacity is large, because unused memory costs nothing.
+        item, edge = np.empty(1 << 15, ITEM), np.empty(1 << 20, EDGE)
+        items = Items(np.zeros(chart.value.shape, np.int32), item, edge, np.zeros(2, np.int64), weights)
+        self.graph = LazyHypergraph(root, grammar, chart, items)
 
     def draw(self, key: SentenceKey, draws: int, productions: Productions, processes: FragmentMasses) -> Draws:
         """Return independent samples. Sample k uses the stream of (seed, sentence, k)."""
         draws_made = Draws(np.zeros(draws, np.uint64), np.zeros(draws))
-        stack = self._stack()
-        scratch = (
-            stack,
-            np.zeros(len(processes.fragment_mass), np.int32),
-            np.zeros(len(processes.label_mass), np.int32),
-            np.zeros(len(stack), np.int32),
-        )
+        uses = np.zeros(len(processes.fragment_mass), np.int32), np.zeros(len(processes.label_mass), np.int32)
+        scratch = uses, *self._scratch()
         done = 0
-        while done < draws:
-            done = draw_derivations(done, key, self.graph, productions, processes, draws_made, scratch)
-            if done < draws:
-                self._make_room()
+        while (done := draw_derivations(done, key, self.graph, productions, processes, draws_made, *scratch)) < draws:
+            self._make_room()
         return draws_made
 
     def count_uses(self, key: SentenceKey, visits: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the uses of each edge in the samples of a previous `draw` with the same key, float64[E].
-
-        Sample k counts `visits[k]` times.
-        """
-        counts, stack = np.zeros(self.graph.items.used[1]), self._stack()
-        count_edges(key, self.graph, visits, counts, np.zeros(len(stack), np.int64), stack)
+        """Return the uses of each edge, float64[E]. Sample k of a `draw` with this key counts `visits[k]` times."""
+        counts = np.zeros(self.graph.items.used[1])
+        count_edges(key, self.graph, visits, counts, *self._scratch())
         return counts
 
     def derivation(self, key: SentenceKey, draw: int) -> NDArray[np.int64]:
@@ -298,17 +259,11 @@ class ChartDerivations:
         return self._walk(key, draw, False)
 
     def best(self) -> NDArray[np.int64]:
-        """Return the edges of the best derivation in preorder.
-
-        The chart must have been filled for a `SentenceGrammar` with `best` True.
-        """
+        """Return the edges of the best derivation in preorder. The grammar of the chart must have `best`."""
         return self._walk(SentenceKey(0, 0), 0, True)
 
     def expected(self) -> NDArray[np.float64]:
-        """Return the expected uses of each edge, float64[E].
-
-        The chart must have been filled for a `SentenceGrammar` with `best` False.
-        """
+        """Return the expected uses of each edge, float64[E]. The grammar of the chart must not have `best`."""
         while True:
             item_uses = np.zeros_like(self.graph.chart.value)
             counts = np.zeros(len(self.graph.items.edge))
@@ -317,39 +272,38 @@ class ChartDerivations:
             self._make_room()
 
     def _make_room(self) -> None:
-        self.graph = self.graph._replace(items=with_room(self.graph.items))
+        items = self.graph.items
+        item, edge = np.empty(4 * len(items.item), ITEM), np.empty(4 * len(items.edge), EDGE)
+        item[: items.used[0]] = items.item[: items.used[0]]
+        edge[: items.used[1]] = items.edge[: items.used[1]]
+        self.graph = self.graph._replace(items=items._replace(item=item, edge=edge))
 
-    def _stack(self) -> NDArray[np.int32]:
+    def _scratch(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         # A derivation may use a cycle of unary rules repeatedly, so leave room for 64 times the depth without cycles.
         depth = 64 * (2 * self.graph.grammar.words + self.graph.grammar.labels)
-        return np.zeros((depth, 3), np.int32)
+        return np.zeros((depth, 3), np.int32), np.zeros((2, depth), np.int64)
 
     def _walk(self, key: SentenceKey, draw: int, best: bool) -> NDArray[np.int64]:
-        stack = self._stack()
-        edges = np.zeros(len(stack), np.int64)
-        while True:
-            number = walk(key, draw, best, self.graph, edges, stack)
-            if number >= 0:
-                return edges[:number]
+        stack, path = self._scratch()
+        while (number := walk(key, draw, best, self.graph, stack, path)) < 0:
             self._make_room()
+        return path[0, :number]
+
+
+@njit_inline
+def _push(stack, top, symbol, start, end):
+    stack[top, 0], stack[top, 1], stack[top, 2] = symbol, start, end
+    return top + 1
 
 
 @njit
 def _push_parts(stack, top, edge, item):
     """Push the parts of a chosen edge, with the left part on top. Returns the height of the stack."""
     if edge["kind"] == BINARY_EDGE:
-        stack[top, 0] = edge["right"]
-        stack[top, 1] = edge["split"]
-        stack[top, 2] = item["end"]
-        stack[top + 1, 0] = edge["left"]
-        stack[top + 1, 1] = item["start"]
-        stack[top + 1, 2] = edge["split"]
-        return top + 2
+        top = _push(stack, top, edge["right"], edge["split"], item["end"])
+        return _push(stack, top, edge["left"], item["start"], edge["split"])
     if edge["kind"] == UNARY_EDGE:
-        stack[top, 0] = edge["left"]
-        stack[top, 1] = item["start"]
-        stack[top, 2] = item["end"]
-        return top + 1
+        return _push(stack, top, edge["left"], item["start"], item["end"])
     return top
 
 
@@ -369,63 +323,38 @@ def _tree_hash(edge, item, productions):
 
 
 @njit
-def draw_derivations(first, key, graph, productions, processes, drawn, scratch):
-    """Draw the samples from index `first` on. Returns the number of samples drawn so far.
-
-    The number is less than D if memory is too small.
-    """
-    items = graph.items
-    stack, fragment_uses, label_uses, sample_fragments = scratch
+def draw_derivations(first, key, graph, productions, processes, drawn, uses, stack, path):
+    """Draw the samples from index `first` on. Returns the number of samples so far, < D if memory is too small."""
+    fragment_uses, label_uses = uses
     for draw in range(first, len(drawn.tree)):
-        state = stream(key.seed, key.sentence, draw)
-        stack[0, 0] = graph.root
-        stack[0, 1] = 0
-        stack[0, 2] = graph.grammar.words
-        top = 1
-        tree = np.uint64(0)
+        number = walk(key, draw, False, graph, stack, path)
+        if number < 0:
+            return draw
         log_ratio = 0.0
-        used = 0
-        full = False
-        while top > 0:
-            top -= 1
-            row = find_or_add_item(stack[top, 0], stack[top, 1], stack[top, 2], graph.grammar, graph.chart, items)
-            if row < 0:
-                full = True
-                break
-            state = advance(state)
-            item = items.item[row]
-            edge = items.edge[choose_edge(uniform(state), item, items.edge)]
-            tree += _tree_hash(edge, item, productions)
-            fragment = productions.fragment[edge["kind"], edge["rule"]]
+        for k in range(number):
+            edge = graph.items.edge[path[0, k]]
+            drawn.tree[draw] += _tree_hash(edge, graph.items.item[path[1, k]], productions)
+            path[1, k] = fragment = productions.fragment[edge["kind"], edge["rule"]]
             if fragment >= 0:
                 label = processes.label[fragment]
-                before = fragment_uses[fragment]
-                log_ratio += np.log1p(before / processes.fragment_mass[fragment])
+                log_ratio += np.log1p(fragment_uses[fragment] / processes.fragment_mass[fragment])
                 log_ratio -= np.log1p(label_uses[label] / processes.label_mass[label])
                 fragment_uses[fragment] += 1
                 label_uses[label] += 1
-                sample_fragments[used] = fragment
-                used += 1
-            top = _push_parts(stack, top, edge, item)
-        for u in range(used):
-            fragment_uses[sample_fragments[u]] = 0
-            label_uses[processes.label[sample_fragments[u]]] = 0
-        if full:
-            return draw
-        drawn.tree[draw] = tree
         drawn.log_ratio[draw] = log_ratio
+        for fragment in path[1, :number]:
+            if fragment >= 0:
+                fragment_uses[fragment] = 0
+                label_uses[processes.label[fragment]] = 0
     return len(drawn.tree)
 
 
 @njit
-def walk(key, draw, best, graph, edges, stack):
-    """Write the edges of a sampled or best derivation. Returns the number of edges, or -1 if memory is too small."""
+def walk(key, draw, best, graph, stack, path):
+    """Write a derivation's edges and items to `path` in preorder. Returns their number, -1 if memory is too small."""
     items = graph.items
     state = stream(key.seed, key.sentence, draw)
-    stack[0, 0] = graph.root
-    stack[0, 1] = 0
-    stack[0, 2] = graph.grammar.words
-    top = 1
+    top = _push(stack, 0, graph.root, 0, graph.grammar.words)
     number = 0
     while top > 0:
         top -= 1
@@ -441,19 +370,19 @@ def walk(key, draw, best, graph, edges, stack):
         else:
             state = advance(state)
             chosen = choose_edge(uniform(state), item, items.edge)
-        edges[number] = chosen
+        path[0, number], path[1, number] = chosen, item_row
         number += 1
         top = _push_parts(stack, top, items.edge[chosen], item)
     return number
 
 
 @njit
-def count_edges(key, graph, visits, counts, edges, stack):
+def count_edges(key, graph, visits, counts, stack, path):
     """Redraw the samples. For each sample, add its visits to the counts of its edges."""
     for draw in range(len(visits)):
         if visits[draw] > 0:
-            for k in range(walk(key, draw, False, graph, edges, stack)):
-                counts[edges[k]] += visits[draw]
+            for k in range(walk(key, draw, False, graph, stack, path)):
+                counts[path[0, k]] += visits[draw]
 
 
 @njit

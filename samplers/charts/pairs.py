@@ -17,27 +17,29 @@ ANY = -10_000
 """Symbol that matches any single word."""
 
 
-class Rules(NamedTuple):
-    """R synchronous rules for one pair. A side has at most one `ANY`."""
+class RuleSide(NamedTuple):
+    """Source or target sides of R rules, with at most one `ANY` each."""
 
-    # int32[symbols]: source symbols of all rules: word numbers, `ANY`, or -1-k for nonterminal k of a rule, numbered
-    # from 0 in source order.
-    source: NDArray[np.int32]
-    # int32[R+1]: index into `source` of the first symbol of each rule.
-    source_first: NDArray[np.int32]
+    # int32[symbols]: word numbers, `ANY`, or -1-k for nonterminal k of a rule, numbered from 0 in source order.
+    symbols: NDArray[np.int32]
+    # int32[R+1]: index into `symbols` of the first symbol of each rule.
+    first: NDArray[np.int32]
     # int32[symbols + 1]: minimum number of words from each symbol to the end of its side.
-    source_rest: NDArray[np.int32]
-    # The same arrays for target sides, with the same numbers of nonterminals.
-    target: NDArray[np.int32]
-    target_first: NDArray[np.int32]
-    target_rest: NDArray[np.int32]
-    # float64[R]: linear weight of each rule.
+    rest: NDArray[np.int32]
+
+
+class Rules(NamedTuple):
+    """R synchronous rules for one pair: linear `weight` float64[R]; `emits` bool[R] is True for rules with words."""
+
+    source: RuleSide
+    target: RuleSide
     weight: NDArray[np.float64]
+    emits: NDArray[np.bool_]
 
     @property
     def longest(self) -> int:
         """Length of the longest side in symbols, at least 1."""
-        return int(max(np.diff(self.source_first).max(initial=1), np.diff(self.target_first).max(initial=1)))
+        return int(max(np.diff(side.first).max(initial=1) for side in (self.source, self.target)))
 
 
 class PairWords(NamedTuple):
@@ -52,7 +54,6 @@ class PairWords(NamedTuple):
     source_nulls: NDArray[np.float64]
     target_nulls: NDArray[np.float64]
     # float64[n], float64[m]: factor of each word in the weight of the rule that emits it, which keeps sums in range.
-    # All derivations have the same product of factors, because each derivation emits each word once.
     source_scale: NDArray[np.float64]
     target_scale: NDArray[np.float64]
 
@@ -97,52 +98,33 @@ class Cells(NamedTuple):
 
 def make_rules(sides: list[tuple[list[int], list[int]]], weights: NDArray[np.float64], empty_sides: bool) -> Rules:
     """Return rules, given the symbols of their (source, target) sides and linear weights float64[R]."""
-    source, source_first = _flat([source for source, _ in sides])
-    target, target_first = _flat([target for _, target in sides])
-    return Rules(
-        source,
-        source_first,
-        min_words(source, source_first, empty_sides),
-        target,
-        target_first,
-        min_words(target, target_first, empty_sides),
-        np.asarray(weights, np.float64),
-    )
+    source = _rule_side([source for source, _ in sides], empty_sides)
+    target = _rule_side([target for _, target in sides], empty_sides)
+    emits = np.array([is_word(np.array(one + other)).any() for one, other in sides], np.bool_)
+    return Rules(source, target, np.asarray(weights, np.float64), emits)
 
 
-def _flat(sides: list[list[int]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _rule_side(sides: list[list[int]], empty_sides: bool) -> RuleSide:
+    symbols = np.array([symbol for side in sides for symbol in side], np.int32)
     first = np.cumsum([0, *map(len, sides)], dtype=np.int32)
-    return np.array([symbol for side in sides for symbol in side], np.int32), first
-
-
-def min_words(symbols: NDArray[np.int32], first: NDArray[np.int32], empty_sides: bool) -> NDArray[np.int32]:
-    """Return the minimum number of words from each symbol to the end of its side, int32[symbols + 1]."""
-    size = np.where(is_word(symbols), 1, 0 if empty_sides else 1)
-    before = np.concatenate(([0], np.cumsum(size)))
-    side = np.repeat(np.arange(len(first) - 1), np.diff(first))
-    return np.append(before[first[1:]][side] - before[:-1], 0).astype(np.int32)
+    before = np.concatenate(([0], np.cumsum(np.where(is_word(symbols), 1, 0 if empty_sides else 1))))
+    rest = before[np.repeat(first[1:], np.diff(first))] - before[:-1]
+    return RuleSide(symbols, first, np.append(rest, 0).astype(np.int32))
 
 
 def is_word(symbols: NDArray[np.int32]) -> NDArray[np.bool_]:
     """Return True for each symbol that matches a word, bool[symbols]."""
-    are_words: NDArray[np.bool_] = (symbols >= 0) | (symbols == ANY)
-    return are_words
-
-
-def has_words(symbols: NDArray[np.int32], first: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Return True for each side with a symbol that matches a word, bool[R]."""
-    before = np.concatenate(([0], np.cumsum(is_word(symbols))))
-    contains_words: NDArray[np.bool_] = before[first[1:]] > before[first[:-1]]
-    return contains_words
+    return np.asarray((symbols >= 0) | (symbols == ANY), np.bool_)
 
 
 def branching(rules: Rules) -> int:
     """Return the maximum number of nonterminals of a rule without words other than `ANY`."""
-    source_rules = np.repeat(np.arange(len(rules.weight)), np.diff(rules.source_first))
-    target_rules = np.repeat(np.arange(len(rules.weight)), np.diff(rules.target_first))
-    arity = np.bincount(source_rules[~is_word(rules.source)], minlength=len(rules.weight))
-    arity[source_rules[rules.source >= 0]] = 0
-    arity[target_rules[rules.target >= 0]] = 0
+    source, target = rules.source, rules.target
+    numbers = np.arange(len(rules.weight))
+    source_rules, target_rules = (np.repeat(numbers, np.diff(side.first)) for side in (source, target))
+    arity = np.bincount(source_rules[~is_word(source.symbols)], minlength=len(numbers))
+    arity[source_rules[source.symbols >= 0]] = 0
+    arity[target_rules[target.symbols >= 0]] = 0
     return int(arity.max(initial=0))
 
 
@@ -185,8 +167,7 @@ def _read_mask(fixed, cells):
         for x in range(m):
             cells.covered[i + 1, x] = cells.covered[i, x] + (1 if fixed[i, x] > 0 else 0)
             if fixed[i, x] != 0:
-                cells.bound_source[i] = True
-                cells.bound_target[x] = True
+                cells.bound_source[i] = cells.bound_target[x] = True
 
 
 @njit
@@ -212,16 +193,11 @@ def _number_span_items(i, j, solid, item, cells):
         high = limit
         if divided or x > first_in:
             low, high = np.int64(1), np.int64(0)
-        cells.base[span, x] = item
-        cells.low[span, x] = low
-        cells.high[span, x] = high
+        cells.base[span, x], cells.low[span, x], cells.high[span, x] = item, low, high
         for y in range(low, high + 1):
             if item < len(cells.bispan):
                 bispan = cells.bispan[item]
-                bispan[0] = i
-                bispan[1] = j
-                bispan[2] = x
-                bispan[3] = y
+                bispan[0], bispan[1], bispan[2], bispan[3] = i, j, x, y
             item += 1
             cells.filled[span] = True
     return item
@@ -229,10 +205,7 @@ def _number_span_items(i, j, solid, item, cells):
 
 @njit
 def number_items(fixed, empty_sides, cells):
-    """Assign item numbers to the bispans under a mask, in topological order. Returns the number of items.
-
-    Items beyond the capacity of `cells` are counted, but not written.
-    """
+    """Assign item numbers to bispans under a mask, in topological order. Returns their number, even without room."""
     n = len(fixed)
     _read_mask(fixed, cells)
     item = np.int64(0)

@@ -111,20 +111,16 @@ def _group_rules(
     """Group rules by size and count. Returns (size, count, number of rules) by ascending size and descending count."""
     # Pack size and count in one integer if possible, since integers sort ten times as fast as pairs of integers.
     small = counts < _MAX_PACKED_COUNT
-    keys = np.sort(packed[small] << _COUNT_BITS | (_MAX_PACKED_COUNT - counts[small]).astype(np.uint64))
-    first = _starts(keys[1:] != keys[:-1], len(keys))
-    packed = np.append(keys[first] >> _COUNT_BITS, packed[~small])
-    counts = np.append(_MAX_PACKED_COUNT - (keys[first] & _COUNT_MASK).astype(np.int64), counts[~small])
-    rules = np.append(np.diff(np.append(first, len(keys))), np.ones(len(counts) - len(first), np.int64))
+    keys, rules = np.unique(
+        packed[small] << _COUNT_BITS | (_MAX_PACKED_COUNT - counts[small]).astype(np.uint64), return_counts=True
+    )
+    large, large_rules = np.unique(
+        np.column_stack((packed[~small], counts[~small].astype(np.uint64))), axis=0, return_counts=True
+    )
+    packed = np.append(keys >> _COUNT_BITS, large[:, 0])
+    counts = np.append(_MAX_PACKED_COUNT - (keys & _COUNT_MASK).astype(np.int64), large[:, 1].astype(np.int64))
     order = np.lexsort((-counts, packed))
-    packed, counts, rules = packed[order], counts[order], rules[order]
-    first = _starts((packed[1:] != packed[:-1]) | (counts[1:] != counts[:-1]), len(counts))
-    return packed[first], counts[first], np.add.reduceat(rules, first) if len(first) else rules
-
-
-def _starts(differs: NDArray[np.bool_], size: int) -> NDArray[np.int64]:
-    """Return the start of each run of equal items. `differs` bool[size - 1] marks items unequal to the next item."""
-    return np.append(np.zeros(min(size, 1), np.int64), np.flatnonzero(differs) + 1)
+    return packed[order], counts[order], np.append(rules, large_rules)[order]
 
 
 def log_likelihood(table: CountTable, model: Model) -> float:

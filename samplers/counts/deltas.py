@@ -38,10 +38,7 @@ from hierogram.samplers.grammar.numbers import LABEL_STEP, OPEN_LABEL
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Trees, and the changes of count, expected uses and error variance for each use of a rule in the trees.
-
-    Expected uses are in units of 1/`ONE_USE`, and variances in units of 1/`ONE_SQUARE`.
-    """
+    """Trees, and changes for each rule use in them. Units: 1/`ONE_USE` (expected uses), 1/`ONE_SQUARE` (variance)."""
 
     trees: Trees
     count: int
@@ -50,12 +47,10 @@ class Change:
 
 
 class WeightedTrees(NamedTuple):
-    """m trees, and the changes for each rule use in each tree, int64[m], as in `Change`."""
+    """m trees, and the changes for each rule use in each tree, int64[m, 3] with columns in the order of `Change`."""
 
     trees: Trees
-    counts: NDArray[np.int64]
-    expected_uses: NDArray[np.int64]
-    variances: NDArray[np.int64]
+    weights: NDArray[np.int64]
 
 
 @njit
@@ -70,9 +65,8 @@ def same_slices(first, a, a_end, second, b, b_end):
 
 
 @njit
-def _merge_equal(weighted, kept):
-    """Move the weights of equal trees of a pair to the first such tree. Marks trees with nonzero weights in `kept`."""
-    trees = weighted.trees
+def _merge_equal(trees, weights):
+    """Move the weights of equal trees of a pair to the first such tree."""
     first = 0
     for k in range(len(trees.pairs)):
         if trees.pairs[k] != trees.pairs[first]:
@@ -80,21 +74,15 @@ def _merge_equal(weighted, kept):
         for earlier in range(first, k):
             start, end = trees.starts[earlier], trees.ends[earlier]
             if same_slices(trees.content, start, end, trees.content, trees.starts[k], trees.ends[k]):
-                weighted.counts[earlier] += weighted.counts[k]
-                weighted.expected_uses[earlier] += weighted.expected_uses[k]
-                weighted.variances[earlier] += weighted.variances[k]
-                weighted.counts[k] = 0
-                weighted.expected_uses[k] = 0
-                weighted.variances[k] = 0
+                for column in range(3):
+                    weights[earlier, column] += weights[k, column]
+                    weights[k, column] = 0
                 break
-    for k in range(len(kept)):
-        kept[k] = weighted.counts[k] != 0 or weighted.expected_uses[k] != 0 or weighted.variances[k] != 0
 
 
 def weigh_trees(changes: Sequence[Change]) -> WeightedTrees:
     """Return the trees of all changes, sorted by pair. Merges equal trees of a pair, and drops trees without weight."""
     shifts = np.cumsum([0, *(len(change.trees.content) for change in changes)], dtype=np.int64)[:-1]
-    sizes = [len(change.trees.pairs) for change in changes]
     pairs = np.concatenate([np.zeros(0, np.int64), *(change.trees.pairs for change in changes)])
     order = np.argsort(pairs, kind="stable")
     moved = zip(changes, shifts.tolist(), strict=True)
@@ -105,34 +93,20 @@ def weigh_trees(changes: Sequence[Change]) -> WeightedTrees:
         np.concatenate([starts for starts, _ in bounds])[order],
         np.concatenate([ends for _, ends in bounds])[order],
     )
-    weighted = WeightedTrees(
-        trees,
-        np.repeat(np.array([change.count for change in changes], np.int64), sizes)[order],
-        np.repeat(np.array([change.expected_uses for change in changes], np.int64), sizes)[order],
-        np.repeat(np.array([change.variance for change in changes], np.int64), sizes)[order],
-    )
-    is_kept = np.empty(len(pairs), np.bool_)
-    _merge_equal(weighted, is_kept)
-    return WeightedTrees(
-        Trees(trees.content, trees.pairs[is_kept], trees.starts[is_kept], trees.ends[is_kept]),
-        weighted.counts[is_kept],
-        weighted.expected_uses[is_kept],
-        weighted.variances[is_kept],
-    )
+    values = np.array([(change.count, change.expected_uses, change.variance) for change in changes], np.int64)
+    weights = np.repeat(values, [len(change.trees.pairs) for change in changes], axis=0)[order]
+    _merge_equal(trees, weights)
+    kept = weights.any(axis=1)
+    return WeightedTrees(Trees(trees.content, trees.pairs[kept], trees.starts[kept], trees.ends[kept]), weights[kept])
 
 
 @njit
 def write_source_side(v, view, words, symbols, position, space):
-    """Write the source side of the rule at node v to `symbols`, and number the nonterminals in `space.numbers`.
-
-    Returns the position after the side, and the number of nonterminals.
-    """
+    """Write the source side of the rule at node v and number its nonterminals. Returns (position after it, number)."""
     numbers, stack, stack_tail, stack_position = space.numbers, space.stacks[0], space.stacks[1], space.stacks[2]
     count = 0
     depth = 1
-    stack[0] = v
-    stack_tail[0] = 0
-    stack_position[0] = view.node[v]["source_start"]
+    stack[0], stack_tail[0], stack_position[0] = v, 0, view.node[v]["source_start"]
     if view.node[v]["label"]:
         symbols[position] = OPEN_LABEL - 2 * node_label(v, view)
         position += 1
@@ -159,9 +133,7 @@ def write_source_side(v, view, words, symbols, position, space):
             symbols[position] = -(count + LABEL_STEP * node_label(t, view))
             position += 1
         else:
-            stack[depth] = t
-            stack_tail[depth] = 0
-            stack_position[depth] = view.node[t]["source_start"]
+            stack[depth], stack_tail[depth], stack_position[depth] = t, 0, view.node[t]["source_start"]
             depth += 1
             if view.node[t]["label"]:
                 symbols[position] = OPEN_LABEL - 2 * node_label(t, view)
@@ -171,15 +143,10 @@ def write_source_side(v, view, words, symbols, position, space):
 
 @njit
 def write_target_side(v, view, words, symbols, position, space):
-    """Write the target side of the rule at node v to `symbols`. Returns the position after the side.
-
-    `write_source_side` must have numbered the nonterminals.
-    """
+    """Write the target side, after `write_source_side` has numbered the nonterminals. Returns the next position."""
     numbers, stack, stack_position, stack_last = space.numbers, space.stacks[0], space.stacks[1], space.stacks[2]
     depth = 1
-    stack[0] = v
-    stack_position[0] = view.node[v]["target_start"]
-    stack_last[0] = -1
+    stack[0], stack_position[0], stack_last[0] = v, view.node[v]["target_start"], -1
     while depth > 0:
         x = stack[depth - 1]
         end = np.int64(view.node[x]["target_end"])
@@ -206,9 +173,7 @@ def write_target_side(v, view, words, symbols, position, space):
             symbols[position] = -numbers[nearest]
             position += 1
         else:
-            stack[depth] = nearest
-            stack_position[depth] = view.node[nearest]["target_start"]
-            stack_last[depth] = -1
+            stack[depth], stack_position[depth], stack_last[depth] = nearest, view.node[nearest]["target_start"], -1
             depth += 1
     return position
 
@@ -239,8 +204,7 @@ class CountDeltas(NamedTuple):
     nonterminals: NDArray[np.int32]
     # int32[e]: number of pairs of adjacent nonterminals on each rule's source side.
     adjacent: NDArray[np.int32]
-    # int64[e]: change of each rule's count, of its expected uses in units of 1/`ONE_USE`, and of the error variance of
-    # these expected uses in units of 1/`ONE_SQUARE`.
+    # int64[e]: change of each rule's count, expected uses (1/`ONE_USE`), and their error variance (1/`ONE_SQUARE`).
     counts: NDArray[np.int64]
     expected_uses: NDArray[np.int64]
     variances: NDArray[np.int64]
@@ -298,8 +262,8 @@ class CountingSpace(NamedTuple):
 
 
 def _counting_space(batch: Batch) -> CountingSpace:
-    most = batch.max_nodes + 1
-    return CountingSpace(walk_space(batch), np.zeros(most, np.int64), np.zeros((3, most + 1), np.int64))
+    nodes = batch.max_nodes + 1
+    return CountingSpace(walk_space(batch), np.zeros(nodes, np.int64), np.zeros((3, nodes + 1), np.int64))
 
 
 @njit
@@ -316,24 +280,15 @@ def _enter_rule(deltas, batch, pair, v, view, weights, space):
     row = find(deltas.rows, high, low)
     if deltas.rows[row, KEY_LOW] == np.uint64(0) and deltas.rows[row, KEY_HIGH] == np.uint64(0):
         entry = deltas.sizes[0]
-        deltas.rows[row, KEY_HIGH] = high
-        deltas.rows[row, KEY_LOW] = low
-        deltas.rows[row, ENTRY] = np.uint64(entry)
-        deltas.keys[entry, 0] = high
-        deltas.keys[entry, 1] = low
+        deltas.rows[row, KEY_HIGH], deltas.rows[row, KEY_LOW], deltas.rows[row, ENTRY] = high, low, np.uint64(entry)
+        deltas.keys[entry, 0], deltas.keys[entry, 1] = high, low
         deltas.rule_sizes[entry] = summary_size(work.summary, v)
         deltas.scopes[entry] = summary_scope(work.summary, v)
         deltas.nonterminals[entry] = nonterminals
         deltas.adjacent[entry] = np.int64(work.summary[v]["adjacent"])
-        deltas.counts[entry] = 0
-        deltas.expected_uses[entry] = 0
-        deltas.variances[entry] = 0
-        deltas.minimal[entry] = 0
         deltas.starts[entry] = start
-        deltas.source_sizes[entry] = middle - start
-        deltas.target_sizes[entry] = end - middle
-        deltas.sizes[0] = entry + 1
-        deltas.sizes[1] = end
+        deltas.source_sizes[entry], deltas.target_sizes[entry] = middle - start, end - middle
+        deltas.sizes[0], deltas.sizes[1] = entry + 1, end
     entry = np.int64(deltas.rows[row, ENTRY])
     if deltas.source_sizes[entry] != middle - start or deltas.target_sizes[entry] != end - middle:
         return False
@@ -381,17 +336,16 @@ def _add_trees(deltas, batch, state, weighted, first, last, stack, space):
         view = view_pair(batch, state, pair)
         if not decode_tree(view, trees.content, trees.starts[k], trees.ends[k], stack):
             return MISFITS, pair
-        weights = weighted.counts[k], weighted.expected_uses[k], weighted.variances[k], 0
+        weights = weighted.weights[k, 0], weighted.weights[k, 1], weighted.weights[k, 2], 0
         if not _enter_pair(deltas, batch, state, pair, weights, space):
             return COLLIDES, pair
     return FITS, -1
 
 
 @njit
-def _bound_sizes(batch, pairs, longest):
-    """Return upper bounds on the numbers of rules and symbols in derivations of `pairs`, plus `longest` symbols."""
-    rules = 0
-    symbols = longest
+def _bound_sizes(batch, pairs):
+    """Return upper bounds on the numbers of rules and symbols in derivations of `pairs`."""
+    rules, symbols = 0, 0
     for pair in pairs:
         own = batch.derivation_rules[pair + 1] - batch.derivation_rules[pair]
         rules += own
@@ -405,13 +359,13 @@ def _bound_sizes(batch, pairs, longest):
 def _refill(rows, keys, entries):
     for entry in range(entries):
         row = find(rows, keys[entry, 0], keys[entry, 1])
-        rows[row, KEY_HIGH] = keys[entry, 0]
-        rows[row, KEY_LOW] = keys[entry, 1]
-        rows[row, ENTRY] = np.uint64(entry)
+        rows[row, KEY_HIGH], rows[row, KEY_LOW], rows[row, ENTRY] = keys[entry, 0], keys[entry, 1], np.uint64(entry)
 
 
-def _with_room(deltas: CountDeltas, rules: int, symbols: int) -> CountDeltas:
-    entries, used_symbols = int(deltas.sizes[0]), int(deltas.sizes[1])
+def _with_room(deltas: CountDeltas, batch: Batch, rules: int, symbols: int) -> CountDeltas:
+    entries, used_symbols = map(int, deltas.sizes)
+    # A rule's symbols are written before its key is found, so leave room for another rule.
+    symbols += 2 * (batch.max_nodes + 1) + batch.longest_rule
     rows = deltas.rows
     capacity = capacity_for(entries + rules, len(rows))
     if capacity > len(rows):
@@ -419,11 +373,6 @@ def _with_room(deltas: CountDeltas, rules: int, symbols: int) -> CountDeltas:
         _refill(rows, deltas.keys, entries)
     grown = {name: longer(getattr(deltas, name), entries + rules) for name in _BY_ENTRY}
     return deltas._replace(rows=rows, symbols=longer(deltas.symbols, used_symbols + symbols), **grown)
-
-
-def _reserve(deltas: CountDeltas, batch: Batch, pairs: NDArray[np.int64]) -> CountDeltas:
-    longest = 2 * (batch.max_nodes + 1) + batch.longest_rule
-    return _with_room(deltas, *_bound_sizes(batch, pairs, longest))
 
 
 def add_state(
@@ -438,7 +387,7 @@ def add_state(
     space = _counting_space(batch)
     for first in range(0, len(pairs), _PAIRS_PER_CALL):
         chunk = pairs[first : first + _PAIRS_PER_CALL]
-        deltas = _reserve(deltas, batch, chunk)
+        deltas = _with_room(deltas, batch, *_bound_sizes(batch, chunk))
         if not _add_pairs(deltas, batch, state, chunk, weights, space):
             raise KeyCollisionError(_COLLISION)
     return deltas
@@ -452,7 +401,7 @@ def add_trees(deltas: CountDeltas, batch: Batch, weighted: WeightedTrees) -> Cou
     pairs = weighted.trees.pairs
     for first in range(0, len(pairs), _PAIRS_PER_CALL):
         last = min(first + _PAIRS_PER_CALL, len(pairs))
-        deltas = _reserve(deltas, batch, pairs[first:last])
+        deltas = _with_room(deltas, batch, *_bound_sizes(batch, pairs[first:last]))
         outcome, pair = _add_trees(deltas, batch, state, weighted, first, last, stack, space)
         if outcome == COLLIDES:
             raise KeyCollisionError(_COLLISION)
@@ -506,10 +455,9 @@ def add_fragments(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> Co
     space = _counting_space(batch)
     state = empty_state(batch.forests)
     stack = np.empty(batch.max_nodes + 1, np.int64)
-    longest = 2 * (batch.max_nodes + 1) + batch.longest_rule
     for first in range(0, len(fragments.pairs), _PAIRS_PER_CALL):
         last = min(first + _PAIRS_PER_CALL, len(fragments.pairs))
-        deltas = _with_room(deltas, last - first, longest + _bound_symbols(batch, fragments, first, last))
+        deltas = _with_room(deltas, batch, last - first, _bound_symbols(batch, fragments, first, last))
         outcome, pair = _add_fragments(deltas, batch, state, fragments, first, last, stack, space)
         if outcome == COLLIDES:
             raise KeyCollisionError(_COLLISION)

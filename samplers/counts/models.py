@@ -22,12 +22,7 @@ _LINEAR_NATS = 250.0
 
 
 BY_LENGTH = np.dtype(
-    [
-        ("poisson", np.float64),
-        ("log_poisson", np.float64),
-        ("power_source", np.float64),
-        ("power_target", np.float64),
-    ]
+    [("poisson", np.float64), ("log_poisson", np.float64), ("power_source", np.float64), ("power_target", np.float64)]
 )
 """Record of length l: its Poisson probability, natural log of that probability, and linear V_f^-l and V_e^-l."""
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.compiled.jit import njit
+from hierogram.samplers.compiled.jit import njit, njit_allocating
 from hierogram.samplers.counts.deltas import ENTRY, CountDeltas, same_slices
 from hierogram.samplers.counts.table import find
 from hierogram.samplers.forests.averages import decode_fragment
@@ -44,9 +44,7 @@ def _list_rules(batch, state, pairs, keys, work):
             if v < 0:
                 break
             high, low = summary_key(work.summary, v, batch.words.key_mask)
-            pairs[count] = pair
-            keys[count, 0] = high
-            keys[count, 1] = low
+            pairs[count], keys[count, 0], keys[count, 1] = pair, high, low
             count += 1
     return count
 
@@ -75,17 +73,13 @@ class RuleLinks(NamedTuple):
     entries: NDArray[np.int64]
     # int64[n + 1]: use k has the links `links[offset[k] : offset[k + 1]]`, which are in ascending order.
     offset: NDArray[np.int64]
-    # uint32[links]: (source position << `SIDE_BITS`) + target position of each link. Positions are indices of symbols,
-    # from 0, in the rule's sides.
+    # uint32[links]: (index of the source symbol << `SIDE_BITS`) + index of the target symbol, within the rule's sides.
     links: NDArray[np.uint32]
 
 
 @njit
 def _number_symbols(start, end, nonterminal_end, symbol_position):
-    """Write the rule-side position of each word in [start, end) outside nonterminals to `symbol_position`.
-
-    Clears `nonterminal_end`.
-    """
+    """Write the rule-side position of each word outside nonterminals in [start, end). Clears `nonterminal_end`."""
     position = start
     symbol = 0
     while position < end:
@@ -132,13 +126,9 @@ def _find_first_links(pair, bitext, first_link):
 
 @njit
 def _write_links(v, view, bitext, stack, scratch, links, written):
-    """Write the links inside the rule at node v from index `written` on. Returns the index after the last link.
-
-    `_find_first_links` must have filled `scratch[4]`.
-    """
-    source_end, target_end, source_symbol, target_symbol, first_link = (
-        scratch[0], scratch[1], scratch[2], scratch[3], scratch[4],
-    )  # fmt: skip
+    """Write the links in the rule at node v, given first links `scratch[4]`. Returns the index after the last link."""
+    source_end, target_end, source_symbol, target_symbol = scratch[0], scratch[1], scratch[2], scratch[3]
+    first_link = scratch[4]
     _mark_nonterminals(v, view, stack, source_end, target_end)
     start = np.int64(view.node[v]["source_start"])
     end = np.int64(view.node[v]["source_end"])
@@ -214,7 +204,7 @@ def _scratch(batch: Batch) -> NDArray[np.int64]:
 
 
 def _allocate_links(uses: int, links: int) -> RuleLinks:
-    return RuleLinks(np.empty(uses, np.int64), np.zeros(uses + 1, np.int64), np.empty(links, np.uint32))
+    return RuleLinks(np.full(uses, -1), np.zeros(uses + 1, np.int64), np.empty(links, np.uint32))
 
 
 def rule_links(deltas: CountDeltas, batch: Batch, state: State, chosen: NDArray[np.bool_] | None = None) -> RuleLinks:
@@ -236,13 +226,25 @@ def fragment_links(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> R
     """
     max_links = int(np.diff(batch.bitext.link_offset)[fragments.pairs].sum())
     links = _allocate_links(len(fragments.pairs), max_links)
-    links.entries[:] = -1
     work, state = walk_space(batch), empty_state(batch.forests)
     if not _fragment_links(deltas, batch, state, fragments, work, _scratch(batch), links):
         # The first fragment without an entry does not match.
         pair = int(fragments.pairs[np.argmin(links.entries)])
         raise mismatch_error("averages", "do not match its forest", [pair])
     return links._replace(links=links.links[: links.offset[-1]])
+
+
+@njit_allocating
+def take_ranges(content, offsets, rows):
+    """Concatenate the ranges `content[offsets[row] : offsets[row + 1]]` of `rows`. Returns content and offsets."""
+    taken_offsets = np.zeros(len(rows) + 1, np.int64)
+    for k in range(len(rows)):
+        taken_offsets[k + 1] = taken_offsets[k] + offsets[rows[k] + 1] - offsets[rows[k]]
+    taken = np.empty(taken_offsets[len(rows)], content.dtype)
+    for k in range(len(rows)):
+        for position in range(taken_offsets[k + 1] - taken_offsets[k]):
+            taken[taken_offsets[k] + position] = content[offsets[rows[k]] + position]
+    return taken, taken_offsets
 
 
 @njit
@@ -288,7 +290,5 @@ def uses_by_links(
         together, kinds, np.concatenate([np.zeros(0, np.int64), *weights]), latest, np.empty(len(uses), np.int64), uses
     )
     rows = np.flatnonzero(uses.any(axis=1))
-    spans = np.diff(together.offset)[rows]
-    offset = np.concatenate([np.zeros(1, np.int64), np.cumsum(spans)])
-    rows_of_links = np.arange(offset[-1]) + np.repeat(together.offset[rows] - offset[:-1], spans)
-    return RuleLinks(together.entries[rows], offset, together.links[rows_of_links]), uses[rows]
+    links_of_rows, offset = take_ranges(together.links, together.offset, rows)
+    return RuleLinks(together.entries[rows], offset, links_of_rows), uses[rows]

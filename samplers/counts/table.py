@@ -124,19 +124,14 @@ def add_row(rows, key_high, key_low, size):
     row = find(rows, key_high, key_low)
     is_new = rows[row, KEY_LOW] == np.uint64(0) and rows[row, KEY_HIGH] == np.uint64(0)
     if is_new:
-        rows[row, KEY_HIGH] = key_high
-        rows[row, KEY_LOW] = key_low
-        rows[row, COUNT] = np.uint64(0)
-        rows[row, SIZE] = size
+        rows[row, KEY_HIGH], rows[row, KEY_LOW] = key_high, key_low
+        rows[row, COUNT], rows[row, SIZE] = np.uint64(0), size
     return row, is_new
 
 
 @njit
 def add(table, model, key_high, key_low, size, change):
-    """Add `change` to a rule's count. If the count would be negative, sets it to 0 and returns False, otherwise True.
-
-    The table must have a free row.
-    """
+    """Add `change` to a rule's count. Sets it to 0 and returns False if it would be negative. Needs a free row."""
     row, is_new = add_row(table.rows, key_high, key_low, size)
     if is_new:
         table.tags[row] = key_tag(key_high)
@@ -177,8 +172,7 @@ def _add_all(table, model, keys, counts, sizes):
 
 
 def _empty_rows(capacity: int) -> NDArray[np.uint64]:
-    # Rows are read in random order, so huge pages are faster. numpy requests them only for arrays that it does not
-    # zero.
+    # Rows are read in random order, so huge pages are faster. numpy requests them for `np.empty`, not for `np.zeros`.
     words = np.empty(4 * capacity + 8, np.uint64)
     words[:] = 0
     start = -words.ctypes.data % 64 // 8
@@ -189,10 +183,7 @@ def empty_table(longest_rule: int, expected_rules: int = 0) -> CountTable:
     """Return a table without rules, with room for `expected_rules`."""
     capacity = capacity_for(expected_rules, _SMALLEST)
     return CountTable(
-        _empty_rows(capacity),
-        np.zeros(capacity, np.uint8),
-        np.zeros(longest_rule + 1, LENGTH),
-        np.zeros(2, np.int64),
+        _empty_rows(capacity), np.zeros(capacity, np.uint8), np.zeros(longest_rule + 1, LENGTH), np.zeros(2, np.int64)
     )
 
 
@@ -207,11 +198,7 @@ def with_room(table: CountTable, new_rules: int) -> CountTable:
 
 
 def fill_table(
-    table: CountTable,
-    model: Model,
-    keys: NDArray[np.uint64],
-    counts: NDArray[np.int64],
-    sizes: NDArray[np.uint64],
+    table: CountTable, model: Model, keys: NDArray[np.uint64], counts: NDArray[np.int64], sizes: NDArray[np.uint64]
 ) -> CountTable:
     """Return the table with `counts` added. Consumes `table`.
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_allocating
 from hierogram.samplers.counts.deltas import CountDeltas, same_slices
-from hierogram.samplers.counts.occurrences import SIDE_BITS, RuleLinks
+from hierogram.samplers.counts.occurrences import SIDE_BITS, RuleLinks, take_ranges
 from hierogram.samplers.grammar.columns import Texts
 from hierogram.samplers.grammar.numbers import LABEL_STEP, OPEN_LABEL
 from hierogram.samplers.grammar.rules import escape_terminal
@@ -147,98 +147,47 @@ def same_texts(
     return equal
 
 
-_PREFIX = 8
+_CHUNK = 7
+"""Number of bytes whose digits in base 257 fit in 64 bits."""
 
 
 @njit
-def _read_prefixes(texts, prefixes):
-    """Write the first 8 bytes of each text to `prefixes` as a big-endian uint64, padded with zeros."""
-    for k in range(len(prefixes)):
-        first = texts.offsets[k]
-        end = texts.offsets[k + 1] - 1
+def _read_chunks(texts, rows, place, chunks):
+    """Write `_CHUNK` bytes of each text from index `place` on as a number in base 257, with 0 after the text's end."""
+    for k in range(len(rows)):
+        first, end = texts.offsets[rows[k]] + place, texts.offsets[rows[k] + 1] - 1
         number = np.uint64(0)
-        for place in range(first, first + _PREFIX):
-            number = number << np.uint64(8)
-            if place < end:
-                number |= np.uint64(texts.content[place])
-        prefixes[k] = number
-
-
-@njit
-def _precedes(texts, keys, a, b):
-    """Check if text a precedes text b by bytes, or by key if the texts are equal."""
-    place, end = texts.offsets[a], texts.offsets[a + 1] - 1
-    other, other_end = texts.offsets[b], texts.offsets[b + 1] - 1
-    while place < end and other < other_end:
-        if texts.content[place] != texts.content[other]:
-            return texts.content[place] < texts.content[other]
-        place += 1
-        other += 1
-    if place < end or other < other_end:
-        return other < other_end
-    if keys[a, 0] != keys[b, 0]:
-        return keys[a, 0] < keys[b, 0]
-    return keys[a, 1] < keys[b, 1]
-
-
-@njit
-def _merge(texts, keys, rows, scratch, first, middle, last):
-    for k in range(first, middle):
-        scratch[k] = rows[k]
-    ours, theirs, place = first, middle, first
-    while ours < middle:
-        if theirs < last and _precedes(texts, keys, rows[theirs], scratch[ours]):
-            rows[place] = rows[theirs]
-            theirs += 1
-        else:
-            rows[place] = scratch[ours]
-            ours += 1
-        place += 1
-
-
-@njit
-def _sort_run(texts, keys, rows, scratch, first, last):
-    width = 1
-    while width < last - first:
-        begin = first
-        while begin + width < last:
-            _merge(texts, keys, rows, scratch, begin, begin + width, min(begin + 2 * width, last))
-            begin += 2 * width
-        width *= 2
-
-
-@njit
-def _sort_runs(texts, keys, prefixes, rows, scratch):
-    """Sort each run of rows that have the same prefix."""
-    first = 0
-    while first < len(rows):
-        last = first + 1
-        while last < len(rows) and prefixes[rows[last]] == prefixes[rows[first]]:
-            last += 1
-        _sort_run(texts, keys, rows, scratch, first, last)
-        first = last
+        for position in range(first, first + _CHUNK):
+            number *= np.uint64(257)
+            if position < end:
+                number += np.uint64(texts.content[position]) + np.uint64(1)
+        chunks[k] = number
 
 
 def text_order(texts: Texts, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Return row numbers int64[n], sorted by the bytes of the text, then by key. Key words are compared as int64."""
-    prefixes = np.empty(texts.size, np.uint64)
-    _read_prefixes(texts, prefixes)
-    rows = np.argsort(prefixes)
-    _sort_runs(texts, np.ascontiguousarray(keys).view(np.int64), prefixes, rows, np.empty(len(rows), np.int64))
+    high, low = np.ascontiguousarray(keys).view(np.int64).T
+    rows = np.lexsort((low, high))
+    # Sort by the first chunk of bytes, then each group of rows with equal chunks by the next chunk, and so on.
+    places, groups = np.arange(len(rows)), np.zeros(len(rows), np.int64)
+    start = 0
+    while len(places):
+        chunks = np.empty(len(places), np.uint64)
+        _read_chunks(texts, rows[places], start, chunks)
+        order = np.lexsort((chunks, groups))
+        rows[places] = rows[places[order]]
+        groups, chunks = groups[order], chunks[order]
+        begins = np.ones(len(places) + 1, np.bool_)
+        begins[1:-1] = (groups[1:] != groups[:-1]) | (chunks[1:] != chunks[:-1])
+        continues = ~(begins[:-1] & begins[1:]) & (chunks % np.uint64(257) != 0)
+        places, groups = places[continues], np.cumsum(begins[:-1])[continues]
+        start += _CHUNK
     return rows
 
 
-@njit_allocating
 def take_texts(texts: Texts, rows: NDArray[np.int64]) -> Texts:
     """Return the texts of the given rows."""
-    offsets = np.zeros(len(rows) + 1, np.int64)
-    for k in range(len(rows)):
-        offsets[k + 1] = offsets[k] + texts.offsets[rows[k] + 1] - texts.offsets[rows[k]]
-    content = np.empty(offsets[len(rows)], np.uint8)
-    for k in range(len(rows)):
-        for position in range(offsets[k + 1] - offsets[k]):
-            content[offsets[k] + position] = texts.content[texts.offsets[rows[k]] + position]
-    return Texts(content, offsets)
+    return Texts(*take_ranges(texts.content, texts.offsets, rows))
 
 
 def render_fragments(

@@ -3,6 +3,7 @@
 Kernels allocate no memory. If a pool is full, the caller enlarges all pools and decodes the sentence again.
 """
 
+from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
@@ -132,18 +133,17 @@ MATCH = np.dtype([("node", np.int32), ("cells", np.int32), ("arity", np.int32), 
 `node`: trie node of the source side. `cells`: index in `match_cells` of the first nonterminal's cell. `arity`: number
 of nonterminals. `next`: next match with the same end."""
 
-FRAME = np.dtype(
-    [("node", np.int32), ("position", np.int32), ("arity", np.int32), ("gap", np.int32)],
-    align=True,
-)
+FRAME = np.dtype([("node", np.int32), ("position", np.int32), ("arity", np.int32), ("gap", np.int32)], align=True)
 """Frame on the stack of the trie search: a trie node whose path matches the words up to `position`.
 
 `arity`: number of nonterminals on the path. `gap`: end of the last nonterminal tried from here.
 """
 
-_POOLS = 14
-ITEMS, EDGES, TAILS, CUBES, CUBE_CELLS, CANDIDATES, COORDINATES = range(7)
-HEAP, KEPT, MATCHES, MATCH_CELLS, STAMP, SPARE, SLOTS = range(7, _POOLS)
+Pool = IntEnum(
+    "Pool",
+    "ITEMS EDGES TAILS CUBES CUBE_CELLS CANDIDATES COORDINATES HEAP KEPT MATCHES MATCH_CELLS STAMP SPARE SLOTS",
+    start=0,
+)
 """Indices into `DecodingChart.taken`."""
 
 
@@ -218,8 +218,7 @@ class DecodingChart(NamedTuple):
     joined: NDArray[np.void]
     # int32[joined, w]: open words of each joined candidate.
     joined_words: NDArray[np.int32]
-    # int32[joined]: indices of joined candidates that are kept. With a pop limit, they form a heap with the worst on
-    # top.
+    # int32[joined]: indices of kept joined candidates. With a pop limit, they form a heap with the worst on top.
     kept: NDArray[np.int32]
     # float64[joined]: rank of each joined candidate in the order of `kept`.
     kept_ranks: NDArray[np.float64]
@@ -237,11 +236,6 @@ class DecodingChart(NamedTuple):
     # int64[14]: number of used records of each pool. Three values have other meanings: the stamp of the current cell at
     # `STAMP`, the index of an unused record of `joined` at `SPARE`, and the size of the hash table at `SLOTS`.
     taken: NDArray[np.int64]
-
-    @property
-    def max_words(self) -> int:
-        """Maximum number of words of a sentence."""
-        return len(self.heads) - 2
 
 
 def make_chart(words: int, order: int, size: int) -> DecodingChart:
@@ -279,7 +273,7 @@ def make_chart(words: int, order: int, size: int) -> DecodingChart:
         stack=np.empty(words + 2, FRAME),
         path=np.empty(words + 2, np.int32),
         open_words=np.empty(width + 1, np.int32),
-        taken=np.empty(_POOLS, np.int64),
+        taken=np.empty(len(Pool), np.int64),
     )
 
 

@@ -10,24 +10,7 @@ import numpy as np
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.probing import table_mask
 from hierogram.samplers.compiled.streams import GOLDEN, mix
-from hierogram.samplers.decoding.chart import (
-    CANDIDATES,
-    COORDINATES,
-    CUBES,
-    EDGES,
-    GLUE_NEXT,
-    GLUE_START,
-    GOAL,
-    HEAP,
-    ITEMS,
-    KEPT,
-    NONE,
-    SLOTS,
-    SPARE,
-    STAMP,
-    TAILS,
-    s_cell,
-)
+from hierogram.samplers.decoding.chart import GLUE_NEXT, GLUE_START, GOAL, NONE, Pool, s_cell
 from hierogram.samplers.decoding.grammar import GLUE, LM, LM_UNKNOWN, LN_10, UNKNOWN_WORDS, WORDS
 from hierogram.samplers.language_models.model import EMPTY, END, UNKNOWN, score
 
@@ -149,8 +132,8 @@ def _pop(chart):
     """Pop the candidate with the best estimate from the heap. Ties go to the lowest candidate number."""
     heap, estimates = chart.heap, chart.estimates
     best = np.int64(heap[0])
-    size = chart.taken[HEAP] - 1
-    chart.taken[HEAP] = size
+    size = chart.taken[Pool.HEAP] - 1
+    chart.taken[Pool.HEAP] = size
     moved, estimate = heap[size], estimates[size]
     position = 0
     while True:
@@ -180,7 +163,7 @@ def _push(task, chart, cube, coordinates, axis, gain):
     pruned if its estimate is not better than the worst kept candidate.
     """
     used = chart.taken
-    number = used[CANDIDATES]
+    number = used[Pool.CANDIDATES]
     cube_row, candidate = chart.cubes[cube], chart.candidates[number]
     candidate.cube, candidate.coordinates, candidate.first_axis = cube, coordinates, axis
     candidate.rule = cube_row.rule if cube_row.rules == 0 else task.weighed.order[chart.coordinates[coordinates]]
@@ -192,10 +175,10 @@ def _push(task, chart, cube, coordinates, axis, gain):
     estimate = unjoined + INHERITED * gain + margin
     if _is_worse(task, chart, estimate):
         return
-    used[CANDIDATES] += 1
-    used[COORDINATES] = coordinates + cube_row.arity + 1
-    position = used[HEAP]
-    used[HEAP] = position + 1
+    used[Pool.CANDIDATES] += 1
+    used[Pool.COORDINATES] = coordinates + cube_row.arity + 1
+    position = used[Pool.HEAP]
+    used[Pool.HEAP] = position + 1
     heap, estimates = chart.heap, chart.estimates
     while position > 0:
         above = (position - 1) >> 1
@@ -209,20 +192,20 @@ def _push(task, chart, cube, coordinates, axis, gain):
 
 @njit_inline
 def _is_worse(task, chart, estimate):
-    return 0 < task.limits.pops <= chart.taken[KEPT] and estimate <= chart.kept_ranks[0]
+    return 0 < task.limits.pops <= chart.taken[Pool.KEPT] and estimate <= chart.kept_ranks[0]
 
 
 @njit_inline
 def _keep(task, chart):
-    """Keep the joined candidate at `SPARE`. At the pop limit, it replaces the worst kept candidate if it is better."""
+    """Keep the joined candidate at `Pool.SPARE`. At the pop limit, it replaces the worst kept candidate if better."""
     kept, ranks, used = chart.kept, chart.kept_ranks, chart.taken
-    made = used[SPARE]
+    made = used[Pool.SPARE]
     rank = chart.joined[made].rank
-    size = used[KEPT]
+    size = used[Pool.KEPT]
     position = size
     if task.limits.pops == 0 or size < task.limits.pops:
-        used[KEPT] = size + 1
-        used[SPARE] = size + 1
+        used[Pool.KEPT] = size + 1
+        used[Pool.SPARE] = size + 1
         while task.limits.pops > 0 and position > 0:
             above = (position - 1) >> 1
             if ranks[above] <= rank:
@@ -232,7 +215,7 @@ def _keep(task, chart):
     elif rank <= ranks[0]:
         return
     else:
-        used[SPARE] = kept[0]
+        used[Pool.SPARE] = kept[0]
         position = 0
         while True:
             below = 2 * position + 1
@@ -252,11 +235,11 @@ def _has_room(chart, arity):
     """Check if the pools have room for an edge, an item, and one candidate per axis."""
     used, axes = chart.taken, arity + 1
     return (
-        used[CANDIDATES] + axes <= len(chart.candidates)
-        and used[COORDINATES] + axes * axes <= len(chart.coordinates)
-        and used[TAILS] + arity <= len(chart.tails)
-        and used[EDGES] < len(chart.edges)
-        and used[ITEMS] < len(chart.items)
+        used[Pool.CANDIDATES] + axes <= len(chart.candidates)
+        and used[Pool.COORDINATES] + axes * axes <= len(chart.coordinates)
+        and used[Pool.TAILS] + arity <= len(chart.tails)
+        and used[Pool.EDGES] < len(chart.edges)
+        and used[Pool.ITEMS] < len(chart.items)
     )
 
 
@@ -276,7 +259,7 @@ def _grow(task, chart, candidate, rank):
             end = chart.cells[chart.cube_cells[cube_row.cells + axis - 1], 1]
         if chart.coordinates[coordinates + axis] + 1 >= end:
             continue
-        to = chart.taken[COORDINATES]
+        to = chart.taken[Pool.COORDINATES]
         for k in range(arity + 1):
             chart.coordinates[to + k] = chart.coordinates[coordinates + k]
         chart.coordinates[to + axis] += 1
@@ -304,12 +287,12 @@ def own_score(task, rule):
 
 @njit_inline
 def _join(task, chart, candidate):
-    """Join the items of a candidate into the record `SPARE` of `joined`. Returns the rank."""
+    """Join the items of a candidate into the record `Pool.SPARE` of `joined`. Returns the rank."""
     row = chart.candidates[candidate]
-    spare = chart.taken[SPARE]
+    spare = chart.taken[Pool.SPARE]
     made = chart.joined[spare]
     arity = chart.cubes[row.cube].arity
-    tails = chart.taken[TAILS]
+    tails = chart.taken[Pool.TAILS]
     for k in range(arity):
         chart.tails[tails + k] = chart.ranked[chart.coordinates[row.coordinates + 1 + k]]
     size, state, closed, closed_log10, open_log10 = _compute_state(task, chart, np.int64(row.rule), tails)
@@ -345,10 +328,10 @@ def _find_slot(chart, joined):
     key = mix(np.uint64(made.state) * GOLDEN + np.uint64(2 * made.open + made.closed))
     for k in range(made.open):
         key = mix(key + np.uint64(chart.joined_words[joined, k]) * GOLDEN + _ONE)
-    mask = np.uint64(chart.taken[SLOTS] - 1)
+    mask = np.uint64(chart.taken[Pool.SLOTS] - 1)
     slot = np.int64(key & mask)
-    stamp = chart.taken[STAMP]
-    for _ in range(chart.taken[SLOTS] >> 1):
+    stamp = chart.taken[Pool.STAMP]
+    for _ in range(chart.taken[Pool.SLOTS] >> 1):
         if chart.slots[slot, 1] != stamp or _is_state(chart, chart.slots[slot, 0], joined):
             return slot
         slot = np.int64(np.uint64(slot + 1) & mask)
@@ -363,23 +346,23 @@ def _add_edge(chart, cell, joined):
     slot = _find_slot(chart, joined)
     if slot < 0:
         return False
-    tails = used[TAILS]
-    used[TAILS] += joined_state.arity
+    tails = used[Pool.TAILS]
+    used[Pool.TAILS] += joined_state.arity
     for k in range(joined_state.arity):
         chart.tails[tails + k] = chart.ranked[chart.coordinates[joined_state.coordinates + 1 + k]]
-    edge = used[EDGES]
-    used[EDGES] += 1
+    edge = used[Pool.EDGES]
+    used[Pool.EDGES] += 1
     added_edge = chart.edges[edge]
     added_edge.score, added_edge.own, added_edge.lm = joined_state.score, joined_state.own, joined_state.lm
     added_edge.rule, added_edge.tails, added_edge.arity = joined_state.rule, tails, joined_state.arity
-    if chart.slots[slot, 1] == used[STAMP]:
+    if chart.slots[slot, 1] == used[Pool.STAMP]:
         item = np.int64(chart.slots[slot, 0])
         added_edge.next = chart.items[item].edges
     else:
-        item = used[ITEMS]
-        used[ITEMS] += 1
+        item = used[Pool.ITEMS]
+        used[Pool.ITEMS] += 1
         chart.slots[slot, 0] = item
-        chart.slots[slot, 1] = used[STAMP]
+        chart.slots[slot, 1] = used[Pool.STAMP]
         added_edge.next = NONE
         new = chart.items[item]
         new.score = -np.inf
@@ -397,10 +380,10 @@ def _add_edge(chart, cell, joined):
 @njit
 def add_cube(chart, base, rule, rules, cells, arity):
     """Add a cube with the cells `cube_cells[cells:]` to the current cell. Returns False if the pool is full."""
-    number = chart.taken[CUBES]
+    number = chart.taken[Pool.CUBES]
     if number == len(chart.cubes):
         return False
-    chart.taken[CUBES] += 1
+    chart.taken[Pool.CUBES] += 1
     cube = chart.cubes[number]
     cube.base, cube.rule, cube.rules, cube.cells, cube.arity = base, rule, rules, cells, arity
     return True
@@ -452,37 +435,33 @@ def begin_chart(task, chart):
     slots = len(chart.slots)
     while 0 < 4 * task.limits.pops < slots:
         slots >>= 1
-    chart.taken[SLOTS] = slots
+    chart.taken[Pool.SLOTS] = slots
     chart.slots[:slots, 1] = 0
 
 
 @njit
 def begin_cell(chart):
     """Discard the cubes and candidates of the previous cell."""
-    chart.taken[CUBES] = 0
-    chart.taken[CANDIDATES] = 0
-    chart.taken[COORDINATES] = 0
-    chart.taken[HEAP] = 0
-    chart.taken[KEPT] = 0
-    chart.taken[SPARE] = 0
-    chart.taken[STAMP] += 1
+    for pool in (Pool.CUBES, Pool.CUBE_CELLS, Pool.CANDIDATES, Pool.COORDINATES, Pool.HEAP, Pool.KEPT, Pool.SPARE):
+        chart.taken[pool] = 0
+    chart.taken[Pool.STAMP] += 1
 
 
 @njit
 def fill_cell(task, chart, cell):
     """Fill a cell from the cubes added since `begin_cell`. Returns False if a pool is full."""
     used = chart.taken
-    first = used[ITEMS]
-    for number in range(used[CUBES]):
+    first = used[Pool.ITEMS]
+    for number in range(used[Pool.CUBES]):
         cube = chart.cubes[number]
         if not _has_room(chart, cube.arity):
             return False
-        position = used[COORDINATES]
+        position = used[Pool.COORDINATES]
         chart.coordinates[position] = cube.rule
         for k in range(cube.arity):
             chart.coordinates[position + 1 + k] = chart.cells[chart.cube_cells[cube.cells + k], 0]
         _push(task, chart, number, position, np.int64(0), 0.0)
-    while used[HEAP] > 0:
+    while used[Pool.HEAP] > 0:
         if _is_worse(task, chart, chart.estimates[0]):
             break
         candidate = _pop(chart)
@@ -491,15 +470,15 @@ def fill_cell(task, chart, cell):
         rank = _join(task, chart, candidate)
         _keep(task, chart)
         _grow(task, chart, candidate, rank)
-    for k in range(used[KEPT]):
+    for k in range(used[Pool.KEPT]):
         joined = np.int64(chart.kept[k])
         if not _has_room(chart, chart.joined[joined].arity):
             return False
         if not _add_edge(chart, cell, joined):
             return False
     chart.cells[cell, 0] = first
-    chart.cells[cell, 1] = used[ITEMS]
-    _sort(chart, first, used[ITEMS])
-    for position in range(first, used[ITEMS]):
+    chart.cells[cell, 1] = used[Pool.ITEMS]
+    _sort(chart, first, used[Pool.ITEMS])
+    for position in range(first, used[Pool.ITEMS]):
         chart.ranks[position] = chart.items[chart.ranked[position]].rank
     return True

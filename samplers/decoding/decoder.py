@@ -58,7 +58,7 @@ class SentenceDecoder:
             chart = self._unused.pop()
         except IndexError:
             chart = make_chart(longest, self.language_model.order, _SMALLEST)
-        if chart.max_words < words:
+        if len(chart.heads) < words + 2:
             chart = make_chart(longest, self.language_model.order, len(chart.items))
         while (goal := int(fill(task, chart))) < 0:
             chart = make_chart(longest, self.language_model.order, 2 * len(chart.items))

@@ -7,18 +7,7 @@ From each start position, a depth-first search of the trie over words and filled
 import numpy as np
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
-from hierogram.samplers.decoding.chart import (
-    CUBE_CELLS,
-    GLUE_NEXT,
-    GLUE_START,
-    GOAL,
-    ITEMS,
-    MATCH_CELLS,
-    MATCHES,
-    NONE,
-    s_cell,
-    x_cell,
-)
+from hierogram.samplers.decoding.chart import GLUE_NEXT, GLUE_START, GOAL, NONE, Pool, s_cell, x_cell
 from hierogram.samplers.decoding.cubes import add_cube, begin_cell, begin_chart, fill_cell, lm_word, own_score
 from hierogram.samplers.decoding.grammar import LM, LN_10, gap_child, word_child
 from hierogram.samplers.language_models.model import EMPTY, score
@@ -30,28 +19,22 @@ _FRESH = -2
 @njit_inline
 def _push(chart, depth, node, position, arity):
     frame = chart.stack[depth]
-    frame.node = node
-    frame.position = position
-    frame.arity = arity
-    frame.gap = _FRESH
+    frame.node, frame.position, frame.arity, frame.gap = node, position, arity, _FRESH
 
 
 @njit_inline
 def _record(chart, node, end, arity):
     """Record a match of a node's source side with the words up to `end`. Returns False if a pool is full."""
     used = chart.taken
-    if used[MATCHES] == len(chart.matches) or used[MATCH_CELLS] + arity > len(chart.match_cells):
+    if used[Pool.MATCHES] == len(chart.matches) or used[Pool.MATCH_CELLS] + arity > len(chart.match_cells):
         return False
-    match = chart.matches[used[MATCHES]]
-    match.node = node
-    match.cells = used[MATCH_CELLS]
-    match.arity = arity
-    match.next = chart.heads[end]
-    chart.heads[end] = used[MATCHES]
+    match = chart.matches[used[Pool.MATCHES]]
+    match.node, match.cells, match.arity, match.next = node, used[Pool.MATCH_CELLS], arity, chart.heads[end]
+    chart.heads[end] = used[Pool.MATCHES]
     for k in range(arity):
-        chart.match_cells[used[MATCH_CELLS] + k] = chart.path[k]
-    used[MATCHES] += 1
-    used[MATCH_CELLS] += arity
+        chart.match_cells[used[Pool.MATCH_CELLS] + k] = chart.path[k]
+    used[Pool.MATCHES] += 1
+    used[Pool.MATCH_CELLS] += arity
     return True
 
 
@@ -117,17 +100,16 @@ def _fill_x(task, chart, start, end):
     begin_cell(chart)
     cell = x_cell(task, start, end)
     match = chart.heads[end]
-    chart.taken[CUBE_CELLS] = 0
     while match != NONE:
         stored = chart.matches[match]
         match = stored.next
         first, last = np.int64(grammar.rule_first[stored.node]), np.int64(grammar.rule_first[stored.node + 1])
-        cells = chart.taken[CUBE_CELLS]
+        cells = chart.taken[Pool.CUBE_CELLS]
         if cells + stored.arity > len(chart.cube_cells):
             return False
         for k in range(stored.arity):
             chart.cube_cells[cells + k] = chart.match_cells[stored.cells + k]
-        chart.taken[CUBE_CELLS] += stored.arity
+        chart.taken[Pool.CUBE_CELLS] += stored.arity
         if not add_cube(chart, 0.0, first, last - first, cells, stored.arity):
             return False
     if end == start + 1:
@@ -144,8 +126,8 @@ def _fill_start(task, chart, start):
     words = task.sentence.words
     n = len(words)
     end = min(n, start + task.limits.span)
-    chart.taken[MATCHES] = 0
-    chart.taken[MATCH_CELLS] = 0
+    chart.taken[Pool.MATCHES] = 0
+    chart.taken[Pool.MATCH_CELLS] = 0
     for k in range(n + 1):
         chart.heads[k] = NONE
     first = word_child(task.grammar, _ROOT, words[start])
@@ -164,31 +146,28 @@ def _fill_start(task, chart, start):
 
 
 @njit_inline
-def _glue(task, chart, rule, first, second):
-    """Add a cube of a glue rule over one or two cells. Returns False if a pool is full."""
-    arity = 1 if second == NONE else 2
-    cells = chart.taken[CUBE_CELLS]
-    if cells + 2 > len(chart.cube_cells):
+def _glue(task, chart, rule, cells):
+    """Add a cube of a glue rule over a tuple of cells. Returns False if a pool is full."""
+    first = chart.taken[Pool.CUBE_CELLS]
+    if first + len(cells) > len(chart.cube_cells):
         return False
-    chart.cube_cells[cells] = first
-    chart.cube_cells[cells + 1] = second
-    chart.taken[CUBE_CELLS] += arity
-    return add_cube(chart, own_score(task, rule), rule, 0, cells, arity)
+    for k in range(len(cells)):
+        chart.cube_cells[first + k] = cells[k]
+    chart.taken[Pool.CUBE_CELLS] += len(cells)
+    return add_cube(chart, own_score(task, rule), rule, 0, first, len(cells))
 
 
 @njit
 def _fill_s(task, chart, end):
     begin_cell(chart)
-    chart.taken[CUBE_CELLS] = 0
     for start in range(max(0, end - task.limits.span), end):
         cell = x_cell(task, start, end)
         if chart.cells[cell, 1] == chart.cells[cell, 0]:
             continue
-        made = (
-            _glue(task, chart, np.int64(GLUE_START), cell, NONE)
-            if start == 0
-            else _glue(task, chart, np.int64(GLUE_NEXT), s_cell(task, start), cell)
-        )
+        if start == 0:
+            made = _glue(task, chart, np.int64(GLUE_START), (cell,))
+        else:
+            made = _glue(task, chart, np.int64(GLUE_NEXT), (s_cell(task, start), cell))
         if not made:
             return False
     return fill_cell(task, chart, s_cell(task, end))
@@ -206,8 +185,7 @@ def fill(task, chart):
         if not _fill_s(task, chart, end):
             return np.int64(NONE)
     begin_cell(chart)
-    chart.taken[CUBE_CELLS] = 0
     goal = s_cell(task, n + 1)
-    if not _glue(task, chart, np.int64(GOAL), s_cell(task, n), NONE) or not fill_cell(task, chart, goal):
+    if not _glue(task, chart, np.int64(GOAL), (s_cell(task, n),)) or not fill_cell(task, chart, goal):
         return np.int64(NONE)
-    return np.int64(chart.taken[ITEMS] - 1)
+    return np.int64(chart.taken[Pool.ITEMS] - 1)

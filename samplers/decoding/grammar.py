@@ -27,8 +27,7 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 class RuleColumns(NamedTuple):
     """Columns of R rules, before packing."""
 
-    # int32[s]: symbols of all source sides. A symbol is a word number, or -k for nonterminal k of a rule. Nonterminals
-    # of a rule are numbered from 1 in source order.
+    # int32[s]: symbols of all source sides: word numbers, or -k for nonterminal k of a rule, from 1 in source order.
     source: NDArray[np.int32]
     # int64[R+1]: index into `source` of the first symbol of each source side.
     source_start: NDArray[np.int64]
@@ -228,39 +227,26 @@ class WeightedGrammar(NamedTuple):
     lm_words: NDArray[np.int32]
 
 
-@njit_inline
-def run_score(model, lm_words, target, first, last):
-    """Score the runs of words of a target side without context. Returns ln P and the number of unknown words."""
-    state = np.int32(EMPTY)
-    total = 0.0
-    unknown = 0
-    for k in range(first, last):
-        symbol = target[k]
-        if symbol < 0:
-            state = np.int32(EMPTY)
-        else:
-            log10, state = score(model, state, lm_words[symbol])
-            total += log10
-            unknown += 1 if lm_words[symbol] == UNKNOWN else 0
-    return total * LN_10, unknown
-
-
 @njit
 def _add_words(grammar, model, weighed):
     weights = weighed.weights
     for rule in range(len(weighed.score)):
-        first, last = grammar.target_start[rule], grammar.target_start[rule + 1]
-        words = 0
-        for k in range(first, last):
-            words += 1 if grammar.target[k] >= 0 else 0
-        value = weighed.score[rule] + weights[RULES] + weights[WORDS] * words
-        estimate = 0.0
-        if model.order > 0:
-            inside, unknown = run_score(model, weighed.lm_words, grammar.target, first, last)
-            value += weights[LM_UNKNOWN] * unknown
-            estimate = weights[LM] * inside
+        words, unknown = 0, 0
+        log10 = 0.0
+        state = np.int32(EMPTY)
+        for k in range(grammar.target_start[rule], grammar.target_start[rule + 1]):
+            symbol = grammar.target[k]
+            if symbol < 0:
+                state = np.int32(EMPTY)
+                continue
+            words += 1
+            if model.order > 0:
+                word_log10, state = score(model, state, weighed.lm_words[symbol])
+                log10 += word_log10
+                unknown += 1 if weighed.lm_words[symbol] == UNKNOWN else 0
+        value = weighed.score[rule] + weights[RULES] + weights[WORDS] * words + weights[LM_UNKNOWN] * unknown
         weighed.score[rule] = value
-        weighed.estimate[rule] = value + estimate
+        weighed.estimate[rule] = value + weights[LM] * (log10 * LN_10)
 
 
 def weigh(
@@ -277,8 +263,7 @@ def weigh(
         lm_words,
     )
     _add_words(grammar, model, weighed)
-    # Sort only source sides with several rules, since a single rule is already in order. The sort is stable, so rules
-    # with equal estimates keep their order.
+    # Sort only source sides with several rules. The sort is stable, so rules with equal estimates keep their order.
     sizes = np.diff(grammar.rule_first)
     group = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
     several = np.flatnonzero(np.repeat(sizes > 1, sizes)).astype(np.int32)

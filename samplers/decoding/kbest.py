@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.probing import capacity_for, find_key
 from hierogram.samplers.compiled.streams import mix
-from hierogram.samplers.decoding.chart import GLUE_NEXT, ITEMS, NONE, TAILS, DecodingChart, DecodingTask
+from hierogram.samplers.decoding.chart import GLUE_NEXT, NONE, DecodingChart, DecodingTask, Pool
 from hierogram.samplers.decoding.cubes import lm_word
 from hierogram.samplers.decoding.grammar import GLUE, LM, LM_UNKNOWN, RULES, UNKNOWN_WORDS, WORDS
 from hierogram.samplers.language_models.model import UNKNOWN
@@ -167,10 +167,7 @@ def _hash_words(task, chart, lists, entry):
 
 @njit
 def _is_new(lists, entry):
-    """Add the words of an entry to `seen`. Returns False if an earlier entry of the item has the same words.
-
-    Always returns True if translations may repeat.
-    """
+    """Add an entry's words to `seen`. Returns False if `seen` is used and already has these words for the item."""
     seen = lists.seen
     if len(seen) == 1:
         return True
@@ -187,18 +184,18 @@ def _is_new(lists, entry):
 def begin_lists(task, chart, lists):
     """Initialize the list of every item with its first entry."""
     # A first entry has the number of its item, so the tail items of an edge are also the tail entries of a first entry.
-    for k in range(chart.taken[TAILS]):
+    for k in range(chart.taken[Pool.TAILS]):
         lists.tails[k] = chart.tails[k]
     # Fill the first entries in the order of items, because items follow their tails.
-    for item in range(chart.taken[ITEMS]):
+    for item in range(chart.taken[Pool.ITEMS]):
         chart_item = chart.items[item]
         _set_entry(task, chart, lists, item, item, chart_item.best, chart.edges[chart_item.best].tails)
         _is_new(lists, item)
         item_list = lists.items[item]
         item_list.last, item_list.taken, item_list.heap = item, item, NONE
         item_list.cursor, item_list.opened, item_list.ended = 0, 0, 0
-    lists.taken[ENTRIES] = chart.taken[ITEMS]
-    lists.taken[ENTRY_TAILS] = chart.taken[TAILS]
+    lists.taken[ENTRIES] = chart.taken[Pool.ITEMS]
+    lists.taken[ENTRY_TAILS] = chart.taken[Pool.TAILS]
 
 
 @njit_inline
@@ -318,12 +315,12 @@ def best_entries(
 ) -> tuple[Lists, NDArray[np.int32]]:
     """Return the k-best lists and up to `limit` best entries of the goal. If `distinct`, no two have equal words."""
     size = 64 if limit == 1 else 1 << 14
-    items = int(chart.taken[ITEMS])
+    items = int(chart.taken[Pool.ITEMS])
     while True:
         # Allocate `size` entries in addition to the first entry of each item.
         lists = Lists(
             np.empty(items + size, ENTRY),
-            np.empty(int(chart.taken[TAILS]) + 2 * size, np.int32),
+            np.empty(int(chart.taken[Pool.TAILS]) + 2 * size, np.int32),
             np.empty(items, ITEM_LIST),
             np.empty(items + 1, np.int32),
             np.zeros(capacity_for(items + size, 2) if distinct else 1, np.uint64),

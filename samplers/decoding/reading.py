@@ -89,10 +89,7 @@ class RuleLines(NamedTuple):
         return int(self.taken[_VALUES])
 
     def columns(
-        self,
-        source: NDArray[np.int32],
-        target: NDArray[np.int32],
-        features: NDArray[np.float64],
+        self, source: NDArray[np.int32], target: NDArray[np.int32], features: NDArray[np.float64]
     ) -> RuleColumns:
         """Return the rules as columns. `source` and `target`, int32, map vocabulary numbers to symbols."""
         return RuleColumns(
@@ -107,7 +104,7 @@ class RuleLines(NamedTuple):
 
 
 def room_for(rules: int, old: RuleLines | None = None) -> RuleLines:
-    """Allocate memory for about `rules` rules and copy the rules of `old` into it."""
+    """Allocate memory for about `rules` rules, and copy the rules of `old`, if any, into it."""
     sizes = (rules, 6 * rules + 4096, 6 * rules + 4096, 4 * rules + 4096, 9 * rules + 4096)
     made = RuleLines(
         np.empty(sizes[_SOURCE], np.int32),
@@ -175,7 +172,7 @@ def _next_token(text, position, end):
 
 
 @njit
-def _read_side(text, field, vocabulary, size, symbols, first_symbol, labeled):
+def _read_side(text, field, vocabulary, size, symbols, first_symbol, layout):
     """Read the symbols of a side. Returns their number, -1 if `symbols` is full, or -2 if the vocabulary is full."""
     count = 0
     position = field[0]
@@ -183,7 +180,7 @@ def _read_side(text, field, vocabulary, size, symbols, first_symbol, labeled):
         start, position = _next_token(text, position, field[1])
         if start == position:
             break
-        if labeled and _next_token(text, position, field[1])[0] == field[1]:
+        if layout.labeled and _next_token(text, position, field[1])[0] == field[1]:
             break
         if first_symbol + count == len(symbols):
             return -1
@@ -227,8 +224,7 @@ def _read_links(text, field, rules, first_link):
         source, target = _parse_position(text, start, middle), _parse_position(text, middle + 1, position)
         if source < 0 or target < 0:
             return -2
-        rules.links[first_link + count, 0] = source
-        rules.links[first_link + count, 1] = target
+        rules.links[first_link + count, 0], rules.links[first_link + count, 1] = source, target
         count += 1
 
 
@@ -275,49 +271,38 @@ def _is_glue(text, start, end):
 
 
 @njit
-def _read_rule(text, rules, layout, vocabularies, fields):
-    rule = rules.taken[_RULES]
-    if fields <= max(layout.source, layout.target, layout.values):
+def _read_rule(text, rules, layout, vocabularies, number):
+    taken, fields = rules.taken, rules.fields
+    rule = taken[_RULES]
+    if number <= max(layout.source, layout.target, layout.values):
         return NO_FIELDS
     if rule == len(rules.line):
         return NO_ROOM
     source = _read_side(
-        text,
-        rules.fields[layout.source],
-        vocabularies.source,
-        vocabularies.source_size,
-        rules.source,
-        rules.taken[_SOURCE],
-        layout.labeled,
+        text, fields[layout.source], vocabularies.source, vocabularies.source_size, rules.source, taken[_SOURCE], layout
     )
     if source < 0:
         return NO_ROOM if source == -1 else NO_VOCABULARY
     target = _read_side(
-        text,
-        rules.fields[layout.target],
-        vocabularies.target,
-        vocabularies.target_size,
-        rules.target,
-        rules.taken[_TARGET],
-        layout.labeled,
+        text, fields[layout.target], vocabularies.target, vocabularies.target_size, rules.target, taken[_TARGET], layout
     )
     if target < 0:
         return NO_ROOM if target == -1 else NO_VOCABULARY
     links = 0
-    if 0 <= layout.links < fields:
-        links = _read_links(text, rules.fields[layout.links], rules, rules.taken[_LINKS])
+    if 0 <= layout.links < number:
+        links = _read_links(text, fields[layout.links], rules, taken[_LINKS])
         if links < 0:
             return NO_ROOM if links == -1 else NO_LINK
-    outcome = _read_values(text, rules.fields[layout.values], rules, vocabularies, layout.named)
+    outcome = _read_values(text, fields[layout.values], rules, vocabularies, layout.named)
     if outcome != 0:
         return outcome
-    rules.taken[_RULES] += 1
-    rules.taken[_SOURCE] += source
-    rules.taken[_TARGET] += target
-    rules.taken[_LINKS] += links
-    rules.source_start[rule + 1] = rules.taken[_SOURCE]
-    rules.target_start[rule + 1] = rules.taken[_TARGET]
-    rules.link_start[rule + 1] = rules.taken[_LINKS]
+    taken[_RULES] += 1
+    taken[_SOURCE] += source
+    taken[_TARGET] += target
+    taken[_LINKS] += links
+    rules.source_start[rule + 1] = taken[_SOURCE]
+    rules.target_start[rule + 1] = taken[_TARGET]
+    rules.link_start[rule + 1] = taken[_LINKS]
     return 0
 
 
@@ -325,7 +310,7 @@ def _read_rule(text, rules, layout, vocabularies, fields):
 def read_rules(
     text: NDArray[np.uint8], cursor: NDArray[np.int64], layout: Layout, vocabularies: Vocabularies, rules: RuleLines
 ) -> int:
-    """Read rules up to the last complete line, except glue rules. Moves the cursor. Returns the outcome."""
+    """Read all rules of complete lines, except glue rules. Moves the cursor. Returns the outcome."""
     while True:
         start = cursor[AT]
         end = line_end(text, start)

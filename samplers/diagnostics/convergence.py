@@ -1,7 +1,7 @@
 """Convergence of chains: R-hat, effective sample sizes, Monte Carlo errors [Vehtari et al. 2021].
 
 Functions take draws float64[S, C, N] of S quantities in C chains with N >= 4 draws, and return float64[S] by default.
-Results equal the results of arviz-stats. `MEANINGS` lists the verdicts on a quantity.
+Results equal the results of arviz-stats. `VERDICTS` lists the verdicts on a quantity.
 """
 
 from collections.abc import Sequence
@@ -26,18 +26,10 @@ def _normal_quantiles(size: int) -> NDArray[np.float64]:
 
 def double_ranks(values: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return twice the rank of each value in its row, int64[S, M]. Ranks begin at 1. Ties share their mean rank."""
-    rows, size = values.shape
-    order = np.argsort(values, axis=1, kind="stable")
-    ascending = np.take_along_axis(values, order, axis=1)
-    columns = np.broadcast_to(np.arange(size), (rows, size))
-    begins = np.ones((rows, size), np.bool_)
-    begins[:, 1:] = ascending[:, 1:] != ascending[:, :-1]
-    ends = np.ones((rows, size), np.bool_)
-    ends[:, :-1] = begins[:, 1:]
-    first = np.maximum.accumulate(np.where(begins, columns, 0), axis=1)
-    last = np.minimum.accumulate(np.where(ends, columns, size)[:, ::-1], axis=1)[:, ::-1]
-    ranks = np.empty((rows, size), np.int64)
-    np.put_along_axis(ranks, order, first + last + 2, axis=1)
+    ranks = np.empty(values.shape, np.int64)
+    for k, row in enumerate(values):
+        _, which, counts = np.unique(row, return_inverse=True, return_counts=True)
+        ranks[k] = (2 * np.cumsum(counts) - counts + 1)[which]
     return ranks
 
 
@@ -110,7 +102,7 @@ def autocovariance(draws: Draws) -> Draws:
 
 
 def effective_size(draws: Draws) -> Values:
-    """Return the effective sample size for the mean, estimated with Geyer's initial monotone sequence."""
+    """Return the effective sample size for the mean, by Geyer's initial monotone sequence. Equal draws all count."""
     _, chains, size = draws.shape
     total = chains * size
     covariance = autocovariance(draws)
@@ -122,39 +114,20 @@ def effective_size(draws: Draws) -> Values:
     with np.errstate(invalid="ignore", divide="ignore"):
         correlation = 1.0 - (within[:, None] - covariance) / pooled[:, None]
     correlation[:, 0] = 1.0
-    kept, last = _initial_positive(correlation)
-    _make_monotone(kept, last)
-    lags = np.arange(size)
-    beyond = np.take_along_axis(kept, np.minimum(last + 1, size - 1)[:, None], axis=1)[:, 0]
-    time = -1.0 + 2.0 * np.where(lags <= last[:, None], kept, 0.0).sum(axis=1) + beyond
+    # Sum the pairs of adjacent lags before the first pair with a sum <= 0, or before the last pair. Add the first lag
+    # of this pair, unless the sum is negative and the lag is not positive.
+    pairs = max(1, (size - 1) // 2)
+    sums = correlation[:, : 2 * pairs].reshape(len(draws), pairs, 2).sum(axis=2)
+    ends = ~(sums > 0.0)
+    ends[:, -1] = True
+    end, rows = ends.argmax(axis=1), np.arange(len(draws))
+    beyond = correlation[rows, 2 * end]
+    beyond = np.where((sums[rows, end] >= 0.0) | (beyond > 0.0), beyond, 0.0)
+    last = 2 * end - 1
+    _make_monotone(correlation, last)
+    time = -1.0 + 2.0 * np.where(np.arange(size) <= last[:, None], correlation, 0.0).sum(axis=1) + beyond
     sizes = total / np.maximum(time, 1.0 / np.log10(total))
     return np.where(equal, float(total), sizes)
-
-
-def _initial_positive(correlation: Draws) -> tuple[Draws, NDArray[np.int64]]:
-    """Set correlations to 0 after the first adjacent pair with sum <= 0. Returns (correlations, last lags int64[S])."""
-    series, size = correlation.shape
-    kept = np.zeros_like(correlation)
-    kept[:, :2] = correlation[:, :2]
-    last = np.full(series, -1)
-    even, odd = correlation[:, 0].copy(), correlation[:, 1].copy()
-    going = np.ones(series, np.bool_)
-    lag = 1
-    while True:
-        stops = going & ~((lag < size - 3) & (even + odd > 0.0))
-        last[stops] = lag - 2
-        going &= ~stops
-        if not going.any():
-            break
-        even = np.where(going, correlation[:, lag + 1], even)
-        odd = np.where(going, correlation[:, lag + 2], odd)
-        positive = going & (even + odd >= 0.0)
-        kept[positive, lag + 1] = even[positive]
-        kept[positive, lag + 2] = odd[positive]
-        lag += 2
-    ahead = np.flatnonzero(even > 0)
-    kept[ahead, last[ahead] + 1] = even[ahead]
-    return kept, last
 
 
 def _make_monotone(kept: Draws, last: NDArray[np.int64]) -> None:
@@ -194,15 +167,9 @@ def summarize(draws: Draws) -> Summary:
     )
 
 
-CONSTANT, STUCK, DRIFTING, APART, SHORT, SOUND = "constant", "stuck", "drifting", "apart", "short", "sound"
-MEANINGS = {
-    SOUND: "the chains agree",
-    SHORT: "the chains agree, but have few effective draws",
-    APART: "the chains stay at different values",
-    DRIFTING: "all chains still drift: they have not burned in",
-    STUCK: "a chain is stuck while others move",
-    CONSTANT: "all draws are equal",
-}
+SOUND, SHORT, APART, DRIFTING, STUCK, CONSTANT = VERDICTS = "sound", "short", "apart", "drifting", "stuck", "constant"
+"""Verdicts on a quantity: the chains agree, agree with few effective draws, stay at different values, all still drift,
+include a stuck chain while others move, or have only equal draws."""
 FLAGS = (STUCK, DRIFTING, APART)
 """Verdicts on draws that cannot be trusted."""
 
@@ -214,7 +181,12 @@ _STUCK_SHARE = 0.02
 
 def verdicts(draws: Draws, summary: Summary) -> list[str]:
     """Return the verdict on each quantity of draws float64[S, C, N]."""
-    drift, spread = _drift_and_spread(draws)
+    chains = draws.shape[1]
+    means = split(draws).mean(axis=2)
+    first, last = means[:, :chains], means[:, chains:]
+    drift = ((last - first).mean(axis=1) / 2) ** 2
+    # The spread of a single chain is 0, because it cannot disagree with others.
+    spread = ((first + last) / 2).var(axis=1) if chains > 1 else np.zeros(len(draws))
     deviations = draws.std(axis=2)
     stuck = (deviations < _STUCK_SHARE * np.median(deviations, axis=1, keepdims=True)).any(axis=1)
     differ = summary.r_hat > R_HAT_LIMIT
@@ -224,17 +196,6 @@ def verdicts(draws: Draws, summary: Summary) -> list[str]:
     return found
 
 
-def _drift_and_spread(draws: Draws) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return (square of half the mean drift from first to second halves, variance of the chains' means)."""
-    chains = draws.shape[1]
-    means = split(draws).mean(axis=2)
-    first, last = means[:, :chains], means[:, chains:]
-    drift = ((last - first).mean(axis=1) / 2) ** 2
-    centers = (first + last) / 2
-    # The spread of a single chain is 0, because it cannot disagree with others.
-    return drift, centers.var(axis=1) if chains > 1 else np.zeros(len(draws))
-
-
 def count_verdicts(found: Sequence[str]) -> dict[str, int]:
     """Return the number of quantities with each verdict. Omits verdicts without quantities."""
-    return {verdict: number for verdict in MEANINGS if (number := found.count(verdict))}
+    return {verdict: number for verdict in VERDICTS if (number := found.count(verdict))}

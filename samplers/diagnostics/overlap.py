@@ -59,13 +59,11 @@ def overlap(first: GrammarCounts, second: GrammarCounts, min_uses: float = 0.0) 
         GrammarCounts(grammar.keys[grammar.uses >= min_uses], grammar.uses[grammar.uses >= min_uses])
         for grammar in (first, second)
     ]
-    _, first_rows, second_rows = np.intersect1d(
-        grammars[0].keys, grammars[1].keys, assume_unique=True, return_indices=True
-    )
-    totals = [max(grammar.uses.sum(), 1e-300) for grammar in grammars]
-    shared = np.minimum(grammars[0].uses[first_rows] / totals[0], grammars[1].uses[second_rows] / totals[1]).sum()
-    either = [grammar.keys[grammar.uses >= 2.0] for grammar in grammars]
-    return Overlap(_jaccard(grammars[0].keys, grammars[1].keys), _jaccard(*either), float(shared))
+    keys, other_keys = (grammar.keys for grammar in grammars)
+    _, *rows = np.intersect1d(keys, other_keys, assume_unique=True, return_indices=True)
+    shares = [grammar.uses[own] / max(grammar.uses.sum(), 1e-300) for grammar, own in zip(grammars, rows, strict=True)]
+    used_twice = [grammar.keys[grammar.uses >= 2.0] for grammar in grammars]
+    return Overlap(_jaccard(keys, other_keys), _jaccard(*used_twice), float(np.minimum(*shares).sum()))
 
 
 def mean_overlap(grammars: Sequence[GrammarCounts], min_uses: float = 0.0) -> Overlap:

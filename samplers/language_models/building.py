@@ -13,16 +13,7 @@ from numpy.typing import NDArray
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.probing import capacity_for
 from hierogram.samplers.exceptions import SamplerError
-from hierogram.samplers.language_models.model import (
-    BEGIN,
-    EMPTY,
-    FREE,
-    NGRAM,
-    STATE,
-    UNIGRAM,
-    LanguageModel,
-    find,
-)
+from hierogram.samplers.language_models.model import BEGIN, EMPTY, FREE, NGRAM, STATE, UNIGRAM, LanguageModel, find
 
 NODE = np.dtype(
     [
@@ -62,11 +53,8 @@ def _add_node(parts, context, word, log10, backoff, suffix, slot):
     node = parts.used[NODES]
     parts.used[NODES] = node + 1
     entry = parts.nodes[node]
-    entry.log10 = log10
-    entry.backoff = backoff
-    entry.suffix = suffix
-    entry.length = parts.nodes[context].length + 1
-    entry.extended = 0
+    entry.log10, entry.backoff, entry.suffix = log10, backoff, suffix
+    entry.length, entry.extended = parts.nodes[context].length + 1, 0
     _add_ngram(parts, context, word, log10, node, slot)
     return node
 
@@ -76,10 +64,7 @@ def _add_ngram(parts, context, word, log10, next_node, slot):
     parts.used[NGRAMS] += 1
     parts.nodes[context].extended = 1
     entry = parts.ngrams[slot]
-    entry.context = context
-    entry.word = word
-    entry.log10 = log10
-    entry.next = next_node
+    entry.context, entry.word, entry.log10, entry.next = context, word, log10, next_node
 
 
 @njit_inline
@@ -92,11 +77,7 @@ def _child(parts, context, word):
 
 @njit
 def _suffix_node(parts, context, word):
-    """Return the node of the suffix of (context, word). Adds the node and its suffixes if missing.
-
-    The log10 probability of an added n-gram is the backoff weight of its context plus the log10 probability of its
-    suffix. The backoff weight of an added n-gram is 0.
-    """
+    """Return the node of the suffix of (context, word). Adds the node and its suffixes if missing."""
     node = _child(parts, parts.nodes[context].suffix, word)
     while node == FREE:
         # Add the shortest missing suffix first, because its own suffix exists.
@@ -180,9 +161,8 @@ def _fill(parts, model):
     for k in range(parts.used[NODES]):
         if k == EMPTY or nodes[k].extended != 0:
             entry = states[nodes[k].number]
-            entry.backoff = nodes[k].backoff
+            entry.backoff, entry.length = nodes[k].backoff, nodes[k].length
             entry.suffix = nodes[nodes[k].suffix].number
-            entry.length = nodes[k].length
             if k != EMPTY:
                 states[entry.suffix].open = 1
     for word in range(len(model.unigrams)):
@@ -193,10 +173,8 @@ def _fill(parts, model):
         if ngram.context != FREE:
             context = nodes[ngram.context].number
             entry = ngrams[find(ngrams, context, ngram.word)]
-            entry.context = context
-            entry.word = ngram.word
-            entry.log10 = ngram.log10
-            entry.next = nodes[ngram.next].number
+            entry.context, entry.word = context, ngram.word
+            entry.log10, entry.next = ngram.log10, nodes[ngram.next].number
 
 
 def _free_ngrams(capacity: int) -> NDArray[np.void]:

@@ -244,30 +244,20 @@ def _put_number(out, at, value):
         # Rounding up to a power of ten has added a digit, so drop one.
         whole //= 10
         power += 1
-    if power < -5 or power >= _DIGITS:
-        return _put_scientific(out, at, whole, digits, power)
-    return _put_plain(out, at, whole, digits, power)
-
-
-@njit
-def _put_scientific(out, at, whole, digits, power):
-    at = _put_digits(out, at, whole // 10 ** (digits - 1), 1)
-    if digits > 1:
-        out[at] = _POINT
-        at = _put_digits(out, at + 1, whole % 10 ** (digits - 1), digits - 1)
-    out[at] = _E
-    out[at + 1] = _MINUS if power < 0 else _PLUS
-    return _put_digits(out, at + 2, abs(power), 2)
-
-
-@njit
-def _put_plain(out, at, whole, digits, power):
-    decimals = digits - 1 - power
+    is_scientific = power < -5 or power >= _DIGITS
+    integer_digits = np.int64(1) if is_scientific else power + 1
+    decimals = digits - integer_digits
     if decimals <= 0:
-        return _put_digits(out, at, whole * 10**-decimals, power + 1)
-    at = _put_digits(out, at, whole // 10**decimals, max(power + 1, 1))
-    out[at] = _POINT
-    return _put_digits(out, at + 1, whole % 10**decimals, decimals)
+        at = _put_digits(out, at, whole * 10**-decimals, integer_digits)
+    else:
+        at = _put_digits(out, at, whole // 10**decimals, max(integer_digits, 1))
+        out[at] = _POINT
+        at = _put_digits(out, at + 1, whole % 10**decimals, decimals)
+    if is_scientific:
+        out[at] = _E
+        out[at + 1] = _MINUS if power < 0 else _PLUS
+        at = _put_digits(out, at + 2, abs(power), 2)
+    return at
 
 
 @njit

@@ -30,8 +30,7 @@ class Vocabulary(NamedTuple):
     letters: NDArray[np.uint8]
     # int64[V+1]: index into `letters` of the first byte of each word.
     starts: NDArray[np.int64]
-    # int32[capacity]: hash table of word numbers with open addressing. An empty slot is `FREE`. The capacity is a power
-    # of two.
+    # int32[capacity]: hash table of word numbers. An empty slot is `FREE`. The capacity is a power of two.
     slots: NDArray[np.int32]
 
     def __len__(self) -> int:
@@ -40,8 +39,7 @@ class Vocabulary(NamedTuple):
     def numbers(self, words: Sequence[str]) -> NDArray[np.int32]:
         """Return the number of each word, int32[n], or UNKNOWN for unknown words."""
         encoded = [word.encode("utf-8", "surrogateescape") for word in words]
-        starts = np.zeros(len(words) + 1, np.int64)
-        np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)), out=starts[1:])
+        starts = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
         # Copy to a bytearray, because numba compiles kernels separately for read-only arrays.
         letters = np.frombuffer(bytearray(b"".join(encoded)), np.uint8)
         numbers = np.empty(len(words), np.int32)
@@ -160,9 +158,7 @@ class GrowingVocabulary:
         words = len(self)
         starts = self.arrays.starts[: words + 1].copy()
         made = Vocabulary(
-            self.arrays.letters[: starts[-1]].copy(),
-            starts,
-            np.full(capacity_for(words, _SMALLEST), FREE, np.int32),
+            self.arrays.letters[: starts[-1]].copy(), starts, np.full(capacity_for(words, _SMALLEST), FREE, np.int32)
         )
         _fill(made, words)
         return made

@@ -171,6 +171,7 @@ def make_scorer_scratch(rules: KnownRules, lexicon: Lexicon, sizes: ScorerCapaci
     """Allocate scratch memory for pieces of up to `max_cells` word pairs."""
     longest, number = sizes.longest, sizes.rules
     facts = make_facts(longest, sizes.links)
+    numbers, weights = np.zeros((2, longest), np.int32), np.zeros((4, longest))
     symbols = int(
         max(np.diff(rules.sides.source_first).max(initial=1), np.diff(rules.sides.target_first).max(initial=1))
     )
@@ -179,15 +180,7 @@ def make_scorer_scratch(rules: KnownRules, lexicon: Lexicon, sizes: ScorerCapaci
     return ScorerScratch(
         make_dense_scratch((longest, longest), max_matrices, number, symbols, sizes.seats),
         facts,
-        PairWords(
-            np.zeros(longest, np.int32),
-            np.zeros(longest, np.int32),
-            facts.joint,
-            np.zeros(longest),
-            np.zeros(longest),
-            np.zeros(longest),
-            np.zeros(longest),
-        ),
+        PairWords(numbers[0], numbers[1], facts.joint, weights[0], weights[1], weights[2], weights[3]),
         ChosenRules(np.zeros(number, np.int64), np.zeros(number)),
         np.zeros(longest),
         np.zeros(len(lexicon.sides[0].words) + 1, np.bool_),
@@ -203,7 +196,6 @@ def make_scorer_scratch(rules: KnownRules, lexicon: Lexicon, sizes: ScorerCapaci
 
 @njit
 def _discounted(rules, count):
-    """Return the discounted uses n - d n^d of a rule with n uses."""
     if count <= 0:
         return 0.0
     return count - rules.discount * float(count) ** rules.discount
@@ -213,10 +205,9 @@ def _discounted(rules, count):
 def _fill_factors(rules, pairs, pair, scratch):
     """Compute the factor of each length: a rule's probability divided by its discounted uses in other pairs.
 
-    Returns the total probability of new and unusable rules, and the number of rule uses in other pairs. Adds the
-    pair's own uses to `own_uses`, which must be cleared before the next pair.
+    Returns the total probability of new and unusable rules, and the number of rule uses in other pairs.
     """
-    own_uses, factors = scratch.own_uses, scratch.factors
+    factors = scratch.factors
     first, last = pairs.rule_first[pair], pairs.rule_first[pair + 1]
     longest = len(factors)
     for length in range(longest):
@@ -225,7 +216,6 @@ def _fill_factors(rules, pairs, pair, scratch):
         rule = pairs.rule[k]
         if rule >= 0:
             factors[rules.lengths[rule]] -= pairs.rule_uses[k]
-            own_uses[rule] += pairs.rule_uses[k]
     total_uses = 0.0
     for length in range(longest):
         factors[length] = max(factors[length], 0.0)
@@ -246,10 +236,7 @@ def _fill_factors(rules, pairs, pair, scratch):
 
 @njit
 def _mean_weight(rules, pairs, pair, new_mass, total_uses, scratch):
-    """Return the mean log probability of a derivation's rules, or NaN without rules.
-
-    A probability is at least `new_mass` / `total_uses`, which is also used for rules that no other pair uses.
-    """
+    """Return the mean log probability of a derivation's rules, each >= new_mass / total_uses, or NaN without rules."""
     first, last = pairs.rule_first[pair], pairs.rule_first[pair + 1]
     rarest = new_mass / max(total_uses, 1.0)
     summed, uses = 0.0, 0.0
@@ -276,9 +263,9 @@ def _contains_words(rule, sides, scratch):
 
 
 @njit
-def _select_in_range(begin, end, rules, number, scratch):
-    """Select rules of `by_rarest_word[begin:end]` whose words are in the pair. Returns `number` plus the rule count."""
-    for k in range(begin, end):
+def _select_in_group(group, rules, number, scratch):
+    """Select the rules of a group whose words are in the pair. Returns `number` plus the rule count."""
+    for k in range(rules.word_start[group], rules.word_start[group + 1]):
         rule = rules.by_rarest_word[k]
         if _contains_words(rule, rules.sides, scratch):
             discounted = _discounted(rules, rules.uses[rule] - scratch.own_uses[rule])
@@ -293,40 +280,31 @@ def _select_in_range(begin, end, rules, number, scratch):
 
 @njit
 def _select_rules(rules, pairs, pair, scratch):
-    """Select all usable rules whose words are in a pair, and clear `own_uses`.
-
-    Returns the number of these rules, which may exceed the capacity of `scratch.chosen`.
-    """
+    """Select all usable rules whose words are in a pair. Returns their number, which may exceed the room."""
     source = pairs.source[pairs.source_first[pair] : pairs.source_first[pair + 1]]
     target = pairs.target[pairs.target_first[pair] : pairs.target_first[pair + 1]]
-    for word in source:
-        if word >= 0:
-            scratch.in_source[word] = True
-    for word in target:
-        if word >= 0:
-            scratch.in_target[word] = True
-    words = len(scratch.in_source) - 1
-    last = len(rules.word_start) - 2
-    number = _select_in_range(rules.word_start[last], rules.word_start[last + 1], rules, np.int64(0), scratch)
-    for k in range(len(source)):
-        word = source[k]
-        if word >= 0 and not _is_repeated(source, k):
-            number = _select_in_range(rules.word_start[word], rules.word_start[word + 1], rules, number, scratch)
-    for k in range(len(target)):
-        word = target[k]
-        if word >= 0 and not _is_repeated(target, k):
-            number = _select_in_range(
-                rules.word_start[words + word], rules.word_start[words + word + 1], rules, number, scratch
-            )
+    for k in range(pairs.rule_first[pair], pairs.rule_first[pair + 1]):
+        if pairs.rule[k] >= 0:
+            scratch.own_uses[pairs.rule[k]] += pairs.rule_uses[k]
+    sides, marks = (source, target), (scratch.in_source, scratch.in_target)
+    for side in range(2):
+        for word in sides[side]:
+            if word >= 0:
+                marks[side][word] = True
+    number = _select_in_group(len(rules.word_start) - 2, rules, np.int64(0), scratch)
+    for side in range(2):
+        first_group = 0 if side == 0 else len(scratch.in_source) - 1
+        for k in range(len(sides[side])):
+            word = sides[side][k]
+            if word >= 0 and not _is_repeated(sides[side], k):
+                number = _select_in_group(first_group + word, rules, number, scratch)
     for k in range(pairs.rule_first[pair], pairs.rule_first[pair + 1]):
         if pairs.rule[k] >= 0:
             scratch.own_uses[pairs.rule[k]] = 0
-    for word in source:
-        if word >= 0:
-            scratch.in_source[word] = False
-    for word in target:
-        if word >= 0:
-            scratch.in_target[word] = False
+    for side in range(2):
+        for word in sides[side]:
+            if word >= 0:
+                marks[side][word] = False
     return number
 
 
@@ -372,8 +350,7 @@ def _find_likely(n, m, facts, likely):
             if _ratio(k, best, facts) > _ratio(best_back, best, facts):
                 best_back = k
         if best_back == i and _ratio(i, best, facts) > 1:
-            likely[number, 0] = i
-            likely[number, 1] = best
+            likely[number, 0], likely[number, 1] = i, best
             number += 1
     return number
 
@@ -405,15 +382,13 @@ def choose_cut(piece, likely, number):
 
 @njit
 def _put_piece(pieces, number, i, j, x, y):
-    pieces[number, 0] = i
-    pieces[number, 1] = j
-    pieces[number, 2] = x
-    pieces[number, 3] = y
+    pieces[number, 0], pieces[number, 1], pieces[number, 2], pieces[number, 3] = i, j, x, y
 
 
 @njit
 def _sum_pieces(rules, base, chosen, likely, max_cells, n, m, scratch):
     """Return ln of the scaled sum, number of words emitted by the base, and number of pieces (0 if out of seats)."""
+    words, dense = scratch.words, scratch.dense
     log_total, emitted = 0.0, 0.0
     number = 0
     _put_piece(scratch.pieces, 0, 0, n, 0, m)
@@ -425,16 +400,8 @@ def _sum_pieces(rules, base, chosen, likely, max_cells, n, m, scratch):
         divisible = min(j - i, y - x) > 1
         if not divisible or (j - i) * (y - x) <= max_cells:
             while True:
-                total, words = sum_piece(
-                    scratch.chosen,
-                    chosen,
-                    rules.sides,
-                    scratch.words,
-                    piece,
-                    base,
-                    scratch.null,
-                    scratch.expected,
-                    scratch.dense,
+                total, base_words = sum_piece(
+                    scratch.chosen, chosen, rules.sides, words, piece, base, scratch.null, scratch.expected, dense
                 )
                 if divisible or not (0 <= total <= MIN_TOTAL or total >= MAX_TOTAL):
                     break
@@ -443,16 +410,16 @@ def _sum_pieces(rules, base, chosen, likely, max_cells, n, m, scratch):
                 factor = 16.0 if total <= MIN_TOTAL else 1 / 16.0
                 if j - i > y - x:
                     for k in range(i, j):
-                        scratch.words.source_scale[k] *= factor
+                        words.source_scale[k] *= factor
                 else:
                     for k in range(x, y):
-                        scratch.words.target_scale[k] *= factor
+                        words.target_scale[k] *= factor
             if MIN_TOTAL < total < MAX_TOTAL:
                 number += 1
                 log_total += np.log(total)
-                emitted += words
+                emitted += base_words
                 continue
-            if total < 0.0 and (not divisible or scratch.dense.sizes[NEEDED] < _MAX_SEATS):
+            if total < 0.0 and (not divisible or dense.sizes[NEEDED] < _MAX_SEATS):
                 return 0.0, 0.0, 0
         a, b = choose_cut(piece, scratch.likely, likely)
         _put_piece(scratch.pieces, stacked, a, j, b, y)
@@ -476,9 +443,7 @@ def _list_links(pair, n, m, min_probability, first, scratch, scored):
                     scored.links[k, 1] = scored.links[k - 1, 1]
                     scored.probabilities[k] = scored.probabilities[k - 1]
                     k -= 1
-                scored.links[k, 0] = i
-                scored.links[k, 1] = x
-                scored.probabilities[k] = probability
+                scored.links[k, 0], scored.links[k, 1], scored.probabilities[k] = i, x, probability
                 number += 1
     scored.numbers[pair, LINKS] = number - first
     return number
@@ -486,10 +451,7 @@ def _list_links(pair, n, m, min_probability, first, scratch, scored):
 
 @njit
 def misfit_odds(side, row, classifiers):
-    """Return the log-odds that a word was replaced. Standardizes its features `row` in place.
-
-    The log-odds are linear in the features, their negative parts, and the products of two features.
-    """
+    """Return the log-odds that a word was replaced. Standardizes its features `row` in place."""
     for k in range(FEATURES):
         scaled = (row[k] - classifiers.mean[side, k]) / classifiers.deviation[side, k]
         row[k] = min(max(scaled, -MAX_FEATURE), MAX_FEATURE)
@@ -512,8 +474,7 @@ def _find_misfits(pair, n, m, classifiers, scratch, scored):
         for k in range(words):
             odds = misfit_odds(side, scratch.features[k], classifiers)
             if k == 0 or odds > scored.misfits[pair, side, 1]:
-                scored.misfits[pair, side, 0] = k
-                scored.misfits[pair, side, 1] = odds
+                scored.misfits[pair, side, 0], scored.misfits[pair, side, 1] = k, odds
 
 
 @njit
@@ -609,6 +570,3 @@ def weigh_derivations(
     for pair in range(len(log_probabilities)):
         new_mass, total_uses = _fill_factors(rules, pairs, pair, scratch)
         log_probabilities[pair] = _mean_weight(rules, pairs, pair, new_mass, total_uses, scratch)
-        for k in range(pairs.rule_first[pair], pairs.rule_first[pair + 1]):
-            if pairs.rule[k] >= 0:
-                scratch.own_uses[pairs.rule[k]] = 0

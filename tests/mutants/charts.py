@@ -262,7 +262,7 @@ CHART_FAULTS = (
     Fault(
         "rules with given words increase the branching",
         "charts/pairs.py",
-        "    arity[source_rules[rules.source >= 0]] = 0\n",
+        "    arity[source_rules[source.symbols >= 0]] = 0\n",
         "",
         (_PRUNING, "-k", "branching"),
     ),

@@ -1261,8 +1261,8 @@ FAULTS = (
     Fault(
         "own uses stay in the weights of rules",
         "scores/scorer.py",
-        "            own_uses[rule] += pairs.rule_uses[k]",
-        "            own_uses[rule] += 0",
+        "            scratch.own_uses[pairs.rule[k]] += pairs.rule_uses[k]",
+        "            scratch.own_uses[pairs.rule[k]] += 0",
         SCORES,
     ),
     Fault(

@@ -17,7 +17,7 @@ import numpy as np
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.text.treebanks.trees import Node, Tree, preorder
-from hierogram.samplers.charts.chart import BINARY, LEXICAL, UNARY, SortedRules, make_grammar, sort_rules
+from hierogram.samplers.charts.chart import BINARY, LEXICAL, UNARY, ChartGrammar, make_grammar
 from hierogram.samplers.charts.derivations import BINARY_EDGE, LEXICAL_EDGE, UNARY_EDGE, FragmentMasses, Productions
 from hierogram.samplers.grammar.settings import PCFG, UNIFORM
 from hierogram.tools.treebanks.grammars import Prior, Production, TreeGrammar, node_production
@@ -54,7 +54,7 @@ class Approximation(NamedTuple):
     contains the masses of fragments and labels. `root` is the symbol of whole sentences.
     """
 
-    chart: SortedRules
+    chart: ChartGrammar
     rules: tuple[list[FragmentRule], list[FragmentRule], list[FragmentRule]]
     productions: Productions
     production_list: list[Production]
@@ -237,7 +237,8 @@ def _make_approximation(
 ) -> Approximation:  # fmt: skip
     labels, rows = len(interner.labels), interner.rows
     binary, lexical = np.array(rows[BINARY_EDGE], BINARY), np.array(rows[LEXICAL_EDGE], LEXICAL)
-    chart = make_grammar(labels, labels + len(interner.subtrees), binary, lexical, np.array(rows[UNARY_EDGE], UNARY))
+    unary = np.array(rows[UNARY_EDGE], UNARY)
+    chart = make_grammar(labels, labels + len(interner.subtrees), len(interner.words), binary, lexical, unary)
     names = [*interner.labels, *interner.subtree_labels]
     numbers: dict[Production, int] = {}
     max_size = max(map(len, interner.rules))
@@ -263,7 +264,7 @@ def _make_approximation(
         if is_word:
             tags[children[0]] = max(tags.get(children[0], (0.0, "")), (count, label))
     return Approximation(
-        sort_rules(chart, len(interner.words)),
+        chart,
         interner.rules,
         Productions(start, np.array(production, np.int32), np.array(span_kinds, np.int8), fragment),
         list(numbers),

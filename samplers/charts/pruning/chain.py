@@ -72,13 +72,6 @@ class Selection(NamedTuple):
         return np.asarray(np.sum(parts, axis=0), np.float64)
 
 
-class Cover(NamedTuple):
-    """Weight of the derivations under the masks of a selection: natural log, and estimated share of all weight."""
-
-    log_total: float
-    share: float
-
-
 def selections(steps: Sequence[Pruned]) -> dict[bytes, Selection]:
     """Group steps by selection, in order of occurrence."""
     masks: dict[bytes, dict[bytes, Pruned]] = {}
@@ -88,8 +81,8 @@ def selections(steps: Sequence[Pruned]) -> dict[bytes, Selection]:
     return {selection: Selection(own, times[selection]) for selection, own in masks.items()}
 
 
-def cover(steps: Sequence[Pruned]) -> Cover:
-    """Return the cover of the selection whose masks keep the most weight.
+def cover(steps: Sequence[Pruned]) -> tuple[float, float]:
+    """Return (natural log of the weight, estimated share of all weight) for the selection that keeps the most weight.
 
     The share is estimated as (k + 1/2) / (n + 1) if these masks keep k of n derivations sampled under other selections.
     If all steps after the unused first part have this selection, each step counts as one kept derivation.
@@ -99,12 +92,12 @@ def cover(steps: Sequence[Pruned]) -> Cover:
     fixed, masks = np.frombuffer(best, np.bool_), distinct[best].masks
     later_steps = [step for step in steps[len(steps) // _UNUSED_PART :] if step.selection != best]
     if not later_steps:
-        return Cover(distinct[best].log_total, (len(steps) + 0.5) / (len(steps) + 1))
+        return distinct[best].log_total, (len(steps) + 0.5) / (len(steps) + 1)
     # Check each array once, since a recurring mask has the same array of derivations.
     covered = {id(step.drawn): [(values & fixed).tobytes() in masks for values in step.drawn] for step in later_steps}
     number = sum(len(step.drawn) for step in later_steps)
     share = (sum(sum(covered[id(step.drawn)]) for step in later_steps) + 0.5) / (number + 1)
-    return Cover(distinct[best].log_total, share)
+    return distinct[best].log_total, share
 
 
 def weighted_mean(steps: Sequence[Pruned]) -> NDArray[np.float64]:
@@ -115,8 +108,8 @@ def weighted_mean(steps: Sequence[Pruned]) -> NDArray[np.float64]:
     of the weight that they do not keep, because this share bounds their error.
     """
     distinct = list(selections(steps).values())
-    best_cover = cover(steps)
-    share = np.array([best_cover.share * np.exp(selection.log_total - best_cover.log_total) for selection in distinct])
+    best_total, best_share = cover(steps)
+    share = np.array([best_share * np.exp(selection.log_total - best_total) for selection in distinct])
     weight = np.array([selection.times for selection in distinct]) / (1 - share) ** 2
     mean: NDArray[np.float64] = (weight / weight.sum()) @ np.array([selection.features for selection in distinct])
     return mean
@@ -156,30 +149,23 @@ class _Trials:
         return ChainStart(starts, doubts, sum(edges))
 
 
-def one_start(system: PairSystem) -> ChainStart:
-    """Return the start of one chain, with preferred variables positive as far as possible.
+def find_start(system: PairSystem, chains: int) -> ChainStart:
+    """Return the start of 1 or 2 chains.
 
-    Variables are excluded in descending order of conflicts times doubt, until the remaining ones have a derivation.
-    Then each excluded variable is added back if possible, the least doubtful first.
+    In the first chain, preferred variables are positive as far as possible. Variables are excluded in descending order
+    of conflicts times doubt, until the remaining ones have a derivation. Then each excluded variable is added back if
+    possible, the least doubtful first.
+
+    The second chain starts with one variable exchanged. The exchange yields the largest total weight of derivations. If
+    no exchange increases the weight, or the system has no doubts, both chains start equally. With two chains, the doubt
+    of a variable is the maximum of three doubts: without conditions, given the negative variables of the first start,
+    and given the negative variables of the second start.
     """
     trials = _Trials(system)
     doubts = system.doubts()
     positive = _find_start(system, trials, doubts)
-    return trials.start([positive], doubts)
-
-
-def two_starts(system: PairSystem) -> ChainStart:
-    """Return the starts of two chains: the start of `one_start`, and the best start with one variable exchanged.
-
-    The exchange yields the largest total weight of derivations. If no exchange increases the weight, or the system has
-    no doubts, both starts are equal. The doubt of a variable is the maximum of three doubts: without conditions, given
-    the negative variables of the first start, and given the negative variables of the second start.
-    """
-    trials = _Trials(system)
-    doubts = system.doubts()
-    positive = _find_start(system, trials, doubts)
-    if doubts is None:
-        return trials.start([positive, positive], None)
+    if chains == 1 or doubts is None:
+        return trials.start([positive] * chains, doubts)
     other, most = positive, trials.total(positive)
     for variable in np.flatnonzero(system.preferred() & ~positive):
         for replaced in np.flatnonzero(positive):
@@ -225,7 +211,7 @@ class PruningKernel:
     """Randomized pruning of one chart with 1 or 2 chains. Random streams have the key (seed, `number`).
 
     Use one chain for a few masks, and two chains for many. Two chains share their selections, so that the weights that
-    their masks keep can be compared. They start from different masks if `two_starts` finds two. They free more
+    their masks keep can be compared. They start from different masks if `find_start` finds two. They free more
     variables if more are in doubt, and at some steps. Each sampled derivation is used only once, so the cache does not
     change the distribution of the chain.
     """
@@ -240,7 +226,7 @@ class PruningKernel:
     @cached_property
     def start(self) -> ChainStart:
         """Positive variables in the first mask of each chain."""
-        return (one_start if self._chains == 1 else two_starts)(self.system)
+        return find_start(self.system, self._chains)
 
     @cached_property
     def _doubts(self) -> NDArray[np.float64] | None:
@@ -261,10 +247,7 @@ class PruningKernel:
         return PruningState(selected, np.array(assigned))
 
     def step(self, key: int, state: PruningState, plan: int) -> tuple[PruningState, list[Pruned]]:
-        """Draw a selection, then a derivation under the mask of each chain. Returns the state and results.
-
-        `plan` is the number of the step, from 1.
-        """
+        """Draw a selection, and a derivation under each chain's mask. `plan` is the number of the step, from 1."""
         selection_key = self._key(key, plan, self._chains)
         variables, branching = self.system.variables, self.system.branching
         if self._doubts is None:

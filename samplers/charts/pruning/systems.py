@@ -72,9 +72,9 @@ class PairSystem:
     """Pair whose chart is pruned. Each graph overwrites the previous graph.
 
     `links` int32[V, 2] has the source and target position of each variable. A graph has up to `max_edges` edges.
-    `branching` is the maximum number of nonterminals of a rule without words, at least 2. Features are the expected
-    emissions of word pairs (row by row) and null words, and uses of rules. `log_scale` is the natural log of the common
-    factor of all weights of derivations.
+    `branching` is the maximum number of nonterminals of a rule without words other than `ANY`, at least 2. Features are
+    the expected emissions of word pairs (row by row) and null words, and uses of rules. `log_scale` is the natural log
+    of the common factor of all weights of derivations.
     """
 
     def __init__(
@@ -114,10 +114,8 @@ class PairSystem:
 
     def preferred(self) -> NDArray[np.bool_]:
         """Return True for links with at least `_MIN_PREFERRED` times the best weight of either word, bool[V]."""
-        if not self.variables:
-            return np.ones(0, np.bool_)
         pairs = self.words.pairs
-        i, x = self.links[:, 0], self.links[:, 1]
+        i, x = self.links.T
         best = np.maximum(pairs.max(axis=1)[i], pairs.max(axis=0)[x])
         return np.asarray(pairs[i, x] >= _MIN_PREFERRED * best, np.bool_)
 
@@ -134,6 +132,6 @@ class PairSystem:
 
     def conflicts(self) -> NDArray[np.int64]:
         """Return the number of links that cross each link or share a word with it, including itself, int64[V]."""
-        i, x = self.links[:, 0], self.links[:, 1]
+        i, x = self.links.T
         across = (i[:, None] - i) * (x[:, None] - x)
         return np.asarray((across <= 0).sum(axis=1), np.int64)

@@ -35,16 +35,12 @@ def some_steps() -> list[Pruned]:
 
 
 def test_covered_share_is_estimated_from_draws_of_other_selections() -> None:
-    found = cover(some_steps())
-    assert found.log_total == pytest.approx(np.log(4))
-    assert found.share == pytest.approx(5.5 / 8)
+    assert cover(some_steps()) == pytest.approx((np.log(4), 5.5 / 8))
 
 
 def test_with_one_selection_the_covered_share_follows_from_the_number_of_steps() -> None:
     steps = [step for step in some_steps() if step.selection == A.tobytes()]
-    found = cover(steps)
-    assert found.log_total == pytest.approx(np.log(4))
-    assert found.share == pytest.approx(4.5 / 5)
+    assert cover(steps) == pytest.approx((np.log(4), 4.5 / 5))
     assert weighted_mean(steps) == pytest.approx([1 / 4 + 2 * 3 / 4])
 
 

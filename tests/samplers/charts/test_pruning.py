@@ -10,13 +10,7 @@ from tests.samplers.charts.pairs import ANY, X1, X2, X3
 
 from hierogram.samplers.charts.hypergraph import Key, score
 from hierogram.samplers.charts.pairs import branching, make_rules
-from hierogram.samplers.charts.pruning.chain import (
-    Pruned,
-    PruningKernel,
-    run_chain,
-    two_starts,
-    weighted_mean,
-)
+from hierogram.samplers.charts.pruning.chain import Pruned, PruningKernel, find_start, run_chain, weighted_mean
 from hierogram.samplers.charts.pruning.selection import (
     doubtful_selection,
     first_selection,
@@ -147,7 +141,7 @@ def test_freed_variables_are_drawn_without_replacement_in_proportion_to_their_do
     doubts = np.array([0.02, 1.0, 0.3, 0.05, 0.5, 0.02, 0.1])
     chances = freed(doubts, 2)
     assert sum(chances.values()) == pytest.approx(1)
-    drawn = [_drawn_by(doubts, step) for step in range(20_000)]
+    drawn = [tuple(np.flatnonzero(doubtful_selection(doubts, 2, Key(3, 1, step)))) for step in range(20_000)]
     assert p_value(drawn, chances) > 1e-5
 
 
@@ -157,10 +151,6 @@ def test_the_first_wide_step_frees_the_most_doubtful_variables() -> None:
     assert np.flatnonzero(~found.pop(4)).tolist() == [1, 2, 4, 6]
     for step, selected in found.items():
         assert (selected == doubtful_selection(doubts, free_size(doubts, 2, step), Key(1, 0, step))).all()
-
-
-def _drawn_by(doubts: np.ndarray, step: int) -> tuple[int, ...]:
-    return tuple(np.flatnonzero(doubtful_selection(doubts, 2, Key(3, 1, step))).tolist())
 
 
 def test_drawn_derivations_follow_their_probabilities() -> None:
@@ -183,7 +173,7 @@ def test_each_step_follows_the_documented_algorithm(number: int, chains: int) ->
     """Soft counts use the new selection with the old values. All values are then read from the drawn derivation."""
     known = charts()[number]
     kernel = PruningKernel(known.system, number, chains)
-    doubts = known.system.doubts() if chains == 1 else two_starts(known.system).doubts
+    doubts = known.system.doubts() if chains == 1 else find_start(known.system, 2).doubts
     state = kernel.init(4)
     assert len(state.assigned) == chains
     for values in state.assigned:
@@ -236,8 +226,6 @@ def test_no_two_draws_share_a_random_stream(number: int, monkeypatch: pytest.Mon
 def test_draws_from_a_remembered_mask_follow_their_probabilities() -> None:
     """Each drawn derivation is used once: the next state of a mask is independent of the previous one."""
     known = charts()[0]
-    doubts = known.system.doubts()
-    assert doubts is not None
     kernel = PruningKernel(known.system, 1)
     first = kernel.init(2)
     seen: dict[tuple[bytes, bytes], list[bytes]] = {}
@@ -270,7 +258,7 @@ def test_the_composed_kernels_leave_the_posterior_invariant(number: int) -> None
     scale = np.exp(known.system.log_scale)
     kernels = {}
     # With two chains, some steps free more variables.
-    started = two_starts(known.system).doubts
+    started = find_start(known.system, 2).doubts
     sizes = () if started is None else (free_size(started, known.system.branching, step) for step in (1, 4, 8))
     others = {chosen for free in sizes for chosen in combinations(range(variables), variables - free)}
     for selection in others.union(selections):

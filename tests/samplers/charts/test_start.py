@@ -8,7 +8,7 @@ import pytest
 from tests.samplers.charts.chains import Known, UniformSystem, charts, known_pair
 from tests.samplers.charts.pairs import ITG, random_pair
 
-from hierogram.samplers.charts.pruning.chain import PruningKernel, one_start, two_starts
+from hierogram.samplers.charts.pruning.chain import PruningKernel, find_start
 
 INSIDE_OUT = np.array([(0, 1), (1, 3), (2, 0), (3, 2), (4, 4)])
 """No ITG allows the first four links together, and every ITG allows any three of them."""
@@ -29,7 +29,7 @@ def weight(known: Known, positive: np.ndarray) -> float:
 @pytest.mark.parametrize("number", range(4))
 def test_a_start_includes_every_variable_that_can_be_positive(number: int) -> None:
     known = charts()[number]
-    [positive] = one_start(known.system).positive
+    [positive] = find_start(known.system, 1).positive
     assert weight(known, positive) > 0
     for variable in np.flatnonzero(known.system.preferred() & ~positive):
         more = positive.copy()
@@ -43,7 +43,7 @@ def test_a_variable_excluded_too_early_is_added_back(monkeypatch: pytest.MonkeyP
     pair.pairs[:] = 1
     known = known_pair(pair, np.array([(0, 0), (0, 1), (2, 2)]), UniformSystem)
     monkeypatch.setattr(known.system, "conflicts", lambda: np.array([1, 2, 3]))
-    [positive] = one_start(known.system).positive
+    [positive] = find_start(known.system, 1).positive
     assert positive.tolist() == [True, False, True]
 
 
@@ -51,9 +51,9 @@ def test_a_variable_excluded_too_early_is_added_back(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("seed", range(3))
 def test_the_second_start_exchanges_the_best_variable(seed: int) -> None:
     known = inside_out(seed)
-    found = two_starts(known.system)
+    found = find_start(known.system, 2)
     first, second = found.positive
-    assert (first == one_start(known.system).positive[0]).all()
+    assert (first == find_start(known.system, 1).positive[0]).all()
     [excluded] = np.flatnonzero(~first)
     exchanges = {}
     for place in np.flatnonzero(first):
@@ -73,9 +73,8 @@ def test_the_second_start_exchanges_the_best_variable(seed: int) -> None:
 @pytest.mark.slow
 def test_the_two_starts_may_be_equal_or_different() -> None:
     """The test of the second start covers both cases."""
-    same = [
-        bool((first == second).all()) for first, second in (two_starts(inside_out(s).system).positive for s in range(3))
-    ]
+    starts = (find_start(inside_out(seed).system, 2).positive for seed in range(3))
+    same = [bool((first == second).all()) for first, second in starts]
     assert set(same) == {True, False}
 
 
@@ -83,15 +82,11 @@ def test_the_two_starts_may_be_equal_or_different() -> None:
 def test_doubts_include_the_doubts_given_the_negative_variables_of_each_start(seed: int) -> None:
     """Variables that the cheap model doubts, given the negative ones of a start, are also in doubt."""
     known = inside_out(seed)
-    found = two_starts(known.system)
-    before = known.system.doubts()
-    assert before is not None
-    assert found.doubts is not None
-    wanted = before
+    found = find_start(known.system, 2)
+    before = wanted = known.system.doubts()
     for start in found.positive:
         [excluded] = np.flatnonzero(~start)
         doubts = known.system.doubts(~start)
-        assert doubts is not None
         assert doubts[excluded] == 1.005
         wanted = np.maximum(wanted, doubts)
     np.testing.assert_allclose(found.doubts, wanted)
@@ -102,7 +97,7 @@ def test_starts_add_no_doubts_if_all_variables_can_be_positive() -> None:
     pair = random_pair(ITG, (3, 3), 5)
     pair.pairs[np.diag_indices(3)] += 1
     known = known_pair(pair, np.array([(0, 0), (1, 1), (2, 2)]))
-    found = two_starts(known.system)
+    found = find_start(known.system, 2)
     assert np.array(found.positive).all()
     np.testing.assert_allclose(found.doubts, known.system.doubts())
 
@@ -113,11 +108,9 @@ def test_variables_negative_in_both_starts_have_the_largest_doubt() -> None:
     pair.pairs[:] = [[1, 0, 0.5], [0, 1, 0], [0.5, 0, 0.1]]
     pair.source_nulls[:] = pair.target_nulls[:] = 1e-3
     known = known_pair(pair, np.array([(0, 0), (1, 1), (2, 2)]))
-    found = two_starts(known.system)
+    found = find_start(known.system, 2)
     assert [start.tolist() for start in found.positive] == [[True, True, False]] * 2
     before = known.system.doubts()
-    assert before is not None
-    assert found.doubts is not None
     assert found.doubts[2] == 1.005 > before[2]
 
 

@@ -12,8 +12,7 @@ from hierogram.samplers.decoding.decoder import SentenceDecoder
 from hierogram.samplers.decoding.grammar import COUNTED, UNKNOWN_SYMBOL, PackedGrammar, RuleColumns, pack
 from hierogram.samplers.language_models.building import ModelBuilder
 from hierogram.samplers.language_models.model import LanguageModel
-
-SPECIAL = ("<unk>", "<s>", "</s>")
+from hierogram.samplers.language_models.vocabulary import SPECIAL
 
 
 class Example(NamedTuple):

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from tests.reference.decoding.derivations import Model, NGrams, Rule
 from tests.reference.decoding.pruning import Search
-from tests.samplers.decoding.small import SPECIAL, Example, decoder_of, random_example, sentence_of
+from tests.samplers.decoding.small import Example, decoder_of, random_example, sentence_of
 
 from hierogram.samplers.decoding.chart import DecodingTask
 from hierogram.samplers.decoding.decoder import SentenceDecoder
 from hierogram.samplers.decoding.grammar import COUNTED
+from hierogram.samplers.language_models.vocabulary import SPECIAL
 
 
 def task_of(decoder: SentenceDecoder, example: Example) -> DecodingTask:

@@ -32,8 +32,7 @@ def test_mixed_rules_have_all_orders_and_all_positions_of_words() -> None:
     found = set()
     for rule in range(len(rules.weight)):
         sides = tuple(
-            tuple(symbols[first[rule] : first[rule + 1]].tolist())
-            for symbols, first in ((rules.source, rules.source_first), (rules.target, rules.target_first))
+            tuple(symbols[first[rule] : first[rule + 1]].tolist()) for symbols, first, _ in (rules.source, rules.target)
         )
         nonterminals = [[symbol for symbol in side if -10 < symbol < 0] for side in sides]
         assert sorted(nonterminals[0]) == sorted(nonterminals[1])
