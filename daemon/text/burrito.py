@@ -72,10 +72,7 @@ def read_token_text(path: str) -> TokenText:
 
 
 def read_links(path: str, source: TokenText, target: TokenText) -> dict[str, set[Link]]:
-    """Read links by verse. A record links each of its source tokens to each of its target tokens in the same verse.
-
-    Raises `InputError`.
-    """
+    """Read links by verse. A record links all its source and target tokens in the same verse. Raises `InputError`."""
     try:
         records = json.loads(Path(path).read_text(encoding="utf-8-sig"))["records"]
     except OSError as error:
@@ -119,7 +116,7 @@ def make_burrito(
     records = []
     for verse in common_verses(source, target):
         verse_links = links.get(verse, {})
-        for number, (sources, targets) in enumerate(_groups(verse_links), 1):
+        for number, (sources, targets) in enumerate(_connected_components(verse_links), 1):
             probability = mean(p for (i, _), p in verse_links.items() if i in sources)
             records.append(
                 {
@@ -142,16 +139,10 @@ def make_burrito(
     }
 
 
-def _groups(links: Iterable[Link]) -> list[tuple[list[int], list[int]]]:
-    """Return the connected components of the links, sorted by their first source word."""
+def _connected_components(links: Iterable[Link]) -> list[tuple[list[int], list[int]]]:
     groups: list[tuple[set[int], set[int]]] = []
     for i, j in sorted(links):
-        merged = ({i}, {j})
-        separate = []
-        for group in groups:
-            if i in group[0] or j in group[1]:
-                merged = (merged[0] | group[0], merged[1] | group[1])
-            else:
-                separate.append(group)
-        groups = [*separate, merged]
+        joined = [group for group in groups if i in group[0] or j in group[1]]
+        groups = [group for group in groups if group not in joined]
+        groups.append(({i}.union(*(sources for sources, _ in joined)), {j}.union(*(targets for _, targets in joined))))
     return sorted((sorted(sources), sorted(targets)) for sources, targets in groups)

@@ -27,13 +27,9 @@ class Part(NamedTuple):
 
 
 class CompoundSplitter:
-    """Splitter of lowercase words into known words."""
+    """Splitter of lowercase words into known words of at least `MIN_PART` letters, given frequencies of at least 1."""
 
     def __init__(self, counts: Mapping[str, float]) -> None:
-        """Create a splitter from frequencies (at least 1) of lowercase words.
-
-        Only words that consist of at least `MIN_PART` letters are used.
-        """
         self._logs = {word: log(count) for word, count in counts.items() if len(word) >= MIN_PART and word.isalpha()}
 
     def split(self, word: str) -> tuple[Part, ...]:
@@ -51,7 +47,7 @@ class CompoundSplitter:
                     best, parts = mean, (*before, Part(last, last))
                 for end in range(start + MIN_PART, len(word) - MIN_PART + 1):
                     letters = word[start:end]
-                    for known in filter(self._logs.__contains__, _forms(letters)):
+                    for known in filter(self._logs.__contains__, _possible_words(letters)):
                         more = total + self._logs[known]
                         if end not in longer or more > longer[end][0]:
                             longer[end] = more, (*before, Part(letters, known))
@@ -62,11 +58,10 @@ class CompoundSplitter:
 
     def known_word(self, letters: str) -> str:
         """Return the most frequent known word that compounds write as `letters`, or an empty string."""
-        return max(filter(self._logs.__contains__, _forms(letters)), key=self._logs.__getitem__, default="")
+        return max(filter(self._logs.__contains__, _possible_words(letters)), key=self._logs.__getitem__, default="")
 
 
-def _forms(letters: str) -> Iterator[str]:
-    """Yield the words that compounds may write as `letters`."""
+def _possible_words(letters: str) -> Iterator[str]:
     for added, dropped in _LINKING_LETTERS:
         if letters.endswith(added):
             yield letters.removesuffix(added) + dropped

@@ -84,9 +84,8 @@ class Detokenizer:
     def boundaries(self, tokens: Sequence[str]) -> list[tuple[int, Boundary]]:
         """Return the boundaries between tokens, each with the next token's index. A `SPACE` has no boundaries."""
         positions = [k for k, token in enumerate(tokens) if token and token != SPACE]
-        boundaries = zip(
-            pairwise(positions), _Sentence(self, [tokens[k] for k in positions]).boundaries(), strict=False
-        )
+        sentence = _Sentence(self, [tokens[k] for k in positions])
+        boundaries = zip(pairwise(positions), sentence.boundaries(), strict=False)
         return [(k, boundary) for (before, k), boundary in boundaries if SPACE not in tokens[before + 1 : k]]
 
     def observe(self, text: str, tokens: Sequence[str]) -> list[tuple[int, Boundary, str]]:
@@ -180,14 +179,12 @@ class _Sentence:
         A suffix `<` means that the token attaches to the left, `>` that it attaches to the right. Returns "" if `k` is
         outside the sentence.
         """
-        token = self._at(k)
-        if not token:
+        if not (token := self._at(k)):
             return ""
         kind = self._sign(k)[:2] or _find_class(token[edge])
         return kind + "<" * self._left[k] + ">" * self._right[k]
 
     def _space(self, k: int) -> str:
-        """Return the text between two tokens that do not attach to each other."""
         before, token = self._tokens[k - 1], self._tokens[k]
         last, first = before[-1], token[0]
         if last >= "\u0e00" or first >= "\u0e00":
@@ -243,7 +240,6 @@ class _Sentence:
             right[k] = bool(_ATTACHES_RIGHT.match(token) or (number and not left[k]) or begins)
 
     def _attach_quote(self, k: int, token: str) -> None:
-        """Attach a quotation mark. It closes a matching quotation, or else opens one if possible."""
         for index in range(len(self._open) - 1, -1, -1):
             if token in _CLOSERS.get(self._open[index], ""):
                 del self._open[index:]
@@ -267,8 +263,8 @@ class _Sentence:
             self._left[k] = True
 
     def _find_closing_marks(self, marks: Sequence[int]) -> set[int]:
-        """Return the positions of closing straight quotation marks, by the assignment with the lowest cost."""
-        # Keep one best assignment for each direction of the last mark, because the next cost depends only on it.
+        # Keep one assignment with the lowest cost for each direction of the last mark, because the next cost depends
+        # only on this direction.
         best: list[tuple[float, list[int]]] = [(_EARLIER_COST, []), (0.0, [])]
         for k in marks:
             costs = self._direction_costs(k)
@@ -300,7 +296,6 @@ class _Sentence:
         return opens, closes
 
     def _attach_apostrophe(self, k: int) -> None:
-        """Attach a lone apostrophe, which may be a single quotation mark, to one neighbor or both."""
         before, after = self._at(k - 1), self._at(k + 1)
         is_open = "'" in self._open
         if is_open or self._tokens[k] == "`" or any(position > k for position in self._single):

@@ -10,7 +10,6 @@ import csv
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice, product
 from typing import NamedTuple
 
@@ -125,14 +124,17 @@ class _Reader(xml_streams.UnitReader[Concept]):
 
 
 _FORMATS = {"tbx": TBX_ENTRIES, "csv": CSV_ENTRIES, "tsv": TSV_ENTRIES}
-_DELIMITERS = {CSV_ENTRIES: ",", TSV_ENTRIES: "\t"}
 
 _Entry = tuple[int, str, str]
 """Line or concept number, source, target."""
 
 
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
 def _reject(number: int, reason: str, message: str, content: str) -> RejectedLine:
-    return reject(number, RejectionError(reason, message), content.encode("utf-8", "surrogateescape"))
+    return reject(number, RejectionError(reason, message), _encode(content))
 
 
 class Dictionary(OpenFiles):
@@ -156,43 +158,38 @@ class Dictionary(OpenFiles):
 
     def line_chunks(self, languages: Languages | None) -> Iterator[LineColumns]:
         """Yield the entries once, see `PairInput.line_chunks`. Raises `InputError` for a wrong header."""
-        rejected: list[RejectedLine] = []
-        entries = (self._concept_entries if self.format == TBX_ENTRIES else self._row_entries)(languages, rejected)
-        while True:
-            chunk = list(islice(entries, LINES_PER_CHUNK))
-            if not chunk and not rejected:
-                return
-            yield LineColumns(
-                [number for number, _, _ in chunk],
-                [source.encode("utf-8", "surrogateescape") for _, source, _ in chunk],
-                [target.encode("utf-8", "surrogateescape") for _, _, target in chunk],
-                [None] * len(chunk),
-                [None] * len(chunk),
-                rejected=list(rejected),
-            )
-            rejected.clear()
+        entries = (self._concept_entries if self.format == TBX_ENTRIES else self._row_entries)(languages)
+        while chunk := list(islice(entries, LINES_PER_CHUNK)):
+            columns = LineColumns()
+            for entry in chunk:
+                if isinstance(entry, RejectedLine):
+                    columns.rejected.append(entry)
+                else:
+                    number, source, target = entry
+                    columns.append(number, _encode(source), _encode(target))
+            yield columns
 
-    def _concept_entries(self, languages: Languages | None, rejected: list[RejectedLine]) -> Iterator[_Entry]:
+    def _concept_entries(self, languages: Languages | None) -> Iterator[_Entry | RejectedLine]:
         for number, concept in enumerate(xml_streams.units(self._files[0].blocks(), _Reader(self.origin)), 1):
             if languages is None:
                 languages = xml_streams.unit_languages((term.language for term in concept), self.origin, "concept")
             sides = xml_streams.split_by_language(concept, languages)
             for term in (term for side in sides for term in side if term.status is not None):
                 message = f"the term {term.term!r} is marked as {term.status}"
-                rejected.append(_reject(number, DEPRECATED_TERM, message, f"{term.language}: {term.term}"))
+                yield _reject(number, DEPRECATED_TERM, message, f"{term.language}: {term.term}")
             missing = [language for language, terms in zip(languages, sides, strict=True) if not terms]
             if missing:
                 message = f"the concept has no term in {' and '.join(missing)}"
                 content = " ||| ".join(f"{term.language}: {term.term}" for term in concept)
-                rejected.append(_reject(number, MISSING_FIELD, message, content))
+                yield _reject(number, MISSING_FIELD, message, content)
             for source, target in product(*([term.term for term in side if term.status is None] for side in sides)):
                 yield number, source, target
 
-    def _row_entries(self, languages: Languages | None, rejected: list[RejectedLine]) -> Iterator[_Entry]:
-        # Disable quoting in TSV, where quotation marks are ordinary characters.
-        make_reader = partial(csv.reader, quoting=csv.QUOTE_NONE) if self.format == TSV_ENTRIES else csv.reader
+    def _row_entries(self, languages: Languages | None) -> Iterator[_Entry | RejectedLine]:
         lines = (line.decode("utf-8", "surrogateescape") + "\n" for chunk in self._files[0].chunks() for line in chunk)
-        rows = make_reader(lines, delimiter=_DELIMITERS[self.format])
+        # Quotation marks are ordinary characters in TSV.
+        is_tsv = self.format == TSV_ENTRIES
+        rows = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE) if is_tsv else csv.reader(lines)
         columns: tuple[int, int] | None = None
         statuses: list[int] = []
         try:
@@ -205,15 +202,15 @@ class Dictionary(OpenFiles):
                 elif len(row) <= max(columns):
                     fields = f"{len(row)} field{'s' * (len(row) > 1)}"
                     message = f"expected source and target, got {fields}"
-                    rejected.append(_reject(rows.line_num, FIELD_COUNT, message, " ".join(row)))
+                    yield _reject(rows.line_num, FIELD_COUNT, message, " ".join(row))
                 else:
                     source, target = (" ".join(row[column].split()) for column in columns)
                     marked = [row[k].strip() for k in statuses if k < len(row) and _FORBIDDEN.fullmatch(row[k])]
                     if marked:
                         message = f"the entry {source!r} is marked as {marked[0]}"
-                        rejected.append(_reject(rows.line_num, DEPRECATED_TERM, message, " ".join(row)))
-                        continue
-                    yield rows.line_num, source, target
+                        yield _reject(rows.line_num, DEPRECATED_TERM, message, " ".join(row))
+                    else:
+                        yield rows.line_num, source, target
         except csv.Error as error:
             raise InputError(f"{self.origin}, line {rows.line_num}: cannot be read: {error}") from error
 
@@ -226,10 +223,9 @@ class Dictionary(OpenFiles):
             ]
             if all(columns):
                 return columns[0][0], columns[1][0]
-        accepted_headers = [(SOURCE, TARGET), *([languages] if languages else [])]
-        headers = " or ".join(
-            f"`{_DELIMITERS[self.format].join(names).replace(chr(9), ' (tab) ')}`" for names in accepted_headers
-        )
+        delimiter = "," if self.format == CSV_ENTRIES else " (tab) "
+        accepted = [(SOURCE, TARGET), languages] if languages else [(SOURCE, TARGET)]
+        headers = " or ".join(f"`{delimiter.join(names)}`" for names in accepted)
         raise InputError(
             f"{self.origin}, line {line}: the header must name a source and a target column, got "
             f"{', '.join(map(repr, row[:4]))}: add the header {headers}, or name the languages of the columns with "

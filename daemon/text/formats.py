@@ -7,8 +7,8 @@
   or a list of pairs, the id is a text or an integer. Both are optional. `fixed` and `forbidden`, written like
   alignments, are links that the pair must have or must not have, regardless of the aligner.
 
-Programs may pass the same data as objects or tuples (`memory_input`). The aligner links pairs without an alignment. A
-file whose first lines do not fit its format is refused before any line is stored.
+The aligner links pairs without an alignment. A file whose first lines do not fit its format is refused before any line
+is stored.
 """
 
 import json
@@ -19,22 +19,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.text.rejections import (
-    EMPTY_LINE,
-    FIELD_COUNT,
-    INVALID_UTF8,
-    LENGTH_MISMATCH,
-    LINE_BREAK,
-    LINE_TOO_LONG,
-    MALFORMED_JSON,
-    MALFORMED_LINK,
-    MAX_LINE_BYTES,
-    MISSING_FIELD,
-    NUL_BYTE,
-    WRONG_TYPE,
-    RejectionError,
-    quote_bytes,
-)
+from hierogram.daemon.text import rejections
+from hierogram.daemon.text.rejections import MAX_LINE_BYTES, RejectionError, quote_bytes
 from hierogram.daemon.text.validation import LineColumns, parse_pharaoh, reject
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
 
@@ -42,8 +28,7 @@ PARALLEL, PIPES, TSV, JSONL, TMX, TREES, OBJECTS = "parallel", "pipes", "tsv", "
 
 PIPE = b"|||"
 _SEPARATOR = re.compile(rb"(?<![^ \t])\|\|\|(?![^ \t])")
-_KNOWN_LINK_MEMBERS = KnownLinks._fields
-LINK_MEMBERS = ("alignment", *_KNOWN_LINK_MEMBERS)
+LINK_MEMBERS = ("alignment", *KnownLinks._fields)
 """Object members that contain links."""
 _MEMBERS = frozenset({"source", "target", "id", *LINK_MEMBERS})
 
@@ -59,20 +44,17 @@ def parse_parallel(*files: Iterator[list[bytes]]) -> Iterator[LineColumns]:
     while any(waiting := [remaining or next(file, []) for remaining, file in zip(waiting, files, strict=True)]):
         lines = min(len(remaining) for remaining in waiting if remaining)
         chunk, waiting = [remaining[:lines] for remaining in waiting], [remaining[lines:] for remaining in waiting]
-        numbers = range(number, number + lines)
         if not all(chunk):
             names = ("source", "target", "alignment")
             ended = " and ".join(name for name, file in zip(names, chunk, strict=False) if not file)
-            rejection = RejectionError(
-                LENGTH_MISMATCH, f"no such line in the {ended} file: the files must have the same number of lines"
-            )
+            problem = f"no such line in the {ended} file: the files must have the same number of lines"
+            rejection = RejectionError(rejections.LENGTH_MISMATCH, problem)
             contents = (b" ||| ".join(file[k] if file else b"" for file in chunk) for k in range(lines))
-            rejected = [reject(n, rejection, content) for n, content in zip(numbers, contents, strict=True)]
-            yield LineColumns([], [], [], [], [], rejected=rejected)
+            yield LineColumns(rejected=[reject(k, rejection, content) for k, content in enumerate(contents, number)])
         else:
             source, target, *alignment = chunk
-            alignments: Sequence[bytes | None] = alignment[0] if alignment else [None] * lines
-            yield LineColumns(numbers, source, target, alignments, [None] * lines)
+            alignments: list[bytes | None] = [*alignment[0]] if alignment else [None] * lines
+            yield LineColumns([*range(number, number + lines)], source, target, alignments, [None] * lines)
         number += lines
 
 
@@ -91,11 +73,7 @@ def collect_lines(
     keep_lines: bool = False,
 ) -> LineColumns:
     """Parse numbered items to columns. `content` returns an item's bytes, stored in `lines` if `keep_lines`."""
-    numbers: list[int] = []
-    ids: list[str | None] = []
-    lines: list[bytes] | None = [] if keep_lines else None
-    alignments: list[bytes | None] = []
-    columns = LineColumns(numbers, [], [], alignments, ids, lines)
+    columns = LineColumns(lines=[] if keep_lines else None)
     for number, item in numbered:
         try:
             source, target, alignment, external_id, known_links = parse(item)
@@ -103,14 +81,10 @@ def collect_lines(
             columns.rejected.append(reject(number, rejection, content(item)))
             continue
         if known_links is not None:
-            columns.known[len(numbers)] = known_links
-        numbers.append(number)
-        columns.sources.append(source)
-        columns.targets.append(target)
-        alignments.append(alignment)
-        ids.append(external_id)
-        if lines is not None:
-            lines.append(content(item))
+            columns.known[len(columns.numbers)] = known_links
+        columns.append(number, source, target, alignment, external_id)
+        if columns.lines is not None:
+            columns.lines.append(content(item))
     return columns
 
 
@@ -123,9 +97,9 @@ LineParser = Callable[[bytes], ParsedLine]
 
 def _check_line(line: bytes) -> None:
     if len(line) > MAX_LINE_BYTES:
-        raise RejectionError(LINE_TOO_LONG, f"the line exceeds {MAX_LINE_BYTES} bytes")
+        raise RejectionError(rejections.LINE_TOO_LONG, f"the line exceeds {MAX_LINE_BYTES} bytes")
     if not line.strip(b" \t"):
-        raise RejectionError(EMPTY_LINE, "the line is empty")
+        raise RejectionError(rejections.EMPTY_LINE, "the line is empty")
 
 
 _SPACES_REQUIRED = "must have a space on each side to separate fields"
@@ -138,11 +112,11 @@ def parse_pipes(line: bytes) -> ParsedLine:
         _check_line(line)
         for token in line.replace(b"\t", b" ").split(b" "):
             if PIPE in token and token.strip(b"|"):
-                raise RejectionError(FIELD_COUNT, f"{quote_bytes(token)}: `|||` {_SPACES_REQUIRED}")
+                raise RejectionError(rejections.FIELD_COUNT, f"{quote_bytes(token)}: `|||` {_SPACES_REQUIRED}")
         parts = _SEPARATOR.split(line)
         if len(parts) not in (2, 3):
             counted = f"{len(parts)} field{'s' * (len(parts) > 1)}"
-            raise RejectionError(FIELD_COUNT, f"expected source ||| target [||| alignment], got {counted}")
+            raise RejectionError(rejections.FIELD_COUNT, f"expected source ||| target [||| alignment], got {counted}")
     return parts[0], parts[1], parts[2] if len(parts) == 3 else None, None, None
 
 
@@ -152,7 +126,7 @@ def parse_tabs(line: bytes) -> ParsedLine:
     if columns not in (2, 3) or len(line) > MAX_LINE_BYTES:
         _check_line(line)
         fields = f"{columns} field{'s' * (columns > 1)}"
-        raise RejectionError(FIELD_COUNT, f"expected source, tab, target [, tab, alignment], got {fields}")
+        raise RejectionError(rejections.FIELD_COUNT, f"expected source, tab, target [, tab, alignment], got {fields}")
     parts = line.split(b"\t")
     return parts[0], parts[1], parts[2] if len(parts) == 3 else None, None, None
 
@@ -163,34 +137,34 @@ def parse_json_object(line: bytes, unused: Counter[str] | None = None) -> Parsed
     try:
         value = json.loads(line.decode())
     except UnicodeDecodeError as error:
-        raise RejectionError(INVALID_UTF8, f"the line is not UTF-8 at offset {error.start}") from error
+        raise RejectionError(rejections.INVALID_UTF8, f"the line is not UTF-8 at offset {error.start}") from error
     except (ValueError, RecursionError) as error:
-        raise RejectionError(MALFORMED_JSON, f"the line is not JSON: {error}") from error
+        raise RejectionError(rejections.MALFORMED_JSON, f"the line is not JSON: {error}") from error
     if not isinstance(value, dict):
-        raise RejectionError(MALFORMED_JSON, 'the line is not a JSON object: expected {"source": …, "target": …, …}')
+        raise RejectionError(
+            rejections.MALFORMED_JSON, 'the line is not a JSON object: expected {"source": …, "target": …, …}'
+        )
     if unused is not None:
         unused.update(value.keys() - _MEMBERS)
     return parse_members(value)
 
 
-def parse_members(value: Mapping[str, object]) -> ParsedLine:
-    """Parse a mapping with the members of a JSON line. Links are a Pharaoh line or a sequence of pairs.
+LINE_PARSERS: dict[str, LineParser] = {PIPES: parse_pipes, TSV: parse_tabs, JSONL: parse_json_object}
 
-    Raises `RejectionError`.
-    """
+
+def parse_members(value: Mapping[str, object]) -> ParsedLine:
+    """Parse the members of a JSON line. Links are a Pharaoh line or a sequence of pairs. Raises `RejectionError`."""
     for name in ("source", "target"):
         if name not in value:
-            raise RejectionError(MISSING_FIELD, f"the object lacks {name!r}")
+            raise RejectionError(rejections.MISSING_FIELD, f"the object lacks {name!r}")
     links = value.get("alignment")
     if isinstance(links, list | tuple):
         links = " ".join([f"{s}-{t}" for s, t in _listed_links(links, "alignment")])
     source, target = _encoded(value["source"], "source"), _encoded(value["target"], "target")
     alignment = None if links is None else _encoded(links, "alignment")
     external_id = _external_id(value.get("id"))
-    known_links = None
-    if any(name in value for name in _KNOWN_LINK_MEMBERS):
-        known_links = KnownLinks(*(parse_known_links(value.get(name), name) for name in _KNOWN_LINK_MEMBERS))
-    return source, target, alignment, external_id, known_links if any(known_links or ()) else None
+    known_links = KnownLinks(*(parse_known_links(value.get(name), name) for name in KnownLinks._fields))
+    return source, target, alignment, external_id, known_links if any(known_links) else None
 
 
 def _listed_links(links: Sequence[object], name: str) -> list[Link]:
@@ -198,7 +172,8 @@ def _listed_links(links: Sequence[object], name: str) -> list[Link]:
     for k, link in enumerate(links):
         if not (isinstance(link, list | tuple) and len(link) == 2 and all(type(i) is int and i >= 0 for i in link)):
             raise RejectionError(
-                MALFORMED_LINK, f"{name}: entry {k} is not a link: expected [i, j], with words counted from 0"
+                rejections.MALFORMED_LINK,
+                f"{name}: entry {k} is not a link: expected [i, j], with words counted from 0",
             )
         pair_links.append((link[0], link[1]))
     return pair_links
@@ -215,13 +190,15 @@ def parse_known_links(links: object, name: str) -> frozenset[Link]:
 
 def _encoded(value: object, name: str) -> bytes:
     if not isinstance(value, str):
-        raise RejectionError(WRONG_TYPE, f"{name!r} must be a string, got {type(value).__name__}")
+        raise RejectionError(rejections.WRONG_TYPE, f"{name!r} must be a string, got {type(value).__name__}")
     if "\n" in value:
-        raise RejectionError(LINE_BREAK, f"{name!r} contains a line break")
+        raise RejectionError(rejections.LINE_BREAK, f"{name!r} contains a line break")
     try:
         return value.encode()
     except UnicodeEncodeError as error:
-        raise RejectionError(WRONG_TYPE, f"{name!r} contains a lone surrogate at offset {error.start}") from error
+        raise RejectionError(
+            rejections.WRONG_TYPE, f"{name!r} contains a lone surrogate at offset {error.start}"
+        ) from error
 
 
 def _external_id(value: object) -> str | None:
@@ -231,9 +208,9 @@ def _external_id(value: object) -> str | None:
         return str(value)
     text = _encoded(value, "id")
     if b"\0" in text:
-        raise RejectionError(NUL_BYTE, "'id' contains a NUL byte")
+        raise RejectionError(rejections.NUL_BYTE, "'id' contains a NUL byte")
     if not text:
-        raise RejectionError(WRONG_TYPE, "'id' is empty: omit it if the pair has no id")
+        raise RejectionError(rejections.WRONG_TYPE, "'id' is empty: omit it if the pair has no id")
     return text.decode()
 
 
@@ -255,12 +232,22 @@ def _is_object(line: bytes) -> bool:
         return False
 
 
-_DETECTORS: tuple[tuple[str, Callable[[bytes], bool]], ...] = (
-    (_OBJECTS, _is_object),
-    (_PIPED, lambda line: PIPE in line.split()),
-    (_TREES, lambda line: bool(_TREE.match(line)) and line.endswith(b")") and line.count(b"(") == line.count(b")")),
-    (_LINKS, lambda line: all(map(_LINK.fullmatch, line.split()))),
-)
+_DETECTORS: dict[str, Callable[[bytes], bool]] = {
+    _OBJECTS: _is_object,
+    _PIPED: lambda line: PIPE in line.split(),
+    _TREES: lambda line: bool(_TREE.match(line)) and line.endswith(b")") and line.count(b"(") == line.count(b")"),
+    _LINKS: lambda line: all(map(_LINK.fullmatch, line.split())),
+}
+_ADVICE = {
+    _OBJECTS: "ingest it by itself: hierogram ingest {}",
+    _PIPED: "ingest it by itself: hierogram ingest {}",
+    _XML: "ingest a TMX file by itself: hierogram ingest --format tmx {}; convert other XML first",
+    _TREES: "ingest a treebank into a store of trees: hierogram ingest --trees {}",
+    _LINKS: "the file of links must be the third: hierogram ingest SOURCE TARGET ALIGNMENT",
+    _UTF16: "convert it first: iconv -f UTF-16 -t UTF-8 {}",
+    _BINARY: "extract or convert it first",
+}
+"""Advice by kind of data. The placeholder is the quoted path of the file."""
 
 
 def _sample(lines: Sequence[bytes]) -> list[bytes]:
@@ -269,7 +256,6 @@ def _sample(lines: Sequence[bytes]) -> list[bytes]:
 
 
 def _detect_kind(lines: Sequence[bytes]) -> str | None:
-    """Detect the kind of data in a file's first lines, such as JSON objects. None if they may be sentences."""
     sample = _sample(lines)
     if not sample:
         return None
@@ -281,24 +267,13 @@ def _detect_kind(lines: Sequence[bytes]) -> str | None:
     unprintable = sum(_CONTROL.search(line) is not None for line in sample)
     if 2 * unprintable > len(sample) > 1:
         return _BINARY
-    return next((kind for kind, holds in _DETECTORS if all(map(holds, sample))), None)
+    return next((kind for kind, holds in _DETECTORS.items() if all(map(holds, sample))), None)
 
 
-def _advice(kind: str, path: str) -> str:
-    name = shlex.quote(path)
-    return {
-        _OBJECTS: f"ingest it by itself: hierogram ingest {name}",
-        _PIPED: f"ingest it by itself: hierogram ingest {name}",
-        _XML: f"ingest a TMX file by itself: hierogram ingest --format tmx {name}; convert other XML first",
-        _TREES: f"ingest a treebank into a store of trees: hierogram ingest --trees {name}",
-        _LINKS: "the file of links must be the third: hierogram ingest SOURCE TARGET ALIGNMENT",
-        _UTF16: f"convert it first: iconv -f UTF-16 -t UTF-8 {name}",
-        _BINARY: "extract or convert it first",
-    }[kind]
-
-
-def _wrong_format(path: str, kind: str, expected: str) -> InputError:
-    return InputError(f"{path}: expected {expected}, got {kind}: {_advice(kind, path)}")
+def _check_kind(lines: Sequence[bytes], path: str, expected: str | None, problem: str) -> None:
+    kind = _detect_kind(lines)
+    if kind is not None and kind != expected:
+        raise InputError(f"{path}: {problem} {kind}: {_ADVICE[kind].format(shlex.quote(path))}")
 
 
 def detect_format(lines: Sequence[bytes], path: str) -> str:
@@ -311,9 +286,7 @@ def detect_format(lines: Sequence[bytes], path: str) -> str:
         return JSONL
     if PIPE in first.split():
         return PIPES
-    kind = _detect_kind(lines)
-    if kind is not None:
-        raise InputError(f"{path}: contains {kind}: {_advice(kind, path)}")
+    _check_kind(lines, path, None, "contains")
     number = next(k for k, line in enumerate(lines, 1) if line.strip(b" \t"))
     if PIPE in first and b"\t" not in first:
         raise InputError(f"{path}, line {number}: `|||` {_SPACES_REQUIRED}")
@@ -331,34 +304,24 @@ def detect_format(lines: Sequence[bytes], path: str) -> str:
 
 
 _EXPECTED = {
-    PIPES: (_PIPED, "`source ||| target` lines"),
-    JSONL: (_OBJECTS, "JSON lines"),
-    TSV: (None, "tab-separated lines of source and target"),
-    TREES: (_TREES, "trees"),
+    PIPES: (_PIPED, "expected `source ||| target` lines, got"),
+    JSONL: (_OBJECTS, "expected JSON lines, got"),
+    TSV: (None, "expected tab-separated lines of source and target, got"),
+    TREES: (_TREES, "expected trees, got"),
 }
 
 
 def check_lines(lines: Sequence[bytes], path: str, format: str) -> None:
-    """Raise `InputError` if the first lines of a file resemble another kind of data than `format`.
-
-    `format` is pipes, jsonl, tsv or trees.
-    """
-    expected, description = _EXPECTED[format]
-    kind = _detect_kind(lines)
-    if kind not in (None, expected):
-        raise _wrong_format(path, str(kind), description)
+    """Raise `InputError` if the first lines are like another format than `format` (pipes, jsonl, tsv or trees)."""
+    _check_kind(lines, path, *_EXPECTED[format])
 
 
 def check_parallel(beginnings: Sequence[Sequence[bytes]], paths: Sequence[str]) -> None:
     """Raise `InputError` if a file does not begin with sentences (the third: links), or only some files are empty."""
     for path, lines in zip(paths[:2], beginnings, strict=False):
-        kind = _detect_kind(lines)
-        if kind is not None:
-            raise _wrong_format(path, kind, "sentences")
+        _check_kind(lines, path, None, "expected sentences, got")
     for path, lines in zip(paths[2:], beginnings[2:], strict=True):
-        kind = _detect_kind(lines)
-        if kind not in (None, _LINKS):
-            raise _wrong_format(path, str(kind), "links")
+        _check_kind(lines, path, _LINKS, "expected links, got")
         sample = _sample(lines)
         if sample and all(_LETTER.search(line) and not any(map(_LINK.fullmatch, line.split())) for line in sample):
             raise InputError(

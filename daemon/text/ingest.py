@@ -148,8 +148,6 @@ class IngestBatch:
 
 
 class _VocabularyNotes:
-    """Notes on swapped sides, and on words that are not in NFC."""
-
     def __init__(self, store: Store) -> None:
         self._store = store
         self._swapped = False
@@ -169,27 +167,20 @@ class _VocabularyNotes:
                 if len(odd) < _MAX_NON_NFC_WORDS and not is_normalized("NFC", text):
                     odd |= {word: None for word in text.split(" ") if not is_normalized("NFC", word)}
 
-    def collect(self) -> list[Note]:
-        notes = []
+    def collect(self) -> Iterator[Note]:
         if self._swapped:
-            notes.append(
-                Note(
-                    SWAPPED_SIDES,
-                    "the sides seem to be swapped: the source words of the input are more frequent on the target side "
-                    "of the store, and the target words on its source side; withdraw the input (hierogram withdraw "
-                    "--origin NAME) and ingest it with the sides exchanged",
-                )
+            yield Note(
+                SWAPPED_SIDES,
+                "the sides seem to be swapped: the source words of the input are more frequent on the target side of "
+                "the store, and the target words on its source side; withdraw the input (hierogram withdraw --origin "
+                "NAME) and ingest it with the sides exchanged",
             )
         odd = [word for words in (self._non_nfc or {}).values() for word in words]
         if odd:
-            notes.append(
-                Note(
-                    NOT_NFC,
-                    f"{len(odd):,} {'word is' if len(odd) == 1 else 'words are'} not in Unicode form NFC, such as "
-                    f"{odd[0]!a}: convert the text (uconv -x nfc)",
-                )
+            number = f"{len(odd):,} {'word is' if len(odd) == 1 else 'words are'}"
+            yield Note(
+                NOT_NFC, f"{number} not in Unicode form NFC, such as {odd[0]!a}: convert the text (uconv -x nfc)"
             )
-        return notes
 
 
 def ingest(
@@ -210,10 +201,8 @@ def ingest(
     messages = validator.messages(source)
     # Read ahead only in files: reading a stream may block, and an interrupt must not wait for it.
     messages = messages if source.bytes_total is None else prefetch(messages)
-    try:
+    with closing(validator):
         return store_input(store, corpus, options.limits, messages, report)
-    finally:
-        validator.close()
 
 
 def ingest_in_sandbox(

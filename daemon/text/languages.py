@@ -101,7 +101,6 @@ class Language:
         return [(first := text.index(words, start), first + len(words)) for words, start in sentences if words]
 
     def _ends(self, text: str, start: int, match: "regex.Match[str]") -> bool:
-        """Check if a punctuation mark before a space ends a sentence."""
         following = text[match.end() :].lstrip().lstrip(_OPENERS + " \u00a0\u202f")[:1]
         # Georgian letters are lowercase in Unicode and may begin a sentence.
         if following.islower() and following != following.title():
@@ -115,13 +114,7 @@ class Language:
         return last is None or last.group() not in self._abbreviations
 
 
-_APOSTROPHES = {
-    "en": Apostrophe.BEGINS_WORD,
-    "ca": Apostrophe.ENDS_WORD,
-    "fr": Apostrophe.ENDS_WORD,
-    "ga": Apostrophe.ENDS_WORD,
-    "it": Apostrophe.ENDS_WORD,
-}
+_APOSTROPHES = {"en": Apostrophe.BEGINS_WORD, **dict.fromkeys(("ca", "fr", "ga", "it"), Apostrophe.ENDS_WORD)}
 _DASHES = {" —<>": " ", "—<> ": " "}
 """Spaces around a dash that would attach to both neighbors. A key is a context of one sign, see `Boundary`."""
 _JOINS = {
@@ -129,10 +122,8 @@ _JOINS = {
     "fr": _DASHES | {f" {sign}<": NO_BREAK for sign in ";:!?%»"} | {"«> ": NO_BREAK},
 }
 """Joins by language, as in `Orthography.joins`, before an orthography is learned."""
-_WITHOUT_ANY_SPACES = frozenset(
-    {"zh", "yue", "wuu", "gan", "hak", "hsn", "nan", "cdo", "cjy", "mnp", "lzh", "ja", "ii"}
-)
-_SYLLABLE_LANGUAGES = frozenset({"bo", "dz"})
+_WITHOUT_ANY_SPACES = {"zh", "yue", "wuu", "gan", "hak", "hsn", "nan", "cdo", "cjy", "mnp", "lzh", "ja", "ii"}
+_SYLLABLE_LANGUAGES = {"bo", "dz"}
 _PHRASE_LANGUAGES = re.compile(
     r"(my|km|lo|shn|mnw|ksw|blk|kht|khb|tdd|nod)([-_]|$)|.*[-_](mymr|khmr|laoo|java|bali|lana|tale|talu)"
 )
@@ -159,11 +150,11 @@ def _fugashi() -> WordFinder:
     return divide
 
 
-def _load(module: str, function: str, **arguments: Any) -> WordFinder:
-    return partial(getattr(import_module(module), function), **arguments)
+def _load(module: str, function: str, **arguments: Any) -> Callable[[], WordFinder]:
+    return lambda: partial(getattr(import_module(module), function), **arguments)
 
 
-_pythainlp = partial(_load, "pythainlp.tokenize", "word_tokenize", engine="newmm", keep_whitespace=False)
+_pythainlp = _load("pythainlp.tokenize", "word_tokenize", engine="newmm", keep_whitespace=False)
 
 
 def _burmesenlp() -> WordFinder:
@@ -189,8 +180,8 @@ _PACKAGES = {
     "yue": _Package("jieba", "chinese", r"\p{Han}", _jieba),
     "ja": _Package("fugashi", "japanese", r"[\p{Han}\p{Hiragana}\p{Katakana}ー]", _fugashi),
     "th": _Package("pythainlp", "thai", r"\p{Thai}", _pythainlp),
-    "km": _Package("khmercut", "khmer", r"\p{Khmer}", partial(_load, "khmercut", "tokenize"), optional=True),
-    "lo": _Package("laonlp", "lao", r"\p{Lao}", partial(_load, "laonlp.tokenize", "word_tokenize"), optional=True),
+    "km": _Package("khmercut", "khmer", r"\p{Khmer}", _load("khmercut", "tokenize"), optional=True),
+    "lo": _Package("laonlp", "lao", r"\p{Lao}", _load("laonlp.tokenize", "word_tokenize"), optional=True),
     "my": _Package("burmesenlp", "burmese", r"\p{Myanmar}", _burmesenlp, optional=True),
 }
 
@@ -224,11 +215,10 @@ def find_language(code: str, orthography_json: str = "") -> Language:
 
     prefixes = NonbreakingPrefixes()
     listed = prefixes.words(base) if base in prefixes.available_langs.values() else ()
-    abbreviations: dict[bool, list[str]] = {False: [], True: []}
-    for line in listed:
-        word, _, note = line.partition(" ")
-        abbreviations["#NUMERIC_ONLY#" in note].append(word)
-    return Language(base, abbreviations[False], abbreviations[True], orthography=orthography)
+    entries = [(word, "#NUMERIC_ONLY#" in note) for word, _, note in (line.partition(" ") for line in listed)]
+    before_numbers = [word for word, is_numeric in entries if is_numeric]
+    abbreviations = [word for word, is_numeric in entries if not is_numeric]
+    return Language(base, abbreviations, before_numbers, orthography=orthography)
 
 
 def learn_orthography(code: str, lines: Sequence[str]) -> str:

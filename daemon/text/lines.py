@@ -1,8 +1,8 @@
 """Line reader: files as lines of bytes, decompressed during reading.
 
-Only a line feed ends a line, together with a carriage return before it. No other character ends a line, so line numbers
-agree with `wc`, `sed` and the aligner that made the file. Byte order marks at the beginning of a line are removed.
-Lines remain bytes, so that a line that is not UTF-8 does not abort the file.
+Only a line feed ends a line, together with a carriage return before it, so line numbers agree with `wc`, `sed` and the
+aligner that made the file. Byte order marks at the beginning of a line are removed. Lines remain bytes, so that a line
+that is not UTF-8 does not abort the file.
 """
 
 import bz2
@@ -14,6 +14,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -100,10 +101,7 @@ def _detect_compression(head: bytes) -> _Compression | None:
 
 
 def read_blocks(read: Callable[[int], bytes], name: str, limits: InputLimits = DEFAULT_LIMITS) -> Iterator[bytes]:
-    """Yield the data of `read` in blocks of bounded size. Decompresses gzip, zstd, bzip2 and xz.
-
-    Raises `InputError`.
-    """
+    """Yield the data of `read` in blocks of bounded size, decompressed. Raises `InputError`."""
     try:
         head = read(_HEAD_BYTES)
         compression = _detect_compression(head)
@@ -131,11 +129,10 @@ def _decompressed(
     for block in split_blocks(blocks, compression.bytes_at_once):
         packed += len(block)
         pending += block
-        if member is None and packed > len(block) and compression.padded:
-            # The padding after the last member may span several blocks.
-            pending = pending.lstrip(b"\0")
         while pending:
             if member is None:
+                # The padding after the last member may span several blocks.
+                pending = pending.lstrip(b"\0") if compression.padded else pending
                 if len(pending) < len(magic):
                     break
                 if not pending.startswith(magic):
@@ -154,10 +151,7 @@ def _decompressed(
                 limits.check_unpacked(name, packed, unpacked)
                 yield from split_blocks([content], _BLOCK_BYTES)
             if member.eof:
-                pending = member.unused_data
-                if compression.padded:
-                    pending = pending.lstrip(b"\0")
-                member = None
+                pending, member = member.unused_data, None
     if member is not None or pending:
         raise InputError(f"{name}: truncated {kind} data: the file is incomplete")
 
@@ -175,9 +169,8 @@ def split_blocks(blocks: Iterable[bytes], size: int) -> Iterator[bytes]:
 class LineSplitter:
     """Splitter of blocks into lines without line ends and byte order marks.
 
-    A byte order mark may begin any line, as in concatenated files. If a line has more than `MAX_LINE_BYTES` bytes, only
-    the first `MAX_LINE_BYTES` + 1 are kept. Raises `InputError` if more than `MAX_SKIPPED_LINE_BYTES` bytes of
-    a line are skipped.
+    Only the first `MAX_LINE_BYTES` + 1 bytes of a line are kept. Raises `InputError` if more than
+    `MAX_SKIPPED_LINE_BYTES` bytes of a line are skipped.
     """
 
     def __init__(self, name: str = "") -> None:
@@ -199,7 +192,7 @@ class LineSplitter:
             self._dropped_bytes = 0
         self._drop(len(rest) - len(self._partial_line))
         if _BYTE_ORDER_MARK in text:
-            lines = [strip_mark(line) for line in lines]
+            lines = [_strip_mark(line) for line in lines]
         if b"\r" in text or len(text) > MAX_LINE_BYTES:
             lines = [_strip_end(line) for line in lines]
         return lines
@@ -214,7 +207,7 @@ class LineSplitter:
 
     def end(self) -> list[bytes]:
         """Return the last line if it has no line feed, else an empty list."""
-        last_line = strip_mark(self._partial_line)
+        last_line = _strip_mark(self._partial_line)
         return [_strip_end(last_line)] if last_line else []
 
 
@@ -246,8 +239,7 @@ def _strip_marks(blocks: Iterable[bytes]) -> Iterator[bytes]:
         yield held[start:]
 
 
-def strip_mark(line: bytes) -> bytes:
-    """Remove the byte order marks at the beginning of a line."""
+def _strip_mark(line: bytes) -> bytes:
     while line.startswith(_BYTE_ORDER_MARK):
         line = line.removeprefix(_BYTE_ORDER_MARK)
     return line
@@ -264,31 +256,24 @@ def regroup_lines(lists: Iterable[list[bytes]], size: int = LINES_PER_CHUNK) -> 
     for lines in lists:
         gathered += lines
         held += sum(map(len, lines))
-        if len(gathered) >= size:
-            chunked_size = len(gathered) - len(gathered) % size
-            for start in range(0, chunked_size, size):
-                yield gathered[start : start + size]
-            gathered = gathered[chunked_size:]
+        while len(gathered) >= size or held > BYTES_PER_CHUNK:
+            yield gathered[:size]
+            gathered = gathered[size:]
             held = sum(map(len, gathered))
-        if held > BYTES_PER_CHUNK:
-            yield gathered
-            gathered, held = [], 0
     if gathered:
         yield gathered
 
 
+@dataclass(slots=True)
 class LineFile:
-    """Open file of lines. `size` is in bytes, None if unknown. `after_read` is called after each read."""
+    """Open file of lines. `size` is in bytes, None if unknown. `_after_read` is called after each read."""
 
-    def __init__(
-        self, stream: BinaryIO, name: str, size: int | None, limits: InputLimits, after_read: Callable[[], None]
-    ) -> None:
-        self._stream = stream
-        self._limits = limits
-        self._after_read = after_read
-        self.name = name
-        self.size = size
-        self.bytes_read = 0
+    _stream: BinaryIO
+    name: str
+    size: int | None
+    _limits: InputLimits
+    _after_read: Callable[[], None]
+    bytes_read: int = 0
 
     def read(self, size: int) -> bytes:
         """Return up to `size` bytes. Raises `InputError` if the file has grown since it was opened."""
@@ -335,10 +320,9 @@ def open_lines(
         yield LineFile(sys.stdin.buffer, STANDARD_INPUT_NAME, None, limits, after_read)
         return
     with ExitStack() as stack:
-        stream: BinaryIO
         try:
             if within is None:
-                stream = stack.enter_context(Path(path).open("rb"))
+                stream: BinaryIO = stack.enter_context(Path(path).open("rb"))
             else:
                 # Other users write to this folder, so open only a regular file below it, and follow no links.
                 stream = stack.enter_context(open_within(Path(within), Path(path)))

@@ -63,16 +63,8 @@ def _as_mapping(pair: Any) -> Mapping[str, Any]:
 
 
 def convert_corrections(corrections: KnownLinks) -> KnownLinks:
-    """Convert fixed and forbidden links, given as Pharaoh lines or collections of pairs, to sets of pairs.
-
-    Raises `RejectionError`.
-    """
-    return KnownLinks(
-        *(
-            parse_known_links(_as_json_links(links), name)
-            for name, links in zip(corrections._fields, corrections, strict=True)
-        )
-    )
+    """Convert fixed and forbidden links, as Pharaoh lines or pairs, to sets of pairs. Raises `RejectionError`."""
+    return KnownLinks(*(parse_known_links(_as_json_links(links), n) for n, links in corrections._asdict().items()))
 
 
 def _as_json_links(links: Any) -> Any:

@@ -5,6 +5,7 @@ command line prints the notes, HTTP and the library return them, and `ingest_bat
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hierogram.daemon.text.languages import GENERAL
@@ -53,79 +54,67 @@ class Notes:
     def inspect(self, columns: LineColumns) -> None:
         """Inspect the next lines of the input before they are tokenized."""
         self._lines += len(columns.sources)
-        self._count_escapes(columns)
+        escaped: set[int] = set()
+        for lines in (columns.sources, columns.targets):
+            text = b"\n".join(lines)
+            if b"&" in text or b"@-@" in text or b"@/@" in text:
+                found = {k: escape for k, line in enumerate(lines) if (escape := _ESCAPE.search(line))}
+                escaped.update(found)
+                self._escape = self._escape or next((escape[1].decode() for escape in found.values()), "")
+        self._escaped += len(escaped)
         for source, target in zip(columns.sources, columns.targets, strict=True) if self._quoting else ():
             quoted = [field for field in (source, target) if len(field) > 1 and _QUOTED.fullmatch(field.strip(b" "))]
             self._quoted += bool(quoted)
             self._doubled += any(b'""' in field.strip(b" ")[1:-1] for field in quoted)
 
-    def _count_escapes(self, columns: LineColumns) -> None:
-        escapes: set[int] = set()
-        for lines in (columns.sources, columns.targets):
-            text = b"\n".join(lines)
-            if b"&" not in text and b"@-@" not in text and b"@/@" not in text:
-                continue
-            for k, line in enumerate(lines):
-                if (escape := _ESCAPE.search(line)) is not None:
-                    escapes.add(k)
-                    self._escape = self._escape or escape[1].decode()
-        self._escaped += len(escapes)
-
-    def collect(self) -> list[Note]:
-        """Return the notes on the lines so far."""
-        notes = []
+    def collect(self) -> Iterator[Note]:
+        """Yield the notes on the lines so far."""
         if self._escaped > _MIN_ESCAPED_SHARE * self._lines:
-            notes.append(
-                Note(
-                    ESCAPED,
-                    f"{_lines(self._escaped)} escapes of the Moses tokenizer, such as {self._escape}, which other "
-                    "text does not contain: ingest the original text (`sacremoses detokenize` restores it)",
-                )
+            yield Note(
+                ESCAPED,
+                f"{_lines(self._escaped)} escapes of the Moses tokenizer, such as {self._escape}, which other text "
+                "does not contain: ingest the original text (`sacremoses detokenize` restores it)",
             )
         if self._doubled or self._quoted > _MIN_QUOTED_SHARE * self._lines:
-            notes.append(
-                Note(
-                    QUOTED_FIELDS,
-                    f"{_lines(self._quoted)} fields in quotation marks, as written by spreadsheets; the marks are "
-                    "stored as part of the text: write the file without quoting",
-                )
+            yield Note(
+                QUOTED_FIELDS,
+                f"{_lines(self._quoted)} fields in quotation marks, as written by spreadsheets; the marks are stored "
+                "as part of the text: write the file without quoting",
             )
-        return notes
 
 
-def describe_tokenization(signs: TextSigns, rules: Languages | None, sets_tokenize: bool) -> list[Note]:
-    """Return the notes on the tokenization of an input. `rules` are the languages whose rules tokenize it, or None.
+def describe_tokenization(signs: TextSigns, rules: Languages | None, sets_tokenize: bool) -> Iterator[Note]:
+    """Yield the notes on the tokenization of an input. `rules` are the languages whose rules tokenize it, or None.
 
-    `sets_tokenize` is True if the input determines the setting `tokenize`. Otherwise, a note is returned if the text
+    `sets_tokenize` is True if the input determines the setting `tokenize`. Otherwise, a note is yielded if the text
     contradicts the setting.
     """
-    notes = []
     if sets_tokenize and rules is not None:
         names = "general rules" if GENERAL in rules else f"the rules of {' and '.join(dict.fromkeys(rules))}"
         hint = "; `hierogram init --languages` selects the rules of languages" if GENERAL in rules else ""
-        notes.append(Note(TOKENIZATION, f"text is tokenized by {names}, because it is {signs}{hint}"))
+        yield Note(TOKENIZATION, f"text is tokenized by {names}, because it is {signs}{hint}")
     elif sets_tokenize:
-        notes.append(Note(TOKENIZATION, f"tokens are kept, because the text is {signs}"))
+        yield Note(TOKENIZATION, f"tokens are kept, because the text is {signs}")
     elif signs.is_running is False and rules is not None:
-        text = (
-            f"the input seems to be {signs}; it was tokenized again, which damages some tokens (it 's becomes it ' s)"
-            ": withdraw the input, and ingest the original text"
+        yield Note(
+            TOKENIZATION,
+            f"the input seems to be {signs}; it was tokenized again, which damages some tokens (it 's becomes it ' s): "
+            "withdraw the input, and ingest the original text",
         )
-        notes.append(Note(TOKENIZATION, text))
     elif signs.is_running and rules is None:
-        text = (
+        yield Note(
+            TOKENIZATION,
             f"the input seems to be {signs}; the store keeps tokens, so words of the input include punctuation: "
-            "withdraw the input, and tokenize it like the other text of the store"
+            "withdraw the input, and tokenize it like the other text of the store",
         )
-        notes.append(Note(TOKENIZATION, text))
     if rules is not None and GENERAL not in rules and (advice := segmenter_advice(rules)):
-        notes.append(Note(NO_WORD_DIVISION, advice))
+        yield Note(NO_WORD_DIVISION, advice)
     elif rules is not None and 4 * signs.unspaced > signs.lines:
-        text = (
-            "sentences have no spaces between words: create a store with `hierogram init --languages` to find the words"
+        yield Note(
+            NO_WORD_DIVISION,
+            "sentences have no spaces between words: create a store with `hierogram init --languages` to find "
+            "the words",
         )
-        notes.append(Note(NO_WORD_DIVISION, text))
-    return notes
 
 
 def _lines(number: int) -> str:

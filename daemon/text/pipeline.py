@@ -14,13 +14,7 @@ from typing import Any, NamedTuple
 
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.files import strip_suffix
-from hierogram.daemon.text.languages import (
-    GENERAL,
-    Language,
-    TextSpan,
-    find_language,
-    missing_segmenter_note,
-)
+from hierogram.daemon.text.languages import GENERAL, Language, TextSpan, find_language, missing_segmenter_note
 from hierogram.daemon.text.orthography import SOFT_HYPHEN
 from hierogram.daemon.text.protected_spans import ProtectedSpan, find_protected
 from hierogram.daemon.text.running_text import count_signs
@@ -226,10 +220,11 @@ class TextPipeline:
             ]
             for side, lines in ((source, columns.sources), (target, columns.targets))
         )
-        prepared = replace(columns, sources=sources, targets=targets)
-        if not self.word_parts or not linked:
-            return prepared
-        return spread_links(prepared, linked, make_segmenter(self.word_parts[0]), make_segmenter(self.word_parts[1]))
+        alignments, known = [*columns.alignments], dict(columns.known)
+        prepared = replace(columns, sources=sources, targets=targets, alignments=alignments, known=known)
+        if self.word_parts:
+            spread_links(prepared, linked, *map(make_segmenter, self.word_parts))
+        return prepared
 
     def as_settings(self) -> dict[str, object]:
         """Return the store settings that define this pipeline, as JSON values."""

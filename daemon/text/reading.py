@@ -9,22 +9,8 @@ from typing import Any, NamedTuple, Protocol
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.files import printable, strip_suffix
 from hierogram.daemon.shared_options import DictionaryOptions
-from hierogram.daemon.text.formats import (
-    JSONL,
-    PARALLEL,
-    PIPES,
-    TMX,
-    TSV,
-    LineParser,
-    check_lines,
-    check_parallel,
-    detect_format,
-    parse_json_object,
-    parse_lines,
-    parse_parallel,
-    parse_pipes,
-    parse_tabs,
-)
+from hierogram.daemon.text import formats
+from hierogram.daemon.text.formats import JSONL, PARALLEL, PIPES, TMX, TSV
 from hierogram.daemon.text.languages import learn_orthography
 from hierogram.daemon.text.lines import STANDARD_INPUT, LineFile, open_lines, read_sentences
 from hierogram.daemon.text.link_positions import UnicodeSpaceDetector
@@ -44,7 +30,6 @@ from hierogram.storage.worker_process import KeepAlive
 AUTO = "auto"
 
 _NUMBERS_OF_FILES = {AUTO: (1, 2, 3), PARALLEL: (2, 3), PIPES: (1,), TSV: (1,), JSONL: (1,), TMX: (1,)}
-_LINE_PARSERS: dict[str, LineParser] = {PIPES: parse_pipes, TSV: parse_tabs, JSONL: parse_json_object}
 
 
 class PairInput(Protocol):
@@ -120,11 +105,11 @@ class Input(OpenFiles):
         self._chunks = [chain(beginning, chunks) for beginning, chunks in zip(beginnings, self._chunks, strict=True)]
         first = [beginning[0] if beginning else [] for beginning in beginnings]
         if len(first) > 1:
-            check_parallel(first, self._paths)
+            formats.check_parallel(first, self._paths)
             return PARALLEL
         if format == AUTO:
-            return detect_format(first[0], self._paths[0])
-        check_lines(first[0], self._paths[0], format)
+            return formats.detect_format(first[0], self._paths[0])
+        formats.check_lines(first[0], self._paths[0], format)
         return format
 
     def line_chunks(self, languages: Languages | None = None) -> Iterator[LineColumns]:
@@ -136,8 +121,8 @@ class Input(OpenFiles):
             return read_tmx(self._files[0].blocks(), self._files[0].name, languages)
         if self.format == PARALLEL:
             check_names(self._paths, languages)
-            return parse_parallel(*self._chunks)
-        return parse_lines(self._chunks[0], _LINE_PARSERS[self.format])
+            return formats.parse_parallel(*self._chunks)
+        return formats.parse_lines(self._chunks[0], formats.LINE_PARSERS[self.format])
 
 
 def read_pairs(paths: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -255,7 +240,6 @@ class InputValidator:
             settings = replace(settings, tokenize=True)
         self._settings, self._languages = settings, options.languages
         self._pipeline = make_pipeline(settings, options.languages)
-        self._max_tokens = settings.max_tokens
         self._repeats = DuplicateCounter() if repeats is None else repeats
         self._notes = Notes(quoting=format == TSV)
         self._unicode_spaces = UnicodeSpaceDetector()
@@ -280,7 +264,7 @@ class InputValidator:
         for columns in chunks:
             self._notes.inspect(columns)
             columns = self._unicode_spaces.divide(columns)
-            valid, invalid = validate(self._pipeline.prepare(columns), self._max_tokens, self._repeats)
+            valid, invalid = validate(self._pipeline.prepare(columns), self._settings.max_tokens, self._repeats)
             pairs.append(valid if self._entries is None else weigh_entries(valid, self._entries))
             rejected += invalid
         notes = [*self._text_notes, *self._notes.collect(), *filter(None, (self._unicode_spaces.note(),))]

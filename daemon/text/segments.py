@@ -11,7 +11,7 @@ Users read whole words: `WordView` converts stored parts to words.
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, pairwise, repeat
 from typing import NamedTuple
@@ -67,10 +67,9 @@ class Segmenter:
 
 
 class SubwordSegmenter(Segmenter):
-    """Segmenter of words into subwords by byte pair encoding."""
+    """Segmenter of words into subwords by byte pair encoding, given the merges in the order of learning."""
 
     def __init__(self, merges: Sequence[tuple[str, str]]) -> None:
-        """Create a segmenter from merges: pairs of adjacent parts, in the order in which they were learned."""
         super().__init__()
         self.merges = tuple(merges)
         self._ranks = {pair: rank for rank, pair in enumerate(self.merges)}
@@ -90,7 +89,6 @@ class CompoundSegmenter(Segmenter):
     """Segmenter of compounds into known words. The last part is capitalized if the compound is."""
 
     def __init__(self, frequencies: Mapping[str, int]) -> None:
-        """Create a segmenter from the frequencies of known lowercase words."""
         super().__init__()
         self._splitter = CompoundSplitter(frequencies)
 
@@ -209,30 +207,25 @@ def make_segmenter(text: str) -> Segmenter:
     return SubwordSegmenter([(left, right) for left, _, right in (line.partition(" ") for line in lines)])
 
 
-def spread_links(columns: LineColumns, indices: Iterable[int], source: Segmenter, target: Segmenter) -> LineColumns:
+def spread_links(columns: LineColumns, indices: Iterable[int], source: Segmenter, target: Segmenter) -> None:
     """Split the words of the selected lines into parts, and link all parts of linked words."""
-    changed = replace(columns, sources=list(columns.sources), targets=list(columns.targets), known=dict(columns.known))
-    alignments = list(columns.alignments)
     for k in indices:
         try:
             texts = columns.sources[k].decode(), columns.targets[k].decode()
             token_spans = [_spans(side.count_parts(text)) for side, text in zip((source, target), texts, strict=True)]
-            line = alignments[k]
+            line = columns.alignments[k]
             if line is not None:
                 links = _link_parts(parse_pharaoh(line), *token_spans)
-                alignments[k] = " ".join(f"{i}-{j}" for i, j in links).encode()
+                line = " ".join(f"{i}-{j}" for i, j in links).encode()
             if k in columns.known:
                 parts = (frozenset(_link_parts(links, *token_spans)) for links in columns.known[k])
-                changed.known[k] = KnownLinks(*parts)
+                columns.known[k] = KnownLinks(*parts)
         except (UnicodeDecodeError, RejectionError, IndexError):
             # Keep a malformed line unchanged, because validation rejects it.
             continue
-        changed.sources[k], changed.targets[k] = (
-            source.split_line(texts[0]).encode(),
-            target.split_line(texts[1]).encode(),
-        )
-    changed.alignments = alignments
-    return changed
+        columns.alignments[k] = line
+        columns.sources[k] = source.split_line(texts[0]).encode()
+        columns.targets[k] = target.split_line(texts[1]).encode()
 
 
 def _spans(counts: Sequence[int]) -> list[range]:
@@ -251,7 +244,6 @@ def find_word_span(word_indices: Sequence[int], tokens: Span) -> Span:
 
 
 def _render_part(run: Sequence[str]) -> str:
-    """Join adjacent parts of a word, with a hyphen where the word continues."""
     before = CONTINUATION if run[0].startswith(PART_MARK) else ""
     return before + join_parts(" ".join(run)) + (CONTINUATION if is_modifier(run[-1]) else "")
 

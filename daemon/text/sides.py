@@ -42,7 +42,6 @@ class WordSideCounts:
         return log_odds, known
 
     def _read_pairs(self) -> dict[str, Counter[str]]:
-        """Return the word counts of the first pairs, updated with the pairs added since the last call."""
         with self._lock:
             while self._read < self._max_pairs:
                 pair_texts = self._store.pair_texts(self._last, min(_PAIRS_PER_READ, self._max_pairs - self._read))

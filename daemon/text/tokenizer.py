@@ -194,7 +194,6 @@ class Tokenizer:
         return self._detach_quotes(result, quotes) if quotes else result
 
     def _keeps_stop(self, tokens: Sequence[str], stop: int, following: str) -> bool:
-        """Check if a full stop within a sentence is part of the word before it."""
         if following in _CLOSERS:
             return False
         word = tokens[stop - 1]
@@ -235,7 +234,6 @@ class Tokenizer:
         return _Chunk(tuple(tokens), tuple(quotes), stop, spacing(tokens[0][0]), spacing(tokens[-1][-1]))
 
     def _split_run(self, run: str) -> Iterable[str]:
-        """Split a run of letters without spaces by the segmenter, or else into syllables or letters."""
         if self._segmenter is not None and self._script.match(run):
             words = [word for part in self._segmenter(run) if (word := part.strip())]
             # Ignore the words if they differ from the text, because a package may normalize characters.

@@ -14,7 +14,6 @@ from hierogram.daemon.text.lines import LINES_PER_CHUNK
 from hierogram.daemon.text.protected_spans import find_protected
 from hierogram.daemon.text.rejections import LINE_TOO_LONG, MISSING_FIELD, RejectionError
 from hierogram.daemon.text.validation import LineColumns, reject
-from hierogram.storage.records.pairs import RejectedLine
 
 _CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
 """Elements that contain codes of the original document, not words."""
@@ -135,35 +134,25 @@ def _chunks(units: Iterator[_Unit]) -> Iterator[list[_Unit]]:
 
 
 def _as_columns(units: list[_Unit], first: int, languages: tuple[str, str], ids: bool) -> LineColumns:
-    numbers: list[int] = []
-    rejected: list[RejectedLine] = []
-    sources: list[bytes] = []
-    targets: list[bytes] = []
-    external_ids: list[str | None] = []
+    columns = LineColumns()
     for number, (tuid, variants) in enumerate(units, first):
         if variants is None:
-            bounds = f"more than {_MAX_CHARACTERS:,} characters or {_MAX_VARIANTS:,} variants"
-            rejected.append(reject(number, RejectionError(LINE_TOO_LONG, f"the unit has {bounds}"), b""))
+            problem = f"the unit has more than {_MAX_CHARACTERS:,} characters or {_MAX_VARIANTS:,} variants"
+            columns.rejected.append(reject(number, RejectionError(LINE_TOO_LONG, problem), b""))
             continue
         sides = xml_streams.split_by_language(variants, languages)
         texts = [list(dict.fromkeys(text for _, text in side)) for side in sides]
         missing = [language for language, side in zip(languages, texts, strict=True) if not side]
-        problem = None
         if missing:
-            problem = RejectionError(MISSING_FIELD, f"the unit has no text in {' and '.join(missing)}")
+            rejection = RejectionError(MISSING_FIELD, f"the unit has no text in {' and '.join(missing)}")
         elif len(texts[0]) * len(texts[1]) > _MAX_PAIRS:
             many = f"{len(texts[0])} texts in {languages[0]} and {len(texts[1])} in {languages[1]}"
-            problem = RejectionError(
-                LINE_TOO_LONG, f"the unit has {many}, which form more than {_MAX_PAIRS} pairs: split it"
-            )
-        if problem is not None:
-            rejected.append(
-                reject(number, problem, " ||| ".join(f"{code}: {text}" for code, text in variants).encode())
-            )
+            problem = f"the unit has {many}, which form more than {_MAX_PAIRS} pairs: split it"
+            rejection = RejectionError(LINE_TOO_LONG, problem)
+        else:
+            for source, target in product(*texts):
+                columns.append(number, source.encode(), target.encode(), None, tuid if ids and tuid else None)
             continue
-        for source, target in product(*texts):
-            numbers.append(number)
-            sources.append(source.encode())
-            targets.append(target.encode())
-            external_ids.append(tuid if ids and tuid else None)
-    return LineColumns(numbers, sources, targets, [None] * len(numbers), external_ids, rejected=rejected)
+        content = " ||| ".join(f"{code}: {text}" for code, text in variants)
+        columns.rejected.append(reject(number, rejection, content.encode()))
+    return columns

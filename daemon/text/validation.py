@@ -16,19 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import TemporarySpaceError
-from hierogram.daemon.text.rejections import (
-    EMPTY_SIDE,
-    INVALID_UTF8,
-    LINE_BREAK,
-    LINE_TOO_LONG,
-    LINK_OUT_OF_RANGE,
-    MALFORMED_LINK,
-    MAX_LINE_BYTES,
-    NUL_BYTE,
-    TOO_LONG,
-    RejectionError,
-    quote_bytes,
-)
+from hierogram.daemon.text import rejections
+from hierogram.daemon.text.rejections import MAX_LINE_BYTES, RejectionError, quote_bytes
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
 from hierogram.storage.records.pairs import NewPairs, RejectedLine
 
@@ -46,7 +35,8 @@ def parse_pharaoh(line: bytes, name: str = "alignment") -> list[Link]:
             links.append((int(source.lstrip(b"0")[:20] or b"0"), int(target.lstrip(b"0")[:20] or b"0")))
         elif link:
             raise RejectionError(
-                MALFORMED_LINK, f"{name}: {quote_bytes(link)} is not a link: expected i-j, with words counted from 0"
+                rejections.MALFORMED_LINK,
+                f"{name}: {quote_bytes(link)} is not a link: expected i-j, with words counted from 0",
             )
     return links
 
@@ -57,7 +47,7 @@ def canonical_alignment(line: bytes, source_length: int, target_length: int) -> 
     for source, target in links:
         if source >= source_length or target >= target_length:
             raise RejectionError(
-                LINK_OUT_OF_RANGE,
+                rejections.LINK_OUT_OF_RANGE,
                 f"alignment: link '{source}-{target}' is out of range: the source side has {source_length} words and "
                 f"the target side {target_length} (positions are counted from 0)",
             )
@@ -173,14 +163,24 @@ class LineColumns:
     everything. `rejected` are lines that could not be parsed. `known` are fixed and forbidden links by index.
     """
 
-    numbers: Sequence[int]
-    sources: list[bytes]
-    targets: list[bytes]
-    alignments: Sequence[bytes | None]
-    ids: Sequence[str | None]
-    lines: Sequence[bytes] | None = None
+    numbers: list[int] = field(default_factory=list)
+    sources: list[bytes] = field(default_factory=list)
+    targets: list[bytes] = field(default_factory=list)
+    alignments: list[bytes | None] = field(default_factory=list)
+    ids: list[str | None] = field(default_factory=list)
+    lines: list[bytes] | None = None
     rejected: list[RejectedLine] = field(default_factory=list)
     known: dict[int, KnownLinks] = field(default_factory=dict)
+
+    def append(
+        self, number: int, source: bytes, target: bytes, alignment: bytes | None = None, external_id: str | None = None
+    ) -> None:
+        """Add a parsed line to the first five columns."""
+        self.numbers.append(number)
+        self.sources.append(source)
+        self.targets.append(target)
+        self.alignments.append(alignment)
+        self.ids.append(external_id)
 
     def linked(self) -> set[int]:
         """Return the indices of the lines with links, which must not be tokenized again."""
@@ -207,14 +207,14 @@ def split_tokens(text: str) -> list[str]:
 def decode_text(content: bytes, name: str) -> str:
     """Decode UTF-8 text. `name` is its name in messages. Raises `RejectionError`."""
     if len(content) > MAX_LINE_BYTES:
-        raise RejectionError(LINE_TOO_LONG, f"{name} exceeds {MAX_LINE_BYTES} bytes")
+        raise RejectionError(rejections.LINE_TOO_LONG, f"{name} exceeds {MAX_LINE_BYTES} bytes")
     if b"\0" in content:
-        raise RejectionError(NUL_BYTE, f"{name} contains a NUL byte at offset {content.index(0)}")
+        raise RejectionError(rejections.NUL_BYTE, f"{name} contains a NUL byte at offset {content.index(0)}")
     try:
         return content.decode()
     except UnicodeDecodeError as error:
         raise RejectionError(
-            INVALID_UTF8, f"{name} is not UTF-8: byte 0x{content[error.start]:02x} at offset {error.start}"
+            rejections.INVALID_UTF8, f"{name} is not UTF-8: byte 0x{content[error.start]:02x} at offset {error.start}"
         ) from error
 
 
@@ -222,13 +222,13 @@ def read_side(line: bytes, name: str, max_tokens: int) -> tuple[str, int]:
     """Return the side's tokens, joined by one space, and their number. Raises `RejectionError`."""
     text = decode_text(line, f"the {name} side")
     if "\r" in text or "\n" in text:
-        raise RejectionError(LINE_BREAK, f"the {name} side contains a line break")
+        raise RejectionError(rejections.LINE_BREAK, f"the {name} side contains a line break")
     tokens = split_tokens(text)
     if not tokens:
-        raise RejectionError(EMPTY_SIDE, f"the {name} side has no tokens")
+        raise RejectionError(rejections.EMPTY_SIDE, f"the {name} side has no tokens")
     if len(tokens) > max_tokens:
         raise RejectionError(
-            TOO_LONG,
+            rejections.TOO_LONG,
             f"the {name} side has {len(tokens)} tokens, the limit of this store is {max_tokens} (`hierogram init "
             "--max-tokens`)",
         )
@@ -251,7 +251,7 @@ def _read_tidy_sides(lines: Sequence[bytes], max_tokens: int) -> tuple[list[str]
 
 
 def read_sides(
-    lines: Sequence[bytes], name: str, max_tokens: int, rejections: dict[int, RejectionError]
+    lines: Sequence[bytes], name: str, max_tokens: int, errors: dict[int, RejectionError]
 ) -> tuple[list[str], list[int]]:
     """Apply `read_side` to a column of sides. Adds rejections by line index."""
     tidy = _read_tidy_sides(lines, max_tokens) if lines else ([], [])
@@ -262,7 +262,7 @@ def read_sides(
         try:
             text, length = read_side(line, name, max_tokens)
         except RejectionError as rejection:
-            rejections.setdefault(k, rejection)
+            errors.setdefault(k, rejection)
             text, length = "", 0
         texts.append(text)
         lengths.append(length)
@@ -273,7 +273,7 @@ def read_alignments(
     lines: Sequence[bytes | None],
     source_lengths: Sequence[int],
     target_lengths: Sequence[int],
-    rejections: dict[int, RejectionError],
+    errors: dict[int, RejectionError],
 ) -> Sequence[str | None]:
     """Convert alignments to canonical lines. Missing alignments stay None. Adds rejections by line index."""
     texts: list[str | None] = [None] * len(lines)
@@ -285,34 +285,34 @@ def read_alignments(
             continue
         if canonical[k]:
             texts[k] = line.decode("ascii")
-        elif k not in rejections:
+        elif k not in errors:
             try:
                 texts[k] = canonical_alignment(line, source_lengths[k], target_lengths[k])
             except RejectionError as rejection:
-                rejections[k] = rejection
+                errors[k] = rejection
     return texts
 
 
 def validate(columns: LineColumns, max_tokens: int, repeats: DuplicateCounter) -> tuple[NewPairs, list[RejectedLine]]:
     """Validate parsed lines. Returns the valid pairs and the rejected lines."""
-    rejections: dict[int, RejectionError] = {}
-    sources, source_lengths = read_sides(columns.sources, "source", max_tokens, rejections)
-    targets, target_lengths = read_sides(columns.targets, "target", max_tokens, rejections)
-    alignments = read_alignments(columns.alignments, source_lengths, target_lengths, rejections)
+    errors: dict[int, RejectionError] = {}
+    sources, source_lengths = read_sides(columns.sources, "source", max_tokens, errors)
+    targets, target_lengths = read_sides(columns.targets, "target", max_tokens, errors)
+    alignments = read_alignments(columns.alignments, source_lengths, target_lengths, errors)
     for k, known_links in columns.known.items():
         problem = known_links.problem(source_lengths[k], target_lengths[k])
         if problem:
-            rejections.setdefault(k, RejectionError(LINK_OUT_OF_RANGE, f"{problem}: words are counted from 0"))
+            errors.setdefault(k, RejectionError(rejections.LINK_OUT_OF_RANGE, f"{problem}: words are counted from 0"))
     rejected = columns.rejected + [
-        reject(columns.numbers[k], rejection, columns.content(k)) for k, rejection in sorted(rejections.items())
+        reject(columns.numbers[k], rejection, columns.content(k)) for k, rejection in sorted(errors.items())
     ]
     rejected.sort(key=lambda line: line.line)
     first = [0] * len(sources)
     pairs = NewPairs(
         sources, targets, alignments, source_lengths, target_lengths, columns.numbers, columns.ids, first, columns.known
     )
-    if rejections:
-        pairs = pairs.at([k for k in range(len(pairs)) if k not in rejections])
+    if errors:
+        pairs = pairs.at([k for k in range(len(pairs)) if k not in errors])
     # Number repeats only among pairs without an id, because an id already distinguishes them.
     without_id = [external_id is None for external_id in pairs.external_ids]
     sources, targets = (list(compress(side, without_id)) for side in (pairs.sources, pairs.targets))

@@ -19,14 +19,11 @@ from hierogram.storage.options import Option
 SECTIONS = {
     "forests": "sampling.measure_forests",
     "sweeps": "sampling.measure_sweeps",
-    "long": "sampling.measure_long_pairs",
     "ingest": "stores.measure_ingest",
     "learning": "stores.measure_learning",
-    "absorbing": "stores.measure_absorbing",
     "starting": "sampling.measure_starting",
     "trees": "treebanks.measure_trees",
     "itg": "itg.measure_itg",
-    "extraction": "translating.measure_extraction",
     "queries": "exporting.measure_queries",
     "exporting": "exporting.measure_exporting",
     "translating": "translating.measure_translating",
@@ -34,7 +31,7 @@ SECTIONS = {
     "services": "answers.measure_services",
 }
 """Module and function in `hierogram.tools.lab.measures` that measure each section."""
-_DEFAULT_SECTIONS = ("forests", "sweeps", "long", "ingest", "learning", "starting")
+_DEFAULT_SECTIONS = ("forests", "sweeps", "ingest", "learning", "starting")
 
 
 def _processor() -> str:
@@ -60,26 +57,6 @@ def describe_machine() -> dict[str, str | int | float]:
     }
 
 
-Ticks = tuple[int, int]
-"""Clock ticks of all processors: requested ticks, and the part of them that the host gave to other machines."""
-
-
-def processor_times() -> Ticks | None:
-    """Return the current ticks, or None if the operating system does not report them."""
-    statistics = Path("/proc/stat")
-    if not statistics.exists():
-        return None
-    user, nice, system, _, _, interrupts, soft, stolen = map(int, statistics.read_text().split()[1:9])
-    return user + nice + system + interrupts + soft + stolen, stolen
-
-
-def stolen_share(before: Ticks | None, after: Ticks | None) -> float | None:
-    """Return the share of requested processor time that the host gave to other machines, or None if unknown."""
-    if before is None or after is None:
-        return None
-    return round((after[1] - before[1]) / max(after[0] - before[0], 1), 3)
-
-
 def _flatten(figures: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     for key, value in figures.items():
         name = f"{prefix}{key}".replace("_", " ")
@@ -101,8 +78,6 @@ class BenchOptions:
     threads: Annotated[int, Option("Threads of the sampler.", min=1)] = 2
     seed: Annotated[int, Option("Seed of the random streams.")] = 1
     postgres: Annotated[str | None, Option("URL of an empty Postgres database, for ingest, pages or services.")] = None
-    small: Annotated[int, Option("Number of pairs in the small store of the section absorbing.", min=1)] = 5_000
-    large: Annotated[int, Option("Number of pairs in the large store of the section absorbing.", min=1)] = 150_000
     rules: Annotated[int, Option("Rules in the sections queries, exporting, translating, pages, services.", min=1)] = (
         1_000_000
     )
@@ -129,7 +104,7 @@ def bench(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write machine-readable JSON.")] = False,
 ) -> None:
-    """Measure forests, sweeps, ingest, learning, export and start-up on a bitext, or sweeps over a treebank.
+    """Measure forests, sweeps, ingest, learning, export and start-up on a bitext, or parsing on a treebank.
 
     Each section runs in a new process. Compare figures only within one run, because other load on the machine changes
     between runs.
@@ -163,10 +138,9 @@ def bench(
         _print_section("machine", report["machine"])
     for name in chosen:
         print(f"measuring {name} …", file=sys.stderr, flush=True)
-        before = processor_times()
         module, function = SECTIONS[name].split(".")
         figures = measure_in_process(getattr(import_module(f"hierogram.tools.lab.measures.{module}"), function), corpus)
-        report["sections"][name] = {**figures, "stolen_share": stolen_share(before, processor_times())}
+        report["sections"][name] = figures
         if not as_json:
             _print_section(name, report["sections"][name])
     if as_json:

@@ -8,6 +8,7 @@ an interrupted run.
 
 import json
 import time
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
@@ -69,7 +70,7 @@ def run(task: Task) -> dict[str, Any]:
     trees = [clean_tree(tree, transformations) for tree in read_trees(task.treebank, task.skip + task.test)]
     gold = trees[task.skip :]
     binary = [transform_tree(tree, transformations) for tree in trees[: task.train]]
-    vocabulary = find_known_words(map(list_words, binary), transformations.rare)
+    vocabulary = find_known_words(Counter(word for tree in binary for word in list_words(tree)), transformations.rare)
     train = [with_words(tree, replace_unknown(list_words(tree), vocabulary)) for tree in binary]
     priors: dict[str, Prior] | None = None
     trace: list[tuple[int, float, int]] = []

@@ -123,13 +123,13 @@ def load_grammar(
     grammar_kind = find_grammar_kind(settings.grammar)
     if FRAGMENTS not in grammar_kind.capabilities:
         raise WrongKindError(f"{store.url}: {grammar_kind.cannot('parse')}: its rules are not tree fragments")
-    treebank = read_treebank_settings(store)
+    transformations, _ = read_treebank_settings(store) or (Transformations(), frozenset())
     with store.snapshot() as snapshot:
         grammar = _read_rules(snapshot.rule_ranges(), current_sample)
     if not grammar.fragments:
         raise InputError(f"{store.url}: nothing learned yet: run `hierogram --store {store.url} learn`")
     priors = {label: Prior(*parameters) for label, *parameters in store.labels()}
-    return grammar, priors, treebank.transformations if treebank else Transformations(), settings.base
+    return grammar, priors, transformations, settings.base
 
 
 def _read_rules(parts: Iterable[StoredRules], current_sample: bool) -> TreeGrammar:

@@ -8,13 +8,8 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
-from hierogram.daemon.text.rejections import (
-    DIFFERENT_WORDS,
-    EMPTY_SIDE,
-    FOREST_OPTION,
-    MALFORMED_TREE,
-    RejectionError,
-)
+from hierogram.daemon.text import rejections
+from hierogram.daemon.text.rejections import RejectionError
 from hierogram.daemon.text.treebanks.transformations import (
     COLLAPSE,
     EMPTY_ELEMENT,
@@ -50,7 +45,7 @@ def pack_trees(trees: Sequence[Tree]) -> Parse:
             if word != other_word:
                 first, other = ("missing" if text is None else repr(text) for text in (word, other_word))
                 raise RejectionError(
-                    DIFFERENT_WORDS,
+                    rejections.DIFFERENT_WORDS,
                     f"tree {number} of the list has a different sentence: word {position} is {other}, but {first} in "
                     "tree 1",
                 )
@@ -61,7 +56,7 @@ def _parse(text: str) -> Parse:
     try:
         return read_parse(text)
     except BracketError as error:
-        raise RejectionError(MALFORMED_TREE, str(error)) from error
+        raise RejectionError(rejections.MALFORMED_TREE, str(error)) from error
 
 
 class _Builder:
@@ -92,7 +87,7 @@ def clean_forest(forest: Parse, transformations: Transformations) -> Parse:
     """Apply `clean_tree` to a forest. Raises `RejectionError`, also if `unary` is `collapse`."""
     if transformations.unary == COLLAPSE:
         raise RejectionError(
-            FOREST_OPTION,
+            rejections.FOREST_OPTION,
             "the option `--unary collapse` of this store does not support forests: use a store with `--unary keep`",
         )
     empty = _empty_words(forest)
@@ -100,7 +95,7 @@ def clean_forest(forest: Parse, transformations: Transformations) -> Parse:
     for number in range(len(forest.words)):
         position.append(position[-1] + (number not in empty))
     if not position[-1]:
-        raise RejectionError(EMPTY_SIDE, "the forest has no words")
+        raise RejectionError(rejections.EMPTY_SIDE, "the forest has no words")
     builder = _Builder()
     numbers: list[int] = []
     for node in forest.nodes:
@@ -146,7 +141,7 @@ def _empty_words(forest: Parse) -> set[int]:
             covered |= words.difference(*(range(forest.nodes[tail].start, forest.nodes[tail].end) for tail in edge))
     for ambiguous in sorted(empty & covered):
         raise RejectionError(
-            MALFORMED_TREE,
+            rejections.MALFORMED_TREE,
             f"word {ambiguous + 1}, {forest.words[ambiguous]!r}, is an empty element in some expansions only",
         )
     return empty

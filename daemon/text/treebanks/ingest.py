@@ -6,7 +6,6 @@ classes, in the first and all later inputs, so that a tree is stored in the same
 
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import asdict
-from typing import NamedTuple
 
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.text.ingest import DEFAULT_CORPUS, IngestReport, check_input_kind, store_input
@@ -21,22 +20,15 @@ from hierogram.storage.store import Store
 from hierogram.storage.worker_process import WorkerProcess
 
 
-class TreebankSettings(NamedTuple):
-    """Transformations and known words, fixed by a store's first trees."""
-
-    transformations: Transformations
-    known: frozenset[str]
-
-
-def read_treebank_settings(store: Store) -> TreebankSettings | None:
-    """Return the fixed treebank settings of a store. None before its first trees."""
+def read_treebank_settings(store: Store) -> tuple[Transformations, frozenset[str]] | None:
+    """Return the transformations and the known words that a store's first trees fixed. None before these trees."""
     stored = store.treebank()
     if stored is None:
         return None
     transformations, known_words = stored["transformations"], stored["known"]
     assert isinstance(transformations, dict)
     assert isinstance(known_words, list)
-    return TreebankSettings(Transformations(**transformations), frozenset(known_words))
+    return Transformations(**transformations), frozenset(known_words)
 
 
 def ingest_open(
@@ -95,8 +87,8 @@ def _check_transformations(
     stored = read_treebank_settings(store)
     if stored is None:
         return transformations or Transformations(), None
-    if transformations is not None and transformations != stored.transformations:
-        fixed, requested = asdict(stored.transformations), asdict(transformations)
+    if transformations is not None and transformations != stored[0]:
+        fixed, requested = asdict(stored[0]), asdict(transformations)
         differing = [name for name in fixed if fixed[name] != requested[name]]
         fixed_options, requested_options = (
             " ".join(f"{name}={plain[name]}" for name in differing) for plain in (fixed, requested)
@@ -109,7 +101,6 @@ def _check_transformations(
 
 
 def _fix_known_words(store: Store, transformations: Transformations, words: Iterable[str]) -> frozenset[str]:
-    """Fix the known words of a store, unless they are fixed already, and return the fixed words."""
     store.fix_treebank({"transformations": asdict(transformations), "known": sorted(words)})
     _, known = _check_transformations(store, transformations)
     assert known is not None

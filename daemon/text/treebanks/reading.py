@@ -11,25 +11,17 @@ The first line of a list may contain the number of trees and the name of the sen
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain, groupby, islice
 from typing import NamedTuple
 
 from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.text import rejections
 from hierogram.daemon.text.formats import TREES, check_lines
 from hierogram.daemon.text.lines import LINES_PER_CHUNK, LineFile, open_lines
 from hierogram.daemon.text.reading import REPEATS_IN_MEMORY, InputHeader, ValidatedChunk
-from hierogram.daemon.text.rejections import (
-    DEFAULT_LIMITS,
-    LINE_TOO_LONG,
-    MALFORMED_TREE,
-    MAX_LINE_BYTES,
-    TOO_LONG,
-    InputLimits,
-    RejectionError,
-    quote_bytes,
-)
+from hierogram.daemon.text.rejections import DEFAULT_LIMITS, MAX_LINE_BYTES, InputLimits, RejectionError, quote_bytes
 from hierogram.daemon.text.treebanks.forests import clean_forest, is_forest, pack_trees, read_forest, transform_forest
 from hierogram.daemon.text.treebanks.transformations import (
     Transformations,
@@ -112,9 +104,8 @@ def candidate_lists(chunks: Iterable[list[bytes]]) -> Iterator[TreeText]:
 def candidates(listed: TreeText) -> list[TreeText]:
     """Return the unparsed trees of a list. Raises `RejectionError` if the list contains other text."""
     if len(listed.content) > MAX_LIST_BYTES:
-        raise RejectionError(
-            LINE_TOO_LONG, f"the list exceeds {MAX_LIST_BYTES} bytes: end the list of each sentence with a blank line"
-        )
+        problem = f"the list exceeds {MAX_LIST_BYTES} bytes: end the list of each sentence with a blank line"
+        raise RejectionError(rejections.LINE_TOO_LONG, problem)
     lines = listed.content.split(b"\n")
     count = _COUNT.match(lines[0])
     if count:
@@ -123,16 +114,13 @@ def candidates(listed: TreeText) -> list[TreeText]:
     trees = [TreeText(listed.line + text.line - 1, text.content) for text in tree_texts([lines])]
     for text in trees:
         if not text.content.startswith(b"("):
-            raise RejectionError(
-                MALFORMED_TREE,
-                f"line {text.line}: expected a tree or its log-probability, got {quote_bytes(text.content)}",
-            )
+            problem = f"line {text.line}: expected a tree or its log-probability, got {quote_bytes(text.content)}"
+            raise RejectionError(rejections.MALFORMED_TREE, problem)
     if not trees:
-        raise RejectionError(MALFORMED_TREE, "the list has no trees")
-    if count and int(count.group(1)) != len(trees):
-        raise RejectionError(
-            MALFORMED_TREE, f"the header of the list announces {int(count.group(1))} trees, got {len(trees)}"
-        )
+        raise RejectionError(rejections.MALFORMED_TREE, "the list has no trees")
+    if count and int(count[1]) != len(trees):
+        problem = f"the header of the list announces {int(count[1])} trees, got {len(trees)}"
+        raise RejectionError(rejections.MALFORMED_TREE, problem)
     return trees
 
 
@@ -187,21 +175,16 @@ def learn_known_words(
     opened: OpenTreebank, read: Iterable[ParsedSentence | RejectedLine], transformations: Transformations
 ) -> frozenset[str]:
     """Learn the known words of a store from its first sentences. Raises `InputError` if too many were rejected."""
-    rejected: Counter[str] = Counter()
+    counts, rejected = Counter[str](), Counter[str]()
     lines = 0
-
-    def words() -> Iterator[Sequence[str]]:
-        nonlocal lines
-        for sentence in read:
-            lines += 1
-            if isinstance(sentence, ParsedSentence):
-                yield sentence.parse.words
-            else:
-                rejected[sentence.reason] += 1
-
-    known_words = find_known_words(words(), transformations.rare)
+    for sentence in read:
+        lines += 1
+        if isinstance(sentence, ParsedSentence):
+            counts.update(sentence.parse.words)
+        else:
+            rejected[sentence.reason] += 1
     opened.treebank.limits.check_rejected(opened.file.name, lines, rejected)
-    return known_words
+    return find_known_words(counts, transformations.rare)
 
 
 def read_in_sandbox(
@@ -225,7 +208,7 @@ def sentences(
             parse = _transformed(text, transformations, lists)
             if len(parse.words) > max_tokens:
                 raise RejectionError(
-                    TOO_LONG,
+                    rejections.TOO_LONG,
                     f"the tree has {len(parse.words)} words, the limit of this store is {max_tokens} (`hierogram init "
                     "--max-tokens`)",
                 )
@@ -234,7 +217,7 @@ def sentences(
         except RejectionError as rejection:
             yield reject(text.line, rejection, text.content)
         except ForestTooLargeError as error:
-            yield reject(text.line, RejectionError(TOO_LONG, f"the tree has {error}"), text.content)
+            yield reject(text.line, RejectionError(rejections.TOO_LONG, f"the tree has {error}"), text.content)
 
 
 def chunks(

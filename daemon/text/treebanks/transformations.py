@@ -5,8 +5,7 @@ Rare words become classes of unknown words by their form. The Stanford and Berke
 hyphens, and ten endings. About fifty classes occur in a treebank.
 """
 
-from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -64,9 +63,8 @@ def replace_unknown(words: Sequence[str], known: Container[str]) -> list[str]:
     return [word_or_class(word, position, known) for position, word in enumerate(words)]
 
 
-def find_known_words(sentences: Iterable[Iterable[str]], rare: int) -> frozenset[str]:
-    """Return the words that occur more than `rare` times in the sentences."""
-    counts = Counter(word for words in sentences for word in words)
+def find_known_words(counts: Mapping[str, int], rare: int) -> frozenset[str]:
+    """Return the words that occur more than `rare` times."""
     return frozenset(word for word, count in counts.items() if count > rare)
 
 

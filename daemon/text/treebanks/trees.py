@@ -86,8 +86,7 @@ def rewrite_tree(
 
 def read_tree(text: str, frontiers: bool = False) -> Tree:
     """Parse a tree. Labels may be missing, and with `frontiers` also children. Raises `RejectionError`."""
-    open_labels: list[str] = []
-    open_children: list[list[Node]] = []
+    open_nodes: list[tuple[str, list[Node]]] = []
     root: Tree | None = None
     label_follows = False
     for match in _BRACKETS_AND_WORDS.finditer(text):
@@ -95,32 +94,29 @@ def read_tree(text: str, frontiers: bool = False) -> Tree:
         if root is not None:
             raise RejectionError(MALFORMED_TREE, f"{piece!r} at offset {match.start()} follows the end of the tree")
         if piece == "(":
-            open_labels.append("")
-            open_children.append([])
+            open_nodes.append(("", []))
             label_follows = True
             continue
-        if not open_labels:
+        if not open_nodes:
             raise RejectionError(MALFORMED_TREE, f"{piece!r} at offset {match.start()} precedes the first bracket")
         if piece == ")":
-            children = open_children.pop()
-            label = open_labels.pop()
+            label, children = open_nodes.pop()
             if not children and not (frontiers and label):
                 raise RejectionError(MALFORMED_TREE, f"({label}) at offset {match.start()} has no children")
             node = Tree(label, tuple(children))
-            if open_children:
-                open_children[-1].append(node)
+            if open_nodes:
+                open_nodes[-1][1].append(node)
             else:
                 root = node
         elif label_follows:
-            open_labels[-1] = piece
+            open_nodes[-1] = piece, open_nodes[-1][1]
         else:
-            open_children[-1].append(piece)
+            open_nodes[-1][1].append(piece)
         label_follows = False
-    if open_labels:
-        opened = next((label for label in reversed(open_labels) if label), "")
-        raise RejectionError(
-            MALFORMED_TREE, f"{len(open_labels)} unclosed bracket{'s' * (len(open_labels) > 1)}, the last is ({opened}"
-        )
+    if open_nodes:
+        opened = next((label for label, _ in reversed(open_nodes) if label), "")
+        unclosed = f"{len(open_nodes)} unclosed bracket{'s' * (len(open_nodes) > 1)}"
+        raise RejectionError(MALFORMED_TREE, f"{unclosed}, the last is ({opened}")
     if root is None:
         raise RejectionError(MALFORMED_TREE, "no brackets found")
     return root

@@ -4,13 +4,12 @@ import gzip
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
+from tests.storage.building import query
 
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.text import lines, reading
 from hierogram.daemon.text.ingest import IngestReport, ingest
 from hierogram.daemon.text.reading import Input
-from hierogram.storage.database.connection import make_engine, parse_url
 from hierogram.storage.exceptions import StoreUnavailableError
 from hierogram.storage.records.pairs import IngestTotals
 from hierogram.storage.store import Store
@@ -21,23 +20,19 @@ def write(path: Path, content: str) -> str:
     return str(path)
 
 
-def rows(url: str, query: str) -> list[tuple[object, ...]]:
-    engine = make_engine(parse_url(url))
-    with engine.connect() as connection:
-        found = [tuple(row) for row in connection.execute(text(query))]
-    engine.dispose()
-    return found
+def ingest_report(store: Store, *paths: str, **options: str) -> IngestReport:
+    with Input(paths) as source:
+        return ingest(store, source, **options)
 
 
 def ingest_files(store: Store, *paths: str, **options: str) -> IngestTotals:
-    with Input(paths) as source:
-        return ingest(store, source, **options).totals
+    return ingest_report(store, *paths, **options).totals
 
 
 def test_ingesting_a_file_again_stores_pairs_only_in_another_corpus(store: Store, store_url: str, corpus: Path) -> None:
     assert ingest_files(store, str(corpus)) == IngestTotals(accepted=9)
     assert ingest_files(store, str(corpus)) == IngestTotals(duplicates=9)
-    assert rows(store_url, "SELECT count(*), count(DISTINCT source) FROM sentence_pairs") == [(9, 8)]
+    assert query(store_url, "SELECT count(*), count(DISTINCT source) FROM sentence_pairs") == [(9, 8)]
     assert ingest_files(store, str(corpus), corpus="another") == IngestTotals(accepted=9)
 
 
@@ -56,11 +51,10 @@ def test_same_pairs_are_recognized_in_every_format(store: Store, tmp_path: Path)
 
 def test_rejected_lines_are_recorded_with_place_and_reason(store: Store, store_url: str, tmp_path: Path) -> None:
     path = write(tmp_path / "bars", "a ||| b ||| 0-0\na b\n\na ||| b ||| 0-1\n")
-    with Input([path]) as source:
-        report = ingest(store, source)
+    report = ingest_report(store, path)
     assert report.totals == IngestTotals(accepted=1, rejected=3)
     assert dict(report.reasons) == {"field-count": 1, "empty-line": 1, "link-out-of-range": 1}
-    kept = rows(store_url, "SELECT origin, line, reason, message, content FROM rejected_lines ORDER BY line")
+    kept = query(store_url, "SELECT origin, line, reason, message, content FROM rejected_lines ORDER BY line")
     assert [(row[0], row[1], row[2]) for row in kept] == [
         (path, 2, "field-count"),
         (path, 3, "empty-line"),
@@ -72,15 +66,14 @@ def test_rejected_lines_are_recorded_with_place_and_reason(store: Store, store_u
         "counted from 0)"
     )
     assert ingest_files(store, path) == IngestTotals(duplicates=1, rejected=3)
-    assert rows(store_url, "SELECT count(*) FROM rejected_lines") == [(3,)]
+    assert query(store_url, "SELECT count(*) FROM rejected_lines") == [(3,)]
 
 
 def test_an_id_stored_with_other_content_is_rejected(store: Store, tmp_path: Path) -> None:
     first = write(tmp_path / "1", '{"source": "a", "target": "b", "alignment": "", "id": 7}\n')
     second = write(tmp_path / "2", '{"source": "a", "target": "c", "alignment": "", "id": 7}\n')
     assert ingest_files(store, first) == IngestTotals(accepted=1)
-    with Input([second]) as source:
-        report = ingest(store, source)
+    report = ingest_report(store, second)
     assert report.totals == IngestTotals(rejected=1)
     assert report.first_rejected[0].reason == "external-id-conflict"
 
@@ -97,7 +90,7 @@ def test_a_damaged_file_fails_after_its_intact_part_and_may_be_retried(
         ingest_files(store, str(path))
     stored = store.count_pairs()
     assert stored in (5_000, 10_000, 15_000)
-    [(state, accepted, error)] = rows(store_url, "SELECT state, accepted, error FROM ingest_batches")
+    [(state, accepted, error)] = query(store_url, "SELECT state, accepted, error FROM ingest_batches")
     assert (state, accepted) == ("failed", stored)
     assert "truncated gzip data" in str(error)
     path.write_bytes(whole)
@@ -122,7 +115,7 @@ def test_a_chunk_is_stored_whole_or_not_at_all(
     with pytest.raises(StoreUnavailableError, match="the disk is full"):
         ingest_files(store, str(corpus))
     assert store.count_pairs() == 4
-    assert rows(store_url, "SELECT state, accepted, error FROM ingest_batches") == [("failed", 4, "the disk is full")]
+    assert query(store_url, "SELECT state, accepted, error FROM ingest_batches") == [("failed", 4, "the disk is full")]
     assert store.integrity() == []
 
 
@@ -159,7 +152,7 @@ def test_wrong_number_of_files_or_unknown_format_is_reported(paths: list[str], f
 
 
 def aligned_by(url: str) -> list[tuple[object, ...]]:
-    return rows(url, "SELECT source, alignment, aligned_by, state FROM sentence_pairs ORDER BY id")
+    return query(url, "SELECT source, alignment, aligned_by, state FROM sentence_pairs ORDER BY id")
 
 
 def test_pairs_without_an_alignment_are_stored_as_unaligned(store: Store, store_url: str, tmp_path: Path) -> None:
@@ -198,7 +191,6 @@ def test_pair_with_an_id_keeps_its_alignment_if_sent_without_one(store: Store, s
 
 def test_invalid_links_among_pairs_without_links_are_reported(store: Store, tmp_path: Path) -> None:
     path = write(tmp_path / "bars", "a ||| x\na ||| x ||| 0-1\nb ||| y ||| 0-0\nc |||  ||| 0-0\n")
-    with Input([path]) as source:
-        report = ingest(store, source)
+    report = ingest_report(store, path)
     assert report.totals == IngestTotals(accepted=2, rejected=2)
     assert [(line.line, line.reason) for line in report.first_rejected] == [(2, "link-out-of-range"), (4, "empty-side")]

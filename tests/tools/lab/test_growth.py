@@ -1,4 +1,4 @@
-"""The measurement of growing stores: it joins pairs with their links, makes stores, and posts pairs to a daemon."""
+"""The measurement of growing stores: it joins pairs with their links, and makes stores."""
 
 import json
 import re
@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from tests.tools.lab.programs import printed
 
-from hierogram.tools.lab.measures import growth
 from hierogram.tools.lab.measures.growth import joined_pairs
 
 
@@ -21,10 +20,7 @@ def test_joined_pairs_have_the_links_of_both() -> None:
 
 
 @pytest.mark.slow
-def test_the_measurement_prints_tables_and_reuses_stored_figures(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(growth, "_POSTED", 2)
+def test_the_measurement_prints_tables_and_reuses_stored_figures(tmp_path: Path) -> None:
     for name, lines in {
         "f": [f"le chat {k % 7} dort {k}" for k in range(120)],
         "e": [f"the cat {k % 7} sleeps {k}" for k in range(120)],
@@ -36,9 +32,8 @@ def test_the_measurement_prints_tables_and_reuses_stored_figures(
     output = printed(*arguments)
     assert output.count("| pairs | ingest | learn | ingest 300 | learn 300 | export | verify |") == 3
     assert re.search(r"Sizes:\n\n.*\n.*\n\| 400 \| [\d,]+ \| [\d.]+ \|\n\| 500 \| ", output)
-    assert re.search(r"50 %: [\d.]+ s, 95 %: [\d.]+ s, 100 %: [\d.]+ s\n$", output)
     cache = tmp_path / "work" / "growth.json"
     figures = json.loads(cache.read_text())
-    assert len(figures) == 2 * 6 + 1
+    assert len(figures) == 2 * 6
     printed(*arguments)
     assert json.loads(cache.read_text()) == figures

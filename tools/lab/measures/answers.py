@@ -1,7 +1,6 @@
 """Measure the response times of a daemon's pages and services, in milliseconds."""
 
 import http.client
-import json
 import random
 import threading
 import time
@@ -13,12 +12,9 @@ import numpy as np
 
 from hierogram.daemon.configuration import HttpConfiguration, configuration_type
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.learning.alignment.incremental import IncrementalAligner
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.serving.service import Daemon
 from hierogram.daemon.serving.supervision import DaemonStatus, Heartbeat, Lag
-from hierogram.daemon.text.ingest import ingest
-from hierogram.daemon.text.reading import Input
 from hierogram.daemon.web.pages.rendering import build_url
 from hierogram.daemon.web.server import HttpLoop
 from hierogram.samplers.grammar.known_links import KnownLinks
@@ -34,9 +30,7 @@ from hierogram.tools.lab.measures.sampling import read_rows
 _MAX_RULES = 150
 _MAX_WAIT_MS = 300.0
 _UNLIMITED = HttpConfiguration(port=0, max_rate=1_000_000_000, max_burst=1_000_000_000)
-_HTML: dict[str, Any] = {"headers": {"Accept": "text/html"}}
-_PAIRS = 200
-_BATCH_SIZE = 50
+_HTML = "text/html"
 _SENTENCES = 100
 _POLL_SECONDS = 0.01
 
@@ -79,9 +73,9 @@ def _measure_pages(url: str, seed: int) -> Figures:
     with open_store(url) as store, _serve(store) as connection:
         # Do not measure the first requests, which compile templates and fill the database's cache.
         for _, path in page_requests[: len(page_requests) // 10]:
-            _request(connection, "GET", path, **_HTML)
+            _get(connection, path, _HTML)
         for name, path in page_requests:
-            times.setdefault(name, []).append(_request(connection, "GET", path, **_HTML))
+            times.setdefault(name, []).append(_get(connection, path, _HTML))
     all_times = [milliseconds for route_times in times.values() for milliseconds in route_times]
     return {
         name: {
@@ -160,15 +154,7 @@ def _serve(store: Store) -> Iterator[http.client.HTTPConnection]:
 
 
 def measure_services(corpus: Corpus) -> Figures:
-    """Measure `POST /v1/align` with one and with 50 pairs per request, and `GET /v1/evidence`, in milliseconds."""
-    with temporary_folder() as folder, open_store(f"sqlite:///{folder}/store.db", create=True) as store:
-        with Input(corpus.files(folder)) as source:
-            ingest(store, source)
-        trained = IncrementalAligner(store, corpus.threads).train()
-        return {"align": {"pairs_known": trained, **_measure_aligning(store)}, "evidence": _measure_evidence(corpus)}
-
-
-def _measure_evidence(corpus: Corpus) -> Figures:
+    """Measure `GET /v1/evidence` in milliseconds, on SQLite, and on Postgres if given."""
     figures: Figures = {}
     sentences = _sentences(corpus)
     paths = [build_url("/v1/evidence", source=sentence, tokenized="true") for sentence in sentences]
@@ -176,8 +162,8 @@ def _measure_evidence(corpus: Corpus) -> Figures:
         with open_store(url) as store, _serve(store) as connection:
             # Do not measure the first requests, which load data into memory.
             for path in paths[: len(paths) // 5]:
-                _request(connection, "GET", path)
-            times = [_request(connection, "GET", path) for path in paths]
+                _get(connection, path)
+            times = [_get(connection, path) for path in paths]
         figures[name] = {
             "rules": sizes["rules"],
             "pairs": sizes["pairs"],
@@ -198,33 +184,10 @@ def _sentences(corpus: Corpus) -> list[str]:
     return sentences
 
 
-def _measure_aligning(store: Store) -> Figures:
-    rows = store.pairs(limit=_PAIRS)
-    pairs = [{"source": row.source, "target": row.target} for row in rows]
-    batches = [pairs[k : k + _BATCH_SIZE] for k in range(0, len(pairs), _BATCH_SIZE)]
-    with _serve(store) as connection:
-        # Do not measure the first request, which loads kernels.
-        _request(connection, "POST", "/v1/align", **_pairs(pairs[:1]))
-        single_times = [_request(connection, "POST", "/v1/align", **_pairs([pair])) for pair in pairs]
-        batch_times = [_request(connection, "POST", "/v1/align", **_pairs(batch)) / len(batch) for batch in batches]
-    return {
-        "pairs": len(pairs),
-        "words_per_side": float(np.mean([row.source.count(" ") + 1 for row in rows])),
-        "ms_per_pair_alone": float(np.median(single_times)),
-        "ms_per_pair_alone_95_percent": float(np.percentile(single_times, 95)),
-        "ms_per_pair_of_fifty": float(np.mean(batch_times)),
-    }
-
-
-def _pairs(pairs: list[dict[str, str]]) -> dict[str, Any]:
-    body = json.dumps({"pairs": pairs, "tokenized": True})
-    return {"body": body, "headers": {"Content-Type": "application/json"}}
-
-
-def _request(connection: http.client.HTTPConnection, method: str, path: str, **request: Any) -> float:
+def _get(connection: http.client.HTTPConnection, path: str, accept: str = "*/*") -> float:
     """Send a request and return the milliseconds until the complete response."""
     started = time.perf_counter()
-    connection.request(method, path, **request)
+    connection.request("GET", path, headers={"Accept": accept})
     answer = connection.getresponse()
     read: Any = answer.read()
     milliseconds = (time.perf_counter() - started) * 1e3

@@ -28,22 +28,13 @@ _RULES_PER_COMMIT = 100_000
 _MAX_SOURCE_LENGTH, _MAX_TARGET_LENGTH = 5, 7
 _GAPS_PER_PHRASE = 2
 _PLAIN = ("p_target_given_source", "p_source_given_target", "count")
-_CASES = {
-    "cdec": ("cdec", _PLAIN),
-    "cdec with lexical weights": ("cdec", None),
-    "moses": ("moses", None),
-    "parquet": ("parquet", _PLAIN),
-}
-_FILTERED = {"parquet for a test set": 2_500, "parquet for two sentences": 2}
-"""Exports that are filtered for a test set, and numbers of test sentences."""
+_CASES = {"cdec": _PLAIN, "cdec with lexical weights": None}
+"""Exports, and their features (None for all)."""
 _WORDS = 30_000
 _LOOKUPS = 50
 
 _QUERIES = {
     "by_source_side": "SELECT * FROM rule_table WHERE source = :side ORDER BY count DESC LIMIT 20",
-    "by_target_side": "SELECT * FROM rule_table WHERE target = :side ORDER BY count DESC LIMIT 20",
-    "all_of_a_source_side": "SELECT * FROM current_sample_by_source WHERE source = :side",
-    "all_of_a_target_side": "SELECT * FROM current_sample_by_target WHERE target = :side",
     "by_word": "SELECT * FROM word_rules WHERE token = :side AND side = 'source' LIMIT 20",
 }
 
@@ -86,21 +77,14 @@ def make_deltas(rules: Iterable[ArtificialRule]) -> RuleDeltas:
 
 
 def measure_exporting(corpus: Corpus) -> Figures:
-    """Measure exports of a large store: all rules, and the rules that can match the sentences of a test set."""
+    """Measure exports of a large store, with and without lexical weights."""
     with temporary_folder() as folder:
         url = f"sqlite:///{folder}/rules.db"
         sizes = measure_in_process(partial(generate, url), corpus)
         figures: Figures = {name: sizes[name] for name in ("pairs", "rules")}
-        for name, (format, features) in _CASES.items():
-            path = folder / format
-            options = ExportOptions(format=format, features=features, max_scope=None)
-            figures[name] = measure_in_process(partial(_export, url, path, options), corpus)
-        sources = [f"{row.source}\n" for row in read_rows(corpus)]
-        test_set = folder / "test.source"
-        for name, sentences in _FILTERED.items():
-            test_set.write_text("".join(sources[:sentences]), encoding="utf-8")
-            options = ExportOptions(format="parquet", features=_PLAIN, max_scope=None, filter_for=test_set)
-            figures[name] = measure_in_process(partial(_export, url, folder / "filtered.parquet", options), corpus)
+        for name, features in _CASES.items():
+            options = ExportOptions(format="cdec", features=features, max_scope=None)
+            figures[name] = measure_in_process(partial(_export, url, folder / "grammar.cdec", options), corpus)
     return figures
 
 
@@ -191,7 +175,7 @@ def _random_rule(random: np.random.Generator) -> ArtificialRule:
 
 
 def measure_queries(corpus: Corpus) -> Figures:
-    """Measure queries (ms) and dumps (rules per second) on SQLite with many artificial rules."""
+    """Measure queries on SQLite with many artificial rules, in milliseconds."""
     random = np.random.default_rng(corpus.seed)
     figures: Figures = {}
     with temporary_folder() as folder:
@@ -204,20 +188,16 @@ def measure_queries(corpus: Corpus) -> Figures:
         engine = make_engine(parse_url(url))
         with engine.connect() as connection:
             result = connection.execute(
-                text("SELECT source, target FROM rules WHERE id % :step = 0 LIMIT :lookups"),
+                text("SELECT source FROM rules WHERE id % :step = 0 LIMIT :lookups"),
                 {"step": max(rules // _LOOKUPS, 1), "lookups": _LOOKUPS},
             ).all()
             for name, query in _QUERIES.items():
                 seconds = []
-                for source, target in result:
-                    side = target if "target" in name else source.split(" ")[0] if name == "by_word" else source
+                for (source,) in result:
+                    side = source.split(" ")[0] if name == "by_word" else source
                     started = time.perf_counter()
                     connection.execute(text(query), {"side": side}).all()
                     seconds.append(time.perf_counter() - started)
                 figures[name] = {"median_ms": float(np.median(seconds)) * 1e3, "max_ms": max(seconds) * 1e3}
-            for view in ("current_sample_grammar", "averaged_grammar", "current_sample_by_source"):
-                started = time.perf_counter()
-                dumped = sum(len(rows) for rows in connection.execute(text(f"SELECT * FROM {view}")).partitions(10_000))
-                figures[f"{view}_rules_per_second"] = dumped / (time.perf_counter() - started)
         engine.dispose()
     return figures

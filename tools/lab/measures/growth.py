@@ -9,35 +9,23 @@ Each command is a separate process. An interrupted run can continue with the fig
 import json
 import os
 import random
-import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
 from functools import partial
-from itertools import cycle, islice
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
-from hierogram.storage.records.pairs import SETTLED
-from hierogram.tools.lab.measures.results import BitextFile, ResultCache, post, run_in_process, serving
+from hierogram.tools.lab.measures.results import BitextFile, ResultCache, run_in_process
 
 _ADDED = 300
 """Number of pairs that are added to a store after it has learned all other pairs."""
 _JOINS = 5
 """Number of concatenations per pair of the bitext."""
 _TABLES = {"processor": "Processor time in seconds", "clock": "Time in seconds", "peak": "Peak memory in MB"}
-
-_POSTED = 60
-"""Number of measured pairs that are posted to a daemon with the largest store."""
-_REST_SECONDS = 4.0
-"""Maximum pause before a pair is posted to a daemon."""
-_POLL_SECONDS = 0.05
-_NEWEST_STATE = "SELECT state FROM sentence_pairs ORDER BY id DESC LIMIT 1"
 
 AlignedPair = tuple[str, str, str]
 """Source, target and links of a pair."""
@@ -108,27 +96,6 @@ def measure_store(folder: Path, size: int, sweeps: int, cache: ResultCache) -> I
         yield step, cache.find(f"{size} {step}", partial(run_command, command, folder))
 
 
-def measure_lag(folder: Path, size: int) -> list[float]:
-    """Post pairs to a daemon at random moments. Returns the seconds until each pair except the first is settled."""
-    draw = random.Random(1)
-    sides = ((folder / f"{size}.added.{suffix}").read_text(encoding="utf-8").splitlines() for suffix in "fe")
-    seconds = []
-    with (
-        closing(sqlite3.connect(f"file:{folder}/{size}.db?mode=ro", uri=True)) as store,
-        serving("[http]\nport = 0\n", "--store", f"sqlite:///{size}.db", folder=folder) as url,
-    ):
-        for number, (source, target) in enumerate(islice(cycle(zip(*sides, strict=True)), _POSTED + 1)):
-            time.sleep(draw.uniform(0, _REST_SECONDS))
-            started = time.monotonic()
-            pair = {"source": source, "target": target, "id": f"posted {started}"}
-            post(url, "/v1/pairs", pair, "application/jsonl")
-            while store.execute(_NEWEST_STATE).fetchone() != (SETTLED,):
-                time.sleep(_POLL_SECONDS)
-            if number:
-                seconds.append(time.monotonic() - started)
-    return seconds
-
-
 def _print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[float]]) -> None:
     print(f"\n{title}:\n\n| {' | '.join(columns)} |\n|{'---:|' * len(columns)}")
     for row in rows:
@@ -159,9 +126,6 @@ def main(
         for size, manifest in zip(sizes, manifests, strict=True)
     )
     _print_table("Sizes", ["pairs", "rules exported", "store MB"], rows)
-    lags = cache.find(f"{sizes[-1]} lag", lambda: measure_lag(work, sizes[-1]))
-    shares = (f"{share} %: {np.percentile(lags, share):.1f} s" for share in (50, 95, 100))
-    print(f"\nSeconds until a pair posted to the store of {sizes[-1]:,} pairs is learned: {', '.join(shares)}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
-"""Measure the ITG samplers on one core: pairs per second, time by length of a pair, memory for a long pair."""
+"""Measure the ITG samplers on one core."""
 
 import time
-import tracemalloc
 from functools import partial
 
 import numpy as np
@@ -10,7 +9,7 @@ from hierogram.daemon.text.lines import read_sentences
 from hierogram.samplers.alignment.bitext import read_side
 from hierogram.samplers.itg.batch import ItgBatch, make_batch
 from hierogram.samplers.itg.model import ItgSettings, train_model1
-from hierogram.samplers.itg.sampler import ItgPlan, make_plan
+from hierogram.samplers.itg.sampler import ItgPlan
 from hierogram.tools.lab.baselines.itg import EXHAUSTIVE, FLAT, GIBBS, SLICE, build
 from hierogram.tools.lab.measures.results import Corpus, Figures, time_call
 
@@ -20,11 +19,6 @@ _SLICES = (*((SLICE, shape) for shape in (0.10, 0.15, 0.25)), (FLAT, 0.15))
 _BURN_IN, _SWEEPS = 5, 5
 _EXHAUSTIVE_PAIRS = 500
 """Maximum number of evenly spaced pairs for the exhaustive sampler."""
-_LENGTH_RANGES = ((1, 10), (11, 20), (21, 30), (31, 40))
-
-_LONG = 100
-"""Number of words on each side of the long pair."""
-_MEBIBYTE = 1 << 20
 
 
 def _read(corpus: Corpus) -> ItgBatch:
@@ -38,7 +32,6 @@ def measure_itg(corpus: Corpus) -> Figures:
     """Measure processor time after the first half of the sweeps, by sampler and slice parameter a."""
     batch = _read(corpus)
     model1 = train_model1(batch)
-    lengths = np.maximum(np.diff(batch.source_offset), np.diff(batch.target_offset))
     figures: Figures = {"pairs": batch.size, "words": len(batch.source) + len(batch.target)}
     sample = np.linspace(0, batch.size - 1, min(_EXHAUSTIVE_PAIRS, batch.size)).astype(np.int64)
     for sampler, shape in (*_SLICES, (GIBBS, 1.0), (EXHAUSTIVE, 1.0)):
@@ -46,7 +39,6 @@ def measure_itg(corpus: Corpus) -> Figures:
         state = kernel.init(corpus.seed)
         seconds = []
         acceptance = []
-        number = 0
         rounds = 2 if sampler == EXHAUSTIVE else _BURN_IN + _SWEEPS
         chosen = sample if sampler == EXHAUSTIVE else np.arange(batch.size)
         for number in range(1, rounds + 1):
@@ -64,45 +56,4 @@ def measure_itg(corpus: Corpus) -> Figures:
             "acceptance": float(np.mean(acceptance)),
             "failed_charts": info.given_up,
         }
-        if sampler != EXHAUSTIVE:
-            for low, high in _LENGTH_RANGES:
-                in_range = np.flatnonzero((lengths >= low) & (lengths <= high))
-                if not len(in_range):
-                    continue
-                number += 1
-                plan = make_plan(batch, number)
-                plan.sweeps[(lengths < low) | (lengths > high)] = 0
-                spent, (state, info) = time_call(partial(kernel.step, corpus.seed, state, plan), time.process_time)
-                figures[name][f"microseconds_of_{low}_to_{high}_words"] = 1e6 * spent / len(in_range)
-    figures[f"pair_of_{_LONG}_words"] = {
-        f"{sampler}_{shape:.2f}": _long_pair(batch, sampler, shape) for sampler, shape in _SLICES[1:]
-    }
-    figures["exhaustive_over_slice_0.15"] = (
-        figures[EXHAUSTIVE]["microseconds_per_pair"] / figures["slice_0.15"]["microseconds_per_pair"]
-    )
-    for sampler in (SLICE, FLAT):
-        name = f"{sampler}_0.15"
-        figures[f"{name}_over_gibbs"] = figures[name]["microseconds_per_pair"] / figures[GIBBS]["microseconds_per_pair"]
     return figures
-
-
-def _long_pair(batch: ItgBatch, sampler: str, shape: float) -> Figures:
-    """Measure time and peak memory of a slice sampler for a pair that consists of the first words of the corpus."""
-    sides = [
-        np.unique(words[:_LONG], return_inverse=True)[1].astype(np.int32) for words in (batch.source, batch.target)
-    ]
-    ends = [np.array([0, len(side)]) for side in sides]
-    pair = make_batch(sides[0], ends[0], sides[1], ends[1])
-    model1 = train_model1(pair)
-    tracemalloc.start()
-    kernel = build(pair, ItgSettings(slice_shape=shape), sampler, model1)
-    state = kernel.init(1)
-    spent, (_, info) = time_call(lambda: kernel.step(1, state, make_plan(pair, 1)), time.process_time)
-    peak_bytes = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return {
-        "milliseconds": 1e3 * spent,
-        "mebibytes": peak_bytes / _MEBIBYTE,
-        "cells": info.cells,
-        "failed_charts": info.given_up,
-    }

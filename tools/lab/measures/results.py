@@ -45,8 +45,6 @@ class Corpus:
     threads: int = 2
     treebank: str | None = None
     rules: int = 1_000_000
-    small: int = 5_000
-    large: int = 150_000
     postgres: str | None = None
 
     @property
@@ -116,10 +114,10 @@ def serving(configuration: str, *arguments: str, folder: Path) -> Iterator[str]:
             process.terminate()
 
 
-def post(url: str, path: str, body: Any, media_type: str = "application/json") -> Any:
+def post(url: str, path: str, body: Any) -> Any:
     """Post a JSON body to a daemon and return the response. Raises `RuntimeError` for an error response."""
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=_TIMEOUT_SECONDS)
-    connection.request("POST", path, json.dumps(body), {"Content-Type": media_type})
+    connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
     answer = connection.getresponse()
     content = answer.read()
     connection.close()

@@ -1,4 +1,4 @@
-"""Measure the samplers without a store: forests, sweeps, memory latency, and the first sweep."""
+"""Measure the samplers without a store: forests, sweeps, and the first sweep."""
 
 import os
 import subprocess
@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -19,11 +18,10 @@ from hierogram.daemon.learning.kinds.kind import PairSchedule
 from hierogram.daemon.learning.kinds.pairs import load_pairs, longest_rule
 from hierogram.daemon.text.reading import Input
 from hierogram.daemon.text.validation import DuplicateCounter, validate
-from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.counts.chain import ChainState, SweepInfo, log_likelihood
 from hierogram.samplers.counts.deltas import count_rules
 from hierogram.samplers.counts.models import Model, ModelSettings, build_model
-from hierogram.samplers.counts.table import CountTable, empty_table
+from hierogram.samplers.counts.table import empty_table
 from hierogram.samplers.forests.derivations import Batch, initial_state
 from hierogram.samplers.forests.forest import Forests, build_forests
 from hierogram.samplers.grammar.schedules import Schedule
@@ -38,7 +36,6 @@ EVERY_NODE = Schedule(0, 0)
 """Schedule that samples every node from the first sweep."""
 _FULL_SWEEPS = 3
 _REPEATS = 3
-_READS = 2_000_000
 
 
 def read_rows(corpus: Corpus) -> list[PairRow]:
@@ -150,28 +147,6 @@ def measure_forests(corpus: Corpus) -> Figures:
     }
 
 
-@njit
-def _random_reads(rows: NDArray[np.uint64], reads: int, start: int) -> np.uint64:
-    """Read `reads` random rows. The row number of each read depends on the previous read."""
-    mask = np.uint64(rows.shape[0] - 1)
-    address = np.uint64(start)
-    total = np.uint64(0)
-    for _ in range(reads):
-        value = rows[address & mask, 0]
-        total += value
-        address = address * np.uint64(6364136223846793005) + value + np.uint64(1442695040888963407)
-        address ^= address >> np.uint64(29)
-    return total
-
-
-def random_read_seconds(table: CountTable) -> float:
-    """Measure the seconds of one dependent random read from an array as large as the rule table."""
-    rows = np.zeros(table.rows.shape, np.uint64)
-    rows[:, 0] = np.arange(len(rows), dtype=np.uint64)
-    _random_reads(rows, 1000, 1)
-    return min(time_call(partial(_random_reads, rows, _READS, repeat))[0] for repeat in range(_REPEATS)) / _READS
-
-
 def measure_sweeps(corpus: Corpus) -> Figures:
     """Measure the 100 stratified sweeps of the paper's experiment, then sweeps at every level on one core."""
     batch = read_batch(corpus)
@@ -192,7 +167,6 @@ def measure_sweeps(corpus: Corpus) -> Figures:
         total += seconds
     after = chain.log_likelihood()
     table = chain.state.table
-    read_seconds = random_read_seconds(table)
     chain.kernel = build(chain.kernel.model, batch)
     seconds, info = min((time_call(chain.sweep) for _ in range(_FULL_SWEEPS)), key=itemgetter(0))
     return {
@@ -209,32 +183,8 @@ def measure_sweeps(corpus: Corpus) -> Figures:
         "full_sweep_microseconds_per_pair_and_core": 1e6 * seconds / batch.size,
         "full_sweep_evaluations": info.evaluations,
         "full_sweep_table_reads": info.reads,
-        "random_read_nanoseconds": 1e9 * read_seconds,
-        "full_sweep_over_floor": seconds / (info.evaluations * read_seconds),
         "table_bytes": table.rows.nbytes,
     }
-
-
-def measure_long_pairs(corpus: Corpus) -> Figures:
-    """Measure the longest of ten sweeps over a monotone pair of 200 words, and over an inverted pair of 100 words."""
-    figures: Figures = {}
-    for name, words, inverted in (("monotone_200", 200, False), ("inverted_100", 100, True)):
-        order = range(words - 1, -1, -1) if inverted else range(words)
-        text = " ".join(f"w{k}" for k in range(words))
-        links = " ".join(f"{s}-{t}" for s, t in enumerate(order))
-        batch = load_pairs([PairRow(1, text, text, links, WAITING, 0, 0, None, None)], SETTINGS).batch
-        options = TrialOptions(corpus.seed, threads=corpus.threads, exact=True)
-        chain = PhraseTrial(model_over(batch), batch, EVERY_NODE, options)
-        chain.sweep()
-        sweeps = [time_call(chain.sweep) for _ in range(10)]
-        figures[name] = {
-            "nodes": batch.forests.nodes,
-            "edges": _count_edges(batch.forests),
-            "seconds_per_sweep": max(seconds for seconds, _ in sweeps),
-            "evaluations": max(info.evaluations for _, info in sweeps),
-            "bytes": sum(a.nbytes for a in batch.forests) + sum(a.nbytes for w in chain.kernel.workers for a in w),
-        }
-    return figures
 
 
 _STARTS = 5
@@ -264,16 +214,13 @@ def _first_sweep(files: list[str], environment: dict[str, str]) -> float:
 
 
 def measure_starting(corpus: Corpus) -> Figures:
-    """Measure the seconds of `hierogram --help`, and of a first sweep without and with cached kernels."""
+    """Measure the seconds until the end of a first sweep, without and with cached kernels."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "HIEROGRAM_CACHE": str(Path(folder) / "cache")}
         # Let Python write bytecode, because otherwise it would compile all modules in each process.
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         files = replace(corpus, pairs=_FIRST_PAIRS).files(Path(folder))
-        command = [sys.executable, "-m", "hierogram.daemon.cli.main", "--help"]
-        start = partial(subprocess.run, command, check=True, stdout=subprocess.DEVNULL, env=environment)
         return {
-            "help_seconds": min(time_call(start)[0] for _ in range(_STARTS)),
             "first_sweep_cold_seconds": _first_sweep(files, environment),
             "first_sweep_warm_seconds": min(_first_sweep(files, environment) for _ in range(_STARTS)),
         }

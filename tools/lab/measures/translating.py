@@ -1,6 +1,5 @@
-"""Measure heuristic extraction, and translation with a large grammar and a language model."""
+"""Measure translation with a large grammar and a language model."""
 
-import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,33 +26,6 @@ _PAIRS_PER_BITEXT = 1_000
 _WORDS = 20
 _SENTENCES = 100
 _ORDERS = (3, 5)
-
-
-def measure_extraction(corpus: Corpus) -> Figures:
-    """Measure heuristic extraction with compiled kernels: pairs and rules per second, seconds of both stages."""
-    rows = read_rows(corpus)
-    bitexts, _, _ = _bitexts(rows)
-    with HeuristicGrammar(threads=corpus.threads) as grammar:
-        grammar.add(bitexts[:1])
-        for _ in grammar.blocks():
-            pass
-    with HeuristicGrammar(threads=corpus.threads) as grammar:
-        started = time.perf_counter()
-        grammar.add(bitexts)
-        gathered = time.perf_counter()
-        rules = extractions = 0
-        for block in grammar.blocks():
-            rules += len(block)
-            extractions += int(block[:, grammar.shape.occurrences].sum())
-        merged = time.perf_counter()
-    return {
-        "pairs": len(rows),
-        "extractions": extractions,
-        "rules": rules,
-        "gathering_seconds": gathered - started,
-        "merging_seconds": merged - gathered,
-        "pairs_per_second": len(rows) / (merged - started),
-    }
 
 
 def _bitexts(rows: list[PairRow]) -> tuple[list[Bitext], Numbering, Numbering]:

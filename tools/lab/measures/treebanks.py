@@ -1,6 +1,7 @@
-"""Measure sweeps over a treebank on one core, and parsing with the learned grammar."""
+"""Learn tree-substitution grammars without a store, and measure parsing."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -117,41 +118,13 @@ def measure_parsing(chain: TreeChain, trees: list[str], seed: int) -> Figures:
 
 
 def measure_trees(corpus: Corpus) -> Figures:
-    """Measure cut decisions per second of an annealed chain in its first, last and all sweeps, and parsing."""
+    """Learn a grammar of a treebank by an annealed chain, and measure parsing."""
     transformations = Transformations()
     clean = [clean_tree(tree, transformations) for tree in read_trees(str(corpus.treebank), corpus.pairs)]
-    vocabulary = find_known_words(map(list_words, clean), transformations.rare)
+    counts = Counter(word for tree in clean for word in list_words(tree))
+    vocabulary = find_known_words(counts, transformations.rare)
     known = [with_words(tree, replace_unknown(list_words(tree), vocabulary)) for tree in clean]
     texts = [str(transform_tree(tree, transformations)) for tree in known]
-    figures: Figures = {"trees": len(texts)}
-    for base in BASES:
-        loaded = load_trees(texts, range(1, len(texts) + 1))
-        warm = load_trees(texts[:2], [1, 2])
-        first = TreeChain(warm, initial_state(corpus.seed, warm.batch, JOINED), base, corpus.seed)
-        first.step(1, np.ones(2, int), np.ones(2))
-        chain = TreeChain(loaded, initial_state(corpus.seed, loaded.batch, JOINED), base, corpus.seed)
-        annealing = Annealing(_SWEEPS - _STEADY)
-        before = chain.log_likelihood()
-        decisions: list[int] = []
-        seconds: list[float] = []
-        processor: list[float] = []
-        for number in range(1, _SWEEPS + 1):
-            sweeps = np.full(len(texts), number, np.int64)
-            started, used = time.perf_counter(), time.process_time()
-            info = chain.step(number, sweeps, annealing.temperatures(sweeps))
-            seconds.append(time.perf_counter() - started)
-            processor.append(time.process_time() - used)
-            decisions.append(info.cuts_sampled)
-        figures[base] = {
-            "nodes": loaded.batch.forests.nodes,
-            "cut_decisions_per_sweep": decisions[-1],
-            "first_sweep_decisions_per_second": decisions[0] / seconds[0],
-            "last_sweeps_decisions_per_second": sum(decisions[-_STEADY:]) / sum(seconds[-_STEADY:]),
-            "decisions_per_second": sum(decisions) / sum(seconds),
-            "decisions_per_processor_second": sum(decisions) / sum(processor),
-            "fragments": chain.table.rule_types,
-            "log_likelihood_before": before,
-            "log_likelihood_after": chain.log_likelihood(),
-        }
-    figures["parsing"] = measure_parsing(chain, texts, corpus.seed)
-    return figures
+    annealing = Annealing(_SWEEPS - _STEADY)
+    chain = sample_treebank(texts, base=BASES[-1], seed=corpus.seed, annealing=annealing, sweeps=_STEADY)
+    return {"trees": len(texts), "parsing": measure_parsing(chain, texts, corpus.seed)}

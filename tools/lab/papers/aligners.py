@@ -39,10 +39,8 @@ from hierogram.tools.lab.papers.translations import (
     TranslationSystem,
     begin,
     ensure_store,
-    time_translations,
 )
 from hierogram.tools.translation.options import TranslateOptions
-from hierogram.tools.translation.tuning.options import EvaluationOptions
 
 ALIGNERS = ("bhmm", "bhmm-z", *(name for name in ALL_MODELS if name not in ("bhmm", "bhmm-z")))
 """Aligners, with the models of the paper first."""
@@ -109,10 +107,8 @@ class _Figure:
     def _row(self, aligner: str, symmetrization: str, path: Path, seconds: float) -> LinksRow:
         folder = self._options.work / f"{aligner}-{symmetrization}"
         folder.mkdir(exist_ok=True)
-        system, grammar = (
-            TranslationSystem(f"{aligner}, {symmetrization}", START, heuristic=True),
-            folder / "hiero.cdec",
-        )
+        system = TranslationSystem(f"{aligner}, {symmetrization}", START, heuristic=True)
+        grammar = folder / "hiero.cdec"
 
         def extract() -> list[int]:
             files = [*map(str, self._files), str(path)]
@@ -134,11 +130,7 @@ class _Figure:
         figure_options, experiment = self._options, self._experiment
         options = TranslateOptions(pops=figure_options.pops, max_scope=scope, min_count=0.0)
         resources = experiment.load_resources(options)
-        weights, _ = experiment.tune_weights(resources, grammar_file, figure_options.iterations)
-        translator = resources.translator(resources.grammar(str(grammar_file.file)), weights)
-        lines, _ = time_translations(translator, experiment.parts.test.sources, figure_options.threads)
-        [score] = experiment.evaluate([("translation", lines)], EvaluationOptions(metrics=("bleu",), tokenizer="none"))
-        return score.scores[0].score
+        return experiment.tuned_bleu(resources, grammar_file, figure_options.iterations, figure_options.threads)
 
 
 @with_options
@@ -156,29 +148,14 @@ def main(
     base_links = {row.symmetrization: row.links for row in reversed(rows)} | {
         row.symmetrization: row.links for row in rows if row.aligner == "bhmm"
     }
-    columns = [
-        "aligner",
-        "links",
-        "number",
-        "of bhmm's",
-        "phrases",
-        "rules",
-        "minutes",
-        *(f"BLEU, {k}" for k in (PHRASES, HIERO)),
-    ]
-    cells = [
-        [
-            row.aligner,
-            row.symmetrization,
-            f"{row.links:,}",
-            f"{row.links / base_links[row.symmetrization]:.0%}",
-            f"{row.phrases:,}",
-            f"{row.rules:,}",
-            f"{row.seconds / 60:.1f}",
-            *(f"{row.bleu[name]:.2f}" for name in (PHRASES, HIERO)),
-        ]
-        for row in rows
-    ]
+    columns = ["aligner", "links", "number", "of bhmm's", "phrases", "rules", "minutes"]
+    columns += [f"BLEU, {kind}" for kind in (PHRASES, HIERO)]
+    cells = []
+    for row in rows:
+        share = f"{row.links / base_links[row.symmetrization]:.0%}"
+        numbers = f"{row.links:,}", share, f"{row.phrases:,}", f"{row.rules:,}", f"{row.seconds / 60:.1f}"
+        bleu = (f"{row.bleu[name]:.2f}" for name in (PHRASES, HIERO))
+        cells.append([row.aligner, row.symmetrization, *numbers, *bleu])
     print_table(columns, cells, numeric=range(2, len(columns)))
 
 

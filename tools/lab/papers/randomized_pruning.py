@@ -250,15 +250,8 @@ def measure_savings(corpus: LinkedCorpus, grammar: str, size: int, pairs: int, s
     number = max(1, len(chosen))
     exact_edges, mask_edges = np.array(exact, np.float64), np.array(masks)
     median = float(np.median(exact_edges / mask_edges)) if len(chosen) else 0.0
-    return Saving(
-        size,
-        len(chosen),
-        exact_edges.sum() / number,
-        mask_edges.sum() / number,
-        median,
-        seconds / number,
-        share / number,
-    )
+    edges = exact_edges.sum() / number, mask_edges.sum() / number
+    return Saving(size, len(chosen), *edges, median, seconds / number, share / number)
 
 
 def slope(size: NDArray[np.float64], error: NDArray[np.float64]) -> tuple[float, float]:
@@ -407,11 +400,8 @@ def main(
     for grammar, size in sizes:
         savings = measure_savings(corpus, grammar, size, 2 * pairs if grammar == "itg" else pairs, seed)
         if savings.pairs:
-            edges = (
-                f"{savings.exact_edges:.0f}",
-                f"{savings.mask_edges:.0f}",
-                f"{savings.exact_edges / savings.mask_edges:.0f}",
-            )
+            ratio = savings.exact_edges / savings.mask_edges
+            edges = f"{savings.exact_edges:.0f}", f"{savings.mask_edges:.0f}", f"{ratio:.0f}"
             columns = f"{savings.median:.0f}", f"{1e3 * savings.mask_seconds:.2f}", f"{savings.linked:.2f}"
             print(grammar, size, savings.pairs, *edges, *columns, sep="\t", flush=True)
     rows = []

@@ -8,6 +8,7 @@ Weights are tuned for each grammar. The same command continues an interrupted ru
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Annotated
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from hierogram.daemon.cli.common import plural, print_table
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.exports.options import SMOOTHING
-from hierogram.daemon.text.lines import read_sentences, write_lines
+from hierogram.daemon.text.lines import read_sentences
 from hierogram.storage.options import Option
 from hierogram.storage.records.grammar import CountKind
 from hierogram.tools.lab.comparison.pruning import ENTROPY, MASS, SIGNIFICANCE, Pruning
@@ -32,10 +33,8 @@ from hierogram.tools.lab.papers.translations import (
     TranslationSystem,
     begin,
     ensure_alignment,
-    time_translations,
 )
 from hierogram.tools.translation.options import TranslateOptions
-from hierogram.tools.translation.tuning.options import EvaluationOptions
 from hierogram.tools.translation.tuning.tuning import References, corpus_bleu
 
 TRANSLATION = "translation grammar"
@@ -154,16 +153,8 @@ class RivalTable:
 
     def _bleu(self, grammar: GrammarFile) -> float:
         """Tune weights for a grammar, translate the test sentences, and return BLEU. Cached."""
-
-        def find() -> float:
-            weights, _ = self._experiment.tune_weights(self._resources, grammar, self.options.iterations)
-            translator = self._resources.translator(self._resources.grammar(str(grammar.file)), weights)
-            lines, _ = time_translations(translator, self._experiment.parts.test.sources, self.options.threads)
-            write_lines(grammar.output, lines)
-            options = EvaluationOptions(metrics=("bleu",), tokenizer="none")
-            [bleu] = self._experiment.evaluate([("translation", lines)], options)
-            return bleu.scores[0].score
-
+        options = self.options
+        find = partial(self._experiment.tuned_bleu, self._resources, grammar, options.iterations, options.threads)
         return self._experiment.cache.find(f"{grammar.system.full_name}: BLEU", find, grammar.output)
 
 
@@ -198,17 +189,11 @@ def bootstrap_p_value(
 def print_rivals(rows: Sequence[RivalRow], parts: Split) -> None:
     """Print the table, and the numbers of pairs and sentences."""
     columns = ["grammar", "rules", "share", "BLEU", "chains", "p"]
-    cells = [
-        [
-            row.name,
-            f"{row.rules:,.0f}",
-            f"{100 * row.share:.1f} %",
-            f"{row.bleu:.2f}",
-            f"{row.spread[0]:.2f} to {row.spread[1]:.2f}" if row.chains > 1 else "",
-            "" if row.p is None else f"{row.p:.3f}",
-        ]
-        for row in rows
-    ]
+    cells = []
+    for row in rows:
+        spread = f"{row.spread[0]:.2f} to {row.spread[1]:.2f}" if row.chains > 1 else ""
+        figures = f"{row.rules:,.0f}", f"{100 * row.share:.1f} %", f"{row.bleu:.2f}"
+        cells.append([row.name, *figures, spread, "" if row.p is None else f"{row.p:.3f}"])
     print_table(columns, cells, numeric=range(1, len(columns)))
     print()
     print(

@@ -74,25 +74,12 @@ class ItgVariant:
 
 
 START = "start"
+_STARTS = LEFT_BRANCHING, MODEL1, LINKS
+_SLICES = (0.25, MODEL1), *((0.15, start) for start in _STARTS), (0.10, MODEL1)
 VARIANTS = (
-    ItgVariant(START, 1.0, LEFT_BRANCHING),
-    ItgVariant(START, 1.0, MODEL1),
-    ItgVariant(START, 1.0, LINKS),
-    ItgVariant(GIBBS, 1.0, LEFT_BRANCHING),
-    ItgVariant(GIBBS, 1.0, MODEL1),
-    ItgVariant(GIBBS, 1.0, LINKS),
-    ItgVariant(SLICE, 0.25, MODEL1),
-    ItgVariant(SLICE, 0.15, LEFT_BRANCHING),
-    ItgVariant(SLICE, 0.15, MODEL1),
-    ItgVariant(SLICE, 0.15, LINKS),
-    ItgVariant(SLICE, 0.10, MODEL1),
-    ItgVariant(FLAT, 0.25, MODEL1),
-    ItgVariant(FLAT, 0.15, LEFT_BRANCHING),
-    ItgVariant(FLAT, 0.15, MODEL1),
-    ItgVariant(FLAT, 0.15, LINKS),
-    ItgVariant(FLAT, 0.10, MODEL1),
-    ItgVariant(EXHAUSTIVE, 1.0, LEFT_BRANCHING),
-    ItgVariant(EXHAUSTIVE, 1.0, MODEL1),
+    *(ItgVariant(sampler, 1.0, start) for sampler in (START, GIBBS) for start in _STARTS),
+    *(ItgVariant(sampler, shape, start) for sampler in (SLICE, FLAT) for shape, start in _SLICES),
+    *(ItgVariant(EXHAUSTIVE, 1.0, start) for start in (LEFT_BRANCHING, MODEL1)),
 )
 """Rows of Table 1, and in addition a slice sampler that starts from the links, samplers with flat slices, and the
 exhaustive sampler.

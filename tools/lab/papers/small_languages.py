@@ -294,23 +294,11 @@ def main(
 
 
 def _print_drafts(rows: Sequence[tuple[Cell, Figures]]) -> None:
-    columns = [
-        "direction",
-        "verses",
-        "method",
-        "drafted",
-        "chrF++ updated",
-        "unchanged",
-        "saved updated",
-        "unchanged",
-        "s",
-    ]
+    columns = ["direction", "verses", "method", "drafted", "chrF++ updated", "unchanged"]
+    columns += ["saved updated", "unchanged", "s"]
     cells = [
         [
-            f"{cell.source}-{cell.target}",
-            f"{cell.train:,}",
-            cell.method,
-            f"{figures['verses'][-1]:,}",
+            *(f"{cell.source}-{cell.target}", f"{cell.train:,}", cell.method, f"{figures['verses'][-1]:,}"),
             *(f"{figures[name][-1]:.2f}" for name in ("updated", "unchanged")),
             *(f"{100 * figures[name]:.1f} %" for name in ("updated_saved", "unchanged_saved")),
             f"{np.median(figures['seconds']):.1f}",

@@ -357,6 +357,17 @@ class Experiment:
             tuned = tune(decode, references, decode.start(), options, decode.words_index)
         return decode.by_name(tuned.weights), tuned.best == 0
 
+    def tuned_bleu(
+        self, resources: TranslationResources, grammar_file: GrammarFile, iterations: int, threads: int
+    ) -> float:
+        """Tune weights for a grammar, translate the test sentences, and return BLEU."""
+        weights, _ = self.tune_weights(resources, grammar_file, iterations)
+        translator = resources.translator(resources.grammar(str(grammar_file.file)), weights)
+        lines, _ = time_translations(translator, self.parts.test.sources, threads)
+        write_lines(grammar_file.output, lines)
+        [bleu] = self.evaluate([("translation", lines)], EvaluationOptions(metrics=("bleu",), tokenizer="none"))
+        return bleu.scores[0].score
+
     def translate(
         self, grammars: Sequence[GrammarFile], options: TranslateOptions, iterations: int
     ) -> dict[str, tuple[float, float]]:

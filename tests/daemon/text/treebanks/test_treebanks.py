@@ -1,5 +1,6 @@
 """Trees in brackets are read, transformed and restored, and invalid trees are reported with their place."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -220,9 +221,10 @@ def test_classes_become_coarser_up_to_the_coarsest() -> None:
 
 def test_rare_words_become_classes() -> None:
     trees = [read_tree("(S (A the) (B cats) (C sleeping))"), read_tree("(S (A the) (B cats) (C Sleep))")]
-    known = find_known_words(map(list_words, trees), rare=1)
+    counts = Counter(word for tree in trees for word in list_words(tree))
+    known = find_known_words(counts, rare=1)
     assert known == {"the", "cats"}
     assert replace_unknown(list_words(trees[0]), known) == ["the", "cats", "UNK-LC-ing"]
     assert replace_unknown(list_words(trees[1]), known) == ["the", "cats", "UNK-CAPS"]
-    assert {"the", "cats"} <= find_known_words(map(list_words, trees), rare=0)
-    assert find_known_words(map(list_words, trees), rare=5) == set()
+    assert {"the", "cats"} <= find_known_words(counts, rare=0)
+    assert find_known_words(counts, rare=5) == set()

@@ -21,16 +21,8 @@ _SELECTIONS = 10
 def ceiling(grammar: str, words: int, share: float) -> tuple[int, float]:
     """Return the edges of the whole chart of a pair of `words` words per side, and the mean edges of masks."""
     make, empty_sides = GRAMMARS[grammar]
-    unit_weights = np.ones(words)
-    pair = PairWords(
-        np.zeros(words, np.int32),
-        np.zeros(words, np.int32),
-        np.ones((words, words)),
-        unit_weights,
-        unit_weights,
-        unit_weights,
-        unit_weights,
-    )
+    side, weights = np.zeros(words, np.int32), np.ones(words)
+    pair = PairWords(side, side, np.ones((words, words)), weights, weights, weights, weights)
     random = np.random.default_rng(0)
     number = round(share * words)
     edges = []
@@ -52,14 +44,8 @@ def main(
     for grammar, sizes in (("itg", itg), ("mixed", mixed)):
         for words in map(int, sizes.split(",")):
             ceilings = [ceiling(grammar, words, share) for share in _SHARES]
-            print(
-                grammar,
-                words,
-                ceilings[0][0],
-                *(f"{whole / mask:.0f}" for whole, mask in ceilings),
-                sep="\t",
-                flush=True,
-            )
+            factors = (f"{whole / mask:.0f}" for whole, mask in ceilings)
+            print(grammar, words, ceilings[0][0], *factors, sep="\t", flush=True)
 
 
 if __name__ == "__main__":

@@ -18,13 +18,7 @@ import typer
 from hierogram.daemon.progress import progress
 from hierogram.samplers.charts.pruning.chain import PruningKernel
 from hierogram.tools.lab.measures.results import ResultCache
-from hierogram.tools.lab.papers.pruning.pairs import (
-    LinkedCorpus,
-    LinksFile,
-    SourceFile,
-    TargetFile,
-    read_corpus,
-)
+from hierogram.tools.lab.papers.pruning.pairs import LinkedCorpus, LinksFile, SourceFile, TargetFile, read_corpus
 
 _MAX_SIZE = 1_000
 """Only pairs with fewer word pairs are measured, as in the paper."""
@@ -72,17 +66,8 @@ def main(
     word_pairs, edges, seconds = np.array(rows, np.float64).reshape(-1, 3).T
     columns = ("pairs", "mean word pairs", "mean edges", "seconds", "ms a pair", "median ms", "longest s", "reading s")
     print(*columns, sep="\t")
-    print(
-        len(rows),
-        f"{word_pairs.mean():.0f}",
-        f"{edges.mean():.0f}",
-        f"{seconds.sum():.1f}",
-        f"{1e3 * seconds.mean():.2f}",
-        f"{1e3 * np.median(seconds):.2f}",
-        f"{seconds.max():.2f}",
-        f"{reading:.1f}",
-        sep="\t",
-    )
+    totals = f"{word_pairs.mean():.0f}", f"{edges.mean():.0f}", f"{seconds.sum():.1f}", f"{1e3 * seconds.mean():.2f}"
+    print(len(rows), *totals, f"{1e3 * np.median(seconds):.2f}", f"{seconds.max():.2f}", f"{reading:.1f}", sep="\t")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ each iteration is exact. Seconds are processor time of learning.
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, NamedTuple
 
@@ -22,13 +23,7 @@ from hierogram.samplers.charts.pairs import PairWords
 from hierogram.samplers.charts.pruning.chain import PruningKernel, PruningState
 from hierogram.samplers.charts.pruning.systems import PairSystem
 from hierogram.tools.lab.measures.results import time_call
-from hierogram.tools.lab.papers.pruning.pairs import (
-    LinkedCorpus,
-    LinksFile,
-    SourceFile,
-    TargetFile,
-    read_corpus,
-)
+from hierogram.tools.lab.papers.pruning.pairs import LinkedCorpus, LinksFile, SourceFile, TargetFile, read_corpus
 
 
 def count_exactly(grammar: "LearnableItg") -> tuple[list[NDArray[np.float64]], float]:
@@ -84,34 +79,28 @@ class ItgPairs(NamedTuple):
     links: list[NDArray[np.int32]]
 
 
+@dataclass(frozen=True)
 class LearnableItg:
     """ITG: probabilities float64 of the five kinds of rules, of types of word pairs, and of words of each side."""
 
-    def __init__(
-        self,
-        data: ItgPairs,
-        rules: NDArray[np.float64],
-        pairs: NDArray[np.float64],
-        source: NDArray[np.float64],
-        target: NDArray[np.float64],
-    ) -> None:
-        self.size = len(data.source)
-        self.data, self.rules, self.pairs, self.source, self.target = data, rules, pairs, source, target
+    data: ItgPairs
+    rules: NDArray[np.float64]
+    pairs: NDArray[np.float64]
+    source: NDArray[np.float64]
+    target: NDArray[np.float64]
+
+    @property
+    def size(self) -> int:
+        """Number of training pairs."""
+        return len(self.data.source)
 
     def system(self, number: int) -> PairSystem:
         """Return the system of a pair, which builds its charts."""
         data = self.data
         pairs = self.pairs[data.types[number]]
         source, target = self.source[data.source[number]], self.target[data.target[number]]
-        words = PairWords(
-            data.source[number],
-            data.target[number],
-            pairs,
-            source,
-            target,
-            1 / np.sqrt(np.maximum(pairs.max(axis=1), source**2)),
-            1 / np.sqrt(np.maximum(pairs.max(axis=0), target**2)),
-        )
+        scales = (1 / np.sqrt(np.maximum(pairs.max(axis=1 - k), side**2)) for k, side in enumerate((source, target)))
+        words = PairWords(data.source[number], data.target[number], pairs, source, target, *scales)
         return PairSystem(itg_rules(self.rules), words, data.links[number])
 
     def maximized(self, features: Sequence[NDArray[np.float64]]) -> "LearnableItg":
