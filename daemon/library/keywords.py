@@ -98,9 +98,11 @@ class SettingsKeywords(TypedDict, total=False):
     """Base distribution of tree fragments: uniform (P_M, equally probable productions), pcfg (P_C, relative
     frequencies of productions) (default: pcfg)."""
     annealing: int
-    """Sweeps in which a new tree or pair is annealed to T = 1 (default: 200; 280 with dirichlet)."""
+    """Sweeps in which a new tree, or a new pair with the schedule annealed, is annealed to T = 1 (default: 200; 280
+    with dirichlet)."""
     languages: tuple[str, ...]
-    """Source and target language, such as fr,en. Input in other languages is rejected (default: unknown)."""
+    """Source and target language, such as fr,en. Input that declares other languages is rejected (default:
+    unknown)."""
     tokenize: bool | None
     """Tokenize pairs without links, or keep their tokens (default: determined by the first text)."""
     case: str

@@ -58,7 +58,10 @@ class Learning:
         return self.report
 
     def align(self, progress: Steps | None = None) -> AlignReport:
-        """Align pairs without links, and pairs with corrected links. Calls `progress(done, total)`."""
+        """Align pairs without links or with corrected links, and re-align pairs if many were aligned only on arrival.
+
+        Calls `progress(done, total)` for pairs without links.
+        """
         threads = self._options.threads
         # Record the run first, so that an interrupted alignment is also resumed.
         if find_interrupted_run(self._store, self._sweeps) is None:
@@ -77,8 +80,8 @@ class Learning:
     ) -> LearnReport:
         """Perform all sweeps, or stop when `stop` returns True.
 
-        If `finished` of the report is True, save the report and then call `finish`. Until then, another call returns
-        the same report.
+        If `finished` of the report is True, save the report and then call `finish`. Until then, another call reports
+        the completed run without further sweeps, unless pairs were added.
         """
         options = replace(self._options, report=progress, stop=stop)
         if options.make_chain is not None:

@@ -1,4 +1,4 @@
-"""`GrammarStore`: an open store, with a method for each command that reads or changes stores."""
+"""`GrammarStore`: an open store, with methods to add pairs, learn, query, export and maintain it."""
 
 from __future__ import annotations
 

@@ -245,7 +245,7 @@ def jump_share(jumps, event):
     """Return the probability of a jump width given its event: all widths of an event are equally likely."""
     middle = (len(jumps) - 4) // 2
     further = abs(event - middle) - SINGLE_WIDTHS
-    # Exclude jumps to and from the empty word, which come after the widths.
+    # Exclude jumps to and from the empty word, which follow the widths.
     if further <= 0 or event > 2 * middle:
         return 1.0
     return 1.0 / (SINGLE_WIDTHS << (further - 1))

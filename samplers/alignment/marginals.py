@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.alignment.bitext import Side, Sides
 from hierogram.samplers.alignment.chain import UNLINKED
-from hierogram.samplers.alignment.options import EXPECTED, POSTERIOR
+from hierogram.samplers.alignment.options import EXPECTED, POSTERIOR, SYMMETRIZATIONS
 from hierogram.samplers.alignment.symmetrization import LinkList, make_link_grid, symmetrize, trim
 from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.exceptions import AlignmentInputError
 
 CELL = np.float32
 WHOLE = 65520
@@ -326,6 +327,9 @@ def join_directions(
         return decode_mean(source, target, marginals, thresholds or expected_thresholds(source, target, marginals))
     if symmetrization == POSTERIOR:
         return decode_mean(source, target, marginals)
+    if symmetrization not in SYMMETRIZATIONS:
+        expected = ", ".join(SYMMETRIZATIONS)
+        raise AlignmentInputError(f"unknown symmetrization {symmetrization!r}: expected {expected}")
     return symmetrize(symmetrization, decoded[0], decoded[1], source.offset, target.offset)
 
 

@@ -498,7 +498,10 @@ def _match_all(chosen, number, sides, words, piece, work):
 
 @njit
 def _match_target(match, c, x, sides, words, piece, work):
-    """Write the sums of the first t target symbols from x on to row t of `values`. Returns False if nothing matches."""
+    """Match target symbols from word x on. Row t of `values` gets the sums of the first t symbols.
+
+    Returns False if a word does not match, or if the words are too few for the nonterminals.
+    """
     m = piece.y - piece.x
     size = m + 1
     stride = _padded(size)

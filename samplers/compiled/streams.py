@@ -1,8 +1,8 @@
 """Random streams keyed by (seed, pair, sweep): the same numbers for any order of work and any number of threads.
 
 A stream is a splitmix64 counter [Steele, Lea & Flood 2014] that starts at a hash of its key. A draw takes a few
-multiplications, and the state is one 64-bit word. Random variates are returned with the state of the last number used:
-they call `advance` before they use a number, and callers that use the next number themselves must also call it.
+multiplications, and the state is one 64-bit word. Functions that draw variates call `advance` before they use a
+number, and return the state of the last number used. Callers must also call `advance` before they use a number.
 """
 
 import math

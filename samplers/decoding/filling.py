@@ -122,7 +122,7 @@ def _fill_x(task, chart, start, end):
 
 @njit
 def _fill_start(task, chart, start):
-    """Fill the cells of X over all spans that begin at `start`. Returns False if a pool is full."""
+    """Fill the cells of X over the spans of up to `limits.span` words from `start`. Returns False if a pool is full."""
     words = task.sentence.words
     n = len(words)
     end = min(n, start + task.limits.span)

@@ -89,7 +89,7 @@ def look_up_counts(table: CountTable, keys: NDArray[np.uint64]) -> NDArray[np.in
 
 @dataclass(slots=True)
 class ChainTrace:
-    """Trace of one chain: totals and counts of W rules at each draw. `keys` uint64[W, 2] are the rules' keys."""
+    """Trace of one chain: its totals, and counts of W rules, at each draw. `keys` uint64[W, 2] are the rules' keys."""
 
     keys: NDArray[np.uint64]
     totals: list[tuple[float, float, float]] = field(default_factory=list)

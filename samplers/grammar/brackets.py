@@ -86,7 +86,7 @@ class _Reader:
 
     def no_expansions(self, offset: int) -> None:
         if self.opened[-1].edges:
-            raise self.fail("unexpected child nodes beside an expansion (| …)", offset)
+            raise self.fail("unexpected word or child node beside an expansion (| …)", offset)
 
     def refer(self, name: str, start: int, offset: int) -> None:
         if name not in self.named:

@@ -95,7 +95,7 @@ _LEVELS = 13
 
 
 def quick_schedule(burn_in_sweeps: int = 10) -> Annealing:
-    """Return the schedule that reaches the equilibrium likelihood in the fewest sweeps (docs/performance.md).
+    """Return the schedule that reaches the final likelihood of `paper` in the fewest sweeps (docs/performance.md).
 
     T rises from 0.85 to 1 over 16 sweeps, so that pairs agree sooner on one of several similarly probable rules. Draws
     avoid current values, which yields the same precision in fewer sweeps.

@@ -162,7 +162,7 @@ def _write_keys(offsets, numbers, longest, keys):
 
 _SIZE_SHIFT, _SIDE_SHIFT = np.uint64(58), np.uint64(29)
 _MAX_NUMBERS = 1 << 29
-"""Exclusive limit of words per side, because phrases of one length per side are numbered in 29 bits of a key."""
+"""Exclusive limit of a batch's words on each side. A key has 29 bits for a phrase's number among its length."""
 
 
 _NO_PHRASES = Phrases(1, np.zeros(0, np.int32), np.zeros((0, 2), np.int8), np.zeros((0, 4), np.int64))

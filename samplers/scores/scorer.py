@@ -96,7 +96,7 @@ class Classifiers(NamedTuple):
 class PairsToScore(NamedTuple):
     """P pairs, and the contributions of stored pairs to the lexicon and the rule counts.
 
-    Pair p has the items `…_first[p]` to `…_first[p + 1]` - 1 of the arrays before `…_first`, which is int64[P + 1].
+    Pair p has the items `…_first[p]` to `…_first[p + 1]` - 1 of its arrays. `…_first` is int64[P + 1].
     """
 
     # int32: words of each side, -1 for unknown words.
@@ -451,7 +451,7 @@ def _list_links(pair, n, m, min_probability, first, scratch, scored):
 
 @njit
 def misfit_odds(side, row, classifiers):
-    """Return the log-odds that a word was replaced. Standardizes its features `row` in place."""
+    """Return the log-odds that a word was replaced, for prior odds of 1. Standardizes and clips `row` in place."""
     for k in range(FEATURES):
         scaled = (row[k] - classifiers.mean[side, k]) / classifiers.deviation[side, k]
         row[k] = min(max(scaled, -MAX_FEATURE), MAX_FEATURE)

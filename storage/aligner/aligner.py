@@ -122,7 +122,7 @@ class Alignments(Leases):
 
 
 def change_alignments(transaction: WriteTransaction, change: AlignerChange) -> None:
-    """Store alignments, links, corrections and the changes of the counts."""
+    """Store alignments and links, mark corrections as applied, and update the counts."""
     _set_alignments(transaction, change)
     _set_links(transaction, change)
     if change.corrected_inputs:

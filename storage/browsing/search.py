@@ -130,8 +130,9 @@ class RulePage(NamedTuple):
     """Page of rules. `next` is the last rule of this page, after which the next page starts, or None on the last page.
 
     Rules that contain the phrase as typed come first. Rules that contain one of its `readings`, the same words with
-    other accents or case, follow. `exact` is True if the searched side has all words as typed. `unknown` lists the
-    words that do not occur on this side in any spelling, `labels` the names of the tree labels in the phrase.
+    other accents or case, follow. `exact` is True if the vocabulary of the searched side has all words as typed.
+    `unknown` lists the words that it has in no spelling, `labels` the names of the tree labels in the phrase. Words of
+    withdrawn pairs remain in the vocabulary.
     """
 
     rules: list[RuleRow]

@@ -16,7 +16,7 @@ from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.records.parts import PART_MARK, is_part
 
 SAMPLED_PAIRS = 10_000
-"""Maximum number of pairs that are read to locate a word. In a larger store, evenly spaced pairs are read."""
+"""Maximum number of pairs read for the distribution of a word. In a larger store, evenly spaced pairs are read."""
 _MAX_COLLOCATES = 100
 _LATEST_PAIRS = 20_000
 _LATEST_AT_ONCE = 2_000

@@ -149,7 +149,7 @@ class Repair:
         if len(rows):
             insert_rules(self._transaction, merge_deltas(recount), rows, np.concatenate((wrong_ids, new_ids)))
         if len(deleted_ids) or len(rows):
-            # Clear the index of pairs by rule, which learning and daemons fill again.
+            # Clear the index of pairs by rule, because its rows may refer to changed rules. Learning rebuilds it.
             for table in ("rule_pairs", "indexed_pairs"):
                 self._execute(f"DELETE FROM {table}")
             self._execute("DELETE FROM reported_rules WHERE rule_id NOT IN (SELECT id FROM rules)")

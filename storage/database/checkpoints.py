@@ -122,7 +122,8 @@ class Checkpoints:
                 if not (copy or sync):
                     self._thread = None
                     return
-            # Ignore errors, because no commit is lost: the log still has it. `copy` reports a persistent error.
+            # Ignore errors, because the next transaction reports a deleted or replaced file, and after other errors the
+            # log still has all commits. `copy` reports a persistent error.
             with suppress(sqlite3.Error, OSError, StoreUnavailableError):
                 # Check first, because opening the path of a deleted or replaced file would create or change a file.
                 self._check()

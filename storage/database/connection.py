@@ -2,8 +2,9 @@
 
 A commit is on the disk before it returns (SQLite: WAL mode with `synchronous=FULL`), so stored data survive a power
 failure. A writer that can repeat its work may skip this wait on SQLite (`durable=False`). Its commit reaches the disk a
-moment later, after all commits before it. Every writer takes the store's one write lock (SQLite: BEGIN IMMEDIATE,
-Postgres: the row of `store_state`), so that writers queue instead of failing half-way, and see each other's results.
+moment later, after all commits before it. Writers of pairs, rules and events take the store's one write lock (SQLite:
+BEGIN IMMEDIATE, Postgres: the row of `store_state`), so that they queue instead of failing half-way, and see each
+other's results. On Postgres, changes of jobs and leases lock only their own rows.
 
 On SQLite, all writers of a process share one connection, because SQLite discards the page cache of a connection when
 another connection has written.

@@ -70,7 +70,7 @@ def time_limit_error(seconds: float) -> SlowQueryError:
 
 
 def allow_reading(action: int, first: str | None, _second: str | None, _database: str | None, _view: str | None) -> int:
-    """SQLite authorizer: allow reading tables, calling functions, and pragmas that only read."""
+    """SQLite authorizer: allow SELECT, function calls, and pragmas that describe tables and indexes."""
     allowed = action in _ALLOWED or (action == sqlite3.SQLITE_PRAGMA and first in _ALLOWED_PRAGMAS)
     return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
 

@@ -148,8 +148,8 @@ def rekey(transaction: WriteTransaction, keys: Iterable[tuple[int, int, int]]) -
     ).one()
     if not offered == ids == pairs == stored == count:
         raise StoreError(
-            f"new keys must match the stored rules one to one: {stored} rules are stored, got {offered} keys, {count} "
-            f"of them for a stored rule and {pairs} distinct: try another salt"
+            f"the new keys do not match the stored rules one to one ({stored} rules, {offered} keys, {count} keys of "
+            f"stored rules, {pairs} distinct keys): run the command again"
         )
     transaction.execute(
         "UPDATE rules SET key_high = k.key_high, key_low = k.key_low FROM staged_keys AS k WHERE rules.id = k.rule_id"

@@ -61,7 +61,11 @@ class StoredGrammar(Leases):
                 transaction.connection.execute(update(learning_runs).where(is_run).values(values))
 
     def rekey(self, salt: int, keys: Iterable[tuple[int, int, int]]) -> None:
-        """Replace the keys of all rules, given as (id, high, low), and their salt. Raises the errors of `commit`."""
+        """Replace the keys of all rules, given as (id, high, low), and their salt.
+
+        Raises `StoreError` unless the keys are distinct and each belongs to one stored rule, `StoreHeldError` and
+        `LeaseLostError`.
+        """
         from hierogram.storage.grammar.changes import rekey
 
         with self._committing() as transaction:
@@ -84,12 +88,13 @@ class StoredGrammar(Leases):
         current_sample: bool = False,
         respelled: bool = False,
     ) -> list[RuleRow]:
-        """Return rules that meet all conditions, most frequent first.
+        """Return up to `limit` rules that meet all conditions, most frequent first.
 
         Rules are ordered by expected uses, or by uses in the current derivations if `current_sample`. `source` and
         `target` are complete rule sides. Each of `words` must occur on one of the sides. `after` is (uses, source,
-        target) of the last rule of the previous page. With `respelled`, the sides and words may differ in accents and
-        case.
+        target) of the last rule of the previous page. With `words`, rules without uses and with less than half an
+        expected use may be missing, because they may not be indexed by word. With `respelled`, words, and sides in a
+        grammar of two languages, may differ in accents and case.
         """
         with self._reading() as connection:
             wordings = _respell(connection, source, target, words) if respelled else [(source, target, words)]

@@ -334,7 +334,7 @@ def _stored_contents(
 
 
 def _has_long_token(texts: Iterable[str]) -> bool:
-    # Encode only long words, because a character has up to four bytes, so short words cannot exceed the limit.
+    # Encode only texts with a long word. Short words cannot exceed the limit, because a character has up to four bytes.
     return any(
         len(text) > _MAX_SHORT_TEXT
         and max(map(len, text.split(" "))) > _MAX_SHORT_TEXT
@@ -361,7 +361,7 @@ def save_request(transaction: WriteTransaction, request: RequestRow, recorded_li
         is_open = is_request & (http_requests.c.lines == recorded_lines) & http_requests.c.done.is_(False)
         conflict = connection.execute(update(http_requests).where(is_open).values(values)).rowcount != 1
     if conflict:
-        raise WriteConflictError(f"the request {request.key!r} is being ingested by another process: try again later")
+        raise WriteConflictError(f"another process has recorded the request {request.key!r}: send it again later")
 
 
 IDENTITY_BYTES = 16

@@ -190,7 +190,7 @@ def similar_words(connection: Connection, side: str, token: str) -> list[str]:
 
 
 def _words_with_prefix(connection: Connection, side: str, form: str) -> list[KnownWord]:
-    """Return words whose folded form has the prefix `form`, most frequent first."""
+    """Return words whose folded form has the prefix `form`, most frequent first. Reads a limited number of words."""
     # U+10FFFF sorts after all letters.
     column = vocabulary.c.folded
     words = _words(connection, side, (column >= form) & (column < form + "\U0010ffff"), _MAX_READ_PER_PREFIX)

@@ -41,8 +41,8 @@ LearnedSettings = Mapping[str, bool | tuple[str, ...] | None]
 class Settings:
     """Model and schedule of a store, fixed at creation [CFGŠ14 §5.2-5.4].
 
-    `hierogram init` does not set fields without an `Option`. They are stored, so that a store keeps its values.
-    Experiments in `tools` set some of these fields.
+    Fields without an `Option` have no option of `hierogram init`. They are stored, so that a store keeps its values.
+    The model `dirichlet` changes the default of `temperature`.
 
     `strength` is alpha (one value for all lengths), `rate` the Poisson mean of rule lengths, `round_sweeps` the number
     of sweeps in a round over pairs that have burned in, `key_salt` the salt of the rule keys.
@@ -97,12 +97,16 @@ class Settings:
     temperature: float = 5.0
     annealing: Annotated[
         int,
-        Option("Sweeps in which a new tree or pair is annealed to T = 1.", min=1, shown=f"200; 280 with {DIRICHLET}"),
+        Option(
+            "Sweeps in which a new tree, or a new pair with the schedule annealed, is annealed to T = 1.",
+            min=1,
+            shown=f"200; 280 with {DIRICHLET}",
+        ),
     ] = 200
     languages: Annotated[
         tuple[str, ...],
         Option(
-            "Source and target language, such as fr,en. Input in other languages is rejected.",
+            "Source and target language, such as fr,en. Input that declares other languages is rejected.",
             metavar="SRC,TGT", shown="unknown",
         ),
     ] = ()  # fmt: skip

@@ -1,4 +1,4 @@
-"""Input files, and stores that have learned from them."""
+"""Fixtures that run commands, input files, and stores that have learned from them."""
 
 import signal
 import sys
@@ -42,7 +42,7 @@ QUICK = Settings(schedule="paper", sweeps_per_level=2, levels=3, round_sweeps=2)
 
 
 def make_store(url: str = "sqlite:///hierogram.db", **settings: Any) -> None:
-    """Create an empty store, with some settings for which `hierogram init` has no option."""
+    """Create an empty store, also with settings for which `hierogram init` has no option."""
     open_store(url, create=True, settings=Settings(**settings)).close()
 
 

@@ -30,7 +30,7 @@ def learn_parts(pairs: Sequence[tuple[str, str]], source: int, target: int) -> t
 
 
 def open_parts(path: Path, word_parts: tuple[str, ...], **settings: Any) -> hg.GrammarStore:
-    """Create a store of word parts."""
+    """Create a store with the setting `word_parts`."""
     made = open_store(str(path), create=True, settings=Settings(word_parts=word_parts, **settings))
     return hg.GrammarStore(made, created=True)
 

@@ -1,4 +1,4 @@
-"""Feeders of invalid input that record which pairs the daemon must store, reject, refuse and set aside."""
+"""Feeders of invalid files, lines, requests and connections, which count what the daemon must store or reject."""
 
 import json
 import os

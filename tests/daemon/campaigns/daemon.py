@@ -47,7 +47,7 @@ def wait_until(reached: Callable[[], Any], what: str, seconds: float = TIMEOUT, 
 
 
 def reader_processes(process: int) -> list[int]:
-    """Return the processes in which a daemon reads files."""
+    """Return the ids of the processes in which a daemon reads files."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
@@ -172,7 +172,7 @@ class Daemon:
         resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
     def settled(self) -> bool:
-        """Check if every stored pair has completed the schedule."""
+        """Return whether every stored pair has completed the schedule. Fails if the daemon ended."""
         self.check()
         answer = self.get("/v1/status")
         store = answer.json()["store"] if answer is not None and answer.status_code == 200 else None
@@ -180,7 +180,7 @@ class Daemon:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Run the daemon inside the context, wait until it answers, and always end it."""
+        """Run the daemon inside the context, wait until it listens, and always end it."""
         with self.started():
             self.wait_until_listening()
             yield
@@ -349,7 +349,7 @@ class CommandFeeder:
 
 
 class Feeding:
-    """Context that runs each feeder in its own thread until it is stopped."""
+    """Threads that run the feeders, one each, until `finish`."""
 
     def __init__(self, daemon: Daemon, feeders: list[Feeder], pause: float) -> None:
         self._daemon = daemon

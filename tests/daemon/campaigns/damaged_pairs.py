@@ -18,11 +18,11 @@ from tests.daemon.learning.mutations import Fuzz, Outcome, learned
 
 _BOUNDS = "NUMBA_BOUNDSCHECK"
 _ROUNDS_PER_SWEEP = 8
-"""Rounds between two sweeps, which take longest. All other kernels run in each round."""
+"""One round in this many includes a sweep, which takes longer than all other kernels."""
 
 
 def run(kind: str, mutations: int, seed: int) -> tuple[Outcome, float]:
-    """Damage `mutations` derivations of a kind. Returns the outcome and the seconds."""
+    """Damage at least `mutations` derivations of a kind. Returns the outcome and the seconds."""
     with tempfile.TemporaryDirectory() as folder:
         rows, settings = learned(kind, f"sqlite:///{Path(folder) / 'some.db'}")
     fuzz = Fuzz(rows, settings, seed)

@@ -199,7 +199,7 @@ class _Attackers:
 
 
 def _ended(connection: socket.socket) -> bool:
-    """Check if the server has reset the connection, or has closed it and nothing is left to read."""
+    """Return whether the server has reset the connection, or has closed it and nothing remains to be read."""
     try:
         return connection.recv(1, socket.MSG_PEEK) == b""
     except BlockingIOError:
@@ -210,7 +210,7 @@ def _ended(connection: socket.socket) -> bool:
 
 @dataclass
 class Measured:
-    """Response times in seconds by page, other statuses than 200, and the peak memory in bytes without mapped files."""
+    """Response times in seconds by page, failed requests, statuses that attackers got, and peak memory in bytes."""
 
     seconds: dict[str, list[float]] = field(default_factory=dict)
     others: Counter[str] = field(default_factory=Counter)

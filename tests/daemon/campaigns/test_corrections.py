@@ -58,7 +58,7 @@ class CorrectedLink:
         return "0-1" in answer.json()["pairs"][0]["alignment"].split()
 
     def in_an_export(self) -> bool:
-        """Check if a rule of an export links the two words."""
+        """Export the rules, and return whether one of them links the two words."""
         path = self.folder / "grammar.jsonl"
         with open_store(self.daemon.url) as store:
             export(store, path, ExportOptions(format="jsonl", max_scope=None))

@@ -41,7 +41,7 @@ def signaled(url: str, folder: Path, number: int) -> Daemon:
 
 
 def wait_until_handling(daemon: Daemon) -> None:
-    """Wait until the process handles signals. It does so before it imports anything else."""
+    """Wait until the process handles signals, which it does before it imports the command line."""
     assert daemon.process is not None
     status = Path(f"/proc/{daemon.process.pid}/status")
 

@@ -21,7 +21,7 @@ DOCUMENT = (Path(__file__).parents[3] / "docs" / "exports.md").read_text()
 
 
 def count_links() -> Counter[tuple[str, str]]:
-    """Return the number of links between words in the small corpus."""
+    """Return the number of links of each word pair in the small corpus."""
     found: Counter[tuple[str, str]] = Counter()
     for line in LINES:
         source, target, links = (part.split() for part in line.split(" ||| "))

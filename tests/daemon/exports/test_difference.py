@@ -1,4 +1,4 @@
-"""Comparison of two exports, and its commands."""
+"""Comparison of two exports, and the command `diff`."""
 
 import json
 from pathlib import Path
@@ -155,7 +155,7 @@ def test_diff_assumes_up_to_a_quarter_use_of_missing_rules(store: Store, store_u
     query(store_url, "UPDATE rules SET expected_uses_variance = 0.01 * expected_uses")
     export(store, tmp_path / "after", options)
     found = diff(tmp_path / "before", tmp_path / "after", 10)
-    # A change from 0 to 0.1875 would exceed twice its error of 0.043.
+    # A change from 0 to 0.1875 would exceed twice its error of 0.05.
     assert (found.added, [rule.source for rule in found.most_significant]) == (3, ["c"])
 
 
@@ -168,7 +168,7 @@ def test_diff_distinguishes_significant_changes_from_noise(store: Store, store_u
     query(store_url, "UPDATE rules SET expected_uses_variance = expected_uses / 20")
     export(store, tmp_path / "after", options)
     found = diff(tmp_path / "before", tmp_path / "after", 10)
-    # Standard errors of the differences are near 3.2, and 0.28 for the added rule.
+    # Standard errors of the differences are 3.1 to 3.4, and 0.29 for the added rule.
     assert (found.same, found.changed, found.added) == (1, 2, 1)
     assert found.significant == 2
     assert [(rule.source, rule.after) for rule in found.most_significant] == [

@@ -139,7 +139,7 @@ def test_default_counts_are_translation_weights(learned: Store, tmp_path: Path, 
         shape = rule.scope, rule.nonterminals, rule.source_terminals
         assert (row["scope"], row["nonterminals"], row["source_words"]) == shape
         assert row["alignment"]
-    # Rules that occur only in minimal derivations also have links; most are a word and its translation.
+    # Rules that occur only in minimal derivations also have links.
     alone = [row for sides, row in rows.items() if sides in minimal - expected - set(composed)]
     pairs = [row["alignment"] for row in alone if row["source_words"] == row["target_words"] == 1 + row["nonterminals"]]
     assert pairs

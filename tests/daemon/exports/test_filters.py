@@ -1,4 +1,4 @@
-"""Filters, each checked against a slow reference."""
+"""Filters of exported rules, checked against slow references."""
 
 from itertools import product
 from pathlib import Path
@@ -132,7 +132,7 @@ def test_invalid_export_options_are_rejected() -> None:
 
 
 def fits(side: Side, words: list[str]) -> bool:
-    """Check if the side matches some span of the words, by brute force."""
+    """Return whether the side matches some span of the words, by brute force."""
 
     def ends(start: int, rest: Side) -> bool:
         if not rest:

@@ -32,7 +32,7 @@ def test_part_of_a_grammar_is_smoothed_like_the_whole_grammar(tmp_path: Path, se
 
 
 def check(found: list[Parsed], *, links: bool, samples: int = 1, order: bool = True) -> None:
-    """Check all rules, their order, and every value of the format."""
+    """Check all rules and every value of the format, and optionally the links and the order of the source sides."""
     rules = sorted(ODD, key=lambda given: (given.source.encode(), given.target.encode()))
     by_sides = {(parse_side(given.source), parse_side(given.target)): given for given in rules}
     assert {(rule.source, rule.target) for rule in found} == set(by_sides)
@@ -87,7 +87,7 @@ def test_moses_files_contain_all_rules_with_their_scores_and_glue_rules(tmp_path
 
 
 class Decoder(NamedTuple):
-    """Scoring functions and weights read from a decoder's exported configuration."""
+    """Scoring function and weights read from a decoder's exported configuration."""
 
     rule: Callable[[str], float]
     glue: float
@@ -181,7 +181,7 @@ def test_json_lines_contain_all_rules(tmp_path: Path, samples: int) -> None:
 
 def test_tab_separated_values_contain_all_rules(tmp_path: Path) -> None:
     path, _, _ = write(tmp_path, ODD, ExportOptions(format="tsv", max_scope=None))
-    # The default dialect except for the delimiter, as read by spreadsheets and pandas.read_csv(sep="\t").
+    # Only the delimiter differs from the default dialect, which is read by spreadsheets and pandas.read_csv(sep="\t").
     head, *rows = csv.reader(parsers.content(path).decode().splitlines(keepends=True), delimiter="\t")
     assert '"q" {x} \'' in [row[1] for row in rows]
     typed = [

@@ -169,7 +169,7 @@ def kill_again_and_again(folder: Path, times: int, seed: int) -> None:
         commit(store, [], [delta(f"s{n}", f"t{n % 50}", 1 + n % 7) for n in range(2_000)])
     (folder / "file").mkdir()
     (folder / "versions").mkdir()
-    # The first round measures the duration of both exports. Later rounds are killed during an export.
+    # The first round measures the duration of both exports. Later rounds are killed after a random time of that order.
     with exporter(url, folder) as process:
         started = time.monotonic()
         assert process.stdout.readline() == b"done\n"

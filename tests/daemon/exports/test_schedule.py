@@ -1,4 +1,4 @@
-"""Scheduled exports: missed runs happen once, in order, and each run is recorded."""
+"""Scheduled exports: missed runs are made up once, in the order of their due times, and each export is recorded."""
 
 import json
 import subprocess
@@ -115,7 +115,7 @@ def test_jobs_in_two_time_zones_run_once_a_day_across_a_clock_change(store: Stor
     for halves in range(2 * 40):
         runs.now = start + halves * timedelta(minutes=30)
         ran += [f"{name} {runs.now:%d %H:%M}" for name in runs()]
-    # In both zones the clock skips the hour of the run, which ends at 01:00 UTC; then daylight saving time applies.
+    # In both zones the clock skips the hour of the run at 01:00 UTC on the 29th. Later runs are in summer time.
     assert ran == ["berlin 29 01:00", "lisbon 29 01:00", "berlin 30 00:30", "lisbon 30 00:30"]
 
 
@@ -431,7 +431,7 @@ def test_an_unchanged_run_takes_less_than_50_ms_of_processor_time(
     assert min(times) < 0.05
 
 
-def test_manifest_contains_the_position_of_the_last_event(store: Store, tmp_path: Path) -> None:
+def test_manifest_contains_the_id_of_the_last_event_before_the_export(store: Store, tmp_path: Path) -> None:
     commit(store, [], [delta("often", "souvent", 20, 20)])
     made = run_job(store, job(tmp_path))
     assert made.manifest.last_event_id == store.events().last - 1

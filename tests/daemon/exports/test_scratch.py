@@ -19,7 +19,7 @@ from hierogram.samplers.grammar.settings import SYNCHRONOUS
 
 LINES = 200_000
 
-# Any text of a store: all characters except NUL, line ends, and tabs, which separate tokens.
+# A text of a store may contain all characters except NUL, line ends, and tabs, which separate tokens.
 ODD_TEXTS = ["", " ", "\ufeff", "\ufeffa", "\u2028", "\x85", "\x01", '"', '"a"', "'", "\\", "\\n", "#", ",", "NULL"]
 texts = st.sampled_from(ODD_TEXTS) | st.text(
     st.characters(exclude_characters="\0\t\n\r", exclude_categories=["Cs"]), max_size=8
@@ -46,7 +46,7 @@ def test_texts_survive_a_round_trip_through_the_scratch_database(blocks: list[li
     assert round_trip(blocks) == "".join(f"{a}\t{b}\n" for rows in blocks for a, b in rows).encode()
 
 
-def test_many_lines_are_written_in_order(tmp_path: Path) -> None:
+def test_many_lines_have_the_same_order_with_one_thread_and_with_several(tmp_path: Path) -> None:
     with scratch(tmp_path) as database:
         query = f"SELECT CAST(k AS VARCHAR) AS line FROM range({LINES}) t(k) ORDER BY hash(k), k"
         found = b"".join(database.byte_blocks(query)).split(b"\n")
@@ -96,7 +96,7 @@ def test_large_stores_get_more_memory_within_a_limit() -> None:
 
 
 def test_a_rule_has_the_links_of_its_most_frequent_form(tmp_path: Path) -> None:
-    """Uses of a form are added up over blocks of pairs. Among equally frequent forms, the first is chosen."""
+    """Uses of a form are added up over blocks of pairs. Among equally frequent forms, the first by text is chosen."""
     forms = [
         ("a b", "x y", "0-0 1-1", 3),
         ("a b", "x y", "0-1 1-0", 5),

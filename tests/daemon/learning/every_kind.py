@@ -16,7 +16,7 @@ class Case(NamedTuple):
     settings: Settings
     fill: Callable[[Store], None]
     add: Callable[[Store], None]
-    """Add a few more pairs to a filled store."""
+    """Function that adds more pairs to a filled store."""
     key_bits: int
     """Mask of the bits of a rule's key, so few that keys of a filled store collide."""
 

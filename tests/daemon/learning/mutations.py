@@ -39,7 +39,7 @@ def rows_without_checksums(store: Store) -> list[PairRow]:
 
 
 def mutated(random: np.random.Generator, blob: bytes, others: Sequence[bytes]) -> bytes:
-    """Return a damaged copy of a byte string, in one of the ways in which files are damaged."""
+    """Return a copy of a byte string with one of 12 random mutations, which may leave it unchanged."""
     content = bytearray(blob)
     size = len(content)
     first = int(random.integers(0, size + 1))
@@ -134,7 +134,7 @@ class Fuzz:
         return row.source.count(" ") + 1, row.target.count(" ") + 1
 
     def round(self, sweep: bool = True) -> None:
-        """Damage every derivation and average once, and check that kernels reject what the reference rejects."""
+        """Mutate all derivations and averages, and check that kernels reject exactly what the reference rejects."""
         states = [mutated(self._random, state, self._states) for state in self._states]
         records = [mutated(self._random, record, self._records) for record in self._records]
         refused = self._refused(lambda: self._loaded.decode(join_blobs(states)))
@@ -161,7 +161,7 @@ class Fuzz:
         return set()
 
     def _run(self, states: list[bytes], records: list[bytes], sweep: bool) -> None:
-        """Run every kernel that reads derivations or averages, and check that their counts agree."""
+        """Run kernels that read derivations or averages, and check counts. With `sweep`, also run one sweep."""
         loaded, kind, settings = self._loaded, self._kind, self._settings
         state = loaded.decode(join_blobs(states))
         assert split_blobs(loaded.encode(state)) == states
@@ -204,7 +204,7 @@ def overwrite(store: Store, pair_id: int, current: bytes, averages: bytes, *, ch
 
 
 def damage_and_repair(store: Store, random: np.random.Generator) -> tuple[int, int]:
-    """Damage 70 % of the pairs and check their repair. Returns the number of damaged pairs and of valid checksums."""
+    """Damage about 70 % of the pairs and repair them. Returns the number of these pairs, and of new valid checksums."""
     rows = store.pairs()
     states, records = [row.current or b"" for row in rows], [row.averages or b"" for row in rows]
     detectable, sealed = set(), set()

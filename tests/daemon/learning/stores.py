@@ -54,7 +54,7 @@ def is_consistent(store: Store) -> bool:
 
 
 def contents(store: Store) -> tuple[list[tuple[object, ...]], list[PairRow]]:
-    """Return all results of learning, without the rule ids of the database."""
+    """Return the rules, without their ids, and the derivations of a store."""
     with store.snapshot() as snapshot:
         rules = sorted(astuple(rule)[1:] for rule in rule_rows(snapshot))
         return rules, [row for rows in snapshot.iterate_derivations() for row in rows]

@@ -24,7 +24,7 @@ print(learned(sys.argv[1]), sum(sweep_pairs.stats.cache_hits.values()), sum(swee
 compile_sweep()
 print(len(sweep_pairs.signatures))
 """
-"""Script that prints the checksum, whether the cache had the kernel, and the number of kernels afterwards."""
+"""Script that prints the checksum, the cache hits and misses of the sweep kernel, and the number of its signatures."""
 
 COPIED_KERNEL = """
 import sys
@@ -41,7 +41,7 @@ compiling.subprocess.Popen = lambda command, **given: start(copy if "-P" in comm
 
 @pytest.fixture
 def expected(tmp_path: Path) -> int:
-    """The checksum with the current cache, which is filled if it is empty."""
+    """Checksum of learning with the current cache. Missing kernels are compiled into it."""
     folder = tmp_path / "expected"
     folder.mkdir()
     return learned(str(folder))

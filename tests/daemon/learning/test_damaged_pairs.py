@@ -85,7 +85,7 @@ def test_a_derivation_of_another_pair_is_reported(filled: Store) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", CASES)
-def test_a_store_with_random_derivations_is_repaired(kind: str, store_url: str) -> None:
+def test_a_store_with_randomly_damaged_pairs_is_repaired(kind: str, store_url: str) -> None:
     case, random = CASES[kind], np.random.default_rng(11)
     with open_store(store_url, create=True, settings=replace(case.settings, span_limit=5)) as store:
         case.fill(store)

@@ -60,7 +60,7 @@ def test_a_pair_sampled_after_it_was_read_is_not_indexed(learned: Store, learned
     ids = [row.id for row in rows]
     with ManualTurns(learned, idle_share=1.0, commit_seconds=1e-6) as turns:
         turns.turns.take()
-    # On a slow machine, the turn also indexes pairs.
+    # On a slow machine, the turn may also have indexed pairs.
     clear_index(learned_url)
     salt = learned.settings().key_salt
     assert learned.index_pairs(ids, position, [], salt) == 0

@@ -41,7 +41,7 @@ ONE_DATABASE = pytest.mark.database("sqlite")
     ]
 )
 def case(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Case:
-    """A kind of grammar, learned with a limit of words in memory."""
+    """A kind of grammar, learned in batches with a limited number of words."""
     kind, words = request.param
     monkeypatch.setattr(residents, "_WORDS_PER_BATCH", words)
     return CASES[kind]
@@ -316,7 +316,7 @@ def test_new_pairs_start_a_new_run_after_a_finished_run(store_url: str) -> None:
 
 
 @pytest.mark.parametrize("sweeps", [0, 3])
-def test_a_run_interrupted_while_aligning_keeps_its_sweeps(
+def test_a_run_interrupted_while_aligning_keeps_its_number_of_sweeps(
     store_url: str, monkeypatch: pytest.MonkeyPatch, sweeps: int
 ) -> None:
     def killed(*_: object, **_options: object) -> None:

@@ -42,7 +42,7 @@ def test_stored_rules_equal_the_rules_of_the_derivations(raw: Store) -> None:
     assert status.last_log_likelihood == pytest.approx(done.log_likelihood_after)
     checked = verify(raw)
     assert (checked.problems, checked.pairs) == ([], len(RAW))
-    # Every word is in one rule, and rules with children join them all.
+    # Each word is in one lexical rule, and binary rules join the lexical rules of a pair.
     lexical = {sides: count for sides, (count, _) in found.items() if sides not in (STRAIGHT, INVERTED)}
     for side in (0, 1):
         assert sum(count for sides, count in lexical.items() if sides[side]) == sum(
@@ -128,7 +128,7 @@ TOGETHER = [
     *[("viens", "come"), ("pomme de terre", "potato"), ("une pomme de terre", "a potato")] * 3,
     ("une porte", "a door"),
 ]
-"""Pairs whose words have translations only in phrases. A word-based store leaves most of them untranslated."""
+"""Pairs with words that are translated only as a phrase, such as `pomme de terre`."""
 
 
 @pytest.mark.slow

@@ -94,7 +94,7 @@ class TreeChainRun:
         self.chain = TreeChain(loaded, initial_state(QUICK.seed, loaded.batch, QUICK.start), QUICK.base, QUICK.seed)
 
     def after(self, sweeps: int) -> tuple[dict[Sides, int], dict[Sides, float], list[LabelRow]]:
-        """Return current uses, means over the sweeps after annealing, and the labels."""
+        """Run `sweeps` sweeps. Returns current uses, mean uses over the sweeps after annealing, and the labels."""
         kept: list[dict[Sides, int]] = []
         for number in range(1, sweeps + 1):
             own = np.full(len(TREES), number, np.int64)

@@ -24,7 +24,7 @@ TREES = [
 
 
 def expansions(text: str) -> Counter[tuple[str, ...]]:
-    """Return the productions of a tree or fragment, without frontier nonterminals."""
+    """Count the productions of a tree or fragment, without frontier nonterminals."""
     tokens = re.findall(r"[()]|[^\s()]+", text)
     stack: list[list[str]] = []
     found: Counter[tuple[str, ...]] = Counter()

@@ -1,4 +1,4 @@
-"""Use every public function once, with only the package installed: `python smoke.py FOLDER`."""
+"""Use every public function, with only the package installed: `python smoke.py FOLDER`."""
 
 import sys
 from collections.abc import Callable

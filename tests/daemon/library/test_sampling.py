@@ -65,7 +65,7 @@ def test_samples_depend_on_seeds_but_not_on_threads() -> None:
 
 
 class HotSchedule:
-    """A custom schedule: T = 3 in every second sweep."""
+    """A custom schedule: T = 3 in odd sweeps and T = 1 in even sweeps."""
 
     burn_in = 4
     avoid_current = False

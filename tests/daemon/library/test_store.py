@@ -443,7 +443,7 @@ def test_an_unknown_pair_id_is_refused(opened: hg.GrammarStore) -> None:
         opened.pair(99)
 
 
-# Messages, and calls with arguments of a wrong type or out of range.
+# Messages, and the calls with invalid arguments that cause them.
 CALLS: list[tuple[str, Callable[[Any], object]]] = [
     ("sweeps: expected an integer, got '3'", lambda store: store.learn("3")),
     ("sweeps: expected an integer, got 2.5", lambda store: store.learn(2.5)),

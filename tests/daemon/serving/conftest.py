@@ -41,7 +41,7 @@ class Daemon:
         self.log: list[str] = []
 
     def until(self, event: str) -> dict[str, object]:
-        """Read the log up to the event, and fail if it does not occur."""
+        """Read the log up to the event and return its entry. Fails if the log ends before."""
         for line in self.errors:
             self.log.append(line)
             if line.startswith("{"):
@@ -97,7 +97,7 @@ def drop(folder: Path, name: str, content: str) -> None:
 
 
 def until(what: Callable[[], bool]) -> None:
-    """Wait until a condition is true, which another process causes. Fails after `SECONDS`."""
+    """Wait until a condition is true. Fails after `SECONDS`."""
     end = time.monotonic() + SECONDS
     while not what():
         assert time.monotonic() < end, "the condition was not met in time"

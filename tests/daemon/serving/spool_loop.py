@@ -17,7 +17,7 @@ from hierogram.storage.worker_process import WorkerProcess
 
 
 class ScanLimit:
-    """A stop flag that is set after a number of scans, with an action before each."""
+    """A stop flag that runs one action between two scans, and is set when no action is left."""
 
     def __init__(self, *before: Callable[[], object]) -> None:
         self._before = list(before)

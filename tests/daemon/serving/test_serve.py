@@ -165,7 +165,6 @@ def test_daemon_uses_its_options_and_environment_and_refuses_a_second_daemon(
     with pytest.raises(urllib.error.HTTPError, match="422") as too_many:
         urllib.request.urlopen(request, timeout=60)
     assert "the limit is 10 (in a daemon: max_rejected_lines in [intake]" in too_many.value.read().decode()
-    # A second daemon is refused.
     code, [said] = refused(hierogram, "--store", str(store), "--port", "0")
     assert code == 3
     assert f"`hierogram serve` (process {daemon.process.pid} on " in said

@@ -61,7 +61,6 @@ def test_trees_are_withdrawn_between_turns(treebank: Store) -> None:
         turns.settle()
         assert treebank.count_pairs(["settled"]) == len(TREES) - 2
         assert turns.learner.chain.rule_tokens == treebank.status().rule_tokens
-        # Withdraw all trees.
         treebank.request_withdrawals([row.id for row in treebank.pairs()])
         turns.turns.take()
         turns.turns.take()

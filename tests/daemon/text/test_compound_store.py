@@ -33,7 +33,7 @@ def _two_part_compounds(words: dict[str, str], endings: dict[str, str]) -> list[
 
 
 def _pairs(words: dict[str, str], endings: dict[str, str], capital: bool) -> list[tuple[str, str]]:
-    """Return sentences with words, and with half of their compounds."""
+    """Return sentences in which each word occurs four times alone, and half of the compounds once."""
     alone = [*words.items()] * 4
     named = [*alone, *_two_part_compounds(words, endings)[::2]]
     return [(f"ein {word.title() if capital else word} hier", f"a {english} here") for word, english in named]

@@ -1,4 +1,4 @@
-"""Ingest into a real store: everything is stored once, and errors are recorded with their place and reason."""
+"""Ingest into a store: an input is stored once per corpus, and errors are recorded with their place and reason."""
 
 import gzip
 from pathlib import Path

@@ -27,7 +27,7 @@ TEXT = st.lists(st.sampled_from([b"a", b"\xc3\xa9", b"\n", b"\r\n", b"\r", b"\0"
 
 
 def expected_lines(data: bytes) -> list[bytes]:
-    """Split at line feeds, keep an unfinished last line, and strip one carriage return before each end."""
+    """Return the lines, without a byte order mark and without one carriage return before the end of each line."""
     found = re.findall(rb"[^\n]*\n|[^\n]+\Z", data.removeprefix(b"\xef\xbb\xbf"))
     return [re.sub(rb"\r?\n\Z|\r\Z", b"", line) for line in found]
 

@@ -24,8 +24,8 @@ def corpus(
 ) -> list[tuple[str, str, str]]:
     """Return pairs that start with a number containing a Unicode space, and whose last word has no link.
 
-    So all links are in range whether they refer to split words (`divided`) or not. Lines not in `spaced` have no
-    such space.
+    So all links are in range whether they refer to split words (`divided`) or not. If `spaced` is given, other lines
+    have no such space.
     """
     drawn = random.Random(seed)
     pairs = []
@@ -124,7 +124,7 @@ def test_lines_without_links_keep_their_spaces() -> None:
 
 
 def links_of_houses(store: Store) -> set[tuple[str, str]]:
-    """Return words linked to `maison` or `house`."""
+    """Return the linked word pairs that contain `maison` or `house`."""
     found = set()
     for row in store.pairs():
         source, target = row.source.split(" "), row.target.split(" ")

@@ -21,7 +21,7 @@ SYLLABLES = ("ka", "to", "ne", "li", "su", "ma", "po", "ri")
 
 
 def make_lines(number: int, word: Callable[[random.Random], str], comma: str = ", ", stop: str = ".") -> list[str]:
-    """Return lines of random words with commas and full stops."""
+    """Return `number` lines of random words, each with one `comma` and with `stop` at its end."""
     chance = random.Random(number)
     lines = []
     for _ in range(number):
@@ -36,13 +36,13 @@ def plain_word(chance: random.Random) -> str:
 
 
 def word_with_signs(chance: random.Random) -> str:
-    """Return a word that has `+`, `:` and `’` as letters at any place."""
+    """Return a word that may have `+`, `:` and `’` as letters after its first syllable."""
     pieces = chance.choices((*SYLLABLES, "+", ":", "’"), weights=[3] * len(SYLLABLES) + [4, 4, 4], k=5)
     return chance.choice(SYLLABLES) + "".join(pieces)
 
 
 def learned(language: str, lines: list[str]) -> Language:
-    """Return the rules of a language with the orthography of the even lines, which must be learned."""
+    """Learn an orthography from every second line, and return the rules of the language with it."""
     orthography = learn_orthography(language, lines[::2])
     assert orthography
     return find_language(language, orthography)

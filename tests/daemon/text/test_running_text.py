@@ -19,7 +19,7 @@ RUNNING = {
     "th": ["น้ำเย็นมากในฤดูหนาวของทุกปี", "ใครอยู่ที่นั่นกับพี่ชายของเธอ?", "เขากินข้าวแล้วเขาก็นอนหลับ", "บ้าน"],
 }
 TOKENS = {
-    # Tokens of the Moses tokenizer.
+    # These are tokens of the Moses tokenizer.
     "en": [
         "Mr. Hill sold the red boat .",
         "Is it late ?",
@@ -28,14 +28,14 @@ TOKENS = {
         "He left at 8 a.m.",
     ],
     "fr": ["L' eau est froide .", "Qui est là ?", "Il mange , puis il dort .", "« Non ! »", "Une maison", "Va !"],
-    # Words as segmented by jieba and pythainlp.
+    # These are words as segmented by jieba and pythainlp.
     "zh": ["水 很 冷 。", "谁 在 那里 ？", "他 吃饭 ， 然后 睡觉 。", "小 房子", "走 ！", "是的 ， 当然 。"],
     "th": ["น้ำ เย็น มาก .", "ใคร อยู่ ที่นั่น ?", "เขา กิน ข้าว , แล้ว เขา ก็ นอน", "บ้าน"],
 }
 
 
 def windows(lines: list[str], size: int) -> list[list[str]]:
-    """Return samples of consecutive lines, beginning at each line."""
+    """Return a sample of `size` consecutive lines for each first line. The lines repeat."""
     repeated = lines * (size // len(lines) + 2)
     return [repeated[start : start + size] for start in range(len(lines))]
 
@@ -53,6 +53,7 @@ def test_running_text_is_recognized_by_samples_of_any_size(language: str, size: 
 @pytest.mark.parametrize("language", TOKENS)
 def test_tokens_are_recognized_by_samples_of_any_size(language: str, size: int) -> None:
     decisions = [count_signs(sample).is_running for sample in windows(TOKENS[language], size)]
+    # `He left at 8 a.m.` alone looks like running text.
     assert decisions.count(True) == (language == "en" and size == 1)
     assert decisions.count(False) >= (len(decisions) / 3 if size == 1 else len(decisions))
 

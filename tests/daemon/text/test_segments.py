@@ -148,7 +148,7 @@ def test_a_segmented_store_keeps_the_words_of_its_pairs(segmented_store: hg.Gram
         assert store.status().corpora == {"default": 2, "linked": 1, "named": 1}
 
 
-def test_word_links_hold_between_all_subwords(segmented_store: hg.GrammarStore) -> None:
+def test_word_links_are_stored_as_links_of_subwords(segmented_store: hg.GrammarStore) -> None:
     with segmented_store as store:
         rows = {join_parts(row.source): row for row in store.store.pairs()}
         linked, named = rows[PAIRS[2][0]], rows[PAIRS[3][0]]

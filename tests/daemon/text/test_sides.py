@@ -13,7 +13,7 @@ from hierogram.tools.translation.plain_text import StoreTranslator
 
 @pytest.fixture(params=["words", (40, 0), (0, 40), (40, 40)], ids=str)
 def translator(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StoreTranslator]:
-    """Translator of a store of Swahili and English: with whole words, or with subwords on some side."""
+    """Translator of a store of Swahili and English: with whole words, or with subwords on one side or both."""
     merges = request.param
     word_parts = () if merges == "words" else learn_parts(VERSES, *merges)
     with open_parts(tmp_path / "store.db", word_parts, languages=("sw", "en")) as store:

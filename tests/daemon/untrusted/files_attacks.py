@@ -104,7 +104,7 @@ def _json(*values: object) -> Callable[[Path], object]:
 
 
 def _large_words(path: Path) -> None:
-    """Write incompressible words of nearly a megabyte."""
+    """Write four pairs whose words are 800,000 random hexadecimal digits long."""
     random = Random(7)
     words = [random.randbytes(400_000).hex() for _ in range(4)]
     path.write_text("".join(f"{word} ||| {word[::-1]} ||| 0-0\n" for word in words))
@@ -118,7 +118,7 @@ def _all_wrong(path: Path) -> None:
 
 
 def attacks() -> Iterator[Attack]:
-    # Names.
+    # These files have odd names.
     yield Attack(b"caf\xe9.bars", _holding(GOOD), INGESTED)
     yield Attack(b"caf\xe9-bad", _holding(b"what\n"), MOVED_ASIDE, "expected JSON")
     yield Attack(b"n\xe9ws/a", _holding(GOOD), INGESTED)
@@ -132,7 +132,7 @@ def attacks() -> Iterator[Attack]:
     yield Attack(b"x.reason", _holding(b"what\n"), MOVED_ASIDE, "expected JSON")
     yield Attack(b"-rf", _holding(GOOD), INGESTED)
     yield Attack(b"memory\xff.tmx", _memory(), INGESTED)
-    # Not regular files.
+    # These are not regular files, or have an odd place, mode or time.
     yield Attack(b"fifo", os.mkfifo, MOVED_ASIDE, "not a regular file")
     yield Attack(b"fifo.tmx", os.mkfifo, MOVED_ASIDE, "not a regular file")
     yield Attack(b"socket", _socket, MOVED_ASIDE, "not a regular file")
@@ -144,7 +144,7 @@ def attacks() -> Iterator[Attack]:
     yield Attack(b"unreadable", _unreadable, EITHER)
     yield Attack(b"of-1901", _dated(-(1 << 31)), INGESTED)
     yield Attack(b"of-2400", _dated(13_600_000_000), INGESTED)
-    # XML.
+    # These are translation memories.
     laughs = b"".join(b'<!ENTITY l%d "%s">' % (k, b"&l%d;" % (k - 1) * 10) for k in range(1, 10))
     laughing = b'<!DOCTYPE tmx [<!ENTITY l0 "lol">' + laughs + b"]><tmx><body><tu>&l9;</tu></body></tmx>"
     yield Attack(b"laughs.tmx", _holding(laughing), MOVED_ASIDE, "entity declarations")
@@ -173,7 +173,7 @@ def attacks() -> Iterator[Attack]:
     yield Attack(b"unknown.tmx", _holding(b'<?xml version="1.0" encoding="klingon"?><tmx></tmx>'), MOVED_ASIDE)
     yield Attack(b"half.tmx", _holding(_HEAD, _UNIT, b"<tu><tuv"), MOVED_ASIDE, "invalid XML")
     yield Attack(b"zeros.tmx", _holding(_HEAD, b"\0" * 1000), MOVED_ASIDE, "invalid XML")
-    # Compressed files.
+    # These files are compressed.
     yield Attack(b"bomb.gz", _gzip_bomb, MOVED_ASIDE, "decompress")
     yield Attack(b"bomb.zst", _zstd_bomb, MOVED_ASIDE, "cannot be stored|decompress")
     yield Attack(
@@ -183,7 +183,7 @@ def attacks() -> Iterator[Attack]:
     yield Attack(
         b"bomb.tmx.gz", lambda path: path.write_bytes(gzip.compress(b"<tmx><!--" + b"x" * 30_000_000)), MOVED_ASIDE
     )
-    # Lines.
+    # These files have odd lines.
     yield Attack(b"line", _repeating(b"a" * _MEGABYTE, 400, GOOD), MOVED_ASIDE, "a line has more than")
     yield Attack(b"columns.tsv", _repeating(b"a\t" * (_MEGABYTE // 2), 64, b"la\tthe\n"), INGESTED)
     yield Attack(b"terabyte", _sparse(1 << 40), MOVED_ASIDE, "a line has more than")

@@ -19,7 +19,7 @@ class Attack:
     """Connections that all send the same data.
 
     Each sends `first`, then `then` every `pause` seconds. It reads nothing unless `reads` gives a number of bytes per
-    read. `half` closes its side after the first data; `resets` resets the connection immediately and reconnects.
+    read. `half` closes its side after the first data; `resets` resets each connection immediately.
     """
 
     first: bytes = b""

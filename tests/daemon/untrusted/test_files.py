@@ -36,7 +36,7 @@ DESCRIPTORS = 1_024
 
 
 class Watch:
-    """Thread that queries the daemon's status four times a second, and records its memory with its children's."""
+    """Thread that queries the daemon's status four times a second, and records the memory of it and its readers."""
 
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
@@ -79,7 +79,7 @@ class Watch:
 
 
 def read_memory(process: int) -> int:
-    """Return the memory of a process and its children in bytes, shared memory counted once."""
+    """Return the memory of a daemon and its reader processes in bytes, shared memory counted once."""
     total = 0
     for number in (process, *reader_processes(process)):
         with suppress(OSError):
@@ -122,7 +122,7 @@ def put(daemon: Daemon, attack: Attack) -> None:
 
 
 def empty(daemon: Daemon) -> bool:
-    """Check if the spool contains nothing still to be ingested."""
+    """Return whether the spool contains no more files to ingest. Fails if the daemon ended."""
     daemon.check()
     for place, folders, files in os.walk(os.fsencode(daemon.spool)):
         if place == os.fsencode(daemon.spool):

@@ -117,7 +117,7 @@ def processes(parent: int) -> list[int]:
 
 
 def memory_mb(parent: int) -> float:
-    """Return the memory of the process and its descendants in MiB."""
+    """Return the resident memory of the process and its descendants in MiB."""
     pages = 0
     for process in processes(parent):
         with suppress(FileNotFoundError, ProcessLookupError):

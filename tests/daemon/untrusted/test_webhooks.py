@@ -1,4 +1,4 @@
-"""The daemon continues all work, including other webhooks, if a webhook receiver never finishes."""
+"""The daemon continues all work, including later deliveries, if a webhook receiver never finishes its answer."""
 
 import gzip
 import socket

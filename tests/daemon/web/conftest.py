@@ -120,7 +120,7 @@ def learned_client(learned: Store, connect: Connect) -> TestClient:
 
 @pytest.fixture(scope="session")
 def shared_clients() -> Iterator[Callable[[str], TestClient]]:
-    """Shared clients of unchanging stores: creating an application takes longer than most tests."""
+    """Function that returns a shared client of an unchanging store, because creating an application is slow."""
     made: dict[str, TestClient] = {}
     with ExitStack() as stack:
 

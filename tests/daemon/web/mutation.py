@@ -28,7 +28,7 @@ def good_line(random: Random) -> bytes:
 
 
 def good_object(random: Random) -> bytes:
-    """Return a valid line of JSON."""
+    """Return a pair as a line of JSON. In about 30 % of the lines, one member has a random value, often invalid."""
     source, target, alignment = good_line(random).decode().split(" ||| ")
     links: object = alignment
     if random.random() < 0.3:

@@ -67,7 +67,7 @@ def run_curl(client: TestClient, command: str) -> Any:
 
 
 def shape(value: Any) -> Any:
-    """Return the types in a value, without names and lengths, which depend on the store."""
+    """Return the types in a value, without the lengths of lists and the names that depend on the store."""
     if isinstance(value, dict):
         if value.keys() & {"missing-field", "news", "default", "note"}:
             return "by name"
@@ -118,7 +118,7 @@ def test_documented_schema_number_is_current() -> None:
 
 
 def _forget(value: Any, name: str) -> None:
-    """Remove values that may be empty or null."""
+    """Remove all members with this name."""
     if isinstance(value, dict):
         value.pop(name, None)
         for item in value.values():

@@ -1,4 +1,4 @@
-"""POST /v1/pairs, on both databases."""
+"""POST /v1/pairs: storage, limits, and requests that are repeated or interrupted."""
 
 import gzip
 import sqlite3
@@ -253,9 +253,6 @@ def test_a_body_gets_507_if_a_temporary_file_has_no_space(client: TestClient, mo
     assert (answer.status_code, "set TMPDIR" in answer.json()["detail"]) == (507, True)
 
 
-# The tests below repeat requests with an idempotency key.
-
-
 def test_a_repeated_request_gets_the_same_response(client: TestClient, store: Store, store_url: str) -> None:
     first = post(client, BODY + b"bad\n", "k1")
     again = post(client, BODY + b"bad\n", "k1")
@@ -283,7 +280,7 @@ def test_key_of_a_different_request_is_refused(client: TestClient, store: Store)
 
 
 class FailingStore:
-    """A store that fails once, after a number of chunks."""
+    """A store that fails in the call of `add_pairs` numbered `chunks`, before or after the commit. 0 means never."""
 
     def __init__(self, store: Store, chunks: int, *, after_commit: bool) -> None:
         self._store = store
@@ -409,9 +406,6 @@ def test_old_idempotency_keys_are_deleted(service: FakeService, connect: Connect
     post(connect(service), as_json(LINES[0]), "k2")
     assert query(store_url, "SELECT key FROM http_requests") == [("k2",)]
     assert store.find_request("k1") is None
-
-
-# Bodies wait or are refused while too many pairs wait for sampling.
 
 
 @pytest.mark.database("sqlite")

@@ -1,4 +1,4 @@
-"""Messages to users: refusals with advice, meaningful exit codes, and consistent progress."""
+"""Messages to users, exit codes, progress, and the warm-up of kernels."""
 
 from collections import defaultdict
 from pathlib import Path
@@ -56,7 +56,7 @@ def test_tuning_without_a_text_is_refused(hierogram: Run, tmp_path: Path) -> Non
         ({"a": b"la ||| the\nne\n"}, None),
     ],
 )
-def test_damaged_inputs_exit_with_an_error(
+def test_damaged_inputs_exit_with_an_error_and_rejected_lines_only_with_strict(
     hierogram: Run, tmp_path: Path, files: dict[str, bytes], damage: str | None
 ) -> None:
     for name, content in files.items():

@@ -43,7 +43,7 @@ TRANSLATION_ROUTES = {
 
 
 class Endless:
-    """A translation that ends only at its deadline."""
+    """A translation that ends only at its deadline or when it is canceled."""
 
     def __init__(self) -> None:
         self.began = threading.Semaphore(0)

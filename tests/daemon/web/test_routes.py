@@ -1,4 +1,4 @@
-"""Responses of the GET and DELETE routes, on both databases."""
+"""Responses of the GET and DELETE routes, and refusals by all routes."""
 
 import re
 import time

@@ -113,7 +113,7 @@ def failures(schema: Any) -> Iterator[str]:
 
 
 def _links_again(failure: Failure) -> bool:
-    """Check if only the human links of a pair were deleted, so that its other links remain."""
+    """Return whether only the human links of a pair were deleted, so that its other links remain."""
     return isinstance(failure, UseAfterFree) and failure.free.endswith("/links")
 
 

@@ -76,7 +76,7 @@ def test_the_server_answers_a_request_and_stops_in_time(start: Start, quick_stor
 
 @pytest.mark.slow
 @pytest.mark.parametrize("response", [b"", b"GET /healthz HTTP/1.1\r\nHost: loc"])
-def test_a_client_that_sends_nothing_is_disconnected(start: Start, response: bytes) -> None:
+def test_a_client_that_sends_no_complete_head_is_disconnected(start: Start, response: bytes) -> None:
     with start(client_timeout=0.3).connected() as connection:
         connection.sendall(response)
         began = time.monotonic()
@@ -244,7 +244,7 @@ def test_a_body_that_arrives_during_shutdown_is_refused(start: Start) -> None:
     running = start(client_timeout=60.0)
     with running.connected() as connection:
         connection.sendall(head(len(BODY), "Expect: 100-continue\r\n") + BODY[:100])
-        # The response is sent when the body is read.
+        # The server sends this response when it reads the body.
         assert b"100 Continue" in connection.recv(65536)
         running.stop.set()
         response = receive_all(connection)
@@ -271,7 +271,7 @@ def test_a_request_without_data_is_ended_for_a_new_connection(start: Start) -> N
         held = [stack.enter_context(running.connected()) for _ in range(3)]
         for connection in held:
             connection.sendall(head_without_body("POST", "/v1/align"))
-            # The response is sent when the body is read.
+            # The server sends this response when it reads the body.
             assert b"100 Continue" in connection.recv(65536)
         with running.connected() as asking_one:
             asking_one.sendall(ASKED)
@@ -349,7 +349,9 @@ def test_only_reading_requests_of_disconnected_clients_are_canceled(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("resets", [True, False])
-def test_disconnected_clients_get_no_response(start: Start, monkeypatch: pytest.MonkeyPatch, resets: bool) -> None:
+def test_requests_of_disconnected_clients_do_not_run(
+    start: Start, monkeypatch: pytest.MonkeyPatch, resets: bool
+) -> None:
     count = 0
     all_left = threading.Event()
 

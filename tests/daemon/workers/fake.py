@@ -21,8 +21,8 @@ class Called:
 class FakeCluster:
     """A cluster of fake workers.
 
-    `fails` returns, for the number and the method of a call, if its worker is lost before (-1) or after (1) the work.
-    `room` is the maximum number of workers.
+    `fails` gets the number and the method of a call. It returns -1 or 1 if the worker is lost before or after the work,
+    and 0 if it is not lost. `room` is the maximum number of workers.
     """
 
     target_workers: int = 2

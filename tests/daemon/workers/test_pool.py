@@ -76,7 +76,7 @@ def at_random(seed: int, share: float) -> Callable[[int, str], int]:
 def test_lost_workers_do_not_change_the_result(
     seed: int, by_threads: object, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Commit after each sweep, so that shards are collected between sweeps.
+    # With odd seeds, commit after each sweep, so that shards are collected between sweeps.
     if seed % 2:
         monkeypatch.setattr("hierogram.daemon.learning.learner.SECONDS_PER_COMMIT", 0.0)
         monkeypatch.setattr("hierogram.daemon.learning.learner._MIN_INTERVAL_PER_COMMIT", 0)

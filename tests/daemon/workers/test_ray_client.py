@@ -82,7 +82,7 @@ def test_a_client_learns_like_threads_even_if_a_worker_is_killed(
 
 
 def kill_a_worker(head: psutil.Process, learning: subprocess.Popen[bytes]) -> None:
-    """Kill one of the two workers when both are busy. Fails if learning ends before."""
+    """Kill one of the two workers once both have used processor time. Fails if learning ends before."""
     until = time.monotonic() + SECONDS
     while True:
         workers = [one for one in processes_below(head) if one.name().startswith("ray::Worker")]

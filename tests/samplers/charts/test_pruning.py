@@ -67,7 +67,7 @@ def test_the_next_selection_keeps_its_size_and_contains_omitted_variables(variab
 
 
 def test_larger_rules_leave_fewer_variables_free() -> None:
-    """Of four or more variables at least two are free: a third with binary rules, a quarter with ternary rules."""
+    """About a third of the variables are free with binary rules, a quarter with ternary rules, and two of four."""
     free = {most: [v - selected_size(v, most) for v in range(13)] for most in (2, 3)}
     assert free[2] == [0, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 4, 4]
     assert free[3] == [0, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 3, 3]
@@ -97,7 +97,10 @@ def test_wide_steps_free_more_variables() -> None:
 
 
 def test_the_number_of_free_variables_follows_the_doubts() -> None:
-    """The number is the rounded-up sum of doubts, plus 1 at wide steps, from a minimum to half (wide: 70 %) of all."""
+    """The number is the sum of doubts, rounded up, plus 1 at wide steps.
+
+    It has a minimum, and a maximum of half (wide steps: two thirds) of all variables.
+    """
     for number in range(1, 21):
         doubts = np.full(20, (number - 0.5) / 20)
         assert free_size(doubts, 2, 1) == min(max(number, 7), 10)

@@ -262,7 +262,8 @@ def test_phrases_that_are_too_long_or_cross_the_end_are_refused() -> None:
         with pytest.raises(DerivationError, match=r"derivation of pair (number )?0"):
             decode(batch, long)
     batch = batch_of(pairs, 2)
-    # Two sweeps; straight, inverted, five nulls and six word pairs, then three phrase pairs from each position on.
+    # A record has the number of sweeps, 2, and one rule. Rules 0 to 12 are straight, inverted, five nulls and six word
+    # pairs. Each of the six cells then has three phrase pairs.
     for place, fitting in ((13, True), (13 + 3 * 6 - 1, False), (13 + 3 * 5 + 1, False), (13 + 3 * 3 + 1, True)):
         records = join_blobs([bytes([2, place, 1]), b""])
         if fitting:

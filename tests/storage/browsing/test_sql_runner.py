@@ -199,7 +199,7 @@ def test_invalid_queries_are_rejected(runner: SqlRunner, statement: str, message
 
 
 def open_descriptors() -> set[tuple[str, str]]:
-    """Return the open descriptors of this process, with their targets."""
+    """Return the open descriptors of this process and their targets, without the files of stores."""
     found = set()
     for name in os.listdir("/proc/self/fd"):
         # The descriptor of the listing itself is already closed.

@@ -209,7 +209,7 @@ def test_a_request_continues_from_the_last_recorded_position(store: Store) -> No
     store.add_pairs(batch, pairs_of([pair("a", "b")]), receipt=lambda *_: (request, None))
     store.add_pairs(batch, pairs_of([pair("c", "d")]), receipt=lambda *_: (request._replace(lines=2), 1))
     for since in (None, 1):
-        with pytest.raises(WriteConflictError, match="by another process"):
+        with pytest.raises(WriteConflictError, match="another process has recorded"):
             store.add_pairs(batch, pairs_of([pair("e", "f")]), receipt=lambda *_, since=since: (request, since))
     assert store.find_request("k") == request._replace(lines=2)
     assert store.count_pairs() == 2

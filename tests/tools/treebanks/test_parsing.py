@@ -214,7 +214,7 @@ REPEATED = """
 """Grammar whose first tree uses a fragment twice, which is more probable than the square of its probability."""
 
 
-def test_the_most_probable_parse_follows_the_processes() -> None:
+def test_the_most_probable_parse_of_repeated_words_is_not_the_most_probable_derivation() -> None:
     parser = Parser(approximate(grammar_of(REPEATED), smoothed=False), draws=4000)
     assert str(parser.parse(["x", "x"], 0, ("mpp",)).trees["mpp"]) == "(TOP (S (A x) (A x)))"
     assert str(parser.parse(["x", "x"], 0, (MPD,)).trees[MPD]) == "(TOP (S (B x) (C x)))"

@@ -66,7 +66,7 @@ def _copy_emissions(weights, to, n, m):
 
 @njit
 def _normalize_emissions(weights, scale):
-    """Scale emissions so that the best of each word is about 1. `scale` float64[n + m] receives the factors."""
+    """Scale the emissions of words and word pairs to at most 1. `scale` float64[n + m] receives the factors."""
     n, m = weights.size[0], weights.size[1]
     for i in range(n):
         best = weights.source_nulls[i] * weights.source_nulls[i]

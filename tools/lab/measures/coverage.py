@@ -32,7 +32,7 @@ _NOMINAL = 1.959964
 
 
 class ReportedUses(NamedTuple):
-    """Rules in a store: `keys` uint64[R, 2], expected uses float64[R] and their standard errors float64[R]."""
+    """Rules of a store: `keys` uint64[R, 2], expected uses `means` float64[R], standard `errors` float64[R]."""
 
     keys: NDArray[np.uint64]
     means: NDArray[np.float64]

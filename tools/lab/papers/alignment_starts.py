@@ -2,7 +2,7 @@
 
     python -m hierogram.tools.lab.papers.alignment_starts corpus.es corpus.en --pairs 300
 
-Target words are emitted, as in `hierogram align --direction forward`. ln P is the joint probability of links and words,
+Target words are emitted, as in `hierogram align --direction forward`. P is the joint probability of links and words,
 including the normalization of jumps. Chains have independent random numbers.
 """
 

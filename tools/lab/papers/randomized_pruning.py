@@ -122,7 +122,7 @@ class PrunedPair(NamedTuple):
     # float64[counts, 2]: work and error by number of masks.
     by_count: NDArray[np.float64]
     # float64[ratios, 3], by ratio of tic-tac-toe pruning: its share of the whole work, its error, and the error of
-    # masks with the same work.
+    # masks with up to the same work, and up to half of the whole work; NaN if one mask exceeds it.
     tictactoe: NDArray[np.float64]
 
 

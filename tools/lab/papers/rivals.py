@@ -1,4 +1,4 @@
-"""Compare the translations of the default exported grammar with other grammars, over several chains.
+"""Compare translations with the default export and other grammars to those with Hiero's grammar, over several chains.
 
     python -m hierogram.tools.lab.papers.rivals corpus.es corpus.en --work rivals --chains 4
 

@@ -241,8 +241,8 @@ def ensure_store(folder: Path, name: str, files: Sequence[str], threads: int, ch
 def _commit_samples(store: Store, options: LearnOptions, levels: int) -> None:
     """Sample a store's pairs through the first levels of the schedule `paper`, and commit the means of samples.
 
-    Samples are the initial state and the states after each level: by default the 0th, 10th, …, 70th. Without levels,
-    the initial state is committed without averages.
+    Samples are the initial state and the state after each level: after 0, 10, …, 70 sweeps with default settings.
+    Without levels, the initial state is committed without averages.
     """
     sweeps = store.settings().sweeps_per_level
     with holding_lease(store, "table 2"), Learner(store, options) as learner:

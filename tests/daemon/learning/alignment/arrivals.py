@@ -10,7 +10,7 @@ PAIRS = 300
 
 
 def put(store: Store, first: int, last: int, given: bool = False) -> None:
-    """Store some pairs of an invented language, with their true alignment or without any."""
+    """Store the invented pairs `first` to `last - 1`, with their true alignment if `given`."""
     sources, targets, alignments = invented(PAIRS)
     fill(store, [
         NewPair(
@@ -22,7 +22,7 @@ def put(store: Store, first: int, last: int, given: bool = False) -> None:
 
 
 def error_rate(store: Store, first: int, last: int) -> float:
-    """Return the alignment error rate, 1 - 2·correct / (predicted + true)."""
+    """Return the alignment error rate of the stored pairs `first` to `last - 1`: 1 - 2·correct / (predicted + true)."""
     truth = [set(line.split()) for line in invented(PAIRS)[2][first:last]]
     rows = store.pairs()[first:last]
     found = [set(row.alignment.split()) for row in rows]

@@ -18,7 +18,7 @@ from hierogram.tools.alignment_scores import GoldLinks, evaluate
 
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[list[str], list[str], list[str]]:
-    """Files `s`, `t` and `gold`, and their lines."""
+    """Lines of the files `s`, `t` and `gold`, which are in `tmp_path`."""
     corpus = invented(400)
     for name, lines in zip(("s", "t", "gold"), corpus, strict=True):
         (tmp_path / name).write_text("".join(line + "\n" for line in lines))
@@ -204,11 +204,11 @@ ONE = ["1-1 2p2 3-3", "1-1 2-2", "1-1 2-3 3-2"]
             ZERO[1:],
             "links: no link refers to word 0, so words seem to be counted from 1: subtract 1 from all word numbers",
         ),
-        # Links with mistakes, and sentences that are only partly linked.
+        # These links contain mistakes and leave some words unlinked.
         (["0-0 1-2 2-2", "0-1 1-1", "1-2 2-1"], ONE, "gold: no link refers to word 0"),
         (ZERO, ZERO, None),
         (ONE[1:], ONE, None),
-        # First words without links.
+        # Word 0 may have no link, so no note is given.
         (["0-0 1-1 2-2"], ["1-1 2-2"], None),
         (ZERO, ["", "", ""], None),
     ],

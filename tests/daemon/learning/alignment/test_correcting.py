@@ -1,4 +1,4 @@
-"""Human links: alignments respect fixed and forbidden links, and are restored when these links are removed."""
+"""Human links: alignments respect fixed and forbidden links until these are removed."""
 
 from collections.abc import Iterator
 
@@ -103,7 +103,6 @@ def test_alignments_respect_human_links_and_recover_without_them(store: Store, s
     [fixed] = known.fixed
     assert answer.posterior[fixed] == 1
     learn(store, sweeps=2)
-    # Withdraw the corrections.
     assert store.set_human_links(pair, KnownLinks(), "a test")
     assert apply_pending_corrections(store, threads=1) == 1
     if pair <= GIVEN:

@@ -1,4 +1,4 @@
-"""A phrase store that aligns raw pairs with the ITG: prior counts, realignment, withdrawal."""
+"""Phrase stores whose aligner is the ITG: prior counts, realignment, human links, withdrawal."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -111,7 +111,7 @@ def test_links_of_other_pairs_are_counted_for_each_word_pair() -> None:
         columns = np.array(conditioning, np.int32), np.array(emitted, np.int32), np.array(number)
         return PriorCounts(*columns, links, *nothing, 3)
 
-    # Index 2 of two source words and index 3 of three target words mean no word. Pair (1, 9) is not in the batch.
+    # Source index 2 and target index 3 mean no word. The pair (1, 9) is not in the batch.
     forward = counts([0, 1, 2, 1], [0, 2, 1, 9], [4, 6, 50, 7], 2)
     backward = counts([0, 2, 3], [0, 1, 0], [2, 10, 80], 3)
     uses = count_link_uses(batch, (forward, backward))

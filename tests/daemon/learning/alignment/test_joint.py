@@ -1,4 +1,4 @@
-"""The ITG as an aligner: from sentences to links, symmetric by construction."""
+"""The ITG as an aligner: links, posteriors, progress reports, and refused input."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def test_itg_finds_the_links_of_an_invented_language(options: AlignOptions) -> N
 
 
 def test_chains_start_from_links_of_the_default_model() -> None:
-    """With reversed sentences, one sweep from Model 1, which prefers the diagonal, would find half of the links."""
+    """The targets are reversed, so that most links on the diagonal are wrong."""
     source, forwards, right = invented(15, seed=3)
     target = [" ".join(reversed(line.split())) for line in forwards]
     lengths = [len(line.split()) for line in forwards]
@@ -54,7 +54,7 @@ def test_threads_and_progress_reports_do_not_change_the_links() -> None:
 
 
 def test_the_pruned_itg_reports_every_sweep_and_is_reproducible() -> None:
-    """The pairs include one without a chart of bounded size and one with an empty side."""
+    """One pair exceeds the edge limit of its chart, and one has an empty side."""
     source, target, _ = invented(40, seed=5)
     source[7], target[7], source[8] = " ".join("ab" * 20), " ".join("xy" * 20), ""
     heard: list[tuple[int, int]] = []

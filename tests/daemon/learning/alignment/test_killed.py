@@ -1,4 +1,4 @@
-"""A run killed during alignment leaves a consistent store with any aligner, and the next run continues."""
+"""A run killed during alignment leaves a consistent store with either aligner, and the next run continues."""
 
 import subprocess
 import sys
@@ -28,7 +28,7 @@ from hierogram.daemon.cli.main import main
 sys.argv = ["hierogram", "--store", sys.argv[1], "learn", "--sweeps", "1", "--threads", "1"]
 main()
 """
-"""`hierogram learn` that aligns about ten pairs per batch and commits three at a time."""
+"""`hierogram learn` that aligns about 25 pairs per batch and commits three at a time."""
 
 PAIRS = 120
 TIMEOUT = 300.0

@@ -1,4 +1,4 @@
-"""Pairs that are not translations, and copies of a pair, do not change the links of other pairs."""
+"""Uncounted pairs do not change the links of other pairs, and copies of a pair hardly do."""
 
 from pathlib import Path
 from random import Random
@@ -31,7 +31,7 @@ def test_pairs_with_an_empty_side_or_extreme_length_are_not_counted() -> None:
 
 
 def test_extreme_lengths_are_relative_to_the_corpus() -> None:
-    # A text without spaces: each sentence is one word.
+    # In a text without spaces, each sentence is one word.
     pairs = [(f"s{k}", " ".join(f"t{j}" for j in range(k, k + 20))) for k in range(9)]
     assert roles(*pairs)[:2] == (list(range(9)), [])
     assert roles(*pairs, ("a b", "x"))[1] == [9]
@@ -83,7 +83,7 @@ def test_uncounted_pairs_are_aligned_without_changing_other_links(corpus: Corpus
     random = Random(1)
     words = " ".join(target).split()
     apart = [(source[k].split()[0], " ".join(random.choices(words, k=200))) for k in range(60)]
-    # This target begins with the true translation, and is 21 times as long.
+    # This target begins with the true translation and is 21 times as long as it.
     apart.append((source[0], " ".join([target[0], *random.choices(words, k=20 * len(target[0].split()))])))
     plain = list(align(source, target, request).lines())
     found = list(align([*source, *(s for s, _ in apart)], [*target, *(t for _, t in apart)], request).lines())
@@ -102,7 +102,7 @@ def test_copies_of_a_pair_have_its_links_and_cause_few_errors(corpus: Corpus) ->
     many = [*source, *[source[0]] * 3_000], [*target, *[wrong] * 3_000]
     assert error(*many, gold) < error(source, target, gold) + 0.02
     lines = list(align(*many, QUICK).lines())
-    # All copies except a dozen that are counted have the links of the first.
+    # About a dozen copies are counted, and the rest have the links of the first.
     assert sum(line == lines[300] for line in lines[300:]) > 2_980
 
 

@@ -14,7 +14,7 @@ from hierogram.storage.store import Store, open_store
 
 PAIRS = 140
 CELLS = 1_500
-"""Size of a batch: about twenty pairs."""
+"""Maximum number of cells of a batch, which has up to about 38 pairs."""
 
 
 @pytest.fixture(autouse=True)

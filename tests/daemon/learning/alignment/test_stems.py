@@ -52,7 +52,7 @@ def with_stems(sentences: Iterable[str]) -> Side:
 
 def test_two_of_three_chains_use_stems() -> None:
     sources, targets, _ = invented(30)
-    # The words of the invented language are short: endings distinguish them from their stems.
+    # Add endings, because the invented words are shorter than a stem.
     sources, targets = (
         [" ".join(f"{word}st{k % 3}" for word in line.split()) for k, line in enumerate(side)]
         for side in (sources, targets)
@@ -126,7 +126,7 @@ def test_links_are_counted_by_words_and_by_stems() -> None:
 
 
 def test_prior_counts_of_words_are_found_by_name() -> None:
-    """Compare with a search through all rows, for words with and without counts, and for no words."""
+    """Compare with a search through all rows, for words with and without counts, and for an empty side."""
     lexicon = [("a", "x", 2, 0), ("a", "y", 0, 3), ("b", "x", 5, 7), ("", "x", 1, 0), ("b", "", 0, 4), ("c", "y", 8, 9)]
     words = [
         FertilityCounts(side, word, *range(first, first + 9))

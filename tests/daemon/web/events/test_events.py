@@ -82,7 +82,7 @@ class Stream:
         self.read = self.answer.iter_lines()
 
     def next(self) -> dict[str, str]:
-        """Return the next event, skipping comments."""
+        """Return the fields of the next event, or an empty mapping at the end of the stream. Skips comments."""
         fields: dict[str, str] = {}
         for line in self.read:
             if not line and fields:
@@ -111,7 +111,7 @@ def test_a_stream_sends_stored_events_after_an_id_and_then_new_events(running: R
         stream.close()
 
 
-# A stream that skipped an event would wait for it as long as a test may take.
+# If a stream skipped an event, the test would wait for it until this timeout.
 @pytest.mark.timeout(60)
 def test_a_stream_sends_more_than_one_batch(running: Running, sqlite_store: Store) -> None:
     commit_uses(sqlite_store, *(f"w{n}" for n in range(events._PAGE_SIZE + 1)))

@@ -51,7 +51,7 @@ class ParsedPage(HTMLParser):
 
 
 def check(client: TestClient, tokens: list[str]) -> None:
-    """Check that every page with the tokens contains nothing unexpected and shows them."""
+    """Check that the search and word pages of each token show it and have only the allowed elements."""
     for token in tokens:
         escaped = "\\_" if token == "_" else token
         for path, values in (("/search", {"q": escaped, "side": "source"}), ("/word", {"token": token})):

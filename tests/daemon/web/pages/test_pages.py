@@ -1,4 +1,4 @@
-"""Every page is served as HTML and JSON and shows its SQL, and invalid or foreign requests are refused."""
+"""Pages are served as HTML and JSON and show their SQL, and invalid or foreign requests are refused."""
 
 import csv
 import json
@@ -41,7 +41,7 @@ PAGES = [
 
 
 class Checked(HTMLParser):
-    """HTML parser that records forbidden contents of a page, and fails if elements are not closed in order."""
+    """HTML parser that records forbidden contents, ids and addresses. Fails if elements are not closed in order."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ def test_every_page_has_a_json_version_and_shows_its_sql(reading_client: TestCli
 
 
 def count_rows(client: TestClient, statements: list[str]) -> list[int]:
-    """Count the rows of each statement, which must succeed. One query counts several, because it takes a process."""
+    """Count the rows of each statement, which must succeed. Each query counts several, because it starts a process."""
     found: list[int] = []
     for first in range(0, len(statements), AT_ONCE):
         part = statements[first : first + AT_ONCE]
@@ -347,7 +347,7 @@ def test_queries_on_postgres_need_a_separate_role(learned: Store, connect: Conne
 
 
 def test_the_cookbook_matches_the_document() -> None:
-    """The tests of that document run its queries on both databases."""
+    """Other tests run the queries of docs/sql.md on both databases."""
     document = (Path(__file__).parents[4] / "docs" / "sql.md").read_text()
     questions = document.split("## Queries")[1].split("\n## ")[0]
     assert [recipe.sql for recipe in cookbook()] == [

@@ -16,7 +16,7 @@ SCRIPTS = [
     pair(LONG, LONG.replace("word", "wort"), " ".join(f"{n}-{n}" for n in range(200))),
     pair("λόγος", "word", "0-0"),
 ]
-"""Pairs in scripts written from right to left or without spaces, and a pair of the maximum length."""
+"""Pairs in scripts from right to left or without spaces, a pair of the maximum length, and a Greek word."""
 
 PIECES = [
     "<script>alert(1)</script>", "</script>", "<img/src=x/onerror=alert(1)>", "<svg/onload=alert(1)>", "</style>",
@@ -29,7 +29,7 @@ PIECES = [
 
 
 def odd_tokens(number: int, seed: int) -> list[str]:
-    """Return distinct tokens of up to three pieces each, without white space and up to 1 KiB long."""
+    """Return distinct tokens of up to 1 KiB without white space: up to three pieces, sometimes with a number."""
     draw = random.Random(seed)
     found: dict[str, None] = dict.fromkeys(PIECES)
     while len(found) < number:
@@ -46,7 +46,7 @@ def odd_pairs(tokens: list[str], words: int = 6) -> list[NewPair]:
 
 
 def learn_from(store: Store, pairs: Iterable[NewPair]) -> None:
-    """Store the pairs and learn from them for one sweep."""
+    """Store the pairs and learn from them."""
     from hierogram.daemon.learning.learning import learn
 
     batch = store.begin_ingest("<b>corpus</b>", "</td><script>alert(1)</script>", "jsonl")

@@ -1,4 +1,7 @@
-"""The command that compares starts of `bhmm`: its likelihood equals the twin's, and its starts are as described."""
+"""The command that compares starts of `bhmm`.
+
+Its likelihood equals the twin's up to a constant, and its starts have all, some or none of the links of Model 1.
+"""
 
 from itertools import pairwise
 from pathlib import Path

@@ -181,7 +181,7 @@ def test_the_gradient_equals_numerical_differences_of_the_loss() -> None:
 
 
 def make_pool(name: str, wrong: Iterable[int], features: Floats) -> _Pool:
-    """Return candidates of eight words, of which the numbers `wrong` are wrong."""
+    """Return a pool with a reference of eight words. Candidate k has `wrong[k]` wrong words at its start."""
     reference = tuple(f"{name}{j}" for j in range(8))
     pool = _Pool(References([reference]))
     words = [tuple("x" if j < number else word for j, word in enumerate(reference)) for number in wrong]

@@ -65,7 +65,7 @@ Visit = Callable[..., Any]
 
 @pytest.fixture
 def visit(chromium: Any) -> Iterator[Visit]:
-    """Function that opens a page. Fails afterwards if a page requested another host or the browser reported errors."""
+    """Function that opens a page. Fails afterwards if a page requested another host or logged a message."""
     said: list[str] = []
     hosts: set[str] = set()
     wanted: set[str] = set()
