@@ -190,7 +190,7 @@ def test_unread_downloads_do_not_block_pages(start: Callable[..., Running], lear
             connection.connect(running.loop.address)
             connection.sendall(request("GET", path))
             held.append(connection)
-            if "ask" in path:
+            if "sql.csv" in path:
                 # Two queries are answered concurrently.
                 connection.settimeout(20)
                 assert connection.recv(12) in (b"HTTP/1.1 200", b"HTTP/1.1 503")
