@@ -118,9 +118,9 @@ DAEMON_FAULTS = (
     ),
     Fault(
         "tags of siblings may cross",
-        "tools/translation/tag_placement.py",
-        "run = [*run, target] if owner[target] == number else []",
-        "run = [*run, target] if owner[target] == number else run",
+        "tools/translation/documents.py",
+        "    best = max(runs, key=len, default=None)\n",
+        "    best = list(chain(*runs))\n",
         (_TEXT, "-k", "nested or lost_or_doubled"),
     ),
     Fault(
@@ -146,8 +146,8 @@ DAEMON_FAULTS = (
     ),
     Fault(
         "a sentence keeps the case of the grammar at its start",
-        "tools/translation/recasing.py",
-        "return self._target.capitalize(form) if begins or copied is _Case.CAPITAL else form",
+        "tools/translation/casing.py",
+        "return self.target.capitalize(form) if begins or copied is _Case.CAPITAL else form",
         "return results",
         (_TEXT, "-k", "text_is_translated"),
     ),
@@ -161,7 +161,7 @@ DAEMON_FAULTS = (
     Fault(
         "German nouns are treated as names",
         "tools/translation/oov_substitutes.py",
-        "if noun and (not self._casing.nouns or",
+        "if noun and (not self.casing.nouns or",
         "if noun and (True or",
         ("tests/tools/translation/test_unknown_words.py", "-k", "german"),
     ),

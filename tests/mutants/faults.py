@@ -1521,8 +1521,8 @@ FAULTS = (
     Fault(
         "a division looks back one word further",
         "tools/translation/translating.py",
-        "range(cut, cut - cut // _LOOK_BACK, -1)",
-        "range(cut, cut - cut // _LOOK_BACK - 1, -1)",
+        "MAX_WORDS - MAX_WORDS // _LOOK_BACK, -1)",
+        "MAX_WORDS - MAX_WORDS // _LOOK_BACK - 1, -1)",
         (_TRANSLATING, "-k", "divided_at_a_comma"),
     ),
     Fault(

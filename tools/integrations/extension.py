@@ -28,7 +28,7 @@ def mcp(context: typer.Context) -> None:
     from hierogram.daemon.web.protocol.threads import Threads
     from hierogram.tools.integrations.mcp.server import McpTools, make_server
     from hierogram.tools.translation.options import DecodingOptions
-    from hierogram.tools.translation.plain_text import StoreTranslator
+    from hierogram.tools.translation.store_translator import StoreTranslator
 
     configuration = load_configuration()
     with open_chosen_store(context) as opened:

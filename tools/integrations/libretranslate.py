@@ -24,7 +24,7 @@ from hierogram.daemon.web.protocol.problems import ProblemError, make_problem
 from hierogram.daemon.web.protocol.threads import Threads
 from hierogram.storage.exceptions import StoreError
 from hierogram.tools.translation.documents import TEXT
-from hierogram.tools.translation.plain_text import (
+from hierogram.tools.translation.store_translator import (
     TEXT_FORMATS,
     PlainTranslation,
     StoreTranslator,

@@ -135,7 +135,6 @@ def translate(
 
 
 def _typed_lines() -> Iterator[str]:
-    """Yield the lines of standard input, decoded from UTF-8. Invalid bytes are replaced."""
     from hierogram.daemon.text.lines import STANDARD_INPUT_NAME, check_text
 
     noted = False
@@ -146,29 +145,28 @@ def _typed_lines() -> Iterator[str]:
                 raise InputError(
                     f"{STANDARD_INPUT_NAME}: UTF-16 is not supported: convert it with `iconv -f UTF-16 -t UTF-8`"
                 )
-        try:
-            text = typed.decode()
-        except UnicodeDecodeError:
-            text = typed.decode(errors="replace")
-            if not noted:
-                print_note(f"{STANDARD_INPUT_NAME}, line {number}: not UTF-8: invalid bytes are translated as U+FFFD")
+        text = typed.decode(errors="replace")
+        if not noted and text.encode() != typed:
             noted = True
+            print_note(f"{STANDARD_INPUT_NAME}, line {number}: not UTF-8: invalid bytes are translated as U+FFFD")
         yield text.lstrip("\ufeff").rstrip("\r\n")
 
 
 def _print_notes(decoder: "Decoder") -> None:
-    grammar = decoder.translator().grammar
-    if decoder.resources.store_model is not None:
-        print_note(f"language model: {decoder.resources.model_name()} (use --lm for another)")
-    elif decoder.resources.options.lm is None:
+    translator, resources = decoder.translator(), decoder.resources
+    grammar, options = translator.grammar, resources.options
+    if resources.store_model is not None:
+        print_note(f"language model: {resources.model_name()} (use --lm for another)")
+    elif options.lm is None:
         print_note("no language model: for better translations, build a model with `hierogram lm` and pass it as --lm")
     if grammar.circular:
         omitted = plural(grammar.circular, "rule")
         print_note(f"omitted {omitted} with a source side that is empty or a single nonterminal")
     if grammar.wide:
         print_note(f"omitted {plural(grammar.wide, 'rule')} above --max-scope")
-    if unused := decoder.resources.unused(grammar):
-        print_note(f"{decoder.resources.options.weights}: the grammar has no feature {', '.join(unused)}")
+    unused = sorted(name for name, weight in resources.weights.items() if weight and name not in translator.names)
+    if unused and options.weights is not None:
+        print_note(f"{options.weights}: the grammar has no feature {', '.join(unused)}")
 
 
 class _Writer:
@@ -184,7 +182,7 @@ class _Writer:
     def write(self, number: int, translation: "TextTranslation") -> None:
         if translation.divided:
             words = plural(len(translation.translation.source), "word")
-            division = f"in {translation.translation.parts} parts"
+            division = f"in {len(translation.translation.decoded_parts)} parts"
             if translation.paragraphs:
                 division = f"{plural(translation.divided, 'sentence')} in parts"
             print_note(f"{self._name}, line {number}: {words}, translated {division}")

@@ -56,16 +56,14 @@ def _pack(grammar: "GrammarStore | str", file: Path, options: "ExportOptions") -
 
 
 def _routes(context: "WebContext") -> "Iterable[APIRouter]":
-    from hierogram.tools.translation.routes import translate_routes
-    from hierogram.tools.translation.web import WebTranslator
+    from hierogram.tools.translation.web import WebTranslator, translate_routes
 
     yield translate_routes(context.shared(WebTranslator), context.threads.translations)
 
 
 def _pages(context: "WebContext", page: "PageContext") -> "Iterable[Page]":
     from hierogram.daemon.web.protocol.context import Page
-    from hierogram.tools.translation.pages import translation_routes
-    from hierogram.tools.translation.web import WebTranslator
+    from hierogram.tools.translation.web import WebTranslator, translation_routes
 
     yield Page("translate", "/translate", "Translate", translation_routes(page, context.shared(WebTranslator)))
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import unescape
 from itertools import accumulate, groupby, pairwise
 
@@ -62,6 +62,7 @@ def input_phrases(line: str, pipeline: TextPipeline = UNCHANGED_TEXT, *, markup:
     return phrases
 
 
+@dataclass(eq=False)
 class Glossary:
     """Given translations of words and phrases. Matching is greedy from left to right, longest entry first.
 
@@ -71,32 +72,26 @@ class Glossary:
     package segments unspaced text into words.
     """
 
-    def __init__(
-        self,
-        entries: Mapping[Words, tuple[Words, ...]] | None = None,
-        *,
-        tokens: bool = False,
-        casing: Casing = NO_CASING,
-        segmented: bool = False,
-    ) -> None:
-        self._entries = dict(entries or {})
-        self._tokens = tokens
-        self._casing = casing
-        self._segmented = segmented
-        unspaced = [words for words in self._entries if not tokens and all(map(is_unspaced, words))]
+    entries: Mapping[Words, tuple[Words, ...]] = field(default_factory=dict)
+    tokens: bool = False
+    casing: Casing = NO_CASING
+    segmented: bool = False
+
+    def __post_init__(self) -> None:
+        unspaced = [words for words in self.entries if not self.tokens and all(map(is_unspaced, words))]
         self._unspaced = {"".join(words).rstrip(SYLLABLE_ENDS): words for words in unspaced}
         self._letters = max(map(len, self._unspaced), default=0)
-        self._longest = max(map(len, self._entries), default=0)
+        self._longest = max(map(len, self.entries), default=0)
         self._small: dict[Words, tuple[Words, ...]] = {}
-        for words, choices in self._entries.items():
-            self._small.setdefault(tuple(map(self._casing.lower, words)), choices)
+        for words, choices in self.entries.items():
+            self._small.setdefault(tuple(map(self.casing.lower, words)), choices)
 
     def tokenized_by(self, pipeline: TextPipeline) -> "Glossary":
         """Return this glossary with its entries tokenized by a text pipeline."""
-        if self._tokens or not pipeline.source.changes:
+        if self.tokens or not pipeline.source.changes:
             return self
         entries: dict[Words, tuple[Words, ...]] = {}
-        for words, choices in self._entries.items():
+        for words, choices in self.entries.items():
             source_words = split_words(pipeline.source.tokens(" ".join(words)))
             prepared = (split_words(pipeline.target.tokens(" ".join(choice))) for choice in choices)
             entries[source_words] = tuple(dict.fromkeys((*entries.get(source_words, ()), *prepared)))
@@ -152,7 +147,7 @@ class Glossary:
     def _boundaries(self, run: Sequence[TextWord]) -> list[int]:
         boundaries, position = [], 0
         for word in run:
-            at_words_only = self._segmented or word.token[-1] in SYLLABLE_ENDS
+            at_words_only = self.segmented or word.token[-1] in SYLLABLE_ENDS
             starts = [0] if at_words_only else [cluster.start() for cluster in _CLUSTER.finditer(word.token)]
             boundaries += [position + start for start in starts]
             position += len(word.token)
@@ -186,11 +181,11 @@ class Glossary:
 
     def _given(self, words: Words, in_capitals: bool) -> tuple[Words, ...]:
         """Return the translations of words, or () if no entry matches. If `in_capitals`, case is ignored."""
-        lowercased = tuple(map(self._casing.uncapitalize, words))
+        lowercased = tuple(map(self.casing.uncapitalize, words))
         for form in (words, (lowercased[0], *words[1:]), lowercased):
-            if choices := self._entries.get(form):
+            if choices := self.entries.get(form):
                 return choices
-        return self._small.get(tuple(map(self._casing.lower, words)), ()) if in_capitals else ()
+        return self._small.get(tuple(map(self.casing.lower, words)), ()) if in_capitals else ()
 
 
 def read_glossary(path: str) -> Glossary:

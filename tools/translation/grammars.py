@@ -38,7 +38,7 @@ from hierogram.tools.translation.casing import (
     learn_casing,
     learn_rule_casing,
 )
-from hierogram.tools.translation.language_models.mapped_arrays import has_kind, read_arrays, write_arrays
+from hierogram.tools.translation.language_models.files import has_kind, read_arrays, write_arrays
 from hierogram.tools.translation.rule_files import RuleReader, WordedRules, read_rule_file
 
 
@@ -136,10 +136,7 @@ def pack_grammar(table: WordedRules, max_scope: float, **attributes: Any) -> Tra
 
 
 def open_grammar(path: str, max_scope: int, bar: Progress, format: str | None = None) -> TranslationGrammar:
-    """Open a grammar in the binary format, a rule file, or the folder of an export. Raises `InputError`.
-
-    `max_scope` does not apply to the binary format.
-    """
+    """Open a packed grammar as it is, or a rule file or export up to `max_scope`. Raises `InputError`."""
     if has_kind(path, _KIND):
         return read_grammar(path)
     table, settings = read_rule_file(Path(path), bar, format)
@@ -209,9 +206,8 @@ def read_grammar(path: str) -> TranslationGrammar:
 class StoreGrammar:
     """Grammar of a store, with counts, filters and features from the export options. Not thread-safe.
 
-    The whole grammar is read initially. Later, rules of new pairs are added. Raises `WrongKindError` if the store's
-    rules do not have two sides, `NothingLearnedError` if the store has no rules, and `InputError` if no rules are left
-    after filtering.
+    Raises `WrongKindError` if the store's rules do not have two sides, `NothingLearnedError` if the store has no rules,
+    and `InputError` if no rules are left after filtering.
     """
 
     grammar: TranslationGrammar

@@ -22,13 +22,13 @@ from hierogram.daemon.text.lines import check_readable, read_sentences
 from hierogram.daemon.text.pipeline import TOKENS, make_pipeline, make_side, text_advice
 from hierogram.storage.exceptions import install_extra
 from hierogram.storage.options import all_plain
-from hierogram.tools.translation.corrections import Corrections
 from hierogram.tools.translation.fixed_words import split_words
 from hierogram.tools.translation.grammars import write_grammar
-from hierogram.tools.translation.language_models.files import build_model
+from hierogram.tools.translation.language_models.estimation import build_model
 from hierogram.tools.translation.language_models.options import EstimationOptions
 from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.resources import GrammarFollower, TranslationResources, load_resources
+from hierogram.tools.translation.store_translator import Corrections
 from hierogram.tools.translation.text_translator import TextTranslation, TextTranslator
 from hierogram.tools.translation.translating import Translator, in_threads
 from hierogram.tools.translation.tuning.options import EvaluationOptions, TuningOptions
@@ -212,10 +212,11 @@ def tune(
             if not isinstance(grammar, GrammarStore) or _paths(references):
                 raise UsageError("expected sentences and references, or only a store from which pairs are held out")
             bar = stack.enter_context(progress("hold out", "pairs"))
-            held = stack.enter_context(held_out(grammar.store, resolved.held_out, resolved.seed, bar))
-            translate = replace(translate, lm=held.model, tokenize=None, tokenized=True)
-            sentence_source, reference_texts = ("held-out pairs", held.sentences), [("held-out pairs", held.references)]
-            inputs |= {"lm": None, "sentences": f"{len(held.sentences)} pairs of the store"}
+            held = held_out(grammar.store, resolved.held_out, resolved.seed, bar)
+            store, model, lines, targets = stack.enter_context(held)
+            translate = replace(translate, lm=model, tokenize=None, tokenized=True)
+            sentence_source, reference_texts = ("held-out pairs", lines), [("held-out pairs", targets)]
+            inputs |= {"lm": None, "sentences": f"{len(lines)} pairs of the store"}
         else:
             sentence_source = str(sentences), read_sentences(str(sentences))
             reference_texts = _read(references)
@@ -223,7 +224,8 @@ def tune(
             inputs |= {"sentences": str(sentences), "references": _paths(references)}
         resources = load_resources(translate)
         if isinstance(grammar, GrammarStore):
-            store = held.store if sentences is None else grammar.store
+            if sentences is not None:
+                store = grammar.store
             rules = resources.read_store_grammar(store).grammar
             resources = resources.with_store_model(store)
             grammar_name = grammar.url

@@ -1,14 +1,14 @@
 """Substitutes for unknown words: the parts of a compound, or a known word with similar spelling.
 
-An unknown word is replaced by a known word that differs only in capital letters or accents (*καὶ* by *καί*). A
-compound of known words is replaced by its parts, see `compounds`. Other words, except names, are replaced by the known
-word with the most similar spelling, if it is similar enough. If the language capitalizes nouns, the known word for a
-capitalized word must be capitalized, differ only in its ending, and not be a word of the target language.
+A known word that differs only in capital letters or accents (*καὶ* and *καί*) is preferred. Names, which are
+capitalized words after a word or a comma, have no other substitutes. If the language capitalizes nouns, the known word
+for such a word must be capitalized, differ only in its ending, and not be a word of the target language.
 """
 
 import unicodedata
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from hierogram.daemon.text.compounds import CompoundSplitter
 from hierogram.storage.records.parts import is_part
@@ -40,56 +40,55 @@ def _remove_accents(word: str) -> str:
     return unicodedata.normalize("NFC", bare)
 
 
+@dataclass(eq=False)
 class SubstituteFinder:
-    """Index of known words that replace unknown words. Thread-safe."""
+    """Index of the known words with `numbers` in `standalone`, which replace unknown words. Thread-safe.
 
-    def __init__(
-        self,
-        numbers: Mapping[str, int],
-        standalone: Collection[int],
-        frequencies: Sequence[float],
-        oov_similarity: float,
-        casing: Casing = NO_CASING,
-        target_words: Collection[str] = (),
-    ) -> None:
-        """Index the words with numbers in `standalone`. With `oov_similarity` 0, only compounds are replaced."""
-        self._casing = casing
-        self._target_words = target_words
-        self._min_similarity = oov_similarity
+    If `min_similarity` is 0, only compounds are replaced.
+    """
+
+    numbers: Mapping[str, int]
+    standalone: Collection[int]
+    frequencies: Sequence[float]
+    min_similarity: float
+    casing: Casing = NO_CASING
+    target_words: Collection[str] = ()
+
+    def __post_init__(self) -> None:
         self._folded: dict[str, str] = {}
         self._accented: dict[str, str] = {}
         self._alike: dict[str, list[str]] = defaultdict(list)
-        for word, number in numbers.items():
+        for word, number in self.numbers.items():
             is_word = any(map(str.isalpha, word)) and not any(map(str.isdigit, word)) and not is_part(word)
-            if number in standalone and is_word:
-                folded = casing.lower(word)
+            if number in self.standalone and is_word:
+                folded = self.casing.lower(word)
                 # Prefer the lowercase form, which is usually more frequent.
                 if folded not in self._folded or word == folded:
                     self._folded[folded] = word
-        counts = {folded: frequencies[numbers[word]] for folded, word in self._folded.items()}
+        counts = {folded: self.frequencies[self.numbers[word]] for folded, word in self._folded.items()}
         self._compounds = CompoundSplitter(counts)
         # In ascending order of frequency, so that the most frequent of several words replaces words with other accents.
-        for folded in sorted(counts, key=counts.__getitem__) if oov_similarity else ():
+        for folded in sorted(counts, key=counts.__getitem__) if self.min_similarity else ():
             if not folded.isascii():
                 self._accented[_remove_accents(folded)] = folded
             if len(folded) >= _MIN_SHARED_LETTERS:
                 for key in {f"{folded[:_AFFIX]}-", f"-{folded[-_AFFIX:]}"}:
                     self._alike[key].append(folded)
-        self.known = {folded: numbers[word] for folded, word in self._folded.items()}
+        self.known = {folded: self.numbers[word] for folded, word in self._folded.items()}
         """Numbers of the indexed words, by their lowercase forms."""
         self._found: dict[tuple[str, bool], tuple[int, ...]] = {}
 
     def find(self, word: str, before: str = "") -> tuple[int, ...]:
         """Return the numbers of the known words that replace an unknown word after the word `before`, or ()."""
-        folded = self._casing.lower(word)
-        if self._min_similarity:
+        folded = self.casing.lower(word)
+        if self.min_similarity:
             bare = _remove_accents(folded)
             for same in (folded, bare, self._accented.get(bare, bare)):
                 if same in self.known:
                     return (self.known[same],)
         # A capital marks a noun or a name only within a sentence, that is, after a word or a comma.
         noun = first_cased(word).isupper() and (before == "," or any(map(str.isalnum, before)))
-        if noun and (not self._casing.nouns or word in self._target_words):
+        if noun and (not self.casing.nouns or word in self.target_words):
             return ()
         if (folded, noun) not in self._found:
             words = [part.word for part in self._compounds.split(folded)] or self._similar(folded, noun)
@@ -103,12 +102,12 @@ class SubstituteFinder:
         similar: list[tuple[float, int, str]] = []
         for candidate in candidates:
             known_word = self._folded[candidate]
-            if noun and (not first_cased(known_word).isupper() or known_word in self._target_words):
+            if noun and (not first_cased(known_word).isupper() or known_word in self.target_words):
                 continue
             prefix = _shared_beginning(folded, candidate)
             shared = prefix if noun else shared_letters(folded, candidate)
             similarity = shared / max(len(folded), len(candidate))
-            min_similarity = self._min_similarity if prefix >= _AFFIX else (1 + self._min_similarity) / 2
+            min_similarity = self.min_similarity if prefix >= _AFFIX else (1 + self.min_similarity) / 2
             if shared >= _MIN_SHARED_LETTERS and similarity >= min_similarity:
                 similar.append((similarity, shared, candidate))
         return [max(similar)[2]] if similar else []

@@ -1,33 +1,122 @@
-"""Resources of translators that options name: grammar, weights, language model and glossary."""
+"""Resources of translators: grammar, weights, language model and glossary."""
 
+import logging
+import os
+import tempfile
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple
 
-from hierogram.daemon.exceptions import DaemonError
+from hierogram.daemon.exceptions import DaemonError, ExportError, InputError
 from hierogram.daemon.exports.formats import DEFAULT_WEIGHTS, WORDS
 from hierogram.daemon.exports.options import ExportOptions
-from hierogram.daemon.progress import progress
+from hierogram.daemon.files import cache_folder
+from hierogram.daemon.progress import Progress, progress
 from hierogram.daemon.text.pipeline import UNCHANGED_TEXT, TextPipeline, make_pipeline, two_languages
-from hierogram.samplers.decoding.grammar import COUNTED
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records.pairs import DERIVED
 from hierogram.storage.store import Store
 from hierogram.tools.translation.fixed_words import Glossary, read_glossary
 from hierogram.tools.translation.grammars import StoreGrammar, TranslationGrammar, open_grammar, read_weights
-from hierogram.tools.translation.language_models.arpa import NamedModel
-from hierogram.tools.translation.language_models.files import open_language_model
+from hierogram.tools.translation.language_models.estimation import BinaryWriter, estimate
+from hierogram.tools.translation.language_models.files import NamedModel, open_language_model, write_binary
+from hierogram.tools.translation.language_models.options import EstimationOptions
 from hierogram.tools.translation.options import TranslateOptions
-from hierogram.tools.translation.store_models import StoreModel, load_store_model
 from hierogram.tools.translation.translating import Translator
 
-_WORDS_WITHOUT_MODEL = 0.3
-"""Default weight of the number of target words without a language model.
+MAX_PAIRS = 200_000
+"""Maximum number of pairs that a model is built from."""
+STORE_MODEL_OPTIONS = EstimationOptions(order=5)
+"""Options of the model. Mean BLEU with 5-grams is higher than with 3-grams or 4-grams; see docs/performance.md."""
+_STEP = 1.1
+_KEPT_FILES = 8
+"""Maximum number of models in the cache folder."""
 
-With the usual weight of 1, translations would be two to four times as long as their references.
-"""
+_log = logging.getLogger(__name__)
+
+
+class StoreModel(NamedTuple):
+    """Language model, the number of sentences that it was built from, and the digest of its text."""
+
+    model: NamedModel
+    sentences: int
+    digest: str
+
+
+def count_model_pairs(pairs: int) -> int:
+    """Return the number of pairs to build a model from, given the number of pairs of a store."""
+    pairs_used = following = min(pairs, 1)
+    while following <= min(pairs, MAX_PAIRS):
+        pairs_used, following = following, max(following + 1, int(following * _STEP))
+    return pairs_used
+
+
+def load_store_model(store: Store, bar: Progress, previous: StoreModel | None = None) -> StoreModel | None:
+    """Load or build the model of a store's target side, or return `previous` if the text of the model is unchanged.
+
+    Models are cached by a digest of their text, the target sides of the first pairs. The number of pairs grows in steps
+    of 10 %, so that a growing store rarely needs a new model. Returns None if no model can be built.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix="hierogram-") as folder:
+            text = Path(folder, "target")
+            sentences, digest = _write_text(store, text)
+            if previous is not None and previous.digest == digest:
+                return previous
+            if not sentences:
+                return None
+            path = cache_folder() / "language-models" / f"{digest}.lm"
+            model = None
+            # Ignore a damaged file, which is then replaced.
+            with suppress(InputError, OSError):
+                if path.is_file():
+                    model = open_language_model(str(path), bar)
+                    os.utime(path)
+            model = model or _build(text, path, bar)
+    except (DaemonError, OSError) as error:
+        _log.warning("cannot build a language model of the target side of the store: %s", error)
+        return None
+    _log.info("using a language model of %s target sentences of the store", f"{sentences:,}")
+    return StoreModel(model, sentences, digest)
+
+
+def _write_text(store: Store, path: Path) -> tuple[int, str]:
+    digest = blake2b(f"4 {STORE_MODEL_OPTIONS}\n".encode(), digest_size=16)
+    sentences = 0
+    with store.snapshot() as snapshot, path.open("wb") as file:
+        for line in snapshot.target_sides(count_model_pairs(sum(snapshot.state().pairs().values()))):
+            # Skip sentences that contain `<s>` or `</s>`, which estimation rejects.
+            if "<s>" not in line and "</s>" not in line:
+                data = line.encode() + b"\n"
+                digest.update(data)
+                file.write(data)
+                sentences += 1
+    return sentences, digest.hexdigest()
+
+
+def _build(text: Path, path: Path, bar: Progress) -> NamedModel:
+    made: list[NamedModel] = []
+    writer = partial(BinaryWriter, made.append)
+    estimate([str(text)], STORE_MODEL_OPTIONS, [writer], text.parent, bar)
+    with suppress(ExportError, InputError, OSError):
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        write_binary(path, made[0])
+        files = sorted(path.parent.glob("*.lm"), key=lambda file: file.stat().st_mtime, reverse=True)
+        for file in files[_KEPT_FILES:]:
+            file.unlink(missing_ok=True)
+        # Open the file instead of returning the model in memory, because the file is memory-mapped.
+        return open_language_model(str(path), bar)
+    return made[0]
+
+
+_WORDS_WITHOUT_MODEL = 0.3
+"""Default weight of target words without a language model. With 1, translations are two to four times too long."""
 
 NO_MODEL = "none"
 """Option value for no language model."""
@@ -101,13 +190,6 @@ class TranslationResources:
             return f"{self.store_model.sentences:,} target sentences of the store"
         return self.options.lm or NO_MODEL
 
-    def unused(self, grammar: TranslationGrammar) -> list[str]:
-        """Return the names of nonzero weights in the weights file that are not features of a grammar."""
-        if self.options.weights is None:
-            return []
-        known = {*grammar.features, *COUNTED}
-        return sorted(name for name, value in self.weights.items() if value and name not in known)
-
 
 def load_resources(options: TranslateOptions) -> TranslationResources:
     """Load the resources that the options name. Raises `InputError` if a file cannot be read."""
@@ -138,6 +220,8 @@ class GrammarFollower:
     which remains in use if reading fails. `refresh` waits for the new grammar.
     """
 
+    _newest: tuple[Translator, int]
+
     def __init__(self, store: Store, resources: TranslationResources) -> None:
         self._store = store
         self.resources = resources
@@ -146,7 +230,6 @@ class GrammarFollower:
         self._first = threading.Lock()
         self._showing = threading.Lock()
         self._store_grammar: StoreGrammar | None = None
-        self._newest: tuple[Translator, int] | None = None
         self._derived = 0
         self._next_check = self._pause_until = self._short_pause_until = 0.0
         self._threads: dict[str, threading.Thread] = {}
@@ -154,18 +237,16 @@ class GrammarFollower:
     def newest(self) -> tuple[Translator, int]:
         """Return the current translator, and the store position of its grammar's last full read."""
         with self._first:
-            if self._newest is None:
+            if self._store_grammar is None:
                 self._read_whole()
         self._check_store()
-        assert self._newest is not None
         return self._newest
 
     def refresh(self) -> Translator:
         """Return a translator with the store's current grammar. Blocks during reading."""
         with self._first:
-            if self._newest is None or self._store.position() != self._newest[1]:
+            if self._store_grammar is None or self._store.position() != self._newest[1]:
                 self._read_whole()
-        assert self._newest is not None
         return self._newest[0]
 
     def _check_store(self) -> None:
@@ -175,7 +256,6 @@ class GrammarFollower:
                 return
             self._next_check = now + POLL_SECONDS
             try:
-                assert self._newest is not None
                 if self._store.position() == self._newest[1]:
                     return
                 new = self._store.count_pairs(DERIVED) - self._derived

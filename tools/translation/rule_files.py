@@ -119,10 +119,7 @@ class RuleReader:
         return InputError(f"{self.name}, line {line}: {reason}")
 
     def table(self, values: NDArray[np.float64] | None = None) -> WordedRules:
-        """Return the rules. Raises `InputError`.
-
-        `values`, float64[rules, names], replace the feature values of the lines.
-        """
+        """Return the rules. `values` float64[rules, names] replace the values of the lines. Raises `InputError`."""
         rules = self._rules
         source, source_words = self._resolve_symbols(self._source)
         target, target_words = self._resolve_symbols(self._target)

@@ -16,11 +16,19 @@ from hierogram.daemon.text.pipeline import TextPipeline, TextWord
 from hierogram.daemon.text.protected_spans import TAG, ProtectedSpan
 from hierogram.daemon.text.tokenizer import is_unspaced
 from hierogram.samplers.grammar.rules import RuleUse, Span
-from hierogram.tools.translation.casing import all_capital
-from hierogram.tools.translation.documents import HTML, TEXT, AttachedTag, Paragraph, Part, TagPair, divide
+from hierogram.tools.translation.casing import Links, SourceWord, all_capital, is_word, recase
+from hierogram.tools.translation.documents import (
+    HTML,
+    TEXT,
+    AttachedTag,
+    Paragraph,
+    Part,
+    PlacedItem,
+    TagPair,
+    divide,
+    place_tags,
+)
 from hierogram.tools.translation.fixed_words import InputPhrase, Words, split_words
-from hierogram.tools.translation.recasing import Links, Recaser, SourceWord, is_word
-from hierogram.tools.translation.tag_placement import PlacedItem, place_tags
 from hierogram.tools.translation.translating import Candidate, DecodedPart, Translation, Translator, given_positions
 
 FindCorrection = Callable[[str, bool], str | None]
@@ -68,10 +76,9 @@ class TextParagraph(NamedTuple):
 class TextTranslation:
     """Text with its translations `texts`, best first, at least one.
 
-    `translation` contains the tokens, scores, links and rules of all sentences in order. `numbers` are the indices of
-    the texts among the candidates of `translation`, empty for a source without words. `paragraphs` belong to the best
-    translation, and are empty if translations are tokens. `divided` is the number of sentences that were too long and
-    were translated in parts. `corrected` is a user's correction of exactly this source, which is not in `texts`.
+    `numbers` are the indices of the texts among the candidates of `translation`, empty for a source without words.
+    `paragraphs` belong to the best translation, and are empty if translations are tokens. `divided` is the number of
+    sentences that were translated in parts. `corrected` is a user's correction of the source, which is not in `texts`.
     """
 
     source: str
@@ -104,9 +111,8 @@ class TextTranslation:
 class TextTranslator:
     """Translator of running text, based on a translator of tokens. Thread-safe.
 
-    The translator's pipeline tokenizes and detokenizes text. If the pipeline takes tokens, text is tokenized by the
-    rules of its languages, or by general rules. Sentences are translated one by one, or in groups if the grammar's
-    pairs have several sentences, such as verses. A user's correction replaces the translation of exactly its text.
+    If the translator's pipeline takes tokens, text is tokenized by the rules of its languages, or by general rules.
+    Sentences are translated one by one, or in groups if the grammar's pairs have several sentences, such as verses.
     """
 
     def __init__(self, translator: Translator, find_correction: FindCorrection | None = None) -> None:
@@ -114,7 +120,6 @@ class TextTranslator:
         self.pipeline = translator.pipeline.for_running_text()
         self.default_format = TOKENS if translator.pipeline.rules is None else TEXT
         """Default input format: text if the pipeline tokenizes, else tokens."""
-        self._recaser = Recaser(translator.grammar.source_casing, translator.grammar.target_casing)
         self._find_correction = find_correction
 
     def input_pipeline(self, format: str) -> TextPipeline:
@@ -139,7 +144,7 @@ class TextTranslator:
         if format == TOKENS:
             translation = self.translator.translate(text, alternatives + 1, markup=markup, pipeline=pipeline)
             texts = [candidate.text for candidate in translation.candidates]
-            divided = int(translation.parts > 1)
+            divided = int(len(translation.decoded_parts) > 1)
             return TextTranslation(text, texts or [""], list(range(len(texts))), translation, [], divided)
         best = 1 if not alternatives else _CANDIDATES_PER_TEXT * (alternatives + 1)
         result = self._translate(text, format, alternatives, markup, best)
@@ -296,7 +301,8 @@ class TextTranslator:
             SourceWord(text, unit.word, unit.written is not None, _is_tag(unit.written))
             for text, unit in zip(texts, units, strict=True)
         ]
-        cased = self._recaser.recase(words, source_words, linked, fixed)
+        grammar = self.translator.grammar
+        cased = recase(grammar.source_casing, grammar.target_casing, words, source_words, linked, fixed)
         # Drop repeated and unpaired marks, unless the source also has such marks or the translation has nothing else.
         sources = [unit.word for unit in units]
         for find in (find_repeated, find_unpaired):
@@ -362,7 +368,7 @@ def as_plain(translated: TextTranslation) -> dict[str, Any]:
         "translation": translated.text,
         "corrected": translated.corrected is not None,
         "tokens": " ".join(translated.translation.source),
-        "parts": translated.translation.parts,
+        "parts": len(translated.translation.decoded_parts),
         "candidates": [
             {
                 "translation": text,
@@ -431,7 +437,6 @@ def _is_within(pair: TagPair, text_span: TextSpan) -> bool:
 
 
 def _tagged(paragraph: Paragraph, pairs: Sequence[TagPair], start: int, end: int) -> Iterator[str]:
-    """Yield unchanged text of a paragraph with the tags inside it."""
     for pair in pairs:
         yield paragraph.original(start, pair.start)
         yield pair.opening
@@ -457,7 +462,6 @@ def _input_phrases(units: Sequence[_Unit], keep_numbers: bool) -> list[InputPhra
 
 
 def _with_source_numbers(part: DecodedPart) -> list[int]:
-    """Return the derivations whose target words contain the numbers of the source words."""
     source_numbers = _numbers(part.source_words())
     return [k for k, words in enumerate(part.texts) if _numbers(words) == source_numbers]
 

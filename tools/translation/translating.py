@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from itertools import accumulate, pairwise
-from operator import itemgetter
+from itertools import accumulate, compress, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -36,9 +35,10 @@ from hierogram.samplers.decoding.kbest import Outputs
 from hierogram.samplers.grammar.rules import RuleUse, Span, Symbol, render_side
 from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
 from hierogram.storage.records.parts import index_words, is_modifier, join_parts
+from hierogram.tools.translation.casing import is_word
 from hierogram.tools.translation.fixed_words import Glossary, InputPhrase, Words, input_phrases, split_words
 from hierogram.tools.translation.grammars import TranslationGrammar, pack_grammar
-from hierogram.tools.translation.language_models.arpa import NamedModel
+from hierogram.tools.translation.language_models.files import NamedModel
 from hierogram.tools.translation.oov_substitutes import SubstituteFinder
 from hierogram.tools.translation.rule_files import RuleReader
 
@@ -80,11 +80,6 @@ class DecodedPart:
         outputs = Outputs(np.concatenate(words), starts[0], np.concatenate(uses), starts[1], features, scores)
         return replace(self, decoded=self.decoded._replace(outputs=outputs))
 
-    def tokens(self, number: int) -> Words:
-        """Return the target tokens of a derivation: words or parts of words."""
-        out = self.decoded.outputs
-        return tuple(map(self.word, out.words[out.word_start[number] : out.word_start[number + 1]].tolist()))
-
     @cached_property
     def texts(self) -> list[Words]:
         """Target words of each derivation."""
@@ -107,7 +102,8 @@ class DecodedPart:
 
     def word_indices(self, number: int) -> list[int]:
         """Return the index of the target word of each token of a derivation, followed by the number of words."""
-        tokens = self.tokens(number)
+        out = self.decoded.outputs
+        tokens = tuple(map(self.word, out.words[out.word_start[number] : out.word_start[number + 1]].tolist()))
         return index_words(tokens) if self.grammar.pipeline.word_parts else list(range(len(tokens) + 1))
 
     def word(self, number: int) -> str:
@@ -225,11 +221,6 @@ class Translation:
     decoded_parts: list[DecodedPart]
 
     @property
-    def parts(self) -> int:
-        """Number of decoded parts."""
-        return len(self.decoded_parts)
-
-    @property
     def text(self) -> str:
         """Best translation. Empty if the source has no words."""
         return self.candidates[0].text if self.candidates else ""
@@ -338,7 +329,7 @@ class Translator:
     def join(self, source: Words, parts: list[DecodedPart], best: int = 1) -> Translation:
         """Join the n-best lists of all parts. The first candidate joins the first candidates of the parts."""
         joined = best_combinations([self._candidates(part) for part in parts], best) if parts else []
-        return Translation(source, [_join_candidates(combination) for combination in joined], parts)
+        return Translation(source, joined, parts)
 
     def _split_long(self, phrases: Iterable[InputPhrase]) -> Iterator[list[InputPhrase]]:
         """Yield lists of positions to decode at once: single words, and phrases with a given translation."""
@@ -346,12 +337,10 @@ class Translator:
         for phrase in phrases:
             positions += [phrase] if phrase.given else [InputPhrase((word,)) for word in phrase.words]
         while len(positions) > MAX_WORDS:
-            cut = MAX_WORDS
-            for place in range(cut, cut - cut // _LOOK_BACK, -1):
-                last = positions[place - 1]
-                if not last.given and not any(letter.isalnum() for letter in last.words[0]):
-                    cut = place
-                    break
+            places = range(MAX_WORDS, MAX_WORDS - MAX_WORDS // _LOOK_BACK, -1)
+            ends = (positions[place - 1] for place in places)
+            marks = (not end.given and not is_word(end.words[0]) for end in ends)
+            cut = next(compress(places, marks), MAX_WORDS)
             yield positions[:cut]
             positions = positions[cut:]
         if positions:
@@ -466,26 +455,23 @@ def in_threads(translate: Callable[[str], T], lines: Sequence[str], threads: int
             yield translation
 
 
-def best_combinations(lists: Sequence[Sequence[Candidate]], best: int) -> list[tuple[Candidate, ...]]:
-    """Return up to `best` combinations with different words: the first candidates, then by score."""
-    first = tuple(candidates[0] for candidates in lists)
+def best_combinations(lists: Sequence[Sequence[Candidate]], best: int) -> list[Candidate]:
+    """Join a candidate of each list in up to `best` ways with different words: all first candidates, then by score."""
+    first = _join_candidates(candidates[0] for candidates in lists)
     if best == 1:
         return [first]
-    combinations: dict[Words, tuple[float, tuple[Candidate, ...]]] = {(): (0.0, ())}
+    joined: dict[Words, Candidate] = {(): _join_candidates(())}
     for candidates in lists:
         check_deadline()
-        more = [
-            (score + candidate.score, (*words, *candidate.words), (*combination, candidate))
-            for words, (score, combination) in combinations.items()
-            for candidate in candidates[:best]
-        ]
-        combinations = {}
-        for score, words, combination in sorted(more, key=itemgetter(0), reverse=True):
-            combinations.setdefault(words, (score, combination))
-            if len(combinations) == best:
+        pairs = [(before, candidate) for before in joined.values() for candidate in candidates[:best]]
+        joined = {}
+        for pair in sorted(pairs, key=lambda pair: pair[0].score + pair[1].score, reverse=True):
+            words = pair[0].words + pair[1].words
+            if words not in joined:
+                joined[words] = _join_candidates(pair)
+            if len(joined) == best:
                 break
-    best_words = tuple(word for candidate in first for word in candidate.words)
-    return [first, *(combination for words, (_, combination) in combinations.items() if words != best_words)][:best]
+    return [first, *(candidate for words, candidate in joined.items() if words != first.words)][:best]
 
 
 def _join_candidates(candidates: Iterable[Candidate]) -> Candidate:

@@ -27,9 +27,8 @@ from hierogram.storage.database.connection import parse_url, sqlite_file
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.translation.fixed_words import split_words
 from hierogram.tools.translation.grammars import TranslationGrammar, toml_table
-from hierogram.tools.translation.language_models.files import build_model
-from hierogram.tools.translation.resources import TranslationResources
-from hierogram.tools.translation.store_models import STORE_MODEL_OPTIONS
+from hierogram.tools.translation.language_models.estimation import build_model
+from hierogram.tools.translation.resources import STORE_MODEL_OPTIONS, TranslationResources
 from hierogram.tools.translation.translating import in_threads
 from hierogram.tools.translation.tuning.tuning import Iteration, KBest, Tuned
 
@@ -37,19 +36,12 @@ PAIRS_PER_HELD_OUT = 10
 """Hold out up to one pair in ten, because the grammar of fewer pairs would differ too much."""
 
 
-@dataclass(frozen=True, slots=True)
-class HeldOut:
-    """Store without the held-out pairs, its language model file, and the words of the held-out pairs."""
-
-    store: Store
-    model: str
-    sentences: list[str]
-    references: list[str]
-
-
 @contextmanager
-def held_out(store: Store, max_pairs: int, seed: int, bar: Progress) -> Iterator[HeldOut]:
-    """Hold out up to `max_pairs` random pairs, in a copy that is deleted when the context ends."""
+def held_out(store: Store, pairs: int, seed: int, bar: Progress) -> Iterator[tuple[Store, str, list[str], list[str]]]:
+    """Hold out up to `pairs` random pairs, in a copy of the store that is deleted when the context ends.
+
+    Yields the copy, its language model file, and the source and target words of the held-out pairs.
+    """
     grammar_kind = find_grammar_kind(store.settings().grammar)
     if TRANSLATION not in grammar_kind.capabilities:
         raise WrongKindError(f"{store.url}: {grammar_kind.cannot('translate')}: its rules do not have two sides")
@@ -59,7 +51,7 @@ def held_out(store: Store, max_pairs: int, seed: int, bar: Progress) -> Iterator
         store.back_up(Path(folder, "copy.db"))
         with open_store(str(Path(folder, "copy.db"))) as copy:
             rows = copy.pairs()
-            chosen = random.Random(seed).sample(rows, min(max_pairs, len(rows) // PAIRS_PER_HELD_OUT))
+            chosen = random.Random(seed).sample(rows, min(pairs, len(rows) // PAIRS_PER_HELD_OUT))
             if not chosen:
                 raise UsageError(
                     f"{store.url}: too few pairs ({len(rows)}) to hold some out: pass sentences to tune on"
@@ -67,13 +59,11 @@ def held_out(store: Store, max_pairs: int, seed: int, bar: Progress) -> Iterator
             held_out_ids = {row.id for row in chosen}
             view = WordView(copy.settings().word_parts)
             training_targets = [row.target for row in rows if row.id not in held_out_ids]
-            withdraw_all(copy, sorted(held_out_ids), lambda pairs: bar.update(pairs, len(held_out_ids), pairs))
+            withdraw_all(copy, sorted(held_out_ids), lambda done: bar.update(done, len(held_out_ids), done))
             text, model = Path(folder, "target"), Path(folder, "target.lm")
             write_lines(text, training_targets)
             build_model([str(text)], [model], STORE_MODEL_OPTIONS, bar)
-            yield HeldOut(
-                copy, str(model), [view.line(row.source) for row in chosen], [view.line(row.target) for row in chosen]
-            )
+            yield copy, str(model), [view.line(row.source) for row in chosen], [view.line(row.target) for row in chosen]
 
 
 @dataclass

@@ -1,18 +1,38 @@
-"""Translator of the web server, shared by routes, pages and protocols."""
+"""Translation on the web: `POST /v1/translate`, and a page with links, rules, similar pairs and corrections."""
 
-from typing import TYPE_CHECKING
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from hierogram.daemon.exceptions import InputError, WrongKindError
+from anyio import to_thread
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, Field, model_validator
+from starlette.responses import JSONResponse, RedirectResponse, Response
+
+from hierogram.daemon.exceptions import BusyError, DaemonError, DeadlineError, InputError, WrongKindError
+from hierogram.daemon.web.pages.rendering import PageContext, build_url, split_symbols
+from hierogram.daemon.web.protocol.access import COOKIE
+from hierogram.daemon.web.protocol.bodies import (
+    BODY_PROBLEMS,
+    StrictBody,
+    confirmed_form,
+    json_body,
+    query_values,
+    read_json,
+)
 from hierogram.daemon.web.protocol.context import WebContext
-from hierogram.daemon.web.protocol.problems import try_later
+from hierogram.daemon.web.protocol.problems import ProblemError, Responses, try_later
+from hierogram.daemon.web.protocol.threads import WorkPool
+from hierogram.samplers.grammar.rules import RuleUse
+from hierogram.storage.browsing.details import count_uses
+from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.tools.translation.options import DecodingOptions
-from hierogram.tools.translation.plain_text import StoreTranslator
+from hierogram.tools.translation.store_translator import StoreTranslator, check_translation_size
 
 if TYPE_CHECKING:
-    from hierogram.tools.translation.text_translator import TextTranslator
-
-
-_RETRY_SECONDS = 10
+    from hierogram.tools.translation.text_translator import TextTranslation, TextTranslator
 
 
 class WebTranslator(StoreTranslator):
@@ -26,7 +46,278 @@ class WebTranslator(StoreTranslator):
         """Return the translator and its store position. Raises `ProblemError` if a resource cannot be read."""
         try:
             return super().newest()
-        except WrongKindError:
-            raise
         except InputError as error:
-            raise try_later(f"[translating] of the configuration: {error}", _RETRY_SECONDS) from error
+            if isinstance(error, WrongKindError):
+                raise
+            raise try_later(f"[translating] of the configuration: {error}", 10) from error
+
+
+MAX_SENTENCES = 100
+MAX_TEXT_LENGTH = 10_000
+MAX_BEST = 100
+_MAX_BYTES = 1 << 22
+
+_PROBLEMS: Responses = {
+    409: {"description": "Nothing learned yet, or the rules of the store do not have two sides."},
+    **BODY_PROBLEMS,
+    422: {"description": "The body or a parameter is invalid, or the request is too large."},
+    504: {"description": "The request takes too long. Send a smaller request."},
+}
+
+
+class TranslateBody(StrictBody):
+    """Sentences to translate."""
+
+    sentences: list[Annotated[str, Field(max_length=MAX_TEXT_LENGTH)]] = Field(
+        max_length=MAX_SENTENCES, description="Sentences, or texts of several sentences. Line breaks are kept."
+    )
+    format: Literal["text", "html", "tokens"] | None = Field(
+        default=None,
+        description="Format of sentences and translations. With `tokens`, translations are tokens. Default: `text` if "
+        "the store tokenizes text, else `tokens`.",
+    )
+    tokenized: bool = Field(
+        default=False, description="True if the sentences are already tokenized, with tokens separated by spaces."
+    )
+    markup: bool = Field(
+        default=False, description='True if the sentences contain markup such as `<np translation="…">words</np>`.'
+    )
+
+    @model_validator(mode="after")
+    def _check_format(self) -> "TranslateBody":
+        if self.tokenized and self.format not in (None, "tokens"):
+            raise ValueError(f"tokenized cannot be combined with format {self.format}")
+        return self
+
+
+class CandidateAnswer(BaseModel):
+    """One translation of a sentence."""
+
+    translation: str
+    tokens: str = Field(description="The translation as tokens separated by spaces.")
+    score: float
+    features: dict[str, float] = Field(description="Nonzero features. The score is their weighted sum.")
+    alignment: list[tuple[int, int]] = Field(description="Linked positions of source and target tokens.")
+    derivation: list[RuleUse] = Field(description="Rules of the derivation, top-down in source order.")
+
+
+class SentenceAnswer(BaseModel):
+    """A sentence and its translations."""
+
+    source: str
+    translation: str = Field(
+        description="The best translation, or a user's correction. A text without words is returned unchanged, or as "
+        "an empty string with the format `tokens`."
+    )
+    corrected: bool = Field(
+        description="True if the translation is a stored correction. The candidates do not depend on it."
+    )
+    tokens: str = Field(description="The sentence as tokens separated by spaces.")
+    parts: int = Field(description="Number of parts that were translated: sentences, or parts of long sentences.")
+    candidates: list[CandidateAnswer] = Field(description="Translations, best first.")
+
+
+class TranslateAnswer(BaseModel):
+    """Translations, in the order of the sentences."""
+
+    position: int = Field(description="Store position of the grammar that was used.")
+    sentences: list[SentenceAnswer]
+    advice: str | None = Field(description="Advice if the sentences seem to need tokenization.")
+
+
+def translate_routes(shared: WebTranslator, pool: WorkPool) -> APIRouter:
+    """Return the route of `POST /v1/translate`."""
+    router = APIRouter(prefix="/v1", tags=["translating"])
+
+    def work(body: TranslateBody, best: int) -> object:
+        from hierogram.daemon.text.pipeline import IN_REQUESTS, UNCHANGED_TEXT, text_advice
+        from hierogram.tools.translation.text_translator import TOKENS, as_plain
+
+        translator, position = shared.newest()
+        format = TOKENS if body.tokenized else body.format or translator.default_format
+        pipeline = UNCHANGED_TEXT if body.tokenized else translator.input_pipeline(format)
+        translate = partial(translator.translate, format=format, alternatives=best - 1, markup=body.markup)
+        sentences = [as_plain(translate(line, pipeline=pipeline)) for line in body.sentences]
+        advice = None if body.tokenized else text_advice(pipeline.source, "sentences", body.sentences, *IN_REQUESTS)
+        return {"position": position, "sentences": sentences, "advice": advice}
+
+    @router.post(
+        "/translate", response_model=TranslateAnswer, responses=_PROBLEMS, openapi_extra=json_body(TranslateBody)
+    )
+    async def translate(
+        request: Request,
+        best: Annotated[int, Query(ge=1, le=MAX_BEST, description="Maximum number of translations per sentence.")] = 1,
+    ) -> Response:
+        """Translate sentences with the current grammar, which follows the daemon's learning within seconds."""
+        body = await read_json(request, TranslateBody, _MAX_BYTES)
+        check_translation_size(body.sentences, best)
+        return JSONResponse(await pool.run(lambda: work(body, best), request))
+
+    return router
+
+
+MAX_PAGE_TEXT_LENGTH = 5_000
+_SIMILAR_PAIRS = 5
+_MAX_WORDS = 200
+"""Maximum number of words of a text in the search for similar pairs."""
+_CORRECTION_PATH = "/translate/correct"
+_GLUE_SIDE = "[X,1] [X,2]"
+"""Source side of the glue rule, which has no words to show."""
+
+
+def translation_routes(page: PageContext, shared: WebTranslator) -> APIRouter:
+    """Return the routes of the translation page."""
+    router, threads = APIRouter(), page.threads
+
+    @router.get("/translate")
+    @router.get("/translate.json")
+    async def translate_page(request: Request) -> Response:
+        """Return the translation form, with the translation of a given text."""
+        parameters = query_values(request, "q", "corrected")
+        typed = parameters.get("q", "")
+        content: dict[str, Any] = {
+            "text": typed,
+            "translation": "",
+            "paragraphs": [],
+            "corrections": [],
+            "position": None,
+            "language_model": None,
+            "sql": [],
+            "_problem": None,
+            "_max_length": MAX_PAGE_TEXT_LENGTH,
+            "_corrected": parameters.get("corrected"),
+            "_correct": _CORRECTION_PATH,
+            "_form_token": page.sessions.form_token(request.cookies.get(COOKIE), _CORRECTION_PATH),
+            "_near": build_url("/translate/near", q=typed),
+        }
+        if len(typed) > MAX_PAGE_TEXT_LENGTH:
+            content["_problem"] = f"the text has {len(typed):,} characters, the limit is {MAX_PAGE_TEXT_LENGTH:,}"
+        elif typed.strip():
+            try:
+                content |= await threads.translations.run(lambda: translated(typed), request)
+            except (BusyError, DeadlineError):
+                raise
+            except (DaemonError, ProblemError) as error:
+                content["_problem"] = error.detail if isinstance(error, ProblemError) else str(error)
+        return await to_thread.run_sync(page.render, request, "translate", content)
+
+    def translated(typed: str) -> dict[str, Any]:
+        translator, position = shared.newest()
+        translation = translator.translate(typed, format="text")
+        with page.reader.read() as transaction:
+            settings = transaction.settings()
+            return {
+                "translation": translation.text,
+                "paragraphs": _paragraphs(transaction, translation),
+                "corrections": [shared.corrections.find(item.text) for item in translation.paragraphs],
+                "position": position,
+                "language_model": shared.language_model(),
+                "_symbols": lambda side: split_symbols(side, settings),
+                "sql": transaction.statements,
+            }
+
+    @router.get("/translate/near")
+    @router.get("/translate/near.json")
+    async def near_pairs(request: Request) -> Response:
+        """Return stored pairs that together cover most of a text."""
+        typed = query_values(request, "q").get("q", "")
+        # Use the threads for translations, because the first use reads the whole grammar and would block other pages.
+        content = await threads.translations.run(lambda: near(typed), request)
+        return await to_thread.run_sync(page.render, request, "translate_near", content)
+
+    def near(typed: str) -> dict[str, Any]:
+        # Imported here because translating does not need it.
+        from hierogram.tools.evidence.options import EvidenceOptions
+        from hierogram.tools.evidence.retrieval import find_evidence
+
+        translator, _ = shared.newest()
+        words = " ".join(translator.pipeline.source.tokens(typed[:MAX_PAGE_TEXT_LENGTH]).split()[:_MAX_WORDS])
+        options = EvidenceOptions(pairs=_SIMILAR_PAIRS, rules=0, tokenized=True)
+        with page.reader.read() as transaction:
+            pairs = find_evidence(transaction, words, options).pairs if words else []
+            return {
+                "text": typed,
+                "pairs": [
+                    {
+                        "id": item.id,
+                        "corpus": item.corpus,
+                        "source": item.source,
+                        "target": item.target,
+                        "source_text": translator.pipeline.source.detokenize_stored(item.source),
+                        "target_text": translator.pipeline.target.detokenize_stored(item.target),
+                    }
+                    for item in pairs
+                ],
+                "sql": transaction.statements,
+                "_back": build_url("/translate", q=typed),
+            }
+
+    @router.post(_CORRECTION_PATH)
+    async def correct(request: Request) -> Response:
+        """Store a corrected translation as a pair."""
+        values = await confirmed_form(request, page.sessions)
+        pair = tuple(" ".join(values.get(name, "").split()) for name in ("source", "target"))
+        try:
+            await threads.run_change(lambda: shared.corrections.put(pair[0], pair[1], "page"))
+            outcome = "stored"
+        except InputError:
+            outcome = "refused"
+        back = build_url("/translate", q=values.get("q") or pair[0], corrected=outcome)
+        return RedirectResponse(back, HTTPStatus.SEE_OTHER)
+
+    return router
+
+
+def _paragraphs(transaction: ReadTransaction, translation: "TextTranslation") -> list[dict[str, Any]]:
+    links = translation.alignment()
+    uses = translation.derivation()
+    stored = count_uses(transaction, {(use.source, use.target) for use in uses})
+    paragraphs = []
+    for paragraph in translation.paragraphs:
+        (first, last), begin, spans = paragraph.sources, paragraph.targets[0], paragraph.text_spans
+        own_links = [(i - first, j - begin) for i, j in links if first <= i < last]
+        partners: dict[str, list[str]] = defaultdict(list)
+        for i, j in own_links:
+            partners[f"s{i}"].append(f"t{j}")
+            partners[f"t{j}"].append(f"s{i}")
+        phrases = []
+        for use in sorted(uses, key=lambda use: (use.source_span[0], -use.source_span[1])):
+            (i, k), (j, m) = use.source_span, use.target_span
+            if not first <= i < last or use.source == _GLUE_SIDE:
+                continue
+            phrases.append(
+                {
+                    "text": paragraph.text[spans[i - first][0] : spans[k - 1 - first][1]],
+                    "translation": _join(paragraph.written[j - begin : m - begin]),
+                    "source": use.source,
+                    "target": use.target,
+                    "stored": (use.source, use.target) in stored,
+                    "keys": " ".join([f"s{n - first}" for n in range(i, k)] + [f"t{n - begin}" for n in range(j, m)]),
+                }
+            )
+        between = zip([0, *(end for _, end in spans)], spans, strict=False)
+        sources = [(paragraph.text[before:start], paragraph.text[start:end]) for before, (start, end) in between]
+        paragraphs.append(
+            {
+                "source": paragraph.text.strip(),
+                "target": _join(paragraph.written),
+                "links": own_links,
+                "phrases": phrases,
+                "source_words": _displayed("s", sources, partners),
+                "target_words": _displayed("t", paragraph.written, partners),
+            }
+        )
+    return paragraphs
+
+
+def _join(written: Sequence[tuple[str, str]]) -> str:
+    return "".join(part for pair in written for part in pair).strip()
+
+
+def _displayed(
+    side: str, words: Sequence[tuple[str, str]], partners: Mapping[str, Sequence[str]]
+) -> list[dict[str, str]]:
+    return [
+        {"before": before, "text": word, "key": f"{side}{n}", "partners": " ".join(partners.get(f"{side}{n}", ()))}
+        for n, (before, word) in enumerate(words)
+    ]

@@ -8,7 +8,7 @@ from tests.daemon.parts import VERSES, learn_parts, open_parts
 
 from hierogram.daemon.text.sides import WordSideCounts
 from hierogram.tools.translation.options import TranslateOptions
-from hierogram.tools.translation.plain_text import StoreTranslator
+from hierogram.tools.translation.store_translator import StoreTranslator
 
 
 @pytest.fixture(params=["words", (40, 0), (0, 40), (40, 40)], ids=str)

@@ -17,7 +17,7 @@ from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.memory_input import GivenPairs
 from hierogram.daemon.web.protocol import threads
 from hierogram.storage.store import Store
-from hierogram.tools.translation.plain_text import StoreTranslator
+from hierogram.tools.translation.store_translator import StoreTranslator
 from hierogram.tools.translation.text_translator import TextTranslator
 
 pytestmark = pytest.mark.database("sqlite")

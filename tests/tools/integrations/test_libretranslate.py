@@ -21,7 +21,7 @@ from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.reading import Input
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.integrations.libretranslate import MAX_TEXT_LENGTH, MAX_TEXTS
-from hierogram.tools.translation.corrections import CORPUS, Corrections
+from hierogram.tools.translation.store_translator import CORPUS, Corrections
 
 pytestmark = pytest.mark.database("sqlite")
 

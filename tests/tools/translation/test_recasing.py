@@ -2,8 +2,7 @@
 
 import pytest
 
-from hierogram.tools.translation.casing import Casing, default_casing, learn_casing
-from hierogram.tools.translation.recasing import Recaser, SourceWord
+from hierogram.tools.translation.casing import Casing, SourceWord, default_casing, learn_casing, recase
 
 ENGLISH = learn_casing(
     [
@@ -26,7 +25,7 @@ def recased(source: str, target: str, links: str, casing: Casing, into: Casing =
         linked[int(i)].append(int(j))
     forms = known.split() or [casing.lower(unit) for unit in units]
     sources = [SourceWord(unit, form) for unit, form in zip(units, forms, strict=True)]
-    return " ".join(Recaser(casing, into).recase(words, sources, linked))
+    return " ".join(recase(casing, into, words, sources, linked))
 
 
 def monotone(source: str, target: str, casing: Casing, into: Casing = ENGLISH) -> str:
@@ -167,7 +166,7 @@ def test_german_nouns_are_capitalized(source: str, target: str, expected: str) -
 
 def test_an_acronym_spelled_like_a_word_keeps_its_capitals() -> None:
     sources = [SourceWord("la", "la"), SourceWord("IT", "IT")]
-    assert Recaser(FRENCH, ENGLISH).recase(["the", "IT"], sources, [[0], [1]]) == ["the", "IT"]
+    assert recase(FRENCH, ENGLISH, ["the", "IT"], sources, [[0], [1]]) == ["the", "IT"]
 
 
 def test_a_dutch_sentence_starts_with_the_word_after_its_contraction() -> None:
@@ -176,10 +175,10 @@ def test_a_dutch_sentence_starts_with_the_word_after_its_contraction() -> None:
 
 def test_placeholders_and_tags_keep_their_case() -> None:
     name = [SourceWord("{name}", "{name}", kept=True), SourceWord("是", "是"), SourceWord("猫", "猫")]
-    recaser = Recaser(default_casing("zh"), ENGLISH)
-    assert recaser.recase(["{name}", "is", "cat"], name, [[0], [1], [2]]) == ["{name}", "is", "cat"]
+    casings = default_casing("zh"), ENGLISH
+    assert recase(*casings, ["{name}", "is", "cat"], name, [[0], [1], [2]]) == ["{name}", "is", "cat"]
     line = [SourceWord("<br>", "<br>", kept=True, is_tag=True), *name[1:]]
-    assert recaser.recase(["<br>", "is", "."], line, [[0], [1], [2]]) == ["<br>", "Is", "."]
+    assert recase(*casings, ["<br>", "is", "."], line, [[0], [1], [2]]) == ["<br>", "Is", "."]
 
 
 def test_lowercase_translations_get_the_capitals_of_french_but_not_of_german() -> None:

@@ -11,10 +11,16 @@ from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.learning.residents import withdraw_all
 from hierogram.daemon.progress import progress
 from hierogram.storage.store import Store
-from hierogram.tools.translation import store_models
+from hierogram.tools.translation import resources
 from hierogram.tools.translation.options import TranslateOptions
-from hierogram.tools.translation.resources import GrammarFollower, load_resources
-from hierogram.tools.translation.store_models import MAX_PAIRS, StoreModel, count_model_pairs, load_store_model
+from hierogram.tools.translation.resources import (
+    MAX_PAIRS,
+    GrammarFollower,
+    StoreModel,
+    count_model_pairs,
+    load_resources,
+    load_store_model,
+)
 
 NEW = [("zut la porte", "darn the door"), ("zut la maison", "darn the house"), ("zut", "darn")]
 
@@ -22,7 +28,7 @@ NEW = [("zut la porte", "darn the door"), ("zut la maison", "darn the house"), (
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A temporary cache folder for models. Compiled samplers keep their own."""
-    monkeypatch.setattr(store_models, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(resources, "cache_folder", lambda: tmp_path / "cache")
     return tmp_path / "cache" / "language-models"
 
 
@@ -30,13 +36,13 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The texts from which models are built."""
     texts: list[str] = []
-    estimate = store_models.estimate
+    estimate = resources.estimate
 
     def counted(paths, *arguments, **options):
         texts.append(Path(paths[0]).read_text())
         return estimate(paths, *arguments, **options)
 
-    monkeypatch.setattr(store_models, "estimate", counted)
+    monkeypatch.setattr(resources, "estimate", counted)
     return texts
 
 
@@ -107,7 +113,7 @@ def test_a_store_translates_without_a_model_if_none_can_be_built(
     def fail(*_arguments, **_options):
         raise ExportError("cannot create temporary files")
 
-    monkeypatch.setattr(store_models, "estimate", fail)
+    monkeypatch.setattr(resources, "estimate", fail)
     follower = GrammarFollower(learned, load_resources(TranslateOptions()))
     assert follower.newest()[0].translate("la maison").text
     assert follower.resources.model is None

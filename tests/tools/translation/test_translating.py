@@ -90,7 +90,7 @@ def test_translations_are_lengthened_to_the_length_ratio_only_on_request(
 def test_an_empty_line_stays_empty(translator: Translator) -> None:
     for line in ("", "  \t "):
         found = translator.translate(line, 5)
-        assert (found.text, found.candidates, found.parts, found.derivation()) == ("", [], 0, [])
+        assert (found.text, found.candidates, found.decoded_parts, found.derivation()) == ("", [], [], [])
 
 
 def test_markup_fixes_the_translation_of_spans(translator: Translator) -> None:
@@ -187,9 +187,8 @@ def test_candidates_of_joined_parts_have_different_words() -> None:
         [candidate("c", -1.0), candidate("b c", -1.5), candidate("d", -4.0)],
     ]
     found = best_combinations(lists, 4)
-    words = [tuple(word for part in parts for word in part.words) for parts in found]
-    assert words == [("a", "b", "c"), ("a", "b", "b", "c"), ("a", "c"), ("a", "b", "d")]
-    assert [sum(part.score for part in parts) for parts in found] == [-2.0, -2.5, -3.0, -5.0]
+    assert [one.words for one in found] == [("a", "b", "c"), ("a", "b", "b", "c"), ("a", "c"), ("a", "b", "d")]
+    assert [one.score for one in found] == [-2.0, -2.5, -3.0, -5.0]
 
 
 def test_long_sentences_are_translated_in_parts(
@@ -199,7 +198,7 @@ def test_long_sentences_are_translated_in_parts(
     words = ["la", "maison"] * 12
     words[8] = ","
     found = translator.translate(" ".join(words), 3)
-    assert found.parts == 3
+    assert len(found.decoded_parts) == 3
     scores = [candidate.score for candidate in found.candidates]
     assert (len(scores), scores[1:]) == (3, sorted(scores[1:], reverse=True))
     assert found.candidates[1].text != found.text

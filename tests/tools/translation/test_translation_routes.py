@@ -14,7 +14,7 @@ from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.reading import Input
 from hierogram.storage.store import Store, open_store
-from hierogram.tools.translation.routes import MAX_SENTENCES
+from hierogram.tools.translation.web import MAX_SENTENCES
 
 pytestmark = pytest.mark.database("sqlite")
 

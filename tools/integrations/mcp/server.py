@@ -24,7 +24,7 @@ from hierogram.storage.exceptions import StoreError, install_extra
 from hierogram.storage.pairs.vocabulary import known_words
 from hierogram.tools.evidence.options import MAX_CHARACTERS, candidate_limits
 from hierogram.tools.evidence.sanitizing import clean_text
-from hierogram.tools.translation.plain_text import PlainTranslation, StoreTranslator, check_translation_size
+from hierogram.tools.translation.store_translator import PlainTranslation, StoreTranslator, check_translation_size
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer

@@ -40,7 +40,7 @@ from hierogram.tools.lab.comparison.heuristic_export import export_heuristic
 from hierogram.tools.lab.comparison.pruning import Pruning
 from hierogram.tools.lab.measures.results import ResultCache, check_settings, time_call
 from hierogram.tools.translation.grammars import TranslationGrammar, read_weights, toml_table
-from hierogram.tools.translation.language_models.files import build_model
+from hierogram.tools.translation.language_models.estimation import build_model
 from hierogram.tools.translation.language_models.options import EstimationOptions
 from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.resources import TranslationResources, load_resources

@@ -8,8 +8,8 @@ data is in files of a temporary folder beside the output.
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import cached_property
+from contextlib import ExitStack, contextmanager
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import ExportError, InputError
+from hierogram.daemon.files import open_output
 from hierogram.daemon.progress import Progress
 from hierogram.daemon.text.lines import LineFile, open_lines
 from hierogram.daemon.text.pipeline import TOKENS, TextSide
@@ -26,7 +27,13 @@ from hierogram.samplers.language_models.building import ModelBuilder
 from hierogram.samplers.language_models.lines import ngrams_at, read_words
 from hierogram.samplers.language_models.model import BEGIN, END, UNKNOWN, NGrams
 from hierogram.samplers.language_models.vocabulary import SPECIAL, GrowingVocabulary, Vocabulary
-from hierogram.tools.translation.language_models.arpa import ArpaWriter, NamedModel, TextCursor
+from hierogram.tools.translation.language_models.files import (
+    ARPA_ENDINGS,
+    ArpaWriter,
+    NamedModel,
+    TextCursor,
+    write_binary,
+)
 from hierogram.tools.translation.language_models.options import EstimationOptions
 
 if TYPE_CHECKING:
@@ -187,15 +194,6 @@ class Report(NamedTuple):
     beginning: Sequence[str] = ()
 
 
-class _Text(NamedTuple):
-    """Text as a file of word numbers, with its vocabulary, word frequencies and first lines."""
-
-    path: Path
-    vocabulary: Vocabulary
-    occurrences: NDArray[np.int64]
-    beginning: list[str]
-
-
 def estimate(
     texts: Sequence[str],
     options: EstimationOptions,
@@ -211,27 +209,30 @@ def estimate(
     """
     try:
         with tempfile.TemporaryDirectory(prefix=".language-model-", dir=folder) as scratch:
-            text = _read_text(texts, Path(scratch), bar, side)
-            vocabulary, renumbered = _limit_vocabulary(text, options)
+            numbered = Path(scratch, "words")
+            beginning: list[str] = []
+            words, occurrences = _number_texts(texts, numbered, bar, side, beginning)
+            vocabulary, renumbered = _limit_vocabulary(words, occurrences, options)
             with _database(Path(scratch), options.memory) as connection:
                 model = KneserNey(connection, options.order)
-                for numbers in _sentence_blocks(text.path, renumbered):
+                for numbers in _sentence_blocks(numbered, renumbered):
                     model.add(ngrams_at(numbers, options.order))
-                text.path.unlink()
+                numbered.unlink()
                 counts, without = _write_model(model, vocabulary, writers, bar)
     except OSError as error:
         raise ExportError(f"{folder}: cannot create temporary files: {error.strerror or error}") from error
-    unknown = int(text.occurrences[renumbered == UNKNOWN].sum())
-    sentences = int(text.occurrences[END])
-    words = int(text.occurrences.sum()) - sentences
-    return Report(sentences, words, counts, unknown, without, text.beginning)
+    unknown = int(occurrences[renumbered == UNKNOWN].sum())
+    sentences = int(occurrences[END])
+    return Report(sentences, int(occurrences.sum()) - sentences, counts, unknown, without, beginning)
 
 
-def _read_text(texts: Sequence[str], folder: Path, bar: Progress, side: TextSide) -> _Text:
+def _number_texts(
+    texts: Sequence[str], output: Path, bar: Progress, side: TextSide, beginning: list[str]
+) -> tuple[Vocabulary, NDArray[np.int64]]:
+    """Write the texts as word numbers. Returns the vocabulary and the frequency of each word, int64[V]."""
     vocabulary, occurrences = GrowingVocabulary(), np.zeros(len(SPECIAL), np.int64)
-    beginning: list[str] = []
     numbers = np.empty(_WORDS_PER_READ, np.int32)
-    with (folder / "words").open("wb") as file:
+    with output.open("wb") as file:
         for path in texts:
             with open_lines(path) as lines:
                 blocks = _tokenized(side, lines) if side.changes else _keep_beginning(lines, beginning)
@@ -247,7 +248,7 @@ def _read_text(texts: Sequence[str], folder: Path, bar: Progress, side: TextSide
                     source.cursor[parsing.ROWS] = 0
     if not occurrences[END]:
         raise InputError(f"{', '.join(texts)}: no sentences found")
-    return _Text(folder / "words", vocabulary.finish(), occurrences, beginning)
+    return vocabulary.finish(), occurrences
 
 
 def _tokenized(side: TextSide, file: LineFile) -> Iterator[bytes]:
@@ -292,19 +293,21 @@ def _number_words(source: TextCursor, vocabulary: GrowingVocabulary, numbers: ND
             return False
 
 
-def _limit_vocabulary(text: _Text, options: EstimationOptions) -> tuple[Vocabulary, NDArray[np.int32]]:
+def _limit_vocabulary(
+    known: Vocabulary, occurrences: NDArray[np.int64], options: EstimationOptions
+) -> tuple[Vocabulary, NDArray[np.int32]]:
     """Return the limited vocabulary, and the new number of each word, int32[V]."""
-    is_kept = text.occurrences >= options.min_word_count
+    is_kept = occurrences >= options.min_word_count
     is_kept[: len(SPECIAL)] = False
     if options.max_words is not None:
         # A stable sort keeps the earlier of two equally frequent words.
-        frequent = np.argsort(-text.occurrences[is_kept], kind="stable")
+        frequent = np.argsort(-occurrences[is_kept], kind="stable")
         is_kept[np.flatnonzero(is_kept)[frequent[options.max_words :]]] = False
     vocabulary = GrowingVocabulary()
-    renumbered = np.full(len(text.vocabulary), UNKNOWN, np.int32)
+    renumbered = np.full(len(known), UNKNOWN, np.int32)
     renumbered[: len(SPECIAL)] = range(len(SPECIAL))
     words = np.flatnonzero(is_kept)
-    renumbered[words] = vocabulary.add(text.vocabulary.word(int(number)) for number in words)
+    renumbered[words] = vocabulary.add(known.word(int(number)) for number in words)
     return vocabulary.finish(), renumbered
 
 
@@ -390,3 +393,17 @@ class BinaryWriter:
     @cached_property
     def _builder(self) -> ModelBuilder:
         return ModelBuilder(len(self._counts), self._log10, self._backoff, self._counts[1:])
+
+
+def build_model(
+    texts: Sequence[str], outputs: Sequence[Path], options: EstimationOptions, bar: Progress, side: TextSide = TOKENS
+) -> Report:
+    """Estimate a language model as in `estimate`, and write it to each output in the format of its suffix."""
+    with ExitStack() as stack:
+        writers: list[OpenWriter] = []
+        for output in outputs:
+            if output.name.endswith(ARPA_ENDINGS):
+                writers.append(partial(ArpaWriter, stack.enter_context(open_output(output))))
+            else:
+                writers.append(partial(BinaryWriter, partial(write_binary, output)))
+        return estimate(texts, options, writers, outputs[0].absolute().parent, bar, side)

@@ -3,10 +3,7 @@
 Training is pairwise ranking optimization [Hopkins & May 2011], which learns weights that rank better candidates above
 worse ones. Candidates are uninformative about weights that differ much from the weights that produced the candidates.
 So each step starts from the best weights so far, and may change the best pooled candidate of a limited share of the
-sentences. Then the weight of target words is fitted to the length of the references. A round stops early if it loses
-much BLEU against the start, and tuning restarts if rounds find few new candidates.
-
-At the end, the weights are multiplied by the factor with which the consensus of the candidates has the highest BLEU.
+sentences. At the end, the weights get the scale with which the consensus of the candidates has the highest BLEU.
 """
 
 from collections import Counter
@@ -90,10 +87,7 @@ def sentence_bleu(statistics: Floats) -> Floats:
 
 _LENGTH_HALVINGS = 30
 _MAX_CHANGE = 0.5
-"""Maximum change of the weight of words, relative to the largest weight.
-
-N-best lists are reliable only near the weights that produced them.
-"""
+"""Maximum change of the weight of words, relative to the largest weight."""
 
 Ranked = tuple[Floats, Floats, Floats]
 """Candidates of one sentence: scores, lengths, and lengths of the closest reference, float64[k] each."""
@@ -164,11 +158,10 @@ def train(differences: Floats) -> Floats:
 
 
 def rescale_weights(trained: Floats, last: Floats, differences: Floats) -> Floats:
-    """Return the trained weights, scaled by the largest factor within two limits.
+    """Return the trained weights, scaled to the last weights. A feature that was not trained (0) keeps its last weight.
 
-    Neither the norm of their margins, `differences` float64[n, F] @ weights, nor the sum of their absolute values may
-    exceed its value for the last weights. The sum is limited because a feature that hardly varies in the pairs may get
-    a huge weight. A feature that was not trained (0) keeps its last weight.
+    Neither the norm of their margins, `differences` float64[n, F] @ weights, nor the sum of their absolute values
+    exceeds its value for the last weights. A feature that hardly varies in the pairs would otherwise get a huge weight.
     """
     is_trained = trained != 0
     new, wide = np.linalg.norm(differences @ trained), np.linalg.norm(differences @ last)
@@ -271,8 +264,6 @@ class _Pool:
 
 
 class _CandidateLists:
-    """Candidates of all sentences, which can be ranked by any weights."""
-
     def __init__(self, pools: Sequence[_Pool]) -> None:
         self._lists = [(np.array(pool.features), np.array(pool.statistics)) for pool in pools if pool.features]
 
@@ -299,11 +290,10 @@ def length_adjusted(bleu: Bleu, length: float) -> float:
 def step(
     lists: _CandidateLists, best: Floats, trained: Floats, max_changed: float, options: TuningOptions, words: int | None
 ) -> Floats:
-    """Return the next weights float64[F], between the best weights so far and the trained weights.
+    """Return the next weights float64[F], usually with the best length-adjusted BLEU of the pooled candidates.
 
-    The interpolation share with the best BLEU of the pooled candidates is chosen. A step is halved while it changes the
-    best candidate of a larger share of the sentences than `max_changed`. Then the weight of `words` is fitted. If no
-    step changes a candidate, the longer step that changes the fewest sentences is chosen, if its candidates are better.
+    Steps from the best weights so far toward the trained weights are tried. A step is halved while it changes the best
+    candidate of a larger share of the sentences than `max_changed`.
     """
     before = lists.first(best)
     length = options.length if words is not None else 0.0
@@ -322,6 +312,7 @@ def step(
             if (quality := lists.quality(lists.first(weights), length)) > highest:
                 chosen, highest = weights, quality
             break
+    # If no step changes a candidate, use the longer step that changes the fewest sentences if it has better candidates.
     if (lists.first(chosen) == before).all() and lists.quality(lists.first(longer), length) > highest:
         return longer
     return chosen
@@ -354,9 +345,7 @@ def tune(
 ) -> Tuned:
     """Tune weights float64[F] to BLEU, starting from `weights`. Results are deterministic.
 
-    The weight of the feature `words`, if any, is fitted to the length of the references after each training. Tuning
-    ends early if a round after the last restart has no new candidate and weights hardly change, or if no two candidates
-    differ enough.
+    The weight of the feature `words`, if any, is fitted to the length of the references after each training.
     """
     pools = [_Pool(References(texts)) for texts in references]
     history: list[Iteration] = []

@@ -17,7 +17,7 @@ from hierogram.daemon.text.reading import Input
 from hierogram.daemon.web.server import build_browser
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.store import Store, open_store
-from hierogram.tools.translation.pages import MAX_TEXT_LENGTH
+from hierogram.tools.translation.web import MAX_PAGE_TEXT_LENGTH
 
 pytestmark = pytest.mark.database("sqlite")
 
@@ -127,8 +127,8 @@ def test_a_store_that_has_not_learned_is_reported(empty_client: TestClient) -> N
 
 
 def test_text_that_cannot_be_translated_is_reported(reading_client: TestClient) -> None:
-    long = reading_client.get("/translate", params={"q": "la " * MAX_TEXT_LENGTH}).text
-    assert f"the limit is {MAX_TEXT_LENGTH:,}" in long
+    long = reading_client.get("/translate", params={"q": "la " * MAX_PAGE_TEXT_LENGTH}).text
+    assert f"the limit is {MAX_PAGE_TEXT_LENGTH:,}" in long
     assert "nothing to translate" in reading_client.get("/translate", params={"q": "…"}).text
     assert 'href="/translate"' in reading_client.get("/").text
 

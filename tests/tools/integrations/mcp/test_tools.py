@@ -17,7 +17,7 @@ import hierogram as hg
 from hierogram.daemon.web.protocol.threads import Threads
 from hierogram.tools.integrations.mcp.server import McpTools, make_server
 from hierogram.tools.translation.options import TranslateOptions
-from hierogram.tools.translation.plain_text import StoreTranslator
+from hierogram.tools.translation.store_translator import StoreTranslator
 
 READING = ["evidence", "translate", "align", "terms", "concordance"]
 TOKEN = "a token of sixteen"

@@ -5,7 +5,7 @@ from random import Random
 
 from tests.reference.language_models.backoff import Model
 
-from hierogram.tools.translation.language_models.arpa import NamedModel, read_arpa
+from hierogram.tools.translation.language_models.files import NamedModel, read_arpa
 
 KENLM = """\\data\\
 ngram 1=5

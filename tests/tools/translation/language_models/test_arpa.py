@@ -16,7 +16,7 @@ from hierogram.daemon.exceptions import InputError
 from hierogram.samplers.language_models.lines import format_ngrams, make_lines, read_lines
 from hierogram.samplers.language_models.model import BEGIN, END, UNKNOWN, iterate_ngrams, score
 from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
-from hierogram.tools.translation.language_models.arpa import NamedModel, read_arpa, write_arpa
+from hierogram.tools.translation.language_models.files import NamedModel, read_arpa, write_arpa
 
 
 def listed(named: NamedModel) -> dict[tuple[str, ...], tuple[float, float]]:

@@ -13,15 +13,15 @@ from tests.tools.translation.language_models.arpa_files import Quiet
 from hierogram.daemon.exceptions import InputError
 from hierogram.samplers.language_models.model import END, iterate_ngrams, score
 from hierogram.tools.translation.language_models import estimation
-from hierogram.tools.translation.language_models.arpa import NamedModel, read_arpa
 from hierogram.tools.translation.language_models.estimation import (
     FALLBACK,
     BinaryWriter,
     Report,
+    build_model,
     estimate,
     estimate_discounts,
 )
-from hierogram.tools.translation.language_models.files import build_model, open_language_model
+from hierogram.tools.translation.language_models.files import NamedModel, open_language_model, read_arpa
 from hierogram.tools.translation.language_models.options import EstimationOptions
 
 

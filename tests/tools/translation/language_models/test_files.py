@@ -10,8 +10,12 @@ from tests.samplers.language_models.models import walk
 from tests.tools.translation.language_models.arpa_files import KENLM, Quiet, arpa_of, read_text
 
 from hierogram.daemon.exceptions import ExportError, InputError
-from hierogram.tools.translation.language_models.files import open_language_model, write_binary
-from hierogram.tools.translation.language_models.mapped_arrays import read_arrays, write_arrays
+from hierogram.tools.translation.language_models.files import (
+    open_language_model,
+    read_arrays,
+    write_arrays,
+    write_binary,
+)
 
 
 def test_a_model_survives_a_round_trip_through_the_binary_format(tmp_path: Path) -> None:

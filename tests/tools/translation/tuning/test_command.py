@@ -145,13 +145,13 @@ def test_pairs_of_the_store_are_held_out_for_tuning(hierogram: Run, tmp_path: Pa
         assert "lm" not in weights["tuning"]
         assert len(hg.Decoder(store, weights="weights.toml").translate("nina").text.split()) == 1
         shown = Progress("hold out", "pairs")
-        with held_out(store.store, 3, 1, shown) as held:
-            assert len(held.sentences) == 3
-            assert set(zip(held.sentences, held.references, strict=True)) <= set(VERSES)
-            left = hg.GrammarStore(held.store, created=False)
+        with held_out(store.store, 3, 1, shown) as (copy, _, sentences, references):
+            assert len(sentences) == 3
+            assert set(zip(sentences, references, strict=True)) <= set(VERSES)
+            left = hg.GrammarStore(copy, created=False)
             assert left.verify().problems == []
-            kept = {(join_parts(row.source), join_parts(row.target)) for row in held.store.pairs()}
-            assert kept == set(VERSES) - set(zip(held.sentences, held.references, strict=True))
+            kept = {(join_parts(row.source), join_parts(row.target)) for row in copy.pairs()}
+            assert kept == set(VERSES) - set(zip(sentences, references, strict=True))
 
 
 def test_tuning_without_files_checks_the_store_and_its_options(hierogram: Run, inputs: Path) -> None:
