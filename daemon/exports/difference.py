@@ -134,9 +134,10 @@ def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
             condition = "significant AND kind <> 'same'"
             [significant] = database.row(f"SELECT count(*) FROM joint_rules WHERE {condition}")
             most_significant = _top_rules(database, condition, "abs(coalesce(after, 0) - coalesce(before, 0))", limit)
-        most_added = _top_rules(database, "kind = 'added'", "after", limit)
-        most_removed = _top_rules(database, "kind = 'removed'", "before", limit)
-        most_changed = _top_rules(database, "kind = 'changed'", "abs(after - before)", limit)
+        most_added, most_removed, most_changed = (
+            _top_rules(database, f"kind = '{kind}'", value, limit)
+            for kind, value in (("added", "after"), ("removed", "before"), ("changed", "abs(after - before)"))
+        )
         return Difference(
             same, changed, added, removed, most_added, most_removed, most_changed, significant, most_significant
         )

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from hierogram.daemon.exceptions import ExportError, NothingLearnedError, UsageError
+from hierogram.daemon.exports import publication
 from hierogram.daemon.exports.filters import SentenceIndex, apply_filters, read_sentence_index, rule_filters
 from hierogram.daemon.exports.formats import (
     BY_NAME,
@@ -29,26 +30,7 @@ from hierogram.daemon.exports.formats import (
 )
 from hierogram.daemon.exports.lexicon import load_lexical_weights, load_lexicon, load_word_pairs
 from hierogram.daemon.exports.options import SMOOTHING, ExportOptions
-from hierogram.daemon.exports.publication import (
-    MANIFEST,
-    MANIFEST_VERSION,
-    ExportedFile,
-    FilterCount,
-    Manifest,
-    Versions,
-    canonical_folder,
-    find_expired,
-    is_object_storage,
-    latest_version,
-    lock_versions,
-    manifest_path,
-    open_folder,
-    prune_versions,
-    publish_files,
-    publish_folder,
-    version_name,
-    working_folder,
-)
+from hierogram.daemon.exports.publication import MANIFEST, ExportedFile, FilterCount, Manifest, Versions
 from hierogram.daemon.exports.scratch import Scratch, load_rules, memory_for, scratch
 from hierogram.daemon.files import Compression, create_compressed, is_special, split_suffix
 from hierogram.daemon.progress import Phases
@@ -382,14 +364,17 @@ def export(
         raise ExportError(f"{path}: the folder {path.parent} does not exist: create it first")
     if is_special(path):
         raise ExportError(f"{path} is a device or a pipe: expected a file, or - for standard output")
-    with _recorded(store, path.name, path, plan.format.name) as record, working_folder(path.parent, path.name) as work:
+    with (
+        _recorded(store, path.name, path, plan.format.name) as record,
+        publication.working_folder(path.parent, path.name) as work,
+    ):
         manifest = _write(store, work, plan, report, work / path.name, work / glue_name(path.name))
         (work / MANIFEST).write_text(manifest.text(), encoding="utf-8")
-        publish_files(
+        publication.publish_files(
             [
                 *((work / extra.name, path.with_name(extra.name)) for extra in manifest.extra_files),
                 (work / path.name, path),
-                (work / MANIFEST, manifest_path(path)),
+                (work / MANIFEST, publication.manifest_path(path)),
             ]
         )
         record(manifest, path, None)
@@ -436,23 +421,23 @@ def publish(
         now = datetime.now(UTC)
         store.record_unchanged(job, now.timestamp())
         # Skip the deletion if another process holds the lock, because that process deletes the expired versions itself.
-        with suppress(ExportError), lock_versions(folder, name):
-            unchanged = replace(unchanged, pruned=prune_versions(versions, now))
+        with suppress(ExportError), publication.lock_versions(folder, name):
+            unchanged = replace(unchanged, pruned=publication.prune_versions(versions, now))
         return unchanged
     with _recorded(store, name, folder, options.format or default_format(grammar_kind).name, job) as record:
         plan = resolve_plan(options, grammar_kind)
-        if not is_object_storage(folder):
+        if not publication.is_object_storage(folder):
             folder.mkdir(parents=True, exist_ok=True)
-        with lock_versions(folder, name), working_folder(folder, name) as work:
+        with publication.lock_versions(folder, name), publication.working_folder(folder, name) as work:
             now = datetime.now(UTC)
-            final = folder / version_name(folder, name, now)
+            final = folder / publication.version_name(folder, name, now)
             new = work / "version"
             new.mkdir()
             paths = new / (GRAMMAR + plan.suffix), new / (GLUE + plan.suffix)
             manifest = _write(store, work, plan, report, *paths)
             (new / MANIFEST).write_text(manifest.text(), encoding="utf-8")
-            publish_folder(new, final)
-            expired = prune_versions(versions, now)
+            publication.publish_folder(new, final)
+            expired = publication.prune_versions(versions, now)
         record(manifest, final / manifest.file, final.name)
     return Published(final, manifest, expired)
 
@@ -463,14 +448,14 @@ def dry_run_publish(
     """Predict the result of `publish` for a job, without changing the folder or the store."""
     unchanged = _unchanged_version(store, versions, options, job)
     if unchanged is not None:
-        return replace(unchanged, pruned=find_expired(versions, datetime.now(UTC)))
+        return replace(unchanged, pruned=publication.find_expired(versions, datetime.now(UTC)))
     plan = resolve_plan(options, find_grammar_kind(store.settings().grammar))
     with tempfile.TemporaryDirectory(prefix="hierogram-") as folder:
         work = Path(folder)
         manifest = _write(store, work, plan, report, work / (GRAMMAR + plan.suffix), work / (GLUE + plan.suffix))
     now = datetime.now(UTC)
-    final = versions.folder / version_name(versions.folder, versions.name, now)
-    return Published(final, manifest, find_expired(versions, now, added=1))
+    final = versions.folder / publication.version_name(versions.folder, versions.name, now)
+    return Published(final, manifest, publication.find_expired(versions, now, added=1))
 
 
 def _unchanged_version(store: Store, versions: Versions, options: ExportOptions, job: str) -> Published | None:
@@ -490,10 +475,10 @@ def _unchanged_version(store: Store, versions: Versions, options: ExportOptions,
     manifest = json.loads(stored)
     if any(manifest.get(name) != value for name, value in expected.items()):
         return None
-    path = open_folder(path_text)
+    path = publication.open_folder(path_text)
     is_intact = path.is_file() and path.stat().st_size == manifest["bytes"]
-    is_in_folder = canonical_folder(path.parent.parent) == canonical_folder(versions.folder)
-    if not (is_intact and is_in_folder and path.parent.name == latest_version(versions.folder)):
+    is_in_folder = publication.canonical_folder(path.parent.parent) == publication.canonical_folder(versions.folder)
+    if not (is_intact and is_in_folder and path.parent.name == publication.latest_version(versions.folder)):
         return None
     return Published(path.parent, from_plain(Manifest, manifest), [], unchanged=True)
 
@@ -539,7 +524,9 @@ def _recorded(
         if isinstance(error, OSError):
             raise ExportError(f"{path}: cannot be written: {error.strerror or error}") from error
         package = type(error).__module__.split(".")[0]
-        is_storage_error = is_object_storage(path) and isinstance(error, Exception) and package != "hierogram"
+        is_storage_error = (
+            publication.is_object_storage(path) and isinstance(error, Exception) and package != "hierogram"
+        )
         if is_storage_error or package in ("duckdb", "_duckdb"):
             raise ExportError(f"{path}: cannot be written: {' '.join(str(error).split())}") from error
         raise
@@ -565,7 +552,7 @@ def _write(store: Store, work: Path, plan: ExportPlan, report: Phases | None, pa
             number, files = write_rules(database, plan, path, glue, lambda done: report("write", done, remaining))
         rules, *extra_files = files
         return Manifest(
-            manifest_version=MANIFEST_VERSION,
+            manifest_version=publication.MANIFEST_VERSION,
             hierogram=version("hierogram"),
             store=store.url,
             position=state.position,

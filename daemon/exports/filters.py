@@ -151,10 +151,12 @@ def apply_filters(scratch: Scratch, plan: "ExportPlan", test_set: SentenceIndex 
     """
     options, counts_by_filter, candidates = plan.options, [], "rules"
     if test_set is not None:
-        scratch.run("CREATE TABLE matching (source VARCHAR)")
-        for rows in scratch.row_blocks("SELECT DISTINCT source FROM rules"):
-            if matching := [row for row in rows if test_set.has_match(row[0])]:
-                scratch.insert("matching", matching)
+        sides = (
+            [source for (source,) in rows if test_set.has_match(source)]
+            for rows in scratch.row_blocks("SELECT DISTINCT source FROM rules")
+        )
+        blocks = ((len(matching), ["\n".join(matching)]) for matching in sides if matching)
+        scratch.load("matching", {"source": "VARCHAR"}, blocks)
         candidates = "rules SEMI JOIN matching USING (source)"
         assert options.filter_for is not None
         [before] = scratch.row("SELECT count(*) FROM rules")

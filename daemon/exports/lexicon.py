@@ -117,20 +117,12 @@ def _without_links(side: str, link_field: int, column: str, weights: str) -> str
     `column` is the column of these logarithms in the table `unlinked`, which replaces `{}` in `weights`. `link_field`
     is the position of the side in a link `i-j`, 1 or 2.
     """
-    tokens = symbols(side)
-    terminals = f"list_filter({tokens}, lambda x: NOT {is_nonterminal('x')})"
-    unlinked = f"list_transform({_unlinked('side', 'linked')}, lambda x: side[x + 1])"
+    words = f"list_transform({_unlinked('side', 'linked')}, lambda x: {word('side[x + 1]')})"
     weight = f"coalesce({column}, {_log(_units(str(FLOOR)), '1')})"
     return f"""
         SELECT id, {weights.format(weight)} FROM (
-            SELECT id, {word("symbol")} AS word FROM (
-                SELECT id, unnest(CASE WHEN nonterminals = 0 THEN {tokens} ELSE {terminals} END) AS symbol
-                  FROM part WHERE alignment = ''
-                UNION ALL
-                SELECT id, unnest({unlinked})
-                  FROM (SELECT id, {tokens} AS side, {_positions(link_field)} AS linked FROM part
-                         WHERE alignment <> '')
-            )
+            SELECT id, unnest({words}) AS word
+              FROM (SELECT id, {symbols(side)} AS side, {_positions(link_field)} AS linked FROM part)
         ) LEFT JOIN (SELECT * FROM unlinked WHERE {column} IS NOT NULL) USING (word)"""
 
 

@@ -4,7 +4,6 @@ Import this module only when an export reads derivations, because it loads the c
 """
 
 from collections.abc import Collection
-from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,12 +152,14 @@ class _TextStatistics:
 
     def delete_rare(self, scratch: Scratch, table: str, candidates: str) -> None:
         """Delete rows of a table with a rare source side, among the rows of the FROM clause `candidates`."""
-        scratch.run("CREATE TABLE rare_rows (row BIGINT)")
-        for block in scratch.row_blocks(f"SELECT {table}.rowid, source FROM {candidates}"):
-            expected = expected_occurrences(self._ngrams, [source for _, source in block], self._settings.key_salt)
-            is_rare = (expected < self._min_expected).tolist()
-            if rare_rows := [(row,) for row, _ in compress(block, is_rare)]:
-                scratch.insert("rare_rows", rare_rows)
+
+        def rare_rows() -> Blocks:
+            for block in scratch.row_blocks(f"SELECT {table}.rowid, source FROM {candidates}"):
+                rows, sources = zip(*block, strict=True)
+                expected = expected_occurrences(self._ngrams, sources, self._settings.key_salt)
+                yield len(rows), [np.array(rows, np.int64)[expected < self._min_expected]]
+
+        scratch.load("rare_rows", {"row": "BIGINT"}, rare_rows())
         scratch.run(f"DELETE FROM {table} WHERE rowid IN (SELECT row FROM rare_rows)")
         scratch.run("DROP TABLE rare_rows")
 

@@ -183,7 +183,7 @@ def check_configured_jobs(store: Store, jobs: Sequence[ExportJob]) -> None:
         try:
             check_job(job, (*jobs[:number], *added))
         except OptionError as error:
-            raise UsageError(f"exports.{number}.{error.option}: {error.reason}") from error
+            raise UsageError(f"exports.{number}.{error}") from error
 
 
 def _check_stored(store: Store, job: ExportJob) -> None:
@@ -191,7 +191,7 @@ def _check_stored(store: Store, job: ExportJob) -> None:
     try:
         check_job(job, [other for other in others if isinstance(other, ExportJob)])
     except OptionError as error:
-        raise ExportError(f"{error.option}: {error.reason}") from error
+        raise ExportError(str(error)) from error
 
 
 def add_job(store: Store, job: ExportJob) -> JobStatus:
@@ -255,7 +255,7 @@ def _status(row: JobRow, job: ExportJob | str, valid_jobs: list[ExportJob]) -> J
         try:
             check_job(job, [other for other in valid_jobs if other is not job])
         except OptionError as problem:
-            error = error or f"{problem.option}: {problem.reason}"
+            error = error or str(problem)
     started, succeeded = row.started_at, unchanged if confirmed else row.succeeded_at
     return JobStatus(
         row.name, row.configured, options, next_runs, last, error, started and started.astimezone(zone),

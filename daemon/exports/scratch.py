@@ -123,12 +123,6 @@ class Scratch:
                 if progress:
                     progress(reached)
 
-    def insert(self, table: str, rows: Sequence[tuple[object, ...]]) -> None:
-        """Append rows in one block. Values are integers, or text without line feeds for columns of text."""
-        kinds = {name: kind for name, kind, *_ in self._connection.execute(f"DESCRIBE {table}").fetchall()}
-        block = ["\n".join(map(str, column)) for column in zip(*rows, strict=True)]
-        self.load(table, kinds, iter([(len(rows), block)]))
-
 
 def _parts(blocks: Blocks, kinds: dict[str, str]) -> "Iterator[tuple[int, int, ArrowTable]]":
     # Yields (rows or pairs read so far, bytes, table) for tables of a few megabytes.

@@ -43,16 +43,14 @@ def fit_budget(evidence: Evidence, characters: int, pipeline: TextPipeline = UNC
     pairs: list[_Candidate] = []
     seen: Counter[str] = Counter()
     remaining = characters + len(_LINE_END) - _ENCLOSING_CHARACTERS
-    while True:
-        best, gain = None, 0.0
-        for candidate in candidates:
-            cost = candidate.cost(candidate.source in chosen)
-            if cost > remaining:
-                continue
-            new_words = sum(expected.get(word, 0.0) for word in set(candidate.words) if not seen[word])
-            if new_words / cost > gain:
-                best, gain = candidate, new_words / cost
-        if best is None:
+
+    def gain(candidate: _Candidate) -> float:
+        new_words = sum(expected.get(word, 0.0) for word in set(candidate.words) if not seen[word])
+        return new_words / candidate.cost(candidate.source in chosen)
+
+    while affordable := [each for each in candidates if each.cost(each.source in chosen) <= remaining]:
+        best = max(affordable, key=gain)
+        if gain(best) <= 0:
             break
         remaining -= best.cost(best.source in chosen)
         seen.update(best.words)

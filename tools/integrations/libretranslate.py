@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from email import message_from_bytes
 from http import HTTPStatus
 from typing import Any
@@ -139,27 +140,25 @@ def _bearer_key(request: Request) -> str:
     return credentials.strip() if scheme.lower() == "bearer" else ""
 
 
+@dataclass(frozen=True)
 class _RequestHandlers:
-    def __init__(
-        self, translator: StoreTranslator, sessions: Sessions, rate_limiter: RateLimiter, threads: Threads
-    ) -> None:
-        self._translator = translator
-        self._sessions = sessions
-        self._rate_limiter = rate_limiter
-        self._threads = threads
+    translator: StoreTranslator
+    sessions: Sessions
+    rate_limiter: RateLimiter
+    threads: Threads
 
     def check_rate(self, request: Request, kind: str = ANONYMOUS) -> None:
         """Check the rate limit. Requests with the token in a header have been counted already."""
-        if not self._sessions.is_token(_bearer_key(request)):
-            limited = self._rate_limiter.check(kind, request.scope)
+        if not self.sessions.is_token(_bearer_key(request)):
+            limited = self.rate_limiter.check(kind, request.scope)
             if limited is not None:
                 raise limited
 
     def check_key(self, request: Request, parameters: Parameters) -> None:
         key = parameters.get("api_key") or _bearer_key(request)
-        is_valid = isinstance(key, str) and self._sessions.is_token(key)
+        is_valid = isinstance(key, str) and self.sessions.is_token(key)
         self.check_rate(request, AUTHENTICATED if is_valid else ANONYMOUS)
-        if not self._sessions.required:
+        if not self.sessions.required:
             if is_cross_site(request):
                 # Without this check, any web page opened on this machine could add corrections.
                 raise _refusal("requests from other sites are not allowed", HTTPStatus.FORBIDDEN)
@@ -169,7 +168,7 @@ class _RequestHandlers:
             raise _refusal("Invalid API key", HTTPStatus.FORBIDDEN)
 
     def languages(self) -> tuple[str, str]:
-        languages = self._translator.languages()
+        languages = self.translator.languages()
         if not languages:
             raise _refusal(
                 "the languages of the store are unknown: create the store with hierogram init --languages fr,en",
@@ -178,11 +177,11 @@ class _RequestHandlers:
         return languages[0], languages[1]
 
     def check_languages(self, source: str, target: str) -> None:
-        languages = self.languages()
+        known = [*map(base_language, self.languages())]
         for code in (source, target):
-            if code not in languages and base_language(code) not in map(base_language, languages):
+            if base_language(code) not in known:
                 raise _refusal(f"{code} is not supported")
-        if (base_language(source), base_language(target)) != (base_language(languages[0]), base_language(languages[1])):
+        if [base_language(source), base_language(target)] != known:
             raise _refusal(
                 f"{_language_name(target)} ({target}) is not available as a target language "
                 f"from {_language_name(source)} ({source})"
@@ -221,7 +220,7 @@ class _RequestHandlers:
             for code in {code for code, is_unchanged in zip(codes, unchanged, strict=True) if not is_unchanged}:
                 self.check_languages(code, target)
             try:
-                translate = self._translator.translate
+                translate = self.translator.translate
                 results = [
                     PlainTranslation(text, []) if is_unchanged else translate(text, alternatives, format)
                     for text, is_unchanged in zip(texts, unchanged, strict=True)
@@ -237,16 +236,16 @@ class _RequestHandlers:
                 columns["alternatives"] = [result.alternatives for result in results]
             return columns if isinstance(query, list) else {name: column[0] for name, column in columns.items()}
 
-        return JSONResponse(await self._threads.translations.run(work, request))
+        return JSONResponse(await self.threads.translations.run(work, request))
 
     def _detections(self, text: str) -> list[dict[str, Any]]:
         self.languages()
-        return [{"confidence": round(100 * p, 1), "language": code} for code, p in self._translator.detect(text)]
+        return [{"confidence": round(100 * p, 1), "language": code} for code, p in self.translator.detect(text)]
 
     async def detect(self, request: Request, parameters: Parameters) -> Response:
         text = _required_text(parameters, "q")
         # Use a translation thread: the first request to a subword store counts its words, which takes long.
-        return JSONResponse(await self._threads.translations.run(lambda: self._detections(text), request))
+        return JSONResponse(await self.threads.translations.run(lambda: self._detections(text), request))
 
     async def suggest(self, _request: Request, parameters: Parameters) -> Response:
         text, translation = _required_text(parameters, "q"), _required_text(parameters, "s")
@@ -255,12 +254,12 @@ class _RequestHandlers:
         def work() -> object:
             self.check_languages(source, target)
             try:
-                self._translator.corrections.put(text, translation, "http:suggest")
+                self.translator.corrections.put(text, translation, "http:suggest")
             except DaemonError as error:
                 raise _refusal(f"Invalid request: {error}") from error
             return {"success": True}
 
-        return JSONResponse(await self._threads.run_change(work))
+        return JSONResponse(await self.threads.run_change(work))
 
     async def show_languages(self, _request: Request, _parameters: Parameters) -> Response:
         source, target = await to_thread.run_sync(self.languages)
@@ -272,8 +271,8 @@ class _RequestHandlers:
         source, target = ({"code": code, "name": _language_name(code)} for code in languages)
         return JSONResponse(
             {
-                "apiKeys": self._sessions.required,
-                "keyRequired": self._sessions.required,
+                "apiKeys": self.sessions.required,
+                "keyRequired": self.sessions.required,
                 "charLimit": MAX_TEXT_LENGTH,
                 "batchLimit": MAX_TEXTS,
                 "frontendTimeout": 500,

@@ -1,7 +1,6 @@
 """Rules, words and word links of a store with their counts, as arrays for scoring."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +27,6 @@ _MAX_SCOPE = 3
 """Maximum scope of rules. A rule of scope k can match a sentence of n words in O(n^k) ways."""
 _UNKNOWN = -10_000
 """Symbol of a word that does not occur in stored pairs, because the pairs of its rules were withdrawn."""
-_LINKS_AT_ONCE = 1 << 22
 
 
 class Column(NamedTuple):
@@ -36,33 +34,6 @@ class Column(NamedTuple):
 
     words: NDArray[np.int32]
     first: NDArray[np.int64]
-
-
-class _Links:
-    def __init__(self) -> None:
-        self._new: list[NDArray[np.int64]] = []
-        self._links, self._times = np.zeros((2, 0), np.int64)
-
-    def add(self, source: NDArray[np.int32], target: NDArray[np.int32]) -> None:
-        self._new.append(source.astype(np.int64) << 32 | target)
-        if sum(map(len, self._new)) > _LINKS_AT_ONCE:
-            self._count()
-
-    def _count(self) -> None:
-        links, times = np.unique(np.concatenate([np.zeros(0, np.int64), *self._new]), return_counts=True)
-        self._links, position = np.unique(np.concatenate([self._links, links]), return_inverse=True)
-        self._times = np.bincount(position, np.concatenate([self._times, times])).astype(np.int64)
-        self._new = []
-
-    def counts(self, words: tuple[int, int]) -> tuple[LinkCounts, list[tuple[NDArray[np.int64], NDArray[np.int64]]]]:
-        """Return the link counts, and for each side the numbers of links and of link partners of each word."""
-        self._count()
-        ends = self._links >> 32, self._links & 0xFFFFFFFF
-        first = np.searchsorted(ends[0], np.arange(words[0] + 1))
-        return LinkCounts(first, ends[1].astype(np.int32), self._times.astype(np.int32)), [
-            (np.bincount(end, self._times, size).astype(np.int64), np.bincount(end, minlength=size))
-            for end, size in zip(ends, words, strict=True)
-        ]
 
 
 class LearnedCounts:
@@ -95,8 +66,8 @@ class LearnedCounts:
                 parts.append((part.keys[rows], *columns, part.length[rows], part.scope[rows], part.count[rows]))
             key_parts, source_parts, target_parts, *number_parts = zip(*parts, strict=True)
         keys = np.concatenate(key_parts)
-        order = np.lexsort((keys[:, 1], keys[:, 0]))
-        self._keys, self._rule_ids = keys[order], order.astype(np.int32)
+        self._rule_ids = np.lexsort((keys[:, 1], keys[:, 0])).astype(np.int32)
+        self._keys = _sortable(keys[self._rule_ids])
         self.rules = self._known_rules(
             _join_columns(source_parts), _join_columns(target_parts), *map(np.concatenate, number_parts)
         )
@@ -106,10 +77,9 @@ class LearnedCounts:
         random = np.random.default_rng(self.settings.seed)
         columns: tuple[list[Column], list[Column]] = ([], [])
         linked: tuple[list[NDArray[np.int32]], list[NDArray[np.int32]]] = ([], [])
-        links = _Links()
+        link_parts = [np.zeros(0, np.int64)]
         done = 0
-        all_pairs = iterate_rows(store)
-        while rows := list(islice(all_pairs, _BATCH)):
+        while rows := store.pairs(self.last_pair, _BATCH):
             for row in rows:
                 done += 1
                 slot = len(self.examples) if done <= _EXAMPLES else int(random.integers(done))
@@ -125,23 +95,28 @@ class LearnedCounts:
                 words.astype(np.int64) + np.repeat(side.first[:-1], np.diff(first))
                 for words, side in zip(linked_words, sides, strict=True)
             ]
-            links.add(sides[0].words[ends[0]], sides[1].words[ends[1]])
+            link_parts.append(sides[0].words[ends[0]].astype(np.int64) << 32 | sides[1].words[ends[1]])
             for k in (0, 1):
                 columns[k].append(sides[k])
                 linked[k].append(sides[k].words[np.unique(ends[k])])
             self.last_pair = rows[-1].id
             report("reading pairs", done, total)
         sizes = len(self.words[0]), len(self.words[1])
-        counts, totals = links.counts(sizes)
+        links, times = np.unique(np.concatenate(link_parts), return_counts=True)
+        linked_ids = links >> 32, links & 0xFFFFFFFF
         source, target = map(_join_columns, columns)
         self.tokens = source.words, target.words
 
         def count_side(k: int) -> SideCounts:
             words = np.bincount(self.tokens[k], minlength=sizes[k])
             with_links = np.bincount(np.concatenate([np.zeros(0, np.int32), *linked[k]]), minlength=sizes[k])
-            return SideCounts(words, with_links, *totals[k], int(words.sum()), int(with_links.sum()))
+            uses = np.bincount(linked_ids[k], times, sizes[k]).astype(np.int64)
+            partners = np.bincount(linked_ids[k], minlength=sizes[k])
+            return SideCounts(words, with_links, uses, partners, int(words.sum()), int(with_links.sum()))
 
         neighbors = count_neighbors(*source, sizes[0]), count_neighbors(*target, sizes[1])
+        first = np.searchsorted(linked_ids[0], np.arange(sizes[0] + 1))
+        counts = LinkCounts(first, linked_ids[1].astype(np.int32), times.astype(np.int32))
         return Lexicon((count_side(0), count_side(1)), counts, neighbors)
 
     def _word_ids(self, side: int, texts: Iterable[Sequence[str]]) -> Column:
@@ -215,15 +190,14 @@ class LearnedCounts:
 
     def _find_rules(self, keys: NDArray[np.uint64]) -> NDArray[np.int32]:
         """Return the numbers of rules by key, or -1 for rules that are not in use."""
-        sorted_keys, last = self._keys, len(self._keys) - 1
-        index = np.minimum(np.searchsorted(sorted_keys[:, 0], keys[:, 0]), last)
-        while True:
-            # This loop is short, because few keys share their first half.
-            is_next = (sorted_keys[index, 0] == keys[:, 0]) & (sorted_keys[index, 1] < keys[:, 1]) & (index < last)
-            if not is_next.any():
-                break
-            index = index + is_next
-        return np.where((sorted_keys[index] == keys).all(axis=1), self._rule_ids[index], np.int32(-1))
+        wanted = _sortable(keys)
+        index = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
+        return np.where(self._keys[index] == wanted, self._rule_ids[index], np.int32(-1))
+
+
+def _sortable(keys: NDArray[np.uint64]) -> NDArray[np.bytes_]:
+    """Return keys as strings of 16 bytes that sort like (high, low)."""
+    return keys.astype(">u8", order="C").view("S16")[:, 0]
 
 
 def _symbols(texts: Sequence[str], numbers: dict[str, int]) -> Column:

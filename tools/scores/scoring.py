@@ -15,27 +15,9 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.progress import Phases
 from hierogram.samplers.charts.dense import NEEDED
+from hierogram.samplers.scores import scorer as kernels
 from hierogram.samplers.scores.lexicon import FEATURES, make_facts
-from hierogram.samplers.scores.scorer import (
-    DERIVATION,
-    EXPANDED,
-    INDEPENDENT,
-    LINKS,
-    LOG_PROBABILITY,
-    MAX_FEATURE,
-    PIECES,
-    RESULT_SIZE,
-    UNSEEN,
-    Classifiers,
-    PairsToScore,
-    ScorerCapacities,
-    ScoreResults,
-    ScorerScratch,
-    list_features,
-    make_scorer_scratch,
-    score_pairs,
-    weigh_derivations,
-)
+from hierogram.samplers.scores.scorer import Classifiers, PairsToScore, ScorerCapacities, ScoreResults, ScorerScratch
 from hierogram.storage.database.transactions import now
 from hierogram.storage.records.pairs import Link, Misfit, PairRow, PairScore, ScoreRow
 from hierogram.storage.store import Store
@@ -110,7 +92,7 @@ def train(
     original, replaced = (rows[:: 1 + len(rows) // _MAX_TRAINING_WORDS] for rows in (original, replaced))
     examples = np.vstack([original, replaced])
     mean, deviation = examples.mean(axis=0), examples.std(axis=0) + 1e-9
-    scaled = np.clip((examples - mean) / deviation, -MAX_FEATURE, MAX_FEATURE)
+    scaled = np.clip((examples - mean) / deviation, -kernels.MAX_FEATURE, kernels.MAX_FEATURE)
     first, second = np.triu_indices(scaled.shape[1])
     rows = np.hstack([scaled, np.minimum(scaled, 0), scaled[:, first] * scaled[:, second], np.ones((len(scaled), 1))])
     labels = np.concatenate([np.zeros(len(original)), np.ones(len(replaced))])
@@ -132,7 +114,7 @@ def train(
 
 def stack_classifiers(classifiers: tuple[Classifier | None, Classifier | None]) -> Classifiers:
     """Return the classifiers of both sides as arrays."""
-    untrained = np.zeros(FEATURES), np.ones(FEATURES), np.zeros(EXPANDED), np.nan
+    untrained = np.zeros(FEATURES), np.ones(FEATURES), np.zeros(kernels.EXPANDED), np.nan
     return Classifiers(*map(np.array, zip(*(classifier or untrained for classifier in classifiers), strict=True)))
 
 
@@ -208,7 +190,7 @@ class Scorer:
         """Score stored pairs without each pair's own contributions: derivation, links and words."""
         pairs = self.learned.load_pairs(rows)
         scored = self._run_kernels(pairs)
-        derivations = [None if math.isnan(number) else number for number in scored.numbers[:, DERIVATION].tolist()]
+        derivations = _optional(scored.numbers[:, kernels.DERIVATION])
         texts = [(row.source.split(" "), row.target.split(" ")) for row in rows]
         return list(map(StoredScore, self._make_scores(pairs, scored, texts), derivations))
 
@@ -222,9 +204,9 @@ class Scorer:
         log_probabilities = np.empty(len(rows))
         pairs = self.learned.load_pairs(rows)
         capacities, scratch = self._take_scratch(pairs)
-        weigh_derivations(pairs, self.learned.rules, scratch, log_probabilities)
+        kernels.weigh_derivations(pairs, self.learned.rules, scratch, log_probabilities)
         self._free_scratches.append((capacities, scratch))
-        return [None if math.isnan(number) else number for number in log_probabilities.tolist()]
+        return _optional(log_probabilities)
 
     def _take_scratch(self, pairs: PairsToScore) -> tuple[ScorerCapacities, ScorerScratch]:
         firsts = pairs.source_first, pairs.target_first, pairs.own_source_first, pairs.own_target_first
@@ -237,26 +219,29 @@ class Scorer:
         if scratch is None or longest > capacities.longest or links > capacities.links:
             longest, links = max(longest, capacities.longest), max(links, capacities.links)
             capacities = capacities._replace(longest=longest, links=links)
-            scratch = make_scorer_scratch(self.learned.rules, self.learned.lexicon, capacities, EXACT_WORD_PAIRS)
+            scratch = self._make_scratch(capacities)
         return capacities, scratch
+
+    def _make_scratch(self, capacities: ScorerCapacities) -> ScorerScratch:
+        learned = self.learned
+        return kernels.make_scorer_scratch(learned.rules, learned.lexicon, capacities, EXACT_WORD_PAIRS)
 
     def _run_kernels(self, pairs: PairsToScore) -> ScoreResults:
         number = len(pairs.source_first) - 1
         links = int((np.diff(pairs.source_first) * np.diff(pairs.target_first)).sum())
-        scored = ScoreResults(
-            np.empty((number, RESULT_SIZE)), np.empty((number, 2, 2)), np.empty((links, 2), np.int32), np.empty(links)
-        )
+        numbers, misfits = np.empty((number, kernels.RESULT_SIZE)), np.empty((number, 2, 2))
+        scored = ScoreResults(numbers, misfits, np.empty((links, 2), np.int32), np.empty(links))
         capacities, scratch = self._take_scratch(pairs)
         model = self.learned.rules, self.learned.lexicon, self._classifiers, EXACT_WORD_PAIRS, _MIN_PROBABILITY
         done, written = 0, 0
         while True:
-            done, written = score_pairs(done, pairs, *model, scratch, scored, written)
+            done, written = kernels.score_pairs(done, pairs, *model, scratch, scored, written)
             if done == number:
                 break
             missing = int(scratch.dense.sizes[NEEDED])
             padding = {"seats": 2 * missing} if missing > 0 else {"rules": -2 * missing}
             capacities = capacities._replace(**padding)
-            scratch = make_scorer_scratch(self.learned.rules, self.learned.lexicon, capacities, EXACT_WORD_PAIRS)
+            scratch = self._make_scratch(capacities)
         self._free_scratches.append((capacities, scratch))
         return scored
 
@@ -265,13 +250,13 @@ class Scorer:
     ) -> list[PairScore]:
         tokens = np.diff(pairs.source_first) + np.diff(pairs.target_first)
         numbers = scored.numbers
-        ends = np.cumsum(numbers[:, LINKS]).astype(np.int64).tolist()
+        ends = np.cumsum(numbers[:, kernels.LINKS]).astype(np.int64).tolist()
         columns = zip(
             tokens.tolist(),
-            (numbers[:, LOG_PROBABILITY] / tokens).tolist(),
-            ((numbers[:, LOG_PROBABILITY] - numbers[:, INDEPENDENT]) / tokens).tolist(),
-            np.minimum(numbers[:, UNSEEN] / tokens, 1.0).tolist(),
-            numbers[:, PIECES].astype(np.int64).tolist(),
+            (numbers[:, kernels.LOG_PROBABILITY] / tokens).tolist(),
+            ((numbers[:, kernels.LOG_PROBABILITY] - numbers[:, kernels.INDEPENDENT]) / tokens).tolist(),
+            np.minimum(numbers[:, kernels.UNSEEN] / tokens, 1.0).tolist(),
+            numbers[:, kernels.PIECES].astype(np.int64).tolist(),
             scored.misfits.tolist(),
             [0, *ends],
             ends,
@@ -310,8 +295,12 @@ class Scorer:
         features = np.empty((int((pairs.target_first if side else pairs.source_first)[-1]), FEATURES))
         longest = max(int(np.diff(firsts).max(initial=1)) for firsts in (pairs.source_first, pairs.target_first))
         facts = make_facts(longest, int(np.diff(pairs.link_first).max(initial=1)))
-        list_features(pairs, self.learned.lexicon, side, facts, features)
+        kernels.list_features(pairs, self.learned.lexicon, side, facts, features)
         return features
+
+
+def _optional(values: NDArray[np.float64]) -> list[float | None]:
+    return [None if math.isnan(value) else value for value in values.tolist()]
 
 
 def _misfit(position: float, odds: float) -> Misfit | None:

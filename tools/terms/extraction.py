@@ -41,8 +41,6 @@ from hierogram.tools.terms.phrases import (
     mix_bits,
     pair_hashes,
     parse_block,
-    select_by_length,
-    word_rows,
 )
 from hierogram.tools.terms.reports import GAP, Departure, Rendering, Term, TermReport
 
@@ -62,18 +60,14 @@ class HashCounter:
     def __init__(self, width: int, rows: int = _ROWS) -> None:
         self._width, self._rows = width, rows
         self._pending: list[tuple[HashArray, IntArray, IntArray]] = []
-        self._number = 0
 
     def add(self, hashes: HashArray, counts: IntArray, descriptions: IntArray) -> None:
         """Add hashes, uint64[n], with counts, int64[n] or int64[n, k], and descriptions, int64[n, width]."""
-        if not len(hashes):
-            return
-        self._pending.append((hashes, counts.reshape(len(hashes), -1), descriptions))
-        self._number += len(hashes)
-        if self._number > self._rows:
-            self.result()
+        if len(hashes):
+            self._pending.append((hashes, counts.reshape(len(hashes), -1), descriptions))
+        if sum(len(part[0]) for part in self._pending) > self._rows:
             # Double the threshold, so that the total cost of merging is linear in the number of added rows.
-            self._rows = max(self._rows, 2 * self._number)
+            self._rows = max(self._rows, 2 * len(self.result()[0]))
 
     def result(self) -> tuple[HashArray, IntArray, IntArray]:
         """Return the hashes in ascending order, their counts, int64[n, k], and their descriptions."""
@@ -83,9 +77,8 @@ class HashCounter:
         hashes, first, number = np.unique(columns[0].astype(np.uint64), return_index=True, return_inverse=True)
         counts = np.zeros((len(hashes), columns[1].shape[1]), np.int64)
         np.add.at(counts, number, columns[1])
-        merged = hashes, counts, columns[2][first]
-        self._pending, self._number = [merged], len(hashes)
-        return merged
+        self._pending = [(hashes, counts, columns[2][first])]
+        return self._pending[0]
 
 
 def _find_positions(sorted_hashes: HashArray, hashes: HashArray) -> IntArray:
@@ -130,13 +123,14 @@ def _count_candidates(
     """
     counter = HashCounter(2 + 2 * options.max_words)
     for pairs in next_pass():
-        pair, sources, targets, source_words, target_words = _candidate_phrases(pairs, words, options)
-        hashes = pair_hashes(sources, targets)
-        selected = np.flatnonzero(cells[hashes >> np.uint64(64 - _CELLS_BITS)] >= options.min_count)
-        selected = selected[_first_per_pair(pair[selected], hashes[selected])]
-        sides = np.stack((sources[selected], targets[selected])).view(np.int64).T
-        descriptions = np.concatenate((sides, source_words[selected], target_words[selected]), axis=1)
-        counter.add(hashes[selected], np.ones(len(selected), np.int64), descriptions)
+        source, target, *columns = _candidate_phrases(pairs, words, options)
+        frequent = cells[columns[-1] >> np.uint64(64 - _CELLS_BITS)] >= options.min_count
+        phrases, renderings, hashes = (column[frequent] for column in columns)
+        sides = np.stack((source.hashes[phrases], target.hashes[renderings])).view(np.int64).T
+        source_words = source.rows(words[0].folded[source.words], phrases)
+        target_words = target.rows(words[1].folded[target.words], renderings)
+        descriptions = np.concatenate((sides, source_words, target_words), axis=1)
+        counter.add(hashes, np.ones(len(hashes), np.int64), descriptions)
     hashes, counts, descriptions = counter.result()
     frequent = counts[:, 0] >= options.min_count
     return _pick_renderings(next_pass, hashes[frequent], descriptions[frequent], words, options)
@@ -144,35 +138,21 @@ def _count_candidates(
 
 def _candidate_phrases(
     pairs: TermPairs, words: Vocabularies, options: TermOptions
-) -> tuple[IntArray, HashArray, HashArray, IntArray, IntArray]:
-    # The columns are the pair, hashes of both sides, and words of both sides.
-    max_length = options.max_words
-    source, target = make_sides(pairs, words, max_length)
-    linked = source.high[0] >= source.low[0]
-    parts = []
-    for length in range(1, max_length + 1):
-        begins = source.phrases(length)
-        begins = begins[linked[begins] & linked[begins + length - 1]]
-        begins, target_begins, lengths = linked_phrases(source, target, begins, length)
-        fit = select_by_length(target.allowed, target_begins, lengths)
-        fit &= np.maximum(lengths, length) >= options.min_words
-        begins, target_begins, lengths = begins[fit], target_begins[fit], lengths[fit]
-        parts.append(
-            (
-                source.pair[begins],
-                source.hashes[length - 1][begins],
-                select_by_length(target.hashes, target_begins, lengths),
-                word_rows(words[0].folded[source.words], begins, np.full(len(begins), length), max_length),
-                word_rows(words[1].folded[target.words], target_begins, lengths, max_length),
-            )
-        )
-    pair, sources, targets, source_words, target_words = map(np.concatenate, zip(*parts, strict=True))
-    return pair, sources, targets, source_words, target_words
-
-
-def _first_per_pair(pair: IntArray, hashes: HashArray) -> IntArray:
+) -> tuple[SidePhrases, SidePhrases, IntArray, IntArray, HashArray]:
+    """Return both sides, and the phrases of each pair with their renderings and hashes, without repetitions."""
+    source, target = make_sides(pairs, words, options.max_words)
+    phrases = np.flatnonzero(source.allowed)
+    begins = source.begins(phrases)
+    linked = source.high >= source.low
+    phrases = phrases[linked[begins] & linked[begins + source.lengths(phrases) - 1]]
+    phrases, renderings = linked_phrases(source, target, phrases)
+    fit = np.maximum(source.lengths(phrases), target.lengths(renderings)) >= options.min_words
+    fit &= target.allowed[renderings]
+    phrases, renderings = phrases[fit], renderings[fit]
+    pair, hashes = source.pair[source.begins(phrases)], pair_hashes(source.hashes[phrases], target.hashes[renderings])
     order = np.lexsort((hashes, pair))
-    return np.sort(order[_differs_from_previous(pair[order], hashes[order])])
+    first = np.sort(order[_differs_from_previous(pair[order], hashes[order])])
+    return source, target, phrases[first], renderings[first], hashes[first]
 
 
 def _differs_from_previous(*columns: IntArray | HashArray) -> BoolArray:
@@ -191,9 +171,15 @@ def _pick_renderings(
     both, with_source, with_target = (np.zeros(len(selected), np.int64) for selected in (hashes, *distinct))
     for pairs in next_pass() if len(hashes) else ():
         sides = make_sides(pairs, words, max_length)
-        _count_pairs(with_source, _find_hits(sides[0], distinct[0]), len(pairs.ids))
-        _count_pairs(with_target, _find_hits(sides[1], distinct[1]), len(pairs.ids))
-        _count_pairs(both, _pair_hits(*sides, hashes, distinct[0]), len(pairs.ids))
+        for counts, side, side_hashes in zip((with_source, with_target), sides, distinct, strict=True):
+            phrases = np.flatnonzero(side.allowed)
+            _count_pairs(counts, side, phrases, _find_positions(side_hashes, side.hashes[phrases]))
+        source, target = sides
+        phrases = np.flatnonzero(source.allowed)
+        phrases = phrases[_find_positions(distinct[0], source.hashes[phrases]) >= 0]
+        phrases, renderings = linked_phrases(source, target, phrases)
+        both_hashes = pair_hashes(source.hashes[phrases], target.hashes[renderings])
+        _count_pairs(both, source, phrases, _find_positions(hashes, both_hashes))
     source_positions = _find_positions(distinct[0], sources)
     target_counts = with_target[_find_positions(distinct[1], targets)]
     texts = descriptions[:, 2:]
@@ -205,30 +191,10 @@ def _pick_renderings(
     )  # fmt: skip
 
 
-_PhraseHits = Iterator[tuple[IntArray, IntArray]]
-"""Iterator over blocks: indices of phrases, and the pairs that contain them."""
-
-
-def _find_hits(side: SidePhrases, hashes: HashArray) -> _PhraseHits:
-    for length in range(1, len(side.hashes) + 1):
-        begins = side.phrases(length)
-        positions = _find_positions(hashes, side.hashes[length - 1][begins])
-        yield positions[positions >= 0], side.pair[begins[positions >= 0]]
-
-
-def _pair_hits(source: SidePhrases, target: SidePhrases, hashes: HashArray, sources: HashArray) -> _PhraseHits:
-    for length in range(1, len(source.hashes) + 1):
-        begins = source.phrases(length)
-        begins = begins[_find_positions(sources, source.hashes[length - 1][begins]) >= 0]
-        begins, target_begins, lengths = linked_phrases(source, target, begins, length)
-        targets = select_by_length(target.hashes, target_begins, lengths)
-        positions = _find_positions(hashes, pair_hashes(source.hashes[length - 1][begins], targets))
-        yield positions[positions >= 0], source.pair[begins[positions >= 0]]
-
-
-def _count_pairs(counts: IntArray, occurrences: _PhraseHits, pairs: int) -> None:
-    phrases, pair = (np.concatenate(column) for column in zip(*occurrences, strict=True))
-    np.add.at(counts, np.unique(phrases * max(pairs, 1) + pair) // max(pairs, 1), 1)
+def _count_pairs(counts: IntArray, side: SidePhrases, phrases: IntArray, rows: IntArray) -> None:
+    """Add to each row of `counts` the number of pairs with a phrase of this row. Negative rows are ignored."""
+    size, found = len(side.words), rows >= 0
+    np.add.at(counts, np.unique(rows[found] * size + side.pair[side.begins(phrases[found])]) // size, 1)
 
 
 _NESTED_SHARE = 0.8
@@ -285,40 +251,32 @@ def _cohesion(words: IntArray, counts: IntArray, vocabulary: TermVocabulary) -> 
 def _nested_terms(candidates: TermCandidates, words: Vocabularies) -> BoolArray:
     """Return bool[n], True if both sides are part of a longer term in most of the same pairs."""
     order = np.argsort(candidates.sources)
-    ordered = candidates.sources[order]
-    target_parts = _subphrases(candidates.target_words, words[1])
-    inside = np.zeros(len(ordered), np.bool_)
-    for hashes, rows, is_whole in _subphrases(candidates.source_words, words[0]):
-        if is_whole:
-            continue
-        positions = _find_positions(ordered, hashes)
-        shorter, longer = order[positions[positions >= 0]], rows[positions >= 0]
-        frequent = candidates.both[longer] >= _NESTED_SHARE * candidates.both[shorter]
-        shorter, longer = shorter[frequent], longer[frequent]
-        for target_hashes, other_rows, _ in target_parts:
-            position = np.full(len(ordered), -1)
-            position[other_rows] = np.arange(len(other_rows))
-            is_present = position[longer] >= 0
-            is_same = target_hashes[position[longer[is_present]]] == candidates.targets[shorter[is_present]]
-            inside[shorter[is_present][is_same]] = True
-    return inside
+    hashes, longer, is_whole = _subphrases(candidates.source_words, words[0])
+    positions = _find_positions(candidates.sources[order], hashes)
+    found = (positions >= 0) & ~is_whole
+    shorter, longer = order[positions[found]], longer[found]
+    target_hashes, target_rows, _ = _subphrases(candidates.target_words, words[1])
+    is_nested = candidates.both[longer] >= _NESTED_SHARE * candidates.both[shorter]
+    is_nested &= np.isin(
+        pair_hashes(longer.astype(np.uint64), candidates.targets[shorter]),
+        pair_hashes(target_rows.astype(np.uint64), target_hashes),
+    )
+    return np.isin(np.arange(len(order)), shorter[is_nested])
 
 
-def _subphrases(words: IntArray, vocabulary: TermVocabulary) -> list[tuple[HashArray, IntArray, bool]]:
-    """Return hashes of subphrases, rows of their phrases, and True if they span the whole phrase."""
+def _subphrases(words: IntArray, vocabulary: TermVocabulary) -> tuple[HashArray, IntArray, BoolArray]:
+    """Return hashes of subphrases, rows of their phrases, and True for the whole phrase."""
     lengths = (words >= 0).sum(axis=1)
-    parts = []
     values = vocabulary.values[np.maximum(words, 0)]
+    parts = []
     for begin in range(words.shape[1]):
         hashes = np.zeros(len(words), np.uint64)
-        for length in range(1, words.shape[1] - begin + 1):
-            column = values[:, begin + length - 1]
-            hashes = column if length == 1 else extend_hashes(hashes, column)
-            longer = np.flatnonzero(lengths >= begin + length)
-            whole_rows = longer[lengths[longer] == length] if begin == 0 else longer[:0]
-            part = np.setdiff1d(longer, whole_rows)
-            parts += [(hashes[rows], rows, rows is whole_rows) for rows in (part, whole_rows) if len(rows)]
-    return parts
+        for last in range(begin, words.shape[1]):
+            hashes = extend_hashes(hashes, values[:, last])
+            rows = np.flatnonzero(lengths > last)
+            parts.append((hashes[rows], rows, lengths[rows] == last + 1 - begin))
+    all_hashes, all_rows, is_whole = map(np.concatenate, zip(*parts, strict=True))
+    return all_hashes, all_rows, is_whole
 
 
 _MID_SENTENCE_WEIGHT = 1 << 20
@@ -329,14 +287,12 @@ _LAST_DAY = 1 << 30
 
 
 class _Occurrences(NamedTuple):
-    """Occurrences of terms: pair, start and length, and start and length of the rendering (0: unlinked)."""
+    """Occurrences of terms: pair, phrase, and its rendering, or -1 if it has no rendering."""
 
     term: IntArray
     pair: IntArray
-    begin: IntArray
-    length: IntArray
-    other: IntArray
-    other_length: IntArray
+    phrase: IntArray
+    rendering: IntArray
 
     def select(self, rows: IntArray | BoolArray) -> "_Occurrences":
         return _Occurrences(*(column[rows] for column in self))
@@ -350,71 +306,60 @@ class _TermDetails:
         self._order = np.argsort(terms.sources)
         size = len(terms.sources)
         self._sources, self._renderings = HashCounter(1 + max_length), HashCounter(1 + max_length)
-        self._corpora = HashCounter(2)
+        self._corpora = Counter[tuple[int, int]]()
         self._first, self._last = np.full(size, _LAST_DAY), np.full(size, -1)
         self._departures_left = np.full(size, max_departures)
         self._departures: list[tuple[int, int, str, str, str]] = []
 
     def add(self, pairs: TermPairs) -> None:
-        """Add the occurrences of the terms in a block of pairs."""
         source, target = make_sides(pairs, self._words, self._max_length)
         occurrences = self._find_hits(source, target)
         if not len(occurrences.term):
             return
-        hashes = select_by_length(target.hashes, occurrences.other, occurrences.other_length)
-        self._count_forms(self._sources, occurrences.term, source, occurrences.begin, occurrences.length)
+        is_linked = occurrences.rendering >= 0
+        hashes = np.where(is_linked, target.hashes[occurrences.rendering], np.uint64(0))
+        self._count_forms(self._sources, occurrences.term, source, occurrences.phrase)
         # Count each rendering of a term once per pair.
         order = np.lexsort((hashes, occurrences.term, occurrences.pair))
         chosen = order[_differs_from_previous(occurrences.pair[order], occurrences.term[order], hashes[order])]
-        selected = occurrences.select(chosen[occurrences.other_length[chosen] > 0])
-        self._count_forms(self._renderings, selected.term, target, selected.other, selected.other_length)
+        selected = occurrences.select(chosen[is_linked[chosen]])
+        self._count_forms(self._renderings, selected.term, target, selected.rendering)
         size = len(pairs.ids)
         term_pairs, first = np.unique(occurrences.term * size + occurrences.pair, return_index=True)
         once = occurrences.select(first)
         days, corpora = pairs.days[once.pair], pairs.corpora[once.pair]
         np.minimum.at(self._first, once.term, days)
         np.maximum.at(self._last, once.term, days)
-        self._corpora.add(
-            pair_hashes(once.term.astype(np.uint64), corpora.astype(np.uint64)),
-            np.ones(len(once.term), np.int64),
-            np.stack((once.term, corpora), axis=1),
-        )
-        is_rendered = (occurrences.other_length > 0) & (hashes == self._terms.targets[occurrences.term])
-        is_departure = ~np.isin(term_pairs, occurrences.term[is_rendered] * size + occurrences.pair[is_rendered])
-        self._record_departures(pairs, once.select(is_departure), target)
+        self._corpora.update(zip(once.term.tolist(), corpora.tolist(), strict=True))
+        is_usual = is_linked & (hashes == self._terms.targets[occurrences.term])
+        is_departure = ~np.isin(term_pairs, occurrences.term[is_usual] * size + occurrences.pair[is_usual])
+        self._record_departures(pairs, once.select(is_departure), source, target)
 
     def _find_hits(self, source: SidePhrases, target: SidePhrases) -> _Occurrences:
-        parts = []
-        for length in range(1, self._max_length + 1):
-            begins = source.phrases(length)
-            positions = _find_positions(self._terms.sources[self._order], source.hashes[length - 1][begins])
-            begins, terms = begins[positions >= 0], self._order[positions[positions >= 0]]
-            linked, target_begins, lengths = linked_phrases(source, target, begins, length)
-            other_begins, other_length = np.zeros((2, len(begins)), np.int64)
-            positions = np.searchsorted(begins, linked)
-            other_begins[positions], other_length[positions] = target_begins, lengths
-            parts.append(
-                _Occurrences(
-                    terms, source.pair[begins], begins, np.full(len(begins), length), other_begins, other_length
-                )
-            )
-        return _Occurrences(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        phrases = np.flatnonzero(source.allowed)
+        positions = _find_positions(self._terms.sources[self._order], source.hashes[phrases])
+        phrases, terms = phrases[positions >= 0], self._order[positions[positions >= 0]]
+        linked, linked_renderings = linked_phrases(source, target, phrases)
+        renderings = np.full(len(phrases), -1)
+        renderings[np.searchsorted(phrases, linked)] = linked_renderings
+        return _Occurrences(terms, source.pair[source.begins(phrases)], phrases, renderings)
 
-    def _count_forms(
-        self, counter: HashCounter, terms: IntArray, side: SidePhrases, begins: IntArray, lengths: IntArray
-    ) -> None:
-        rows = word_rows(side.words, begins, lengths, self._max_length)
+    def _count_forms(self, counter: HashCounter, terms: IntArray, side: SidePhrases, phrases: IntArray) -> None:
+        rows = side.rows(side.words, phrases)
         hashes = np.zeros(len(rows), np.uint64)
         for column in rows.T:
             hashes = mix_bits(hashes * HASH_STEP + (column + 2).astype(np.uint64))
-        weights = np.where(side.first[begins], 1, _MID_SENTENCE_WEIGHT)
+        weights = np.where(side.first[side.begins(phrases)], 1, _MID_SENTENCE_WEIGHT)
         counts = np.stack((np.ones(len(terms), np.int64), weights), axis=1)
         descriptions = np.concatenate((terms[:, None], rows), axis=1)
         counter.add(pair_hashes(terms.astype(np.uint64), hashes), counts, descriptions)
 
-    def _record_departures(self, pairs: TermPairs, departures: _Occurrences, target: SidePhrases) -> None:
-        for row in np.lexsort((departures.begin, departures.term)).tolist():
-            term, pair, begin, length = (int(column[row]) for column in departures[:4])
+    def _record_departures(
+        self, pairs: TermPairs, departures: _Occurrences, source: SidePhrases, target: SidePhrases
+    ) -> None:
+        begins, lengths = source.begins(departures.phrase), source.lengths(departures.phrase)
+        for row in np.lexsort((begins, departures.term)).tolist():
+            term, pair, begin, length = (int(x[row]) for x in (departures.term, departures.pair, begins, lengths))
             if self._departures_left[term] == 0:
                 continue
             self._departures_left[term] -= 1
@@ -428,10 +373,9 @@ class _TermDetails:
         """Return the terms. `names` maps corpus ids to names."""
         sources = _group_renderings(self._sources, self._words[0])
         renderings = _group_renderings(self._renderings, self._words[1])
-        corpora: dict[int, dict[int, int]] = defaultdict(dict)
-        _, counts, descriptions = self._corpora.result()
-        for (term, corpus), (number,) in zip(descriptions.tolist(), counts.tolist(), strict=True):
-            corpora[term][corpus] = number
+        corpora: dict[int, dict[str, int]] = defaultdict(dict)
+        for (term, corpus), number in sorted(self._corpora.items()):
+            corpora[term][names[corpus]] = number
         terms = self._terms
         made_terms = []
         for k, (score, ratio, cohesive) in enumerate(zip(*scores, strict=True)):
@@ -441,7 +385,7 @@ class _TermDetails:
             made_terms.append(Term(
                 sources[k][0].text, listed[0].text, round(float(score), 2), both, with_source, with_target,
                 round(both / with_source, 4), round(float(ratio), 2), round(float(cohesive), 4), tuple(listed),
-                {names[corpus]: number for corpus, number in sorted(corpora[k].items())},
+                corpora[k],
                 _EPOCH + timedelta(days=int(self._first[k])), _EPOCH + timedelta(days=int(self._last[k])),
             ))  # fmt: skip
         return made_terms
@@ -506,9 +450,8 @@ def terms(
         for block in snapshot.pair_blocks(corpus, TERM_COLUMNS):
             pairs = parse_block(_join_subwords(block, view), words)
             spool.add(pairs)
-            pair, sources, targets, _, _ = _candidate_phrases(pairs, words, options)
-            hashes = pair_hashes(sources, targets)
-            np.add.at(cells, hashes[_first_per_pair(pair, hashes)] >> np.uint64(64 - _CELLS_BITS), 1)
+            *_, hashes = _candidate_phrases(pairs, words, options)
+            np.add.at(cells, hashes >> np.uint64(64 - _CELLS_BITS), 1)
             progress("reading", spool.pairs, total)
         if not spool.pairs:
             raise NothingLearnedError(store.url)

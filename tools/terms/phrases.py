@@ -7,7 +7,7 @@ linked to its rendering, and neither has links to words outside the other [Koehn
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import IO, NamedTuple, TypeVar
+from typing import IO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,24 +161,35 @@ def pair_hashes(sources: HashArray, targets: HashArray) -> HashArray:
 
 @dataclass(frozen=True, slots=True)
 class SidePhrases:
-    """All phrases of one side of a block, as arrays indexed by first word, in lists indexed by length - 1.
+    """All phrases of one side of a block.
 
-    `hashes` ignore case. `allowed` is True if the phrase is within one pair and may be a term. `low` and `high` are the
-    first and last word of the other side linked to the phrase (`high` < `low` without links). `pair` is the pair of
-    each word, and `first` is True for the first word of a pair.
+    The phrase of `length` words from the word `begin` has the index `(length - 1) * len(words) + begin`.
+    `pair` is the pair of each word, and `first` is True for the first word of a pair. The other arrays are indexed by
+    phrase: `hashes` ignore case. `allowed` is True if the phrase is within one pair and may be a term. `low` and `high`
+    are the first and last word of the other side linked to the phrase (`high` < `low` without links).
     """
 
     words: IntArray
     pair: IntArray
     first: BoolArray
-    hashes: list[HashArray]
-    allowed: list[BoolArray]
-    low: list[IntArray]
-    high: list[IntArray]
+    hashes: HashArray
+    allowed: BoolArray
+    low: IntArray
+    high: IntArray
 
-    def phrases(self, length: int) -> IntArray:
-        """Return the start positions of the allowed phrases of a length."""
-        return np.flatnonzero(self.allowed[length - 1])
+    def begins(self, phrases: IntArray) -> IntArray:
+        """Return the first words of phrases."""
+        return phrases % len(self.words)
+
+    def lengths(self, phrases: IntArray) -> IntArray:
+        """Return the lengths of phrases in words."""
+        return phrases // len(self.words) + 1
+
+    def rows(self, words: IntArray, phrases: IntArray) -> IntArray:
+        """Return the elements of `words` for each phrase as rows, int64[n, max_length], padded with -1."""
+        offsets = np.arange(len(self.hashes) // len(words))
+        positions = np.minimum(self.begins(phrases)[:, None] + offsets, len(words) - 1)
+        return np.where(offsets < self.lengths(phrases)[:, None], words[positions], -1)
 
 
 def make_sides(pairs: TermPairs, words: Vocabularies, max_length: int) -> tuple[SidePhrases, SidePhrases]:
@@ -200,49 +211,29 @@ def _make_side(
     room = ends[pair] - np.arange(size)
     first = np.zeros(size, np.bool_)
     first[(ends - lengths)[lengths > 0]] = True
-    values, end, excluded = vocabulary.values[words], vocabulary.ends[words], np.cumsum(~vocabulary.inside[words])
+    values, inside = vocabulary.values[words], vocabulary.inside[words]
+    end, excluded = vocabulary.ends[words], np.cumsum(~inside)
     low, high = np.full(size, _NO_LINK), np.full(size, -1)
     np.minimum.at(low, own_links, other_links)
     np.maximum.at(high, own_links, other_links)
-    side = SidePhrases(words, pair, first, [values], [end & vocabulary.inside[words]], [low], [high])
+    hashes, allowed, lows, highs = [values], [end & inside], [low], [high]
     for length in range(2, max_length + 1):
         last = np.minimum(np.arange(size) + length - 1, size - 1)
-        side.hashes.append(extend_hashes(side.hashes[-1], values[last]))
-        allowed = (room >= length) & end & end[last] & vocabulary.inside[words] & (excluded[last] == excluded)
-        side.allowed.append(allowed)
-        side.low.append(np.minimum(side.low[-1], low[last]))
-        side.high.append(np.maximum(side.high[-1], high[last]))
-    return side
+        hashes.append(extend_hashes(hashes[-1], values[last]))
+        allowed.append((room >= length) & end & end[last] & inside & (excluded[last] == excluded))
+        lows.append(np.minimum(lows[-1], low[last]))
+        highs.append(np.maximum(highs[-1], high[last]))
+    all_allowed, all_lows, all_highs = np.concatenate(allowed), np.concatenate(lows), np.concatenate(highs)
+    return SidePhrases(words, pair, first, np.concatenate(hashes), all_allowed, all_lows, all_highs)
 
 
-def linked_phrases(
-    side: SidePhrases, other_side: SidePhrases, begins: IntArray, length: int
-) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the starts of phrases that have a rendering, and the start and length of each rendering."""
-    low, high = side.low[length - 1][begins], side.high[length - 1][begins]
-    lengths = high - low + 1
-    short = (lengths >= 1) & (lengths <= len(other_side.low))
-    begins, low, lengths = begins[short], low[short], lengths[short]
-    back_low = select_by_length(other_side.low, low, lengths)
-    back_high = select_by_length(other_side.high, low, lengths)
-    closed = (back_low >= begins) & (back_high < begins + length)
-    return begins[closed], low[closed], lengths[closed]
-
-
-_Value = TypeVar("_Value", bound=np.generic)
-
-
-def select_by_length(columns: list[NDArray[_Value]], begins: IntArray, lengths: IntArray) -> NDArray[_Value]:
-    """Return a value for each phrase from `columns[length - 1]`, or 0 if the length has no column."""
-    values = np.zeros(len(begins), columns[0].dtype)
-    for number, column in enumerate(columns, 1):
-        chosen = lengths == number
-        values[chosen] = column[begins[chosen]]
-    return values
-
-
-def word_rows(words: IntArray, begins: IntArray, lengths: IntArray, max_length: int) -> IntArray:
-    """Return the words of phrases as rows, int64[n, max_length], padded with -1."""
-    positions = begins[:, None] + np.arange(max_length)
-    inside = np.arange(max_length) < lengths[:, None]
-    return np.where(inside, words[np.minimum(positions, max(len(words) - 1, 0))], -1)
+def linked_phrases(side: SidePhrases, other_side: SidePhrases, phrases: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the phrases that have a rendering, and their renderings."""
+    low, high = side.low[phrases], side.high[phrases]
+    renderings = (high - low) * len(other_side.words) + low
+    short = (low <= high) & (renderings < len(other_side.low))
+    phrases, renderings = phrases[short], renderings[short]
+    begins = side.begins(phrases)
+    closed = other_side.low[renderings] >= begins
+    closed &= other_side.high[renderings] < begins + side.lengths(phrases)
+    return phrases[closed], renderings[closed]

@@ -179,23 +179,37 @@ def approximate(
     if root not in {fragment.label for fragment, _ in fragments}:
         raise InputError(f"no fragment has the root label {root}: choose the root label with --root")
     all_priors = estimate_priors(grammar) | dict(priors or {})
-    base_probabilities = _base_probabilities(grammar, base)
+    base_probabilities = _base_probabilities(productions, base)
     label_totals = dict.fromkeys(interner.labels, 0.0)
     for fragment, count in fragments:
         label_totals[fragment.label] += count
     if smoothed:
         for label in label_totals:
             label_totals[label] += all_priors[label].strength
-    masses = []
+    masses, roots = [], []
     for number, (fragment, mass) in enumerate(fragments):
         if smoothed:
             probability = _fragment_probability(fragment, base_probabilities, all_priors)
             mass += all_priors[fragment.label].strength * probability
         masses.append(mass)
-        symbol = interner.labels[fragment.label]
-        interner.add_rule(symbol, interner.add_fragment(fragment), mass / label_totals[fragment.label], number)
-    trees = [fragment for fragment, _ in fragments]
-    return _make_approximation(interner, masses, trees, label_totals, productions, root)
+        roots.append(interner.labels[fragment.label])
+        interner.add_rule(roots[-1], interner.add_fragment(fragment), mass / label_totals[fragment.label], number)
+    tags: dict[str, tuple[float, str]] = {}
+    for (label, children, is_word), count in productions.items():
+        if is_word:
+            tags[children[0]] = max(tags.get(children[0], (0.0, "")), (count, label))
+    rows, labels = interner.rows, len(interner.labels)
+    binary, words = np.array(rows[BINARY_EDGE], BINARY), np.array(rows[LEXICAL_EDGE], LEXICAL)
+    unary = np.array(rows[UNARY_EDGE], UNARY)
+    return Approximation(
+        make_grammar(labels, labels + len(interner.subtrees), len(interner.words), binary, words, unary),
+        interner.rules,
+        *_number_productions(interner),
+        FragmentMasses(np.array(masses), np.array(roots, np.int32), np.array(list(label_totals.values()))),
+        interner.words,
+        {word: label for word, (_, label) in tags.items()},
+        interner.labels[root],
+    )
 
 
 def _fragment_probability(
@@ -214,9 +228,8 @@ def _fragment_probability(
     return probability
 
 
-def _base_probabilities(grammar: TreeGrammar, base: str) -> dict[Production, float]:
+def _base_probabilities(counts: Mapping[Production, float], base: str) -> dict[Production, float]:
     """Return relative frequencies (P_C) or uniform probabilities (P_M) of productions given their label."""
-    counts = grammar.productions()
     if base != UNIFORM:
         heads: defaultdict[str, float] = defaultdict(float)
         for (label, _, _), count in counts.items():
@@ -231,14 +244,7 @@ def _base_probabilities(grammar: TreeGrammar, base: str) -> dict[Production, flo
     return {production: 1 / (max_children * symbols ** len(production[1])) for production in counts}
 
 
-def _make_approximation(
-    interner: _RuleInterner, masses: list[float], fragments: list[Tree], label_totals: dict[str, float],
-    counted: Mapping[Production, float], root: str,
-) -> Approximation:  # fmt: skip
-    labels, rows = len(interner.labels), interner.rows
-    binary, lexical = np.array(rows[BINARY_EDGE], BINARY), np.array(rows[LEXICAL_EDGE], LEXICAL)
-    unary = np.array(rows[UNARY_EDGE], UNARY)
-    chart = make_grammar(labels, labels + len(interner.subtrees), len(interner.words), binary, lexical, unary)
+def _number_productions(interner: _RuleInterner) -> tuple[Productions, list[Production]]:
     names = [*interner.labels, *interner.subtree_labels]
     numbers: dict[Production, int] = {}
     max_size = max(map(len, interner.rules))
@@ -254,25 +260,8 @@ def _make_approximation(
                 span_kinds.append(span_kind)
         start[kind, len(rules) :] = len(production)
         fragment[kind, : len(rules)] = interner.fragments[kind]
-    processes = FragmentMasses(
-        np.array(masses),
-        np.array([interner.labels[tree.label] for tree in fragments], np.int32),
-        np.array([label_totals[label] for label in interner.labels]),
-    )
-    tags: dict[str, tuple[float, str]] = {}
-    for (label, children, is_word), count in counted.items():
-        if is_word:
-            tags[children[0]] = max(tags.get(children[0], (0.0, "")), (count, label))
-    return Approximation(
-        chart,
-        interner.rules,
-        Productions(start, np.array(production, np.int32), np.array(span_kinds, np.int8), fragment),
-        list(numbers),
-        processes,
-        interner.words,
-        {word: label for word, (_, label) in tags.items()},
-        interner.labels[root],
-    )
+    columns = start, np.array(production, np.int32), np.array(span_kinds, np.int8), fragment
+    return Productions(*columns), list(numbers)
 
 
 def _list_productions(rule: FragmentRule, names: list[str]) -> list[tuple[Production, int]]:

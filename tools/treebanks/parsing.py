@@ -26,14 +26,11 @@ _Cell = dict[tuple[Production, int], float]
 
 
 class _BestSpan(NamedTuple):
-    """Best subtree of a label over a span.
-
-    `chain` contains the labels from the top down. `content` is a word, or two labels and a split point.
-    """
+    """Best subtree of a label over a span. `chain` contains the labels of its unary chain from the top down."""
 
     score: float
     chain: tuple[str, ...]
-    content: str | tuple[str, str, int]
+    tree: Tree
 
 
 def _best_by_label(
@@ -45,7 +42,7 @@ def _best_by_label(
     for ((label, right, lexical), split), count in cell.items():
         if lexical:
             if label not in best_spans or count > best_spans[label].score:
-                best_spans[label] = _BestSpan(count, (label,), right[0])
+                best_spans[label] = _BestSpan(count, (label,), Tree(label, right))
         elif len(right) == 1:
             single.append((label, right[0], count))
         else:
@@ -53,7 +50,7 @@ def _best_by_label(
             if left_span and right_span:
                 score = count + left_span.score + right_span.score
                 if label not in best_spans or score > best_spans[label].score:
-                    best_spans[label] = _BestSpan(score, (label,), (right[0], right[1], split))
+                    best_spans[label] = _BestSpan(score, (label,), Tree(label, (left_span.tree, right_span.tree)))
     changed = bool(single)
     while changed:
         changed = False
@@ -62,29 +59,10 @@ def _best_by_label(
             if below is None or label in below.chain:
                 continue
             if label not in best_spans or count + below.score > best_spans[label].score:
-                best_spans[label] = _BestSpan(count + below.score, (label, *below.chain), below.content)
+                tree = Tree(label, (below.tree,))
+                best_spans[label] = _BestSpan(count + below.score, (label, *below.chain), tree)
                 changed = True
     return best_spans
-
-
-def _build_tree(best: dict[tuple[int, int], dict[str, _BestSpan]], root: str, words: int) -> Tree:
-    stack: list[tuple[str, int, int] | _BestSpan] = [(root, 0, words)]
-    done: list[Node] = []
-    while stack:
-        entry = stack.pop()
-        if isinstance(entry, _BestSpan):
-            below = (entry.content,) if isinstance(entry.content, str) else (done.pop(-2), done.pop())
-            done.append(_wrap(entry.chain[:-1], Tree(entry.chain[-1], below)))
-            continue
-        label, start, end = entry
-        best_span = best[start, end][label]
-        stack.append(best_span)
-        if not isinstance(best_span.content, str):
-            left, right, split = best_span.content
-            stack += [(right, split, end), (left, start, split)]
-    [tree] = done
-    assert isinstance(tree, Tree)
-    return tree
 
 
 _MIN_EXPECTED = 1e-3
@@ -92,13 +70,12 @@ _MIN_EXPECTED = 1e-3
 
 
 class ParseResult(NamedTuple):
-    """Trees of a sentence by method, binarized, and the natural log of the sentence's probability.
+    """Trees of a sentence by method, binarized.
 
     If `found` is False, the grammar has no derivation and the tree is flat, with tags below the root.
     """
 
     trees: dict[str, Tree]
-    log_probability: float
     found: bool
 
 
@@ -117,7 +94,6 @@ class Parser:
         if word_ids is None:
             return self._flat_result(words, methods)
         trees: dict[str, Tree] = {}
-        log_probability = -np.inf
         if MPD in methods:
             forest = self._forest(word_ids, best=True)
             if forest is None:
@@ -127,7 +103,6 @@ class Parser:
             forest = self._forest(word_ids, best=False)
             if forest is None:
                 return self._flat_result(words, methods)
-            log_probability = forest.graph.chart.log_weight(self.grammar.root, 0, len(words))
             if self.draws:
                 key = SentenceKey(self.seed, sentence)
                 visits, tree = self._run_chain(forest, key)
@@ -137,7 +112,7 @@ class Parser:
                     trees[MER] = self._expected_tree(forest, forest.count_uses(key, visits) / visits.sum())
             else:
                 trees[MER] = self._expected_tree(forest, forest.expected())
-        return ParseResult({name: with_words(tree, words) for name, tree in trees.items()}, log_probability, True)
+        return ParseResult({name: with_words(tree, words) for name, tree in trees.items()}, True)
 
     def _word_ids(self, words: Sequence[str]) -> NDArray[np.int32] | None:
         """Return word ids, or None if a word has no id. An unknown word has the id of its finest known class."""
@@ -209,7 +184,7 @@ class Parser:
         words = forest.graph.grammar.words
         if self.root not in best.get((0, words), {}):
             raise InputError(f"the expected productions do not form a tree with root {self.root}: use --method mpd")
-        return _build_tree(best, self.root, words)
+        return best[0, words][self.root].tree
 
     def _flat_result(self, words: Sequence[str], methods: Sequence[str]) -> ParseResult:
         tags = self.grammar.tags
@@ -218,7 +193,7 @@ class Parser:
             Tree(tags.get(word_or_class(word, position, self.grammar.words), likeliest), (word,))
             for position, word in enumerate(words)
         )
-        return ParseResult(dict.fromkeys(methods, Tree(self.root, children)), -np.inf, False)
+        return ParseResult(dict.fromkeys(methods, Tree(self.root, children)), False)
 
 
 def _wrap(labels: Sequence[str], node: Node) -> Node:
