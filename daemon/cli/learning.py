@@ -233,7 +233,7 @@ def align(
             print_note(f"pair {pair + 1:,}: not aligned: {word_count:,} words, the limit is {MAX_WORDS:,}")
         if token_texts is not None:
             links = ({(i, j): p for i, j, p in pair} for pair in aligned)
-            document = make_burrito(*token_texts, dict(zip(verses, links, strict=True)), "hierogram")
+            document = make_burrito(*token_texts, dict(zip(verses, links, strict=True)))
             write_lines(Path(output), [json.dumps(document, ensure_ascii=False)])
         elif output == STANDARD:
             sys.stdout.writelines(line + "\n" for line in aligned.lines(score))

@@ -19,7 +19,6 @@ from hierogram.samplers.grammar.known_links import Link
 
 BURRITO = "burrito"
 ROLES = ("source", "target")
-_FORMAT_VERSION = "0.3"
 _VERSE_DIGITS = 8
 _WORD_DIGITS = 11
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -52,9 +51,7 @@ def read_token_text(path: str) -> TokenText:
     if not columns.keys() >= {"id", "text"}:
         raise InputError(f"{path}, line 1: expected the columns id and text, got {', '.join(columns) or 'no columns'}")
     verse_column, exclude = columns.get("source_verse"), columns.get("exclude")
-    numbers: dict[str, list[str]] = defaultdict(list)
-    tokens: dict[str, list[str]] = defaultdict(list)
-    places: dict[str, tuple[str, int]] = {}
+    text = TokenText(name, defaultdict(list), defaultdict(list), {})
     for line, row in enumerate(lines[1:], 2):
         cells = row.split("\t")
         if len(cells) < len(columns):
@@ -65,10 +62,10 @@ def read_token_text(path: str) -> TokenText:
         if exclude is not None and cells[exclude] == "y":
             continue
         verse = number.lstrip(_LETTERS)[:_VERSE_DIGITS] if verse_column is None else cells[verse_column]
-        places[number] = verse, len(numbers[verse])
-        numbers[verse].append(number)
-        tokens[verse].append(cells[columns["text"]])
-    return TokenText(name, dict(numbers), dict(tokens), places)
+        text.places[number] = verse, len(text.numbers[verse])
+        text.numbers[verse].append(number)
+        text.tokens[verse].append(cells[columns["text"]])
+    return text
 
 
 def read_links(path: str, source: TokenText, target: TokenText) -> dict[str, set[Link]]:
@@ -109,30 +106,23 @@ def common_verses(source: TokenText, target: TokenText) -> list[str]:
     return sorted(source.tokens.keys() & target.tokens.keys())
 
 
-def make_burrito(
-    source: TokenText, target: TokenText, links: Mapping[str, Mapping[Link, float]], creator: str
-) -> dict[str, Any]:
+def make_burrito(source: TokenText, target: TokenText, links: Mapping[str, Mapping[Link, float]]) -> dict[str, Any]:
     """Return an alignment, given link probabilities by verse. Connected links form a record."""
     records = []
     for verse in common_verses(source, target):
         verse_links = links.get(verse, {})
         for number, (sources, targets) in enumerate(_connected_components(verse_links), 1):
-            probability = mean(p for (i, _), p in verse_links.items() if i in sources)
-            records.append(
-                {
-                    "source": [source.numbers[verse][i] for i in sources],
-                    "target": [target.numbers[verse][j] for j in targets],
-                    "meta": {
-                        "id": f"{verse}.{number:03d}",
-                        "process": "automatic",
-                        "status": "created",
-                        "probability": round(probability, 4),
-                    },
-                }
-            )
+            probability = round(mean(p for (i, _), p in verse_links.items() if i in sources), 4)
+            meta = {"id": f"{verse}.{number:03d}", "process": "automatic", "status": "created"}
+            record = {
+                "source": [source.numbers[verse][i] for i in sources],
+                "target": [target.numbers[verse][j] for j in targets],
+                "meta": {**meta, "probability": probability},
+            }
+            records.append(record)
     return {
         "documents": [{"docid": source.name, "scheme": "BCVWP"}, {"docid": target.name, "scheme": "BCVW"}],
-        "meta": {"conformsTo": _FORMAT_VERSION, "creator": creator},
+        "meta": {"conformsTo": "0.3", "creator": "hierogram"},
         "roles": list(ROLES),
         "type": "translation",
         "records": records,

@@ -9,7 +9,7 @@ these rules.
 import unicodedata
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import regex
 
@@ -79,7 +79,7 @@ class Detokenizer:
     def join(self, tokens: Sequence[str]) -> str:
         """Restore the spaces between tokens, and convert the text to the written form of the corpus."""
         pieces = zip(self.separators(tokens), map(written, tokens), strict=True)
-        return self.orthography.spell("".join(part for piece in pieces for part in piece))
+        return self.orthography.spell("".join(chain.from_iterable(pieces)))
 
     def boundaries(self, tokens: Sequence[str]) -> list[tuple[int, Boundary]]:
         """Return the boundaries between tokens, each with the next token's index. A `SPACE` has no boundaries."""
@@ -163,15 +163,11 @@ class _Sentence:
     def boundaries(self) -> list[Boundary]:
         for k in range(len(self._tokens)):
             self._attach(k)
-        return [
-            Boundary(
-                (self._kind(k - 2, -1), self._kind(k - 1, -1), self._kind(k, 0), self._kind(k + 1, 0)),
-                self._left[k],
-                self._right[k - 1],
-                self._space(k),
-            )
-            for k in range(1, len(self._tokens))
-        ]
+        boundaries = []
+        for k in range(1, len(self._tokens)):
+            kinds = self._kind(k - 2, -1), self._kind(k - 1, -1), self._kind(k, 0), self._kind(k + 1, 0)
+            boundaries.append(Boundary(kinds, self._left[k], self._right[k - 1], self._space(k)))
+        return boundaries
 
     def _kind(self, k: int, edge: int) -> str:
         """Return the kind of a token: its sign (up to 2 characters), or the class of its character at index `edge`.
@@ -240,7 +236,7 @@ class _Sentence:
             right[k] = bool(_ATTACHES_RIGHT.match(token) or (number and not left[k]) or begins)
 
     def _attach_quote(self, k: int, token: str) -> None:
-        for index in range(len(self._open) - 1, -1, -1):
+        for index in reversed(range(len(self._open))):
             if token in _CLOSERS.get(self._open[index], ""):
                 del self._open[index:]
                 self._left[k] = True

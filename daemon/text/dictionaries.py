@@ -9,7 +9,6 @@ rejected.
 import csv
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice, product
 from typing import NamedTuple
 
@@ -56,14 +55,6 @@ _TRUE_VALUES = ("true", "yes", "1")
 _MAX_STATUS_LENGTH = 100
 
 
-@dataclass(slots=True)
-class _Level:
-    """Open element whose data categories apply to the concept's terms from index `first`."""
-
-    first: int
-    status: str | None = None
-
-
 class _Reader(xml_streams.UnitReader[Concept]):
     def __init__(self, name: str) -> None:
         super().__init__(name, "TBX", "tbx", "martif")
@@ -72,7 +63,8 @@ class _Reader(xml_streams.UnitReader[Concept]):
         self._text: list[str] | None = None
         self._size = 0
         self._value = self._type = ""
-        self._levels: list[_Level] = []
+        self._levels: list[tuple[int, str | None]] = []
+        """Open elements of `_LEVELS`: index of the first term, and status of the terms."""
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         name = tag.rpartition("}")[2]
@@ -85,7 +77,7 @@ class _Reader(xml_streams.UnitReader[Concept]):
         elif name == "term":
             self._text, self._size = [], 0
         if name in _LEVELS:
-            self._levels.append(_Level(len(self._concept)))
+            self._levels.append((len(self._concept), None))
 
     def data(self, text: str) -> None:
         super().data(text)
@@ -104,13 +96,12 @@ class _Reader(xml_streams.UnitReader[Concept]):
                 self._concept.append(ConceptTerm(self._language, term))
             self._text = None
         elif self._levels and self._marks_forbidden(name):
-            self._levels[-1].status = self._value.strip()
+            self._levels[-1] = self._levels[-1][0], self._value.strip()
         self._value = ""
         if name in _LEVELS:
-            level = self._levels.pop()
-            if level.status is not None:
-                terms = self._concept[level.first :]
-                self._concept[level.first :] = [entry._replace(status=entry.status or level.status) for entry in terms]
+            first, status = self._levels.pop()
+            terms = self._concept[first:]
+            self._concept[first:] = [entry._replace(status=entry.status or status) for entry in terms]
         if name in _CONCEPTS:
             self.units.append(self._concept)
             self._concept = []
@@ -129,12 +120,8 @@ _Entry = tuple[int, str, str]
 """Line or concept number, source, target."""
 
 
-def _encode(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
-
-
 def _reject(number: int, reason: str, message: str, content: str) -> RejectedLine:
-    return reject(number, RejectionError(reason, message), _encode(content))
+    return reject(number, RejectionError(reason, message), content.encode("utf-8", "surrogateescape"))
 
 
 class Dictionary(OpenFiles):
@@ -165,8 +152,8 @@ class Dictionary(OpenFiles):
                 if isinstance(entry, RejectedLine):
                     columns.rejected.append(entry)
                 else:
-                    number, source, target = entry
-                    columns.append(number, _encode(source), _encode(target))
+                    source, target = (side.encode("utf-8", "surrogateescape") for side in entry[1:])
+                    columns.append(entry[0], source, target)
             yield columns
 
     def _concept_entries(self, languages: Languages | None) -> Iterator[_Entry | RejectedLine]:
@@ -200,8 +187,7 @@ class Dictionary(OpenFiles):
                     columns = self._find_columns(row, rows.line_num, languages)
                     statuses = [k for k, name in enumerate(row) if k not in columns and _STATUS_TYPE.search(name)]
                 elif len(row) <= max(columns):
-                    fields = f"{len(row)} field{'s' * (len(row) > 1)}"
-                    message = f"expected source and target, got {fields}"
+                    message = f"expected source and target, got {len(row)} field{'s' * (len(row) > 1)}"
                     yield _reject(rows.line_num, FIELD_COUNT, message, " ".join(row))
                 else:
                     source, target = (" ".join(row[column].split()) for column in columns)
@@ -217,17 +203,13 @@ class Dictionary(OpenFiles):
     def _find_columns(self, row: Sequence[str], line: int, languages: Languages | None) -> tuple[int, int]:
         names = [name.strip().removeprefix("\ufeff").lower() for name in row]
         for source, target in (languages or (SOURCE, TARGET), (SOURCE, TARGET)):
-            columns = [
-                [k for k, name in enumerate(names) if xml_streams.matches_language(name, side)]
-                for side in (source, target)
-            ]
-            if all(columns):
-                return columns[0][0], columns[1][0]
+            sources = [k for k, name in enumerate(names) if xml_streams.matches_language(name, source)]
+            targets = [k for k, name in enumerate(names) if xml_streams.matches_language(name, target)]
+            if sources and targets:
+                return sources[0], targets[0]
         delimiter = "," if self.format == CSV_ENTRIES else " (tab) "
         accepted = [(SOURCE, TARGET), languages] if languages else [(SOURCE, TARGET)]
         headers = " or ".join(f"`{delimiter.join(names)}`" for names in accepted)
-        raise InputError(
-            f"{self.origin}, line {line}: the header must name a source and a target column, got "
-            f"{', '.join(map(repr, row[:4]))}: add the header {headers}, or name the languages of the columns with "
-            "--languages"
-        )
+        problem = f"the header must name a source and a target column, got {', '.join(map(repr, row[:4]))}"
+        advice = f"add the header {headers}, or name the languages of the columns with --languages"
+        raise InputError(f"{self.origin}, line {line}: {problem}: {advice}")

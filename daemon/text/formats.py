@@ -1,14 +1,6 @@
-"""Formats of parallel corpora: format detection and line parsing.
+"""Formats of parallel corpora: format detection and line parsing. For the formats, see docs/corpora.md.
 
-- parallel: three files (source, target, alignment), line by line, or two files without the alignment;
-- pipes: one file of `source ||| target ||| alignment` or `source ||| target` lines;
-- tsv: one file of tab-separated lines with source, target and an optional alignment;
-- jsonl: one file of JSON objects `{"source": …, "target": …, "alignment": …, "id": …}`. The alignment is a Pharaoh line
-  or a list of pairs, the id is a text or an integer. Both are optional. `fixed` and `forbidden`, written like
-  alignments, are links that the pair must have or must not have, regardless of the aligner.
-
-The aligner links pairs without an alignment. A file whose first lines do not fit its format is refused before any line
-is stored.
+A file whose first lines do not fit its format is refused before any line is stored.
 """
 
 import json
@@ -141,9 +133,8 @@ def parse_json_object(line: bytes, unused: Counter[str] | None = None) -> Parsed
     except (ValueError, RecursionError) as error:
         raise RejectionError(rejections.MALFORMED_JSON, f"the line is not JSON: {error}") from error
     if not isinstance(value, dict):
-        raise RejectionError(
-            rejections.MALFORMED_JSON, 'the line is not a JSON object: expected {"source": …, "target": …, …}'
-        )
+        problem = 'the line is not a JSON object: expected {"source": …, "target": …, …}'
+        raise RejectionError(rejections.MALFORMED_JSON, problem)
     if unused is not None:
         unused.update(value.keys() - _MEMBERS)
     return parse_members(value)
@@ -171,10 +162,8 @@ def _listed_links(links: Sequence[object], name: str) -> list[Link]:
     pair_links = []
     for k, link in enumerate(links):
         if not (isinstance(link, list | tuple) and len(link) == 2 and all(type(i) is int and i >= 0 for i in link)):
-            raise RejectionError(
-                rejections.MALFORMED_LINK,
-                f"{name}: entry {k} is not a link: expected [i, j], with words counted from 0",
-            )
+            problem = f"{name}: entry {k} is not a link: expected [i, j], with words counted from 0"
+            raise RejectionError(rejections.MALFORMED_LINK, problem)
         pair_links.append((link[0], link[1]))
     return pair_links
 
@@ -196,9 +185,8 @@ def _encoded(value: object, name: str) -> bytes:
     try:
         return value.encode()
     except UnicodeEncodeError as error:
-        raise RejectionError(
-            rejections.WRONG_TYPE, f"{name!r} contains a lone surrogate at offset {error.start}"
-        ) from error
+        problem = f"{name!r} contains a lone surrogate at offset {error.start}"
+        raise RejectionError(rejections.WRONG_TYPE, problem) from error
 
 
 def _external_id(value: object) -> str | None:
@@ -216,7 +204,6 @@ def _external_id(value: object) -> str | None:
 
 _SAMPLE_LINES = 100
 _INSPECTED_LINES = 20
-
 _OBJECTS, _XML, _TREES, _LINKS, _BINARY, _UTF16 = "JSON objects", "XML", "trees", "links", "binary data", "UTF-16"
 _PIPED = "`|||` lines"
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
@@ -293,14 +280,11 @@ def detect_format(lines: Sequence[bytes], path: str) -> str:
     if 1 <= first.count(b"\t") <= 2:
         return TSV
     if len(lines[0]) > MAX_LINE_BYTES:
-        raise InputError(
-            f"{path}, line 1: exceeds {MAX_LINE_BYTES:,} bytes: write one pair per line, or choose the format with "
-            "--format to reject this line only"
-        )
-    raise InputError(
-        f"{path}, line {number}: expected JSON, `source ||| target [||| links]`, or source, tab, target: choose the "
-        "format with --format, or pass two or three files SOURCE TARGET [ALIGNMENT]"
-    )
+        advice = "write one pair per line, or choose the format with --format to reject this line only"
+        raise InputError(f"{path}, line 1: exceeds {MAX_LINE_BYTES:,} bytes: {advice}")
+    problem = "expected JSON, `source ||| target [||| links]`, or source, tab, target"
+    advice = "choose the format with --format, or pass two or three files SOURCE TARGET [ALIGNMENT]"
+    raise InputError(f"{path}, line {number}: {problem}: {advice}")
 
 
 _EXPECTED = {
@@ -324,13 +308,10 @@ def check_parallel(beginnings: Sequence[Sequence[bytes]], paths: Sequence[str]) 
         _check_kind(lines, path, _LINKS, "expected links, got")
         sample = _sample(lines)
         if sample and all(_LETTER.search(line) and not any(map(_LINK.fullmatch, line.split())) for line in sample):
-            raise InputError(
-                f"{path}: expected links such as `0-0 1-2`: the order of the files is hierogram ingest SOURCE TARGET "
-                "[ALIGNMENT]"
-            )
+            order = "the order of the files is hierogram ingest SOURCE TARGET [ALIGNMENT]"
+            raise InputError(f"{path}: expected links such as `0-0 1-2`: {order}")
     empty = [path for path, lines in zip(paths, beginnings, strict=True) if not lines]
     if empty and len(empty) < len(paths):
         nonempty = next(path for path, lines in zip(paths, beginnings, strict=True) if lines)
-        raise InputError(
-            f"{' and '.join(empty)}: empty, but {nonempty} is not: {PARALLEL} files must have the same number of lines"
-        )
+        problem = f"empty, but {nonempty} is not: {PARALLEL} files must have the same number of lines"
+        raise InputError(f"{' and '.join(empty)}: {problem}")

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import cast
 from unicodedata import is_normalized
 
@@ -40,16 +41,12 @@ def check_input_kind(store: Store, offered: str) -> None:
     """Raise `WrongKindError` if the store does not take this kind of input, pairs or trees."""
     grammar_kind = find_grammar_kind(store.settings().grammar)
     if grammar_kind.input_kind != offered:
-        raise WrongKindError(
-            f"{store.url}: {grammar_kind.cannot(f'ingest {offered}')}: {_ADVICE[grammar_kind.input_kind]}"
-        )
+        problem = grammar_kind.cannot(f"ingest {offered}")
+        raise WrongKindError(f"{store.url}: {problem}: {_ADVICE[grammar_kind.input_kind]}")
 
 
 DEFAULT_CORPUS = "default"
-
 _SHOWN_REJECTIONS = 10
-
-
 _MAX_NON_NFC_WORDS = 1_000
 """Inspection of lines for text outside NFC ends after this number of such words per side."""
 _MAX_COUNTED_PAIRS = 2_000
@@ -75,10 +72,7 @@ class IngestReport:
 
 
 def _count_reasons(rejected: Iterable[RejectedLine]) -> Counter[str]:
-    reasons: Counter[str] = Counter()
-    for run in rejected:
-        reasons[run.reason] += run.lines
-    return reasons
+    return Counter(reason for run in rejected for reason in repeat(run.reason, run.lines))
 
 
 class IngestBatch:
@@ -169,18 +163,14 @@ class _VocabularyNotes:
 
     def collect(self) -> Iterator[Note]:
         if self._swapped:
-            yield Note(
-                SWAPPED_SIDES,
-                "the sides seem to be swapped: the source words of the input are more frequent on the target side of "
-                "the store, and the target words on its source side; withdraw the input (hierogram withdraw --origin "
-                "NAME) and ingest it with the sides exchanged",
-            )
+            reason = "the source words of the input are more frequent on the target side of the store"
+            advice = "withdraw the input (hierogram withdraw --origin NAME) and ingest it with the sides exchanged"
+            seen = f"the sides seem to be swapped: {reason}, and the target words on its source side"
+            yield Note(SWAPPED_SIDES, f"{seen}; {advice}")
         odd = [word for words in (self._non_nfc or {}).values() for word in words]
         if odd:
-            number = f"{len(odd):,} {'word is' if len(odd) == 1 else 'words are'}"
-            yield Note(
-                NOT_NFC, f"{number} not in Unicode form NFC, such as {odd[0]!a}: convert the text (uconv -x nfc)"
-            )
+            text = f"{len(odd):,} {'word is' if len(odd) == 1 else 'words are'} not in Unicode form NFC"
+            yield Note(NOT_NFC, f"{text}, such as {odd[0]!a}: convert the text (uconv -x nfc)")
 
 
 def ingest(

@@ -6,6 +6,7 @@ finds words in a script written without spaces.
 """
 
 import json
+import logging
 import re
 import threading
 import unicodedata
@@ -67,9 +68,8 @@ class Language:
         self._abbreviations = frozenset(abbreviations)
         self.apostrophe = _APOSTROPHES.get(code, Apostrophe.LETTER)
         self.orthography = orthography or Orthography(joins=_JOINS.get(code, {}))
-        self._tokenizer = Tokenizer(
-            self.apostrophe, abbreviations, before_numbers, segmenter, script, self.orthography.letters
-        )
+        letters = self.orthography.letters
+        self._tokenizer = Tokenizer(self.apostrophe, abbreviations, before_numbers, segmenter, script, letters)
         # Zero-width spaces are not needed if a package can segment the text again.
         self._detokenizer = Detokenizer(self.apostrophe, segmenter is None, self.orthography)
         self.separators = self._detokenizer.separators
@@ -130,8 +130,6 @@ _PHRASE_LANGUAGES = re.compile(
 
 
 def _jieba() -> WordFinder:
-    import logging
-
     import jieba
 
     jieba.setLogLevel(logging.WARNING)
@@ -207,9 +205,8 @@ def find_language(code: str, orthography_json: str = "") -> Language:
         except (ImportError, RuntimeError) as error:
             # fugashi raises RuntimeError if its dictionary is missing.
             if not package.optional:
-                raise UsageError(
-                    f"tokenizing {code} requires {package.name}: {install_extra(package.extra)}"
-                ) from error
+                problem = f"tokenizing {code} requires {package.name}: {install_extra(package.extra)}"
+                raise UsageError(problem) from error
     # Import here because sacremoses loads slowly.
     from sacremoses.corpus import NonbreakingPrefixes
 

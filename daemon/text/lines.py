@@ -9,6 +9,7 @@ import bz2
 import errno
 import lzma
 import os
+import re
 import stat
 import sys
 import zlib
@@ -35,6 +36,7 @@ MAX_SKIPPED_LINE_BYTES = 1 << 28
 """Maximum number of bytes of a skipped line. A longer line is probably binary data, such as a sparse file of zeros."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_LEADING_MARKS = re.compile(rb"\A(?:\xef\xbb\xbf)+")
 _BLOCK_BYTES = 1 << 18
 _COMPRESSED_BLOCK_BYTES = 1 << 14
 _HEAD_BYTES = 512
@@ -192,7 +194,7 @@ class LineSplitter:
             self._dropped_bytes = 0
         self._drop(len(rest) - len(self._partial_line))
         if _BYTE_ORDER_MARK in text:
-            lines = [_strip_mark(line) for line in lines]
+            lines = [_LEADING_MARKS.sub(b"", line) for line in lines]
         if b"\r" in text or len(text) > MAX_LINE_BYTES:
             lines = [_strip_end(line) for line in lines]
         return lines
@@ -200,14 +202,12 @@ class LineSplitter:
     def _drop(self, size: int) -> None:
         self._dropped_bytes += size
         if self._dropped_bytes > MAX_SKIPPED_LINE_BYTES:
-            raise InputError(
-                f"{self._name}: not text, because a line has more than {MAX_SKIPPED_LINE_BYTES:,} bytes: convert the "
-                "file first"
-            )
+            problem = f"not text, because a line has more than {MAX_SKIPPED_LINE_BYTES:,} bytes"
+            raise InputError(f"{self._name}: {problem}: convert the file first")
 
     def end(self) -> list[bytes]:
         """Return the last line if it has no line feed, else an empty list."""
-        last_line = _strip_mark(self._partial_line)
+        last_line = _LEADING_MARKS.sub(b"", self._partial_line)
         return [_strip_end(last_line)] if last_line else []
 
 
@@ -237,12 +237,6 @@ def _strip_marks(blocks: Iterable[bytes]) -> Iterator[bytes]:
         held, start = text[end:], max(0, start - end)
     if held[start:]:
         yield held[start:]
-
-
-def _strip_mark(line: bytes) -> bytes:
-    while line.startswith(_BYTE_ORDER_MARK):
-        line = line.removeprefix(_BYTE_ORDER_MARK)
-    return line
 
 
 def _strip_end(line: bytes) -> bytes:
@@ -282,10 +276,9 @@ class LineFile:
         self._after_read()
         if self.size is not None and self.bytes_read > self.size:
             # The last line may be incomplete, and the file may grow forever.
-            raise InputError(
-                f"{self.name}: the file grew beyond {self.size:,} bytes while it was read: write it in another place "
-                "or under another name, and rename it when it is complete"
-            )
+            problem = f"the file grew beyond {self.size:,} bytes while it was read"
+            advice = "write it in another place or under another name, and rename it when it is complete"
+            raise InputError(f"{self.name}: {problem}: {advice}")
         return data
 
     def blocks(self) -> Iterator[bytes]:
@@ -301,10 +294,8 @@ class LineFile:
         lists = split_lines(self.blocks(), self.name)
         first = list(islice(lists, 2))
         if len(first) == 1 == len(first[0]) and b"\r" in first[0][0]:
-            raise InputError(
-                f"{self.name}: lines must end in line feeds, got carriage returns: convert the file, for example with "
-                "tr '\\r' '\\n' < FILE"
-            )
+            problem = "lines must end in line feeds, got carriage returns"
+            raise InputError(f"{self.name}: {problem}: convert the file, for example with tr '\\r' '\\n' < FILE")
         yield from regroup_lines(chain(first, lists))
 
 
@@ -363,9 +354,8 @@ def read_sentences(path: str) -> list[str]:
         try:
             sentences.append(line.decode())
         except UnicodeDecodeError as error:
-            raise InputError(
-                f"{name}, line {number}: byte {error.start + 1} is not UTF-8 ({error.reason}): convert the file first"
-            ) from error
+            problem = f"byte {error.start + 1} is not UTF-8 ({error.reason}): convert the file first"
+            raise InputError(f"{name}, line {number}: {problem}") from error
     return sentences
 
 

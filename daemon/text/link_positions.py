@@ -15,10 +15,11 @@ from math import log, sqrt
 from hierogram.daemon.text.notes import UNICODE_SPACES, Note
 from hierogram.daemon.text.validation import LineColumns, split_tokens
 
-_SPACES = "".join(one for one in map(chr, range(0x3001)) if one.isspace() and one not in " \t\n\r")
-"""Characters that separate words for `str.split` but not for a store."""
-_SPACE = re.compile(f"[{_SPACES}]")
-_ASCII_SPACES = "".join(one for one in _SPACES if one <= "\x7f").encode()
+_SPACE = re.compile(
+    b"|".join(one.encode() for one in map(chr, range(0x3001)) if one.isspace() and one not in " \t\n\r")
+)
+"""Character that separates words for `str.split` but not for a store."""
+_IDEOGRAPHIC_SPACE = "\u3000"
 _LINK = re.compile(r"(\d{1,6})-(\d{1,6})")
 
 _MAX_LINES = 2_000
@@ -90,13 +91,7 @@ class UnicodeSpaceDetector:
             return columns
         linked = columns.linked()
         sources, targets = (
-            [
-                # Keep invalid bytes, because validation rejects lines that are not UTF-8.
-                _SPACE.sub(" ", line.decode(errors="surrogateescape")).encode(errors="surrogateescape")
-                if k in linked
-                else line
-                for k, line in enumerate(lines)
-            ]
+            [_SPACE.sub(b" ", line) if k in linked else line for k, line in enumerate(lines)]
             for lines in (columns.sources, columns.targets)
         )
         return replace(columns, sources=sources, targets=targets)
@@ -106,33 +101,29 @@ class UnicodeSpaceDetector:
         if not self._with_spaces or (self._is_decisive and not self.divided):
             return None
         lines = f"{self._with_spaces:,} {'line' if self._with_spaces == 1 else 'lines'}"
-        head = f"{lines} with links and Unicode spaces, such as U+{ord(self._space or _SPACES[-1]):04X}: "
+        head = f"{lines} with links and Unicode spaces, such as U+{ord(self._space or _IDEOGRAPHIC_SPACE):04X}: "
         if not self.divided:
-            return Note(
-                UNICODE_SPACES,
-                f"{head}the links are read as positions of words between spaces and tabs; if the aligner also splits "
-                "words at Unicode spaces, as eflomal does, replace these by ordinary spaces in the text",
-            )
+            reading = "the links are read as positions of words between spaces and tabs"
+            advice = "replace these by ordinary spaces in the text"
+            condition = "if the aligner also splits words at Unicode spaces, as eflomal does"
+            return Note(UNICODE_SPACES, f"{head}{reading}; {condition}, {advice}")
         number = self._undivided
         first = f"the first {number:,} of these lines" if number > 1 else "the first of these lines"
         late = f", except in {first}, where this was not known yet" if number else ""
-        return Note(
-            UNICODE_SPACES,
-            f"{head}the links count words that are split at these spaces, so the text was split there{late}",
-        )
+        text = f"the links count words that are split at these spaces, so the text was split there{late}"
+        return Note(UNICODE_SPACES, f"{head}{text}")
 
     def _compare(self, columns: LineColumns, indices: Sequence[int], with_spaces: bool) -> None:
         for k in indices:
             if self._compared[with_spaces] >= _MAX_LINES:
                 return
-            links = [
-                (int(i), int(j)) for i, j in _LINK.findall((columns.alignments[k] or b"").decode(errors="replace"))
-            ]
+            line = (columns.alignments[k] or b"").decode(errors="replace")
+            links = [(int(i), int(j)) for i, j in _LINK.findall(line)]
             if not links:
                 continue
             source, target = (side[k].decode(errors="replace") for side in (columns.sources, columns.targets))
-            if not self._space and (match := _SPACE.search(f"{source} {target}")):
-                self._space = match[0]
+            if not self._space and (match := _SPACE.search(f"{source} {target}".encode())):
+                self._space = match[0].decode()
             linked = _linked_words(links, split_tokens(source), split_tokens(target))
             divided = _linked_words(links, source.split(), target.split())
             if divided is None:
@@ -152,16 +143,8 @@ class UnicodeSpaceDetector:
 
 
 def _find_spaced_lines(columns: LineColumns) -> list[int]:
-    indices: set[int] = set()
-    for lines in (columns.sources, columns.targets):
-        text = b"\n".join(lines)
-        if text.isascii():
-            has_space = len(text.translate(None, _ASCII_SPACES)) < len(text)
-        else:
-            has_space = _SPACE.search(text.decode(errors="replace")) is not None
-        if has_space:
-            indices |= {k for k, line in enumerate(lines) if _SPACE.search(line.decode(errors="replace"))}
-    return sorted(k for k in indices if columns.alignments[k])
+    rows = enumerate(zip(columns.sources, columns.targets, columns.alignments, strict=True))
+    return [k for k, (source, target, links) in rows if links and (_SPACE.search(source) or _SPACE.search(target))]
 
 
 def _linked_words(

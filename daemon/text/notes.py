@@ -56,11 +56,10 @@ class Notes:
         self._lines += len(columns.sources)
         escaped: set[int] = set()
         for lines in (columns.sources, columns.targets):
-            text = b"\n".join(lines)
-            if b"&" in text or b"@-@" in text or b"@/@" in text:
-                found = {k: escape for k, line in enumerate(lines) if (escape := _ESCAPE.search(line))}
-                escaped.update(found)
-                self._escape = self._escape or next((escape[1].decode() for escape in found.values()), "")
+            for k, line in enumerate(lines):
+                if (b"&" in line or b"@" in line) and (escape := _ESCAPE.search(line)):
+                    escaped.add(k)
+                    self._escape = self._escape or escape[1].decode()
         self._escaped += len(escaped)
         for source, target in zip(columns.sources, columns.targets, strict=True) if self._quoting else ():
             quoted = [field for field in (source, target) if len(field) > 1 and _QUOTED.fullmatch(field.strip(b" "))]
@@ -70,17 +69,13 @@ class Notes:
     def collect(self) -> Iterator[Note]:
         """Yield the notes on the lines so far."""
         if self._escaped > _MIN_ESCAPED_SHARE * self._lines:
-            yield Note(
-                ESCAPED,
-                f"{_lines(self._escaped)} escapes of the Moses tokenizer, such as {self._escape}, which other text "
-                "does not contain: ingest the original text (`sacremoses detokenize` restores it)",
-            )
+            found = f"{_lines(self._escaped)} escapes of the Moses tokenizer, such as {self._escape}"
+            advice = "ingest the original text (`sacremoses detokenize` restores it)"
+            yield Note(ESCAPED, f"{found}, which other text does not contain: {advice}")
         if self._doubled or self._quoted > _MIN_QUOTED_SHARE * self._lines:
-            yield Note(
-                QUOTED_FIELDS,
-                f"{_lines(self._quoted)} fields in quotation marks, as written by spreadsheets; the marks are stored "
-                "as part of the text: write the file without quoting",
-            )
+            found = f"{_lines(self._quoted)} fields in quotation marks, as written by spreadsheets"
+            advice = "the marks are stored as part of the text: write the file without quoting"
+            yield Note(QUOTED_FIELDS, f"{found}; {advice}")
 
 
 def describe_tokenization(signs: TextSigns, rules: Languages | None, sets_tokenize: bool) -> Iterator[Note]:
@@ -96,25 +91,18 @@ def describe_tokenization(signs: TextSigns, rules: Languages | None, sets_tokeni
     elif sets_tokenize:
         yield Note(TOKENIZATION, f"tokens are kept, because the text is {signs}")
     elif signs.is_running is False and rules is not None:
-        yield Note(
-            TOKENIZATION,
-            f"the input seems to be {signs}; it was tokenized again, which damages some tokens (it 's becomes it ' s): "
-            "withdraw the input, and ingest the original text",
-        )
+        damage = "it was tokenized again, which damages some tokens (it 's becomes it ' s)"
+        advice = "withdraw the input, and ingest the original text"
+        yield Note(TOKENIZATION, f"the input seems to be {signs}; {damage}: {advice}")
     elif signs.is_running and rules is None:
-        yield Note(
-            TOKENIZATION,
-            f"the input seems to be {signs}; the store keeps tokens, so words of the input include punctuation: "
-            "withdraw the input, and tokenize it like the other text of the store",
-        )
-    if rules is not None and GENERAL not in rules and (advice := segmenter_advice(rules)):
-        yield Note(NO_WORD_DIVISION, advice)
+        damage = "the store keeps tokens, so words of the input include punctuation"
+        advice = "withdraw the input, and tokenize it like the other text of the store"
+        yield Note(TOKENIZATION, f"the input seems to be {signs}; {damage}: {advice}")
+    if rules is not None and GENERAL not in rules and (missing := segmenter_advice(rules)):
+        yield Note(NO_WORD_DIVISION, missing)
     elif rules is not None and 4 * signs.unspaced > signs.lines:
-        yield Note(
-            NO_WORD_DIVISION,
-            "sentences have no spaces between words: create a store with `hierogram init --languages` to find "
-            "the words",
-        )
+        advice = "create a store with `hierogram init --languages` to find the words"
+        yield Note(NO_WORD_DIVISION, f"sentences have no spaces between words: {advice}")
 
 
 def _lines(number: int) -> str:

@@ -113,13 +113,9 @@ def learn_letters(lines: Iterable[str], excluded: str = "") -> str:
         for sign in _INSIDE.findall(word):
             inside[sign] += times
             kinds[sign] += 1
-    return "".join(
-        sign
-        for sign in sorted(inside)
-        if sign not in excluded
-        and kinds[sign] >= _MIN_WORDS
-        and inside[sign] >= max(_MIN_SHARE * words.total(), _MIN_INNER_SHARE * total[sign])
-    )
+    frequent = [sign for sign in sorted(inside) if sign not in excluded and kinds[sign] >= _MIN_WORDS]
+    limits = {sign: max(_MIN_SHARE * words.total(), _MIN_INNER_SHARE * total[sign]) for sign in frequent}
+    return "".join(sign for sign in frequent if inside[sign] >= limits[sign])
 
 
 def learn_spellings(lines: Iterable[str]) -> tuple[bool, dict[str, str]]:

@@ -146,9 +146,8 @@ def _find_span(token: str, text: str, begin: int) -> TextSpan:
         return start, begin
     if SOFT_HYPHEN in text or ZERO_WIDTH_SPACE in text:
         between = f"[{SOFT_HYPHEN}{ZERO_WIDTH_SPACE}]*"
-        if (
-            match := re.compile(between.join(map(re.escape, token)) + SOFT_HYPHEN + "*").search(text, begin)
-        ) is not None:
+        pattern = re.compile(between.join(map(re.escape, token)) + SOFT_HYPHEN + "*")
+        if match := pattern.search(text, begin):
             return match.span()
     position = text.find(token, begin)
     start = position if position >= 0 else begin
@@ -185,12 +184,10 @@ class TextPipeline:
         return self._side(1)
 
     def _side(self, k: int) -> TextSide:
-        return TextSide(
-            self.rules[k] if self.rules else None,
-            self.lower,
-            self.word_parts[k] if self.word_parts else None,
-            self.orthographies[k] if self.rules and self.orthographies else "",
-        )
+        language = self.rules[k] if self.rules else None
+        word_parts = self.word_parts[k] if self.word_parts else None
+        orthography = self.orthographies[k] if self.rules and self.orthographies else ""
+        return TextSide(language, self.lower, word_parts, orthography)
 
     def for_tokenized(self) -> "TextPipeline":
         """Return the pipeline for tokenized text, which only splits words into parts."""
@@ -260,24 +257,16 @@ def make_pipeline(
     stored_pair = (names[0], names[1]) if len(names) == 2 else None
     for value, named in ((languages, "languages"), (tokenize, "tokenize")):
         if value and stored_pair and value != stored_pair:
-            raise UsageError(
-                f"{named} {','.join(value)}: the languages of the store are {','.join(stored_pair)} (source, target): "
-                "exchange the sides of the input, or use another store"
-            )
+            problem = f"the languages of the store are {','.join(stored_pair)} (source, target)"
+            advice = "exchange the sides of the input, or use another store"
+            raise UsageError(f"{named} {','.join(value)}: {problem}: {advice}")
     rules = tokenize or ((stored_pair or UNKNOWN) if settings.get("tokenize") else None)
     for language in rules or ():
         find_language(language)
     word_parts = tuple(map(str, settings.get("word_parts") or ()))
     orthographies = tuple(map(str, settings.get("orthographies") or ()))
-    return TextPipeline(
-        languages or stored_pair or tokenize, rules, settings.get("case") == LOWERED, word_parts, orthographies
-    )
-
-
-def make_side(language: str) -> TextSide:
-    """Return the pipeline that tokenizes a language. Raises `UsageError` if its package is not installed."""
-    find_language(language)
-    return TextSide(language)
+    lower = settings.get("case") == LOWERED
+    return TextPipeline(languages or stored_pair or tokenize, rules, lower, word_parts, orthographies)
 
 
 def segmenter_advice(rules: Languages) -> str | None:
@@ -311,20 +300,16 @@ def check_settings(settings: Settings) -> None:
     """Raise `UsageError` if settings for languages or tokens contradict each other or the grammar."""
     grammar_kind = find_grammar_kind(settings.grammar)
     if settings.max_tokens > grammar_kind.max_side_words:
-        raise UsageError(
-            f"--max-tokens {settings.max_tokens}: must be at most {grammar_kind.max_side_words} for a store of "
-            f"{grammar_kind.content}"
-        )
+        limit = f"must be at most {grammar_kind.max_side_words} for a store of {grammar_kind.content}"
+        raise UsageError(f"--max-tokens {settings.max_tokens}: {limit}")
     if settings.aligner == ITG_ALIGNER and settings.max_tokens > MAX_ITG_SIDE_LENGTH:
-        raise UsageError(
-            f"--max-tokens {settings.max_tokens}: must be at most {MAX_ITG_SIDE_LENGTH} with --aligner {ITG_ALIGNER}"
-        )
+        limit = f"must be at most {MAX_ITG_SIDE_LENGTH} with --aligner {ITG_ALIGNER}"
+        raise UsageError(f"--max-tokens {settings.max_tokens}: {limit}")
     if settings.languages:
         two_languages(",".join(settings.languages), "--languages")
         if grammar_kind.input_kind != PAIRS:
-            raise UsageError(
-                f"--languages is not supported for a store of {grammar_kind.content}, which is monolingual"
-            )
+            problem = f"not supported for a store of {grammar_kind.content}, which is monolingual"
+            raise UsageError(f"--languages is {problem}")
     make_pipeline(settings)
 
 
@@ -334,8 +319,6 @@ def check_names(paths: Sequence[str], languages: Languages | None) -> None:
         return
     endings = [strip_suffix(os.path.basename(path)).rpartition(".")[2].lower() for path in paths[:2]]
     if endings == [languages[1], languages[0]] and languages[0] != languages[1]:
+        problem = f"the languages of the store are {','.join(languages)} (source, target)"
         file_names = " ".join((paths[1], paths[0], *paths[2:]))
-        raise UsageError(
-            f"{paths[0]} {paths[1]}: the languages of the store are {','.join(languages)} (source, target): use "
-            f"hierogram ingest {file_names}"
-        )
+        raise UsageError(f"{paths[0]} {paths[1]}: {problem}: use hierogram ingest {file_names}")

@@ -28,7 +28,7 @@ from hierogram.storage.records.settings import LearnedSettings, Settings
 from hierogram.storage.worker_process import KeepAlive
 
 AUTO = "auto"
-
+_ONE_FILE = f"one file in the format {PIPES}, {TSV}, {JSONL} or {TMX}"
 _NUMBERS_OF_FILES = {AUTO: (1, 2, 3), PARALLEL: (2, 3), PIPES: (1,), TSV: (1,), JSONL: (1,), TMX: (1,)}
 
 
@@ -133,44 +133,36 @@ def read_pairs(paths: Sequence[str]) -> tuple[list[str], list[str]]:
     if len(paths) == 2:
         sources, targets = read_sentences(paths[0]), read_sentences(paths[1])
         if len(sources) != len(targets):
-            raise InputError(
-                f"{paths[0]} has {len(sources):,} line{'s' * (len(sources) != 1)}, {paths[1]} has {len(targets):,} "
-                f"line{'s' * (len(targets) != 1)}: sentences and translations must be aligned line by line"
-            )
+            pairs = zip(paths, (len(sources), len(targets)), strict=True)
+            sizes = ", ".join(f"{path} has {size:,} line{'s' * (size != 1)}" for path, size in pairs)
+            raise InputError(f"{sizes}: sentences and translations must be aligned line by line")
         return sources, targets
     if len(paths) != 1:
-        raise UsageError(
-            f"expected two files, SOURCE TARGET, or one file in the format {PIPES}, {TSV}, {JSONL} or {TMX}, got "
-            f"{len(paths)} files"
-        )
+        raise UsageError(f"expected two files, SOURCE TARGET, or {_ONE_FILE}, got {len(paths)} files")
     sources, targets = [], []
-    with Input(paths) as pairs:
-        for columns in pairs.line_chunks():
+    with Input(paths) as source:
+        for columns in source.line_chunks():
             for rejection in columns.rejected[:1]:
-                raise InputError(f"{pairs.origin}, line {rejection.line}: {rejection.message}")
+                raise InputError(f"{source.origin}, line {rejection.line}: {rejection.message}")
             try:
                 sources += [side.decode() for side in columns.sources]
                 targets += [side.decode() for side in columns.targets]
             except UnicodeDecodeError as error:
-                raise InputError(f"{pairs.origin}: not UTF-8 ({error.reason}): convert the file first") from error
+                raise InputError(f"{source.origin}: not UTF-8 ({error.reason}): convert the file first") from error
     return sources, targets
 
 
 def _check_paths(paths: Sequence[str], format: str) -> None:
     expected = _NUMBERS_OF_FILES.get(format)
     if expected is None:
-        named = ", ".join(_NUMBERS_OF_FILES)
-        raise UsageError(
-            f"--format {format}: expected {named}, memory or burrito; or tbx, csv or tsv with --dictionary"
-        )
+        named = f"{', '.join(_NUMBERS_OF_FILES)}, memory or burrito; or tbx, csv or tsv with --dictionary"
+        raise UsageError(f"--format {format}: expected {named}")
     if len(paths) not in expected:
-        raise UsageError(
-            f"expected two or three files, SOURCE TARGET [ALIGNMENT], or one file in the format {PIPES}, {TSV}, "
-            f"{JSONL} or {TMX}, got {len(paths)} files"
-            if format == AUTO
-            else f"--format {format} requires {' or '.join(map(str, expected))} file{'s' * (expected[-1] > 1)}, got "
-            f"{len(paths)}"
-        )
+        if format == AUTO:
+            files = f"two or three files, SOURCE TARGET [ALIGNMENT], or {_ONE_FILE}"
+            raise UsageError(f"expected {files}, got {len(paths)} files")
+        files = f"{' or '.join(map(str, expected))} file{'s' * (expected[-1] > 1)}"
+        raise UsageError(f"--format {format} requires {files}, got {len(paths)}")
     if list(paths).count(STANDARD_INPUT) > 1:
         raise UsageError("standard input (-) can be used only once")
 
@@ -306,12 +298,9 @@ class InputValidator:
     def chunks(self, source: PairInput) -> Generator[ValidatedChunk, None, None]:
         """Yield the validated chunks of an open input. Raises `UsageError`, see `PairInput.line_chunks`."""
         groups = _group_chunks(source.line_chunks(self._pipeline.languages))
-        return (
-            self.read(chunks, number == 0 and len(chunks) < CHUNKS_PER_TRANSACTION)._replace(
-                bytes_read=source.bytes_read
-            )
-            for number, chunks in enumerate(groups)
-        )
+        numbered = enumerate(groups)
+        validated = (self.read(group, k == 0 and len(group) < CHUNKS_PER_TRANSACTION) for k, group in numbered)
+        return (chunk._replace(bytes_read=source.bytes_read) for chunk in validated)
 
     def messages(self, source: PairInput) -> Generator[InputHeader | ValidatedChunk, None, None]:
         """Yield the header of an open input, then its chunks. Raises `UsageError`, see `PairInput.line_chunks`."""

@@ -85,15 +85,12 @@ class InputLimits(Options):
         """Raise `InputError` if the decompressed size of a file, or the compression ratio, exceeds a limit."""
         advice = "if the file is correct, decompress it first, or in a daemon raise"
         if unpacked > self.max_unpacked_bytes:
-            raise InputError(
-                f"{name}: the decompressed size exceeds {self.max_unpacked_bytes:,} bytes: {advice} "
-                "max_unpacked_bytes in [intake]"
-            )
+            problem = f"the decompressed size exceeds {self.max_unpacked_bytes:,} bytes"
+            raise InputError(f"{name}: {problem}: {advice} max_unpacked_bytes in [intake]")
         if unpacked > _MIN_UNPACKED and unpacked > self.max_unpacked_ratio * packed:
-            raise InputError(
-                f"{name}: {packed:,} bytes decompress to more than {unpacked:,}, a ratio above "
-                f"{self.max_unpacked_ratio:g}: {advice} max_unpacked_ratio in [intake]"
-            )
+            ratio = f"a ratio above {self.max_unpacked_ratio:g}"
+            problem = f"{packed:,} bytes decompress to more than {unpacked:,}, {ratio}"
+            raise InputError(f"{name}: {problem}: {advice} max_unpacked_ratio in [intake]")
 
     def check_rejected(self, name: str, lines: int, reasons: Mapping[str, int]) -> None:
         """Raise `TooManyRejectedError` if the rejections, counted by reason, exceed a limit."""
@@ -105,11 +102,9 @@ class InputLimits(Options):
         else:
             return
         by_number = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
-        counts_by_reason = ", ".join(f"{reason} {number:,}" for reason, number in by_number)
-        raise TooManyRejectedError(
-            f"{name}: ingest stopped: {rejected:,} of the first {lines:,} lines cannot be stored ({counts_by_reason}), "
-            f"the limit is {bound}: correct the lines, and ingest the input again"
-        )
+        counts = ", ".join(f"{reason} {number:,}" for reason, number in by_number)
+        problem = f"{rejected:,} of the first {lines:,} lines cannot be stored ({counts}), the limit is {bound}"
+        raise TooManyRejectedError(f"{name}: ingest stopped: {problem}: correct the lines, and ingest the input again")
 
 
 DEFAULT_LIMITS = InputLimits()

@@ -2,21 +2,24 @@
 
 Subwords are learned by byte pair encoding [Sennrich, Haddow & Birch 2016]: starting from letters, the most frequent
 pair of adjacent parts within words is merged repeatedly. The ordered list of merges fully defines a segmentation.
-Compounds are split by the frequencies of the text's own words, see `compounds`. The merges or the known words are
-stored as a setting of the store, so that a word is always split in the same way.
+The merges or the known words are stored as a setting of the store, so that a word is always split in the same way.
+
+A compound such as German *Haushaltsbehörde* is split into as few known words of the text as possible. The geometric
+mean of their frequencies must exceed the frequency of the whole word [Koehn & Knight 2003]. Among splits into equally
+many words, the split with the highest mean is chosen. Between two parts, linking letters may be added or dropped.
 
 Users read whole words: `WordView` converts stored parts to words.
 """
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, pairwise, repeat
+from math import log
 from typing import NamedTuple
 
-from hierogram.daemon.text.compounds import CompoundSplitter, count_words, known_parts, measure_compounds
 from hierogram.daemon.text.rejections import RejectionError
 from hierogram.daemon.text.validation import LineColumns, parse_pharaoh, split_tokens
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
@@ -38,6 +41,43 @@ _MIN_COMPOUND_SHARE = 0.02
 """Share of compounds above which they are split. German has 0.04, other languages up to 0.01."""
 _MIN_SHARE_RATIO = 1.5
 """Minimum ratio of the source's share of compounds, or of rare words, to the target's share."""
+_MIN_PART = 4
+"""Minimum number of letters of a part, which excludes most function words and endings."""
+_MAX_PARTS = 4
+_LINKING_LETTERS = (("", ""), ("s", ""), ("es", ""), ("n", ""), ("en", ""), ("", "e"))
+"""Pairs of letters added to and dropped from the end of a known word before another part."""
+_MIN_COUNT = 2
+"""Minimum frequency of a known word. Rarer words are often names or misspellings."""
+
+
+class CompoundPart(NamedTuple):
+    """Part of a compound: its letters, including linking letters, and the known word."""
+
+    letters: str
+    word: str
+
+
+def _possible_words(letters: str) -> Iterator[str]:
+    for added, dropped in _LINKING_LETTERS:
+        if letters.endswith(added):
+            yield letters.removesuffix(added) + dropped
+
+
+def count_words(lines: Iterable[str]) -> Counter[str]:
+    """Count the words that consist of letters, in lowercase."""
+    return Counter(word for line in lines for word in line.lower().split() if word.isalpha())
+
+
+def known_parts(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return the words that may be parts of compounds, with their frequencies, most frequent first."""
+    found = [(word, count) for word, count in counts.items() if count >= _MIN_COUNT and len(word) >= _MIN_PART]
+    return dict(sorted(found, key=lambda entry: (-entry[1], entry[0])))
+
+
+def measure_compounds(counts: Mapping[str, int]) -> float:
+    """Return the share of compounds in a text, weighted by the frequency of the words."""
+    splitter = CompoundSegmenter(known_parts(counts))
+    return sum(count for word, count in counts.items() if splitter.split(word)) / max(1, sum(counts.values()))
 
 
 class Segmenter:
@@ -86,19 +126,47 @@ class SubwordSegmenter(Segmenter):
 
 
 class CompoundSegmenter(Segmenter):
-    """Segmenter of compounds into known words. The last part is capitalized if the compound is."""
+    """Segmenter of compounds into known words of at least `_MIN_PART` letters, given frequencies of at least 1.
 
-    def __init__(self, frequencies: Mapping[str, int]) -> None:
+    The last part is capitalized if the compound is.
+    """
+
+    def __init__(self, counts: Mapping[str, float]) -> None:
         super().__init__()
-        self._splitter = CompoundSplitter(frequencies)
+        self._logs = {word: log(count) for word, count in counts.items() if len(word) >= _MIN_PART and word.isalpha()}
+
+    def split(self, word: str) -> tuple[CompoundPart, ...]:
+        """Return the parts of a lowercase word, at least two, or () if the word is not split."""
+        if len(word) < 2 * _MIN_PART or not word.isalpha():
+            return ()
+        best, parts = self._logs.get(word, -1.0), tuple[CompoundPart, ...]()
+        # Keep only the best split of each prefix (by length), because it does not affect the rest of the word.
+        prefix_splits: dict[int, tuple[float, tuple[CompoundPart, ...]]] = {0: (0.0, ())}
+        for number in range(1, _MAX_PARTS + 1):
+            longer: dict[int, tuple[float, tuple[CompoundPart, ...]]] = {}
+            for start, (total, before) in prefix_splits.items():
+                last = word[start:]
+                if before and last in self._logs and (mean := (total + self._logs[last]) / number) > best:
+                    best, parts = mean, (*before, CompoundPart(last, last))
+                for end in range(start + _MIN_PART, len(word) - _MIN_PART + 1):
+                    letters = word[start:end]
+                    for known in filter(self._logs.__contains__, _possible_words(letters)):
+                        more = total + self._logs[known]
+                        if end not in longer or more > longer[end][0]:
+                            longer[end] = more, (*before, CompoundPart(letters, known))
+            if parts:
+                break
+            prefix_splits = longer
+        return parts
 
     def known_word(self, part: str) -> str:
-        """Return the known word of a part, such as `haushalt` for `Haushalts`, or an empty string."""
-        return self._splitter.known_word(part.removesuffix(PART_MARK).lower())
+        """Return the most frequent known word of a part, such as `haushalt` for `Haushalts`, or an empty string."""
+        words = _possible_words(part.removesuffix(PART_MARK).lower())
+        return max(filter(self._logs.__contains__, words), key=self._logs.__getitem__, default="")
 
     def _split(self, word: str) -> str:
         small = word.lower()
-        *modifiers, head = [part.letters for part in self._splitter.split(small)] or [small]
+        *modifiers, head = [part.letters for part in self.split(small)] or [small]
         if not modifiers:
             return word
         cased = head if word == small else head[:1].upper() + head[1:]
@@ -185,10 +253,9 @@ def choose_word_parts(sources: Sequence[str], targets: Sequence[str]) -> tuple[t
     elif once > max(_MIN_RARE_SHARE, _MIN_SHARE_RATIO * other_once):
         merges = learn_merges(sources, MAX_BPE_MERGES)
         parts, choice = format_merges(merges), f"source words are split into subwords by {len(merges):,} merges"
-    return (parts, "") if parts else (), (
-        f"{choice}: {once:.1%} of the source words and {other_once:.1%} of the target words occur once in a sample, "
-        f"{compounds:.1%} and {other_compounds:.1%} are compounds"
-    )
+    rare = f"{once:.1%} of the source words and {other_once:.1%} of the target words occur once in a sample"
+    reason = f"{choice}: {rare}, {compounds:.1%} and {other_compounds:.1%} are compounds"
+    return (parts, "") if parts else (), reason
 
 
 def format_known_words(counts: Mapping[str, int]) -> str:
@@ -271,9 +338,7 @@ class PairInWords(NamedTuple):
         """Convert links between words to links between all their tokens. Raises `ValueError` if out of range."""
         if problem := word_links.problem(self.source_word_indices[-1], self.target_word_indices[-1]):
             raise ValueError(problem)
-        part_spans = [
-            _spans([word_indices[:-1].count(word) for word in range(word_indices[-1])]) for word_indices in self[3:5]
-        ]
+        part_spans = [_spans([indices[:-1].count(w) for w in range(indices[-1])]) for indices in self[3:5]]
         return KnownLinks(*(frozenset(_link_parts(links, *part_spans)) for links in word_links))
 
 

@@ -31,9 +31,8 @@ class WordSideCounts:
     def odds(self, words: Iterable[str]) -> tuple[float, int]:
         """Return the log-odds that words belong to the source side, and the number of distinct known words."""
         distinct_words = list(dict.fromkeys(words))
-        counts: Mapping[str, Mapping[str, int]] = (
-            self._read_pairs() if self._store.settings().word_parts else self._store.word_counts(distinct_words)
-        )
+        counts: Mapping[str, Mapping[str, int]]
+        counts = self._read_pairs() if self._store.settings().word_parts else self._store.word_counts(distinct_words)
         log_odds, known = 0.0, 0
         for word in distinct_words:
             source, target = counts[SOURCE].get(word, 0), counts[TARGET].get(word, 0)

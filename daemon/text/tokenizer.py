@@ -224,11 +224,9 @@ class Tokenizer:
                 tokens.append(token)
             if token[-1] in _APOSTROPHES and quotes[-1:] != [len(tokens) - 1]:
                 quotes.append(len(tokens) - 1)
-        stop = -1
-        if "." in tokens[1:]:
-            stop = tokens.index(".", 1)
-            if not tokens[stop - 1][-1].isalnum():
-                stop = -1
+        stop = tokens.index(".", 1) if "." in tokens[1:] else -1
+        if stop > 0 and not tokens[stop - 1][-1].isalnum():
+            stop = -1
         if not tokens:
             return _Chunk((), (), -1, Spacing.WORDS, Spacing.WORDS)
         return _Chunk(tuple(tokens), tuple(quotes), stop, spacing(tokens[0][0]), spacing(tokens[-1][-1]))
@@ -257,20 +255,18 @@ class Tokenizer:
                 waiting.append((k, token[0]))
             if token[-1] in _APOSTROPHES:
                 is_lone = len(token) == 1
-                opening_index = next(
-                    (p for p in range(len(waiting) - 1, -1, -1) if token[-1] in _OPENING[waiting[p][1]]), None
-                )
-                if opening_index is None:
+                matching = [p for p, (_, sign) in enumerate(waiting) if token[-1] in _OPENING[sign]]
+                if not matching:
                     if is_lone and token in _OPENING:
                         waiting.append((k, token))
                     continue
-                start = waiting[opening_index][0]
+                start = waiting[matching[-1]][0]
                 ends = k + 1 == len(tokens) or _AFTER_QUOTES.match(tokens[k + 1]) is not None
                 sure = is_lone or len(tokens[start]) == 1 or ends
                 if sure or (within[token[-1]] < _MIN_INNER_APOSTROPHES and token[-1] not in self._letters):
                     opening.add(start)
                     closing.add(k)
-                    del waiting[opening_index:]
+                    del waiting[matching[-1] :]
         if self._apostrophe is Apostrophe.BEGINS_WORD:
             opening.update(k for k, _ in waiting if tokens[k][1:].lower() not in SHORTENED_WORDS)
         if not opening and not closing:

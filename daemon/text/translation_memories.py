@@ -10,7 +10,7 @@ from itertools import product
 from typing import NamedTuple
 
 from hierogram.daemon.text import xml_streams
-from hierogram.daemon.text.lines import LINES_PER_CHUNK
+from hierogram.daemon.text.lines import BYTES_PER_CHUNK, LINES_PER_CHUNK
 from hierogram.daemon.text.protected_spans import find_protected
 from hierogram.daemon.text.rejections import LINE_TOO_LONG, MISSING_FIELD, RejectionError
 from hierogram.daemon.text.validation import LineColumns, reject
@@ -29,7 +29,6 @@ _MAX_CHARACTERS = 1 << 20
 _MAX_VARIANTS = 1_000
 _MAX_PAIRS = 100
 """Maximum number of pairs of a unit with several texts per language."""
-_CHARACTERS_PER_CHUNK = 1 << 22
 
 
 class _Unit(NamedTuple):
@@ -68,11 +67,9 @@ class _Reader(xml_streams.UnitReader[_Unit]):
 
     def data(self, text: str) -> None:
         super().data(text)
-        if self._subflows:
-            return
-        if self._codes:
+        if self._codes and not self._subflows:
             self._place += text[: _MAX_PLACE_LENGTH - len(self._place)]
-        else:
+        elif not self._subflows:
             self._append(text)
 
     def _append(self, text: str) -> None:
@@ -112,47 +109,35 @@ def read_tmx(
     `tuid` is the id of its pairs. Do not use `ids` for several files that number their units from 1. Raises
     `InputError` if the file is not TMX, is damaged, or declares entities.
     """
-    first = 1
-    for units in _chunks(xml_streams.units(blocks, _Reader(name))):
+    columns, units, held = LineColumns(), 0, 0
+    for number, (tuid, variants) in enumerate(xml_streams.units(blocks, _Reader(name)), 1):
         if languages is None:
-            languages = xml_streams.unit_languages((language for language, _ in units[0].variants or ()), name, "unit")
-        yield _as_columns(units, first, languages, ids)
-        first += len(units)
-
-
-def _chunks(units: Iterator[_Unit]) -> Iterator[list[_Unit]]:
-    chunk: list[_Unit] = []
-    held = 0
-    for unit in units:
-        chunk.append(unit)
-        held += sum(len(text) for _, text in unit.variants or ())
-        if len(chunk) == LINES_PER_CHUNK or held > _CHARACTERS_PER_CHUNK:
-            yield chunk
-            chunk, held = [], 0
-    if chunk:
-        yield chunk
-
-
-def _as_columns(units: list[_Unit], first: int, languages: tuple[str, str], ids: bool) -> LineColumns:
-    columns = LineColumns()
-    for number, (tuid, variants) in enumerate(units, first):
-        if variants is None:
-            problem = f"the unit has more than {_MAX_CHARACTERS:,} characters or {_MAX_VARIANTS:,} variants"
-            columns.rejected.append(reject(number, RejectionError(LINE_TOO_LONG, problem), b""))
-            continue
-        sides = xml_streams.split_by_language(variants, languages)
-        texts = [list(dict.fromkeys(text for _, text in side)) for side in sides]
-        missing = [language for language, side in zip(languages, texts, strict=True) if not side]
-        if missing:
-            rejection = RejectionError(MISSING_FIELD, f"the unit has no text in {' and '.join(missing)}")
-        elif len(texts[0]) * len(texts[1]) > _MAX_PAIRS:
-            many = f"{len(texts[0])} texts in {languages[0]} and {len(texts[1])} in {languages[1]}"
-            problem = f"the unit has {many}, which form more than {_MAX_PAIRS} pairs: split it"
-            rejection = RejectionError(LINE_TOO_LONG, problem)
-        else:
-            for source, target in product(*texts):
+            languages = xml_streams.unit_languages((language for language, _ in variants or ()), name, "unit")
+        content = " ||| ".join(f"{code}: {text}" for code, text in variants or ()).encode()
+        try:
+            for source, target in _pair_texts(variants, languages):
                 columns.append(number, source.encode(), target.encode(), None, tuid if ids and tuid else None)
-            continue
-        content = " ||| ".join(f"{code}: {text}" for code, text in variants)
-        columns.rejected.append(reject(number, rejection, content.encode()))
-    return columns
+        except RejectionError as rejection:
+            columns.rejected.append(reject(number, rejection, content))
+        units, held = units + 1, held + len(content)
+        if units == LINES_PER_CHUNK or held > BYTES_PER_CHUNK:
+            yield columns
+            columns, units, held = LineColumns(), 0, 0
+    if units:
+        yield columns
+
+
+def _pair_texts(variants: list[tuple[str, str]] | None, languages: tuple[str, str]) -> Iterator[tuple[str, str]]:
+    if variants is None:
+        problem = f"the unit has more than {_MAX_CHARACTERS:,} characters or {_MAX_VARIANTS:,} variants"
+        raise RejectionError(LINE_TOO_LONG, problem)
+    sides = xml_streams.split_by_language(variants, languages)
+    texts = [list(dict.fromkeys(text for _, text in side)) for side in sides]
+    missing = [language for language, side in zip(languages, texts, strict=True) if not side]
+    if missing:
+        raise RejectionError(MISSING_FIELD, f"the unit has no text in {' and '.join(missing)}")
+    if len(texts[0]) * len(texts[1]) > _MAX_PAIRS:
+        many = f"{len(texts[0])} texts in {languages[0]} and {len(texts[1])} in {languages[1]}"
+        problem = f"the unit has {many}, which form more than {_MAX_PAIRS} pairs: split it"
+        raise RejectionError(LINE_TOO_LONG, problem)
+    return product(texts[0], texts[1])

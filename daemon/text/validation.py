@@ -34,10 +34,8 @@ def parse_pharaoh(line: bytes, name: str = "alignment") -> list[Link]:
             # Cut long numbers, because Python refuses to convert very long ones. They are out of range anyway.
             links.append((int(source.lstrip(b"0")[:20] or b"0"), int(target.lstrip(b"0")[:20] or b"0")))
         elif link:
-            raise RejectionError(
-                rejections.MALFORMED_LINK,
-                f"{name}: {quote_bytes(link)} is not a link: expected i-j, with words counted from 0",
-            )
+            problem = f"{name}: {quote_bytes(link)} is not a link: expected i-j, with words counted from 0"
+            raise RejectionError(rejections.MALFORMED_LINK, problem)
     return links
 
 
@@ -46,11 +44,9 @@ def canonical_alignment(line: bytes, source_length: int, target_length: int) -> 
     links = parse_pharaoh(line)
     for source, target in links:
         if source >= source_length or target >= target_length:
-            raise RejectionError(
-                rejections.LINK_OUT_OF_RANGE,
-                f"alignment: link '{source}-{target}' is out of range: the source side has {source_length} words and "
-                f"the target side {target_length} (positions are counted from 0)",
-            )
+            lengths = f"the source side has {source_length} words and the target side {target_length}"
+            problem = f"alignment: link '{source}-{target}' is out of range: {lengths} (positions are counted from 0)"
+            raise RejectionError(rejections.LINK_OUT_OF_RANGE, problem)
     return " ".join([f"{source}-{target}" for source, target in sorted(set(links))])
 
 
@@ -100,34 +96,28 @@ class DuplicateCounter:
     def __init__(self, in_memory: int = _IN_MEMORY) -> None:
         self._in_memory = in_memory
         self._seen: dict[bytes, int] = {}
-        """Number of repeats by fingerprint."""
         self._file: sqlite3.Connection | None = None
 
     def occurrences(
         self, sources: Sequence[str], targets: Sequence[str], alignments: Sequence[str | None]
     ) -> list[int]:
         """Return the number of earlier occurrences of each pair with its alignment. Raises `TemporarySpaceError`."""
-        pair_hashes = map(hash, zip(sources, targets, alignments, strict=True))
-        reversed_hashes = map(hash, zip(alignments, targets, sources, strict=True))
+        pairs = zip(sources, targets, alignments, strict=True)
         try:
-            numbers = list(map(self._count, map(_FINGERPRINT.pack, pair_hashes, reversed_hashes)))
+            numbers = [self._count(_FINGERPRINT.pack(hash(pair), hash(pair[::-1]))) for pair in pairs]
             if len(self._seen) > self._in_memory:
                 self._move_to_file()
         except sqlite3.Error as error:
-            raise TemporarySpaceError(
-                f"duplicates in this input cannot be detected: no space for a temporary file ({error}): set TMPDIR to "
-                "a folder with free space"
-            ) from error
+            problem = f"duplicates in this input cannot be detected: no space for a temporary file ({error})"
+            raise TemporarySpaceError(f"{problem}: set TMPDIR to a folder with free space") from error
         return numbers
 
     def _count(self, fingerprint: bytes) -> int:
         if self._file is None:
             number = self._seen[fingerprint] = self._seen.get(fingerprint, -1) + 1
         else:
-            [[number]] = self._file.execute(
-                "INSERT INTO seen VALUES (?, 0) ON CONFLICT DO UPDATE SET number = number + 1 RETURNING number",
-                (fingerprint,),
-            ).fetchall()
+            insert = "INSERT INTO seen VALUES (?, 0) ON CONFLICT DO UPDATE SET number = number + 1 RETURNING number"
+            [[number]] = self._file.execute(insert, (fingerprint,)).fetchall()
         return number
 
     def _move_to_file(self) -> None:
@@ -149,9 +139,6 @@ class DuplicateCounter:
 
 KEPT_BYTES = 4096
 """Maximum number of bytes of a rejected line that are stored."""
-
-_NONCANONICAL = (b"\t", b"\r", b"\0", b"  ", b" \n", b"\n ", b"\n\n")
-"""Byte sequences that never occur in canonical sides with a line feed before and after each side."""
 
 
 @dataclass(slots=True)
@@ -213,69 +200,48 @@ def decode_text(content: bytes, name: str) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError as error:
-        raise RejectionError(
-            rejections.INVALID_UTF8, f"{name} is not UTF-8: byte 0x{content[error.start]:02x} at offset {error.start}"
-        ) from error
+        problem = f"{name} is not UTF-8: byte 0x{content[error.start]:02x} at offset {error.start}"
+        raise RejectionError(rejections.INVALID_UTF8, problem) from error
+
+
+def check_length(name: str, length: int, unit: str, limit: int) -> None:
+    """Raise `RejectionError` if the text `name` has more than `limit` tokens or words (`unit`)."""
+    if length > limit:
+        advice = f"the limit of this store is {limit} (`hierogram init --max-tokens`)"
+        raise RejectionError(rejections.TOO_LONG, f"{name} has {length} {unit}, {advice}")
 
 
 def read_side(line: bytes, name: str, max_tokens: int) -> tuple[str, int]:
     """Return the side's tokens, joined by one space, and their number. Raises `RejectionError`."""
-    text = decode_text(line, f"the {name} side")
+    side = f"the {name} side"
+    text = decode_text(line, side)
     if "\r" in text or "\n" in text:
-        raise RejectionError(rejections.LINE_BREAK, f"the {name} side contains a line break")
+        raise RejectionError(rejections.LINE_BREAK, f"{side} contains a line break")
     tokens = split_tokens(text)
     if not tokens:
-        raise RejectionError(rejections.EMPTY_SIDE, f"the {name} side has no tokens")
-    if len(tokens) > max_tokens:
-        raise RejectionError(
-            rejections.TOO_LONG,
-            f"the {name} side has {len(tokens)} tokens, the limit of this store is {max_tokens} (`hierogram init "
-            "--max-tokens`)",
-        )
+        raise RejectionError(rejections.EMPTY_SIDE, f"{side} has no tokens")
+    check_length(side, len(tokens), "tokens", max_tokens)
     return " ".join(tokens), len(tokens)
 
 
-def _read_tidy_sides(lines: Sequence[bytes], max_tokens: int) -> tuple[list[str], list[int]] | None:
-    """Apply `read_side` to all lines at once. Returns None if a line needs an individual check."""
-    column = b"\n%b\n" % b"\n".join(lines)
-    if any(untidy in column for untidy in _NONCANONICAL):
-        return None
-    try:
-        texts = column.decode()[1:-1].split("\n")
-    except UnicodeDecodeError:
-        return None
-    lengths = [text.count(" ") + 1 for text in texts]
-    if max(lengths) > max_tokens or len(max(lines, key=len)) > MAX_LINE_BYTES:
-        return None
-    return texts, lengths
-
-
-def read_sides(
+def _read_sides(
     lines: Sequence[bytes], name: str, max_tokens: int, errors: dict[int, RejectionError]
 ) -> tuple[list[str], list[int]]:
-    """Apply `read_side` to a column of sides. Adds rejections by line index."""
-    tidy = _read_tidy_sides(lines, max_tokens) if lines else ([], [])
-    if tidy is not None:
-        return tidy
-    texts, lengths = [], []
+    texts, lengths = [""] * len(lines), [0] * len(lines)
     for k, line in enumerate(lines):
         try:
-            text, length = read_side(line, name, max_tokens)
+            texts[k], lengths[k] = read_side(line, name, max_tokens)
         except RejectionError as rejection:
             errors.setdefault(k, rejection)
-            text, length = "", 0
-        texts.append(text)
-        lengths.append(length)
     return texts, lengths
 
 
-def read_alignments(
+def _read_alignments(
     lines: Sequence[bytes | None],
     source_lengths: Sequence[int],
     target_lengths: Sequence[int],
     errors: dict[int, RejectionError],
 ) -> Sequence[str | None]:
-    """Convert alignments to canonical lines. Missing alignments stay None. Adds rejections by line index."""
     texts: list[str | None] = [None] * len(lines)
     if lines.count(None) == len(lines):
         return texts
@@ -296,17 +262,15 @@ def read_alignments(
 def validate(columns: LineColumns, max_tokens: int, repeats: DuplicateCounter) -> tuple[NewPairs, list[RejectedLine]]:
     """Validate parsed lines. Returns the valid pairs and the rejected lines."""
     errors: dict[int, RejectionError] = {}
-    sources, source_lengths = read_sides(columns.sources, "source", max_tokens, errors)
-    targets, target_lengths = read_sides(columns.targets, "target", max_tokens, errors)
-    alignments = read_alignments(columns.alignments, source_lengths, target_lengths, errors)
+    sources, source_lengths = _read_sides(columns.sources, "source", max_tokens, errors)
+    targets, target_lengths = _read_sides(columns.targets, "target", max_tokens, errors)
+    alignments = _read_alignments(columns.alignments, source_lengths, target_lengths, errors)
     for k, known_links in columns.known.items():
         problem = known_links.problem(source_lengths[k], target_lengths[k])
         if problem:
             errors.setdefault(k, RejectionError(rejections.LINK_OUT_OF_RANGE, f"{problem}: words are counted from 0"))
-    rejected = columns.rejected + [
-        reject(columns.numbers[k], rejection, columns.content(k)) for k, rejection in sorted(errors.items())
-    ]
-    rejected.sort(key=lambda line: line.line)
+    invalid = [reject(columns.numbers[k], rejection, columns.content(k)) for k, rejection in sorted(errors.items())]
+    rejected = sorted(columns.rejected + invalid, key=lambda line: line.line)
     first = [0] * len(sources)
     pairs = NewPairs(
         sources, targets, alignments, source_lengths, target_lengths, columns.numbers, columns.ids, first, columns.known

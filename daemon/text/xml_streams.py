@@ -1,7 +1,7 @@
 """Streaming parser for untrusted XML in linear time and bounded memory. Nothing is downloaded or expanded."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import DefusedXMLParser, ParseError
@@ -45,19 +45,17 @@ class UnitReader(Generic[Unit]):
         self.root = self.root or tag
         self._depth += 1
         if self._depth > _MAX_DEPTH:
-            raise InputError(
-                f"{self.name}: elements are nested more than {_MAX_DEPTH} levels deep: check that the file is "
-                f"{self.kind}"
-            )
+            self.refuse(f"elements are nested more than {_MAX_DEPTH} levels deep")
         if tag not in self._names or not self._names.issuperset(attributes):
             self._names |= {tag, *attributes}
             if len(self._names) > _MAX_NAMES:
-                problem = f"more than {_MAX_NAMES:,} distinct names of elements and attributes"
-            elif max(map(len, self._names)) > _MAX_NAME_LENGTH:
-                problem = f"the name of an element or attribute has more than {_MAX_NAME_LENGTH:,} characters"
-            else:
-                return
-            raise InputError(f"{self.name}: {problem}: check that the file is {self.kind}")
+                self.refuse(f"more than {_MAX_NAMES:,} distinct names of elements and attributes")
+            if max(map(len, self._names)) > _MAX_NAME_LENGTH:
+                self.refuse(f"the name of an element or attribute has more than {_MAX_NAME_LENGTH:,} characters")
+
+    def refuse(self, problem: str) -> NoReturn:
+        """Raise `InputError`."""
+        raise InputError(f"{self.name}: {problem}: check that the file is {self.kind}")
 
     def data(self, _text: str) -> None:
         """Count text of the current element."""
@@ -84,32 +82,24 @@ def units(blocks: Iterable[bytes], reader: UnitReader[Unit]) -> Iterator[Unit]:
         for block in split_blocks(blocks, _BLOCK_BYTES):
             parser.feed(block)
             if reader.root not in (None, *reader.roots):
-                root_names = "> or <".join(reader.roots)
-                raise InputError(
-                    f"{name}: not {reader.kind}: expected the root element <{root_names}>, got <{reader.root}>"
-                )
+                roots = "> or <".join(reader.roots)
+                raise InputError(f"{name}: not {reader.kind}: expected the root element <{roots}>, got <{reader.root}>")
             silent_bytes = silent_bytes + len(block) if reader.events == events else 0
             events = reader.events
             if silent_bytes >= MAX_TOKEN_BYTES:
-                raise InputError(
-                    f"{name}: a tag, comment or declaration has more than {MAX_TOKEN_BYTES:,} bytes: check that the "
-                    f"file is {reader.kind}"
-                )
+                reader.refuse(f"a tag, comment or declaration has more than {MAX_TOKEN_BYTES:,} bytes")
             unit_bytes = 0 if reader.units else unit_bytes + len(block)
             number += len(reader.units)
             if unit_bytes > MAX_UNIT_BYTES:
-                raise InputError(
-                    f"{name}: unit {number + 1:,} has more than {MAX_UNIT_BYTES:,} bytes: split or remove the unit"
-                )
+                problem = f"unit {number + 1:,} has more than {MAX_UNIT_BYTES:,} bytes"
+                raise InputError(f"{name}: {problem}: split or remove the unit")
             yield from reader.units
             reader.units.clear()
         parser.close()
         yield from reader.units
     except DefusedXmlException as error:
-        raise InputError(
-            f"{name}: entity declarations are not allowed, because they can expand to huge texts ({error}): replace "
-            "the entities by their values"
-        ) from error
+        problem = f"entity declarations are not allowed, because they can expand to huge texts ({error})"
+        raise InputError(f"{name}: {problem}: replace the entities by their values") from error
     except ParseError as error:
         raise InputError(f"{name}: invalid XML: {error}: the file is damaged or incomplete") from error
     except (ValueError, LookupError) as error:
@@ -141,8 +131,6 @@ def unit_languages(codes: Iterable[str], name: str, unit: str) -> tuple[str, str
     """Return the languages of a file's first unit, in order. Raises `InputError` unless there are two."""
     distinct = list(dict.fromkeys(codes))
     if len(distinct) != 2:
-        raise InputError(
-            f"{name}: expected two languages in the first {unit}, got {len(distinct)} ({', '.join(distinct[:10])}): "
-            "choose two with --languages"
-        )
+        counted = f"got {len(distinct)} ({', '.join(distinct[:10])})"
+        raise InputError(f"{name}: expected two languages in the first {unit}, {counted}: choose two with --languages")
     return distinct[0], distinct[1]

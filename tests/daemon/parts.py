@@ -6,8 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import hierogram as hg
-from hierogram.daemon.text.compounds import count_words, known_parts
-from hierogram.daemon.text.segments import WordView, format_known_words, format_merges, learn_merges
+from hierogram.daemon.text.segments import (
+    WordView,
+    count_words,
+    format_known_words,
+    format_merges,
+    known_parts,
+    learn_merges,
+)
 from hierogram.storage.records.parts import PART_MARK
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import open_store

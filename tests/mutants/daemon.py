@@ -167,7 +167,7 @@ DAEMON_FAULTS = (
     ),
     Fault(
         "a compound is split into more parts than needed",
-        "daemon/text/compounds.py",
+        "daemon/text/segments.py",
         "            if parts:\n                break\n",
         "",
         ("tests/daemon/text/test_compounds.py", "-k", "fewest"),

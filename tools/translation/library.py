@@ -19,7 +19,7 @@ from hierogram.daemon.library.options import PathLike, check_integer, check_text
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.progress import progress
 from hierogram.daemon.text.lines import check_readable, read_sentences
-from hierogram.daemon.text.pipeline import TOKENS, make_pipeline, make_side, text_advice
+from hierogram.daemon.text.pipeline import TOKENS, make_pipeline, text_advice
 from hierogram.storage.exceptions import install_extra
 from hierogram.storage.options import all_plain
 from hierogram.tools.translation.fixed_words import split_words
@@ -136,7 +136,7 @@ def lm(
     """
     if tokenize is not None and (tokenized or store is not None):
         raise UsageError("--tokenize, --tokenized and --store are mutually exclusive")
-    side = TOKENS if tokenize is None else make_side(tokenize)
+    side = TOKENS if tokenize is None else make_pipeline({}, tokenize=(tokenize, tokenize)).source
     if store is not None and not tokenized:
         side = make_pipeline(store.settings()).target
     resolved, paths = resolve_options(EstimationOptions, options, chosen), _paths(texts)

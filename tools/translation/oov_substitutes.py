@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from hierogram.daemon.text.compounds import CompoundSplitter
+from hierogram.daemon.text.segments import CompoundSegmenter
 from hierogram.storage.records.parts import is_part
 from hierogram.tools.translation.casing import NO_CASING, Casing, first_cased
 
@@ -66,7 +66,7 @@ class SubstituteFinder:
                 if folded not in self._folded or word == folded:
                     self._folded[folded] = word
         counts = {folded: self.frequencies[self.numbers[word]] for folded, word in self._folded.items()}
-        self._compounds = CompoundSplitter(counts)
+        self._compounds = CompoundSegmenter(counts)
         # In ascending order of frequency, so that the most frequent of several words replaces words with other accents.
         for folded in sorted(counts, key=counts.__getitem__) if self.min_similarity else ():
             if not folded.isascii():

@@ -44,11 +44,9 @@ def pack_trees(trees: Sequence[Tree]) -> Parse:
         for position, (word, other_word) in enumerate(zip_longest(parses[0].words, parse.words), 1):
             if word != other_word:
                 first, other = ("missing" if text is None else repr(text) for text in (word, other_word))
-                raise RejectionError(
-                    rejections.DIFFERENT_WORDS,
-                    f"tree {number} of the list has a different sentence: word {position} is {other}, but {first} in "
-                    "tree 1",
-                )
+                difference = f"word {position} is {other}, but {first} in tree 1"
+                problem = f"tree {number} of the list has a different sentence: {difference}"
+                raise RejectionError(rejections.DIFFERENT_WORDS, problem)
     return pack(parses) if len(parses) > 1 else parses[0]
 
 
@@ -86,10 +84,8 @@ class _Builder:
 def clean_forest(forest: Parse, transformations: Transformations) -> Parse:
     """Apply `clean_tree` to a forest. Raises `RejectionError`, also if `unary` is `collapse`."""
     if transformations.unary == COLLAPSE:
-        raise RejectionError(
-            rejections.FOREST_OPTION,
-            "the option `--unary collapse` of this store does not support forests: use a store with `--unary keep`",
-        )
+        problem = "the option `--unary collapse` of this store does not support forests"
+        raise RejectionError(rejections.FOREST_OPTION, f"{problem}: use a store with `--unary keep`")
     empty = _empty_words(forest)
     position = [0]
     for number in range(len(forest.words)):
@@ -140,10 +136,8 @@ def _empty_words(forest: Parse) -> set[int]:
             words = set(range(node.start, node.end))
             covered |= words.difference(*(range(forest.nodes[tail].start, forest.nodes[tail].end) for tail in edge))
     for ambiguous in sorted(empty & covered):
-        raise RejectionError(
-            rejections.MALFORMED_TREE,
-            f"word {ambiguous + 1}, {forest.words[ambiguous]!r}, is an empty element in some expansions only",
-        )
+        problem = f"word {ambiguous + 1}, {forest.words[ambiguous]!r}, is an empty element in some expansions only"
+        raise RejectionError(rejections.MALFORMED_TREE, problem)
     return empty
 
 

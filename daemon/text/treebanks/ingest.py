@@ -90,13 +90,9 @@ def _check_transformations(
     if transformations is not None and transformations != stored[0]:
         fixed, requested = asdict(stored[0]), asdict(transformations)
         differing = [name for name in fixed if fixed[name] != requested[name]]
-        fixed_options, requested_options = (
-            " ".join(f"{name}={plain[name]}" for name in differing) for plain in (fixed, requested)
-        )
-        raise UsageError(
-            f"{store.url}: expected the transformations {fixed_options} of the store's first trees, got "
-            f"{requested_options}: omit these options, or use another store"
-        )
+        expected, got = (" ".join(f"{name}={plain[name]}" for name in differing) for plain in (fixed, requested))
+        problem = f"expected the transformations {expected} of the store's first trees, got {got}"
+        raise UsageError(f"{store.url}: {problem}: omit these options, or use another store")
     return stored
 
 

@@ -31,7 +31,7 @@ from hierogram.daemon.text.treebanks.transformations import (
     transform_tree,
 )
 from hierogram.daemon.text.treebanks.trees import Tree, read_tree
-from hierogram.daemon.text.validation import DuplicateCounter, decode_text, reject
+from hierogram.daemon.text.validation import DuplicateCounter, check_length, decode_text, reject
 from hierogram.samplers.exceptions import ForestTooLargeError
 from hierogram.samplers.grammar.brackets import Parse, check_size, write_parse
 from hierogram.storage.records.pairs import NewPairs, RejectedLine, join_runs
@@ -69,9 +69,7 @@ def read_trees(path: str, limit: int | None = None) -> list[Tree]:
     """Return the trees of a file or `-`, up to `limit`. Raises `InputError` if a tree is malformed."""
     trees: list[Tree] = []
     with open_lines(path) as file:
-        for text in tree_texts(file.chunks()):
-            if limit is not None and len(trees) >= limit:
-                break
+        for text in islice(tree_texts(file.chunks()), limit):
             try:
                 trees.append(read_tree(decode_text(text.content, "the tree")))
             except RejectionError as rejection:
@@ -206,12 +204,7 @@ def sentences(
     for text in candidate_lists(opened.chunks) if lists else tree_texts(opened.chunks):
         try:
             parse = _transformed(text, transformations, lists)
-            if len(parse.words) > max_tokens:
-                raise RejectionError(
-                    rejections.TOO_LONG,
-                    f"the tree has {len(parse.words)} words, the limit of this store is {max_tokens} (`hierogram init "
-                    "--max-tokens`)",
-                )
+            check_length("the tree", len(parse.words), "words", max_tokens)
             check_size(parse)
             yield ParsedSentence(text.line, parse)
         except RejectionError as rejection:
@@ -228,24 +221,12 @@ def chunks(
         while group := list(islice(read, LINES_PER_CHUNK)):
             parsed = [sentence for sentence in group if isinstance(sentence, ParsedSentence)]
             words = [replace_unknown(sentence.parse.words, known) for sentence in parsed]
-            sources = list(map(" ".join, words))
-            targets = [
-                write_parse(Parse(replaced, sentence.parse.nodes))
-                for replaced, sentence in zip(words, parsed, strict=True)
-            ]
-            alignments = [""] * len(parsed)
-            pairs = NewPairs(
-                sources,
-                targets,
-                alignments,
-                list(map(len, words)),
-                [0] * len(parsed),
-                [sentence.line for sentence in parsed],
-                [None] * len(parsed),
-                repeats.occurrences(sources, targets, alignments),
-            )
-            rejected = join_runs(line for line in group if isinstance(line, RejectedLine))
-            yield ValidatedChunk(pairs, rejected)
+            size, sources = len(parsed), list(map(" ".join, words))
+            targets = [write_parse(one.parse._replace(words=new)) for one, new in zip(parsed, words, strict=True)]
+            lengths, lines = list(map(len, words)), [sentence.line for sentence in parsed]
+            occurrences = repeats.occurrences(sources, targets, [""] * size)
+            pairs = NewPairs(sources, targets, [""] * size, lengths, [0] * size, lines, [None] * size, occurrences)
+            yield ValidatedChunk(pairs, join_runs(line for line in group if isinstance(line, RejectedLine)))
     finally:
         repeats.close()
 

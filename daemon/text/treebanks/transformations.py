@@ -177,9 +177,8 @@ def intermediate_label(label: str) -> str:
 def reject_unlabeled(unlabeled: Iterable[str]) -> None:
     """Raise `RejectionError` if a word is directly below the root label."""
     for word in unlabeled:
-        raise RejectionError(
-            MALFORMED_TREE, f"the word {word!r} is directly below the root: expected a label such as a part of speech"
-        )
+        problem = f"the word {word!r} is directly below the root: expected a label such as a part of speech"
+        raise RejectionError(MALFORMED_TREE, problem)
 
 
 def check_label(label: str, transformations: Transformations) -> None:
@@ -189,8 +188,7 @@ def check_label(label: str, transformations: Transformations) -> None:
     if label == "|" or (label.startswith("#") and label[1:].isdigit()):
         raise RejectionError(MALFORMED_TREE, f"label {label!r} is reserved by the notation of packed forests")
     if label.startswith(INTERMEDIATE):
-        raise RejectionError(
-            MALFORMED_TREE, f"label {label!r}: labels that begin with {INTERMEDIATE} are reserved for binarization"
-        )
+        problem = f"label {label!r}: labels that begin with {INTERMEDIATE} are reserved for binarization"
+        raise RejectionError(MALFORMED_TREE, problem)
     if transformations.unary == COLLAPSE and JOINT in label and label.strip(JOINT):
         raise RejectionError(MALFORMED_TREE, f"label {label!r}: {JOINT} is reserved for the labels of collapsed chains")

@@ -42,7 +42,7 @@ def test_verses_are_pairs_with_their_links(files: tuple[str, str, str]) -> None:
 def test_exported_burrito_links_can_be_imported(files: tuple[str, str, str], tmp_path: Path) -> None:
     texts = read_token_text(files[1]), read_token_text(files[2])
     links = read_links(files[0], *texts)
-    made = make_burrito(*texts, {verse: dict.fromkeys(links[verse], 0.5) for verse in links}, "hierogram")
+    made = make_burrito(*texts, {verse: dict.fromkeys(links[verse], 0.5) for verse in links})
     assert [record["source"] for record in made["records"]] == [["n40001001001"], ["n40001001002"]]
     assert made["records"][0]["target"] == ["40001001001", "40001001002"]
     assert [document["docid"] for document in made["documents"]] == ["SRC", "TGT"]
@@ -56,7 +56,7 @@ def test_links_with_a_common_word_are_merged_into_one_record(tmp_path: Path) -> 
         (tmp_path / name).write_text("\n".join(["id\ttext", *rows]))
     source, target = (read_token_text(str(tmp_path / name)) for name in ("SRC.tsv", "TGT.tsv"))
     links = {(0, 0): 0.25, (1, 2): 1.0, (2, 0): 0.5, (2, 1): 0.9, (3, 2): 0.8}
-    made = make_burrito(source, target, {"40001001": links}, "hierogram")
+    made = make_burrito(source, target, {"40001001": links})
     words = [[[int(number[-1]) for number in record[role]] for role in ROLES] for record in made["records"]]
     assert words == [[[1, 3], [1, 2]], [[2, 4], [3]]]
     assert [record["meta"]["probability"] for record in made["records"]] == [0.55, 0.9]

@@ -10,14 +10,16 @@ from hypothesis import strategies as st
 from tests.daemon.parts import open_parts
 
 import hierogram as hg
-from hierogram.daemon.text.compounds import count_words, known_parts, measure_compounds
 from hierogram.daemon.text.pipeline import TextPipeline
 from hierogram.daemon.text.segments import (
     CompoundSegmenter,
     WordView,
     choose_word_parts,
+    count_words,
     format_known_words,
+    known_parts,
     make_segmenter,
+    measure_compounds,
 )
 from hierogram.storage.records.parts import PART_MARK, index_words, join_parts
 from hierogram.tools.integrations.translation_memory import memory, nearest

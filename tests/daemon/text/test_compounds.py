@@ -2,7 +2,7 @@
 
 import pytest
 
-from hierogram.daemon.text.compounds import CompoundSplitter
+from hierogram.daemon.text.segments import CompoundSegmenter
 
 COUNTS = {
     "haushalt": 40, "behörde": 10, "straße": 30, "bahn": 20, "schule": 20, "buch": 25, "arbeit": 60, "arbeiten": 20,
@@ -12,7 +12,7 @@ COUNTS = {
 
 
 def _split(word: str) -> str:
-    return "+".join(f"{part.letters}:{part.word}" for part in CompoundSplitter(COUNTS).split(word))
+    return "+".join(f"{part.letters}:{part.word}" for part in CompoundSegmenter(COUNTS).split(word))
 
 
 @pytest.mark.parametrize(
@@ -50,6 +50,6 @@ def test_the_split_with_the_most_frequent_parts_is_chosen() -> None:
 
 
 def test_the_parts_of_a_word_have_its_letters() -> None:
-    splitter = CompoundSplitter(COUNTS)
+    splitter = CompoundSegmenter(COUNTS)
     for word in ("haushaltsbehörde", "schulbuch", "unternehmenberater"):
         assert "".join(part.letters for part in splitter.split(word)) == word

@@ -17,8 +17,7 @@ from hierogram.daemon.text.formats import (
     parse_pipes,
     parse_tabs,
 )
-from hierogram.daemon.text.rejections import RejectionError
-from hierogram.daemon.text.validation import DuplicateCounter, LineColumns, read_side, read_sides, validate
+from hierogram.daemon.text.validation import DuplicateCounter, LineColumns, validate
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.records.pairs import RejectedLine, join_pairs
 
@@ -151,24 +150,6 @@ def test_every_line_of_parallel_files_is_accepted_or_rejected_once(a: list, b: l
     assert sorted([p.line for p in pairs] + [r.line for r in rejected]) == list(range(1, most + 1))
     shortest = min(map(len, (a, b, c)))
     assert [r.line for r in rejected if r.reason == "length-mismatch"] == list(range(shortest + 1, most + 1))
-
-
-@given(st.lists(LINE, max_size=6))
-def test_sides_read_together_equal_sides_read_alone(lines: list[bytes]) -> None:
-    rejections: dict[int, RejectionError] = {}
-    texts, lengths = read_sides(lines, "source", MAX_TOKENS, rejections)
-    together = [
-        (rejections[k].reason, rejections[k].message) if k in rejections else (texts[k], lengths[k])
-        for k in range(len(lines))
-    ]
-    assert together == [read_alone(line) for line in lines]
-
-
-def read_alone(line: bytes) -> tuple[str, object]:
-    try:
-        return read_side(line, "source", MAX_TOKENS)
-    except RejectionError as rejection:
-        return rejection.reason, rejection.message
 
 
 @pytest.mark.parametrize(

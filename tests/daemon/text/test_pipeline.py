@@ -10,7 +10,7 @@ from tests.daemon.conftest import Run
 from hierogram.daemon.learning.alignment.incremental import align_pending
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.text.ingest import ingest
-from hierogram.daemon.text.pipeline import UNCHANGED_TEXT, TextPipeline, make_pipeline, make_side
+from hierogram.daemon.text.pipeline import UNCHANGED_TEXT, TextPipeline, make_pipeline
 from hierogram.daemon.text.reading import Input
 from hierogram.daemon.text.running_text import count_signs
 from hierogram.storage.records.pairs import IngestTotals
@@ -60,7 +60,7 @@ def test_text_is_tokenized_by_the_rules_of_its_side() -> None:
 
 @pytest.mark.parametrize("code", ["de", "en", "und"])
 def test_soft_hyphens_do_not_split_words(code: str) -> None:
-    side = make_side(code)
+    side = make_pipeline({}, tokenize=(code, code)).source
     for text in ("Wort\u00adteil, %s Un\u00adter\u00adschied.", "Wort\u00adteil, Un\u00adter\u00adschied."):
         assert side.tokens(text) == side.tokens(text.replace("\u00ad", ""))
     assert TextPipeline().source.tokens("Wort\u00adteil") == "Wort\u00adteil"
