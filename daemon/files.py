@@ -70,10 +70,7 @@ def is_database(path: Path) -> bool:
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[BinaryIO]:
-    """Write a file that replaces `path` atomically at the end. Devices and pipes are written directly.
-
-    Raises `OSError`, also if `path` is an SQLite database.
-    """
+    """Replace a file atomically, or write to a device or pipe. Raises `OSError`, also for an SQLite database."""
     if is_database(path):
         raise FileExistsError(EEXIST, "is a database: use another file", str(path))
     if is_special(path):
@@ -135,15 +132,6 @@ def open_within(folder: Path, path: Path) -> BinaryIO:
         os.close(descriptor)
         raise OSError(EINVAL, NOT_REGULAR, str(path))
     return open(descriptor, "rb")
-
-
-def exists_in(folder: int, name: str) -> bool:
-    """Check if an open folder has an entry of this name, including dangling links."""
-    try:
-        os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return True
 
 
 def write_in(folder: int, name: str, content: bytes) -> None:

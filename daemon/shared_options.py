@@ -43,20 +43,10 @@ STANDARD = "-"
 """Name of standard input and standard output."""
 SPOOL = Option("Folder to watch for files; created if it does not exist.", metavar="FOLDER", shown="none")
 Threads = Annotated[int | None, Option("Number of threads. Results do not depend on it.", min=1, shown="one per core")]
-ProcessThreads = Annotated[
-    int | None,
-    Option(
-        "Number of threads of each process. Results do not depend on it.",
-        min=1, shown="one per core; with workers, 1",
-    ),
-]  # fmt: skip
-Tokenize = Annotated[
-    str | None,
-    Option(
-        "Tokenize text by the rules of one or two languages, such as fr,en.",
-        metavar="LANGUAGES", shown="as in the store",
-    ),
-]  # fmt: skip
+_THREADS_OF_PROCESS = "Number of threads of each process. Results do not depend on it."
+ProcessThreads = Annotated[int | None, Option(_THREADS_OF_PROCESS, min=1, shown="one per core; with workers, 1")]
+_TOKENIZE = "Tokenize text by the rules of one or two languages, such as fr,en."
+Tokenize = Annotated[str | None, Option(_TOKENIZE, metavar="LANGUAGES", shown="as in the store")]
 Tokenized = Annotated[bool, Option("Text is already tokenized: split it at spaces only.")]
 
 

@@ -298,9 +298,8 @@ def _show_version(published: "Published", as_json: bool, dry_run: bool) -> None:
     if published.unchanged:
         print(f"{path}: unchanged, not rewritten: {_size(manifest)}")
     else:
-        print(
-            f"{path}: {'would be written: ' if dry_run else ''}{_size(manifest)}", *_filter_counts(manifest), sep="\n"
-        )
+        size = f"{'would be written: ' if dry_run else ''}{_size(manifest)}"
+        print(f"{path}: {size}", *_filter_counts(manifest), sep="\n")
     for version in published.pruned:
         print(f"{version}: {'would be deleted' if dry_run else 'deleted'}")
 

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
@@ -76,9 +77,8 @@ def rules(
     words = words if containing else []
     with open_chosen_store(context) as opened:
         grammar_kind = opened.grammar_kind()
-        matching, respelled = opened.find_rules(
-            source, query.target, containing=words, limit=query.limit, current_sample=current_sample
-        )
+        find_rules = partial(opened.find_rules, current_sample=current_sample)
+        matching, respelled = find_rules(source, query.target, containing=words, limit=query.limit)
         view = WordView(opened.settings().word_parts)
         similar, is_target = [], False
         if not matching:
@@ -86,7 +86,7 @@ def rules(
             sides = (SOURCE, TARGET) if words else (SOURCE,) if source else (TARGET,)
             similar = opened.store.similar_words((words or side.split(" "))[0], sides)
             if source is not None:
-                is_target = bool(opened.find_rules(None, source, limit=1, current_sample=current_sample).rules)
+                is_target = bool(find_rules(None, source, limit=1).rules)
         fragments = FRAGMENTS in grammar_kind.capabilities
     if tree and not fragments:
         raise UsageError("--tree requires a store of trees, because it draws tree fragments")
@@ -134,10 +134,8 @@ def _show_occurrences(context: typer.Context, words: Sequence[str], limit: int, 
         rule = Rule.parse(" ".join(words)) if words else None
     except RuleNotationError as error:
         raise UsageError(str(error)) from error
-    with (
-        interruptible("indexed pairs are kept: run the command again to continue"),
-        open_chosen_store(context) as opened,
-    ):
+    consequence = "indexed pairs are kept: run the command again to continue"
+    with interruptible(consequence), open_chosen_store(context) as opened:
         kind, indexed = opened.grammar_kind(), 0
         unindexed = opened.store.count_unindexed()
         if unindexed and opened.store.read_only:
@@ -158,10 +156,10 @@ def _show_occurrences(context: typer.Context, words: Sequence[str], limit: int, 
     elif not pairs:
         print_note(f"no current derivation uses {rule}")
     else:
-        rows = [
-            (str(pair.id), pair.corpus, str(pair.uses), *view.pair(pair.source, pair.target, pair.alignment)[:3])
-            for pair in pairs
-        ]
+        rows = []
+        for pair in pairs:
+            in_words = view.pair(pair.source, pair.target, pair.alignment)
+            rows.append((str(pair.id), pair.corpus, str(pair.uses), *in_words[:3]))
         print_table((kind.singular, "corpus", "uses", "source", "target", "alignment"), rows, numeric=(0, 2))
 
 

@@ -226,9 +226,8 @@ def align(
             print_note(f"{store.url}: the aligner has not seen any pairs yet: aligning without the store")
         with progress("align", "sweeps") as bar:
             aligned = align_texts(
-                *unread, priors=store, tokenize=languages, tokenized=tokenized, options=request,
-                progress=bar.update,
-            )  # fmt: skip
+                *unread, priors=store, tokenize=languages, tokenized=tokenized, options=request, progress=bar.update
+            )
         for pair, word_count in sorted(aligned.skipped.items()):
             print_note(f"pair {pair + 1:,}: not aligned: {word_count:,} words, the limit is {MAX_WORDS:,}")
         if token_texts is not None:
@@ -246,8 +245,6 @@ def align(
 
 
 _CSV_COLUMNS = ("pair", "source", "target", "verdict")
-
-
 _IMPORT_HELP = (
     "Read corrections of many pairs from a CSV file with the columns pair, source, target, verdict "
     "(fixed or forbidden)."
@@ -287,10 +284,8 @@ def links(
         except RejectionError as error:
             raise UsageError(str(error)) from error
         corrections, corrections_origin = {pair: pair_links}, origin or "command line"
-    with (
-        interruptible("some corrections may not be stored or applied: run the command again to continue"),
-        open_chosen_store(context) as opened,
-    ):
+    consequence = "some corrections may not be stored or applied: run the command again to continue"
+    with interruptible(consequence), open_chosen_store(context) as opened:
         holder = opened.set_links(corrections, corrections_origin)
     link_count = sum(len(pair_links.fixed) + len(pair_links.forbidden) for pair_links in corrections.values())
     summary = f"{plural(link_count, 'link')} of {plural(len(corrections), 'pair')}"

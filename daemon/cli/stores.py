@@ -123,9 +123,8 @@ def ingest(
             description += " with the default settings (to choose others, run `hierogram init` before the first ingest)"
         # Open the input first, so that no store is created if the input is invalid.
         input_format = TMX if format == TRANSLATION_MEMORY else format
-        source = stack.enter_context(
-            open_input(files, format=input_format, dictionary=dictionary, trees=trees, nbest=nbest)
-        )
+        opened_input = open_input(files, format=input_format, dictionary=dictionary, trees=trees, nbest=nbest)
+        source = stack.enter_context(opened_input)
         grammar = TREES if trees else SYNCHRONOUS
         opened = stack.enter_context(open_or_create(store_url(context), grammar=grammar, languages=text_languages))
         bar = stack.enter_context(progress("ingest", "trees" if trees else "lines"))
@@ -276,8 +275,6 @@ def status(context: typer.Context, as_json: AsJson = False) -> None:
 
 _POLL_SECONDS = 1.0
 _PAGE_SIZE = 1_000
-
-
 _KEEP = Option(
     "Set the number of events that the store keeps.", min=1, max=10_000_000, shown="unchanged, initially 100,000"
 )
@@ -469,10 +466,8 @@ def withdraw(
     Select pairs either by IDs, or by --corpus, --origin and --external-id, which must all match. A running daemon
     removes the pairs within seconds. Withdrawn pairs can be ingested again.
     """
-    with (
-        interruptible("some pairs are already withdrawn: run the command again to continue"),
-        open_chosen_store(context) as opened,
-    ):
+    consequence = "some pairs are already withdrawn: run the command again to continue"
+    with interruptible(consequence), open_chosen_store(context) as opened:
         kind = opened.grammar_kind()
         with progress("withdraw", kind.plural) as bar:
             number, holder = opened.withdraw(

@@ -29,11 +29,8 @@ def expected_rules(row: PairRow, settings: Settings) -> list[UsedRule]:
     if row.current is None and row.is_intact():
         return []
     rules = load_stored([row], settings).rules()
-    expected = [
-        UsedRule(rules.source.string(index), rules.target.string(index), uses)
-        for index, uses in enumerate(rules.expected_uses.tolist())
-        if uses > 0
-    ]
+    rows = zip(rules.source.strings(), rules.target.strings(), rules.expected_uses.tolist(), strict=True)
+    expected = [UsedRule(source, target, uses) for source, target, uses in rows if uses > 0]
     return sorted(expected, key=lambda rule: (-rule.expected_uses, rule.source, rule.target))
 
 

@@ -167,11 +167,10 @@ class Learner(AbstractContextManager["Learner"]):
     ) -> None:
         """Sweep over a batch until each pair has `target_sweeps` int64[P] sweeps. Commits at intervals and at the end.
 
-        `should_stop` (default `LearnOptions.stop`) is called after each sweep. If `should_stop` returns True, finished
-        sweeps are committed and the method returns. `run_progress` returns the progress of the run, given the number of
-        sweeps of this call. The progress is committed with the sweeps. With `leave_open`, the last sweeps are
-        committed by the next call for the same batch or by `commit_open`, unless a commit is due or the method was
-        stopped.
+        If `should_stop` (default `LearnOptions.stop`) returns True after a sweep, the method commits and returns.
+        `run_progress` returns the progress to commit with the sweeps, given the number of sweeps of this call. With
+        `leave_open`, the next call for the batch or `commit_open` commits the last sweeps, unless a commit is due or
+        the method was stopped.
         """
         first_sweep = self.sweeps
         should_stop = should_stop or self.options.stop

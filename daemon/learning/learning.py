@@ -86,9 +86,7 @@ def find_interrupted_run(store: Store, sweeps: int | None = None) -> LearningRun
 def resume_or_start_run(store: Store, sweeps: int | None = None) -> LearningRun:
     """Return the interrupted run, or start a run of `sweeps` (default `Kind.sweeps`). Raises `StoreHeldError`."""
     run = find_interrupted_run(store, sweeps)
-    if run is None:
-        run = store.begin_run(find_kind(store.settings()).sweeps if sweeps is None else sweeps)
-    return run
+    return run or store.begin_run(find_kind(store.settings()).sweeps if sweeps is None else sweeps)
 
 
 def learn(
@@ -96,11 +94,10 @@ def learn(
 ) -> LearnReport:
     """Burn in new pairs by their schedule, then sweep `sweeps` times over every pair.
 
-    Commits every few minutes and after each batch. An interrupted run is continued if `sweeps` is the same or
-    None, and gives the result of an uninterrupted run. The result depends on the store, its seed, the sequence of calls
-    and `LearnOptions.blocks`. With `leave_unfinished`, the caller must call `Store.finish_run` after delivering the
-    report. Until then, a call with the same arguments reports the completed run without sweeps, unless pairs were
-    added.
+    An interrupted run is continued if `sweeps` is the same or None, and gives the result of an uninterrupted run. The
+    result depends on the store, its seed, the sequence of calls and `LearnOptions.blocks`. With `leave_unfinished`, the
+    caller must call `Store.finish_run` after delivering the report. Until then, a call with the same arguments reports
+    the completed run without sweeps, unless pairs were added.
 
     If two rules share a key, all keys are recomputed with another salt and the run continues from its last commit.
     Pairs with a withdrawal request are removed before and after the run. A finished run indexes pairs by their rules.
@@ -181,25 +178,22 @@ class _RunExecutor:
                 if not self._sweep(batch, target_sweeps, partial(self._advance_run, is_whole_store)):
                     return False
                 self._run = self._run._replace(after_pair_id=rows[-1].id, sweeps_in_round=0)
-            self._run = self._run._replace(
-                sweeps_done=self._run.sweeps_done + round_sweeps, after_pair_id=0, sweeps_in_round=0
-            )
+            done = self._run.sweeps_done + round_sweeps
+            self._run = self._run._replace(sweeps_done=done, after_pair_id=0, sweeps_in_round=0)
         self._store.commit((), run=self._run)
-        if self.before is None:
-            # No sweeps were left, so open a batch only to measure the grammar.
-            for rows in read_batches(self._store, ALIGNED_STATES):
-                self._open(rows)
-                break
+        # If no sweeps were left, open a batch only to measure the grammar.
+        if self.before is None and (rows := next(read_batches(self._store, ALIGNED_STATES), [])):
+            self._open(rows)
         return True
 
     def index_batch(self) -> None:
         """Index the pairs in memory by their rules, because `index_occurrences` would load them again."""
         if self._batch is None:
             return
-        position, salt = self._store.position(), self._learner.settings.key_salt
-        uses = _list_uses(self._batch.ids, self._batch.loaded.occurrences(self._batch.state))
-        for first in range(0, len(self._batch.rows), _PAIRS_PER_TRANSACTION):
-            ids = self._batch.ids[first : first + _PAIRS_PER_TRANSACTION].tolist()
+        position, salt, all_ids = self._store.position(), self._learner.settings.key_salt, self._batch.ids
+        uses = _list_uses(all_ids, self._batch.loaded.occurrences(self._batch.state))
+        for first in range(0, len(all_ids), _PAIRS_PER_TRANSACTION):
+            ids = all_ids[first : first + _PAIRS_PER_TRANSACTION].tolist()
             bounds = slice(*np.searchsorted(uses[:, 0], (ids[0], ids[-1] + 1)))
             self._store.index_pairs(ids, position, uses[bounds], salt)
             if self._learner.options.stop():

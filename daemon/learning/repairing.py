@@ -1,14 +1,12 @@
 """Repair a store: replace every count by a recount of derivations and links, in one transaction."""
 
-from collections import defaultdict
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from hierogram.daemon.learning.kinds.stored import ALIGNMENT, DERIVATION, TEXTS
 from hierogram.daemon.learning.learner import holding_lease
-from hierogram.daemon.learning.stored_links import DIRECTIONS
-from hierogram.daemon.learning.verifying import WORD_COUNT_COLUMNS, CountName, RuleComparison, open_recount
+from hierogram.daemon.learning.verifying import JUMP, LEXICON, AlignerRow, RuleComparison, open_recount
 from hierogram.daemon.progress import Steps
 from hierogram.storage.checks.repair import Repair
 from hierogram.storage.exports.snapshot import Snapshot
@@ -93,9 +91,9 @@ def _repair_counts(repairs: Repair, snapshot: Snapshot, repaired: RepairReport, 
             repaired.remaining_problems += _repair_rules(repairs, comparison, repaired)
         repaired.remaining_problems += recount.unreadable_links
         if not recount.unreadable_links:
-            for differing in recount.aligner_differences():
-                repaired.aligner_counts += len(differing)
-                repairs.repair_aligner(_count_difference(differing))
+            for rows in recount.aligner_differences():
+                repaired.aligner_counts += sum(int(np.count_nonzero(stored != counted)) for _, stored, counted in rows)
+                repairs.repair_aligner(_make_change(rows))
         return True
 
 
@@ -114,17 +112,14 @@ def _repair_rules(repairs: Repair, comparison: RuleComparison, repaired: RepairR
     return []
 
 
-def _count_difference(links: dict[CountName, tuple[int, int]]) -> AlignerChange:
-    lexicon: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
-    words: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0] * len(WORD_COUNT_COLUMNS))
+def _make_change(rows: list[AlignerRow]) -> AlignerChange:
     change = AlignerChange()
-    for (first, second, third), (stored, counted) in links.items():
-        if first == "jump":
-            change.jumps.append((second, int(str(third)), counted - stored))
-        elif first in DIRECTIONS:
-            lexicon[second, str(third)][DIRECTIONS.index(first)] = counted - stored
+    for (table, first, *second), stored, counted in rows:
+        counts = (counted - stored).tolist()
+        if table == LEXICON:
+            change.lexicon.append((first, second[0], counts[0], counts[1]))
+        elif table == JUMP:
+            change.jumps.append((first, int(second[0]), counts[0]))
         else:
-            words[first, second][WORD_COUNT_COLUMNS.index(str(third))] = counted - stored
-    change.lexicon = [(*pair, forward, backward) for pair, (forward, backward) in lexicon.items()]
-    change.words = [FertilityCounts(*word, *counts) for word, counts in words.items()]
+            change.words.append(FertilityCounts(table, first, *counts))
     return change

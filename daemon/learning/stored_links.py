@@ -48,14 +48,11 @@ def words_and_stems(source: Side, target: Side) -> Units:
 
 def unit_names(units: Units) -> list[Names]:
     """Return the names of words and of stems."""
-    return [
-        (_side_names(source, suffix), _side_names(target, suffix))
-        for (source, target), suffix in zip(units, (_WORD, _STEM), strict=True)
-    ]
-
-
-def _side_names(side: Side, suffix: str) -> list[str]:
-    return [*(word + suffix for word in side.vocabulary), suffix]
+    names = []
+    for sides, suffix in zip(units, (_WORD, _STEM), strict=True):
+        source, target = ([word + suffix for word in (*side.vocabulary, "")] for side in sides)
+        names.append((source, target))
+    return names
 
 
 _UNCOUNTED = (0,) * (MAX_FERTILITY + 2)
@@ -128,8 +125,20 @@ def load_counts(store: Store, units: Units) -> PriorsByUnit:
 
 def add_link_counts(change: AlignerChange, learned: PriorsByUnit, units: Units) -> None:
     """Add the counts of words and stems, in both directions, to a change of the aligner's tables."""
-    for both, names in zip(learned, unit_names(units), strict=True):
-        _add_unit_counts(change, both, names)
+    for both, words in zip(learned, unit_names(units), strict=True):
+        lexicon: dict[tuple[str, str], list[int]] = {}
+        for conditioning, emitted, count in _rows(both[0]):
+            lexicon[words[0][conditioning], words[1][emitted]] = [count, 0]
+        for conditioning, emitted, count in _rows(both[1]):
+            lexicon.setdefault((words[0][emitted], words[1][conditioning]), [0, 0])[1] = count
+        change.lexicon += [(s, t, counts[0], counts[1]) for (s, t), counts in lexicon.items()]
+        for k, direction_counts in enumerate(both):
+            table = np.zeros((len(words[k]), MAX_FERTILITY + 2), np.int64)
+            table[:, 0] = direction_counts.link_counts
+            table[:-1, 1:] = direction_counts.fertility
+            changed = np.flatnonzero(table.any(axis=1))
+            rows = zip(changed.tolist(), table[changed].tolist(), strict=True)
+            change.words += [FertilityCounts(SIDES[k], words[k][n], *row) for n, row in rows]
     # Add the jumps of words only, because stems have the same links.
     for direction, direction_counts in zip(DIRECTIONS, learned[0], strict=True):
         events = np.flatnonzero(direction_counts.jumps)
@@ -137,23 +146,6 @@ def add_link_counts(change: AlignerChange, learned: PriorsByUnit, units: Units) 
             (direction, first_width(event - MAX_EVENT), count)
             for event, count in zip(events.tolist(), direction_counts.jumps[events].tolist(), strict=True)
         ]
-
-
-def _add_unit_counts(change: AlignerChange, both: Sequence[PriorCounts], words: Names) -> None:
-    forward, backward = both
-    lexicon: dict[tuple[str, str], list[int]] = {}
-    for conditioning, emitted, count in _rows(forward):
-        lexicon[words[0][conditioning], words[1][emitted]] = [count, 0]
-    for conditioning, emitted, count in _rows(backward):
-        lexicon.setdefault((words[0][emitted], words[1][conditioning]), [0, 0])[1] = count
-    change.lexicon += [(s, t, counts[0], counts[1]) for (s, t), counts in lexicon.items()]
-    for k, direction_counts in enumerate(both):
-        table = np.zeros((len(words[k]), MAX_FERTILITY + 2), np.int64)
-        table[:, 0] = direction_counts.link_counts
-        table[:-1, 1:] = direction_counts.fertility
-        changed = np.flatnonzero(table.any(axis=1))
-        rows = zip(changed.tolist(), table[changed].tolist(), strict=True)
-        change.words += [FertilityCounts(SIDES[k], words[k][n], *row) for n, row in rows]
 
 
 def _rows(counts: PriorCounts) -> Iterable[tuple[int, int, int]]:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import nsmallest
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -39,11 +40,10 @@ _RULES_AT_ONCE = 300_000
 _COUNTS_AT_ONCE = 100_000
 _MAX_PROBLEMS = 20
 
-CountName = tuple[str, str, object]
-"""Name of an aligner count: (direction, source word, target word), (side, word, column), or
-(`_JUMP`, direction, width).
-"""
-_LEXICON, _JUMP = "lexicon", "jump"
+LEXICON, JUMP = "lexicon", "jump"
+"""First field of the key of an aligner row: (`LEXICON`, source, target), (`JUMP`, direction, width) or (side, word)."""
+AlignerRow = tuple[list[str], NDArray[np.int64], NDArray[np.int64]]
+"""Key of a row of the aligner's tables, with the stored and the recounted counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +172,8 @@ class Recount:
             matches = match_keys(sums.keys, stored.rules.keys)
             yield RuleComparison(stored, StoredRules(numbers[rows], sums), matches, collisions)
 
-    def aligner_differences(self) -> Iterator[dict[CountName, tuple[int, int]]]:
-        """Yield the aligner counts that differ, in parts. A value is (stored, recounted)."""
+    def aligner_differences(self) -> Iterator[list[AlignerRow]]:
+        """Yield the aligner rows whose counts differ, in parts."""
         for first, last in slice_ranges([self._links], _COUNTS_AT_ONCE):
             rows, [texts] = self._links.read(first, last)
             row_by_key: dict[bytes, int] = {}
@@ -182,11 +182,8 @@ class Recount:
             np.add.at(totals, (rows["stored"].astype(np.int64), key_rows), rows["counts"])
             counted, stored = totals
             keys = list(row_by_key)
-            differing: dict[CountName, tuple[int, int]] = {}
-            for row, column in np.argwhere(stored != counted).tolist():
-                stored_count, recounted = int(stored[row, column]), int(counted[row, column])
-                differing[_count_name(keys[row], column)] = stored_count, recounted
-            yield differing
+            differing = np.flatnonzero((stored != counted).any(axis=1)).tolist()
+            yield [(keys[row].decode().split("\0"), stored[row], counted[row]) for row in differing]
 
 
 @contextmanager
@@ -245,9 +242,9 @@ def _recount_links(snapshot: Snapshot, recount: Recount, links: Spill) -> None:
 
 
 def _spill_counts(links: Spill, counts: AlignerChange | AlignerCounts, *, stored: bool) -> None:
-    keys = [f"{_LEXICON}\0{source}\0{target}" for source, target, *_ in counts.lexicon]
+    keys = [f"{LEXICON}\0{source}\0{target}" for source, target, *_ in counts.lexicon]
     keys += [f"{row.side}\0{row.word}" for row in counts.words]
-    keys += [f"{_JUMP}\0{direction}\0{width}" for direction, width, _ in counts.jumps]
+    keys += [f"{JUMP}\0{direction}\0{width}" for direction, width, _ in counts.jumps]
     slices = np.fromiter((hash(key) % SLICES for key in keys), np.int64, len(keys))
     order = np.argsort(slices, kind="stable")
     rows = np.zeros(len(keys), _COUNTS_DTYPE)
@@ -261,13 +258,13 @@ def _spill_counts(links: Spill, counts: AlignerChange | AlignerCounts, *, stored
     links.add(slices[order], rows[order], join_blobs([keys[k].encode() for k in order.tolist()]))
 
 
-def _count_name(key: bytes, column: int) -> CountName:
-    table, first, *second = key.decode().split("\0")
-    if table == _LEXICON:
-        return (*DIRECTIONS, "")[column], first, second[0]
-    if table == _JUMP:
-        return _JUMP, first, int(second[0])
-    return table, first, WORD_COUNT_COLUMNS[column]
+def _count_name(key: list[str], column: int) -> tuple[object, ...]:
+    match key:
+        case [table, source, target] if table == LEXICON:
+            return DIRECTIONS[column], source, target
+        case [table, direction, width] if table == JUMP:
+            return JUMP, direction, int(width)
+    return *key, WORD_COUNT_COLUMNS[column]
 
 
 def _format_rule(rules: RuleDeltas, row: int) -> str:
@@ -302,18 +299,14 @@ def _add_rule_problems(comparison: RuleComparison, problems: _Problems) -> None:
 
     def unused(k: int) -> str:
         row = matches.only_theirs[k]
-        return (
-            f"rule {ids[row]} {_format_rule(rules, row)}: not used by any derivation, but count is "
-            f"{rules.count[row]}, expected_uses is {rules.expected_uses[row]:g} "
-            f"and minimal_uses is {rules.minimal_uses[row]}"
-        )
+        rule, count = f"rule {ids[row]} {_format_rule(rules, row)}", f"count is {rules.count[row]}"
+        uses = f"expected_uses is {rules.expected_uses[row]:g} and minimal_uses is {rules.minimal_uses[row]}"
+        return f"{rule}: not used by any derivation, but {count}, {uses}"
 
     def missing(k: int) -> str:
         row = matches.only_ours[k]
-        return (
-            f"rule {_format_rule(counted, row)}: missing from the rules, but used {counted.count[row]} times "
-            f"({counted.expected_uses[row]:g} expected uses, {counted.minimal_uses[row]} minimal uses)"
-        )
+        uses = f"({counted.expected_uses[row]:g} expected uses, {counted.minimal_uses[row]} minimal uses)"
+        return f"rule {_format_rule(counted, row)}: missing from the rules, but used {counted.count[row]} times {uses}"
 
     def different(name: str, differing: NDArray[np.int64], k: int) -> str:
         stored_row, counted_row = matches.theirs[differing[k]], matches.ours[differing[k]]
@@ -359,12 +352,11 @@ def _verify_tables(store: Store, report: Steps | None) -> VerifyReport:
             problems.add_all(_TABLES, snapshot.table_problems(recount.add_stored_rules))
             problems.add_all(_UNREADABLE_LINKS, [*recount.unreadable_links, *map(str, recount.damaged_links)])
             problems.add_all(_DAMAGED_PAIRS, list(map(str, recount.damaged_pairs)))
-            for differing in recount.aligner_differences():
-                lines = {
-                    str(name): f"aligner: the count of {' '.join(map(repr, name))} is {stored}, but should be {counted}"
-                    for name, (stored, counted) in differing.items()
-                }
-                problems.add(_ALIGNER, list(lines), list(lines.values()).__getitem__)
+            for key, stored, counted in chain.from_iterable(recount.aligner_differences()):
+                for column in np.flatnonzero(stored != counted).tolist():
+                    name, counts = _count_name(key, column), f"{stored[column]}, but should be {counted[column]}"
+                    line = f"aligner: the count of {' '.join(map(repr, name))} is {counts}"
+                    problems.add(_ALIGNER, [str(name)], [line].__getitem__)
             for comparison in recount.rule_comparisons():
                 _add_rule_problems(comparison, problems)
     totals = recount.pairs, recount.stored_rules, recount.stored_tokens, recount.stored_expected_tokens

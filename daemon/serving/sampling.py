@@ -265,10 +265,7 @@ class SamplingTurns:
         return restarted
 
     def _work_on_next(self, new: ResidentBatch | None, seconds: float) -> bool:
-        """Do the rest of a turn, given the batch `new` that was just sampled for `seconds`.
-
-        Returns False if there was nothing to do, or during a pause between turns of settled pairs.
-        """
+        """Do the rest of a turn in which `new` was sampled for `seconds`. Returns False if the loop should pause."""
         share = self._section.new_share
         queue = self._pairs.queue
         if queue or new is not None:

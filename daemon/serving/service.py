@@ -65,7 +65,9 @@ class Daemon:
         self.health = HealthRegistry()
         self.log = log
         self._started = time.monotonic()
-        self._stopping = False
+        self._stopping = threading.Event()
+        self.stopping = self._stopping.is_set
+        """Check if the daemon is shutting down. Long requests must then end."""
         self.lease_problem: str | None = None
         loops: list[Loop] = [
             make_loop(store.store, lambda: self.configuration, self.health, log)
@@ -118,13 +120,9 @@ class Daemon:
     def _wait_for(self, done: Callable[[], bool]) -> bool:
         """Poll `done` until it returns True, the timeout expires or the daemon stops. Returns the last result."""
         deadline = time.monotonic() + _CHANGE_TIMEOUT_SECONDS
-        while not (result := done()) and time.monotonic() < deadline and not self._stopping:
+        while not (result := done()) and time.monotonic() < deadline and not self.stopping():
             time.sleep(_POLL_SECONDS)
         return result
-
-    def stopping(self) -> bool:
-        """Check if the daemon is shutting down. Long requests must then end."""
-        return self._stopping
 
     def reconfigure(self, configuration: Configuration) -> list[str]:
         """Apply a configuration, and return the names of restarted loops. If this fails, the old one remains."""
@@ -142,7 +140,7 @@ class Daemon:
 
     def stop(self) -> None:
         """Stop the loops. Raises `ShutdownTimeoutError` if a loop does not end within the grace period."""
-        self._stopping = True
+        self._stopping.set()
         late = self.supervisor.stop(self.configuration.daemon.grace_seconds)
         if late:
             limit = f"{self.configuration.daemon.grace_seconds:g} s (grace_seconds)"

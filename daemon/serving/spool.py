@@ -24,15 +24,7 @@ from typing import Any, NamedTuple
 
 from hierogram.daemon.configuration import Configuration
 from hierogram.daemon.exceptions import DaemonError, InputError, SpoolError, UsageError
-from hierogram.daemon.files import (
-    NOT_REGULAR,
-    exists_in,
-    folder_within,
-    printable,
-    shorten_name,
-    strip_suffix,
-    write_in,
-)
+from hierogram.daemon.files import NOT_REGULAR, folder_within, printable, shorten_name, strip_suffix, write_in
 from hierogram.daemon.serving.supervision import FATAL, RETRYABLE, Heartbeat, StopFlag, StoppedError, StoreLoop
 from hierogram.daemon.text.ingest import DEFAULT_CORPUS, IngestReport, ingest_in_sandbox
 from hierogram.daemon.text.pipeline import make_pipeline, two_languages
@@ -188,10 +180,7 @@ def ingest_input(
     corpus: str = DEFAULT_CORPUS,
     options: IngestOptions = STORE_DEFAULTS,
 ) -> IngestReport:
-    """Ingest an input with the process `reader`, into the corpus of its subfolder or else into `corpus`.
-
-    `check_stop` is called often and may raise `StoppedError`.
-    """
+    """Ingest an input with the process `reader`, into the corpus of its subfolder or else into `corpus`."""
     for path in spool_input.paths:
         if not stat.S_ISREG(path.lstat().st_mode):
             raise InputError(f"{printable(str(path))}: {NOT_REGULAR}")
@@ -208,25 +197,28 @@ def ingest_input(
 
 
 def move(spool_input: SpoolInput, reason: str | None = None) -> str:
-    """Move files to `done/` or, with a `reason`, to `failed/` with a `.reason` file beside each.
-
-    Returns the new path of the first file.
-    """
+    """Move files to `done/`, or with a `reason` to `failed/`, beside `.reason` files. Returns the first new path."""
     target = spool_input.folder / (DONE if reason is None else FAILED)
+    try:
+        return printable(os.path.abspath(_move_files(spool_input, target, reason)))
+    except OSError as error:
+        raise _move_error(target, spool_input, error) from error
+
+
+def _move_files(spool_input: SpoolInput, target: Path, reason: str | None) -> Path:
     names = () if spool_input.subfolder is None else (spool_input.subfolder,)
-    moved: list[str] = []
+    moved: list[Path] = []
     with (
-        _convert_move_error(target, spool_input),
         folder_within(spool_input.folder, *names) as folder_descriptor,
         _target_folder(target, spool_input.subfolder) as (target_descriptor, display_path),
     ):
         for path in spool_input.files:
-            if not exists_in(folder_descriptor, path.name):
+            if not _exists_in(folder_descriptor, path.name):
                 continue
             for number in count():
                 free_name = shorten_name(target_descriptor, path.name, f".{number}") if number else path.name
                 reason_name = shorten_name(target_descriptor, free_name, REASON)
-                if not exists_in(target_descriptor, free_name) and not exists_in(target_descriptor, reason_name):
+                if not _exists_in(target_descriptor, free_name) and not _exists_in(target_descriptor, reason_name):
                     break
             # Write the reason first, so that it exists when the file appears.
             if reason is not None:
@@ -234,8 +226,16 @@ def move(spool_input: SpoolInput, reason: str | None = None) -> str:
             # Another process may have removed the file.
             with suppress(FileNotFoundError):
                 os.rename(path.name, free_name, src_dir_fd=folder_descriptor, dst_dir_fd=target_descriptor)
-            moved.append(str(display_path / free_name))
-    return printable(os.path.abspath(moved[0] if moved else target))
+            moved.append(display_path / free_name)
+    return moved[0] if moved else target
+
+
+def _exists_in(folder: int, name: str) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def identity(spool_input: SpoolInput) -> tuple[tuple[str, int, int, int], ...]:
@@ -265,18 +265,14 @@ def _target_folder(target: Path, wanted: str | None) -> Iterator[tuple[int, Path
         yield descriptor, target / name
 
 
-@contextmanager
-def _convert_move_error(target: Path, spool_input: SpoolInput) -> Iterator[None]:
-    """Convert `OSError` to `SpoolError` if the spool folders cannot be written, else to `FileMoveError`."""
-    try:
-        yield
-    except OSError as error:
-        message = f"{spool_input.name} cannot be moved to {printable(str(target))}: {error.strerror or error}"
-        for names in ((), (target.name,)):
-            if problem := _folder_problem(spool_input.folder, *names):
-                path = printable(str(spool_input.folder.joinpath(*names)))
-                raise SpoolError(f"spool: {message}; {path} cannot be written: {problem}") from error
-        raise FileMoveError(message) from error
+def _move_error(target: Path, spool_input: SpoolInput, error: OSError) -> DaemonError:
+    """Return a `SpoolError` if the spool folders cannot be written, else a `FileMoveError`."""
+    message = f"{spool_input.name} cannot be moved to {printable(str(target))}: {error.strerror or error}"
+    for names in ((), (target.name,)):
+        if problem := _folder_problem(spool_input.folder, *names):
+            path = printable(str(spool_input.folder.joinpath(*names)))
+            return SpoolError(f"spool: {message}; {path} cannot be written: {problem}")
+    return FileMoveError(message)
 
 
 def _folder_problem(folder: Path, *names: str) -> str | None:

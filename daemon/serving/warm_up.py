@@ -29,9 +29,8 @@ def warm_up_daemon() -> None:
         opened.add([*_LINKED, *_UNLINKED])
         prepare_kernels(opened.settings(), log, http=True)
         with Learner(opened.store, LearnOptions()) as learner:
-            turns = SamplingTurns(
-                learner, configuration.sampling, threading.Event(), Heartbeat(), HealthRegistry(), log
-            )
+            section, stop = configuration.sampling, threading.Event()
+            turns = SamplingTurns(learner, section, stop, Heartbeat(), HealthRegistry(), log)
             turns.take()
             while any(opened.status().unsettled.values()):
                 turns.take()

@@ -42,8 +42,6 @@ def connection_limit(requested: int) -> int:
 
 @dataclass(eq=False)
 class _Exchange:
-    """Request and response with a deadline for each ASGI message."""
-
     _gate: "Gate"
     _transport: asyncio.Transport
     _receive: Receive
@@ -55,12 +53,10 @@ class _Exchange:
     body_timeout: asyncio.Timeout | None = None
     """Deadline of the next part of the body, while `receive` waits for it."""
     refusal: ProblemError | None = None
-    """Reason for refusing the body. None if the body is accepted."""
     cancel_scope: CancelScope | None = None
     """Cancel scope of a read-only request, canceled when the client disconnects."""
 
     def refuse(self, problem: ProblemError) -> ProblemError:
-        """Stop waiting for the body. Returns the problem of the first refusal."""
         problem.headers["Connection"] = "close"
         self.refusal = self.refusal or problem
         if self.body_timeout is not None and not self.body_timeout.expired():
@@ -68,10 +64,6 @@ class _Exchange:
         return self.refusal
 
     async def receive(self) -> Message:
-        """Return the next message. If the body is too slow or refused, raise `ProblemError`, or return a disconnect.
-
-        A disconnect is returned after the start of the response, because no other response can be sent.
-        """
         if self._body_complete:
             return await self._receive()
         client_timeout, started = self._gate.client_timeout, _now()
@@ -88,6 +80,7 @@ class _Exchange:
             refusal = self.refuse(ProblemError(HTTPStatus.REQUEST_TIMEOUT, reason))
             if not self._response_started:
                 raise refusal from None
+            # After the start of the response, no other response can be sent.
             if is_first_timeout:
                 await self._abort()
             return {"type": "http.disconnect"}
@@ -127,7 +120,6 @@ def _now() -> float:
 class _Client:
     transport: asyncio.Transport
     last_data_at: float = field(default_factory=_now)
-    """Time at which the client last sent data."""
     waiting_since: float = field(default_factory=_now)
     """Start of the wait for a request head, or time at which the client last read part of a response."""
     unsent_bytes: int = 0

@@ -113,15 +113,14 @@ def build_browser(reader: Reader, configuration: HttpConfiguration) -> ASGIApp:
 
 def _behind_proxies(app: ASGIApp, configuration: HttpConfiguration) -> ASGIApp:
     # Cast, because mypy treats the equivalent ASGI types of uvicorn and Starlette as different.
-    proxied: Any = ProxyHeadersMiddleware(cast("Any", app), configuration.forwarded_allow_ips)
-    return cast("ASGIApp", proxied)
+    return cast("ASGIApp", ProxyHeadersMiddleware(cast("Any", app), configuration.forwarded_allow_ips))
 
 
 def _sql_runner(reader: Reader, configuration: HttpConfiguration) -> SqlRunner | None:
     if not configuration.sql:
         return None
-    sql_url = configuration.sql_url.get_secret_value() if configuration.sql_url else None
-    sql_runner = SqlRunner(reader.engine.url, sql_url)
+    sql_url = configuration.sql_url
+    sql_runner = SqlRunner(reader.engine.url, sql_url.get_secret_value() if sql_url else None)
     if sql_runner.refusal is not None:
         _log.warning("%s", sql_runner.refusal)
     return sql_runner
@@ -133,9 +132,9 @@ def browse(store: str, configuration: HttpConfiguration, ready: Callable[[str, s
         listener.listen(_BACKLOG)
         host, port = listener.getsockname()[:2]
         ready(reader.url, f"http://{f'[{host}]' if ':' in host else host}:{port}/")
-        app = build_browser(reader, configuration)
+        gate = _make_gate(build_browser(reader, configuration), configuration)
         # In the main thread, uvicorn handles signals: it shuts down, then raises the signal again.
-        asyncio.run(_serve(app, configuration, _BROWSE_GRACE_SECONDS, listener, StopFlag(), Heartbeat()))
+        asyncio.run(_serve(gate, listener, _BROWSE_GRACE_SECONDS, StopFlag(), Heartbeat()))
 
 
 class HttpLoop:
@@ -173,13 +172,13 @@ class HttpLoop:
         with self._lock:
             listener, self._listener = self._listener, None
         with listener or _bind(http) as listener:
-            app = build_app(self._service, configuration, stop.is_set)
+            gate = _make_gate(build_app(self._service, configuration, stop.is_set), http)
             # Listen only now, so that earlier connections are refused at once instead of waiting until the compiled
             # samplers are loaded.
             listener.listen(_BACKLOG)
             self.address = listener.getsockname()[:2]
             _log.info("listening on http://%s:%d", *self.address)
-            asyncio.run(_serve(app, http, configuration.daemon.grace_seconds / 2, listener, stop, beat))
+            asyncio.run(_serve(gate, listener, configuration.daemon.grace_seconds / 2, stop, beat))
 
 
 def _bind(configuration: HttpConfiguration) -> socket.socket:
@@ -205,17 +204,13 @@ def _bind(configuration: HttpConfiguration) -> socket.socket:
     return listener
 
 
-async def _serve(
-    app: ASGIApp,
-    configuration: HttpConfiguration,
-    grace_seconds: float,
-    listener: socket.socket,
-    stop: StopFlag,
-    beat: Heartbeat,
-) -> None:
-    """Run the server until `stop` is set, or until a signal arrives in the main thread."""
+def _make_gate(app: ASGIApp, configuration: HttpConfiguration) -> Gate:
     limit = connection_limit(configuration.max_connections)
-    gate = Gate(app, configuration.client_timeout, configuration.min_bytes_per_second, limit)
+    return Gate(app, configuration.client_timeout, configuration.min_bytes_per_second, limit)
+
+
+async def _serve(gate: Gate, listener: socket.socket, grace_seconds: float, stop: StopFlag, beat: Heartbeat) -> None:
+    """Run the server until `stop` is set, or until a signal arrives in the main thread."""
     server = uvicorn.Server(
         uvicorn.Config(
             gate,
@@ -231,7 +226,7 @@ async def _serve(
             # The gate needs the peer address of the connection. A later middleware applies proxy headers.
             proxy_headers=False,
             server_header=False,
-            timeout_keep_alive=ceil(configuration.client_timeout),
+            timeout_keep_alive=ceil(gate.client_timeout),
             timeout_graceful_shutdown=ceil(grace_seconds),
             h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
         )

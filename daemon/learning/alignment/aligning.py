@@ -215,10 +215,8 @@ def make_direction_tasks(
 ) -> list[DirectionTask]:
     """Return the tasks of both directions, forward first. Missing stems are computed when needed."""
     make_stems = lru_cache(lambda: stems or words_and_stems(source, target)[1])
-    return [
-        DirectionTask(number, _make_direction(number, source, target), make_stems, prior, starts)
-        for number, starts in enumerate(links or (None, None))
-    ]
+    starts, directions = links or (None, None), [_make_direction(number, source, target) for number in range(2)]
+    return [DirectionTask(number, directions[number], make_stems, prior, starts[number]) for number in range(2)]
 
 
 def align(
@@ -328,9 +326,10 @@ def _count_links(source: Side, target: Side, links: Sequence[NDArray[np.int16]],
     elif direction != BOTH:
         links = [np.full(len(target.words), UNLINKED, np.int16), *links]
     texts = LinkedTexts.from_sides(source, target)
+    units = zip(texts.counts((links[0], links[1])), texts.directions, strict=True)
     return [
         [counts._replace(emitted_words=len(unit.emitted.vocabulary)) for counts, unit in zip(*both, strict=True)]
-        for both in zip(texts.counts((links[0], links[1])), texts.directions, strict=True)
+        for both in units
     ]
 
 

@@ -89,9 +89,9 @@ class IncrementalAligner:
         self._threads = threads
         self._trained_up_to = 0
 
-    def align_new(self, limit: int | None = None, report: Steps | None = None, max_batches: int = 1) -> int:
+    def align_new(self, limit: int = _PAIRS_PER_ROUND, report: Steps | None = None, max_batches: int = 1) -> int:
         """Align up to `limit` new pairs in up to `max_batches` batches. Returns the number of pairs."""
-        pairs = self._store.unaligned_pairs(_PAIRS_PER_ROUND if limit is None else min(limit, _PAIRS_PER_ROUND))
+        pairs = self._store.unaligned_pairs(limit)
         if not pairs:
             return 0
         self.train()
@@ -124,12 +124,12 @@ class IncrementalAligner:
         return self._store.count_links(_SWEEP_ON_ARRIVAL) > MIN_ARRIVED_SHARE * self._store.count_pairs()
 
     def realign_stale(
-        self, limit: int | None = None, report: Steps | None = None, max_batches: int = 1
+        self, limit: int = _PAIRS_PER_ROUND, report: Steps | None = None, max_batches: int = 1
     ) -> list[RealignReport]:
         """Re-align up to `limit` pairs, least sampled first. A learner must apply `RealignReport.rebuilt`."""
-        pairs = self._store.stalest_links(_PAIRS_PER_ROUND if limit is None else min(limit, _PAIRS_PER_ROUND))
+        pairs = self._store.stalest_links(limit)
         linked = self._store.count_pairs() - self._store.count_pairs([UNALIGNED])
-        batches = _make_batches(pairs, linked, max_batches, realign=True) if pairs else []
+        batches = _make_batches(pairs, linked, max_batches, realign=True)
         reports = []
         for batch, [change] in zip(batches, self._align_batches(realign_batch, batches, report), strict=True):
             changed = {alignment.id: alignment.alignment for alignment in change.alignments}
@@ -231,7 +231,7 @@ def realign_batch(
         old = {row.id: row.alignment for row in rows}
         alignments = [new for new in alignments if is_material_change(old[new.id], new.alignment)]
     change = AlignerChange(alignments, _make_pair_links(rows, texts, links))
-    _replace_counts(change, texts, links, own_counts)
+    add_link_counts(change, _map_counts(_difference, texts.counts(links), own_counts), texts.units)
     return [change]
 
 
@@ -251,9 +251,8 @@ def align_pending(store: Store, threads: int | None = None, report: Steps | None
     with holding_lease(store, "hierogram learn"):
         total = store.count_pairs([UNALIGNED])
         aligner = IncrementalAligner(store, threads)
-        pairs = trained = realigned = changed = 0
-        if total:
-            trained = aligner.train()
+        trained = aligner.train() if total else 0
+        pairs = realigned = changed = 0
 
         def report_done(done: int, _pairs: int) -> None:
             if report is not None:
@@ -286,9 +285,10 @@ def _make_pair_links(
     ]
 
 
-def _map_counts(
-    combine: Callable[[PriorCounts, PriorCounts], PriorCounts], first: PriorsByUnit, second: PriorsByUnit
-) -> PriorsByUnit:
+_difference = partial(add_counts, sign=-1)
+
+
+def _map_counts(combine: Callable[..., PriorCounts], first: PriorsByUnit, second: PriorsByUnit) -> PriorsByUnit:
     return [[combine(a, b) for a, b in zip(*both, strict=True)] for both in zip(first, second, strict=True)]
 
 
@@ -307,10 +307,6 @@ def _options(
     if _is_prior_sufficient(texts, prior):
         return replace(options, **(_REALIGNMENT_OPTIONS if linked else INCREMENTAL_OPTIONS))
     return options
-
-
-def _replace_counts(change: AlignerChange, texts: LinkedTexts, links: Links, old: PriorsByUnit) -> None:
-    add_link_counts(change, _map_counts(partial(add_counts, sign=-1), texts.counts(links), old), texts.units)
 
 
 def _commit(store: Store, change: AlignerChange, changed: Mapping[int, str]) -> RealignedPairs | None:
@@ -346,7 +342,8 @@ def apply_corrections(
         new_alignments = {row.id: row.alignment for row in (*change.corrected_inputs, *change.alignments)}
         changed = {pair_id: line for pair_id, line in new_alignments.items() if stored.get(pair_id, line) != line}
         rebuilt = _commit(store, change, changed)
-        results += [rebuilt] if rebuilt is not None else []
+        if rebuilt is not None:
+            results.append(rebuilt)
     return results
 
 
@@ -363,7 +360,8 @@ def _restore_inputs(store: Store, corrections: Sequence[LinkCorrection]) -> Alig
         texts = LinkedTexts.from_rows(rows)
         both = texts.read_links([lines[row.id] for row in rows])
         change.links = _make_pair_links(rows, texts, both, swept=False)
-        _replace_counts(change, texts, both, texts.counts(read_blobs(rows)))
+        before = texts.counts(read_blobs(rows))
+        add_link_counts(change, _map_counts(_difference, texts.counts(both), before), texts.units)
     return change
 
 

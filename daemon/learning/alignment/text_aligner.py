@@ -64,10 +64,8 @@ class TextAligner:
         settings = store.settings()
         grammar_kind = find_grammar_kind(settings.grammar)
         if grammar_kind.input_kind != PAIRS:
-            raise WrongKindError(
-                f"{store.url}: {grammar_kind.cannot('align words')}, because its sentences are monolingual: "
-                "use a store of sentence pairs"
-            )
+            reason = "because its sentences are monolingual: use a store of sentence pairs"
+            raise WrongKindError(f"{store.url}: {grammar_kind.cannot('align words')}, {reason}")
         self._store = store
         self._seed = settings.seed
         self._max_tokens = settings.max_tokens
@@ -99,19 +97,16 @@ class TextAligner:
         for number, texts in enumerate(pairs, 1):
             for side, text in zip(("source", "target"), texts, strict=True):
                 if (n := len(split_tokens(text))) > self._max_tokens:
-                    raise InputError(
-                        f"pair {number}: the {side} has {n:,} words, the limit of the store is {self._max_tokens:,}"
-                    )
+                    limit = f"the limit of the store is {self._max_tokens:,}"
+                    raise InputError(f"pair {number}: the {side} has {n:,} words, {limit}")
         units = [words_and_stems(read_side([source]), read_side([target])) for source, target in pairs]
         names = [unit_names(pair) for pair in units]
         words, stems = (_distinct_names([by_unit[k] for by_unit in names]) for k in (0, 1))
         stored = [(" ".join(split_tokens(source)), " ".join(split_tokens(target))) for source, target in pairs]
         counts_read = self._cached_counts = self._store.text_aligner_counts((words, stems), stored, self._cached_counts)
         if not counts_read.counts.jumps:
-            raise AlignerUntrainedError(
-                f"{self._store.url}: the aligner has not seen any pairs yet: add pairs without links, then run "
-                "`hierogram learn`"
-            )
+            problem = "the aligner has not seen any pairs yet: add pairs without links, then run `hierogram learn`"
+            raise AlignerUntrainedError(f"{self._store.url}: {problem}")
         sizes = counts_read.vocabulary_sizes
         vocabulary = max(sizes[0], len(words[0])), max(sizes[1], len(words[1]))
         counts = NamedCounts(counts_read.counts)
@@ -172,27 +167,20 @@ def _align_pair(
 def _to_words(pair: AlignedPair) -> AlignedPair:
     """Return the pair with links between words. Probabilities are maxima over the parts."""
     source, target = index_words(pair.source), index_words(pair.target)
+    sources, targets = (split_tokens(join_parts(" ".join(parts))) for parts in (pair.source, pair.target))
     if not (pair.source and pair.target):
-        return replace(pair, source=_words(pair.source), target=_words(pair.target))
+        return replace(pair, source=sources, target=targets)
     starts = [np.unique(word_indices[:-1], return_index=True)[1] for word_indices in (source, target)]
 
     def cells(values: NDArray[np.float32]) -> NDArray[np.float32]:
         word_cells: NDArray[np.float32] = np.maximum.reduceat(np.maximum.reduceat(values, starts[0], 0), starts[1], 1)
         return word_cells
 
-    return AlignedPair(
-        _words(pair.source),
-        _words(pair.target),
-        cells(pair.forward),
-        cells(pair.backward),
-        _most_probable(pair.target_links, target, source),
-        _most_probable(pair.source_links, source, target),
-        sorted({(source[i], target[j]) for i, j in pair.links}),
-    )
-
-
-def _words(parts: Sequence[str]) -> list[str]:
-    return split_tokens(join_parts(" ".join(parts)))
+    target_links = _most_probable(pair.target_links, target, source)
+    source_links = _most_probable(pair.source_links, source, target)
+    links = sorted({(source[i], target[j]) for i, j in pair.links})
+    forward, backward = cells(pair.forward), cells(pair.backward)
+    return AlignedPair(sources, targets, forward, backward, target_links, source_links, links)
 
 
 def _most_probable(
@@ -201,10 +189,8 @@ def _most_probable(
     best: list[tuple[bool, float, int]] = [(False, 0.0, -1)] * word_of_part[-1]
     for word, link, p in zip(word_of_part, part_links.links.tolist(), part_links.posterior.tolist(), strict=False):
         best[word] = max(best[word], (link >= 0, p, word_of_linked_part[link] if link >= 0 else -1))
-    return DirectionLinks(
-        np.array([link for _, _, link in best], part_links.links.dtype),
-        np.array([p for _, p, _ in best], part_links.posterior.dtype),
-    )
+    links = np.array([link for _, _, link in best], part_links.links.dtype)
+    return DirectionLinks(links, np.array([p for _, p, _ in best], part_links.posterior.dtype))
 
 
 def warm_up() -> None:

@@ -162,9 +162,7 @@ class LoadedRawPairs:
     def _keys(
         self, binary: NDArray[np.int64], source: NDArray[np.int64], target: NDArray[np.int64]
     ) -> NDArray[np.uint64]:
-        keys = rule_keys.lexical_keys(
-            rule_keys.lexical_hashes(source, self._hashes[0]), rule_keys.lexical_hashes(target, self._hashes[1])
-        )
+        keys = rule_keys.lexical_keys(*map(rule_keys.lexical_hashes, (source, target), self._hashes))
         for row in np.flatnonzero(binary >= 0).tolist():
             keys[row] = rule_keys.rule_key(BINARY_RULES[int(binary[row])], self._key_salt)
         return keys
@@ -221,9 +219,8 @@ class _ItgChain(Chain):
         loaded, state = self._loaded, self._state
         assert loaded is not None
         assert state is not None
-        rules = loaded.rule_deltas(
-            None, StoredSamples(loaded.encode(state.derivations), empty_blobs(loaded.batch.size))
-        )
+        samples = StoredSamples(loaded.encode(state.derivations), empty_blobs(loaded.batch.size))
+        rules = loaded.rule_deltas(None, samples)
         longest = max(BINARY_RULES[0].length, 2 * self._settings.phrase_words)
         model = build_model(ModelSettings(DIRICHLET, 1.0, 0.0, 1.0), 1, 1, longest)
         sizes = rule_keys.pack_size(rules.length, rules.source_terminals, rules.target_terminals)
@@ -269,7 +266,6 @@ class _ItgChain(Chain):
         return 0.0 if self._kernel is None or self._state is None else self._kernel.log_likelihood(self._state)
 
     def labels(self) -> list[LabelRow]:
-        """Return the strengths of the processes of word pairs, source nulls and target nulls."""
         if self._state is None:
             return []
         strengths = self._state.base.strengths[: len(_STORED_PROCESSES)].tolist()

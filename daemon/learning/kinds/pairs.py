@@ -114,10 +114,7 @@ class ForestPairs(ABC):
 
 
 def mode_variances(uses: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return error variances (units 1/`ONE_SQUARE`) of averages over one mode, given expected uses (units 1/`ONE_USE`).
-
-    The variance is half a use per use (docs/model.md).
-    """
+    """Return error variances (1/`ONE_SQUARE`): half a use per expected use (1/`ONE_USE`), see docs/model.md."""
     return ONE_USE // 2 * uses
 
 

@@ -85,9 +85,8 @@ def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0) -> L
             raise ForestTooLargeError(f"tree {number}: {error}: remove this tree") from error
         max_degree = max(len(node.edges) for node in parse.nodes)
         if max_degree > MAX_EDGES:
-            raise ForestTooLargeError(
-                f"tree {number}: a node has {max_degree} expansions, the limit is {MAX_EDGES}: remove this tree"
-            )
+            reason = f"a node has {max_degree} expansions, the limit is {MAX_EDGES}: remove this tree"
+            raise ForestTooLargeError(f"tree {number}: {reason}")
         node_labels = [labels.setdefault(node.label, len(labels)) for node in parse.nodes]
         numbered = zip(parse.nodes, node_labels, strict=True)
         nodes.append([Node((node.start, node.end), (0, 0), node.edges, label) for node, label in numbered])
@@ -95,9 +94,8 @@ def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0) -> L
             numbers.append(numbers_by_symbols.setdefault(symbols, len(numbers_by_symbols)))
             weights.append(1.0 / len(parse.nodes[node_number].edges))
     if len(labels) > MAX_LABEL + 1:
-        raise BracketError(
-            f"the trees have {len(labels) - 1:,} different labels, the limit is {MAX_LABEL:,}: merge labels"
-        )
+        limit = f"the limit is {MAX_LABEL:,}: merge labels"
+        raise BracketError(f"the trees have {len(labels) - 1:,} different labels, {limit}")
     source = np.array([words.setdefault(word, len(words)) for parse in parses for word in parse.words], np.int32)
     offsets = np.cumsum([0, *(len(parse.words) for parse in parses)], dtype=np.int64)
     zeros = np.zeros(len(offsets), np.int64)
@@ -177,7 +175,6 @@ class _TreebankChain(Chain):
         return empty_table(1, 0) if self._chain is None else self._chain.table
 
     def add_pairs(self, loaded: LoadedTrees, state: State, stored: NDArray[np.bool_]) -> None:
-        """Load all trees with the known label parameters."""
         self._drop_chain()
         self._chain = TreeChain(loaded, state, self._settings.base, self._settings.seed, self._priors)
 

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 from hierogram.daemon.web.api.grammar import find_word_pair
 from hierogram.daemon.web.protocol.bodies import BODY_PROBLEMS, JSON, PairId, StrictBody, json_body, read_json
 from hierogram.daemon.web.protocol.context import WebContext
-from hierogram.daemon.web.protocol.problems import PAIR_NOT_FOUND, ProblemError, Responses, unknown_pair
+from hierogram.daemon.web.protocol.problems import PAIR_NOT_FOUND, ProblemError, describe, unknown_pair
 from hierogram.samplers.grammar.kinds import PAIRS
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.exceptions import HumanLinksError
@@ -21,12 +21,11 @@ MAX_PAIRS = 100
 MAX_TEXT_LENGTH = 10_000
 _MAX_BYTES = 1 << 23
 
-_PROBLEMS: Responses = {
-    409: {"description": "The aligner has not seen any pairs yet, or the store is monolingual."},
-    **BODY_PROBLEMS,
-    422: {"description": "The body is invalid, or a sentence exceeds the word limit of the store."},
-    504: {"description": "The request takes too long. Send fewer pairs."},
-}
+_PROBLEMS = BODY_PROBLEMS | describe({
+    409: "The aligner has not seen any pairs yet, or the store is monolingual.",
+    422: "The body is invalid, or a sentence exceeds the word limit of the store.",
+    504: "The request takes too long. Send fewer pairs.",
+})  # fmt: skip
 
 _Text = Annotated[str, Field(max_length=MAX_TEXT_LENGTH)]
 
@@ -116,15 +115,15 @@ def align_routes(context: WebContext) -> APIRouter:
 _MAX_LINKS = 1_000
 _MAX_WORDS = 1 << 15
 _MAX_LINK_BYTES = 1 << 20
-_ACCEPTED: Responses = {202: {"description": "Accepted. The pair will be re-aligned by the sampling loop."}}
+_ACCEPTED = PAIR_NOT_FOUND | describe({202: "Accepted. The pair will be re-aligned by the sampling loop."})
+_LINK_PROBLEMS = describe({
+    409: "The links are out of range or contradictory, or the store is monolingual.", 422: "The body is invalid."
+})  # fmt: skip
 
 
 # Accept 1.0 as the integer 1, because JSON does not distinguish them.
-_Position = Annotated[
-    int,
-    Field(ge=0, lt=_MAX_WORDS),
-    BeforeValidator(lambda value: int(value) if isinstance(value, float) and value.is_integer() else value),
-]
+_WHOLE = BeforeValidator(lambda value: int(value) if isinstance(value, float) and value.is_integer() else value)
+_Position = Annotated[int, Field(ge=0, lt=_MAX_WORDS), _WHOLE]
 _Links = Annotated[list[Annotated[list[_Position], Field(min_length=2, max_length=2)]], Field(max_length=_MAX_LINKS)]
 
 
@@ -165,10 +164,9 @@ def link_routes(context: WebContext) -> APIRouter:
         _, word_pair = find_word_pair(service, pair_id)
         try:
             applied = service.correct(pair_id, word_pair.to_token_links(corrected_links), origin)
-        except HumanLinksError as error:
-            raise ProblemError(HTTPStatus.CONFLICT, str(error)) from error
-        except ValueError as error:
-            problem = f"pair {pair_id}: {error}: words are counted from 0"
+        except (HumanLinksError, ValueError) as error:
+            is_refused = isinstance(error, HumanLinksError)
+            problem = str(error) if is_refused else f"pair {pair_id}: {error}: words are counted from 0"
             raise ProblemError(HTTPStatus.CONFLICT, problem) from error
         if applied is None:
             raise unknown_pair(pair_id)
@@ -179,27 +177,14 @@ def link_routes(context: WebContext) -> APIRouter:
         """Return a pair's alignment and the corrections of its links."""
         _, word_pair = find_word_pair(service, pair_id)
         corrected_links = word_pair.to_word_links(store.human_links([pair_id]).get(pair_id, KnownLinks()))
-        return LinksAnswer(
-            pair=pair_id,
-            alignment=word_pair.alignment,
-            link_probabilities=word_pair.link_probabilities,
-            fixed=sorted(map(list, corrected_links.fixed)),
-            forbidden=sorted(map(list, corrected_links.forbidden)),
-            applied=store.is_corrected(pair_id),
-        )
+        fixed, forbidden = (sorted(map(list, human_links)) for human_links in corrected_links)
+        shown = {name: getattr(word_pair, name) for name in ("alignment", "link_probabilities")}
+        applied = store.is_corrected(pair_id)
+        return LinksAnswer(pair=pair_id, fixed=fixed, forbidden=forbidden, applied=applied, **shown)
 
-    @router.put(
-        "",
-        response_model=LinksAnswer,
-        responses={
-            **PAIR_NOT_FOUND,
-            **_ACCEPTED,
-            409: {"description": "The links are out of range or contradictory, or the store is monolingual."},
-            **BODY_PROBLEMS,
-            422: {"description": "The body is invalid."},
-        },
-        openapi_extra=json_body(LinksBody),
-    )
+    responses = _ACCEPTED | BODY_PROBLEMS | _LINK_PROBLEMS
+
+    @router.put("", response_model=LinksAnswer, responses=responses, openapi_extra=json_body(LinksBody))
     async def put(request: Request, pair_id: PairId) -> Response:
         """Replace the corrections of a pair's links and re-align the pair.
 
@@ -211,7 +196,7 @@ def link_routes(context: WebContext) -> APIRouter:
         answer = await to_thread.run_sync(lambda: links(pair_id))
         return JSONResponse(answer.model_dump(mode="json"), HTTPStatus.OK if applied else HTTPStatus.ACCEPTED)
 
-    @router.delete("", status_code=204, responses={**PAIR_NOT_FOUND, **_ACCEPTED})
+    @router.delete("", status_code=204, responses=_ACCEPTED)
     async def delete(pair_id: PairId) -> Response:
         """Remove the corrections of a pair's links and re-align the pair."""
         applied = await context.threads.run_change(lambda: correct(pair_id, KnownLinks(), "http"))

@@ -12,7 +12,7 @@ from hierogram.daemon.shared_options import RuleQuery
 from hierogram.daemon.text.segments import PairInWords, WordView, find_word_span
 from hierogram.daemon.web.protocol.bodies import PairId
 from hierogram.daemon.web.protocol.context import Service, WebContext
-from hierogram.daemon.web.protocol.problems import PAIR_NOT_FOUND, ProblemError, unknown_pair
+from hierogram.daemon.web.protocol.problems import PAIR_NOT_FOUND, ProblemError, describe, unknown_pair
 from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.samplers.grammar.rules import RuleUse
 from hierogram.storage.options import OptionField
@@ -90,8 +90,7 @@ def grammar_routes(context: WebContext) -> APIRouter:
         rules, _ = service.grammar_store.find_rules(
             source, target, containing=containing or (), limit=limit + 1, after=after, current_sample=current_sample
         )
-        word_view = WordView(store.settings().word_parts)
-        view = word_view.side
+        view = WordView(store.settings().word_parts).side
         rows = [replace(rule, source=view(rule.source), target=view(rule.target)) for rule in rules[:limit]]
         next_cursor = None
         if len(rules) > limit:
@@ -108,10 +107,9 @@ def grammar_routes(context: WebContext) -> APIRouter:
         shown = {name: getattr(words, name) for name in ("source", "target", "alignment", "link_probabilities")}
         return replace(stored, **shown)
 
-    @router.get(
-        "/pairs/{pair_id}/derivation",
-        responses={**PAIR_NOT_FOUND, 409: {"description": "The pair has no derivation yet."}},
-    )
+    responses = PAIR_NOT_FOUND | describe({409: "The pair has no derivation yet."})
+
+    @router.get("/pairs/{pair_id}/derivation", responses=responses)
     def derivation(pair_id: PairId) -> DerivationAnswer:
         """Return a pair's current derivation."""
         from hierogram.daemon.learning.derivations import read_derivation
@@ -132,11 +130,9 @@ def grammar_routes(context: WebContext) -> APIRouter:
             uses.append(replace(use, source=source, target=target, source_span=source_span, target_span=target_span))
         return DerivationAnswer(row.id, row.state, row.sweep, uses)
 
-    @router.delete(
-        "/pairs/{pair_id}",
-        status_code=204,
-        responses={**PAIR_NOT_FOUND, 202: {"description": "Accepted. The pair will be removed by the sampling loop."}},
-    )
+    responses = PAIR_NOT_FOUND | describe({202: "Accepted. The pair will be removed by the sampling loop."})
+
+    @router.delete("/pairs/{pair_id}", status_code=204, responses=responses)
     async def withdraw(pair_id: PairId) -> Response:
         """Withdraw a pair and its counts."""
 

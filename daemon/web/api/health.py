@@ -35,8 +35,8 @@ class _CurrentMetrics(Collector):
     jobs: Sequence[JobStatus]
 
     def collect(self) -> Iterator[Metric]:
-        daemon, status = self.daemon, self.status
-        lag, spool = daemon.lag, daemon.spool
+        daemon, store = self.daemon, self.status
+        lag, spool, incomplete = daemon.lag, daemon.spool, len(daemon.spool.incomplete)
         gauges: list[tuple[str, str, float | None]] = [
             ("uptime_seconds", "Seconds since the daemon started.", daemon.uptime_seconds),
             ("degraded", "1 if the daemon is degraded.", bool(daemon.degraded)),
@@ -44,26 +44,20 @@ class _CurrentMetrics(Collector):
             ("lag_oldest_seconds", "Waiting time of the oldest pair that is not settled.", lag.oldest_seconds or 0.0),
             ("sweeps_per_second", "Recent pair sweeps per second.", lag.sweeps_per_second),
             ("spool_waiting_files", "Ready inputs and pending files in the spool.", spool.waiting),
-            (
-                "spool_incomplete_inputs", "Spool inputs that wait for other files or cannot be moved.",
-                len(spool.incomplete),
-            ),
-            ("store_up", "1 if the store responds.", status is not None),
-        ]  # fmt: skip
-        if status is not None:
+            ("spool_incomplete_inputs", "Spool inputs that wait for other files or cannot be moved.", incomplete),
+            ("store_up", "1 if the store responds.", store is not None),
+        ]
+        if store is not None:
             gauges += [
-                ("rules_in_use", "Rules in use by the current derivations.", status.rules_in_use),
-                ("rules_expected", "Rules with expected uses.", status.rules_expected),
-                ("rules_stored", "Rules stored in the table rules.", status.rules_stored),
-                ("rule_tokens", "Uses of rules in the current derivations.", status.rule_tokens),
-                ("store_wal_bytes", "Size of the write-ahead log of an SQLite store.", status.wal_bytes),
-                ("rejected_lines", "Rejected lines stored.", status.rejected_lines),
-                (
-                    "damaged_pairs", "Damaged pairs, which are not sampled until they are repaired.",
-                    status.damaged_pairs,
-                ),
-                ("log_likelihood", "Last known log-likelihood (natural logarithm).", status.last_log_likelihood),
-            ]  # fmt: skip
+                ("rules_in_use", "Rules in use by the current derivations.", store.rules_in_use),
+                ("rules_expected", "Rules with expected uses.", store.rules_expected),
+                ("rules_stored", "Rules stored in the table rules.", store.rules_stored),
+                ("rule_tokens", "Uses of rules in the current derivations.", store.rule_tokens),
+                ("store_wal_bytes", "Size of the write-ahead log of an SQLite store.", store.wal_bytes),
+                ("rejected_lines", "Rejected lines stored.", store.rejected_lines),
+                ("damaged_pairs", "Damaged pairs, which are not sampled until they are repaired.", store.damaged_pairs),
+                ("log_likelihood", "Last known log-likelihood (natural logarithm).", store.last_log_likelihood),
+            ]
         for name, text, value in gauges:
             if value is not None:
                 yield GaugeMetricFamily(f"hierogram_{name}", text, value=float(value))
@@ -74,12 +68,12 @@ class _CurrentMetrics(Collector):
         yield _gauge("loop_age_seconds", "Seconds since the last heartbeat of a loop.", "loop", ages)
         restarts = {loop.name: loop.restarts for loop in daemon.loops}
         yield _counter("loop_restarts", "Restarts of a loop after failures.", "loop", restarts)
-        if status is not None:
+        if store is not None:
             yield from _export_metrics(self.jobs)
-            yield _gauge("pairs", "Stored pairs, by state.", "state", status.pairs)
-            yield _gauge("webhook_deliveries", "Stored webhook deliveries, by state.", "state", status.deliveries)
-            yield CounterMetricFamily("hierogram_sweeps", "Sweeps recorded in the store.", value=status.sweeps)
-            yield CounterMetricFamily("hierogram_store_position", "Writing transactions of the store.", status.position)
+            yield _gauge("pairs", "Stored pairs, by state.", "state", store.pairs)
+            yield _gauge("webhook_deliveries", "Stored webhook deliveries, by state.", "state", store.deliveries)
+            yield CounterMetricFamily("hierogram_sweeps", "Sweeps recorded in the store.", value=store.sweeps)
+            yield CounterMetricFamily("hierogram_store_position", "Writing transactions of the store.", store.position)
 
 
 def _export_metrics(jobs: Sequence[JobStatus]) -> Iterator[Metric]:
@@ -141,8 +135,6 @@ class HealthAnswer(BaseModel):
 
 
 _STORE_TIMEOUT_SECONDS = 10.0
-
-
 _Answer = TypeVar("_Answer")
 
 
@@ -190,11 +182,9 @@ def health_routes(context: WebContext, metrics: RequestMetrics) -> APIRouter:
     shared_status, shared_metrics = coalesced(read_status), coalesced(render)
 
     def health_response(daemon: DaemonStatus, problems: Iterable[str | None] = ()) -> Response:
-        reasons = [
-            f"the loop {loop.name} has not responded for {loop.age_seconds:.0f} s ({loop.error or 'no known error'})"
-            for loop in daemon.loops
-            if not loop.running
-        ]
+        late = (loop for loop in daemon.loops if not loop.running)
+        text = "the loop {} has not responded for {:.0f} s ({})"
+        reasons = [text.format(loop.name, loop.age_seconds, loop.error or "no known error") for loop in late]
         reasons += filter(None, problems)
         status = HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK
         return JSONResponse({"ok": not reasons, "reasons": reasons}, status)

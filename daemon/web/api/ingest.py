@@ -31,7 +31,7 @@ from hierogram.daemon.text.rejections import InputLimits
 from hierogram.daemon.web.protocol.access import RequestMetrics
 from hierogram.daemon.web.protocol.bodies import check_content, line_chunks
 from hierogram.daemon.web.protocol.context import WebContext
-from hierogram.daemon.web.protocol.problems import STORE_RETRY_SECONDS, ProblemError, Responses, make_problem, try_later
+from hierogram.daemon.web.protocol.problems import STORE_RETRY_SECONDS, ProblemError, describe, make_problem, try_later
 from hierogram.samplers.grammar.kinds import PAIRS
 from hierogram.storage.exceptions import StoreError, WriteConflictError
 from hierogram.storage.pairs.ingest import MAX_KEY_LENGTH, Receipt
@@ -65,8 +65,7 @@ class IngestAnswer(BaseModel):
     rejected: int = 0
     reasons: dict[str, int] = {}
     rejected_lines: list[RejectedAnswer] = Field(
-        default=[],
-        description=f"The first {_SHOWN_REJECTIONS} runs of rejected lines. The table rejected_lines contains all.",
+        default=[], description="The first 100 runs of rejected lines. The table rejected_lines contains all."
     )
     more_rejected: int = 0
     unused_fields: dict[str, int] = Field(
@@ -118,7 +117,6 @@ class IngestRequest:
         """Number of lines that this attempt has received."""
         self._open_batch: tuple[InputValidator, IngestBatch] | None = None
         self._earlier_request = self._store.find_request(key) if key is not None else None
-        self._recorded_lines = self._earlier_request.lines if self._earlier_request else None
         self.is_replay = self._earlier_request is not None and self._earlier_request.done
         """True if an earlier attempt completed the request."""
         self.answer = IngestAnswer(corpus=corpus)
@@ -149,12 +147,12 @@ class IngestRequest:
         digest.update(b"\n".join(lines) + b"\n")
 
         def receipt(added: IngestTotals, rejected: list[RejectedLine]) -> Receipt:
-            return self._record(self.answer.plus(added, rejected, unused), digest.digest()), self._recorded_lines
+            return self._receipt(self.answer.plus(added, rejected, unused), digest.digest())
 
         totals, rejected = batch.store(validator.read([fields]), receipt if self._key is not None else None)
         self.answer = self.answer.plus(totals, rejected, unused)
         self._digest = digest
-        self._seen = self._recorded_lines = self.answer.lines
+        self._seen = self.answer.lines
         return totals
 
     def _skip(self, lines: list[bytes]) -> None:
@@ -179,8 +177,8 @@ class IngestRequest:
             validator, batch = self._open()
             validator.close()
             self.answer.notes = batch.notes()
-            record = self._record(self.answer, self._digest.digest(), done=True)
-            batch.finish((record, self._recorded_lines) if self._key is not None else None)
+            receipt = self._receipt(self.answer, self._digest.digest(), done=True)
+            batch.finish(receipt if self._key is not None else None)
 
     def fail(self, reason: str) -> None:
         """Close the batch as failed. No more lines may be added."""
@@ -200,8 +198,9 @@ class IngestRequest:
             self._open_batch = validator, batch
         return self._open_batch
 
-    def _record(self, answer: IngestAnswer, digest: bytes, *, done: bool = False) -> RequestRow:
-        return RequestRow(self._key or "", self._corpus, answer.lines, digest, done, json.dumps(answer.model_dump()))
+    def _receipt(self, answer: IngestAnswer, digest: bytes, *, done: bool = False) -> Receipt:
+        report = json.dumps(answer.model_dump())
+        return RequestRow(self._key or "", self._corpus, answer.lines, digest, done, report), self.answer.lines or None
 
     def _key_conflict(self, reason: str) -> ProblemError:
         detail = f"Idempotency-Key {self._key!r} was used for another request: {reason}; use a new key for new content"
@@ -249,28 +248,20 @@ _log = logging.getLogger(__name__)
 
 _LANGUAGES_PATTERN = "^{0},{0}$".format(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
 
-_PROBLEMS: Responses = {
-    408: {"description": "The client was too slow."},
-    409: {
-        "description": "A request with this Idempotency-Key is in progress, or the store has trees or other languages."
-    },
-    413: {"description": "The body is too large."},
-    415: {"description": "The content type is not JSON lines, or the body is compressed."},
-    422: {
-        "description": "A parameter or too many lines are invalid, the body has no JSON lines, or the Idempotency-Key "
-        "was used for another request."
-    },
-    503: {
-        "description": "Too many pairs are not settled, too many requests with pairs are running, the store does not "
-        "respond, or the daemon is stopping. See Retry-After."
-    },
-    507: {"description": "The daemon has no space for a temporary file."},
-}
+_PROBLEMS = describe({
+    408: "The client was too slow.",
+    409: "A request with this Idempotency-Key is in progress, or the store has trees or other languages.",
+    413: "The body is too large.",
+    415: "The content type is not JSON lines, or the body is compressed.",
+    422: "A parameter or too many lines are invalid, the body has no JSON lines, or the Idempotency-Key was used for "
+    "another request.",
+    503: "Too many pairs are not settled, too many requests with pairs are running, the store does not respond, or the "
+    "daemon is stopping. See Retry-After.",
+    507: "The daemon has no space for a temporary file.",
+})  # fmt: skip
 
 
 class _IngestSlots:
-    """Slots for bodies that are ingested concurrently. An idempotency key is reserved for one request."""
-
     def __init__(self, context: WebContext) -> None:
         self._store = context.service.store
         self._configuration = context.http

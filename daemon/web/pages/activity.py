@@ -43,27 +43,24 @@ def add_activity_pages(app: FastAPI, page: PageContext) -> None:
             daemon = asdict(page.service.status().with_states(status.pairs)) if page.service else None
             time = datetime.now(UTC).replace(microsecond=0)
             content: dict[str, Any] = {
-                "store": asdict(status),
-                "daemon": daemon,
-                "sweeps": sweeps,
+                "store": asdict(status), "daemon": daemon, "sweeps": sweeps,
                 "curve": _likelihood_curve(sweeps, annealed),
                 "moves": [[row["id"], row["edges_moved"], row["cuts_moved"]] for row in sweeps],
                 "diagnostics": _diagnostics(status.pairs, sweeps, latest["batches"], annealed),
-                "annealed": annealed,
-                **latest,
+                "annealed": annealed, **latest,
                 "rejected": progress.last_rejected(transaction, _MAX_ROWS),
                 "jobs": job_statuses(progress.scheduled_jobs(transaction)),
                 "at": time,
                 "_exported": next((row for row in latest["exports"] if row["state"] == "done"), None),
                 "_failures": _failures(daemon, progress.recent_failures(transaction), time - _RECENT_PERIOD),
-            }
+            }  # fmt: skip
         return page.render(request, "now", content, snapshot)
 
 
 def _failures(daemon: Mapping[str, Any] | None, failures: Mapping[str, Sequence[_Row]], since: datetime) -> list[str]:
+    names = "files", "inputs", "exports"
     files, inputs, exports = (
-        [row for row in failures[name] if show_minute(row["at"]) >= show_minute(since)]
-        for name in ("files", "inputs", "exports")
+        [row for row in failures[name] if show_minute(row["at"]) >= show_minute(since)] for name in names
     )
     counts = {
         "unresponsive loop": 0 if daemon is None else sum(not loop["running"] for loop in daemon["loops"]),
@@ -126,9 +123,8 @@ class Trend(NamedTuple):
 def estimate_trend(points: Sequence[tuple[int, float]]) -> Trend:
     """Estimate the trend of a chain from `(sweep, log-likelihood)` in the order of sweeps.
 
-    With 16 or more values, the first half is discarded as warm-up. The mean of the first half of the remaining values
-    is compared with the mean of the second half. The Monte Carlo errors follow from the effective sample sizes [Vehtari
-    et al. 2021].
+    The first half of 16 or more values is discarded as warm-up. The trend is the difference between the means of both
+    halves of the remaining values, with errors from the effective sample sizes [Vehtari et al. 2021].
     """
     recent = points[len(points) // 2 :] if len(points) >= _MIN_WARMUP_VALUES else points
     if len(recent) < MIN_VALUES:

@@ -64,9 +64,8 @@ def add_pair_pages(app: FastAPI, page: PageContext) -> None:
 
 def _require_daemon(page: PageContext) -> Service:
     if page.service is None:
-        raise ProblemError(
-            HTTPStatus.FORBIDDEN, "this server is read-only: withdrawing pairs requires a daemon (`hierogram serve`)"
-        )
+        detail = "this server is read-only: withdrawing pairs requires a daemon (`hierogram serve`)"
+        raise ProblemError(HTTPStatus.FORBIDDEN, detail)
     return page.service
 
 
@@ -126,13 +125,7 @@ def _content(snapshot: PageSnapshot, pair: PairRecord) -> dict[str, Any]:
             }
             for number, (use, (expected_uses, count)) in enumerate(zip(uses, counts_by_rule, strict=True), 1)
         ],
-        "score": score,
-        "words": len(sides[SOURCE]) + len(sides[TARGET]),
-        "expected": expected,
-        "problem": problem,
-        "_before": previous,
-        "_after": following,
-        "_sides": sides,
-        "_bilingual": bilingual,
+        "score": score, "words": len(sides[SOURCE]) + len(sides[TARGET]), "expected": expected, "problem": problem,
+        "_before": previous, "_after": following, "_sides": sides, "_bilingual": bilingual,
         "_picture": lay_out_trees(rules, tokens, alignment),
     }  # fmt: skip

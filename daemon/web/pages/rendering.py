@@ -81,7 +81,6 @@ def _number(value: float | None) -> str:
 
 
 def _decimal(value: float) -> str:
-    """Format a number: without decimals from 100, with one decimal from 1, else with two."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 1 else f"{value:.2f}"
 
 
@@ -114,12 +113,8 @@ def _environment() -> Environment:
         "zoned": show_time, "visible": visible, "short": truncate,
     }  # fmt: skip
     digests = {name: sha256(static_content(name)).hexdigest()[:12] for name in STATIC}
-    environment.globals |= {
-        "build_url": build_url,
-        "direction": direction,
-        "static": lambda name: f"/static/{name}?v={digests[name]}",
-        "version": version("hierogram"),
-    }
+    environment.globals |= {"build_url": build_url, "direction": direction, "version": version("hierogram")}
+    environment.globals["static"] = lambda name: f"/static/{name}?v={digests[name]}"
     return environment
 
 
@@ -164,13 +159,9 @@ class PageContext:
         With a `snapshot`, the page can show its SQL statements, the names of units, and the symbols of rules.
         """
         if snapshot is not None:
-            content = {
-                **content,
-                "sql": snapshot.transaction.statements,
-                "_unit": snapshot.grammar_kind.singular,
-                "_units": snapshot.grammar_kind.plural,
-                "_symbols": lambda side: split_symbols(side, snapshot.settings),
-            }
+            kind = snapshot.grammar_kind
+            content = {**content, "sql": snapshot.transaction.statements, "_unit": kind.singular, "_units": kind.plural}
+            content["_symbols"] = lambda side: split_symbols(side, snapshot.settings)
         if request.url.path.endswith(JSON_SUFFIX):
             values = {key: to_plain(value) for key, value in content.items() if not key.startswith("_")}
             return JSONResponse(values, headers=HEADERS)

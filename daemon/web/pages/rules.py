@@ -35,18 +35,13 @@ def add_rule_pages(app: FastAPI, page: PageContext) -> None:
             if rule is not None:
                 history = details.read_rule_history(transaction, rule.id)
                 history.append({"day": "now", "expected_uses": rule.expected_uses})
-            content: dict[str, Any] = {
-                "source": source,
-                "target": target,
-                "rule": rule,
-                "history": history,
-                "rivals": {
-                    side: details.find_competing_rules(transaction, side, text, _MAX_COMPETING_RULES)
-                    for side, text in ((SOURCE, source), (TARGET, target))
-                },
-                "two_sides": TWO_SIDES in snapshot.grammar_kind.capabilities,
-                "_sides": (word_view.side(source), word_view.side(target)),
+            content: dict[str, Any] = {"source": source, "target": target, "rule": rule, "history": history}
+            content["rivals"] = {
+                side: details.find_competing_rules(transaction, side, text, _MAX_COMPETING_RULES)
+                for side, text in ((SOURCE, source), (TARGET, target))
             }
+            content["two_sides"] = TWO_SIDES in snapshot.grammar_kind.capabilities
+            content["_sides"] = word_view.side(source), word_view.side(target)
         return page.render(request, "rule", content, snapshot)
 
     @app.get("/rule/pairs")
@@ -73,15 +68,9 @@ def add_rule_pages(app: FastAPI, page: PageContext) -> None:
                 on_source = {pair.source_word_indices[n] for n in line.source_positions}
                 on_target = {pair.target_word_indices[n] for n in line.target_positions}
                 shown[line.id] = sentences(*pair[:3], {SOURCE: on_source, TARGET: on_target})
-            content = {
-                "source": source,
-                "target": target,
-                **concordance_page._asdict(),
-                "_sentences": shown,
-                "_sides": (word_view.side(source), word_view.side(target)),
-                "_after": start,
-                "_next": build_url("/rule/pairs", source=source, target=target, after=concordance_page.next),
-            }
+            content = {"source": source, "target": target, **concordance_page._asdict(), "_sentences": shown}
+            content |= {"_sides": (word_view.side(source), word_view.side(target)), "_after": start}
+            content["_next"] = build_url("/rule/pairs", source=source, target=target, after=concordance_page.next)
         return page.render(request, "rule_pairs", content, snapshot)
 
 

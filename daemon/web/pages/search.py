@@ -136,10 +136,7 @@ def _results(snapshot: PageSnapshot, phrase: Phrase, query: Query, parameters: M
     if not results.rules and not missing and phrase.is_word and not results.labels:
         unknown = phrase.words
     return {
-        "query": asdict(query),
-        "rules": results.rules,
-        "after": after,
-        "readings": readings,
+        "query": asdict(query), "rules": results.rules, "after": after, "readings": readings,
         "unknown_words": list(missing),
         "similar_words": {word: similar_words(transaction.connection, vocabulary, word) for word in unknown},
         "labels": list(results.labels),
@@ -152,9 +149,8 @@ def _results(snapshot: PageSnapshot, phrase: Phrase, query: Query, parameters: M
         "_on_other_side": two_sides and search.phrase_occurs(transaction, other, phrases[other]),
         "_other": build_url("/search", **repeated | {"side": other}),
         "_next": build_url("/search", **repeated | {"side": side, "after": after}) if after else None,
-        "_continued": "after" in parameters,
-        "_first": build_url("/search", **repeated),
-    }
+        "_continued": "after" in parameters, "_first": build_url("/search", **repeated),
+    }  # fmt: skip
 
 
 def _format_cursor(position: PagePosition | None) -> str | None:
@@ -164,7 +160,6 @@ def _format_cursor(position: PagePosition | None) -> str | None:
 
 
 def _parse_cursor(text: str | None) -> PagePosition | None:
-    """Parse the cursor of the previous page. Returns None if the cursor is missing or invalid."""
     try:
         uses, rule, spelling, probability = (text or "").split(".", 3)
         position = PagePosition(float.fromhex(probability), int(uses) / ONE_USE, int(rule), spelling == "1")

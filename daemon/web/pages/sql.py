@@ -26,11 +26,8 @@ _MAX_CONCURRENT = 2
 """Maximum number of concurrent queries. The remaining threads serve other pages."""
 _RETRY_SECONDS = 2
 _SHOWN_ROWS = 500
-"""Row limit of a result on the page."""
-_MAX_ROWS = 100_000
-"""Row limit of a CSV or JSON result."""
-_MAX_CELLS = 100_000_000
-"""Cell limit of a CSV or JSON result. It may be high, because results are streamed from a file."""
+_MAX_ROWS, _MAX_CELLS = 100_000, 100_000_000
+"""Row and cell limits of a CSV or JSON result. They may be high, because results are streamed from a file."""
 _CHUNK_BYTES = 1 << 16
 
 
@@ -65,15 +62,8 @@ def add_sql_pages(app: FastAPI, page: PageContext, sql_runner: SqlRunner, second
                 problem_text, status = problem.detail, problem.status
                 if status != HTTPStatus.UNPROCESSABLE_ENTITY and problem_text != sql_runner.refusal:
                     raise
-        content = {
-            "result": shown,
-            "problem": problem_text,
-            "sql": query,
-            **suggestions,
-            "seconds": seconds,
-            "_csv": build_url("/sql.csv", sql=query),
-            "_json": build_url("/sql.json", sql=query),
-        }
+        content = {"result": shown, "problem": problem_text, "sql": query, **suggestions, "seconds": seconds}
+        content |= {f"_{kind}": build_url(f"/sql.{kind}", sql=query) for kind in ("csv", "json")}
         return page.render_html(request, "sql", content, status)
 
     @app.get("/sql.json")
@@ -82,18 +72,14 @@ def add_sql_pages(app: FastAPI, page: PageContext, sql_runner: SqlRunner, second
             return JSONResponse(to_plain(suggestions), headers=HEADERS)
         result = run(request, query_values(request, "sql").get("sql", ""), _MAX_ROWS, _MAX_CELLS)
         # The result is spooled to a file, so slow clients do not use memory.
-        return Download(
-            page.threads.downloads, _json(result), result.close, media_type="application/json", headers=HEADERS
-        )
+        options = {"media_type": "application/json", "headers": HEADERS}
+        return Download(page.threads.downloads, _json(result), result.close, **options)
 
     @app.get("/sql.csv")
     def as_csv(request: Request) -> Response:
         result = run(request, query_values(request, "sql").get("sql", ""), _MAX_ROWS, _MAX_CELLS)
-        headers = HEADERS | {
-            "Content-Disposition": 'attachment; filename="result.csv"',
-            "X-More-Rows": str(result.more),
-            "X-Truncated-Values": str(result.truncated),
-        }
+        headers = HEADERS | {"Content-Disposition": 'attachment; filename="result.csv"'}
+        headers |= {"X-More-Rows": str(result.more), "X-Truncated-Values": str(result.truncated)}
         return Download(page.threads.downloads, _csv(result), result.close, media_type="text/csv", headers=headers)
 
 

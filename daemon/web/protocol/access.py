@@ -125,10 +125,8 @@ class RequestMetrics:
         ProcessCollector(registry=self.registry)
         text, labels = "HTTP requests by method, route and status.", ["method", "route", "status"]
         self._requests = Counter("hierogram_http_requests", text, labels, registry=self.registry)
-        text = "Duration of HTTP requests, until the end of the response."
-        self._seconds = Histogram(
-            "hierogram_http_request_seconds", text, ["route"], buckets=_DURATION_BUCKETS, registry=self.registry
-        )
+        text, name = "Duration of HTTP requests, until the end of the response.", "hierogram_http_request_seconds"
+        self._seconds = Histogram(name, text, ["route"], buckets=_DURATION_BUCKETS, registry=self.registry)
         text = "Lines of posted pairs, by outcome."
         self._lines = Counter("hierogram_http_lines", text, ["outcome"], registry=self.registry)
         self.count_lines(IngestTotals())
@@ -171,8 +169,7 @@ _HEADERS = {
 
 
 class _RequestBody:
-    """Request body. Discards the unread rest after an early response, so that clients get the response."""
-
+    # The unread rest is discarded after an early response, so that clients get the response.
     def __init__(self, scope: Scope, receive: Receive) -> None:
         headers = Headers(scope=scope)
         self.has_more = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers

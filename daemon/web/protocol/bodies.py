@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect
 
 from hierogram.daemon.text.lines import LineSplitter
 from hierogram.daemon.web.protocol.access import COOKIE, Sessions, is_cross_site
-from hierogram.daemon.web.protocol.problems import ProblemError, Responses, parse_query, wrong_values
+from hierogram.daemon.web.protocol.problems import ProblemError, describe, parse_query, wrong_values
 
 MAX_ID = (1 << 63) - 1
 PairId = Annotated[int, Path(ge=1, le=MAX_ID, description="Number of the pair.")]
@@ -80,10 +80,7 @@ async def line_chunks(request: Request, max_bytes: int) -> AsyncIterator[list[by
 
 JSON = "application/json"
 
-BODY_PROBLEMS: Responses = {
-    413: {"description": "The body is too large."},
-    415: {"description": "The content type is not JSON."},
-}
+BODY_PROBLEMS = describe({413: "The body is too large.", 415: "The content type is not JSON."})
 
 
 class StrictBody(BaseModel):

@@ -19,7 +19,6 @@ from hierogram.samplers.exceptions import DerivationError
 from hierogram.storage.exceptions import SlowQueryError, StoreError
 
 MEDIA_TYPE = "application/problem+json"
-"""Media type of error responses [RFC 9457]."""
 
 TM_PREFIX = "/tmserver/"
 """Path prefix of the translation-memory API, whose clients may send the token as a password."""
@@ -61,7 +60,14 @@ def problem_response(problem: ProblemError) -> JSONResponse:
 
 Responses = dict[int | str, dict[str, Any]]
 """Descriptions of responses in the OpenAPI document, by status."""
-PAIR_NOT_FOUND: Responses = {404: {"description": "Pair not found."}}
+
+
+def describe(texts: Mapping[int, str]) -> Responses:
+    """Return the descriptions of responses for the OpenAPI document, given a text for each status."""
+    return {status: {"description": text} for status, text in texts.items()}
+
+
+PAIR_NOT_FOUND = describe({404: "Pair not found."})
 
 
 def unknown_pair(pair_id: int) -> ProblemError:
@@ -138,10 +144,8 @@ _MAX_PARAMETERS = 100
 def parse_query(request: Request, accepted: Mapping[str, bool]) -> list[tuple[str, str]]:
     """Parse the query. `accepted` maps the names of parameters to True if repeatable. Raises `ProblemError`."""
     try:
-        pairs = parse_qsl(
-            request.scope["query_string"].decode("ascii"),
-            keep_blank_values=True, errors="strict", max_num_fields=_MAX_PARAMETERS,
-        )  # fmt: skip
+        query = request.scope["query_string"].decode("ascii")
+        pairs = parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=_MAX_PARAMETERS)
     except UnicodeError as error:
         raise ProblemError(HTTPStatus.BAD_REQUEST, "the query must be percent-encoded UTF-8") from error
     except ValueError as error:

@@ -33,6 +33,7 @@ _RECENT_WEIGHT = 0.2
 """Weight of the last duration in an expected duration."""
 
 Result = TypeVar("Result")
+Pieces = Iterator[str | bytes]
 
 
 class WorkPool:
@@ -108,7 +109,7 @@ class Downloads:
         self.threads = CapacityLimiter(_DOWNLOAD_THREADS)
         self.running = 0
 
-    async def stream(self, pieces: Iterator[str | bytes]) -> AsyncIterator[str | bytes]:
+    async def stream(self, pieces: Pieces) -> AsyncIterator[str | bytes]:
         """Yield the pieces, each generated in a thread."""
         while (piece := await to_thread.run_sync(next, pieces, None, limiter=self.threads)) is not None:
             yield piece
@@ -118,11 +119,7 @@ class Download(StreamingResponse):
     """Streaming response generated in threads. `close` is called at its end, even if it was not sent completely."""
 
     def __init__(
-        self,
-        downloads: Downloads,
-        pieces: Iterator[str | bytes],
-        close: Callable[[], object] = lambda: None,
-        **options: Any,
+        self, downloads: Downloads, pieces: Pieces, close: Callable[[], object] = lambda: None, **options: Any
     ) -> None:
         super().__init__(downloads.stream(pieces), **options)
         self._downloads = downloads
