@@ -1,4 +1,4 @@
-"""Test stores: the same tests run on SQLite and on a real Postgres."""
+"""Selection of tests, a Postgres server, and test stores: the same tests run on SQLite and on Postgres."""
 
 import gc
 import os
@@ -32,26 +32,27 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 BACKENDS = ("sqlite", "postgres")
 MAX_WORKERS = 8
-"""Maximum number of workers, each with its own Postgres server."""
+"""Maximum number of worker processes. Each starts a Postgres server unless HIEROGRAM_TEST_POSTGRES is set."""
 WHOLE_SUITE = "not campaign and not mutants"
-"""The marker expression of pyproject.toml. Plain `pytest` also deselects the slow tests: the quick suite."""
+"""Marker expression of pyproject.toml. Plain `pytest` runs the quick suite, which also omits the slow tests."""
 SLOW_SUITE = "slow and not campaign and not mutants"
 MEMORY = Path("/dev/shm")
 ROOM = 2 << 30
-"""Free bytes required in /dev/shm."""
+"""Free bytes of `MEMORY` that are required to store temporary files there."""
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """Add the options of pytest-xdist that pyproject.toml sets, if it is not installed; all tests then run in one
-    process.
-    """
+    """If pytest-xdist is not installed, add its options that pyproject.toml sets. Tests then run in one process."""
     if not pluginmanager.hasplugin("xdist"):
         parser.addoption("--numprocesses")
         parser.addoption("--dist")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Store the temporary files of a suite in memory if there is room. Campaigns use the disk: commits wait for it."""
+    """Store temporary files in memory for the marker expressions of the suites, if there is room and no TMPDIR.
+
+    Campaigns store them on the disk, so that commits wait for the disk.
+    """
     wanted = config.option.markexpr in (WHOLE_SUITE, SLOW_SUITE) and "TMPDIR" not in os.environ
     if wanted and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ROOM:
         os.environ["TMPDIR"] = str(MEMORY)
@@ -60,7 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True)
 def _signals_arrive() -> Iterator[None]:
-    """Fail if a test left signals ignored or blocked, which child processes inherit. Restores Ctrl-C."""
+    """Fail if a test left Ctrl-C ignored or a signal blocked, because child processes inherit both. Restores Ctrl-C."""
     yield
     ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     if ignored:
@@ -71,7 +72,10 @@ def _signals_arrive() -> Iterator[None]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Return the number of worker processes: one per core, up to `MAX_WORKERS`, for a whole suite, otherwise 0."""
+    """Return the number of worker processes: 0 on a single core or for a selection of tests.
+
+    Otherwise one per core, up to `MAX_WORKERS`.
+    """
     cores = len(os.sched_getaffinity(0))
     return min(cores, MAX_WORKERS) if cores > 1 and _is_suite(config, WHOLE_SUITE, SLOW_SUITE) else 0
 
@@ -83,14 +87,14 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def _is_suite(config: pytest.Config, *suites: str) -> bool:
-    """Check if a whole suite is run, without a selection."""
+    """Check if one of the suites is run, without paths, `-k` or `--lf`."""
     chosen = config.args_source is pytest.Config.ArgsSource.ARGS or config.option.keyword or config.option.lf
     return not chosen and config.option.markexpr in suites
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Remove tests on databases that their mark does not name, and deselect slow tests of the quick suite.
+    """Remove tests on databases that their mark does not name. For the quick suite, deselect slow tests.
 
     Tests on Postgres are slow. They are marked before pytest selects tests by their marks.
     """
@@ -150,7 +154,7 @@ def postgres_server() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def make_database(postgres_server: str) -> Iterator[Callable[[], str]]:
-    """Function that creates an empty Postgres database and returns its URL. It does not outlive the session."""
+    """Function that creates an empty Postgres database and returns its URL. Databases do not outlive the session."""
     made: list[str] = []
 
     def make() -> str:
@@ -187,7 +191,7 @@ def _administer(server: str, *statements: str) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def migrated_once() -> Iterator[None]:
-    """Record the statements of the first migration and replay them for later stores, without Alembic."""
+    """Record the statements of the first migration on each database, and replay them for later stores."""
     migrate = migration.migrate
     kept: dict[str, list[tuple[str, Any]]] = {}
 
@@ -217,7 +221,7 @@ def migrated_once() -> Iterator[None]:
 
 
 class StatementCache(dict[tuple[Any, ...], Any]):
-    """Compiled statements by database, for all engines of a process. By default each engine compiles its own."""
+    """Compiled statements by SQL dialect, for all engines of a process. By default each engine compiles its own."""
 
     def get(self, key: tuple[Any, ...], default: Any = None) -> Any:
         dialect, *rest = key
@@ -285,7 +289,7 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Templates:
 
 
 _ROLE = (Path(__file__).parents[1] / "packaging" / "postgres" / "sql_role.sql").read_text()
-"""SQL for Postgres, which creates the role for queries."""
+"""SQL script that creates the Postgres role for queries."""
 
 
 def sql_role_url_of(store_url: str | URL) -> str | None:
@@ -343,7 +347,7 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'store.db'}"
     database: str = request.getfixturevalue("one_database")
-    # A copy of a store replaces whatever is there.
+    # Tests with `copy_store` replace the whole database.
     if "copy_store" not in request.fixturenames:
         _administer(database, "DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
     return database

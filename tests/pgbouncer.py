@@ -1,4 +1,4 @@
-"""A PgBouncer in transaction mode in front of the Postgres server of the tests."""
+"""PgBouncer in transaction mode in front of the Postgres server of the tests."""
 
 import os
 import pwd
@@ -16,13 +16,16 @@ from sqlalchemy import make_url
 
 PROGRAM = "/usr/sbin/pgbouncer"
 CONNECTIONS = 2
-"""Server connections for each database and role. Clients have more, so transactions share them."""
+"""Server connections for each database and role. Tests open more connections to PgBouncer, which share these."""
 _SECONDS = 10.0
 
 
 @contextmanager
 def pgbouncer(server: str, *settings: str, connections: int = CONNECTIONS) -> Iterator[str]:
-    """Run PgBouncer for a server and yield the URL of its socket; `settings` are extra lines of its configuration."""
+    """Run PgBouncer for a server and yield the URL of its socket. `settings` are extra lines of its configuration.
+
+    If PgBouncer is not installed, the test is skipped, or fails in CI.
+    """
     path = PROGRAM if Path(PROGRAM).exists() else shutil.which("pgbouncer")
     if path is None:
         missing = f"no pgbouncer: install Debian's package of this name ({PROGRAM})"

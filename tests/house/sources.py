@@ -74,7 +74,8 @@ def imports(syntax: ast.Module) -> Iterator[Import]:
 def imported(path: Path) -> frozenset[Path]:
     """Return the project's modules that a module imports, except itself.
 
-    Names under `if TYPE_CHECKING:` are not imported at run time. Fails if an imported module does not exist.
+    Names under `if TYPE_CHECKING:` are not imported at run time. Fails if no prefix of an
+    imported name is a module.
     """
     found: set[Path] = set()
     for name, typing_only in imports(tree(path)):
@@ -100,7 +101,7 @@ def module_at(steps: list[str]) -> Path | None:
 
 
 def cycles(edges: dict[str, set[str]]) -> list[list[str]]:
-    """Return groups of two or more nodes that reach each other, and nodes that reach themselves."""
+    """Return the groups of nodes that reach each other, including single nodes with an edge to themselves."""
     reached = {node: reach(node, edges) for node in edges}
     groups = {
         tuple(sorted(other for other in reached[node] if node in reached.get(other, ())))

@@ -1,4 +1,4 @@
-"""Only allowed packages are imported, and common commands load no compiler."""
+"""No module has a forbidden import, and help, ingest and export load no compiler."""
 
 import subprocess
 import sys
@@ -31,7 +31,7 @@ def test_no_module_has_a_forbidden_import() -> None:
 
 
 def loaded_by(*commands: list[str]) -> set[str]:
-    """Run commands one after the other in a new process. Returns its top-level packages. Asserts success."""
+    """Return the top-level packages that a new process loads to run commands one after the other. Asserts success."""
     script = (
         "import sys\n"
         "from hierogram.daemon.cli.main import main\n"

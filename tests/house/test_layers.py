@@ -1,4 +1,4 @@
-"""Imports follow the order of the folders and have no cycles, and documents name files that exist."""
+"""Imports follow the layers and have no cycles, and documents name existing files, classes and functions."""
 
 import ast
 import re
@@ -117,7 +117,7 @@ def test_tests_import_helpers_not_other_tests() -> None:
     shared = [
         f"{path.relative_to(ROOT)} imports {name}"
         for path in sorted((ROOT / "tests").rglob("*.py"))
-        # Few test files have `test_` among their imports, and parsing all of them takes seconds.
+        # Parse only the few test files with `test_` among their imports, because parsing all of them takes seconds.
         if re.search(r"^ *(?:from|import) tests\b[^(\n]*(?:\([^)]*)?\btest_", path.read_text("utf-8"), re.MULTILINE)
         for name, *_ in imports(tree(path))
         if name.startswith("tests.") and any(step.startswith("test_") for step in name.split("."))

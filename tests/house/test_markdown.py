@@ -1,4 +1,4 @@
-"""Tables in the documents are well formed, and links resolve."""
+"""Tables in the documents are well formed, links resolve, and modules of commands exist."""
 
 import re
 from collections.abc import Iterator
@@ -11,12 +11,12 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 
 def cells(row: str) -> int:
-    """Return the number of cells in a row. Escaped bars are not separators."""
+    """Return the number of cells in a row that begins and ends with a bar. Escaped bars are not separators."""
     return len(re.findall(r"(?<!\\)\|", row)) - 1
 
 
 def broken_tables(text: str) -> list[str]:
-    """Return table rows without a header, or with more or fewer cells than it."""
+    """Describe each table row that has no header, no final bar, or another number of cells than the header."""
     found = []
     fenced = False
     header = 0
@@ -44,7 +44,7 @@ def test_tables_in_documents_are_well_formed() -> None:
 
 
 def broken_links(path: Path) -> Iterator[str]:
-    """Yield link targets whose file or heading does not exist."""
+    """Yield link targets whose file or heading does not exist. Web addresses are not checked."""
     for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text(encoding="utf-8")):
         if target.startswith(("https://", "http://")):
             continue

@@ -1,4 +1,4 @@
-"""Docstrings, comments, messages and pages do not use wordings that a plain sentence replaces."""
+"""Docstrings, comments and messages of the package, and the documents, do not use discouraged wordings."""
 
 import ast
 import io
@@ -22,13 +22,13 @@ WORDINGS = {
     r"\bgive (?:one|either) of them\b": "are mutually exclusive",
     r"\b(?:behaviour|colour|favour|neighbour|modelled|normalise|optimise|analyse)\b": "American spelling",
 }
-"""Patterns that are always wrong, and what to write instead."""
+"""Patterns of discouraged wordings, and advice for each."""
 FOUND = re.compile("|".join(f"({pattern})" for pattern in WORDINGS), re.IGNORECASE)
 MESSAGES = re.compile(r"(Error|Exception|warn|info|error|debug|echo|print|help|Option|Field|fail|problem|advice|note)$")
 
 
 def texts(source: str, syntax: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield the docstrings, messages and comments of a module with their lines."""
+    """Yield the docstrings, messages and comments with their lines. Skips comments if none has such a wording."""
     for node in ast.walk(syntax):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.lineno, node.value.value
@@ -38,7 +38,7 @@ def texts(source: str, syntax: ast.Module) -> Iterator[tuple[int, str]]:
                 for part in ast.walk(node):
                     if isinstance(part, ast.Constant) and isinstance(part.value, str):
                         yield part.lineno, part.value
-    # Tokenizing all modules takes a second, and almost none has such a wording after a `#`.
+    # Skip modules without a discouraged wording after a `#`, because tokenizing all modules takes a second.
     if not any(FOUND.search(" ".join(line[line.index("#") :].split())) for line in source.splitlines() if "#" in line):
         return
     for token in tokenize.generate_tokens(io.StringIO(source).readline):

@@ -1,4 +1,4 @@
-"""Cited works are listed in docs/references.md, and cited equations are in docs/model.md."""
+"""Cited works are in docs/references.md, which links to the citing modules. Cited equations are in docs/model.md."""
 
 import re
 from collections import defaultdict
@@ -18,7 +18,7 @@ KEY = re.compile(r"\b([A-Z]{2,}[A-ZŠ]*\d{2})\b")
 """Citation key, such as CFGŠ14."""
 _NAME = r"[A-ZÀ-ÖØ-ÞČŠŽ][^\W\d_]+"
 AUTHOR = re.compile(rf"\b({_NAME})((?:, {_NAME})*,? (?:&|and) {_NAME}| et al\.)?(?:'s)? \(?((?:19|20)\d\d)\b(?!-)")
-"""Authors and year."""
+"""First author, further authors, and year of a citation in prose."""
 MONTHS = {"January", "May", "June"}
 
 
@@ -89,7 +89,7 @@ def test_cited_sections_of_the_model_document_exist() -> None:
 
 
 def sections_of(document: str) -> dict[str, str]:
-    """Return the text of each section whose work has a key."""
+    """Return the text about each work with a key, by key."""
     parts = re.split(r"^\*\*\[(\w+)\]\*\*", document.split("\n## Works")[0], flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 

@@ -1,4 +1,4 @@
-"""Commands and HTTP use only values and errors of the layers below the library."""
+"""Commands and HTTP import only values and errors from the samplers and the storage."""
 
 import ast
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def is_value(found: object) -> bool:
 
 
 def services(syntax: ast.Module) -> Iterator[str]:
-    """Yield the imports from lower layers that are not values."""
+    """Yield the imports from the samplers and the storage that are not values."""
     for name, *_ in imports(syntax):
         module, _, last = name.rpartition(".")
         if name.startswith(BELOW) and not is_value(getattr(import_module(module), last, None) or import_module(name)):

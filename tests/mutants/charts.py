@@ -308,14 +308,14 @@ CHART_FAULTS = (
         "tools/lab/papers/pruning/learning.py",
         "features.append(total / self._masks)",
         "features.append(total)",
-        (_LEARNING, "-k", "long_run"),
+        (_LEARNING, "-k", "soft_counts_of_many"),
     ),
     Fault(
         "each mask starts from the first derivation",
         "tools/lab/papers/pruning/learning.py",
         "self._states[number], [pruned] = kernel.step",
         "_, [pruned] = kernel.step",
-        (_LEARNING, "-k", "long_run"),
+        (_LEARNING, "-k", "soft_counts_of_many"),
     ),
     Fault(
         "only rules of the last pair are counted",

@@ -658,7 +658,7 @@ DAEMON_FAULTS = (
         "tools/evidence/budget.py",
         "        seen.update(best.words)\n",
         "",
-        ("tests/tools/evidence/test_budget.py", "-k", "no_new_word"),
+        ("tests/tools/evidence/test_budget.py", "-k", "without_new_target_words"),
     ),
     Fault(
         "models add pairs without permission",

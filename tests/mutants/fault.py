@@ -1,4 +1,4 @@
-"""Record of one fault."""
+"""Types of faults."""
 
 from typing import NamedTuple
 

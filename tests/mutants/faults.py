@@ -1,4 +1,4 @@
-"""The list of faults: each changed line, and the tests that must notice it."""
+"""Faults in samplers and tools, and `FAULTS`, the list of all faults. Each names the tests that must notice it."""
 
 from tests.mutants.charts import CHART_FAULTS
 from tests.mutants.daemon import DAEMON_FAULTS
@@ -9,7 +9,7 @@ SMALL_SCALE = (
     Change("synchronous/draws.py", "SCALE = 2.0**256", "SCALE = 2.0**24"),
     Change("synchronous/draws.py", "LOG_SCALE = 256 * math.log(2.0)", "LOG_SCALE = 24 * math.log(2.0)"),
 )
-"""Products of a few factors already exceed the range of one value."""
+"""Smaller scale, so that the product of a few factors already exceeds the range of one value."""
 
 DAMAGED = ("tests/daemon/learning/test_damaged_pairs.py", "-k", "reference")
 TREES = "tests/samplers/trees/test_tree_sampler.py"

@@ -1,6 +1,6 @@
 """Each fault, inserted into a copy of its part, must make its tests fail.
 
-The compiled kernels are mutated, not only their twins: `pytest -m mutants -n 2` takes several minutes.
+`pytest -m mutants -n 2` takes hours, because each fault in the samplers recompiles kernels.
 """
 
 import os
@@ -27,7 +27,7 @@ def linked(folder: Path) -> Path:
     """Create a checkout of symbolic links, which `change` replaces by copies. Returns the folder for PYTHONPATH."""
     package = folder / "imports" / "hierogram"
     package.mkdir(parents=True)
-    # Without this link the installed package would be imported, even if another folder is first on the path.
+    # Without `__init__.py` the installed package would be imported, even if this folder is first on the path.
     (package / "__init__.py").symlink_to(ROOT / ".imports" / "hierogram" / "__init__.py")
     for part in (SAMPLERS, *PARTS):
         (package / part).symlink_to(ROOT / part)
@@ -59,7 +59,7 @@ def change(imports: Path, module: str, before: str, after: str) -> None:
 
 
 def run(imports: Path, tests: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
-    """Run tests on the linked checkout. Kernels of changed samplers have a cache of their own."""
+    """Run tests on the linked checkout. Changed samplers use a separate kernel cache."""
     environment = {**os.environ, "PYTHONPATH": str(imports)}
     if not (imports / "hierogram" / SAMPLERS).is_symlink():
         environment["HIEROGRAM_CACHE"] = str(imports.parent / "cache")
@@ -112,7 +112,7 @@ def test_the_text_of_every_fault_occurs_once_in_its_module() -> None:
 
 
 def test_every_selected_test_exists() -> None:
-    """If a selected test was renamed, pytest would run no test, which does not detect the fault."""
+    """If a selected test was renamed, pytest would run no test, and the campaign would not test the fault."""
     for fault in FAULTS:
         paths = [ROOT / name.partition("::")[0] for name in fault.tests if name.startswith("tests/")]
         files = [file for path in paths for file in ([path] if path.suffix else sorted(path.rglob("*.py")))]

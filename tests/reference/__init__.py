@@ -1,1 +1,1 @@
-"""Plain-Python twins of the samplers: slow, easy to check, and written from the model alone."""
+"""Twins: plain-Python reference implementations of the samplers and decoders, slow and easy to check."""

@@ -1,7 +1,8 @@
-"""The Bayesian HMM aligners in plain Python: joint probabilities in closed form, conditionals of one link, sweeps.
+"""The Bayesian HMM aligners in plain Python: joint probabilities in closed form, conditionals, sweeps, word moves.
 
-A state holds, for each pair and emitted position, the link (None: no word) and whether the word is a collocation.
-Counts always belong to a whole state, so that they cannot become stale. Results for a state are cached.
+A state holds, for each pair and emitted position, the link (None: no word), and whether the word forms a collocation
+with the previous word.
+Counts are always computed from a whole state, so they cannot become stale. Results for a state are cached.
 """
 
 from collections import Counter, defaultdict
@@ -22,7 +23,7 @@ NO_OUTGOING = "no_outgoing"
 OWN_LINK_COUNTED = "own_link_counted"
 """Mutant: the link that is being drawn stays in the lexical counts."""
 STALE_JUMPS = "stale_jumps"
-"""Mutant: each jump of a pair is drawn without counting the other jumps of the pair."""
+"""Mutant: the probability of each jump of a pair does not count the other jumps of the pair."""
 WHOLE_BINS = "whole_bins"
 """Mutant: each position of a bin of jumps has the probability of the whole bin."""
 SINGLE_WIDTHS = 100
@@ -30,7 +31,7 @@ SINGLE_WIDTHS = 100
 TO_NO_WORD, FROM_NO_WORD = "to no word", "from no word"
 MOVES = 3
 KEPT = 1 << 15
-"""Number of states whose results are cached."""
+"""Maximum number of cached results of each function."""
 TILTS = tuple(exp(x) for x in (-4, -2, 0, 2, 4))
 MAX_FERTILITY = 7
 FERTILITY_PRIOR = (0.3, 0.5, 0.12, 0.04, 0.015, 0.012, 0.008, 0.005)
@@ -44,7 +45,7 @@ class Pair(NamedTuple):
 
 
 class Word(NamedTuple):
-    """Variables of an emitted word: its link, and whether the two are a collocation (Z)."""
+    """Variables of an emitted word: its link, and whether it forms a collocation with the previous word (Z)."""
 
     link: int | None
     collocated: bool = False
@@ -55,7 +56,7 @@ State = tuple[tuple[Word, ...], ...]
 
 @dataclass(frozen=True)
 class Settings:
-    """Hyperparameters, with the names of the kernels' options."""
+    """Model, hyperparameters, number of candidates (0: all), mutant, and known links by pair number."""
 
     model: str
     lexical: float = 0.3
@@ -71,9 +72,10 @@ class Settings:
 
 
 class Corpus:
-    """Sentence pairs, their vocabularies, and the prior counts of word pairs.
+    """Sentence pairs, the vocabulary of emitted words, and the prior counts of word pairs.
 
-    Jumps of up to `single` positions are counted by width, wider jumps in bins, each twice as wide as the previous one.
+    Jumps of up to `single` positions are counted by width, wider jumps in bins. The first bin has `single` widths, and
+    each further bin twice as many as the previous one.
     """
 
     def __init__(
@@ -87,24 +89,24 @@ class Corpus:
         self.favored = dict(favored or {})
 
     def event_of(self, width: int) -> int:
-        """Return the signed number of the event of a width."""
+        """Return the event of a width: the width itself, or the signed number of its bin."""
         event, last = min(abs(width), self.single), self.single
         while abs(width) > last:
             event, last = event + 1, 2 * last
         return event if width > 0 else -event
 
     def jump_event(self, width: int) -> int:
-        """Return the event of a width, truncated to the widest of the corpus."""
+        """Return the event of a width, limited to the widest event of the corpus."""
         return max(-self.widest, min(self.widest, self.event_of(width)))
 
     def jump_share(self, jump: Hashable) -> float:
-        """Return the share of one width in its event's probability, which all widths of the event share equally."""
+        """Return the share of one width in the probability of its event (`jump`), which its widths share equally."""
         if not isinstance(jump, int) or abs(jump) <= self.single:
             return 1.0
         return 1 / (self.single << (abs(jump) - self.single - 1))
 
     def prior_mass(self, conditioning: str | None, settings: Settings) -> float:
-        """Return the sum of the lexical prior over all emitted words."""
+        """Return the sum of the lexical prior of a conditioning word over all emitted words."""
         favored = sum(weight for (e, _), weight in self.favored.items() if e == conditioning)
         return settings.lexical * len(self.emitted_words) + favored
 
@@ -126,7 +128,7 @@ class Counts:
 
 
 def jumps_of(words: Sequence[Word], length: int, model: str, corpus: Corpus) -> list[Hashable]:
-    """Return the jumps of one pair, in order, as events."""
+    """Return the jumps of one pair, in order: events, or jumps to and from no word."""
 
     def width(start: int, stop: int) -> int:
         return corpus.jump_event(stop - start)
@@ -232,7 +234,7 @@ def all_states(corpus: Corpus, settings: Settings) -> Iterator[State]:
 
 
 def posterior(corpus: Corpus, settings: Settings) -> dict[State, float]:
-    """Return the exact posterior, from the closed form."""
+    """Return the exact posterior of the states that the known links allow, from the closed form."""
     logs = {
         state: log_joint(corpus, state, settings)
         for state in all_states(corpus, settings)
@@ -252,14 +254,14 @@ def with_word(state: State, p: int, g: int, word: Word) -> State:
 
 
 def positions(corpus: Corpus, p: int, settings: Settings) -> list[int | None]:
-    """Return the possible links of a word of the pair, in order."""
+    """Return the links that the model allows for a word of the pair, in order."""
     conditioning: list[int | None] = list(range(len(corpus.pairs[p].conditioning)))
     return conditioning if settings.model == BHMM_Z else [None, *conditioning]
 
 
 @lru_cache(KEPT)
 def link_weight(corpus: Corpus, state: State, p: int, g: int, link: int | None, settings: Settings) -> float:
-    """Return the weight of a link given everything else [SA16 eqs. 5, 6]: jumps in sequence, fertility, the word."""
+    """Return the unnormalized probability of a link given everything else [SA16 eqs. 5, 6]."""
     word = state[p][g]
     length = len(corpus.pairs[p].conditioning)
     seen = count(corpus, state, settings).jumps.copy()
@@ -285,7 +287,7 @@ def link_weight(corpus: Corpus, state: State, p: int, g: int, link: int | None, 
 def _jumps_around(
     words: Sequence[Word], g: int, length: int, settings: Settings, corpus: Corpus
 ) -> tuple[list[Hashable], list[Hashable], list[Hashable]]:
-    """Return the jumps of a pair: jumps independent of a word, the jump to its link, and the jump from its link."""
+    """Return the jumps of a pair in three lists: jumps independent of a word, to its link, and from its link."""
     jumps = jumps_of(words, length, settings.model, corpus)
     here = g
     if settings.model == BHMM_F:
@@ -296,7 +298,7 @@ def _jumps_around(
 
 
 def _fertility_factor(corpus: Corpus, state: State, p: int, g: int, link: int | None, settings: Settings) -> float:
-    """Return the factor by which a link changes the probability of all fertilities, by definition."""
+    """Return the factor by which a link, instead of no link, changes the probability of all fertilities."""
 
     def log_fertilities(now: State) -> float:
         counts = count(corpus, now, settings)
@@ -343,7 +345,7 @@ class Draw(NamedTuple):
 
 
 def link_draws(corpus: Corpus, state: State, p: int, g: int, settings: Settings) -> Iterator[Draw]:
-    """Yield every outcome of drawing one link, over every selection of candidates [SA16 §4.3]."""
+    """Yield every outcome of drawing one link, for every selection of candidates [SA16 §4.3]."""
     options = positions(corpus, p, settings)
     for selection in _selections(options, state[p][g].link, settings.candidates):
         weights = [link_weight(corpus, state, p, g, link, settings) for link in selection[0]]
@@ -401,7 +403,7 @@ def _share(corpus: Corpus, site: Site, word: str | None) -> float:
 
 
 def _movable(corpus: Corpus, state: State, f: str, move: Move) -> dict[Site, str | None]:
-    """Return the sites that a move may relink, each with the other of the two words."""
+    """Return the sites that a move may relink, each with the word of the move that it is not linked to."""
     found = {}
     for site in sites_of(corpus, f):
         here = _linked_word(corpus, state, site)
@@ -423,7 +425,7 @@ def relink_weights(
 ) -> dict[int | None, float]:
     """Return the weights of a site's links to the two words, given all links except links of the sites in `left`.
 
-    `left` includes the site itself. Jumps of these sites count, their words do not.
+    `left` includes the site itself. Jumps of these sites are counted, but not their words.
     """
     p, g = site
     pair = corpus.pairs[p]
@@ -507,7 +509,7 @@ def move_word(corpus: Corpus, state: State, f: str, stream: Stream, settings: Se
 
 
 def push(corpus: Corpus, before: Mapping[State, float], settings: Settings) -> dict[State, float]:
-    """Return the exact distribution after a sweep over all pairs."""
+    """Return the exact distribution after a sweep over all pairs, without word moves."""
     now = dict(before)
     for p, pair in enumerate(corpus.pairs):
         for g in range(len(pair.emitted)):
@@ -587,7 +589,9 @@ def _pick(weights: Sequence[float], u: float) -> int:
 def links_of_means(
     forward: Sequence[Sequence[float]], backward: Sequence[Sequence[float]], likely: float, beside: float
 ) -> set[tuple[int, int]]:
-    """Return links (source, target) with a mean posterior above `likely`, and neighbors above `beside`.
+    """Return links (source, target) with a mean posterior above `likely`, and some of their neighbors above `beside`.
+
+    A neighbor is returned if one of its words has no link with a mean posterior above `likely`.
 
     `forward` has a row for each target word, with the probability of each source word as its link; `backward` a row
     for each source word.
@@ -612,8 +616,8 @@ def links_of_means(
 def expected_threshold(means: Iterable[float], least: int, steps: int) -> float:
     """Return the threshold k/`steps`, k from `least`, whose links have the largest expected F-score [Lewis 1995].
 
-    Each mean is the probability of its link. The F-score is twice the expected correct links above the threshold,
-    divided by the number of links above it plus the expected number of correct links.
+    Each mean is the probability of its link. The F-score is twice the expected number of correct links at or above the
+    threshold, divided by the number of links at or above it plus the expected number of correct links. k < `steps`.
     """
     found = list(means)
 

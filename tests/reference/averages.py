@@ -25,7 +25,7 @@ def draw_of_rule(pair: int, source_hash: int, target_hash: int) -> int:
 
 
 def threshold(draw: int, sweeps: int, *, shared: bool = False) -> Fraction:
-    """Return the uses from which a mean is rounded up to its step: the middle of one of 128 parts of the step."""
+    """Return the sum of uses from which their mean is rounded up to the step: the middle of one of its 128 parts."""
     return Fraction(2 * draw + 1, 2 * DRAWS) * (SHARED_STEP if shared else STEP) * sweeps
 
 
@@ -35,7 +35,7 @@ def error_variance(mean: int, sweeps: int) -> int:
 
 
 def round_uses(uses: int, missed: int, sweeps: int, draw: int, *, shared: bool) -> tuple[int, int]:
-    """Return expected uses and their variance. A mean below the step is rounded to it, or to 0 below the threshold."""
+    """Return expected uses and their variance. A mean below the step is rounded to the step, or to 0."""
     if uses + missed // 3 < math.floor(threshold(draw, sweeps, shared=shared)):
         return 0, 0
     mean = math.floor(Fraction(uses, sweeps) + Fraction(1, 2))
@@ -135,7 +135,7 @@ class Average:
         self.truth = {rule: uses / 2 for rule, uses in self.truth.items()}
 
     def bound(self) -> Fraction:
-        """Return an upper bound on the floor, as proved in docs/model.md. Two units allow for rounding."""
+        """Return an upper bound on the floor, as proved in docs/model.md. The terms with a 2 allow for rounding."""
         room = self.slots - self.largest + 1
         return Fraction(self.largest * self.total + 2 * self.slots, room) + 2
 

@@ -31,7 +31,7 @@ def probability(words: Sequence[str], sentences: Sequence[Sequence[str]]) -> flo
 
 
 def expected_occurrences(source: Side, sentences: Sequence[Sequence[str]]) -> float:
-    """Return the expected occurrences of a source side in a text as large as the sentences, or of 100,000 words."""
+    """Return the expected occurrences of a source side in a text as long as all sentences, at least 100,000 words."""
     expected = float(max(sum(map(len, sentences)), 100_000))
     for is_open, run in groupby(source, lambda symbol: isinstance(symbol, int)):
         words = [str(symbol) for symbol in run]
@@ -41,7 +41,11 @@ def expected_occurrences(source: Side, sentences: Sequence[Sequence[str]]) -> fl
 
 
 def exported_compositions(lines: Sequence[str], least: float) -> dict[tuple[str, str], int]:
-    """Return the count of each exported composition of the lines `source ||| target ||| links`."""
+    """Return the count of each exported composition of the lines `source ||| target ||| links`.
+
+    A composition is exported if it occurs twice, or if it has more than three source symbols and at least `least`
+    expected occurrences.
+    """
     pairs = [line.split(" ||| ") for line in lines]
     sentences = [source.split() for source, *_ in pairs]
     found = Counter[tuple[Side, Side]]()

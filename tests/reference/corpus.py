@@ -46,7 +46,7 @@ class Corpus:
     forests: Sequence[Forest]
 
     def start(self, seed: int) -> Joint:
-        """Return the initial state: pair p draws from the stream of sweep 0."""
+        """Return the initial state. Each pair draws it from its stream of sweep 0."""
         return tuple(initial_variables(f, Stream(seed, p, 0)) for p, f in enumerate(self.forests))
 
     def rules(self, joint: Joint, without: int | None = None) -> list[Rule]:
@@ -73,7 +73,7 @@ class Corpus:
     def sweep_in_blocks(
         self, joint: Joint, mover: Mover, seed: int, number: int, *, pairs_per_block: int, blocks_per_round: int
     ) -> Joint:
-        """Return the state after a sweep in blocks: each sees the counts before its round and its own changes."""
+        """Return the state after a sweep in blocks. Each block sees the counts before its round and its own changes."""
         after = joint
         pairs = list(range(len(self.forests)))
         blocks = [pairs[i : i + pairs_per_block] for i in pairs[::pairs_per_block]]

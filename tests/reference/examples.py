@@ -37,7 +37,10 @@ UNLINKED = pair("a b", "A", "")
 
 
 def ladder(rungs: int) -> Forest:
-    """Return a forest with one node for each suffix of two equal sentences: each has a word and the next node."""
+    """Return a forest with a node for each common suffix of two sentences of `rungs` words.
+
+    The rule of each node has one word on each side and the node of the next shorter suffix.
+    """
     spans = [(rungs - 1 - k, rungs) for k in range(rungs)]
     nodes = [Node(span, span, (((k - 1,) if k else ()),), k + 1) for k, span in enumerate(spans)]
     return Forest(("a",) * rungs, ("A",) * rungs, tuple(nodes))

@@ -1,6 +1,6 @@
 """The phrase decomposition forest [CFGŠ14 §3], twice: from its definition, and by the direct construction.
 
-Spans are half-open. In a finished forest they are in word positions, and the root's are widened to the whole pair.
+Spans are half-open. In a finished forest they are in word positions, and the root spans the whole pair.
 Nodes have the order of the kernels: by source start from right to left, then from short to long.
 """
 
@@ -113,13 +113,13 @@ def covers(wide: frozenset[Phrase], narrow: frozenset[Phrase]) -> bool:
 
 
 def minimal_edges(head: Phrase, phrases: list[Phrase]) -> list[frozenset[Phrase]]:
-    """Return all tail sets of the head that no other of its tail sets covers."""
+    """Return the tail sets of the head that are not covered by another of its tail sets."""
     edges = list(tail_sets([p for p in phrases if p != head and within(p, head)]))
     return [e for e in edges if not any(other != e and covers(other, e) for other in edges)]
 
 
 def derivation_lengths(head: Phrase, edges: dict[Phrase, list[frozenset[Phrase]]]) -> set[int]:
-    """Return the possible edge counts of the derivations below a phrase. There is only one [CFGŠ14 Lemma 3]."""
+    """Return the set of edge counts of the derivations below a phrase. It has one element [CFGŠ14 Lemma 3]."""
     lengths: set[int] = set()
     for tails in edges[head]:
         sums = {1}
@@ -159,7 +159,7 @@ def unlinked_forest(source: tuple[str, ...], target: tuple[str, ...]) -> Forest:
 
 
 def widen_root(forest: Forest) -> Forest:
-    """Widen the root over the words outside every phrase."""
+    """Return the forest with a root that spans the whole pair."""
     root = forest.nodes[-1]
     whole = Node((0, len(forest.source)), (0, len(forest.target)), root.edges, root.level)
     return Forest(forest.source, forest.target, (*forest.nodes[:-1], whole))

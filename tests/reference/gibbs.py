@@ -1,7 +1,7 @@
 """The top-down Gibbs sampler [CFGŠ14 §2, Algorithm 4], one decision at a time.
 
-A sweep is a list of tasks (an edge or a cut of a node) and a rule for the next task. The sampler draws one option of
-every task; `transitions` follows all of them with their probabilities. Both run the same code.
+A sweep is a sequence of tasks (the edge or the cut of a node). `sample` draws one option of each task. `push` and
+`transitions` follow all options with their probabilities, with the same code for tasks and options.
 """
 
 from collections import Counter
@@ -68,7 +68,7 @@ class Options:
         return [w / sum(weights) for w in weights]
 
     def choose(self, u: float) -> int:
-        """Return the first option whose cumulative weight exceeds the share u of the whole."""
+        """Return the number of the first option whose cumulative weight exceeds the share u of the whole."""
         top = max(self.log_weights)
         weights = [exp(w - top) for w in self.log_weights]
         whole = sum(weights)
@@ -131,7 +131,7 @@ class Sweep:
         return self.tasks(self.forest.root)
 
     def tasks(self, node: int) -> Agenda:
-        """Return the tasks of a node. Its tails are added once its edge is known."""
+        """Return the tasks of a node: its edge, then its cut."""
         return (Task(node, cut=False), Task(node, cut=True))
 
     def after(self, agenda: Agenda, variables: Variables) -> Agenda:
@@ -184,7 +184,7 @@ class Sweep:
 
     @contextmanager
     def rest(self, variables: Variables, heads: Sequence[int]) -> Iterator[RuleCounts]:
-        """Context manager that yields the counts of the other pairs, and of this pair's rules at other heads."""
+        """Yield the counts of the other pairs' rules and of this pair's rules at other heads, as a context manager."""
         stay = rule_heads(self.forest, variables)
         if self.mutant != STALE_COUNTS:
             stay = [v for v in stay if v not in heads]
@@ -256,7 +256,7 @@ def initial_variables(forest: Forest, stream: Stream) -> Variables:
     return Variables(tuple(edges), (1,) * len(forest.nodes))
 
 
-# Expected uses, credited at each cut: its probability, before it is drawn.
+# Expected uses: before a cut is drawn, the rule that it begins is credited with the probability of the cut.
 
 AFTER_DRAW = "after_draw"
 """Mutant: probabilities are computed after the draw, with the variable's own rules in the counts."""
@@ -272,7 +272,7 @@ ONE_USE = 4096
 
 
 def credited(sweep: Sweep, task: Task, variables: Variables, mutant: str | None = None) -> tuple[Rule, float] | None:
-    """Return the rule that a task credits before it is done, and its expected uses."""
+    """Return the rule that a task credits before it is done, and its expected uses. None if it credits no rule."""
     if not task.cut or sweep.forest.nodes[task.node].level > sweep.stage:
         return None
     if not cut_is_free(sweep.forest, task.node, sweep.span_limit):
@@ -293,7 +293,7 @@ def credited(sweep: Sweep, task: Task, variables: Variables, mutant: str | None 
 
 
 def sample_credits(sweep: Sweep, variables: Variables, stream: Stream) -> tuple[Variables, Counter[Rule]]:
-    """Return the variables after one sweep, as in `Sweep.sample`, and its credits as integers."""
+    """Return the variables after one sweep, as in `Sweep.sample`, and its credits in units of 1/4096, rounded."""
     credits: Counter[Rule] = Counter()
     agenda = sweep.start()
     while agenda:

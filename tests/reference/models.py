@@ -49,7 +49,7 @@ class RuleCounts:
 
 
 class Model(Protocol):
-    """A probability of rules given counts."""
+    """Interface of the rule models."""
 
     def log_probability(self, rule: Rule, known: RuleCounts) -> float:
         """Return ln P(rule | counts)."""
@@ -124,9 +124,7 @@ class PitmanYor:
         return self.log_poisson(length) + log(mass) - log(known.tokens_of_length[length] + self.strength)
 
     def log_joint(self, known: RuleCounts) -> float:
-        """Return the closed form without a discount, a Dirichlet process for each length. Raises `ValueError` with a
-        discount.
-        """
+        """Return the closed form of a Dirichlet process for each length. Raises `ValueError` if there is a discount."""
         if self.discount:
             raise ValueError("a Pitman-Yor process with estimated tables has no joint probability")
         total = 0.0

@@ -34,7 +34,7 @@ class Rule(NamedTuple):
 
     @property
     def scope(self) -> int:
-        """The number of adjacent nonterminals on the source side, plus one for each end that is a nonterminal."""
+        """Number of pairs of adjacent nonterminals on the source side, plus one for each end that is a nonterminal."""
         return sizes(self)[2]
 
     @property
@@ -47,7 +47,7 @@ class Rule(NamedTuple):
 
     @property
     def length(self) -> int:
-        """Words on both sides plus scope."""
+        """Number of words on both sides plus the scope."""
         return sum(sizes(self))
 
 
@@ -151,10 +151,10 @@ def rules_of(forest: Forest, variables: Variables) -> list[Rule]:
 
 
 def compositions(forest: Forest, span_limit: int) -> list[Rule]:
-    """Return rules composed from the first tree.
+    """Return rules composed from the first tree: rules with words on both sides and up to five source symbols.
 
-    There is one rule for each short phrase, and one for each node below it, which becomes a nonterminal. Rules need
-    words on both sides and at most five source symbols.
+    Each phrase, except the whole pair and phrases beyond the limit or ten words, gives one rule of words, and one rule
+    for each node below it, in which this node is a nonterminal.
     """
     joined = Variables((0,) * len(forest.nodes), (0,) * len(forest.nodes))
     found = []

@@ -1,4 +1,4 @@
-"""Plain-Python checks that bytes are a derivation or a record of averages of a pair, from the encoders' format."""
+"""Plain-Python checks that bytes are a valid derivation, or a valid record of averages, of a pair."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,7 +14,7 @@ STRAIGHT, INVERTED, PAIR, SOURCE_NULL, TARGET_NULL = range(5)
 
 
 class MalformedError(Exception):
-    """Bytes end too soon, a number is not in its shortest form, or a fragment does not fit its forest."""
+    """Bytes end too soon, a number is too large or not in its shortest form, or a fragment does not fit its forest."""
 
 
 class Numbers:
@@ -60,7 +60,7 @@ class ForestNode(NamedTuple):
 
 
 def is_state(content: bytes, nodes: Sequence[ForestNode]) -> bool:
-    """Check if bytes are values of all variables of a forest: existing edges, cuts that may be 0."""
+    """Check if bytes are values of all variables of a forest: existing edges, and cut 1 if the cut is not free."""
     numbers = Numbers(content)
     try:
         for node in nodes:

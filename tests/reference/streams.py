@@ -5,7 +5,7 @@ GOLDEN = 0x9E3779B97F4A7C15
 
 
 def mix(x: int) -> int:
-    """Return the finalizing permutation of splitmix64."""
+    """Return x after the finalizing permutation of splitmix64."""
     x &= MASK
     x ^= x >> 30
     x = x * 0xBF58476D1CE4E5B9 & MASK

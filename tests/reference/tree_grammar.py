@@ -72,7 +72,10 @@ def write(fragment: Fragment) -> str:
 
 
 def base_of_treebank(base: str, parses: Iterable[Parse]) -> dict[tuple[str, ...], float]:
-    """Return ln P of each production: P_M is uniform in number and labels of children, P_C a relative frequency."""
+    """Return ln P of each production: P_M (`uniform`) is uniform in the number and symbols of children, otherwise P_C.
+
+    P_C is the relative frequency of the production.
+    """
     counts: defaultdict[tuple[str, ...], float] = defaultdict(float)
     for parse in parses:
         for v, node in enumerate(parse.nodes):
@@ -136,7 +139,7 @@ class Grammar:
         return None if self.mutant == ONE_PROCESS else fragment[0]
 
     def log_joint(self, counts: Counter[Fragment]) -> float:
-        """Return ln of Γ(α)/Γ(n + α) ∏ Γ(n_e + α P0)/Γ(α P0), for every label."""
+        """Return the sum over labels of ln (Γ(α)/Γ(n + α) ∏ Γ(n_e + α P0)/Γ(α P0))."""
         total = 0.0
         tokens: Counter[str] = Counter()
         for fragment, n in counts.items():

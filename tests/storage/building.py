@@ -1,4 +1,4 @@
-"""Builders of rows for test stores, with defaults for everything a test does not set."""
+"""Builders of rows for test stores, and shortcuts that write to stores and read their tables."""
 
 import json
 import re
@@ -21,7 +21,7 @@ from hierogram.storage.store import Store
 
 
 class Delta(NamedTuple):
-    """A row of `RuleDeltas`, with the signed key of the databases."""
+    """A row of `RuleDeltas`, with its key as two signed integers as in the databases."""
 
     key_high: int
     key_low: int
@@ -164,7 +164,7 @@ def update(pair_id: int, derivation: bytes = b"d", *, state: str = "sampling", s
 
 
 def ingest(store: Store, pairs: Iterable[NewPair], corpus: str = "corpus") -> int:
-    """Store the pairs as a separate batch and return its id."""
+    """Store the pairs as one finished batch and return its id."""
     batch = store.begin_ingest(corpus, "file.txt", "bars")
     store.add_pairs(batch, pairs_of(pairs))
     store.finish_ingest(batch)
@@ -185,7 +185,7 @@ def export_rows(store: Store, job: str | None = None) -> list[Row[tuple[object, 
 
 
 def query(url: str, statement: str, **parameters: object) -> list[tuple[object, ...]]:
-    """Return the rows that a statement returns in a database shell."""
+    """Execute a statement on a separate connection and commit it. Returns its rows, if any."""
     engine = make_engine(parse_url(url))
     try:
         with engine.begin() as connection:
@@ -203,7 +203,7 @@ def count_deliveries(store: Store) -> dict[str, int]:
 
 
 def aligner_counts(store: Store) -> AlignerCounts:
-    """Return all counts of the aligner."""
+    """Return all counts of the aligner, sorted."""
     with store.snapshot() as snapshot:
         parts = list(snapshot.aligner_counts())
     return AlignerCounts(

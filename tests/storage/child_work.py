@@ -1,4 +1,4 @@
-"""Work for child processes in tests: it succeeds, fails, or hangs."""
+"""Work for child processes in tests: some succeeds, some fails, and some hangs."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from hierogram.storage.worker_process import KeepAlive
 
 
 def count(_alive: KeepAlive, number: int) -> Iterator[tuple[int, int]]:
-    """Yield each number with the id of the process that counts."""
+    """Yield (k, process id) for each k below `number`."""
     for k in range(number):
         yield k, os.getpid()
 

@@ -12,9 +12,10 @@ Plan = dict[str, str]
 
 @contextmanager
 def plans(*, own: bool = False) -> Iterator[list[Plan]]:
-    """Collect the statements executed inside the context, each with its plan at that moment.
+    """Collect the SELECT, UPDATE, DELETE and WITH statements executed inside the context, each with its plan.
 
-    With `own` it is the plan by which Postgres executes it, otherwise the plan for large tables.
+    On Postgres the plans avoid sequential scans if possible, like plans for large tables. With `own` they are the plans
+    that Postgres executes.
     """
     seen: list[Plan] = []
 
@@ -28,7 +29,7 @@ def plans(*, own: bool = False) -> Iterator[list[Plan]]:
             cursor.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)
             rows = cursor.fetchall()
         else:
-            # A scan of a small table is a good plan; the test is whether there is another plan for large tables.
+            # Postgres scans small tables. Without sequential scans, the plan shows if an index can be used instead.
             cursor.execute(f"SET LOCAL enable_seqscan = {'on' if own else 'off'}")
             cursor.execute(f"EXPLAIN {statement}", parameters)
             rows = cursor.fetchall()
@@ -55,7 +56,7 @@ def assert_no_scan(plan: str, table: str) -> None:
 
 
 def disable_analysis(url: str) -> None:
-    """Disable automatic analysis of the tables of an empty store, so that Postgres estimates their sizes.
+    """Disable automatic analysis of the tables of an empty Postgres store, so that Postgres estimates their sizes.
 
     Postgres estimates the size of an unanalyzed table from the length of its file, so the tables get ten times their
     pages, as in a store with ten times the rows.

@@ -1,4 +1,4 @@
-"""Work in a child process: results arrive completely, and its failures do not affect the parent."""
+"""Work in a child process: its results, errors and limits, and the end of the process."""
 
 import os
 import resource

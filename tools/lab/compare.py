@@ -29,7 +29,7 @@ _HELD_OUT = 1_000
 class CompareOptions:
     """Options of the comparison."""
 
-    keep: Annotated[Path | None, Option("Keep the store that learns FILES as FILE.db.", metavar="FILE.db")] = None
+    keep: Annotated[Path | None, Option("Keep the store learned from FILES as FILE.db.", metavar="FILE.db")] = None
     max_scope: Annotated[int, Option("Omit rules of a larger scope.", min=0, metavar="K")] = 2
     sweeps: Annotated[int | None, Option("Sweeps after the burn-in.", min=0, shown="24")] = None
     threads: Annotated[int, Option("Threads; the result does not depend on them.", min=1)] = 2

@@ -16,7 +16,7 @@ from typing import Any
 
 
 def iterate_outputs(notebook: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
-    """Run the code cells in one namespace and a temporary folder. Yield the outputs of each cell."""
+    """Run the code cells in one namespace and a temporary folder. Yield the outputs of each code cell."""
     names: dict[str, Any] = {"__name__": "__main__"}
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:

@@ -155,7 +155,7 @@ def languages_in(folder: Path) -> dict[Path, str]:
 
 
 def by_script(round_trips: Iterable[RoundTrip]) -> Iterator[str]:
-    """Yield the lines of a table of round trips, one per script."""
+    """Yield the lines of a table of round trips: a header, a row for each script, and a row for all."""
     scripts: dict[str, list[RoundTrip]] = {}
     for trip in round_trips:
         scripts.setdefault(trip.script, []).append(trip)

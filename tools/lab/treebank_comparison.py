@@ -237,7 +237,7 @@ class RunSet:
     annealing: Annotated[int, Option("Sweeps while the temperature falls from 5 to 1.", min=0)] = 400
     sweeps: Annotated[int, Option("Sweeps at T = 1.", min=0)] = 50
     bases: Annotated[tuple[str, ...], Option("Base distributions.", values=(UNIFORM, PCFG_BASE), shown="both")] = ()
-    draws: Annotated[int, Option("Derivations to draw for MPP; 0 omits it.", min=0)] = 1000
+    draws: Annotated[int, Option("Derivations to draw for MPP and sampled MER; 0 omits both.", min=0)] = 1000
     jobs: Annotated[int, Option("Number of parallel processes.", min=1)] = 2
 
 
@@ -248,7 +248,7 @@ def compare(
     results: Annotated[Path, typer.Option(help="JSON file of runs; existing runs are reused.")],
     figure: Annotated[Path | None, typer.Option(help="PNG file of learning curves.")] = None,
 ) -> None:
-    """Score TSGs of several seeds and the PCFG on a treebank, and write the table as Markdown."""
+    """Score TSGs of several seeds and the PCFG on a treebank, and print the table as Markdown."""
     trees = str(treebank)
     train, dev = runs.train, runs.dev
     bases = [base for base in BASE_NAMES if base in (runs.bases or BASE_NAMES)]

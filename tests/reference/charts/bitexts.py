@@ -34,7 +34,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Use:
-    """A rule applied to a bispan: the bispans of its nonterminals, the words that it emits, its weight there."""
+    """A rule applied to a bispan: bispans of its nonterminals, positions of the words it emits, its weight there."""
 
     rule: int
     head: Bispan
@@ -49,7 +49,7 @@ class Use:
 
 
 def laid(symbols: list[int], words: list[int], start: int, end: int) -> Iterator[tuple[dict, tuple[int, ...], int]]:
-    """Yield ways to match a side with words [start, end): spans of nonterminals, positions of words and of `ANY`."""
+    """Yield ways to match a side with words [start, end): nonterminal spans, word positions, place of `ANY` or -1."""
     if not symbols:
         if start == end:
             yield {}, (), -1
@@ -91,7 +91,7 @@ def sides(bispan: Bispan) -> tuple[int, int]:
 
 
 def derivations(pair: Pair, head: Bispan) -> Iterator[tuple[Use, ...]]:
-    """Yield all derivations of a bispan, as lists of uses, parents first."""
+    """Yield all derivations of a bispan, each as its uses, parents first."""
     for use in uses(pair, head):
         for below in product(*(list(derivations(pair, tail)) for tail in use.tails)):
             yield (use, *(other for part in below for other in part))
@@ -101,7 +101,7 @@ def derivations(pair: Pair, head: Bispan) -> Iterator[tuple[Use, ...]]:
 class Class:
     """All derivations that emit the same word pairs.
 
-    Sums of the weights, of weights times uses of each rule, and of weights times unpaired words on either side.
+    The fields are the sum of their weights, and sums of weights times uses of each rule and times unpaired words.
     """
 
     weight: float
@@ -149,7 +149,7 @@ def _together(pair: Pair, use: Use, parts: list[Class]) -> Class:
 
 
 def agreeing(found: dict[Links, Class], fixed: np.ndarray, bispan: Bispan) -> dict[Links, Class]:
-    """Return the classes of a bispan that agree with a mask: 1 for required pairs, -1 for forbidden ones."""
+    """Return the classes of a bispan that agree with a mask: 1 for required word pairs, -1 for forbidden word pairs."""
     i, j, x, y = bispan
     required = {(a, b) for a, b in np.argwhere(fixed > 0).tolist() if i <= a < j or x <= b < y}
     forbidden = set(map(tuple, np.argwhere(fixed < 0).tolist()))

@@ -36,7 +36,7 @@ class Derivation(NamedTuple):
 
 
 class Model(NamedTuple):
-    """Rules, weights by feature (a feature number of the rules, or a name), n-grams or None, the longest span."""
+    """Rules, weights by feature (number or name), n-grams or None and their order, and the maximum length of a span."""
 
     rules: Sequence[Rule]
     weights: dict[object, float]

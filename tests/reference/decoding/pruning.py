@@ -1,7 +1,7 @@
-"""Two cube pruning algorithms in plain Python: the kernel's, and that of Huang & Chiang (2007, Figure 2) and cdec.
+"""Cube pruning in plain Python: the kernel's algorithm, and cdec's algorithm [Huang & Chiang 2007, Figure 2].
 
-Both fill the chart of the same task, with its packed grammar and language model. They select different positions of a
-cell's cubes as edges.
+Both fill the chart of a task with its packed grammar and language model. They select different positions of a cell's
+cubes as edges.
 """
 
 import heapq
@@ -17,10 +17,10 @@ from hierogram.samplers.language_models.model import EMPTY, END, UNKNOWN, score
 
 
 class Item(NamedTuple):
-    """A chart item.
+    """A chart item: its open words, its language model state, and whether other words follow the open words.
 
-    Its open words, its language model state, and whether other words follow the open ones; the estimate of the open
-    words, log10; its score by its best derivation, and that score plus the estimate.
+    `promised` is the estimate of the open words (log10), `score` the score of the item's best derivation, and `rank`
+    this score plus the weighted estimate.
     """
 
     open: tuple[int, ...]
@@ -39,15 +39,15 @@ class Cube(NamedTuple):
 
 
 def added(*values: float) -> float:
-    """Return the sum rounded at each step as in the kernel. Otherwise derivations that differ only in order would tie.
+    """Return the sum, rounded at each step as in the kernel. Python's `sum` may compensate for rounding.
 
-    Python's `sum` compensates for rounding.
+    Without this rounding, the order of derivations with nearly equal scores could differ from the kernel's order.
     """
     return reduce(add, values)
 
 
 class Search:
-    """A partially filled chart. Its `cells` hold X over (start, end), and S over the first words as (None, end)."""
+    """A partially filled chart. `cells[start, end]` has the items of X, `cells[None, end]` the items of S."""
 
     def __init__(self, task: DecodingTask, *, combine_on_push: bool) -> None:
         self.task = task
@@ -173,7 +173,7 @@ class Search:
         return made
 
     def estimate(self, cube: Cube, place: Sequence[int], gained: float) -> float:
-        """Return the estimate before joining (`apart`) plus `INHERITED` of a neighbor's joining gain plus a margin."""
+        """Return the estimate before joining (`apart`), plus `INHERITED` times a neighbor's gain, plus a margin."""
         margin = (NEAR_MARGIN if any(place[1:]) else MARGIN) * max(self.weight(LM), 0.0) * len(cube.cells)
         return added(self.apart(cube, place), INHERITED * gained, margin)
 

@@ -34,7 +34,7 @@ def words_of(rule: int) -> tuple[int, int]:
 
 
 def type_of(rule: int) -> int:
-    """Return the rule's type: all phrase pairs have the same one."""
+    """Return the type of a rule, which is `PAIR` for all phrase pairs."""
     return PAIR if rule > TARGET_NULL else rule
 
 
@@ -55,7 +55,7 @@ class Use:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Pairs of word numbers, and fixed parts of the model as functions of words: M0(f, e), base of nulls."""
+    """Sentence pairs of word numbers, and the base distributions (as functions of words) and strengths of the model."""
 
     pairs: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
     base_pair: Callable[[int, int], float]
@@ -110,7 +110,7 @@ def uses_of(tree: Tree, i: int = 0, x: int = 0) -> list[Use]:
 
 @cache
 def string_of(tree: Tree) -> tuple[int, ...]:
-    """Return the rule types in preorder."""
+    """Return the rules of a derivation in preorder."""
     return (tree[0],) + (string_of(tree[1]) + string_of(tree[2]) if tree[0] < PAIR else ())
 
 
@@ -156,13 +156,12 @@ def links_of(tree: Tree) -> frozenset[tuple[int, int]]:
 
 
 Dish = tuple[int, Any, Any]
-"""Identity of a rule: its type or phrase sizes, and the words that it emits: numbers, or tuples of them; -1 for none.
-"""
+"""Identity of a rule: its number, and its source and target words (numbers or, for phrases, tuples; -1 for none)."""
 
 
 @dataclass
 class Counts:
-    """Use counts of rule types, word pairs and nulls."""
+    """Use counts of rule types and of rules."""
 
     rules: Counter[int] = field(default_factory=Counter)
     dishes: Counter[Dish] = field(default_factory=Counter)
@@ -174,7 +173,7 @@ class Counts:
 
 
 def dish_of(corpus: Corpus, pair: int, use: Use) -> Dish:
-    """Return the identity of a use, independent of its cell: type and words, -1 for none."""
+    """Return the identity of the rule of a use, which does not depend on the cell."""
     source, target = corpus.pairs[pair]
     if use.rule > TARGET_NULL:
         return use.rule, source[use.i : use.j], target[use.x : use.y]
@@ -184,7 +183,7 @@ def dish_of(corpus: Corpus, pair: int, use: Use) -> Dish:
 
 
 def predictive(corpus: Corpus, counts: Counts, dish: Dish) -> float:
-    """Return P(rule | counts)."""
+    """Return P(rule | counts), linear."""
     rule, f, e = type_of(dish[0]), *dish[1:]
     p = (counts.rules[rule] + 1.0) / (sum(counts.rules.values()) + 5.0)
     if rule < PAIR:
@@ -204,7 +203,7 @@ def count(corpus: Corpus, counts: Counts, pair: int, tree: Tree, change: int) ->
 
 
 def add_sequentially(corpus: Corpus, counts: Counts, pair: int, tree: Tree) -> float:
-    """Return ln P of a derivation's rules, each counted before the next."""
+    """Add a derivation's rules to the counts, one after the other. Returns ln P of the sequence."""
     total = 0.0
     for use in uses_of(tree):
         dish = dish_of(corpus, pair, use)
@@ -330,7 +329,7 @@ def site_of(cell: Cell) -> Cell | None:
 
 
 def weights_of(corpus: Corpus, counts: Counts, pair: int) -> Callable[[int, Cell], float]:
-    """Return the frozen probability of each rule in a cell."""
+    """Return a function from a rule and its cell to its probability, given a copy of the current counts."""
     frozen = Counts(counts.rules.copy(), counts.dishes.copy())
 
     def weight(rule: int, cell: Cell) -> float:
@@ -348,7 +347,7 @@ def emission_rule(cell: Cell) -> int:
 def slice_variables(
     tree: Tree, weight: Callable[[int, Cell], float], shape: float, visit: int
 ) -> Callable[[Cell], float]:
-    """Return the slice variable u of every site, given a derivation [BC10 eq. 1]."""
+    """Return a function from a site to its slice variable u, given a derivation [BC10 eq. 1]."""
     own = {site_of(use.cell): weight(use.rule, use.cell) for use in uses_of(tree)}
 
     def variable(site: Cell) -> float:
@@ -361,9 +360,10 @@ def slice_variables(
 def sliced_chart(
     size: tuple[int, int, int], weight: Callable[[int, Cell], float], variable: Callable[[Cell], float], shape: float
 ) -> Chart:
-    """Return the chart in which all rules above their cell's u weigh 1 / Beta(u; a, 1) [BC10 eq. 4].
+    """Return the chart in which rules with a probability of at least u weigh 1 / Beta(u; a, 1) [BC10 eq. 4].
 
-    `size`: numbers of words, and the maximum length of a phrase.
+    Rules below the u of their cell weigh 0. Rules of cells without a slice variable weigh their probability. `size` has
+    the numbers of source and target words, and the maximum length of a phrase.
     """
     n, m, longest = size
 
@@ -451,7 +451,10 @@ class Piece:
 
 
 def pieces_of(tree: Tree, cell: Cell, side: int) -> list[Piece]:
-    """Return the subtrees of a local move at a node: its children, with one child replaced by its own children."""
+    """Return the subtrees of a local move at a node: its children, with one child replaced by its own children.
+
+    A leaf is its own only piece, and a child that is a leaf is not replaced.
+    """
     if tree[0] >= PAIR:
         return [Piece(tree, cell)]
     found = []

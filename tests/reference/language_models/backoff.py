@@ -23,11 +23,11 @@ class Model:
         return self.backoff.get(context, 0) + self.probability(context[1:], word)
 
     def contexts(self) -> set[NGram]:
-        """Return all contexts that can affect a next word: prefixes and suffixes of n-grams without their last word."""
+        """Return all contexts that can affect a next word: sequences inside n-grams without their last word."""
         return {gram[first:last] for gram in self.log10 for last in range(1, len(gram)) for first in range(last)}
 
     def state(self, history: Sequence[int]) -> NGram:
-        """Return the longest suffix of a history that can affect a next word."""
+        """Return the longest suffix of a history that can affect a next word, or an empty tuple."""
         contexts = self.contexts()
         return next((tuple(history[k:]) for k in range(len(history)) if tuple(history[k:]) in contexts), ())
 
@@ -41,9 +41,9 @@ class Model:
 
 
 def random_model(random: Random, order: int, words: int, pruned: float = 0.0, children: float = 1.6) -> Model:
-    """Return a random model in which each n-gram has `children` continuations on average, before a share is pruned.
+    """Return a random model in which each n-gram has up to `children` continuations on average.
 
-    Before pruning, the prefix and suffix of each n-gram are also in the model.
+    The prefix and suffix of each n-gram are also in the model. Then the share `pruned` of longer n-grams is removed.
     """
     level: list[NGram] = [(w,) for w in range(words)]
     kept = {gram: -random.uniform(0.5, 3) for gram in level}

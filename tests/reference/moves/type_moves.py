@@ -76,7 +76,7 @@ class TypeMoves:
         return heads | {site} if variables.cuts[site.node] else heads
 
     def sites(self, pivot: Site, joint: Joint) -> list[Site]:
-        """Return the sites that move together with a pivot."""
+        """Return the sites that move together with a pivot, itself first. Empty if it is not in the derivation."""
         wanted = self.type_of(pivot, joint)
         if wanted is None:
             return []
@@ -147,7 +147,7 @@ class TypeMoves:
         return after
 
     def step(self, joint: Joint, seed: int, number: int, pivots: int) -> Joint:
-        """Return the state after one move for each pivot, draw by draw."""
+        """Return the state after a move for each of `pivots` random pivots, with the kernel's random numbers."""
         free = self.free()
         for k in range(pivots):
             stream = Stream(seed, PIVOTS, number * MAX_PIVOTS + k)

@@ -14,7 +14,7 @@ from hierogram.samplers.alignment.options import AlignerOptions
 
 
 def to_options(settings: Settings, similarity: float = 0.0, **more: int) -> AlignerOptions:
-    """Return the kernels' options for the twin's settings, sampling in every sweep."""
+    """Return the kernels' options for the twin's settings. By default every sweep is sampled."""
     return AlignerOptions(
         model=settings.model,
         candidates=settings.candidates,
@@ -70,7 +70,7 @@ class KernelChain:
         self.settings = settings
         self.seed = np.uint64(seed)
         self.direction = to_direction(corpus)
-        # The twin has no stages: bhmm-f begins with all factors.
+        # The twin has no stages, so bhmm-f must begin with all factors.
         self.options = to_options(settings, similarity, sweeps=1 << 30, warming=0)
         self.kernel = AlignmentKernel(self.options, self.direction)
         marginals = empty_marginals(self.direction.sides)
@@ -96,7 +96,7 @@ class KernelChain:
 
 
 def to_marginals(sides: Sides, means: Iterable[np.ndarray], samples: int = 1) -> Marginals:
-    """Return marginals with the given means: a row for each emitted word, with no link first, then each link."""
+    """Return marginals with the given means: for each emitted word the probability of no link, then of each link."""
     marginals = empty_marginals(sides)
     for pair, rows in enumerate(means):
         marginals.cells[: rows.size] = (samples * rows).ravel()
@@ -106,7 +106,7 @@ def to_marginals(sides: Sides, means: Iterable[np.ndarray], samples: int = 1) ->
 
 
 def from_marginals(sides: Sides, marginals: Marginals) -> list[np.ndarray]:
-    """Return the means of marginals, the inverse of `to_marginals`."""
+    """Return the means of marginals (the inverse of `to_marginals`)."""
     means = []
     for pair in range(sides.pairs):
         words, length = load_pair(sides.emitted_offset, sides.conditioning_offset, pair, 1.0, marginals)
@@ -115,13 +115,13 @@ def from_marginals(sides: Sides, marginals: Marginals) -> list[np.ndarray]:
 
 
 def counted(chain: AlignmentChain) -> dict[int, tuple[int, float]]:
-    """Return counts and priors of the stored word pairs, by key."""
+    """Return the count and the prior of each stored word pair, by key."""
     rows = chain.pairs.rows
     return {int(row["key"]): (int(row["count"]), float(row["prior"])) for row in rows[rows["key"] != 0]}
 
 
 def same_counts(one: AlignmentChain, other: AlignmentChain) -> bool:
-    """Check if all counts of two chains are equal."""
+    """Check if the counts of two chains are equal, and the priors of their word pairs."""
     arrays = ("conditioning", "jumps", "fertility", "bigram_count", "followers")
     return counted(one) == counted(other) and all((getattr(one, a) == getattr(other, a)).all() for a in arrays)
 
@@ -139,7 +139,7 @@ def random_corpus(random: Random) -> Corpus:
 
 
 def random_state(corpus: Corpus, model: str, random: Random) -> State:
-    """Return a state with random links."""
+    """Return a state with random links and, for bhmm-z, random collocations."""
 
     def word(pair: Pair) -> Word:
         if model == BHMM_Z:

@@ -1,4 +1,4 @@
-"""Chains sample the posterior given known links."""
+"""Known links: chains sample the posterior given them, and they are converted, checked and imposed."""
 
 from dataclasses import replace
 from random import Random
@@ -32,7 +32,7 @@ def test_state_frequencies_match_the_posterior_given_known_links() -> None:
             state = kernel.sweep()
         states.append(state)
     assert p_value(states, expected) > ALPHA
-    # Without known links the chain has another distribution.
+    # Without known links the chain reaches states that they exclude.
     free = replace(settings, known={})
     kernel = KernelChain(CORPUS, start, free, 3)
     assert any(kernel.sweep() not in expected for _ in range(20))

@@ -1,7 +1,7 @@
-"""Deterministic proof that a sweep of both link samplers leaves the exact posterior invariant, unlike their mutants.
+"""Deterministic proof that sweeps with exact or candidate draws leave the posterior invariant, unlike mutants.
 
-The twin computes the exact distribution after a sweep over every state. Other tests compare the kernels to the twin
-draw for draw.
+The twin computes the exact distribution of all states after a sweep or a word move. Other tests compare the kernels to
+the twin draw for draw.
 """
 
 from dataclasses import replace
@@ -71,7 +71,7 @@ def test_a_word_move_leaves_the_posterior_invariant(name: str) -> None:
     corpus, settings = CORPORA[name], Settings(BHMM)
     before = posterior(corpus, settings)
     assert distance(before, push_move(corpus, before, "a", settings)) < EXACT
-    # The states include both extremes: a word without links, and a word all of whose tokens are linked.
+    # One move can link all tokens of a word that has no links.
     unlinked = tuple(tuple(Word(None) for _ in pair.emitted) for pair in corpus.pairs)
     every = tuple(tuple(Word(0 if f == "a" else None) for f in pair.emitted) for pair in corpus.pairs)
     assert push_move(corpus, {unlinked: 1.0}, "a", settings)[every] > 0

@@ -1,4 +1,4 @@
-"""Jumps of long sentences: wide jumps share events, and a long sentence is aligned as well as a short one."""
+"""Jumps of long sentences: wide jumps share events, and long sentences are aligned nearly as well as short ones."""
 
 from collections import Counter
 from random import Random
@@ -93,7 +93,7 @@ def test_the_kernel_and_the_twin_draw_the_same_states_in_long_sentences(model: s
 
 
 def test_long_sentences_are_aligned_nearly_as_well_as_normal_ones() -> None:
-    """Sentences are translated word by word with local reordering. Word frequencies are similar to real text."""
+    """Sentences are translated word by word with local reordering. As in real text, a few words are frequent."""
     random = Random(3)
     words = random.choices(range(400), [1 / (k + 5) for k in range(400)], k=5_000)
     order = list(range(len(words)))

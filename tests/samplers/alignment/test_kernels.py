@@ -1,4 +1,4 @@
-"""The aligner's kernels compared with the twin draw for draw, and their counts with a recount."""
+"""The aligner's kernels: draws compared with the twin, counts with a recount, marginals, decoding, and options."""
 
 from collections import Counter
 from dataclasses import replace
@@ -84,7 +84,7 @@ def test_the_kernel_and_the_twin_draw_the_same_states_during_warmup() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("candidates", [0, 2])
 def test_fertilities_of_seven_or_more_are_counted_together(candidates: int) -> None:
-    """Seven or more links are one fertility: the next link of such a word has no fertility factor."""
+    """Fertilities of seven or more are one category, so a further link of such a word has no fertility factor."""
     corpus = Corpus([Pair(tuple("abababababab"), ("x", "y", "z")), Pair(tuple("ababababa"), ("x", "z"))])
     settings = Settings(BHMM_F, candidates=candidates, fertility=0.2, unlinked=0.05)
     for trial in range(4):
@@ -98,7 +98,7 @@ def test_fertilities_of_seven_or_more_are_counted_together(candidates: int) -> N
         assert many > 3
 
 
-def test_a_repeated_word_uses_counts_that_include_the_previous_word() -> None:
+def test_a_repeated_word_has_the_draws_of_the_reference() -> None:
     corpus = Corpus([Pair(("a",) * 5, tuple("uvwxyz"))])
     settings = Settings(BHMM_F, unlinked=0.05)
     for trial in range(4):
@@ -138,7 +138,7 @@ def test_counts_equal_a_recount_after_each_sweep(model: str, candidates: int) ->
         for _ in range(700)
     ]
     corpus = Corpus(pairs)
-    # All words begin on one conditioning word, and strong priors spread the links, so the table must grow.
+    # All words are first linked to one conditioning word. Strong priors spread the links, so the table must grow.
     state: State = tuple(tuple(Word(0) for _ in pair.emitted) for pair in pairs)
     kernel = KernelChain(corpus, state, settings, seed=1)
     rows = len(kernel.chain.pairs.rows)
@@ -183,7 +183,7 @@ def test_decoding_selects_the_most_probable_position_or_no_link() -> None:
     marginals = to_marginals(direction.sides, [samples / 10], 10)
     assert decode(direction, BHMM, marginals).links.tolist() == [0, -1, 1, 1]
     assert decode(direction, BHMM_F, marginals).posterior.tolist() == pytest.approx([0.6, 0.5, 0.3, 0.9])
-    # With collocations, the first cell of a word is the frequency of Z = 1, whatever its link was.
+    # With collocations, the first cell of a word is the frequency of Z = 1, with any link.
     assert decode(direction, BHMM_Z, marginals).links.tolist() == [0, 0, 1, -1]
 
 

@@ -1,4 +1,4 @@
-"""Long-run frequencies of both link samplers equal the exact posterior, unlike frequencies of a mutant."""
+"""Long-run frequencies with exact and candidate draws match the posterior, unlike frequencies of a mutant."""
 
 from dataclasses import replace
 
@@ -76,7 +76,7 @@ def test_sampled_strengths_follow_their_posterior() -> None:
     followers["collocated"], followers["plain"] = [3, 0, 1, 0], [1, 4, 2, 0]
     grid = np.exp((np.arange(400) + 0.5) / 400 * 14 - 9)
     logs = np.array([[strength_log_density(s, r, followers) for r in grid] for s in grid])
-    # A logarithmic grid: the width of a cell is proportional to its value.
+    # The grid is logarithmic, so the width of a cell is proportional to its value.
     weight = np.exp(logs - logs.max()) * np.outer(grid, grid)
     weight /= weight.sum()
     expected = {}
@@ -98,7 +98,8 @@ def test_sampled_strengths_follow_their_posterior() -> None:
 def test_the_density_of_strengths_equals_the_formula_of_the_paper() -> None:
     followers = np.zeros(1, FOLLOWERS)
     followers["collocated"], followers["plain"] = 2, 1
-    # B(s + 2, r + 1) / B(s, r) = s (s + 1) r / ((s + r) (s + r + 1) (s + r + 2)), and two Gamma(1, 1) priors.
+    # The factors are B(s + 2, r + 1) / B(s, r) = s (s + 1) r / ((s + r) (s + r + 1) (s + r + 2)), and two Gamma(1, 1)
+    # priors.
     for s, r in ((1.0, 1.0), (0.3, 2.5)):
         beta = s * (s + 1) * r / ((s + r) * (s + r + 1) * (s + r + 2))
         assert strength_log_density(s, r, followers) == pytest.approx(np.log(beta) - s - r)

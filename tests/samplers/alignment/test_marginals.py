@@ -26,12 +26,12 @@ def test_the_largest_probabilities_of_a_pair_are_stored(concentration: float, sa
     for mean, found in zip(means, from_marginals(sides, marginals), strict=True):
         is_kept = found > 0
         assert found[is_kept] == pytest.approx(mean[is_kept], abs=0.51 / WHOLE)
-        # If not all probabilities of a pair fit, those below 0.001 are dropped first.
+        # If not all probabilities of a pair fit, probabilities below 0.001 are dropped first.
         lost = mean[~is_kept & (mean > 0.001)]
         dropped += len(lost)
         if len(lost):
             assert lost.max() <= mean[is_kept].min()
-            # Probabilities are dropped only if they do not fit.
+            # Larger probabilities are dropped only if they do not fit.
             assert marginals.slots * len(mean) < (mean > 0.001).sum()
             assert is_kept.sum() <= marginals.slots * len(mean)
     assert (dropped > 0) == (concentration > 0.1)

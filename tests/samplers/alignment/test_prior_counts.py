@@ -31,7 +31,7 @@ def options(model: str = "bhmm-f") -> AlignerOptions:
 
 
 def random_direction(random: Random) -> tuple[Direction, np.ndarray]:
-    """Return pairs of few words, some with jumps beyond the widest distinguished jump, and links for them."""
+    """Return pairs over six words per side, and random links. Some jumps are wider than `SINGLE_WIDTHS`."""
     emitted = [" ".join(random.choice("abcdef") for _ in range(n)) for n, _ in LENGTHS]
     conditioning = [" ".join(random.choice("uvwxyz") for _ in range(m)) for _, m in LENGTHS]
     links = [random.choice([-1, *range(m)]) for n, m in LENGTHS for _ in range(n)]
@@ -39,7 +39,7 @@ def random_direction(random: Random) -> tuple[Direction, np.ndarray]:
 
 
 def part(side: Side, first: int, last: int) -> Side:
-    """Return the sentences of some pairs, with the same word numbers."""
+    """Return the sentences of pairs [first, last), with the same word numbers."""
     start, stop = side.offset[first], side.offset[last]
     return Side(side.words[start:stop], side.offset[first : last + 1] - start, side.vocabulary)
 

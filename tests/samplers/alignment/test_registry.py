@@ -102,7 +102,7 @@ def test_sweeps_decrease_gradually_with_corpus_size() -> None:
         return chosen.chains * chosen.sweeps
 
     efforts = [effort(pairs) for pairs in range(1, 40_000)]
-    # A step is due to the rounding of sweeps: half a sweep of each chain, up or down.
+    # Steps are due to the rounding of sweeps, which changes each of nine chains by up to half a sweep up or down.
     assert all(abs(one - other) <= 9 for one, other in pairwise(efforts))
     assert efforts[0] == efforts[999] > efforts[1_999] > efforts[4_999] > efforts[19_999] > efforts[-1] == 48
     assert options_for(DEFAULT_MODEL, 10**7).sweeps >= 16

@@ -1,4 +1,4 @@
-"""Romanized words: names of letters in other scripts, and Latin text, which is unchanged."""
+"""Romanization of words by the names of their letters, which leaves Latin text unchanged, and scripts of words."""
 
 import sys
 import unicodedata
@@ -35,7 +35,8 @@ def test_words_of_other_scripts_are_romanized(word: str, expected: str) -> None:
 
 
 def test_latin_text_marks_and_symbols_are_unchanged() -> None:
-    # Beyond the first two planes are Chinese characters, the tags and selectors of plane 14, and unnamed characters.
+    # Beyond the first two planes, only Chinese characters, the tags and selectors of plane 14, and unnamed characters
+    # occur, so a sample suffices.
     chosen = chain(range(0x20000), range(0xE0000, 0xE0200), range(0x20000, sys.maxunicode + 1, 97))
     for character in map(chr, chosen):
         name, category = unicodedata.name(character, ""), unicodedata.category(character)

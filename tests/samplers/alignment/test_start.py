@@ -34,7 +34,6 @@ SENTENCES = [
 
 
 def key_of(conditioning_word: int, word: int) -> np.uint64:
-    """Return the key of a word pair as a plain integer."""
     return np.uint64(pair_key(conditioning_word, word))
 
 

@@ -1,4 +1,4 @@
-"""Symmetrization of both directions, against set-based code that follows the published descriptions."""
+"""Symmetrization of both directions, and decoding from their mean posterior, compared with set-based code."""
 
 import numpy as np
 import pytest
@@ -104,7 +104,8 @@ def test_symmetrized_links_equal_the_links_of_set_based_code(
 
 
 def test_each_method_keeps_the_expected_links_of_an_example() -> None:
-    # The common link 0-0, its neighbor 1-1, the neighbor 1-2 of that link, and the far link 3-3 of free words.
+    # The links are 0-0 in both directions, its neighbor 1-1, the neighbor 1-2 of 1-1, and the far link 3-3 of words
+    # without other links.
     forward = np.array([0, 1, 1, 3, -1], np.int16)
     backward = np.array([0, -1, -1, -1], np.int16)
     found = {
@@ -130,7 +131,7 @@ def test_likely_links_are_decoded_from_the_mean_of_both_directions(seed: int) ->
     samples = 3, 5
     sides = make_direction(target, source).sides, make_direction(source, target).sides
     marginals = [to_marginals(sides[k], [row[k] for row in rows], samples[k]) for k in (0, 1)]
-    # Stored probabilities are rounded.
+    # Compare with the stored probabilities, which are rounded.
     stored = zip(*map(from_marginals, sides, marginals), strict=True)
     rows = [(of_target[:, 1:], of_source[:, 1:]) for of_target, of_source in stored]
     found = pairs_of(decode_mean(source, target, marginals))
@@ -151,7 +152,7 @@ def test_likely_links_are_decoded_from_the_mean_of_both_directions(seed: int) ->
     assert pairs_of(join_directions(POSTERIOR, [], marginals, source, target)) == expected
 
 
-def test_the_threshold_is_half_of_the_expected_score() -> None:
+def test_the_threshold_keeps_the_links_above_half_of_the_expected_score() -> None:
     source, target = read_side(["a b c d"]), read_side(["x y z"])
     mean = np.array([[0.95, 0, 0], [0, 0.9, 0.05], [0, 0.05, 0.45], [0.02, 0, 0.3]])
     likely, beside = expected_thresholds(source, target, of_one_pair(mean))

@@ -1,4 +1,4 @@
-"""Pairs for the tests of charts, for kernels and for the enumeration."""
+"""Pairs for the tests of charts, in the formats of the kernels and of the enumeration."""
 
 import numpy as np
 from tests.reference.charts.bitexts import ANY, Pair
@@ -22,7 +22,7 @@ MIXED = [
 
 
 def random_pair(rules: list, size: tuple[int, int], seed: int, empty_sides: bool = True) -> Pair:
-    """Return a pair of words 0 to 2 with random weights of emissions."""
+    """Return a pair of random words 0 to 2 with random weights of emissions."""
     random = np.random.default_rng(seed)
     n, m = size
     return Pair(
@@ -37,7 +37,7 @@ def random_pair(rules: list, size: tuple[int, int], seed: int, empty_sides: bool
 
 
 def compiled(pair: Pair, scaled: bool = True) -> tuple[Rules, PairWords]:
-    """Return the pair in the kernels' format."""
+    """Return the pair in the kernels' format. If `scaled` is True, each word has a random scale."""
     random = np.random.default_rng(len(pair.source))
     n, m = len(pair.source), len(pair.target)
     rules = make_rules([rule[:2] for rule in pair.rules], np.array([rule[2] for rule in pair.rules]), pair.empty_sides)
@@ -53,5 +53,5 @@ def compiled(pair: Pair, scaled: bool = True) -> tuple[Rules, PairWords]:
 
 
 def all_links(pair: Pair) -> np.ndarray:
-    """Return every pair of words as a variable."""
+    """Return every word pair as a variable, int32[n · m, 2]."""
     return np.argwhere(np.ones(pair.pairs.shape, bool)).astype(np.int32)

@@ -10,7 +10,7 @@ A, B, C = (np.array(bits, bool) for bits in ([1, 1, 0], [1, 0, 1], [0, 1, 1]))
 
 
 def mask(value: float, weight: float, selection: np.ndarray, positive: list[int], drawn: list[list[int]]) -> Pruned:
-    """Return one mask with one feature."""
+    """Return a step with one mask and one feature."""
     values = np.array(positive, bool) & selection
     drawn_values = np.array(drawn, bool).reshape(-1, 3)
     return Pruned(np.array([value]), np.log(weight), 1, selection.tobytes(), values.tobytes(), drawn_values)

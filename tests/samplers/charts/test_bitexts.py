@@ -1,4 +1,4 @@
-"""Sums over hypergraphs of masked pairs equal sums over the enumerated derivations that agree with the mask."""
+"""Hypergraphs of masked pairs: sums and draws compared with the enumerated derivations that agree with the mask."""
 
 from itertools import product
 

@@ -121,7 +121,9 @@ def test_sums_of_charts_without_edges_equal_the_enumeration(rules: list, size: t
 
 
 def test_sums_without_edges_equal_sums_of_charts_with_edges() -> None:
-    """The pairs are too large to enumerate. They have more than one block of columns, and negligible bispans."""
+    """The pairs are too large to enumerate. Their charts have several blocks of columns, and the second chart has
+    negligible bispans.
+    """
     rules = OTHERS + FRAMES
     for size, sharp in (((9, 11), 0.0), ((8, 17), 6.0)):
         pair: Pair = random_pair(OF_THE_BASE + rules, size, 7, empty_sides=False)

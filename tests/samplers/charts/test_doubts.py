@@ -1,4 +1,4 @@
-"""Doubts: message passing between words, compared with the enumeration of all one-to-one links."""
+"""Doubts of links by message passing between words, compared with the twin and with all one-to-one links."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def test_unlinked_probabilities_are_approximate_if_emissions_form_cycles(seed: i
 
 
 def test_a_link_is_doubtful_if_another_word_needs_its_partner() -> None:
-    """Both words prefer each other in isolation, but then a third word has no partner."""
+    """The first words prefer each other in isolation, but then the second source word has no partner."""
     pairs = np.array([[0.5, 0.01], [0.1, 0.0]])
     nulls = np.full(2, 1e-5)
     assert unlinked_probabilities(pairs, nulls, nulls)[0, 0] > 0.9

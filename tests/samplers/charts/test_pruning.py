@@ -67,7 +67,7 @@ def test_the_next_selection_keeps_its_size_and_contains_omitted_variables(variab
 
 
 def test_larger_rules_leave_fewer_variables_free() -> None:
-    """About a third of the variables are free with binary rules, a quarter with ternary rules, and two of four."""
+    """About a third of the variables are free with binary rules, and a quarter with ternary rules."""
     free = {most: [v - selected_size(v, most) for v in range(13)] for most in (2, 3)}
     assert free[2] == [0, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 4, 4]
     assert free[3] == [0, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 3, 3]
@@ -76,7 +76,7 @@ def test_larger_rules_leave_fewer_variables_free() -> None:
 
 
 def test_wide_steps_free_more_variables() -> None:
-    """Every fourth step frees half as many more. Steps 8, 16, 32, 64 and so on free 70 % of all variables."""
+    """Every fourth step frees half as many more. Steps 8, 16, 32 and other powers of two free 70 % of all variables."""
     free = {
         (most, step): [free_size(np.full(v, 0.001), most, step) for v in range(13)]
         for most in (2, 3)
@@ -97,9 +97,9 @@ def test_wide_steps_free_more_variables() -> None:
 
 
 def test_the_number_of_free_variables_follows_the_doubts() -> None:
-    """The number is the sum of doubts, rounded up, plus 1 at wide steps.
+    """The number is the sum of doubts, rounded up, plus 1 at every fourth step.
 
-    It has a minimum, and a maximum of half (wide steps: two thirds) of all variables.
+    It has a minimum, and a maximum of half (at every fourth step: two thirds) of all variables, rounded up.
     """
     for number in range(1, 21):
         doubts = np.full(20, (number - 0.5) / 20)
@@ -285,7 +285,8 @@ def test_the_composed_kernels_leave_the_posterior_invariant(number: int) -> None
     stationary = np.outer(often, posterior).ravel()
     np.testing.assert_allclose(stationary @ whole, stationary, atol=1e-10)
     if number == 4:
-        # Seven of nine variables are selected, and some share a word: no two consecutive masks reach all classes.
+        # Seven of nine variables are selected, and some of them share a word, so the chain does not reach all classes
+        # from each state.
         return
     reached = np.linalg.matrix_power(whole / 2 + np.eye(len(whole)) / 2, 4096)
     reached = reached.reshape(len(whole), len(selections), classes).sum(axis=1)

@@ -49,7 +49,7 @@ def test_a_variable_excluded_too_early_is_added_back(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-def test_the_second_start_exchanges_the_best_variable(seed: int) -> None:
+def test_the_second_start_exchanges_the_best_variable_if_that_increases_the_weight(seed: int) -> None:
     known = inside_out(seed)
     found = find_start(known.system, 2)
     first, second = found.positive
@@ -80,7 +80,7 @@ def test_the_two_starts_may_be_equal_or_different() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_doubts_include_the_doubts_given_the_negative_variables_of_each_start(seed: int) -> None:
-    """Variables that the cheap model doubts, given the negative ones of a start, are also in doubt."""
+    """Variables that the cheap model doubts, given the negative variables of a start, are also in doubt."""
     known = inside_out(seed)
     found = find_start(known.system, 2)
     before = wanted = known.system.doubts()
@@ -103,7 +103,7 @@ def test_starts_add_no_doubts_if_all_variables_can_be_positive() -> None:
 
 
 def test_variables_negative_in_both_starts_have_the_largest_doubt() -> None:
-    """The last two words prefer other words, which are linked already, so they have no better choice."""
+    """The last words of both sides prefer other words, which are already linked, so they have no better choice."""
     pair = random_pair(ITG, (3, 3), 5)
     pair.pairs[:] = [[1, 0, 0.5], [0, 1, 0], [0.5, 0, 0.1]]
     pair.source_nulls[:] = pair.target_nulls[:] = 1e-3

@@ -23,7 +23,7 @@ from hierogram.samplers.compiled.jit import (
 
 def test_concurrent_compilation_does_not_mix_up_signatures(tmp_path: Path) -> None:
     first, second, later = (CacheFile(tmp_path, "kernel", "stamp") for _ in range(3))
-    # Both read the index before either writes it, and the second process finishes first.
+    # Both processes read the index before either writes it, and the second process finishes first.
     first._load_index = second._load_index = dict
     save = first._save_data
 
@@ -144,7 +144,7 @@ def test_a_folder_that_others_can_write_to_is_not_read(
     opened = next(path for path in folders(cache) if path.name == "forests.fragments")
     opened = [opened, *opened.parents][level]
     opened.chmod(0o777)
-    # A file in it would be unpickled and executed.
+    # The cache must not read files in such a folder, because unpickling executes their content.
     for kept in cache.rglob("*.nbi"):
         kept.write_bytes(b"not an index")
     environment = {**os.environ, "HIEROGRAM_CACHE": str(cache)}

@@ -18,7 +18,7 @@ def log_normal_density(x, parameters):
 
 @njit
 def log_density_of_half(x, parameters):
-    """Return the log of a normal density above 0, and zero density below."""
+    """Return the log of a normal density, up to a constant, for x above 0, and minus infinity for other x."""
     return log_normal_density(x, parameters) if x > 0.0 else -math.inf
 
 

@@ -40,7 +40,7 @@ def rules_of(deltas: CountDeltas) -> set[tuple[str, str]]:
     return set(zip(*(side.strings() for side in sides), strict=True))
 
 
-# An ITG-like chart: the first and the last source word are alone, without a target word.
+# In this chart, which resembles charts of ITGs, the first and the last source word have no target word.
 NODES = [
     Node((0, 1), (0, 0), [[]]),
     Node((1, 2), (0, 2), [[]]),

@@ -25,7 +25,7 @@ SMALL = 5
 
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> Model:
-    """The paper's model with only five precomputed counts."""
+    """Model with default settings and only five precomputed counts."""
     monkeypatch.setattr(models, "_KNOWN_COUNTS", SMALL)
     return build_model(ModelSettings(), 30, 40, 200)
 

@@ -1,4 +1,4 @@
-"""The rule uses of each pair compared with the twin, and uses of a rule merged by its links."""
+"""Rule uses of each pair compared with the twin, and uses of a rule with the same links, which are merged."""
 
 from collections import Counter
 from random import Random

@@ -1,4 +1,4 @@
-"""Rules sorted by their texts."""
+"""Order of rules: by text, then by key."""
 
 import numpy as np
 from hypothesis import given, settings

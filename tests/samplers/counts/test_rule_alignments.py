@@ -1,4 +1,4 @@
-"""The links inside each rule of a derivation, against rules written symbol by symbol."""
+"""Links inside each rule of a derivation, compared with rules that are written symbol by symbol."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Rules by hash equal rules by symbols: deltas and table match the twin in every state."""
+"""Rules identified by hash equal rules identified by symbols: deltas and tables match the twin."""
 
 from collections import Counter
 from operator import attrgetter
@@ -22,7 +22,7 @@ from hierogram.samplers.grammar.rules import Rule as KernelRule
 
 
 def random_variables(random: Random, forest: Forest) -> Variables:
-    """Return random edges and cuts below the root."""
+    """Return random edges, and random cuts below the root."""
     split = random.random()
     return Variables(
         tuple(random.randrange(v.degree) for v in forest.nodes),

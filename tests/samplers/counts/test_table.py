@@ -1,4 +1,4 @@
-"""The rule table against a dictionary, with rules that are added, removed and collide."""
+"""The rule table compared with a dictionary, with rules that are added, removed and collide."""
 
 from collections import Counter
 
@@ -27,7 +27,7 @@ CAPACITY = len(empty_table(LONGEST).rows)
 
 
 def colliding_keys(rng: np.random.Generator, homes: int, rules: int) -> list[tuple[int, int]]:
-    """Return keys of neighboring rows, some on either side of the table's end."""
+    """Return keys whose home rows are among the `homes` rows around the table's end."""
     rows = (CAPACITY - homes // 2 + rng.integers(0, homes, rules)) % CAPACITY
     return [(int(rng.integers(1, 1 << 62)), int(row) + k * CAPACITY) for k, row in enumerate(rows)]
 

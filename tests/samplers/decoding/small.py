@@ -60,7 +60,7 @@ def random_target(rng: random.Random, source: tuple, words: list[str]) -> tuple:
 
 
 def random_ngrams(rng: random.Random, words: list[str], order: int) -> NGrams:
-    """Return some n-grams of each order, closed under prefix and suffix, with weights as float32."""
+    """Return random n-grams of each order with their prefixes and suffixes. Values are rounded to float32."""
 
     def value() -> float:
         return float(np.float32(-rng.uniform(0.05, 2.5)))
@@ -100,7 +100,7 @@ def flat(sides: list[tuple], words: list[str]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def columns_of(rules: list[tuple], source_words: list[str], target_words: list[str]) -> RuleColumns:
-    """Return rules (source side, target side[, features]) as columns. Rule k links k % 7 and 1."""
+    """Return rules (source side, target side[, features]) as columns. Rule k has the link (k % 7, 1)."""
     features = [rule[2] if len(rule) > 2 else (float(k), -1.0) for k, rule in enumerate(rules)]
     return RuleColumns(
         *flat([rule[0] for rule in rules], source_words),

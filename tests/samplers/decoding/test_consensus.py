@@ -35,7 +35,7 @@ def test_empty_translations_are_similar_to_nothing() -> None:
 def test_the_likeliest_translation_is_not_selected_if_others_agree() -> None:
     texts = [["we", "eat", "bread"], ["she", "has", "bread"], ["she", "has", "sweet", "bread"], ["she", "had", "bread"]]
     assert choose_consensus(texts, np.array([0.5, 0.3, 0.0, 0.0])) == 1
-    # Here the likeliest translation has most of the probability.
+    # With a score of 3, the likeliest translation has most of the probability.
     assert choose_consensus(texts, np.array([3.0, 0.3, 0.0, 0.0])) == 0
 
 

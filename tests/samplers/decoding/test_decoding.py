@@ -1,4 +1,4 @@
-"""The decoder against enumeration: every derivation, its features and its score."""
+"""The decoder compared with enumeration: every derivation, its features and its score."""
 
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -52,7 +52,7 @@ def found_by(example: Example, best: int, pops: int = 0, *, distinct: bool = Fal
 
 
 def check(example: Example, found: Found, expected: list[Derivation]) -> None:
-    """Check that each result is a derivation of the definition, with its words, features and score."""
+    """Check that results are distinct derivations of the definition, best first, with its words, features, scores."""
     known = {one.root: one for one in expected}
     weights = np.array([example.model.weights[name] for name in NAMES])
     for root, words, score, features in found:
@@ -90,7 +90,7 @@ def test_all_derivations_match_the_definition(with_model: bool, block: int) -> N
 
 
 def test_examples_contain_every_special_case() -> None:
-    """Only the examples with a language model outside campaigns are checked."""
+    """Checks the examples with a language model that run outside campaigns."""
     seen = dict.fromkeys(("arity 3", "adjacent", "unknown", "empty", "glue", "long"), 0)
     for seed in range(150, 250):
         example = random_example(random.Random(seed))

@@ -1,4 +1,4 @@
-"""Rules survive a round trip through the packed trie."""
+"""Packed grammars: scopes, a round trip of rules through the trie, and refused rules."""
 
 import random
 

@@ -23,7 +23,7 @@ from hierogram.samplers.diagnostics.convergence import (
 
 
 def autoregressive(correlation: float, quantities: int, chains: int, draws: int, seed: int = 1) -> Draws:
-    """Return autoregressive chains of order 1."""
+    """Return stationary autoregressive chains of order 1."""
     random = np.random.default_rng(seed)
     found = random.normal(size=(quantities, chains, draws))
     found[:, :, 0] /= np.sqrt(1 - correlation**2)
@@ -50,7 +50,7 @@ CASES: dict[str, Draws] = {
 
 
 def compare(draws: Draws) -> None:
-    # Imported here because it takes a second to load.
+    # Import the package here, because it takes a second to load.
     from arviz_stats.base import array_stats
 
     found = summarize(draws)
@@ -86,7 +86,7 @@ def test_summaries_of_integer_draws_equal_arviz_stats(counts: Draws) -> None:
 
 def test_correlated_draws_have_a_smaller_effective_sample_size() -> None:
     assert summarize(CASES["independent"]).ess_bulk == pytest.approx(np.full(5, 400.0), rel=0.3)
-    # The effective sample size is (1 - ρ) / (1 + ρ) of the draws.
+    # The effective sample size is the number of draws times (1 - ρ) / (1 + ρ).
     slow = autoregressive(0.9, 20, 4, 2000)
     assert float(summarize(slow).ess_bulk.mean()) == pytest.approx(8000 * 0.1 / 1.9, rel=0.2)
     assert (tail_size(slow) < 2000).all()

@@ -42,7 +42,7 @@ def test_overlaps_equal_values_computed_by_hand() -> None:
     one, other = grammar({1: 3, 2: 1, 3: 2, 4: 4}), grammar({1: 1, 3: 6, 5: 3})
     found = overlap(one, other)
     assert found.rules == pytest.approx(2 / 5)
-    # Used twice: rules 1, 3, 4 of one grammar; 3, 5 of the other.
+    # Rules 1, 3 and 4 of one grammar and rules 3 and 5 of the other are used at least twice.
     assert found.used_twice == pytest.approx(1 / 4)
     assert found.uses == pytest.approx(0.1 + 0.2)
     assert overlap(one, one) == (1.0, 1.0, pytest.approx(1.0))

@@ -1,4 +1,4 @@
-"""Averages stored as records: round trips, detection of damage, and changes between sweeps."""
+"""Averages of rule uses: records, damage, rounding, a limited number of slots, and changes between sweeps."""
 
 import math
 from collections import Counter
@@ -108,7 +108,7 @@ def test_empty_averages_have_no_record() -> None:
 
 @settings(deadline=None)
 @given(st.data())
-def test_damaged_records_are_refused_or_read(data: st.DataObject) -> None:
+def test_damaged_records_raise_only_derivation_errors(data: st.DataObject) -> None:
     made, records = some_records()
     strings = split_blobs(records)
     pair = data.draw(st.integers(0, len(strings) - 1))
@@ -124,7 +124,7 @@ def test_damaged_records_are_refused_or_read(data: st.DataObject) -> None:
         add_fragments(empty_deltas(), made.batch, list_fragments(records))
     except DerivationError:
         return
-    # Damage that only changes use counts is undetectable, but a fragment that does not fit its forest is refused.
+    # Damage that only changes use counts cannot be detected, but a fragment that does not fit its forest is refused.
     assert len(list_fragments(records).pairs) <= sum(map(len, strings))
 
 
@@ -175,7 +175,7 @@ def test_weights_are_rounded_means_of_the_entries() -> None:
 @pytest.mark.parametrize("shared", [0, 1, 2])
 @pytest.mark.parametrize("share", [0.002, 0.05, 0.31, 0.5, 0.98, 1.0, 1.3])
 def test_rounding_at_random_keeps_the_expectation(shared: int, share: float) -> None:
-    """Over all draws, the mean is exact to half a 128th of the step, and the variance to a 128th of its square."""
+    """Over all draws, the mean is exact to about step / 256, and the variance of rounding to about step² / 128."""
     sweeps, step = 1900, int(step_of(shared))
     assert step == (SHARED_STEP if shared else STEP)
     uses = round(share * step * sweeps)
@@ -202,7 +202,7 @@ def test_a_rule_is_rounded_up_from_its_threshold_on() -> None:
         assert least == twins.threshold(draw, sweeps, shared=step == SHARED_STEP) // 1 > 0
         assert int(round_uses(least, 0, sweeps, step, draw)[0]) == step
         assert int(round_uses(least - 1, 0, sweeps, step, draw)[0]) == 0
-        # A third of the uses that may have been missed is added.
+        # A third of the possibly missed uses is added to the uses.
         assert int(round_uses(least - 1, 2, sweeps, step, draw)[0]) == 0
         assert int(round_uses(least - 1, 3, sweeps, step, draw)[0]) == step
     assert (STEP / ONE_USE, SHARED_STEP / ONE_USE) == (1 / 4, 1 / 32)
@@ -288,7 +288,7 @@ def test_averages_with_few_slots_stay_within_their_errors(slots: int, largest: i
     one, twin = OnePair(slots), Average(slots, draw_of)
     sizes = {rule: random.randint(1, BYTES_PER_SLOT * largest) for rule in range(200)}
     for number in range(MAX_SWEEPS + 300):
-        # Frequent rules become rare, new ones appear, and some are used in bursts.
+        # Frequent rules become rare, and new rules appear.
         shift = number // 400
         rules = {min(199, shift + int(random.expovariate(0.3))) for _ in range(random.randint(1, 4))}
         credits = {rule: (random.choice([40, 400, 1500, ONE_USE]), sizes[rule]) for rule in sorted(rules)}
@@ -324,7 +324,7 @@ def test_uses_of_a_rule_larger_than_all_slots_count_as_missed() -> None:
     assert one.kept() == {}
     assert int(one.averages.floor[0]) == 700
     one.sweep({2: (100, 1), 3: (90, 2 * BYTES_PER_SLOT + 1)})
-    # The large rule has replaced the other rule, and then lost its own slot.
+    # The large rule has evicted the other rule, and is not stored itself.
     assert one.kept() == {}
     assert int(one.averages.floor[0]) == 890
     one.sweep({4: (50, 1)})
@@ -336,7 +336,7 @@ SWITCHES = [(0, 40), (31, 600), (512, 512), (1_000, 20_000), (2_048, 1_500), (5_
 
 @pytest.mark.parametrize(("before", "since"), SWITCHES)
 def test_averages_follow_a_chain_that_changes_its_derivation(before: int, since: int) -> None:
-    """Each derivation weighs as much as its sweeps. Past sweeps count half as much each time averages are halved."""
+    """The weight of each derivation is its number of sweeps. It is halved whenever the averages are halved."""
     batch = to_batch([LONG], 0)
     states = [initial_state(3, batch, JOINED), initial_state(3, batch, CUT)]
     space, scratch = walk_space(batch), np.empty(3 * batch.max_nodes + 3, np.uint8)

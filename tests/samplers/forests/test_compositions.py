@@ -81,7 +81,7 @@ def test_expected_occurrences_of_compositions_match_the_twin(counted: tuple[list
 
 
 def all_ngrams(forests: list[Forest]) -> Counter[tuple[str, ...]]:
-    """Return the n-grams of up to three words of the sentences."""
+    """Return the number of occurrences of each n-gram of up to three words in the sentences."""
     return Counter(
         forest.source[end - n : end]
         for forest in forests
@@ -130,7 +130,7 @@ def test_the_ngram_table_at_its_maximum_size_drops_ngrams_with_one_occurrence(
 
 def test_the_expected_text_is_as_long_as_the_corpus_or_100000_words() -> None:
     def words_of(ngrams: Ngrams) -> float:
-        """Return the length of the text: a side without words occurs once at each position."""
+        """Return the length of the text in words: a side without words is expected once for each word."""
         return float(expected_occurrences(ngrams, ["[X,1]"], 0)[0])
 
     assert words_of(empty_ngrams()) == 100_000

@@ -1,4 +1,4 @@
-"""The forest kernel builds the forests of the definition, for all kinds of links."""
+"""The forest kernel builds the forests of the definition and of the direct construction."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""One engine for all forests: labeled treebank trees with one edge per node, and a parse forest."""
+"""The samplers on forests other than phrase forests: labeled trees with one edge per node, and a parse forest."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Minimal derivations: the kernel's rule counts equal the twin's, and are the same for all derivations of a pair."""
+"""Minimal derivations: the kernel's rule counts equal the twin's, and depend only on the edge of the root."""
 
 from collections import Counter
 
@@ -48,7 +48,7 @@ def test_edges_below_the_root_do_not_change_minimal_rules() -> None:
         assert expected == frozenset(minimal_of(forest).items())
         several += len(by_root) > 1
         differing += len(set.union(*by_root.values())) > 1
-    # The root edge matters if words are outside every phrase: they belong to the root's rule.
+    # The root edge matters if words are outside every phrase, because they belong to the root's rule.
     assert several > differing > 20
 
 

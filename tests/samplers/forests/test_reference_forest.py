@@ -46,7 +46,8 @@ def test_words_belong_to_the_lowest_covering_node_of_each_derivation(side: int) 
 
 
 def test_a_word_between_two_phrases_can_belong_to_different_rules() -> None:
-    # a x b c, x unaligned: x is between the tails of [a x b] in one derivation, of the root in the other.
+    # The unaligned word x is between the tails of [a x b] in one derivation, and between the tails of the root in the
+    # other derivation.
     forest: Forest = examples.pair("a x b c", "A B C", "0-0 2-1 3-2")
     owners = {lowest_covering(forest, choices, 1, 0) for choices in derivations(forest)}
     assert {forest.nodes[v].source for v in owners} == {(0, 3), (0, 4)}

@@ -1,4 +1,4 @@
-"""Rules of two lists matched by key."""
+"""Rows of one list that are represented by equal keys, and rows of two lists that are matched by key."""
 
 import numpy as np
 

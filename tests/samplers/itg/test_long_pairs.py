@@ -29,7 +29,7 @@ MEBIBYTE = 1 << 20
 
 @pytest.mark.parametrize(("n", "m"), [(3, 70), (4, 64), (2, 130), (70, 3)])
 def test_sums_of_long_sides_equal_sums_of_the_whole_chart(n: int, m: int) -> None:
-    """Includes a chart that was first too small: its partial sums are discarded."""
+    """The chart is first too small. The partial sums of the smaller charts are discarded."""
     random = np.random.default_rng(n)
     items = make_weights(n, m)
     items.size[:2] = n, m
@@ -75,7 +75,7 @@ def test_a_pair_of_a_hundred_words_takes_bounded_memory() -> None:
 
 
 def test_the_largest_chart_of_a_hundred_words_takes_bounded_memory() -> None:
-    """Measured at the peak, when the previous smaller chart still exists."""
+    """Memory is measured at its peak, when the previous smaller chart still exists."""
     tracemalloc.start()
     try:
         chart = make_chart(100, 100)

@@ -1,4 +1,4 @@
-"""Long-run frequencies of the ITG samplers against exact enumeration, for derivations alone and with tables."""
+"""Samples of the ITG samplers compared with exact enumeration: derivations, tables, and strengths."""
 
 import math
 from collections import Counter, defaultdict
@@ -55,7 +55,7 @@ THREE: Pairs = (((0,), (0,)), ((0,), (0, 0)), ((), (0,)))
 LARGE: Pairs = (((0, 1, 0), (0, 0, 1)),)
 CORPORA = {"one": ONE, "two": TWO, "three": THREE}
 PHRASES: Pairs = (((0, 1), (0, 1)), ((0, 1), (0,)))
-"""One phrase of the first pair also occurs in the second."""
+"""One phrase pair of the first pair also occurs in the second pair."""
 SHAPES = [
     *((SLICE, 0.1, None), (SLICE, 0.15, None), (SLICE, 0.25, None), (SLICE, 1.0, None)),
     *((GIBBS, 1.0, None), (EXHAUSTIVE, 1.0, None)),
@@ -66,7 +66,7 @@ SHAPES = [
 
 @cache
 def exact_of(pairs: Pairs, strength: float, longest: int = 1) -> dict[tuple[Tree, ...], float]:
-    """Return the exact posterior, which does not depend on the method."""
+    """Return the exact posterior of the derivations, which does not depend on the method."""
     kernel = kernel_of(pairs, EXHAUSTIVE, strength=strength, longest=longest)
     return posterior(corpus_of(pairs, kernel, kernel.init(1, LEFT_BRANCHING)))
 
@@ -101,7 +101,7 @@ def after_sweeps(kernel: ItgKernel, starts: list[tuple[Tree, ...]], seed: int) -
 def sweep_leaves_the_posterior(
     pairs: Pairs, method: str, shape: float, of_long: float | None, samples: int, seed: int, longest: int = 1
 ) -> bool:
-    """Check if one sweep preserves the posterior of independent draws. Slow mixing cannot hide a fault."""
+    """Check if independent draws from the posterior follow it after one sweep. Slow mixing cannot hide a fault."""
     kernel = kernel_of(pairs, method, shape, strength=0.7, of_long=of_long, longest=longest)
     exact = exact_of(pairs, 0.7, longest)
     return p_value(after_sweeps(kernel, draws(exact, samples, seed=seed), seed=7), exact) > ALPHA
@@ -384,7 +384,7 @@ def test_sampled_strengths_follow_their_density_computed_by_quadrature() -> None
 @pytest.mark.parametrize("method", [SLICE, FLAT])
 @pytest.mark.parametrize("shape", [0.1, 0.15, 0.25, 1.0])
 def test_an_unused_rule_survives_with_its_probability_to_the_power_of_the_shape(shape: float, method: str) -> None:
-    """Covers a null of a word, and word pairs that the derivation does not emit."""
+    """Checks a null and a word pair that the derivation does not emit."""
     pairs: Pairs = (((0, 1), (0, 1)),)
     kernel = kernel_of(pairs, method, shape, strength=0.1)
     derivation = put(kernel.batch, [(0, (PAIR,), (PAIR,))])

@@ -1,4 +1,4 @@
-"""Phrase pairs of a batch, against the definition."""
+"""Numbers of the phrase pairs of a batch, compared with the definition."""
 
 from random import Random
 
@@ -45,7 +45,7 @@ def test_phrase_pairs_are_numbered_by_their_words(longest: int) -> None:
                         f, e, of_cell, step = phrases.first[at].tolist()
                         assert phrases.sizes[at].tolist() == [s, t]
                         assert (tuple(batch.source[f : f + s]), tuple(batch.target[e : e + t])) == words
-                        # The word pairs within it are found from its first cell.
+                        # The word pairs inside a phrase pair are found from its first cell.
                         for k in range(s):
                             for z in range(t):
                                 of_type = batch.types[of_cell + k * step + z]

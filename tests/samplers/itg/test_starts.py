@@ -173,7 +173,7 @@ def counted_links(tree: Tree, longest: int = 1) -> tuple[set[tuple[int, int]], s
 
 
 def test_links_of_pairs_and_chunks_are_counted() -> None:
-    # [[f0/e0 f1/ε] ⟨f2/e3 [ε/e1 f3/e2]⟩]: f1 is in a chunk with e0, e1 in one with f3.
+    # In [[f0/e0 f1/ε] ⟨f2/e3 [ε/e1 f3/e2]⟩], f1 is in a chunk with e0, and e1 is in a chunk with f3.
     tree = (0, (0, (PAIR,), (SOURCE_NULL,)), (1, (PAIR,), (0, (TARGET_NULL,), (PAIR,))))
     linked, implied = counted_links(tree)
     assert linked == links_of(tree) == {(use.i, use.x) for use in uses_of(tree) if use.rule == PAIR}
@@ -181,7 +181,7 @@ def test_links_of_pairs_and_chunks_are_counted() -> None:
 
 
 def test_a_pair_of_phrases_links_all_its_words() -> None:
-    # [[f0f1/e0 f2/ε] [f3/e1e2 ε/e3]]: f2 is in a chunk with e0, and has the links of its phrase.
+    # In [[f0f1/e0 f2/ε] [f3/e1e2 ε/e3]], f2 is in a chunk with e0, and e3 is in a chunk with f3.
     tree = (0, (0, (phrase(2, 1),), (SOURCE_NULL,)), (0, (phrase(1, 2),), (TARGET_NULL,)))
     linked, implied = counted_links(tree, 2)
     assert linked == links_of(tree) == {(0, 0), (1, 0), (3, 1), (3, 2)}

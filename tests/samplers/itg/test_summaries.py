@@ -32,7 +32,7 @@ from hierogram.samplers.itg.summaries import (
 PAIRS: Pairs = (((0, 1, 0), (1, 2)), ((1,), (0, 0, 1)), ((), (1, 1)), ((2, 0), ()), ((0, 1), (0, 1)))
 
 Rule = tuple[int, Any, Any]
-"""A rule, its source word and its target word (-1 for none), or the words of its phrases."""
+"""Number of a rule, its source word and its target word (-1 for none), or the tuples of words of its phrases."""
 
 
 def rules_of(pairs: Pairs, pair: int, tree: Tree) -> Counter[Rule]:
@@ -169,7 +169,7 @@ def test_small_uses_of_a_place_are_rounded_at_random() -> None:
         add_derivations(batch, put(batch, [tree] * 40), np.ones(40, np.bool_), averages)
     uses = list_record_uses(batch, write_averages(batch, averages))
     small = uses.expected_uses == SHARED_STEP
-    # Four words without a partner: their places follow the two rules with children.
+    # The places of the four words without a partner follow the places of the two rules with children.
     expected = [
         (pair, round_uses(ONE_USE, 0, 90, draw_of_rule(pair, place, 0), shared=True))
         for pair in range(40)
@@ -178,7 +178,7 @@ def test_small_uses_of_a_place_are_rounded_at_random() -> None:
     counted = [(pair, *rounded) for pair, rounded in expected if rounded[0]]
     found = zip(uses.pairs[small], uses.expected_uses[small], uses.variances[small], strict=True)
     assert [tuple(map(int, one)) for one in found] == counted
-    # 160 places with 1/90 of a use each.
+    # There are 160 places with 1/90 of a use each.
     assert len(counted) / 32 == pytest.approx(160 / 90, abs=0.5)
 
 
@@ -194,7 +194,7 @@ def drawn_corpus(random: Random) -> Pairs:
 
 
 def test_averages_do_not_depend_on_when_a_chain_is_committed() -> None:
-    """The sum of rounded uses equals the twin's exact sum up to chance."""
+    """Records are equal whether a chain is committed often or once. Their uses match the exact uses up to rounding."""
     pairs = drawn_corpus(Random(11))
     kernel = kernel_of(pairs)
     state = kernel.init(1, MODEL1)
@@ -247,7 +247,7 @@ def test_malformed_records_and_derivations_are_refused() -> None:
 
 
 def test_phrases_that_are_too_long_or_cross_the_end_are_refused() -> None:
-    """Covers derivations and records of averages."""
+    """Checks derivations and records of averages."""
     pairs: Pairs = (((0, 1, 2), (0, 1)), ((0,), (1,)))
     long = encode(put(batch_of(pairs, 3), [(phrase(3, 2),), (PAIR,)]))
     for longest, fitting in ((3, True), (2, False), (1, False)):

@@ -36,7 +36,7 @@ def test_probabilities_and_states_equal_the_reference(order: int, pruned: float)
 
 
 def open_words(model: LanguageModel, words: list[int]) -> int:
-    """Return the number of leading words whose probabilities depend on the context before them."""
+    """Return the number of leading words whose probabilities can depend on words before the sequence."""
     state = np.int32(EMPTY)
     for k, word in enumerate(words):
         _, state = score(model, state, word)

@@ -1,4 +1,4 @@
-"""Vocabularies against dictionaries."""
+"""Vocabularies compared with dictionaries."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -27,7 +27,7 @@ def random_pairs(seed: int) -> list[LinkedPair]:
         n, m = random.integers(1, 6, 2)
         links = [(int(i), int(x)) for i, x in np.argwhere(random.random((n, m)) < 0.3)]
         pairs.append(LinkedPair(random.integers(0, WORDS, n).tolist(), random.integers(0, WORDS, m).tolist(), links))
-    # Each word is used; some words and some links occur in one pair only.
+    # Each word occurs in a pair. Some words and some links occur in only one pair.
     every = list(range(WORDS))
     return [*pairs, LinkedPair(every, every, []), LinkedPair([WORDS, 0, WORDS], [1, WORDS], [(0, 1), (2, 1), (1, 0)])]
 

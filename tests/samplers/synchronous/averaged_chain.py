@@ -45,7 +45,7 @@ class AveragedChain(KernelChain):
         self.forget()
 
     def forget(self, slots: NDArray[np.int64] | None = None) -> None:
-        """Restart the averages with `slots` slots for each pair."""
+        """Restart the averages. `slots` overrides the default number of slots of each pair."""
         self.chain = self.chain._replace(averages=empty_averages(self.batch, slots))
 
     def average(self) -> None:
@@ -65,7 +65,7 @@ class AveragedChain(KernelChain):
         return {rule: (uses[rule], missed[rule]) for rule in uses}
 
     def marks(self, pair: int, name: str) -> Counter[Rule]:
-        """Return a field of each entry of a pair, such as `draw`."""
+        """Return a field, such as `draw`, of each entry of a pair, by rule."""
         deltas = self._entries(pair, name)
         return rules_of_deltas(deltas._replace(counts=deltas.expected_uses), self.forests)
 
@@ -75,6 +75,6 @@ class AveragedChain(KernelChain):
         return add_fragments(empty_deltas(), self.batch, Fragments(every.content, *(c[own] for c in every[1:])))
 
     def uses(self) -> Counter[Rule]:
-        """Return the uses of all pairs in all averaged sweeps, by rule, as integers."""
+        """Return the stored uses of each rule, summed over pairs, in units of 1/`ONE_USE`."""
         deltas = add_fragments(empty_deltas(), self.batch, all_fragments(self.chain.averages))
         return rules_of_deltas(deltas._replace(counts=deltas.expected_uses), self.forests)

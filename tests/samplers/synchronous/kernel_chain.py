@@ -52,7 +52,7 @@ def to_bitext(pairs: Sequence[RandomPair]) -> arrays.Bitext:
 
 
 def offsets(sizes: Sequence[int]) -> NDArray[np.int64]:
-    """Return the start offsets of consecutive items of these sizes, and the end of the last."""
+    """Return the start offsets of consecutive items of these sizes, and the end of the last item."""
     return np.array([0, *accumulate(sizes)], np.int64)
 
 
@@ -162,7 +162,7 @@ class KernelChain:
         self.bounds = [int(b) for b in self.batch.forests.node_offset]
 
     def sweep(self, stage: int = EVERY_LEVEL) -> SweepInfo:
-        """Sweep all pairs once. Only nodes up to a level may change."""
+        """Sweep all pairs once. Only nodes up to level `stage` may change."""
         return self.sweep_at(np.full(len(self.forests), stage, np.int16))
 
     def sweep_at(

@@ -31,7 +31,7 @@ MODELS: dict[str, Model] = {
 
 
 def random_forests(seed: int, count: int = 10, longest: int = 8, words: str = "abc") -> list[Forest]:
-    """Return random pairs over so few words that they share rules."""
+    """Return forests of random pairs over so few words that the pairs share rules."""
     return [direct_forest(*pair) for pair in examples.random_pairs(seed, count, longest, words)]
 
 
@@ -129,7 +129,8 @@ def test_gibbs_sweeps_at_different_temperatures_equal_sweeps_of_the_twin(
     walk = Walk(kernel, MODELS[model])
     stages = np.full(6, EVERY_LEVEL, np.int16)
     for number in range(1, 46):
-        # Pair 0 stays at T = 1. The other pairs cool down in turn; the last pair ends below T = 1.
+        # Pair 0 stays at T = 1. The other pairs cool down, each more slowly than the previous one. Only the last pair
+        # ends below T = 1.
         temperatures = [1.0, *(max(0.5 if p == 5 else 1.0, 6.0 - number / (1.6 * p)) for p in range(1, 6))]
         kernel.sweep_at(stages, 1.0 / np.array(temperatures))
         state = walk.state
@@ -208,7 +209,7 @@ def test_rounds_of_one_block_equal_sequential_sweeps(blocks: Blocks) -> None:
 
 
 def long_rules(words: int) -> list[Forest]:
-    """Return pairs with `words` unlinked words, some of them equal: every rule with these words is long."""
+    """Return pairs with `words` unlinked words, each of which occurs twice. Every rule with these words is long."""
     unlinked = " ".join(f"u{k}" for k in range(words // 2))
     return [
         examples.pair(f"a {unlinked} b {unlinked} c", "A B C", f"0-0 {words // 2 + 1}-1 {2 * (words // 2) + 2}-2"),

@@ -1,4 +1,4 @@
-"""Scaled products: the exponent counts the factors of `SCALE` that were removed from the value."""
+"""Scaled products, whose exponent is the number of factors `SCALE` that were removed from the value, and draws."""
 
 from collections import Counter
 from math import log

@@ -25,7 +25,7 @@ EXACT = 1e-10
 CLEAR = 0.01
 """Error in uses that the expectation of a mutant must exceed."""
 UNPRUNED = SWEEPS_PER_PRUNING - 1
-"""Sweeps after which an average still has every credited rule."""
+"""Maximum number of sweeps after which averages still have every credited rule."""
 CASES: dict[str, tuple[list[Forest], int]] = {
     "bushy": ([examples.FOUR], 1),
     "some cuts forced": ([examples.WIDE], 2),
@@ -43,7 +43,7 @@ DP = Dirichlet(strength=1.0, source_words=4, target_words=5)
 
 
 def wrong_by(forests: list[Forest], model: Model, span_limit: int, mutant: str | None = None) -> float:
-    """Return the largest error of the expected credits of any pair given the others."""
+    """Return the largest error of the expected credits of a pair given the other pairs."""
     worst = 0.0
     joint = posterior(forests, model, span_limit)
     for p, forest in enumerate(forests):
@@ -233,7 +233,7 @@ def test_a_rule_stays_shared_if_it_was_used_twice_in_a_recent_sweep() -> None:
 
 
 def test_a_rule_without_other_users_is_no_longer_shared() -> None:
-    # No rule of the pair is used twice now; a removed pair had used its rules until then.
+    # No rule of the pair is used twice. The rules are marked as shared, as if a removed pair had used them.
     kernel = AveragedChain([examples.COUPLE], DP, seed=3)
     kernel.average()
     averages = kernel.chain.averages
@@ -305,9 +305,9 @@ def test_averages_have_smaller_errors_than_counts_of_draws_at_equal_time(name: s
         errors["every draw"].append(squared_error(everything, 1 / more, exact))
         errors["eight draws"].append(squared_error(thinned, 1 / 8, exact))
     mean = {kind: float(np.mean(values)) for kind, values in errors.items()}
-    # Averaging takes an eighth more time than sampling alone, so sampling alone gets a fifth more sweeps.
+    # Averaging takes an eighth more time than sampling alone. Sampling alone gets a fifth more sweeps.
     assert mean["averaged"] < mean["eight draws"], mean
-    # Three pairs that depend on each other mix slowly, and no estimator helps.
+    # Three pairs that depend on each other mix so slowly that averaging hardly reduces the error.
     if len(forests) < 3:
         assert mean["averaged"] < 0.95 * mean["every draw"], mean
         assert mean["averaged"] < 0.5 * mean["eight draws"], mean

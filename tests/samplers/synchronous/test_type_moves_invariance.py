@@ -44,7 +44,7 @@ def largest_change(forests: list[Forest], span_limit: int, model: Model, mutant:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "model"),
-    # The largest corpus is tested with one model; smaller corpora cover the use of counts.
+    # The largest corpus is tested with only one model, because it takes the longest.
     [(name, model) for name in CORPORA for model in MODELS if "limit 1" not in name or model == "DP"],
 )
 def test_type_moves_leave_the_posterior_invariant(name: str, model: str) -> None:

@@ -1,7 +1,7 @@
 """The chain of derivations, strengths and probabilities of expansion together has the exact posterior.
 
-The treebank has one label, with two different fragments in every derivation. If a label has one, the posterior of ln α
-has a tail of length 1000, since the prior is Gamma(0.001, 1000), and no chain crosses it.
+The treebank has one label, with at least two different fragments in every derivation. If a label has only one, the
+posterior of ln α has a tail of length 1000, since the prior is Gamma(0.001, 1000), and no chain crosses it.
 """
 
 from collections import Counter
@@ -26,7 +26,7 @@ Counts = tuple[tuple[Fragment, int], ...]
 
 
 def counts_of(joint: Joint) -> Counts:
-    """Return the counted fragments of a derivation of the treebank."""
+    """Return the fragments of a derivation of the treebank with their counts, sorted."""
     counts = Counter(f for parse, v in zip(PARSES, joint, strict=True) for f in fragments_of(parse, v))
     return tuple(sorted(counts.items(), key=str))
 
@@ -52,7 +52,7 @@ def posterior(base: str, rate: float) -> tuple[dict[Counts, float], float, float
 
 
 def deviations(samples: NDArray[np.float64], means: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the deviation of each column's mean, in standard errors of batch means."""
+    """Return the absolute deviation of each column's mean, in standard errors of batch means."""
     batches = samples.reshape(BATCHES, -1, samples.shape[1]).mean(axis=1)
     deviation: NDArray[np.float64] = (batches.mean(axis=0) - means) / (batches.std(axis=0, ddof=1) / BATCHES**0.5)
     return np.abs(deviation)

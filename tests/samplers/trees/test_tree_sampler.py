@@ -60,14 +60,14 @@ def set_priors(kernels: TreeChain, priors: dict[str, Prior]) -> None:
 
 
 def ks_p_value(drawn: Sequence[float], cdf: Callable[[np.ndarray], np.ndarray]) -> float:
-    """Return the asymptotic p-value of a Kolmogorov-Smirnov test, without scipy.stats, which loads for a second."""
+    """Return the asymptotic p-value of a Kolmogorov-Smirnov test. Importing scipy.stats would take a second."""
     expected, steps = cdf(np.sort(drawn)), np.arange(len(drawn) + 1) / len(drawn)
     distance = max((steps[1:] - expected).max(), (expected - steps[:-1]).max())
     return float(kolmogorov(distance * np.sqrt(len(drawn))))
 
 
 def moves(twin: Treebank, exact: dict[Joint, float]) -> Iterator[float]:
-    """Yield the change of the distribution by a draw at each node, as total variation."""
+    """Yield, for each node, the total variation between the distributions before and after its draws."""
     for p, parse in enumerate(twin.parses):
         for v in range(len(parse.nodes)):
             yield total_variation(exact, twin.push(exact, p, v))
@@ -104,7 +104,7 @@ def test_kernels_and_twin_draw_the_same_states(start: str, base: str) -> None:
 
 
 def walk_together(kernels: TreeChain, twin: Treebank, sweeps: int) -> None:
-    """Sweep both from one state while cooling. Their draws, and the final sums and fragments, must be equal."""
+    """Sweep both from one state while cooling. States, and the final log-likelihood and fragments, must be equal."""
     joint = state_of(kernels)
     size = len(joint)
     names = list(range(1, size + 1))
@@ -223,7 +223,7 @@ def test_strengths_are_drawn_from_their_conditional(grown: TreeChain) -> None:
         return 0.001 * x - exp(x) / 1000 + log_joint(twin, counts, exp(x), EXPANDED["A"])
 
     assert ks_p_value(drawn, distribution(log_density, -12, 12)) > 1e-3
-    # Mutant: a walk in α instead of ln α.
+    # A mutant walks in α instead of ln α.
     without_jacobian = distribution(lambda x: log_density(x) - x, -12, 12)
     assert ks_p_value(drawn, without_jacobian) < 1e-6
 
@@ -243,7 +243,7 @@ def test_expansions_are_drawn_from_their_conditional(grown: TreeChain) -> None:
         return log_joint(twin, counts, STRENGTH["A"], beta)
 
     assert ks_p_value(drawn, distribution(log_density, 1e-6, 1 - 1e-6)) > 1e-3
-    # Mutant: every use of a fragment, instead of every table, was drawn from the base.
+    # A mutant assumes that every use of a fragment, instead of every table, was drawn from the base.
     decisions: Counter[str] = Counter()
     for fragment, n in counts.items():
         text = write(fragment)
@@ -258,7 +258,7 @@ def test_expansions_are_drawn_from_their_conditional(grown: TreeChain) -> None:
 
 
 def test_expansions_depend_on_the_number_of_tables_of_a_fragment() -> None:
-    """Under P_C a fragment's α P0 is near 1, so many of its uses were drawn from the base."""
+    """With P_C and large strengths, α P0 of a fragment is near 1, so many of its uses were drawn from the base."""
     kernels = grown_under("pcfg")
     twin, counts = counts_of(kernels, "pcfg")
     assert max(exp(twin.grammar.log_base(f)) * STRENGTH[str(f[0])] for f, n in counts.items() if n > 3) > 0.02
@@ -278,7 +278,7 @@ def test_expansions_depend_on_the_number_of_tables_of_a_fragment() -> None:
 
     assert ks_p_value(drawn, distribution(log_density, 1e-6, 1 - 1e-6)) > 1e-3
 
-    # Mutant: each fragment was drawn from the base once.
+    # A mutant assumes that each fragment was drawn from the base once.
     decisions: Counter[str] = Counter()
     for text in map(write, counts):
         stops = text.count("(A)")

@@ -1,4 +1,4 @@
-"""Results of the aligner are written entirely or not at all."""
+"""Alignments, links and counts of the aligner: atomic writes, refused changes, and lookups through indexes."""
 
 import pytest
 from tests.storage.building import NewPair, align, aligner_counts, commit, delta, ingest, pair, update
@@ -136,7 +136,7 @@ def test_lookups_of_the_aligner_use_indexes(store: Store) -> None:
     align(store, whole)
     with plans() as seen:
         assert len(store.aligner_counts((["s17", "s18"], ["t17"])).lexicon) == 1
-        # These words are too many to be looked up pair by pair.
+        # These words form more pairs than are looked up one by one.
         many = [[f"{side}{n}" for n in range(17, 100)] for side in "st"]
         assert len(store.aligner_counts(many).lexicon) == 83
         assert len(store.stalest_links(3)) == 3

@@ -1,4 +1,4 @@
-"""Human links are stored and deleted with their pairs, and found through indexes in a store of any size."""
+"""Human links are stored and deleted with their pairs, and found through indexes."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -53,7 +53,7 @@ def test_lookups_of_human_links_scan_no_table(store: Store) -> None:
     assert len(seen) > 10
     for entry in seen:
         for table in ("human_links", "link_corrections", "sentence_pairs"):
-            # The index contains only the pending links.
+            # A scan of this index is allowed, because the index contains only the pending links.
             assert_no_scan(
                 entry["plan"].replace("SCAN link_corrections USING INDEX link_corrections_pending", ""), table
             )

@@ -33,7 +33,7 @@ def test_a_file_truncated_during_a_read_is_reported_as_damaged(tmp_path: Path) -
     path = tmp_path / "s.db"
     with open_store(f"sqlite:///{path}", create=True, settings=Settings()):
         pass
-    # The table has a few megabytes, and reading its first row reads only one page.
+    # The table has about 4 MB, so reading its first row leaves most of its pages unread.
     query(
         f"sqlite:///{path}",
         "WITH RECURSIVE numbers (k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM numbers WHERE k < 20000)"

@@ -1,4 +1,4 @@
-"""Similar sentences are all found through indexes, even without table statistics."""
+"""Searches for similar sentences: results and their order, and indexes in a store that was never analyzed."""
 
 import re
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ GROWING = ("rules", "rule_words", "sentence_pairs", "vocabulary", "pair_words", 
 
 @pytest.fixture
 def transaction(store_url: str, copy_store: CopyStore) -> Iterator[ReadTransaction]:
-    """Read access to a store without table statistics."""
+    """Read access to a store on which ANALYZE was not run."""
     copy_store("unanalyzed", store_url, make)
     with Reader(store_url) as reader, reader.read() as looking:
         yield looking

@@ -1,4 +1,4 @@
-"""The queries of pages use indexes in a store of any size."""
+"""Queries of pages scan no table that grows with the store, whether the store was analyzed or not."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -34,14 +34,14 @@ GROWING = ("rules", "rule_words", "sentence_pairs", "vocabulary", "rule_pairs", 
 
 @pytest.fixture(scope="module")
 def reader_of() -> Iterator[Callable[[str], Reader]]:
-    """Function that opens a reader of each store once: opening takes longer than most tests."""
+    """Function that opens one reader for each store, because opening takes longer than most tests."""
     with ExitStack() as stack:
         yield cache(lambda url: stack.enter_context(Reader(url)))
 
 
 @pytest.fixture
 def unanalyzed(lasting_store: LastingStore, reader_of: Callable[[str], Reader]) -> Iterator[ReadTransaction]:
-    """Read access to a large store without table statistics, so that Postgres estimates the sizes of its tables."""
+    """Read access to a large store that was never analyzed. Postgres then estimates sizes from the files of tables."""
     with reader_of(lasting_store("unanalyzed pages", make_unanalyzed)).read() as looking:
         yield looking
 
@@ -135,7 +135,7 @@ def test_page_queries_scan_no_growing_table(transaction: ReadTransaction, name: 
     assert seen
     for entry in seen:
         if "ORDER BY id LIMIT" in entry["statement"]:
-            # This statement reads rows in the order of ids, and only as many as needed.
+            # This statement reads rows in the order of ids, up to its limit.
             continue
         for table in GROWING:
             assert_no_scan(entry["plan"], f"{table}\n")
@@ -147,7 +147,7 @@ def test_page_queries_scan_no_growing_table(transaction: ReadTransaction, name: 
 def test_page_queries_scan_no_growing_table_even_without_statistics(
     unanalyzed: ReadTransaction, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The sample of pairs that is read on purpose is small in a large store.
+    # Words are counted in a sample of pairs. Reduce it, because the default sample is larger than this store.
     monkeypatch.setattr(words, "SAMPLED_PAIRS", 100)
     with plans(own=True) as seen:
         assert QUESTIONS[name](unanalyzed)

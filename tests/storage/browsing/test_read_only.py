@@ -1,4 +1,4 @@
-"""Readers cannot write, because the database refuses it, and their statements are limited in time."""
+"""Readers: writes are refused by the database, slow statements are canceled, and statements are shown as SQL."""
 
 import time
 

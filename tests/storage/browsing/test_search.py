@@ -1,4 +1,4 @@
-"""Search results: matching rules, order, and pages."""
+"""Search for rules: matches, spellings, order, pages, and suggested words."""
 
 import unicodedata
 from collections.abc import Iterator
@@ -39,14 +39,14 @@ RULES = [
 
 @pytest.fixture
 def transaction(store_url: str, copy_store: CopyStore) -> Iterator[ReadTransaction]:
-    """Read access to a store with the rules above."""
+    """Read access to a store with `RULES`."""
     copy_store("search", store_url, make)
     with Reader(store_url) as reader, reader.read() as looking:
         yield looking
 
 
 def make(url: str) -> None:
-    """Create a store with the rules above, whose words all occur in a pair."""
+    """Create a store with `RULES` and one pair that contains all their words."""
     words = {side: [] for side in ("source", "target")}
     for source, target, _ in RULES:
         for side, text in (("source", source), ("target", target)):
@@ -116,7 +116,7 @@ def test_rules_are_ordered_by_probability_and_surprise(transaction: ReadTransact
 
 def test_rules_are_filtered_by_count_scope_and_corpus(transaction: ReadTransaction) -> None:
     assert found(transaction, "maison", min_count=4) == [("maison", "house"), ("la maison", "the house")]
-    # Filtered rules still count in the probabilities.
+    # Rules that the filter excludes still count in the probabilities.
     [rule] = search(transaction, read_phrase("la maison"), Query(order=PROBABILITY, min_count=2)).rules
     assert rule.p_target_given_source == 4 / 5
     assert ("il ne [X,1] pas [X,2]", "he [X,1] not [X,2]") not in found(transaction, "pas", max_scope=0)
@@ -184,7 +184,7 @@ def test_only_the_most_used_rules_are_ordered_by_surprise(
         assert found(transaction, "a", order=SURPRISE) == [("a c", "d"), ("a c", "f")]
 
 
-def test_rules_with_few_expected_uses_are_not_surprising(store: Store, store_url: str) -> None:
+def test_the_order_by_surprise_omits_rules_with_few_expected_uses_by_default(store: Store, store_url: str) -> None:
     ingest(store, [pair("a", "b c")])
     commit(store, [], [delta("a", "b", 1, 1), delta("a", "c", 1, 0.125)])
     with Reader(store_url) as reader, reader.read() as transaction:

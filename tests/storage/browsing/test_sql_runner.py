@@ -1,4 +1,4 @@
-"""SQL queries from clients run in a read-only child process that is killed at its limits."""
+"""SQL queries from clients run in a child process with read-only access and limits on time, memory and results."""
 
 import os
 import signal
@@ -72,7 +72,8 @@ def plain(answer: SpooledResult) -> tuple[list[str], list[list[object]], bool, i
 
 @pytest.mark.slow
 def test_writes_are_refused_by_the_database(runner: SqlRunner, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    # A process on Postgres takes a quarter of a second to start, so all but one of the queries run within this one.
+    # With Postgres a child process takes a quarter of a second to start, so only the first query runs in one. The other
+    # queries run in the test process.
     within = [] if on_sqlite(store_url) else WRITES[1:]
     for statement in WRITES if on_sqlite(store_url) else WRITES[:1]:
         with pytest.raises(QueryError, match=r"only SELECT|database error"):
@@ -132,7 +133,7 @@ def test_a_query_beyond_the_memory_limit_is_refused_and_a_large_result_is_cut(
     )  # fmt: skip
     assert more
     assert len(columns) == 1
-    # The rows fit the maximum size of a result, and either all of their values are cut or none.
+    # The rows fit the maximum size of a result. If they reach it, cut values are not counted.
     assert 1_500 < len(rows) <= sql_runner.MAX_BYTES // 10_000
     assert cut in (0, len(rows))
 
@@ -149,7 +150,7 @@ def test_a_query_result_has_columns_rows_and_a_truncation_flag(runner: SqlRunner
     assert plain(runner.query("SELECT source AS a, target AS a FROM rules WHERE source LIKE 'la%'", 5, 1))[:2] == (
         ["a", "a"], [["la maison", "the house"]],
     )  # fmt: skip
-    # Rows are omitted if they have more values than a page shows.
+    # Two rows have six values. With a limit of four values, the second row is omitted.
     assert plain(runner.query("SELECT id, id, id FROM rules", 5, 10, 4))[2]
 
 
@@ -180,7 +181,7 @@ def test_long_values_are_cut_and_counted(runner: SqlRunner, store_url: str) -> N
     assert (len(str(blob)), str(blob)[:2], str(blob)[-1]) == (untrusted_sql.MAX_VALUE_LENGTH + 1, "\\x", "…")
     assert answer[3] == 2
     if not sqlite:
-        # The number has more digits than Python converts to an integer.
+        # The number has more digits than are converted to an integer.
         [[number]] = plain(runner.query("SELECT CAST(10 AS numeric) ^ 50000", 5, 10))[1]
         assert str(number) == "1" + "0" * (untrusted_sql.MAX_VALUE_LENGTH - 1) + "…"
 
@@ -199,13 +200,13 @@ def test_invalid_queries_are_rejected(runner: SqlRunner, statement: str, message
 
 
 def open_descriptors() -> set[tuple[str, str]]:
-    """Return the open descriptors of this process and their targets, without the files of stores."""
+    """Return the open descriptors of this process with their targets, except descriptors of `store.db` files."""
     found = set()
     for name in os.listdir("/proc/self/fd"):
         # The descriptor of the listing itself is already closed.
         with suppress(FileNotFoundError):
             found.add((name, os.readlink(f"/proc/self/fd/{name}")))
-    # The store copies its log into its file in the background.
+    # Omit the files of the store, which opens and closes them in the background to copy its log.
     return {(name, file) for name, file in found if "store.db" not in file}
 
 
@@ -311,7 +312,7 @@ def alive(process: int) -> bool:
 
 
 def busy(process: int, store_url: str) -> bool:
-    """Check if a child process is running its query."""
+    """Check if a child process is running its query: by its processor time on SQLite, by its session on Postgres."""
     if not on_sqlite(store_url):
         return bool(sessions_of(store_url))
     used = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11]
@@ -365,7 +366,7 @@ def role(store: Store, store_url: str) -> str:
 
 @pytest.mark.database("postgres")
 def test_the_documented_role_may_not_execute_dangerous_statements(role: str) -> None:
-    """The privileges of the role suffice even outside a read-only transaction."""
+    """The role lacks the privileges, so the statements fail even outside a read-only transaction."""
     with psycopg.connect(role, autocommit=True, options="-c default_transaction_read_only=off") as connection:
         for statement in ATTACKS:
             with pytest.raises(psycopg.errors.InsufficientPrivilege):

@@ -1,4 +1,4 @@
-"""Occurrences of a word: counted in a small store, estimated in a large one."""
+"""Distribution of a word over corpora: counted in a small store, estimated from a sample of pairs in a large one."""
 
 import pytest
 from tests.conftest import LastingStore
@@ -12,7 +12,7 @@ PAIRS = 130
 
 
 def make(url: str) -> None:
-    """Create a store of two corpora. Every second pair contains `common` on both sides."""
+    """Create a store of two corpora. Pairs alternately contain `rare` and `common` on both sides."""
     with open_store(url, create=True) as store:
         for corpus, number in (("one", 100), ("two", 30)):
             kinds = ("rare", "common") * number

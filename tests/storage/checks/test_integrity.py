@@ -1,4 +1,4 @@
-"""Inconsistencies between tables are found and named."""
+"""Integrity checks report inconsistent tables and damaged files."""
 
 from pathlib import Path
 

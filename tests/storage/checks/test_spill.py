@@ -10,7 +10,10 @@ KIND = np.dtype([("number", np.int64), ("flag", np.bool_)])
 
 
 def row_batches(random: np.random.Generator) -> list[tuple[np.ndarray, np.ndarray, list[bytes], list[bytes]]]:
-    """Return rows with ascending slices, among them the first and the last one, and two possibly empty texts each."""
+    """Return batches of rows: slices in ascending order, rows, and two lists of texts, some of them empty.
+
+    A batch of several rows contains the first and the last slice.
+    """
     made = []
     for size in (0, 500, 1, 2_000):
         slices = np.sort(random.integers(0, SLICES, size))

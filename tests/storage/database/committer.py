@@ -1,7 +1,7 @@
 """A process that tests kill at any moment: `committer.py URL commit` or `committer.py URL ingest`.
 
 With `commit` it commits forever. Each commit gives all pairs the derivation «i», subtracts the counts of «i - 1» and
-adds those of «i», so that the correct counts follow from the derivations at any time. With `ingest` it ingests the
+adds the counts of «i», so that the correct counts follow from the derivations at any time. With `ingest` it ingests the
 same lines from the beginning, in chunks.
 """
 
@@ -16,7 +16,7 @@ RULES = 150
 
 
 def counted(derivation: int, sign: int) -> list[Delta]:
-    """Return the counts of a derivation over all pairs: one rule common to all derivations, and some of its own."""
+    """Return deltas that add (sign 1) or subtract (-1) the counts of a derivation: a shared rule and its own rules."""
     own = [delta(f"of{derivation} s{n} [X,1]", f"[X,1] t{n}", sign, sign) for n in range(RULES)]
     return [delta("shared", "rule", sign * (derivation + 1)), *own]
 
@@ -26,7 +26,7 @@ CHUNK = 150
 
 
 def ingest(url: str) -> None:
-    """Ingest all lines and report the number of stored lines after each chunk."""
+    """Ingest all lines and print the number of lines read so far after each chunk."""
     with open_store(url) as store:
         batch = store.begin_ingest("corpus", "lines", "bars")
         for start in range(0, len(LINES), CHUNK):
@@ -36,7 +36,7 @@ def ingest(url: str) -> None:
 
 
 def commit_forever(url: str) -> None:
-    """Commit forever and report the number of each commit."""
+    """Commit forever and print the number of the derivation after each commit."""
     with open_store(url) as store:
         current = store.pairs(limit=1)[0].current
         last = -1 if current is None else int(current)

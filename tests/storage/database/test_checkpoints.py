@@ -16,7 +16,7 @@ from hierogram.storage.store import open_store
 
 
 def rows_in_file(path: Path, copy: Path, table: str) -> int:
-    """Return the number of rows in the file without its log."""
+    """Return the number of rows of a table in the file without its log, 0 if the table does not exist there."""
     shutil.copy(path, copy)
     with closing(sqlite3.connect(copy)) as connection:
         try:
@@ -126,7 +126,7 @@ def test_a_store_copies_its_log_while_it_is_open(tmp_path: Path, monkeypatch: py
 
 @pytest.fixture
 def synced_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """List of the names of the synced files, except files that SQLite syncs itself."""
+    """Names of the files in the folder that `os.fsync` syncs. Syncs by SQLite itself are not listed."""
     names: list[str] = []
     fsync = os.fsync
 

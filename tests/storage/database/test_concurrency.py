@@ -1,4 +1,4 @@
-"""Concurrent writers are serialized, and nothing they write is lost."""
+"""Concurrent writers lose nothing and do not wait forever. Invalid cache sizes and states of pairs are refused."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A killed process loses only its last commit, and commits are atomic."""
+"""A killed process loses only the commit in progress, and commits are atomic."""
 
 import signal
 import subprocess

@@ -1,4 +1,7 @@
-"""If the log of an open SQLite store is deleted and its process is killed, all commits are in the file."""
+"""Commits in a deleted log of an open SQLite store are copied into the file, unless it or a new log has other content.
+
+Small commits are copied into the file soon, before their log can be deleted.
+"""
 
 import multiprocessing
 import sqlite3
@@ -23,7 +26,7 @@ NEVER = 1_000.0
 
 
 def commit_on_request(path: str, soon: float, requests: Connection) -> None:
-    """Write into a store on command and send the results. Runs in a separate process."""
+    """Commit to a store or read it on request, and send the results. Runs in a separate process."""
     checkpoints._SOON_SECONDS = soon
     store = open_store(path)
     number = 0
@@ -41,7 +44,7 @@ def commit_on_request(path: str, soon: float, requests: Connection) -> None:
 
 
 class Committer:
-    """A process that writes into a store on command and reports the result."""
+    """A process that commits to a store or reads it on request. A call returns `done` or the error message."""
 
     def __init__(self, path: Path, soon: float) -> None:
         self._requests, theirs = FORKS.Pipe()
@@ -80,7 +83,7 @@ def delete_log_and_index(path: Path) -> None:
 
 
 def delete_log_and_look(path: Path) -> None:
-    """Delete the log and open the database as another program, which makes an empty log."""
+    """Delete the log and read the database as another program does, which makes an empty log."""
     delete_log(path)
     with closing(sqlite3.connect(path)) as connection, closing(connection.execute("PRAGMA schema_version")) as found:
         found.fetchall()
@@ -109,7 +112,7 @@ def test_commits_survive_a_deleted_log_that_is_noticed(
 
 
 def test_commits_survive_a_log_deleted_soon_after_them(tmp_path: Path) -> None:
-    """No process uses the store between the deletion and the kill."""
+    """The process does not use the store after the deletion, so its timer must have copied the log before."""
     path = tmp_path / "s.db"
     with committing(path, 0.05) as committer:
         assert committer("commit") == "done"
@@ -159,7 +162,7 @@ def test_small_commits_are_copied_soon_without_another_commit(tmp_path: Path, mo
         connection.execute("CREATE TABLE t (a)")
         kept = Checkpoints(str(tmp_path / "x.db"))
         for expected in (1, 2):
-            # Several commits share one copy.
+            # The three commits share one copy.
             for _ in range(3):
                 connection.execute("INSERT INTO t VALUES (0)")
                 kept.committed(connection, synced=True)

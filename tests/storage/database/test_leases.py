@@ -1,4 +1,4 @@
-"""A store has one writer at a time. Other writers get its name, and a dead writer does not block them."""
+"""One process at a time may commit to the grammar. Other processes get its name, and its death does not block them."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Migrations: the schema of the code, and unknown revisions."""
+"""Migrations create the schema of the code. Stores of other revisions are refused."""
 
 import re
 
@@ -15,7 +15,7 @@ from hierogram.storage.store import Store, open_store, upgrade
 
 
 def schema_of(url: str) -> list[str]:
-    """Return the definitions of the schema as the database reports them, in canonical order."""
+    """Return the definitions of the schema as the database reports them, sorted."""
     if url.startswith("sqlite"):
         ours = "name NOT IN ('alembic_version', 'sqlite_stat1')"
         rows = query(url, f"SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND {ours}")

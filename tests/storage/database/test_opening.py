@@ -1,4 +1,4 @@
-"""Opening a store: URLs, settings, and error messages."""
+"""Opening a store: URLs, settings, error messages, and files that are moved or deleted while the store is open."""
 
 import shutil
 import sqlite3

@@ -1,4 +1,4 @@
-"""Parameters of a Postgres URL apply to libpq and every transaction, and unknown parameters are refused."""
+"""Postgres URLs: valid and invalid parameters, settings of transactions, and connections through a pooler."""
 
 from collections.abc import Callable
 from contextlib import closing

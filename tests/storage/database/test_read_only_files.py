@@ -37,7 +37,7 @@ print(SqlRunner(path).query("SELECT count(*) FROM sentence_pairs", 20, 10).rows)
 
 
 def obey_permissions() -> None:
-    """Drop the superuser's capability to ignore file permissions, for the program that starts next."""
+    """Let file permissions apply to the program that starts next, even if its user is root."""
     if os.geteuid() == 0:
         for capability in (_DAC_OVERRIDE, _DAC_READ_SEARCH):
             ctypes.CDLL(None).prctl(_DROP_FROM_BOUNDING_SET, capability, 0, 0, 0)

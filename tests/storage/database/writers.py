@@ -7,7 +7,7 @@ WRITERS = 4
 
 
 def run_concurrently(work: Callable[[int], None]) -> None:
-    """Run the work in several threads that start together, and raise the first error of a thread."""
+    """Call `work` with each thread number, in threads that start together. Raises the first error of a thread."""
     barrier = Barrier(WRITERS)
     errors: list[BaseException] = []
 

@@ -1,4 +1,4 @@
-"""Events are recorded once, in order, with their cause, up to the maximum number kept."""
+"""Events and webhook deliveries: causes, order, limits, and retries."""
 
 import random
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ HOOK = Webhook("5ca1ab1e", "http://example.org:80")
 
 
 def moved(source: str, uses: float, variance: float = 0.0) -> Delta:
-    """Return a rule with changes of its expected uses and of the variance of their error."""
+    """Return a delta of a rule's expected uses, rounded to 1/4096, and of the variance of their error."""
     change = delta(source, source.upper(), 0, round(4096 * uses) / 4096)
     return change._replace(expected_uses_variance=variance)
 
@@ -39,7 +39,8 @@ def test_rules_that_appear_change_or_disappear_cause_events(store: Store) -> Non
     [rule] = store.find_rules("a")
     error = pytest.approx((2 + (0.018 * 20**2 + 2**2) / (1 + 20 / 15)) ** 0.5)
     assert (first.events[0].target, first.events[0].standard_error, rule.expected_uses_error) == ("A", error, error)
-    # The first changes are within twice the error or a tenth of the uses, the later changes beyond both.
+    # The next commit changes each rule by less than twice its error or a tenth of its uses. With the later commits the
+    # sums of changes exceed both.
     commit(store, [], [moved("a", 7), moved("c", 0.7), moved("d", 90)])
     commit(store, [], [moved("a", 2)])
     commit(store, [], [moved("c", 2.3), moved("d", 20)])
@@ -48,7 +49,7 @@ def test_rules_that_appear_change_or_disappear_cause_events(store: Store) -> Non
         ("rule-updated", "c", 8.0, pytest.approx(11.0, abs=0.001)),
         ("rule-updated", "d", 1000.0, 1110.0),
     ]
-    # The rule counts as reported until its uses are below four.
+    # A reported rule remains reported until its uses are below four.
     last = store.events().last
     commit(store, [], [moved("c", -6.9)])
     commit(store, [], [moved("c", -0.2), moved("a", -29)])
@@ -63,7 +64,10 @@ def test_rules_that_appear_change_or_disappear_cause_events(store: Store) -> Non
 
 @pytest.mark.slow
 def test_replayed_events_give_the_current_uses(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replaying the events gives each rule's uses within twice their error, or a tenth, after any commits."""
+    """After any commit, replayed events give the uses of reported rules within twice their error or a tenth.
+
+    Rules that are not reported have fewer than eight uses.
+    """
     monkeypatch.setattr(rule_events, "MAX_EVENTS", 1_000_000)
     random.seed(4)
     uses = dict.fromkeys("abcdefgh", 0.0)
@@ -118,7 +122,7 @@ def test_many_changes_are_summarized_in_one_event(
         6,
         {"added": 4, "removed": 1, "updated": 1},
     )
-    # The summarized rules count as reported afterwards.
+    # The summarized rules are also recorded as reported.
     commit(store, [], [moved("d", 5)])
     assert event_rows(store.events(summary.id).events) == [("rule-updated", "d", 10.0, 15.0)]
 
@@ -259,7 +263,7 @@ def test_a_delivery_scheduled_by_a_fast_clock_still_becomes_due(store: Store) ->
     two_years = 2 * 365 * 86_400.0
     store.record_delivery(first, 500, "answered 500", two_years + 30.0)
     store.record_delivery(second, 500, "answered 500", 1_030.0)
-    # By the clock that is ahead, the first delivery waits only for its retry pause of 30 seconds.
+    # The fast clock is two years ahead. By this clock, the first delivery waits for its retry pause of 30 seconds.
     assert [one.event_id for one in store.due_deliveries(HOOK, two_years, 60.0)] == [second.event_id]
     assert [one.event_id for one in store.due_deliveries(HOOK, 1_000.0, 60.0)] == [first.event_id]
     assert [one.event_id for one in store.due_deliveries(HOOK, 1_030.0, 60.0)] == [second.event_id, first.event_id]

@@ -1,4 +1,4 @@
-"""A snapshot shows one state of the store in one order, even during later commits."""
+"""A snapshot shows one state of the store, even during later commits, and does not block writers."""
 
 from random import Random
 
@@ -58,7 +58,7 @@ def test_rules_with_given_sides_are_found(store: Store) -> None:
         nothing = list(snapshot.rules_beside(columns, {"source": [], "target": []}, CountKind.CURRENT_SAMPLE))
     assert [rows for rows, _ in blocks] == [4]
     found = sorted(zip(*(column.split("\n") for column in blocks[0][1]), strict=True))
-    # Z has no count, and `long` shares no side.
+    # Z has no count. The other omitted rules have no requested side.
     assert found == [
         ("la", "it", "0", "2"), ("la", "the", "0", "6"), ("\uff5e", "x", "1", "1"), ("\U0001f600", "x", "0", "1"),
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""A commit changes derivations, counts and history together, or nothing."""
+"""A commit changes derivations, rule counts and the word index together, or nothing."""
 
 from collections import Counter
 from random import Random
@@ -56,7 +56,8 @@ def test_only_reproducible_commits_skip_the_sync(store: Store) -> None:
         executed.clear()
         return noted
 
-    # A Postgres server can fail while its client continues. Data that it reported as stored must not be lost.
+    # Postgres syncs every commit: the server can fail while its client continues, and the client must not lose a commit
+    # that was reported as stored.
     sqlite = store.engine.dialect.name == "sqlite"
     waits = ["PRAGMA synchronous=FULL"] if sqlite else []
     does_not = ["PRAGMA synchronous=NORMAL"] if sqlite else []

@@ -1,4 +1,4 @@
-"""Expected uses at the start of a day are recorded for frequent rules that change on that day."""
+"""History of rules: frequent rules that change on a day are recorded with their expected uses at its start."""
 
 from datetime import UTC, datetime
 
@@ -18,7 +18,7 @@ def days(monkeypatch: pytest.MonkeyPatch) -> list[datetime]:
 
 
 def used(source: str, target: str, uses: int) -> Delta:
-    """Return a rule whose uses and expected uses grow by a number."""
+    """Return a delta that adds `uses` to both the count and the expected uses of a rule."""
     return delta(source, target, uses, uses)
 
 
@@ -94,6 +94,7 @@ def test_large_changes_are_marked_as_significant(store: Store, store_url: str, d
         store_url,
         "SELECT source, change, standard_error, significant FROM rule_changes WHERE day = '2026-03-02' ORDER BY source",
     )
-    # Each error sums two variances of 2, and the group variances of 20 and 23, or of 20 and 28 uses.
+    # Each squared error is the sum of two variances of 2, the group variance of 20 uses (4.8), and the group variance
+    # of 23 or 28 uses.
     errors = [pytest.approx((4 + 4.8 + group) ** 0.5, abs=1e-3) for group in (5.3377, 6.3181)]
     assert rows == [("a", 3, errors[0], 0), ("b", 8, errors[1], 1)]

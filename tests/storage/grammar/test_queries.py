@@ -1,4 +1,4 @@
-"""Rule lookups and the views compared with plain Python over the same rules."""
+"""Rule lookups and views compared with plain Python over the same rules. Status and recorded exports."""
 
 from collections import Counter
 from random import Random
@@ -14,7 +14,7 @@ TARGETS = ["the", "the house", "the [X,1]", "[X,1] house", "[X,2] of [X,1]", "Zo
 
 
 def grammar(seed: int) -> dict[tuple[str, str], tuple[int, int]]:
-    """Return random rules, many of them with equal counts, and some of them only in samples."""
+    """Return random rules, many of them with equal counts. The second number of each rule is not used."""
     random = Random(seed)
     return {
         (source, target): (random.choice([0, 1, 1, 1, 2, 7]), random.choice([0, 3]))
@@ -26,7 +26,7 @@ def grammar(seed: int) -> dict[tuple[str, str], tuple[int, int]]:
 
 @pytest.fixture
 def rules(store: Store) -> dict[tuple[str, str], int]:
-    """The counts of the rules in use, which equal their expected uses."""
+    """Counts of the stored rules, which equal their expected uses."""
     counts = grammar(3)
     commit(store, [], [delta(*rule, count, count) for rule, (count, _) in counts.items() if count])
     return {rule: count for rule, (count, _) in counts.items() if count}
@@ -129,11 +129,11 @@ def test_the_view_of_rules_by_word_has_counts_and_probabilities(
     assert len(rows) == len(expected)
 
 
-def test_means_are_returned_unless_draws_are_requested(store: Store, store_url: str) -> None:
+def test_means_are_returned_unless_the_current_sample_is_requested(store: Store, store_url: str) -> None:
     commit(store, [], [delta("la", "the", 3, 0.5), delta("la", "it", 1, 1.5), delta("la", "to", 1)])
     query(store_url, "UPDATE rules SET expected_uses_variance = 0.25 WHERE target = 'it'")
     found = store.find_rules("la")
-    # The square roots of 0.25 + (0.018 · 1.5² + 0.25²) / (1 + 1.5 / 15) and 0.018 · 0.5² / (1 + 0.5 / 15).
+    # Errors are the square roots of 0.25 + (0.018 · 1.5² + 0.25²) / (1 + 1.5 / 15) and 0.018 · 0.5² / (1 + 0.5 / 15).
     rows = [("it", 1.5, pytest.approx(0.58621, abs=1e-5), 1), ("the", 0.5, pytest.approx(0.06599, abs=1e-5), 3)]
     assert [(rule.target, rule.expected_uses, rule.expected_uses_error, rule.count) for rule in found] == rows
     assert [rule.p_target_given_source for rule in found] == [0.75, 0.25]

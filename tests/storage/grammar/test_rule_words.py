@@ -10,7 +10,7 @@ from hierogram.samplers.grammar.kinds import GRAMMAR_KINDS, SOURCE, TARGET
 from hierogram.samplers.grammar.settings import SYNCHRONOUS
 from hierogram.storage.grammar.rule_words import RuleWords, distinct, hash_anchors, sentence_anchors
 
-# These ids are as large as in stores of large corpora.
+# Ids as large as these occur in stores of large corpora.
 FIRST_WORD = 5_000_000
 FIRST_RULE = 7_000_000_000
 
@@ -31,7 +31,7 @@ def test_word_and_rule_numbers_of_large_stores_do_not_overlap() -> None:
     sides = {SOURCE: [source for source, _ in rules], TARGET: [target for _, target in rules]}
     found = words.find(sides, rule_ids)
     la, maison = ids[SOURCE, "la"], ids[SOURCE, "maison"]
-    # One anchor has a gap between its words, in the other the words are adjacent.
+    # The words of the first anchor have a gap between them (distance 0), the words of the second anchor are adjacent.
     keys = hash_anchors(np.array([la, la]), np.array([la, maison]), np.array([0, 1])).tolist()
     assert all(-(1 << 28) <= key < 0 for key in keys)
     expected = sorted(
@@ -97,7 +97,8 @@ def test_anchors_find_distant_words(words: int) -> None:
     found = _anchors_of_side(side)
     ids = np.array([1 + WORDS.index(word) for word in side], np.int64)
     assert set(found) <= set(sentence_anchors(ids).tolist())
-    # With one word fewer between them the anchor differs only if it includes the distance.
+    # An anchor includes distances of up to eight words. Only the anchor with a longer distance is unchanged by the
+    # deletion of a word in between.
     shorter = sentence_anchors(np.delete(ids, 1)).tolist()
     assert (found[0] in shorter) == (words > 9)
 

@@ -146,7 +146,7 @@ def test_consecutive_lines_rejected_for_one_reason_share_a_row(store: Store, sto
     store.add_pairs(again, pairs_of([]), first)
     store.add_pairs(again, pairs_of([]), [more])
     assert runs_of(store_url) == kept
-    # The file has grown by two such lines, in two chunks.
+    # The file has grown by two lines that are rejected for the same reason, in two chunks.
     for line in (11, 12):
         store.add_pairs(again, pairs_of([]), [more._replace(line=line, lines=1, earlier=line - 7)])
     assert runs_of(store_url) == [*kept, (again, 11, 12, "line 7")]
@@ -203,13 +203,13 @@ def test_a_failing_chunk_stores_nothing(store: Store) -> None:
     assert store.integrity() == []
 
 
-def test_a_request_continues_from_the_last_recorded_position(store: Store) -> None:
+def test_a_request_continues_from_only_its_last_recorded_position(store: Store) -> None:
     batch = store.begin_ingest("corpus", "http", "json")
     request = RequestRow("k", "corpus", 1, b"", False, "{}")
     store.add_pairs(batch, pairs_of([pair("a", "b")]), receipt=lambda *_: (request, None))
     store.add_pairs(batch, pairs_of([pair("c", "d")]), receipt=lambda *_: (request._replace(lines=2), 1))
     for since in (None, 1):
-        with pytest.raises(WriteConflictError, match="another process has recorded"):
+        with pytest.raises(WriteConflictError, match="another process has recorded the request"):
             store.add_pairs(batch, pairs_of([pair("e", "f")]), receipt=lambda *_, since=since: (request, since))
     assert store.find_request("k") == request._replace(lines=2)
     assert store.count_pairs() == 2

@@ -1,4 +1,4 @@
-"""The index of pairs by source words grows and shrinks with them, and is checked and repaired."""
+"""Index of pairs by source words: it grows and shrinks with the pairs, and damage is found and repaired."""
 
 from collections import defaultdict
 
@@ -14,7 +14,7 @@ WORDS = "abcdefg"
 
 
 def noted(url: str) -> dict[str, list[int]]:
-    """Return the indexed pairs of each word."""
+    """Return the ids of the indexed pairs of each source word."""
     tokens = dict(query(url, "SELECT id, token FROM vocabulary WHERE side = 'source'"))
     held: dict[str, list[int]] = defaultdict(list)
     for block, word, content in query(url, "SELECT block, word_id, pairs FROM pair_words ORDER BY block"):

@@ -1,4 +1,4 @@
-"""Read access to pairs."""
+"""Lookups of pairs by id, state and age, and the lag of sampling."""
 
 from tests.storage.building import NewPair, commit, ingest, pair, query, update
 

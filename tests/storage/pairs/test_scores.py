@@ -1,4 +1,4 @@
-"""Scores are stored with their pairs and deleted with them."""
+"""Scores of pairs are replaced, returned in order, found through indexes, and deleted with their pairs."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -37,7 +37,7 @@ def test_withdrawn_pairs_lose_their_score(store: Store) -> None:
     ingest(store, [pair("a", "x"), pair("b", "y")])
     store.save_scores([scored(1, 0.5), scored(2, 0.5)])
     withdraw(store, store.pairs_by_id([1]), [])
-    # Scores may be computed while their pairs are withdrawn.
+    # A pair may be withdrawn while its score is computed. Such a score is not stored.
     store.save_scores([scored(1, 0.5), scored(99, 0.5)])
     assert [row.pair_id for row in store.scores()] == [2]
     assert store.integrity() == []

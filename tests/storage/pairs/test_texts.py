@@ -9,7 +9,7 @@ from tests.storage.rows import rule_rows
 from hierogram.storage.records.pairs import RejectedLine
 from hierogram.storage.store import Store
 
-# Characters that ingest accepts: no NUL, no ASCII white space, no lone surrogates.
+# Ingest accepts these characters: all except NUL, space, tab, line feed, carriage return, and lone surrogates.
 tokens = st.text(
     st.characters(exclude_characters="\0 \t\n\r", exclude_categories=["Cs"]), min_size=1, max_size=6
 ) | st.sampled_from(["a", "A", "á", "a\u0301", "\u2028", "\u00a0", "\ufeff", "\U0010ffff", "'", '"', "\\", "\\n", "%s"])

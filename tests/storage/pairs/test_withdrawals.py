@@ -1,4 +1,4 @@
-"""Withdrawn pairs are deleted with all their counts."""
+"""Withdrawn pairs are deleted with all their counts. Requests for withdrawals, and selection of pairs."""
 
 import pytest
 from tests.storage.building import commit, counts_of, delta, ingest, pair, query, update, withdraw

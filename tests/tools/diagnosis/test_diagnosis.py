@@ -93,7 +93,7 @@ def test_aligner_chains_over_pairs_aligned_by_the_store_are_diagnosed(hierogram:
     assert len(names) > 20
     assert sum(found["links"]["verdicts"].values()) == len(names) == len(set(names))
     assert set(np.unique(draws).tolist()) == {0, 1}
-    # An unambiguous link is present in most draws.
+    # An unambiguous link is present in more than half of the draws.
     shares = dict(zip(names, draws.mean(axis=(1, 2)).tolist(), strict=True))
     sure = [share for name, share in shares.items() if name.startswith("fleur - flower, 1-1 of")]
     assert np.median(sure) > 0.5

@@ -1,4 +1,4 @@
-"""Evidence of limited length: rules and pairs are selected together by their coverage of the sentence."""
+"""Evidence of limited length: each step adds the rule, entry or pair with the most expected words per character."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,18 +68,18 @@ def test_the_limit_applies_to_detokenized_text() -> None:
     assert chosen(evidence([rule("là", "here", 0.9, 2)], found.pairs), 200, DIVIDED) == "là = here"
 
 
-def test_rules_that_cover_most_for_their_length_are_selected_first() -> None:
+def test_rules_with_the_most_expected_words_per_character_are_selected_first() -> None:
     found = evidence(RULES[:4], [])
     assert chosen(found, len("la = the")) == "la = the"
     assert chosen(found, len("la = the\nmaison = house")) == "la = the\nmaison = house"
     assert chosen(found, 200) == "la = the, it\nmaison = house, home"
 
 
-def test_rules_that_cover_no_new_word_are_omitted() -> None:
+def test_rules_without_new_target_words_are_omitted() -> None:
     assert chosen(evidence([RULES[4], RULES[5]], []), 200) == "la maison = the house"
 
 
-def test_a_pair_is_shown_for_words_that_no_rule_covers() -> None:
+def test_a_pair_is_shown_if_it_adds_the_most_expected_words_per_character() -> None:
     vert = rule("verte", "green", 0.9, 2)
     needed = evidence([vert, rule("la", "the", 0.5, 0)], [pair("verte", "the green")])
     assert chosen(needed, 200) == "verte\n\tthe green"

@@ -1,4 +1,4 @@
-"""Text for language models: invisible characters are removed, and no text can close the marks around it."""
+"""Text for language models: control and invisible characters are removed, and text cannot close its marks."""
 
 import unicodedata
 

@@ -100,7 +100,7 @@ def test_a_text_returns_a_text_and_a_list_returns_a_list(api_client: TestClient)
 
 
 def test_texts_in_the_target_language_are_unchanged(api_client: TestClient) -> None:
-    """LibreTranslate also returns such a text unchanged: it must not prevent the translation of the other texts."""
+    """LibreTranslate also returns such a text unchanged. The other texts of the request must still be translated."""
     body = {"q": ["the <b>green</b> house", "la maison"], "source": "auto", "target": "en", "format": "html"}
     found = api_client.post("/translate", json=body).json()
     assert found["translatedText"][0] == "the <b>green</b> house"
@@ -178,7 +178,7 @@ def test_invalid_requests_count_toward_the_rate_limit(french: Store, connect: Co
         assert statuses == [400, 429]
 
 
-def test_requests_without_a_token_can_only_ask_for_settings(french: Store, connect: Connect) -> None:
+def test_requests_without_a_token_can_only_read_languages_settings_and_health(french: Store, connect: Connect) -> None:
     client = connect(FakeService(french), libretranslate=True, token=TOKEN)
     for path in ("/languages", "/frontend/settings", "/health"):
         assert client.get(path).status_code == 200

@@ -1,4 +1,4 @@
-"""The most similar pairs: edit distance against its definition, quality, rank, and amagama requests."""
+"""The most similar pairs: edit distance, quality, rank, amagama requests, and the export as TMX."""
 
 import base64
 from collections.abc import Iterator

@@ -28,7 +28,7 @@ def in_pool(run: Run, monkeypatch: pytest.MonkeyPatch, seconds: float = 20.0) ->
 
 
 def until_the_deadline() -> None:
-    """Work until the deadline, which ends the work with an error."""
+    """Work until `check_deadline` raises an error: at the deadline, or after the client has disconnected."""
     while True:
         check_deadline()
         time.sleep(0.005)

@@ -1,4 +1,4 @@
-"""Programs of `tools/`, run within this process, which has modules and kernels loaded."""
+"""Programs of `tools/lab`, run within this process, because it has already loaded modules and kernels."""
 
 from importlib import import_module
 from pathlib import Path
@@ -8,7 +8,7 @@ from typer.testing import CliRunner, Result
 
 
 def ran(module: str, *arguments: str) -> Result:
-    """Return the exit code and output of a module's program."""
+    """Run a module's program. Returns its exit code, output and exception."""
     app = typer.Typer()
     app.command()(import_module(f"hierogram.tools.lab.{module}").main)
     return CliRunner().invoke(app, arguments)

@@ -1,4 +1,4 @@
-"""Altered corpora: unique words and letters of another script, at the same positions."""
+"""Altered corpora: some words are replaced by unique words, or one side is written in another script."""
 
 import random
 from collections import Counter

@@ -67,7 +67,7 @@ def test_the_benchmark_reports_every_section_as_json(measured: Measured, bitext:
     sections = report["sections"]
     assert set(sections) == set(SECTIONS)
     assert report["machine"]["cores"] >= 1
-    # Monotone five-word pairs have 15 phrases each, and one edge for each split of a phrase, at least one.
+    # Monotone five-word pairs have 15 phrases each. A phrase has an edge for each split, or one edge if it is a word.
     assert sections["forests"]["nodes"] == 40 * 15
     assert sections["forests"]["edges"] == 40 * (5 + 4 * 1 + 3 * 2 + 2 * 3 + 1 * 4)
     assert sections["sweeps"]["log_likelihood_after"] > sections["sweeps"]["log_likelihood_before"]
@@ -77,7 +77,7 @@ def test_the_benchmark_reports_every_section_as_json(measured: Measured, bitext:
 
 
 @pytest.mark.slow
-def test_queries_are_measured(measured: Measured, bitext: list[str]) -> None:
+def test_times_of_queries_are_measured(measured: Measured, bitext: list[str]) -> None:
     queries = measured(*bitext, "--only", "queries", "--rules", "3000")["sections"]["queries"]
     assert 3_000 <= queries["rules"] < 3_100
     for name in ("by_source_side", "by_word"):
@@ -131,7 +131,7 @@ def test_response_times_of_pages_are_measured(measured: Measured, bitext: list[s
 
 
 @pytest.mark.slow
-def test_evidence_is_measured(measured: Measured, bitext: list[str]) -> None:
+def test_response_times_of_evidence_are_measured(measured: Measured, bitext: list[str]) -> None:
     options = ["--only", "services", "--rules", "100"]
     report = measured(*bitext, *options)
     evidence = report["sections"]["services"]["sqlite"]

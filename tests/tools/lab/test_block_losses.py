@@ -1,4 +1,4 @@
-"""The loss of likelihood through sampling in blocks is measured and printed."""
+"""The change of the log-likelihood by sampling in blocks is printed, and results are reused."""
 
 import json
 from contextlib import chdir
@@ -27,7 +27,7 @@ def run(module: str, folder: Path, *arguments: str) -> str:
         return printed(f"measures.{module}", *arguments)
 
 
-def test_losses_of_block_schemes_are_printed_and_stored(tmp_path: Path) -> None:
+def test_gains_of_block_schemes_are_printed_and_results_are_reused(tmp_path: Path) -> None:
     names = bitext(tmp_path, 40)
     options = ["--schemes", "2x4", "--sweeps", "3", "--seeds", "2"]
     output = run("block_losses", tmp_path, *names, *options)
@@ -38,6 +38,6 @@ def test_losses_of_block_schemes_are_printed_and_stored(tmp_path: Path) -> None:
     assert (tmp_path / "block_losses.json").read_text() == before
 
 
-def test_a_loss_is_in_standard_deviations_of_sequential_sampling() -> None:
+def test_a_gain_is_in_standard_deviations_of_sequential_sampling() -> None:
     ends = {SEQUENTIAL: (-10.0, -14.0, -12.0), "1x2": (-15.0, -17.0, -16.0)}
     assert list(block_losses(ends)) == [(SEQUENTIAL, -12.0, 2.0, 0.0), ("1x2", -16.0, 1.0, -2.0)]

@@ -39,7 +39,7 @@ def by_scope(rules: Iterable[notation.Rule], max_scope: int) -> list[int]:
 
 
 def shares(rules: Iterable[notation.Rule], sentences: list[str]) -> list[float]:
-    """Return the share of the sentences' n-grams, for n from 1 to 4, that occur in a source side without gaps."""
+    """Return for n = 1 to 4 the share of the sentences' n-grams that occur in a source side without gaps."""
     sides = [" ".join("\n" if isinstance(s, int) else s for s in rule.source) for rule in rules]
     runs = [f" {run.strip()} " for side in sides for run in side.split("\n")]
     found = []

@@ -1,4 +1,4 @@
-"""The measurement of growing stores: it joins pairs with their links, and makes stores."""
+"""The measurement of growing stores: pairs are joined with their links, and stored figures are reused."""
 
 import json
 import re

@@ -59,7 +59,7 @@ def test_the_rules_of_one_pair_equal_rules_extracted_by_hand() -> None:
     pair: RandomPair = (("ne", "va", "pas"), ("not", "go"), {(0, 0), (1, 1), (2, 0)})
     limits = ExtractionLimits()
     rows = merged(runs_of([pair], limits, 100), limits)
-    # The phrases are `va` and the whole pair; the second one has two rules.
+    # The phrases are `va`, which has one rule, and the whole pair, which has two rules.
     assert sorted(lines_of(rows, [pair], limits)) == [
         "ne [X,1] pas ||| not [X,1] ||| 0.5",
         "ne va pas ||| not go ||| 0.5",
@@ -89,7 +89,7 @@ def test_rows_are_sorted_by_symbols() -> None:
     assert symbols == sorted(set(symbols))
 
 
-def test_masses_are_written_to_four_decimals() -> None:
+def test_masses_are_written_with_up_to_four_decimals() -> None:
     pair: RandomPair = (("a",), ("A",), {(0, 0)})
     rows = merged(runs_of([pair], ExtractionLimits(), 10), ExtractionLimits())
     shape = row_shape(ExtractionLimits())

@@ -1,4 +1,4 @@
-"""Coverage of intervals around expected uses: against counting by hand, and the uses of chains of every kind."""
+"""Coverage of intervals around expected uses, against a direct count, and the uses of chains of every kind."""
 
 from pathlib import Path
 
@@ -56,7 +56,7 @@ def test_total_expected_uses_match_the_chain_for_every_kind_of_store(kind: str, 
         assert store.count_pairs(["settled"]) == 0
     assert young.means.sum() == pytest.approx(uses.means.sum(), rel=0.3)
     assert old.means.sum() == pytest.approx(uses.means.sum(), rel=0.15)
-    # The uses are the mean of 40 derivations of each pair.
+    # The uses are means over the derivations of 40 sweeps.
     assert uses.means.sum() == pytest.approx(sum(int(current.count.sum()) for current, _ in (first, *others)) / 40)
     assert first[1] is None
     last = others[-1][1]

@@ -1,4 +1,4 @@
-"""Notebooks run in a minute together and reproduce their stored output."""
+"""Each notebook runs in 20 seconds of processor time and reproduces its stored output."""
 
 import json
 import re
@@ -26,7 +26,7 @@ def test_a_notebook_reproduces_its_stored_output(path: Path) -> None:
     kept = json.loads(path.read_text())
     started = time.process_time()
     again = with_outputs(kept)
-    # This is a third of the time limit of a minute for all three notebooks.
+    # The three notebooks together may take a minute.
     assert time.process_time() - started < 20
     assert shown(again) == shown(kept)
     assert sum(map(bool, shown(again))) > 4

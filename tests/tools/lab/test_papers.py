@@ -1,4 +1,4 @@
-"""The papers' figures are drawn from recorded chains, and report when a likelihood was reached."""
+"""Commands for figures and tables of the papers: samplers, schedules, and grammars of the ITG."""
 
 import csv
 import math
@@ -158,7 +158,7 @@ def test_grammars_of_raw_pairs_translate_with_phrases(tmp_path: Path) -> None:
 
 @pytest.mark.campaign
 def test_grammars_from_links_of_the_itg_samplers_translate(bitext: list[str], tmp_path: Path) -> None:
-    """BLEU of Table 1, with held-out pairs."""
+    """With `--test`, the command adds BLEU on held-out pairs to Table 1 of the paper on slice sampling."""
     varied = []
     for path, pattern in zip(bitext, ("la {a} {n} dort", "the {n} {a} sleeps"), strict=False):
         varied.append(tmp_path / Path(path).name)

@@ -77,6 +77,6 @@ def test_the_command_prints_areas_under_the_curve(tmp_path: Path) -> None:
     for row in rows[1:]:
         assert all(0 <= float(value) <= 1 for value in row[1:])
     areas = {row[0]: dict(zip(rows[0][1:], map(float, row[1:]), strict=True)) for row in rows[1:]}
-    # Words are translated one by one, so a pair of other words has little evidence.
+    # Each source word has one translation, so a pair with the target of another pair has little evidence.
     assert areas[SHIFTED]["evidence"] > 0.9
     assert areas[MOST_KINDS]["doubt"] > 0.8

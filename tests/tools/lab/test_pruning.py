@@ -15,7 +15,10 @@ LIMITS = ExtractionLimits(5, 4)
 
 
 def numbered(source: Side, target: Side) -> Rule | None:
-    """Return the rule with nonterminals in source order, or None if they differ between sides or exceed two."""
+    """Return the rule with nonterminals numbered in source order.
+
+    Returns None if the nonterminals differ between sides, or if there are more than two.
+    """
     order = [symbol for symbol in source if isinstance(symbol, int)]
     if sorted(order) != sorted(symbol for symbol in target if isinstance(symbol, int)) or len(order) > 2:
         return None
@@ -25,7 +28,7 @@ def numbered(source: Side, target: Side) -> Rule | None:
 
 
 def best_of_two(rule: Rule, logs: dict[Rule, float]) -> float:
-    """Return ln p of the best composition of the rule from two rules, by brute force."""
+    """Return ln p of the best composition of the rule from two rules, by brute force, or `MIN_LOG_PROBABILITY`."""
     source, target = rule.source, rule.target
     found = [MIN_LOG_PROBABILITY]
     for i in range(len(source)):

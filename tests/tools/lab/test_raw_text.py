@@ -1,4 +1,4 @@
-"""Text of many languages is tokenized and detokenized, and counted by script."""
+"""Round trips of texts through tokenizer and detokenizer, by script."""
 
 from pathlib import Path
 

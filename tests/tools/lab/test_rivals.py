@@ -36,7 +36,7 @@ def test_one_command_makes_the_table_of_rivals(tmp_path: Path, monkeypatch: pyte
     assert [row["name"] for row in some] == ["Hiero, all features", "Hiero of our size by entropy"]
 
 
-def test_differences_between_chains_are_not_significant() -> None:
+def test_only_differences_beyond_the_spread_of_chains_are_significant() -> None:
     def statistics(matches: list[float]) -> np.ndarray:
         """Return BLEU statistics of ten-word sentences for one chain per share of matching n-grams."""
         rows = [[[own * n for n in (10, 9, 8, 7)] + [10, 9, 8, 7, 10, 10]] * 30 for own in matches]

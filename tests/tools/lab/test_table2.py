@@ -1,4 +1,4 @@
-"""One command makes the table of translations, and each step follows its description."""
+"""One command makes the table of grammars. Splits and heuristic grammars follow their definitions."""
 
 import json
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""The comparison of tree grammars: runs are made once and reported in the table."""
+"""The comparison of tree grammars: the table reports all runs, and a repeated command reuses them."""
 
 import json
 from pathlib import Path

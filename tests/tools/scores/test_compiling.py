@@ -1,4 +1,4 @@
-"""The process that compiles a daemon's score kernels ends with the daemon in every case."""
+"""The process that compiles a daemon's score kernels ends if the daemon is stopped or killed."""
 
 import shutil
 import signal

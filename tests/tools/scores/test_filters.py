@@ -34,7 +34,7 @@ STRANGE = [
 
 
 class FilterABC(metaclass=abc.ABCMeta):
-    """The filter interface of OpusFilter 3: its base class has these methods, and creates filters by name from YAML."""
+    """Stub of the filters' base class in OpusFilter 3, which creates filters by name from YAML."""
 
     def __init__(self, name: str | None = None, workdir: str = "", **kwargs: Any) -> None:
         self.name, self.workdir = name, workdir

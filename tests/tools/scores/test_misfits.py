@@ -17,7 +17,7 @@ def test_a_classifier_separates_kept_from_replaced_words() -> None:
 
     assert (odds(random.normal(1, 1, (500, 9))) < 0).mean() > 0.95
     assert (odds(random.normal(-1, 1, (500, 9))) > 0).mean() > 0.95
-    # Features between both kinds of training data give even odds.
+    # Features between both kinds of training data give nearly even odds.
     assert abs(np.median(odds(random.normal(0, 0.1, (500, 9))))) < 1
     assert np.isnan(odds(kept[:1], side=1)).all()
 
@@ -29,7 +29,7 @@ def test_nothing_is_learned_from_too_few_words() -> None:
 
 
 @pytest.mark.parametrize("length", [1, 4, 10, 33])
-def test_a_fifth_of_the_words_is_replaced(length: int) -> None:
+def test_a_fifth_of_the_words_and_at_least_one_is_replaced(length: int) -> None:
     random = np.random.default_rng(2)
     words = random.integers(5, size=length).astype(np.int32)
     spoiled, places = corrupt(words, np.arange(5, dtype=np.int32), random)

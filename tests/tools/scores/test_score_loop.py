@@ -30,7 +30,7 @@ QUICK = WithoutPause(share=1.0)
 
 
 class Loop:
-    """The daemon's scoring loop, which is stopped after `rounds` rounds."""
+    """The daemon's scoring loop, which is stopped after `rounds` rounds or a timeout."""
 
     def __init__(self, store: Store, options: ScoringOptions, rounds: int = 1) -> None:
         self._most = rounds
@@ -106,7 +106,7 @@ def test_tree_stores_have_no_scores(store_url: str) -> None:
 
 
 def test_the_scoring_loop_ends_on_request(learned: Store) -> None:
-    """The loop may use only a small share of the time, so it sleeps long. It must still end immediately."""
+    """The loop may use only a small share of the time, so its pauses are long."""
     loop = Loop(learned, ScoringOptions(share=1e-4))
     thread = threading.Thread(target=loop.run)
     thread.start()

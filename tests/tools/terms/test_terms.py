@@ -26,7 +26,7 @@ ALL = TermOptions(top=10_000, min_count=2, max_words=3, min_words=1, consistency
 
 
 def random_lines(number: int, seed: int) -> list[twin.Line]:
-    """Return random pairs in which about 10 % of the links are wrong."""
+    """Return random pairs in which about 10 % of the links are between random words."""
     random.seed(seed)
     lines = []
     for _ in range(number):

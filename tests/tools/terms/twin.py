@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 Phrase = tuple[str, ...]
 Line = tuple[str, str, str]
-"""Source, target, links."""
+"""Source, target and links of a pair."""
 
 
 @dataclass
@@ -61,7 +61,7 @@ def count(lines: list[Line], longest: int) -> Counts:
 
 
 def ratio(both: int, first: int, second: int, pairs: int) -> float:
-    """Return 2 ln λ of a contingency table of two by two."""
+    """Return the log-likelihood ratio statistic of a 2 × 2 table, or 0 if the phrases do not co-occur above chance."""
     cells = [[both, first - both], [second - both, pairs - first - second + both]]
     rows, columns = (first, pairs - first), (second, pairs - second)
     total = 0.0
@@ -73,7 +73,10 @@ def ratio(both: int, first: int, second: int, pairs: int) -> float:
 
 
 def usual(counts: Counts, min_count: int, min_words: int) -> dict[Phrase, set[Phrase]]:
-    """Return the most frequent renderings of each source phrase, among the frequent phrase pairs."""
+    """Return the most frequent renderings of each source phrase.
+
+    Considers phrase pairs with `min_count` tight occurrences and `min_words` words on the longer side.
+    """
     frequent = {
         pair: counts.both[pair]
         for pair, number in counts.tight.items()

@@ -1,4 +1,4 @@
-"""The examples and tables of docs/decoding.md are correct."""
+"""The example, the weights and the options in docs/decoding.md are correct."""
 
 import re
 import shlex
@@ -25,7 +25,7 @@ def test_the_documented_example_prints_its_translation_and_links(hierogram: Run,
     assert (tmp_path / "out.al").read_text() == links + "\n"
 
 
-def test_the_documented_weights_are_the_accepted_ones() -> None:
+def test_the_documented_weights_are_the_nonzero_defaults() -> None:
     [shown] = re.findall(r"```toml\n(.*?)```", DOCUMENT, re.DOTALL)
     assert tomllib.loads(shown)["weights"] == {name: value for name, value in DEFAULT_WEIGHTS.items() if value}
 

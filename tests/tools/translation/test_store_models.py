@@ -1,4 +1,4 @@
-"""The language model of a store's target side: built once, kept in the cache folder, rebuilt when the store grows."""
+"""The language model of a store's target side: built once for each text, and kept in the cache folder."""
 
 from pathlib import Path
 

@@ -53,7 +53,7 @@ def make_translator(
     pipeline: TextPipeline = FRENCH_ENGLISH,
     casing: Casing = NO_CASING,
 ) -> Translator:
-    """Return a translator with lowercase rules and the tokenizers of a pipeline."""
+    """Return a translator that uses the rules and the tokenizers of a pipeline, without a language model."""
     made = resources(folder, glossary, with_lm=False)
     path = folder / "text.cdec"
     path.write_text(rules)
@@ -67,7 +67,7 @@ def translator(tmp_path: Path) -> Translator:
 
 
 def _replaced(translator: Translator, **attributes: object) -> Translator:
-    """Return the same translator with other attributes."""
+    """Return a copy of the translator with other attributes."""
     changed = copy(translator)
     vars(changed).update(attributes)
     return changed
@@ -118,15 +118,17 @@ def test_text_is_translated_with_its_case_spaces_and_line_ends(
         ("La maison oh", "The house"),
         ("La maison hum la maison", "The house the house"),
         ("«La maison,» hum (la maison).", "«The house,» (the house)."),
-        # The source also contains such signs.
+        # The source also has an unpaired or repeated mark, so such marks are kept.
         ("«La maison hum", "«The house)"),
         ("la maison oui, la maison!!", "the house,, the house!!"),
-        # Nothing else is left.
+        # A mark that is the whole translation is kept.
         ("oh", '"'),
         ("Hum", ")"),
     ],
 )
-def test_signs_are_not_repeated_and_quotation_marks_are_paired(tmp_path: Path, source: str, target: str) -> None:
+def test_repeated_and_unpaired_marks_are_dropped_unless_the_source_has_such_marks(
+    tmp_path: Path, source: str, target: str
+) -> None:
     pairs = [("la", "the"), ("maison", "house"), ("oui", ","), ("bah", "."), ("oh", '"'), ("hum", ")")]
     rules = "".join(f"[X] ||| {one} ||| {other} ||| EGivenF=-0.1 ||| 0-0\n" for one, other in pairs)
     translator = make_translator(tmp_path, rules=rules, pipeline=TextPipeline(("qaa", "qab"), ("qaa", "qab")))
@@ -386,7 +388,7 @@ MARKS = ["%s", "%1$d", "{name}", "{0}", "http://x.org/a?b=1", "a@b.org", "{{ v }
 
 
 def made_up(random: random.Random, is_html: bool) -> str:
-    """Return a segment with numbered placeholders, addresses and nested tags, anywhere among words."""
+    """Return a random segment of words, placeholders, addresses and nested tags."""
 
     def some(deep: int) -> list[str]:
         out: list[str] = []

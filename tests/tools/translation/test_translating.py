@@ -105,7 +105,7 @@ def test_markup_fixes_the_translation_of_spans(translator: Translator) -> None:
     assert [(use.source, use.target) for use in uses if "maison" in use.source] == [("maison", "")]
 
 
-def test_a_glossary_takes_the_longest_entry(tmp_path: Path) -> None:
+def test_a_glossary_uses_the_longest_matching_entry(tmp_path: Path) -> None:
     path = tmp_path / "glossary.tsv"
     path.write_text("# names\n\nla maison\tthe White House\nla\tLA\nvient\tarrive\nvient\tcome\n")
     glossary = read_glossary(str(path))

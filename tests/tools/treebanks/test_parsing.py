@@ -1,4 +1,4 @@
-"""The parser compared with an enumeration of all derivations."""
+"""The parser compared with an enumeration of derivations, grammar files, and the commands for trees."""
 
 import gzip
 import json
@@ -59,7 +59,7 @@ AMBIGUOUS = """
 """
 SENTENCE = ["she", "saw", "stars", "with", "ears"]
 DEEP = 9
-"""Maximum depth of enumerated derivations. Deeper ones, with unary loops, weigh less than the tolerance."""
+"""Maximum depth of enumerated derivations. Deeper derivations have unary loops and weigh less than the tolerance."""
 
 
 def grammar_of(text: str) -> TreeGrammar:
@@ -211,7 +211,10 @@ REPEATED = """
 (B x) ||| 1
 (C x) ||| 1
 """
-"""Grammar whose first tree uses a fragment twice, which is more probable than the square of its probability."""
+"""Grammar with a parse that uses the fragment (A x) twice.
+
+    Under the process, two uses of a fragment are more probable than the square of its probability.
+    """
 
 
 def test_the_most_probable_parse_of_repeated_words_is_not_the_most_probable_derivation() -> None:

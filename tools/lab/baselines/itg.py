@@ -114,7 +114,7 @@ def _sweep_pairs(pairs, batch, state, scratch, full, plan, key):
 
 
 class LocalKernel(ItgKernel):
-    """Sampler of one batch by local moves [BC10 §3], which it counts as proposals."""
+    """Sampler of one batch by local moves [BC10 §3]. Counts the moves as proposals."""
 
     full: FullChart | None = None
 

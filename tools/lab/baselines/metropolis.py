@@ -1,6 +1,6 @@
 """Metropolis-Hastings baseline [CFGŠ14 §4.2, Algorithm 3]: propose a whole tree, then accept or reject it.
 
-`build(model, batch, resample=propose_pairs)` makes a kernel with these proposals in place of Gibbs sampling.
+`build(model, batch, resample=propose_pairs)` makes a kernel with these proposals instead of Gibbs sampling.
 """
 
 import math

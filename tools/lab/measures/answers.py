@@ -92,7 +92,10 @@ def _summary(milliseconds: list[float]) -> Figures:
 
 
 def _page_requests(rules: list[tuple[str, str]], draw: random.Random) -> Iterator[tuple[str, str]]:
-    """Yield kinds and paths of seven pages for each rule: searches, the page of the rule, and the page of a word."""
+    """Yield kinds and paths of seven pages for each of up to 150 rules that contain words.
+
+    The pages are five searches, the page of the rule, and the page of a word.
+    """
     rules_used = 0
     for source, target in draw.sample(rules, len(rules)):
         side = draw.choice(("source", "target"))
@@ -174,7 +177,7 @@ def measure_services(corpus: Corpus) -> Figures:
 
 
 def _sentences(corpus: Corpus) -> list[str]:
-    """Return new sentences, each from the first half of a sentence and the second half of another."""
+    """Return new sentences, each from the halves of two random sentences."""
     draw = random.Random(corpus.seed)
     rows = read_rows(corpus)
     sentences = []

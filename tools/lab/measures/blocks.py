@@ -59,7 +59,7 @@ def distance(first: ChainMeans, second: ChainMeans) -> float:
 
 
 def sample(batch: Batch, corpus: Corpus, blocks: Blocks | None, sweeps: int) -> ChainMeans:
-    """Run a chain and return its means over the last two thirds of the sweeps."""
+    """Run a chain and return its means over every fifth sweep of the last two thirds of the sweeps."""
     options = TrialOptions(corpus.seed, threads=corpus.threads, exact=blocks is None, blocks=blocks)
     chain = PhraseTrial(model_over(batch), batch, Schedule(), options)
     likelihoods: list[float] = []

@@ -29,7 +29,10 @@ def _read(corpus: Corpus) -> ItgBatch:
 
 
 def measure_itg(corpus: Corpus) -> Figures:
-    """Measure processor time after the first half of the sweeps, by sampler and slice parameter a."""
+    """Measure processor time and acceptance by sampler and slice parameter a.
+
+    Processor time is the mean over the second half of the sweeps.
+    """
     batch = _read(corpus)
     model1 = train_model1(batch)
     figures: Figures = {"pairs": batch.size, "words": len(batch.source) + len(batch.target)}

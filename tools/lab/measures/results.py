@@ -1,4 +1,4 @@
-"""Tools for measurements: separate processes, cached results, tables and figures."""
+"""Tools for measurements: separate processes, daemons, cached results, tables and figures."""
 
 import csv
 import http.client

@@ -126,7 +126,7 @@ def _changed(
 
 
 def model1_doubt(planted: Planted) -> NDArray[np.float64]:
-    """Return the mean of -ln P of each pair's words given the other side, under Model 1, summed over directions."""
+    """Return for each pair the mean of -ln P of a word given the other side under Model 1, summed over both sides."""
     sides = [read_side(map(" ".join, side)) for side in (planted.source, planted.target)]
     batch = make_batch(sides[0].words, sides[0].offset, sides[1].words, sides[1].offset)
     model = train_model1(batch)

@@ -1,4 +1,4 @@
-"""Compare translations with the default export and other grammars to those with Hiero's grammar, over several chains.
+"""Compare BLEU of the default export and of other grammars with BLEU of Hiero's grammar, over several chains.
 
     python -m hierogram.tools.lab.papers.rivals corpus.es corpus.en --work rivals --chains 4
 
@@ -166,7 +166,8 @@ def bootstrap_p_value(
     """Return the bootstrap p-value of the difference in mean BLEU, over sentences and chains.
 
     Arguments are BLEU statistics float64[chains, sentences, …]. Sentences are resampled jointly, chains separately. The
-    result is the share of resamples that deviate from the observed difference by at least its absolute value.
+    result is the share of resamples that deviate from the observed difference by at least its absolute value, with 1
+    added to both counts.
     """
     random = np.random.default_rng(1)
 

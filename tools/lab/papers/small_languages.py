@@ -227,7 +227,10 @@ def measure(folder: Path, cell: Cell, options: SmallOptions) -> Figures:
 
 
 def draft(folder: Path, cell: Cell, options: SmallOptions) -> Figures:
-    """Translate a book by block, and learn the references of each block. Returns quality, savings and seconds."""
+    """Translate the first verses of a book by block, and learn the references of each block.
+
+    Returns quality, savings and processor seconds, with and without learning.
+    """
     verses = split_verses(folder, cell, options, in_order=True)
     book, references = verses.test, [target for _, target in verses.test]
     blocks = [book[k : k + options.block] for k in range(0, len(book), options.block)]
@@ -258,7 +261,10 @@ def draft(folder: Path, cell: Cell, options: SmallOptions) -> Figures:
 
 
 def saved_share(lines: Sequence[str], references: Sequence[str]) -> float:
-    """Return the saved share of typing: 1 minus edits per reference character, with up to 1 edit per character."""
+    """Return the saved share of typing: 1 minus edits per reference character.
+
+    A line has at most as many edits as its reference has characters.
+    """
     pairs = zip(lines, references, strict=True)
     edits = sum(min(edit_distance(line, reference), len(reference)) for line, reference in pairs)
     return 1 - edits / max(sum(map(len, references)), 1)

@@ -54,7 +54,7 @@ FEATURES = ("p_target_given_source", "p_source_given_target", "lex_target_given_
 """Features common to all grammars of the table."""
 
 PAIRS, START, SAMPLES, DEFAULT, DIRICHLETS = "pairs", "start", "samples", "default", "dirichlets"
-"""Names of stores: only pairs, initial state, eight merged samples, default settings, Dirichlet process by length.
+"""Names of stores: any store of the pairs, initial state, eight merged samples, default settings, Dirichlet by length.
 
 Other stores have the name of their model.
 """

@@ -1,4 +1,4 @@
-"""Every MCP tool, called by the package's client: in process, over standard input and output, and over HTTP."""
+"""The MCP tools, called by the client of the package `mcp`: in process, over standard streams, and over HTTP."""
 
 import asyncio
 import sys
@@ -43,7 +43,7 @@ def opened(url: str) -> Iterator[hg.GrammarStore]:
 
 
 async def ask(client: Client, tool: str, **arguments: Any) -> Any:
-    """Return a tool's result, structured if possible. Fails if the tool reports an error."""
+    """Return the structured result of a tool. Fails if the tool reports an error."""
     answer = await client.call_tool(tool, arguments)
     assert not answer.is_error, answer.content
     found = answer.structured_content

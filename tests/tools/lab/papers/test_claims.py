@@ -1,4 +1,4 @@
-"""Each row of docs/papers.md has a program, which runs on small data, and its output is compared with the paper."""
+"""Each row of docs/papers.md has an experiment, and claims are judged by the output of its program."""
 
 import json
 import re
@@ -76,8 +76,8 @@ def test_claims_are_judged_by_the_output_of_their_programs(tmp_path: Path) -> No
 
 
 @pytest.mark.campaign
-def test_the_experiments_run_on_small_data(tmp_path: Path) -> None:
-    """The sampler's experiments on a regular bitext: claims need not hold there, but each is reported."""
+def test_the_sampling_experiments_report_their_claims_on_small_data(tmp_path: Path) -> None:
+    """Experiments whose program name contains `sampl`, on a regular bitext, on which claims need not hold."""
     source, target, _ = write_bitext(tmp_path)
     (tmp_path / "trees").write_text("(S (NP (DT the) (NN dog)) (VP (VBZ sees) (NP (NNS stars))))\n" * 30)
     done = ran(

@@ -39,7 +39,8 @@ def test_mixed_rules_have_all_orders_and_all_positions_of_words() -> None:
         assert nonterminals[0] == sorted(nonterminals[0], reverse=True)
         assert all(len(side) - len(own) <= 1 for side, own in zip(sides, nonterminals, strict=True))
         found.add(sides)
-    # k nonterminals have k! orders, with a word at k + 1 places of one side, of the other, or of both.
+    # k nonterminals have k! orders, and each side has no word or a word at one of k + 1 places. The rule X → X is
+    # excluded. A rule without nonterminals has a word on each side.
     wanted = 1 + sum(len(list(permutations(range(k)))) * ((k + 2) ** 2 - (k == 1)) for k in (1, 2, 3))
     assert len(found) == len(rules.weight) == wanted
 

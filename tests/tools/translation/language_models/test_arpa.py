@@ -1,4 +1,4 @@
-"""ARPA files of all programs are read, errors are named, and written files can be read."""
+"""ARPA files of three programs are read, errors are reported, and written files can be read."""
 
 import gzip
 from pathlib import Path

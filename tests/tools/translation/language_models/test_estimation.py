@@ -47,7 +47,7 @@ def estimated(folder: Path, text: list[list[str]], **options) -> tuple[NamedMode
 
 
 def probability(named: NamedModel, context: tuple[str, ...], word: str) -> float:
-    """Return the log10 probability, from the state of the context."""
+    """Return the log10 probability of a word after a context."""
     state = 0
     for number in named.vocabulary.numbers([*context]):
         _, state = score(named.model, state, number)

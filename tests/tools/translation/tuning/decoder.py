@@ -1,4 +1,4 @@
-"""A decoder of fixed n-best lists, from which weights choose."""
+"""Decoder that ranks fixed candidates by weights."""
 
 from random import Random
 
@@ -17,7 +17,10 @@ def select_best(candidates: KBest, weights: NDArray[np.float64], count: int) -> 
 
 
 class ListDecoder:
-    """Decoder of sentences whose candidates are ranked by the planted weights, up to some noise."""
+    """Decoder of fixed candidates. A better score by the planted weights, plus noise, means fewer wrong words.
+
+    A call returns the 30 best candidates of each sentence.
+    """
 
     def __init__(self, planted: list[float], sentences: int, candidates: int, seed: int, noise: float) -> None:
         random = Random(seed)
@@ -29,7 +32,7 @@ class ListDecoder:
             quality = features @ np.array(planted) + np.array([random.gauss(0, noise) for _ in range(candidates)])
             words: list[Words] = [()] * candidates
             for rank, k in enumerate(np.argsort(-quality)):
-                # Lower ranks have more wrong words.
+                # Rank 0 has the highest quality and no wrong word. Each later rank has as many or more wrong words.
                 wrong = set(random.sample(range(len(reference)), round(len(reference) * rank / candidates)))
                 words[k] = tuple("x" if place in wrong else word for place, word in enumerate(reference))
             self.references.append([reference])

@@ -1,4 +1,4 @@
-"""The `hierogram evaluate` command compared with sacrebleu's command."""
+"""The `hierogram evaluate` command compared with sacrebleu's command and library."""
 
 import builtins
 import json
@@ -18,7 +18,7 @@ WORDS = ["the", "a", "house", "door", "green", "white", "is", "was", "in", "of",
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[str]:
-    """Two translations and two references, the second with gaps."""
+    """Two translations and two references. Every third line of the second reference is empty."""
     random = Random(1)
     reference = [[random.choice(WORDS) for _ in range(random.randint(4, 12))] for _ in range(60)]
     texts = {

@@ -217,7 +217,7 @@ def test_a_step_may_change_sentences_with_equal_features_together() -> None:
 class TrapDecoder:
     """A decoder of lists whose last feature is misleading, although lists from a good start do not show it.
 
-    A third of the eight best candidates by good weights have a little of it, and are better. Further down, candidates
+    About 30 % of the first eight candidates of a list have a little of it, and fewer wrong words. All later candidates
     have much of it and no correct word.
     """
 
@@ -288,7 +288,7 @@ def test_tuning_restarts_if_rounds_find_few_new_candidates(starts: int, monkeypa
     options = TuningOptions(iterations=30)
     tuned = tune(decode, decode.references, first, options)
     assert sum(best is first and max_changed == begun[0][1] for best, max_changed in begun) == starts
-    # Candidates of an earlier start are kept.
+    # The best round of all starts is used.
     scores = [iteration.bleu.score for iteration in tuned.history]
     assert scores[tuned.best] == max(scores)
     assert np.array_equal(tuned.weights, tuned.scale * tuned.history[tuned.best].weights)

@@ -166,7 +166,7 @@ def main(
 ) -> None:
     """Learn an ITG with exact and with soft counts, and print the likelihood of each iteration."""
     grammar = make_itg(read_corpus(source, target, links), pairs, largest)
-    # Compile or load the kernels now, so that the measured times exclude compilation.
+    # Compile or load the kernels of whole charts now, so that the measured times exclude their compilation.
     count_exactly(grammar)
     print("E step", "iteration", "log-likelihood", "seconds", sep="\t")
     for mask in ("exact", *masks.split(",")):

@@ -10,8 +10,10 @@ from hierogram.tools.lab.papers.randomized_pruning import figures_of_merit, kept
 
 
 def merit(target: np.ndarray, source: np.ndarray, bispan: tuple[int, int, int, int]) -> float:
-    """Return ln of the product of the Model 1 probabilities of all words, from words on the same side of the bispan's
-    borders.
+    """Return ln of the product of the Model 1 probabilities of all words of both sides.
+
+    A word inside the bispan is given the null word and the other side's words inside the bispan, a word outside is
+    given the null word and the words outside.
     """
     n, m = len(source), target.shape[1]
     i, j, x, y = bispan
