@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Engine, insert
 
 from hierogram.storage.aligner.aligner import Alignments, change_alignments
-from hierogram.storage.aligner.human_links import HumanLinks
 from hierogram.storage.database import migration
 from hierogram.storage.database.backup import back_up
 from hierogram.storage.database.checkpoints import wal_bytes
@@ -27,19 +26,17 @@ from hierogram.storage.database.migration import upgrade
 from hierogram.storage.database.settings import read_settings, write_settings
 from hierogram.storage.database.transactions import StoreState, read_state
 from hierogram.storage.events.feed import Events
-from hierogram.storage.exceptions import StoreError, StoreUrlError
+from hierogram.storage.exceptions import StoreUrlError
 from hierogram.storage.exports.exports import Exports
 from hierogram.storage.exports.snapshot import Snapshot
-from hierogram.storage.grammar.occurrences import OccurrenceIndex
 from hierogram.storage.grammar.rules import StoredGrammar, read_status
 from hierogram.storage.pairs.ingest import Ingest
-from hierogram.storage.pairs.pairs import StoredPairs
-from hierogram.storage.pairs.withdrawals import Withdrawals, withdraw
+from hierogram.storage.pairs.pairs import StoredPairs, withdraw
 from hierogram.storage.records.aligner import AlignerChange
 from hierogram.storage.records.columns import RuleDeltas
 from hierogram.storage.records.operations import StoreStatus
 from hierogram.storage.records.pairs import PairRow
-from hierogram.storage.records.settings import LEARNED, Settings
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.schema.tables import store_state
 
 if TYPE_CHECKING:
@@ -51,29 +48,17 @@ def open_store(url: str, *, create: bool = False, settings: Settings | None = No
 
     `url` is `sqlite:///grammar.db`, `postgresql://user@host/database`, or a path ending in `.db`. With `create`, a
     store that does not exist is created with `settings` or the defaults. Raises `StoreUrlError`, `StoreMissingError`,
-    `StoreUnavailableError`, `SchemaOutdatedError`, and `StoreError` if a newer version created the store or if its
-    settings differ from `settings`.
+    `StoreUnavailableError`, `SchemaOutdatedError`, and `StoreError` if a newer version created the store.
     """
     engine = make_engine(parse_url(url))
     try:
         if create:
             _create(engine, settings)
-        schema = migration.check_schema(engine)
-        store = Store(engine, schema)
-        if settings is not None:
-            stored = store.settings()
-            # Ignore settings that the store itself changes: the salt (after a key collision) and learned settings.
-            learned = {name: getattr(stored, name) for name in LEARNED if getattr(settings, name) in (None, ())}
-            old, new = asdict(stored), asdict(replace(settings, key_salt=stored.key_salt, **learned))
-            if differing := [f"{name} is {old[name]}, not {new[name]}" for name in old if old[name] != new[name]]:
-                raise StoreError(
-                    f"{store.url} already exists, and its {'; '.join(differing)}: settings cannot be changed; create "
-                    "another store"
-                )
+        migration.check_schema(engine)
     except BaseException:
         engine.dispose()
         raise
-    return store
+    return Store(engine)
 
 
 def _create(engine: Engine, settings: Settings | None) -> None:
@@ -89,7 +74,7 @@ def _create(engine: Engine, settings: Settings | None) -> None:
     copy_log(engine)
 
 
-class Store(StoredPairs, Ingest, Withdrawals, StoredGrammar, OccurrenceIndex, Alignments, HumanLinks, Events, Exports):
+class Store(StoredPairs, Ingest, StoredGrammar, Alignments, Events, Exports):
     """Persistent store of sentence pairs, their derivations, and the grammar of these derivations.
 
     Each change is one transaction. All methods raise `StoreUnavailableError` if the database fails. Thread-safe.
@@ -108,7 +93,7 @@ class Store(StoredPairs, Ingest, Withdrawals, StoredGrammar, OccurrenceIndex, Al
     def status(self) -> StoreStatus:
         """Return the size and progress of the store. Reads no pairs or rules."""
         with self._reading() as connection:
-            status = read_status(connection, url=self.url, schema=self._schema)
+            status = read_status(connection, self.url)
         file = sqlite_file(self.engine.url)
         return status if file is None else replace(status, wal_bytes=wal_bytes(str(file)))
 
@@ -148,11 +133,6 @@ class Store(StoredPairs, Ingest, Withdrawals, StoredGrammar, OccurrenceIndex, Al
         """
         with reading_snapshot(self.engine) as connection:
             return back_up(connection, target, report)
-
-    def integrity(self) -> list[str]:
-        """Check the database file, and its tables if the file is undamaged. Returns a line for each kind of problem."""
-        with self.snapshot() as snapshot:
-            return snapshot.file_damage() or snapshot.table_problems()
 
     def file_damage(self) -> list[str]:
         """Check the database file for damage. Returns one line for each problem. Always empty for Postgres."""

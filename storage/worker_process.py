@@ -252,9 +252,15 @@ def serve(parent: int, memory_bytes: int, *preloaded_modules: str) -> None:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     set_resource_limit(resource.RLIMIT_CORE, 0)
     if sys.platform == "linux":
+        import ctypes
+
         with suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("800")
-    exit_with_parent(parent)
+        # Ask the kernel to end this process when its parent ends.
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    # Exit now if the parent ended before the call of prctl.
+    if os.getppid() != parent:
+        os._exit(1)
     set_resource_limit(resource.RLIMIT_DATA, memory_bytes)
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb", 0)
     # Discard the output of libraries, so that it is not mixed with the results.
@@ -264,17 +270,6 @@ def serve(parent: int, memory_bytes: int, *preloaded_modules: str) -> None:
     while head := requests.read(_LENGTH.size):
         [length] = _LENGTH.unpack(head)
         _work(answers, requests.read(length), memory_bytes)
-
-
-def exit_with_parent(parent: int) -> None:
-    """Ask the kernel to end this process when its parent ends, if supported."""
-    if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    # Exit now if the parent ended before the call of prctl.
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 def _work(answers: BinaryIO, request: bytes, memory_bytes: int) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from hierogram.daemon.exceptions import UsageError
-from hierogram.storage.browsing.cookbook import cookbook
+from hierogram.storage.browsing.sql_runner import cookbook
 from hierogram.storage.database.connection import hide_password, parse_url, sqlite_file
 from hierogram.storage.schema.views import relations
 

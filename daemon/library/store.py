@@ -112,12 +112,13 @@ def open(
     """
     settings = make_settings(values) if values or create else Settings()
     before, after = upgrade_schema(str(url)) if upgrade else (None, None)
+    created = False
     try:
         opened = open_store(str(url))
     except StoreMissingError:
         if not create:
             raise
-        return GrammarStore(open_store(str(url), create=True, settings=settings), created=True)
+        opened, created = open_store(str(url), create=True, settings=settings), True
     stored, requested = asdict(opened.settings()) if values else {}, asdict(settings)
     changed = [name for name in stored if name in values and requested[name] not in (None, stored[name])]
     if differing := [f"{name} is {stored[name]}, not {requested[name]}" for name in changed]:
@@ -126,7 +127,7 @@ def open(
             f"{opened.url} already exists, and its {'; '.join(differing)}: settings cannot be changed; create another "
             "store"
         )
-    return GrammarStore(opened, upgraded_from=None if before == after else before)
+    return GrammarStore(opened, created, upgraded_from=None if before == after else before)
 
 
 @contextmanager

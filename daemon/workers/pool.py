@@ -7,17 +7,17 @@ part of each round.
 """
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import ClusterLostError, DaemonError
 from hierogram.daemon.learning.kinds.kind import SweepRequest
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs, longest_rule
-from hierogram.daemon.workers import sharding
-from hierogram.daemon.workers.sharding import ShardPlan
 from hierogram.daemon.workers.worker import (
     Changes,
+    PairTexts,
     RoundRequest,
     Setup,
     ShardContents,
@@ -30,8 +30,12 @@ from hierogram.daemon.workers.worker import (
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.counts.models import Model
 from hierogram.samplers.counts.table import CountTable
-from hierogram.samplers.grammar.columns import join_blobs, split_blobs
+from hierogram.samplers.forests.derivations import Batch
+from hierogram.samplers.forests.forest import Bitext
+from hierogram.samplers.grammar.columns import Blobs, join_blobs, split_blobs
+from hierogram.samplers.grammar.keys import BASE
 from hierogram.samplers.kernel import Report
+from hierogram.samplers.synchronous.sweeps import Blocks
 
 if TYPE_CHECKING:
     # Import only for type checks, because the module requires Ray, an optional dependency.
@@ -49,6 +53,15 @@ _MAX_KEPT_BYTES = 256 << 20
 """Maximum size of kept changes in bytes. Above this size, the pool collects the variables and drops the changes."""
 _MAX_PASSED_REFERENCES = 16
 """Maximum number of results that workers fetch from each other. If there are more, all are stored as one object."""
+_NODE_COST = 11
+"""Cost of sampling a node, in units of the cost of weighting one edge tail (measured)."""
+
+
+class ShardPlan(NamedTuple):
+    """Indices of a shard's pairs in the batch, ascending. Round r samples `pairs[rounds[r] : rounds[r + 1]]`."""
+
+    pairs: NDArray[np.int64]
+    rounds: NDArray[np.int64]
 
 
 class WorkerPool:
@@ -93,8 +106,8 @@ class WorkerPool:
                 f"cannot start a worker: check that a machine of the cluster has {self._cluster.threads} free "
                 "processors and read its Ray logs, or use fewer threads per worker"
             )
-        cumulative_work = self.loaded.batch.forests.pair_tail_offset + sharding.NODE_COST * self._offsets
-        self._plans = sharding.plan_shards(cumulative_work, self._setup.blocks, len(workers))
+        cumulative_work = self.loaded.batch.forests.pair_tail_offset + _NODE_COST * self._offsets
+        self._plans = plan_shards(cumulative_work, self._setup.blocks, len(workers))
         self._shards = {worker: [shard_id] for shard_id, worker in enumerate(workers)}
         rules = None if synced_workers.issuperset(workers) else self._cluster.put(list_rules(self._table))
         calls = [
@@ -110,10 +123,10 @@ class WorkerPool:
 
     def _shard_contents(self, shard_id: int) -> ShardContents:
         plan = self._plans[shard_id]
-        nodes = sharding.entry_indices(self._offsets, plan.pairs)
+        nodes = _entry_indices(self._offsets, plan.pairs)
         edge, cut, records = self._variables
-        variables = Variables(edge[nodes], cut[nodes], sharding.take_blobs(records, plan.pairs))
-        return sharding.extract_texts(self.loaded.batch, plan.pairs), plan.rounds, variables
+        variables = Variables(edge[nodes], cut[nodes], _take_blobs(records, plan.pairs))
+        return extract_texts(self.loaded.batch, plan.pairs), plan.rounds, variables
 
     def sweep(self, request: SweepRequest, report: Report) -> SweepInfo:
         """Run one sweep and return its statistics."""
@@ -176,7 +189,7 @@ class WorkerPool:
         edge, cut = self._variables.edge.copy(), self._variables.cut.copy()
         records = [b""] * self.loaded.batch.size
         for shard_id, plan in enumerate(self._plans):
-            nodes = sharding.entry_indices(self._offsets, plan.pairs)
+            nodes = _entry_indices(self._offsets, plan.pairs)
             edge[nodes], cut[nodes], shard_records = collected[shard_id]
             for pair, record in zip(plan.pairs.tolist(), split_blobs(shard_records), strict=True):
                 records[pair] = record
@@ -249,3 +262,62 @@ class WorkerPool:
         while len(self._cluster.workers()) < self._cluster.target_workers and self._cluster.start() is not None:
             pass
         return self._cluster.workers()[: min(self._setup.blocks.blocks_per_round, self._cluster.target_workers)]
+
+
+def plan_shards(cumulative_work: NDArray[np.int64], blocks: Blocks, shards: int) -> list[ShardPlan]:
+    """Plan shards with about equal work in each round. `cumulative_work` int64[P + 1] is the work before each pair."""
+    pairs = len(cumulative_work) - 1
+    size = blocks.pairs_per_block
+    round_size = size * blocks.blocks_per_round
+    bounds = np.zeros((len(range(0, pairs, round_size)), shards + 1), np.int64)
+    for round_number, start in enumerate(range(0, pairs, round_size)):
+        end = min(start + round_size, pairs)
+        block_edges = np.append(np.arange(start, end, size), end)
+        work_before = cumulative_work[block_edges]
+        targets = work_before[0] + (work_before[-1] - work_before[0]) * np.arange(shards + 1) / shards
+        # Divide at the block edges nearest to equal work, because blocks are sampled as a whole.
+        bounds[round_number] = block_edges[np.searchsorted((work_before[1:] + work_before[:-1]) / 2, targets)]
+    plans = []
+    for shard in range(shards):
+        first, last = bounds[:, shard], bounds[:, shard + 1]
+        pairs_by_round = [np.arange(start, stop) for start, stop in zip(first, last, strict=True)]
+        plans.append(ShardPlan(np.concatenate(pairs_by_round), np.append(0, np.cumsum(last - first))))
+    return plans
+
+
+def _entry_indices(offsets: NDArray[np.int64], pairs: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the indices of the pairs' entries in an array. Pair p has the entries `offsets[p]:offsets[p + 1]`."""
+    sizes = offsets[pairs + 1] - offsets[pairs]
+    ends = np.cumsum(sizes)
+    return np.repeat(offsets[pairs] - ends + sizes, sizes) + np.arange(sizes.sum())
+
+
+def extract_texts(batch: Batch, pairs: NDArray[np.int64]) -> PairTexts:
+    """Copy the texts of the given pairs of a batch, in this order. Offsets start at 0."""
+    bitext, words = batch.bitext, batch.words
+    source, target = _entry_indices(bitext.source_offset, pairs), _entry_indices(bitext.target_offset, pairs)
+    links = _entry_indices(bitext.link_offset, pairs)
+    chosen = Bitext(
+        bitext.source[source],
+        _offsets(bitext.source_offset, pairs),
+        bitext.target[target],
+        _offsets(bitext.target_offset, pairs),
+        bitext.link_source[links],
+        bitext.link_target[links],
+        _offsets(bitext.link_offset, pairs),
+    )
+    return batch.pairs[pairs], chosen, _hashes(words.source, source), _hashes(words.target, target)
+
+
+def _hashes(prefix_hashes: NDArray[np.uint64], positions: NDArray[np.int64]) -> NDArray[np.uint64]:
+    hashes: NDArray[np.uint64] = prefix_hashes[positions + 1] - prefix_hashes[positions] * BASE
+    return hashes
+
+
+def _offsets(offsets: NDArray[np.int64], pairs: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.append(0, np.cumsum(offsets[pairs + 1] - offsets[pairs]))
+
+
+def _take_blobs(blobs: Blobs, pairs: NDArray[np.int64]) -> Blobs:
+    """Return the byte strings of the chosen pairs."""
+    return Blobs(blobs.content[_entry_indices(blobs.offsets, pairs)], _offsets(blobs.offsets, pairs))

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from hierogram.daemon.learning.kinds.kind import SweepRequest
 from hierogram.daemon.learning.kinds.pairs import longest_rule
 from hierogram.daemon.learning.kinds.synchronous import make_model, make_plan, make_schedule
-from hierogram.daemon.workers.sharding import PairTexts
 from hierogram.samplers.counts.chain import ChainState, SweepInfo
 from hierogram.samplers.counts.models import Model
 from hierogram.samplers.counts.table import COUNT, CountTable, empty_table, with_room
 from hierogram.samplers.forests.derivations import State, make_batch
-from hierogram.samplers.forests.forest import build_forests
+from hierogram.samplers.forests.forest import Bitext, build_forests
 from hierogram.samplers.forests.fragments import cumulate_hashes
 from hierogram.samplers.forests.records import read_averages, write_averages
 from hierogram.samplers.grammar import keys
@@ -46,6 +45,9 @@ class Variables(NamedTuple):
     cut: NDArray[np.uint8]
     records: Blobs
 
+
+PairTexts = tuple[NDArray[np.int64], Bitext, NDArray[np.uint64], NDArray[np.uint64]]
+"""Texts of pairs: permanent pair numbers, words with links, hashes of source words, and hashes of target words."""
 
 ShardContents = tuple[PairTexts, NDArray[np.int64], Variables]
 """Contents of a shard: the texts of its pairs, the offsets of its rounds, and its variables."""

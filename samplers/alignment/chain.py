@@ -106,10 +106,8 @@ UNLINKED = -1
 MAX_FERTILITY = 7
 """Maximum fertility. Conditioning words with more links are counted as if they had this number."""
 
-_STRENGTHS = ("lexical", "jump", "collocation", "fertility")
-SETTINGS = np.dtype(
-    [(name, np.float64) for name in (*_STRENGTHS, "unlinked", "s", "r", "emitted_words")] + [("candidates", np.int64)]
-)
+_PARAMETERS = ("lexical", "jump", "collocation", "fertility", "unlinked", "s", "r", "emitted_words")
+SETTINGS = np.dtype([*((name, np.float64) for name in _PARAMETERS), ("candidates", np.int64)])
 """Hyperparameters of a model.
 
 `lexical`, `jump`, `collocation`: β, α and γ of [SA16]. `s`, `r`: parameters of the Beta distribution of [SA16].
@@ -222,6 +220,12 @@ def make_scratch(sides: Sides) -> AlignmentScratch:
     after = np.zeros(sides.longest_emitted + 1, np.int16)
     fertility, hashed = np.zeros(size, np.int32), np.zeros(size, np.uint64)
     return AlignmentScratch(candidate, weight, fertility, after, factor, hashed, seen, next_equal)
+
+
+@njit_inline
+def conditioning_word(sides, e_start, i, conditioning):
+    """Return the word at position i of the conditioning sentence at `e_start`, or the empty word if i is UNLINKED."""
+    return len(conditioning) - 1 if i == UNLINKED else np.int64(sides.conditioning[e_start + i])
 
 
 @njit_inline

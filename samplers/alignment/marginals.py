@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hierogram.samplers.alignment.bitext import Side, Sides
 from hierogram.samplers.alignment.chain import UNLINKED
 from hierogram.samplers.alignment.options import EXPECTED, POSTERIOR, SYMMETRIZATIONS
-from hierogram.samplers.alignment.symmetrization import LinkList, make_link_grid, symmetrize, trim
+from hierogram.samplers.alignment.symmetrization import LinkList, allocate_links, symmetrize, trim
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.exceptions import AlignmentInputError
 
@@ -302,12 +302,9 @@ def decode_mean(source: Side, target: Side, marginals: Sequence[Marginals], thre
     """Decode links with a mean posterior above `likely`, and adjacent links of unlinked words above `beside`."""
     # The posteriors of a word sum to at most 1 in each direction, up to rounding. This bounds the number of links.
     max_links = int((len(source.words) + len(target.words)) / (1.9 * thresholds.beside)) + 1
-    output = LinkList(
-        np.zeros(max_links, np.int16), np.zeros(max_links, np.int16), np.zeros(len(source.offset), np.int64)
-    )
-    work = make_link_grid(source.offset, target.offset, np.float32)
-    _decode_mean(source.offset, target.offset, marginals[0], marginals[1], *thresholds, work, output)
-    return trim(output)
+    links, work = allocate_links(max_links, source.offset, target.offset, np.float32)
+    _decode_mean(source.offset, target.offset, marginals[0], marginals[1], *thresholds, work, links)
+    return trim(links)
 
 
 def join_directions(

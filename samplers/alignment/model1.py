@@ -102,9 +102,7 @@ def random_links(sides, seed, unlinked):
     return links
 
 
-def model1_links(
-    sides: Sides, conditioning_words: int, with_empty_word: bool = True, iterations: int = ITERATIONS
-) -> NDArray[np.int16]:
+def model1_links(sides: Sides, conditioning_words: int, with_empty_word: bool = True) -> NDArray[np.int16]:
     """Return the Viterbi links of Model 1, int16[N]. Links to the empty word are `UNLINKED`."""
     lowest = UNLINKED if with_empty_word else 0
     capacity = _SMALLEST
@@ -122,7 +120,7 @@ def model1_links(
         _move_rows(rows, larger, 65 - capacity.bit_length())
         rows = larger
     total = np.zeros(conditioning_words + 1)
-    for _ in range(iterations):
+    for _ in range(ITERATIONS):
         _iterate(sides, lowest, conditioning_words, rows, shift, total)
     links = np.zeros(len(sides.emitted), np.int16)
     _best_links(sides, lowest, conditioning_words, rows, shift, links)

@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.alignment.options import EXPECTED, POSTERIOR, SYMMETRIZATIONS
 from hierogram.samplers.compiled.jit import njit, njit_inline
-from hierogram.samplers.exceptions import AlignmentInputError
 
 INTERSECTION, UNION, GROW_DIAG, GROW_DIAG_FINAL, GROW_DIAG_FINAL_AND = range(5)
 METHODS = {
@@ -35,10 +34,15 @@ class LinkGrid(NamedTuple):
     target_free: NDArray[np.uint8]
 
 
-def make_link_grid(source_offset: NDArray[np.int64], target_offset: NDArray[np.int64], dtype: type[Any]) -> LinkGrid:
-    """Allocate a grid for the largest pair."""
+def allocate_links(
+    max_links: int, source_offset: NDArray[np.int64], target_offset: NDArray[np.int64], dtype: type[Any]
+) -> tuple[LinkList, LinkGrid]:
+    """Allocate a list of up to `max_links` links, and a grid for the largest pair."""
     heights, widths = np.diff(source_offset), np.diff(target_offset)
-    return LinkGrid(
+    links = LinkList(
+        np.zeros(max_links, np.int16), np.zeros(max_links, np.int16), np.zeros(len(source_offset), np.int64)
+    )
+    return links, LinkGrid(
         np.zeros(int((heights * widths).max(initial=0)), dtype),
         np.zeros(int(heights.max(initial=0)), np.uint8),
         np.zeros(int(widths.max(initial=0)), np.uint8),
@@ -125,18 +129,12 @@ def symmetrize(
     source_offset: NDArray[np.int64],
     target_offset: NDArray[np.int64],
 ) -> LinkList:
-    """Symmetrize the links of both directions.
+    """Symmetrize the links of both directions by a method of `METHODS`.
 
     `forward` int16[M] has the source position of each target word, `backward` int16[N] the target position of each
-    source word, or -1 for words without a link. Raises `AlignmentInputError` for an unknown method.
+    source word, or -1 for words without a link.
     """
-    if method not in METHODS:
-        raise AlignmentInputError(f"unknown symmetrization {method!r}: expected {', '.join(METHODS)}")
-    max_links = len(forward) + len(backward)
-    links = LinkList(
-        np.zeros(max_links, np.int16), np.zeros(max_links, np.int16), np.zeros(len(source_offset), np.int64)
-    )
-    work = make_link_grid(source_offset, target_offset, np.uint8)
+    links, work = allocate_links(len(forward) + len(backward), source_offset, target_offset, np.uint8)
     _symmetrize(METHODS[method], forward, backward, source_offset, target_offset, work, links)
     return trim(links)
 

@@ -132,8 +132,6 @@ def _segment_rule(rule, i, j, task, filled, segments, number):
 
 _NOTHING, _SEGMENTS, _EDGES = range(3)
 """Results of `write_edges`: the array that is too small."""
-_EDGES_AT_FIRST = 1 << 18
-"""Initial capacity for edges if `max_edges` is None. It is large, because unused memory costs less than a restart."""
 
 
 class PairGraph(NamedTuple):
@@ -155,13 +153,13 @@ class Emissions(NamedTuple):
 
 
 class PairBuilder:
-    """Builder of hypergraphs of pairs. Each overwrites the previous one. `max_edges` is None for no limit."""
+    """Builder of hypergraphs of pairs with up to `max_edges` edges. Each overwrites the previous one."""
 
-    def __init__(self, max_edges: int | None = None) -> None:
+    def __init__(self, max_edges: int) -> None:
         self._max_edges = max_edges
         self._cells = make_cells(0, 0, 1 << 12)
         self._segments = make_segments(1 << 10, 4)
-        self._graph = make_hypergraph(1 << 12, max_edges or _EDGES_AT_FIRST)
+        self._graph = make_hypergraph(1 << 12, max_edges)
 
     def build(self, task: PairTask) -> PairGraph:
         """Return the hypergraph under the mask of `task`. Raises `SamplerError` for too many edges or tails."""
@@ -183,8 +181,6 @@ class PairBuilder:
                 return PairGraph(self._graph, self._cells.bispan[:items])
             if full == _SEGMENTS:
                 self._segments = make_segments(4 * len(self._segments.rule), self._segments.spans.shape[1])
-            elif self._max_edges is None:
-                self._graph = make_hypergraph(len(self._graph.first) - 1, 4 * len(self._graph.weight))
             else:
                 raise SamplerError(
                     f"the chart of a pair of {n} and {m} words needs more than {self._max_edges:,} edges or "
@@ -408,8 +404,7 @@ def _match_target(item, number, task, cells, segments, graph):
 @njit
 def write_edges(task, cells, segments, graph):
     """Write the edges of all items. Returns `_NOTHING`, or `_SEGMENTS` or `_EDGES` if that array is too small."""
-    n, m = task.fixed.shape
-    kept = task.kept
+    n = len(task.fixed)
     graph.size[EDGES] = graph.size[TAILS] = graph.tail_first[0] = 0
     item = 0
     for width in range(n + 1):
@@ -424,10 +419,9 @@ def write_edges(task, cells, segments, graph):
                     return _SEGMENTS
             while item < graph.size[ITEMS] and cells.bispan[item, 0] == i and cells.bispan[item, 1] == i + width:
                 graph.first[item] = graph.first[item + 1] = graph.size[EDGES]
-                if len(kept) == 0 or kept[span, cells.bispan[item, 2] * (m + 1) + cells.bispan[item, 3]]:
-                    for segment in range(number):
-                        if not _match_target(item, segment, task, cells, segments, graph):
-                            return _EDGES
+                for segment in range(number):
+                    if not _match_target(item, segment, task, cells, segments, graph):
+                        return _EDGES
                 graph.first[item + 1] = graph.size[EDGES]
                 item += 1
     return _NOTHING

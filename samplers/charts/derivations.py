@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from hierogram.samplers.charts.chart import Chart, SentenceGrammar, cell_of
 from hierogram.samplers.compiled.jit import njit, njit_allocating, njit_inline
 from hierogram.samplers.compiled.streams import GOLDEN, advance, mix, stream, uniform
-from hierogram.samplers.exceptions import GrammarError
 
 LEXICAL_EDGE, BINARY_EDGE, UNARY_EDGE = 0, 1, 2
 """Kinds of edges: rules with a word, with two symbols, with one symbol."""
@@ -224,12 +223,9 @@ def count_visits(key: SentenceKey, drawn: Draws) -> NDArray[np.int64]:
 
 
 class ChartDerivations:
-    """All derivations in a chart with one root symbol over all words."""
+    """All derivations in a chart with one root symbol over all words, which must have a derivation."""
 
     def __init__(self, grammar: SentenceGrammar, chart: Chart, root: int) -> None:
-        """Raise `GrammarError` if the root has no derivation."""
-        if grammar.words == 0 or not np.isfinite(chart.log_weight(root, 0, grammar.words)):
-            raise GrammarError("the sentence has no derivation")
         starts = grammar.parent_start, grammar.word_start, grammar.unary_start
         binary, lexical, unary = (int(np.diff(start).max(initial=0)) for start in starts)
         weights = np.empty(binary * grammar.words + lexical + unary + 1, EDGE)

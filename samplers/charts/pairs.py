@@ -57,11 +57,6 @@ class PairWords(NamedTuple):
     source_scale: NDArray[np.float64]
     target_scale: NDArray[np.float64]
 
-    @property
-    def log_scale(self) -> float:
-        """Natural log of the common factor of all derivations."""
-        return float(np.log(self.source_scale).sum() + np.log(self.target_scale).sum())
-
 
 class PairTask(NamedTuple):
     """Pair to parse, with its rules and mask."""
@@ -72,9 +67,6 @@ class PairTask(NamedTuple):
     empty_sides: bool
     # int8[n, m]: mask by word pair: 1 for positive pairs, -1 for negative pairs, 0 without restriction.
     fixed: NDArray[np.int8]
-    # bool[spans, (m+1)²]: bispans that are kept. An empty array keeps all. Source span [i, j) is row j(j+1)/2 + i,
-    # target span [x, y) is column x(m+1) + y.
-    kept: NDArray[np.bool_]
 
 
 class Cells(NamedTuple):
@@ -117,21 +109,9 @@ def is_word(symbols: NDArray[np.int32]) -> NDArray[np.bool_]:
     return np.asarray((symbols >= 0) | (symbols == ANY), np.bool_)
 
 
-def branching(rules: Rules) -> int:
-    """Return the maximum number of nonterminals of a rule without words other than `ANY`."""
-    source, target = rules.source, rules.target
-    numbers = np.arange(len(rules.weight))
-    source_rules, target_rules = (np.repeat(numbers, np.diff(side.first)) for side in (source, target))
-    arity = np.bincount(source_rules[~is_word(source.symbols)], minlength=len(numbers))
-    arity[source_rules[source.symbols >= 0]] = 0
-    arity[target_rules[target.symbols >= 0]] = 0
-    return int(arity.max(initial=0))
-
-
 def unmasked(rules: Rules, words: PairWords, empty_sides: bool) -> PairTask:
     """Return a task with an empty mask."""
-    size = len(words.source), len(words.target)
-    return PairTask(rules, words, empty_sides, np.zeros(size, np.int8), np.zeros((0, 0), np.bool_))
+    return PairTask(rules, words, empty_sides, np.zeros((len(words.source), len(words.target)), np.int8))
 
 
 def make_cells(source: int, target: int, items: int) -> Cells:

@@ -79,6 +79,17 @@ def draw_beta(a, b, state):
     return x / (x + y), state
 
 
+@njit_inline
+def draw_tables(count, mass, state):
+    """Sample the number of tables of `count` draws in a Chinese restaurant process. `mass` is α P0, linear."""
+    tables = 1 if count > 0 else 0
+    for seated in range(1, count):
+        state = advance(state)
+        if uniform(state) * (seated + mass) < mass:
+            tables += 1
+    return tables, state
+
+
 _WIDTH = 1.0
 _MAX_STEPS = 40
 

@@ -376,14 +376,9 @@ def _with_room(deltas: CountDeltas, batch: Batch, rules: int, symbols: int) -> C
 
 
 def add_state(
-    deltas: CountDeltas,
-    batch: Batch,
-    state: State,
-    weights: Weights = (1, 0, 0, 0),
-    pairs: NDArray[np.int64] | None = None,
+    deltas: CountDeltas, batch: Batch, state: State, weights: Weights, pairs: NDArray[np.int64]
 ) -> CountDeltas:
-    """Return the deltas with `weights` added per rule use in `pairs` (None for all). Raises `KeyCollisionError`."""
-    pairs = np.arange(batch.size) if pairs is None else pairs
+    """Return the deltas with `weights` added per rule use in `pairs`. Raises `KeyCollisionError`."""
     space = _counting_space(batch)
     for first in range(0, len(pairs), _PAIRS_PER_CALL):
         chunk = pairs[first : first + _PAIRS_PER_CALL]
@@ -482,12 +477,7 @@ def _count(table, model, batch, state, pairs, change, work):
 
 
 def count_rules(
-    batch: Batch,
-    state: State,
-    table: CountTable,
-    model: Model,
-    change: int = 1,
-    skipped: NDArray[np.bool_] | None = None,
+    batch: Batch, state: State, table: CountTable, model: Model, change: int, skipped: NDArray[np.bool_] | None = None
 ) -> CountTable:
     """Return the table with `change` added per rule use. Omits `skipped` pairs, bool[P]. Consumes `table`.
 

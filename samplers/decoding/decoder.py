@@ -1,7 +1,5 @@
 """Decoder: the best derivations of sentences under a weighted grammar."""
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,13 +15,6 @@ SPAN = 20
 """Default maximum number of words that a grammar rule may span."""
 POPS = 200
 """Default beam size: maximum number of candidates kept per cell."""
-
-
-class Decoded(NamedTuple):
-    """Decoded sentence, with its best derivations."""
-
-    sentence: InputSentence
-    outputs: Outputs
 
 
 class SentenceDecoder:
@@ -49,7 +40,7 @@ class SentenceDecoder:
         self.weighed: WeightedGrammar = weigh(grammar, weights, self.language_model, lm_words)
         self._unused: list[DecodingChart] = [] if charts is None else charts
 
-    def decode(self, sentence: InputSentence, limit: int = 1, *, distinct: bool = False) -> Decoded:
+    def decode(self, sentence: InputSentence, limit: int = 1, *, distinct: bool = False) -> Outputs:
         """Return up to `limit` derivations of a nonempty sentence, best first. `distinct`: no two have equal words."""
         task = DecodingTask(self.grammar, self.weighed, self.language_model, sentence, self.limits)
         words = len(sentence.words)
@@ -65,4 +56,4 @@ class SentenceDecoder:
         lists, entries = best_entries(task, chart, goal, limit, distinct)
         outputs = write_out(task, chart, lists, entries)
         self._unused.append(chart)
-        return Decoded(sentence, outputs)
+        return outputs

@@ -69,15 +69,13 @@ class Averages(NamedTuple):
 
 
 def slots_of_pairs(batch: Batch) -> NDArray[np.int64]:
-    """Return the default number of slots of each pair, from the maximum number of rules in its derivation."""
+    """Return the number of slots of each pair, from the maximum number of rules in its derivation."""
     return _SLOTS + _SLOTS_PER_RULE * np.diff(batch.derivation_rules)
 
 
-def empty_averages(batch: Batch, slots: NDArray[np.int64] | None = None) -> Averages:
-    """Return empty averages. `slots` int64[P] overrides the default number of slots of each pair."""
-    if slots is None:
-        slots = slots_of_pairs(batch)
-    first = np.concatenate(([0], np.cumsum(slots)))
+def empty_averages(batch: Batch) -> Averages:
+    """Return empty averages."""
+    first = np.concatenate(([0], np.cumsum(slots_of_pairs(batch))))
     entry_counts, slots_used, sweeps, floor = (np.zeros(batch.size, np.int64) for _ in range(4))
     content = np.zeros(BYTES_PER_SLOT * int(first[-1]), np.uint8)
     entries = np.zeros(int(first[-1]), ENTRY)

@@ -68,18 +68,6 @@ def parse_side(text: str) -> Side:
     return tuple(symbols)
 
 
-def side_scope(source: Side) -> int:
-    """Return the scope: number of pairs of adjacent nonterminals, plus 1 for each end of the side with a nonterminal.
-
-    Matching a rule of scope k in n words takes O(n^k) time [Hopkins & Langmead 2010; CFGŠ14 §5.2].
-    """
-    if not source:
-        return 0
-    is_nonterminal = [isinstance(s, int) for s in source]
-    adjacent = sum(a and b for a, b in pairwise(is_nonterminal))
-    return adjacent + is_nonterminal[0] + is_nonterminal[-1]
-
-
 @dataclass(frozen=True, slots=True)
 class RuleUse:
     """Use of a rule in a derivation. Sides are in the store's notation. Spans of words are half-open.
@@ -121,8 +109,13 @@ class Rule:
 
     @property
     def scope(self) -> int:
-        """Scope of the source side."""
-        return side_scope(self.source)
+        """Pairs of adjacent nonterminals on the source side, plus 1 for each end of this side with a nonterminal.
+
+        Matching a rule of scope k in n words takes O(n^k) time [Hopkins & Langmead 2010; CFGŠ14 §5.2].
+        """
+        is_nonterminal = [isinstance(s, int) for s in self.source]
+        adjacent = sum(a and b for a, b in pairwise(is_nonterminal))
+        return adjacent + sum(is_nonterminal[:1]) + sum(is_nonterminal[-1:])
 
     @property
     def nonterminals(self) -> int:

@@ -49,13 +49,10 @@ class SampledDerivation(NamedTuple):
     stack: NDArray[np.int32]
 
 
-def make_weights(longest_source: int, longest_target: int, longest_phrase: int = 1) -> Weights:
-    """Allocate weights for pairs of up to the given lengths."""
-    n, m, phrase = longest_source, longest_target, longest_phrase
-    return Weights(
-        np.zeros((n, m)), np.zeros((n, m, phrase * phrase - 1)), np.zeros(n), np.zeros(m), np.zeros(RULE_TYPES),
-        np.array([0, 0, phrase]),
-    )  # fmt: skip
+def make_weights(n: int, m: int, longest_phrase: int) -> Weights:
+    """Allocate weights for pairs of up to n source and m target words."""
+    pairs, phrases = np.zeros((n, m)), np.zeros((n, m, longest_phrase * longest_phrase - 1))
+    return Weights(pairs, phrases, np.zeros(n), np.zeros(m), np.zeros(RULE_TYPES), np.array([0, 0, longest_phrase]))
 
 
 @njit_inline

@@ -130,8 +130,10 @@ def lay_out(rules, length, nodes):
 
 
 @njit
-def covers_pair(batch, pair, nodes, length):
-    """Check if `nodes` cover exactly the words of a pair, and phrases do not exceed the maximum length of the batch."""
+def lay_out_pair(batch, pair, rules, length, nodes):
+    """Write the nodes of a derivation. Returns False if it does not cover the pair or has a phrase that is too long."""
+    if not lay_out(rules, length, nodes):
+        return False
     if nodes[0]["j"] != batch.source_offset[pair + 1] - batch.source_offset[pair]:
         return False
     if nodes[0]["y"] != batch.target_offset[pair + 1] - batch.target_offset[pair]:
@@ -177,9 +179,7 @@ def _unpack(batch, offsets, content, derivations, nodes, wrong):
         m = batch.target_offset[pair + 1] - batch.target_offset[pair]
         if length == 0 and n + m == 0:
             continue
-        wrong[pair] = not lay_out(derivations.rules[first:], length, nodes) or not covers_pair(
-            batch, pair, nodes, length
-        )
+        wrong[pair] = not lay_out_pair(batch, pair, derivations.rules[first:], length, nodes)
 
 
 def decode(batch: ItgBatch, blobs: Blobs) -> Derivations:

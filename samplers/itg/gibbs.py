@@ -76,7 +76,7 @@ class LocalMove(NamedTuple):
     rules: NDArray[np.uint8]
 
 
-def make_local_move(longest: int, longest_phrase: int = 1) -> LocalMove:
+def make_local_move(longest: int, longest_phrase: int) -> LocalMove:
     """Allocate scratch memory for derivations of up to `longest` rules and phrases of up to `longest_phrase` words."""
     items = PIECES * longest_phrase
     return LocalMove(

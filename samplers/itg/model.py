@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
-from hierogram.samplers.compiled.streams import advance, draw_gamma, mix, slice_sample, stream, uniform
+from hierogram.samplers.compiled.streams import advance, draw_gamma, draw_tables, mix, slice_sample, stream, uniform
 from hierogram.samplers.itg.batch import ItgBatch, phrase_offset, phrase_type
 from hierogram.samplers.itg.derivations import (
     PAIR,
@@ -228,18 +228,24 @@ def target_null_mass(base, word):
 
 
 @njit_inline
+def type_of_emission(batch, pair, rule, i, x):
+    """Return the type of the word pair or phrase pair that `rule` emits at source word i and target word x."""
+    if rule > TARGET_NULL:
+        return phrase_type(batch, pair, i, x, source_words(rule), target_words(rule))
+    width = batch.target_offset[pair + 1] - batch.target_offset[pair]
+    return batch.types[batch.cell_offset[pair] + i * width + x]
+
+
+@njit_inline
 def count_rule(batch, pair, counts, rule, i, x, change):
     """Add `change` to the counts of a rule. An emission begins at source word i and target word x."""
     counts.rules[rule_type(rule)] += change
-    if rule == PAIR:
-        width = batch.target_offset[pair + 1] - batch.target_offset[pair]
-        counts.pairs[batch.types[batch.cell_offset[pair] + i * width + x]] += change
-    elif rule == SOURCE_NULL:
+    if rule == SOURCE_NULL:
         counts.source_nulls[batch.source[batch.source_offset[pair] + i]] += change
     elif rule == TARGET_NULL:
         counts.target_nulls[batch.target[batch.target_offset[pair] + x]] += change
-    elif rule > TARGET_NULL:
-        counts.pairs[phrase_type(batch, pair, i, x, source_words(rule), target_words(rule))] += change
+    elif rule >= PAIR:
+        counts.pairs[type_of_emission(batch, pair, rule, i, x)] += change
 
 
 @njit
@@ -306,13 +312,7 @@ def add_rule(batch, pair, base, counts, rule, i, x):
         total += counts.rules[other]
     type_count = counts.rules[rule_type(rule)]
     p = (type_count + TYPE_PRIOR) / total
-    if rule == PAIR:
-        width = batch.target_offset[pair + 1] - batch.target_offset[pair]
-        pair_type = batch.types[batch.cell_offset[pair] + i * width + x]
-        mass = pair_mass(batch, base, pair_type)
-        p *= (counts.pairs[pair_type] + mass) / (type_count + base.strengths[PAIR_STRENGTH])
-        counts.pairs[pair_type] += 1
-    elif rule == SOURCE_NULL:
+    if rule == SOURCE_NULL:
         word = batch.source[batch.source_offset[pair] + i]
         p *= counts.source_nulls[word] + source_null_mass(base, word)
         p /= type_count + base.strengths[SOURCE_NULL_STRENGTH]
@@ -322,8 +322,8 @@ def add_rule(batch, pair, base, counts, rule, i, x):
         p *= counts.target_nulls[word] + target_null_mass(base, word)
         p /= type_count + base.strengths[TARGET_NULL_STRENGTH]
         counts.target_nulls[word] += 1
-    elif rule > TARGET_NULL:
-        pair_type = phrase_type(batch, pair, i, x, source_words(rule), target_words(rule))
+    elif rule >= PAIR:
+        pair_type = type_of_emission(batch, pair, rule, i, x)
         mass = pair_mass(batch, base, pair_type)
         p *= (counts.pairs[pair_type] + mass) / (type_count + base.strengths[PAIR_STRENGTH])
         counts.pairs[pair_type] += 1
@@ -405,26 +405,8 @@ class Tables(NamedTuple):
     target: NDArray[np.float64]
 
 
-def make_tables(types: int, source_words: int, target_words: int) -> Tables:
-    """Return table counts of zero."""
-    return Tables(
-        np.zeros(types, np.int32), np.zeros(source_words, np.int32), np.zeros(target_words, np.int32),
-        np.zeros(source_words), np.zeros(target_words),
-    )  # fmt: skip
-
-
-@njit_inline
-def _draw_table_count(count, mass, stream_state):
-    tables = 1 if count > 0 else 0
-    for seated in range(1, count):
-        stream_state = advance(stream_state)
-        if uniform(stream_state) * (mass + seated) < mass:
-            tables += 1
-    return tables, stream_state
-
-
 @njit
-def draw_tables(batch, base, counts, key, sweep, tables):
+def draw_all_tables(batch, base, counts, key, sweep, tables):
     """Sample the number of tables of each emission, given the base distributions, and sum the draws of each word."""
     tables.source[:] = 0.0
     tables.target[:] = 0.0
@@ -433,9 +415,7 @@ def draw_tables(batch, base, counts, key, sweep, tables):
         tables.pairs[pair_type] = 0
         if counts.pairs[pair_type] > 0:
             stream_state = mix(visit + np.uint64(3 * pair_type))
-            number, stream_state = _draw_table_count(
-                counts.pairs[pair_type], pair_mass(batch, base, pair_type), stream_state
-            )
+            number, stream_state = draw_tables(counts.pairs[pair_type], pair_mass(batch, base, pair_type), stream_state)
             tables.pairs[pair_type] = number
             if pair_type < len(batch.type_source):
                 tables.source[batch.type_source[pair_type]] += SHARE * number
@@ -448,12 +428,12 @@ def draw_tables(batch, base, counts, key, sweep, tables):
                     tables.target[batch.target[at]] += SHARE * number
     for word in range(len(counts.source_nulls)):
         stream_state = mix(visit + np.uint64(3 * word + 1))
-        number, stream_state = _draw_table_count(counts.source_nulls[word], source_null_mass(base, word), stream_state)
+        number, stream_state = draw_tables(counts.source_nulls[word], source_null_mass(base, word), stream_state)
         tables.source_nulls[word] = number
         tables.source[word] += SHARE * number
     for word in range(len(counts.target_nulls)):
         stream_state = mix(visit + np.uint64(3 * word + 2))
-        number, stream_state = _draw_table_count(counts.target_nulls[word], target_null_mass(base, word), stream_state)
+        number, stream_state = draw_tables(counts.target_nulls[word], target_null_mass(base, word), stream_state)
         tables.target_nulls[word] = number
         tables.target[word] += SHARE * number
 

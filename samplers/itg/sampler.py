@@ -2,7 +2,7 @@
 
 kernel = ItgKernel(batch, settings, FLAT)
 state = kernel.init(seed, MODEL1)
-state, info = kernel.step(seed, state, make_plan(batch, sweep))
+state, info = kernel.step(seed, state, ItgPlan(sweep, np.full(batch.size, sweep)))
 """
 
 from collections.abc import Callable
@@ -24,19 +24,18 @@ from hierogram.samplers.itg.model import (
     ItgCounts,
     ItgSettings,
     Model1,
+    Tables,
     add_sequentially,
     count_derivation,
+    draw_all_tables,
     draw_strengths,
-    draw_tables,
     draw_words,
     log_likelihood,
     make_base,
-    make_tables,
     train_model1,
     weigh_rules,
 )
 from hierogram.samplers.itg.slices import (
-    CELLS,
     COMBINATIONS,
     GIVEN_UP,
     LIMIT,
@@ -50,7 +49,7 @@ from hierogram.samplers.itg.slices import (
 from hierogram.samplers.itg.starts import LINKS, MODEL1, STARTS, start_pairs
 from hierogram.samplers.kernel import Report
 
-RESAMPLED, PROPOSED, ACCEPTED, _GIVEN_UP, _CELLS, _COMBINATIONS = range(6)
+PROPOSED, ACCEPTED, _GIVEN_UP, _COMBINATIONS = range(4)
 """Indices of `ItgScratch.numbers`."""
 
 
@@ -70,7 +69,7 @@ class ItgPlan(NamedTuple):
 
 
 class ItgScratch(NamedTuple):
-    """Scratch memory of a sweep. `numbers` int64[6] has the fields of `ItgInfo`."""
+    """Scratch memory of a sweep. `numbers` int64[4] has the fields of `ItgInfo`."""
 
     nodes: NDArray[np.void]
     proposed: NDArray[np.void]
@@ -81,45 +80,33 @@ class ItgScratch(NamedTuple):
 
 
 @njit
-def _accept(batch, pair, state, scratch, proposal, stream_state):
-    """Return True if a proposal (rules, length) is accepted by Metropolis–Hastings [Johnson et al. 2007].
+def count_drawn(batch, pair, state, scratch, proposal, stream_state):
+    """Accept or reject a drawn derivation (rules, length), and count the rules of the pair's resulting derivation.
 
-    Counts must exclude the pair's derivation. Afterwards they include the resulting derivation.
+    A derivation that differs from the current one is accepted by Metropolis–Hastings [Johnson et al. 2007].
     """
     derivations, counts, base = state
     rules, length = proposal
-    first = derivations.offset[pair]
-    before = derivations.length[pair]
+    first, before = derivations.offset[pair], derivations.length[pair]
+    is_same = length == before
+    for at in range(length):
+        is_same = is_same and derivations.rules[first + at] == rules[at]
+    if is_same:
+        count_derivation(batch, pair, scratch.nodes, length, counts, 1)
+        return
+    scratch.numbers[PROPOSED] += 1
     lay_out(rules, length, scratch.proposed)
     ratio = add_sequentially(batch, pair, base, scratch.proposed, length, counts, scratch.weights)
     count_derivation(batch, pair, scratch.proposed, length, counts, -1)
     current_ratio = add_sequentially(batch, pair, base, scratch.nodes, before, counts, scratch.weights)
     if uniform(advance(stream_state)) * current_ratio >= ratio:
-        return False
+        return
+    scratch.numbers[ACCEPTED] += 1
     count_derivation(batch, pair, scratch.nodes, before, counts, -1)
     count_derivation(batch, pair, scratch.proposed, length, counts, 1)
     derivations.length[pair] = length
     for at in range(length):
         derivations.rules[first + at] = rules[at]
-    return True
-
-
-@njit
-def count_drawn(batch, pair, state, scratch, proposal, stream_state):
-    """Accept or reject a drawn derivation (rules, length), and count the rules of the pair's resulting derivation."""
-    rules, length = proposal
-    derivations = state.derivations
-    is_same = length == derivations.length[pair]
-    for at in range(length):
-        if not is_same:
-            break
-        is_same = derivations.rules[derivations.offset[pair] + at] == rules[at]
-    if is_same:
-        count_derivation(batch, pair, scratch.nodes, length, state.counts, 1)
-    else:
-        scratch.numbers[PROPOSED] += 1
-        if _accept(batch, pair, state, scratch, proposal, stream_state):
-            scratch.numbers[ACCEPTED] += 1
 
 
 @njit
@@ -131,27 +118,6 @@ def start_visit(batch, pair, state, scratch):
     count_derivation(batch, pair, scratch.nodes, length, state.counts, -1)
     weigh_rules(batch, pair, state.base, state.counts, scratch.weights)
     return length
-
-
-@njit
-def _visit_by_slices(batch, pair, state, scratch, slices, visit):
-    """Resample a pair by slices. `slices` is (shape a, True if flat). Returns False if the chart is too small."""
-    shape, flat = slices
-    length = start_visit(batch, pair, state, scratch)
-    if flat:
-        drawn = draw_by_flat_slices(scratch.chart, scratch.weights, shape, scratch.nodes, length, visit)
-    else:
-        drawn = draw_by_slices(scratch.chart, scratch.weights, shape, scratch.nodes, length, visit)
-    if drawn in (NO_ROOM, GIVEN_UP):
-        count_derivation(batch, pair, scratch.nodes, length, state.counts, 1)
-        if drawn == NO_ROOM:
-            return False
-        scratch.numbers[_GIVEN_UP] += 1
-    else:
-        count_drawn(batch, pair, state, scratch, (scratch.chart.drawn.rules, drawn), ~visit)
-    scratch.numbers[_CELLS] += scratch.chart.registers[CELLS]
-    scratch.numbers[_COMBINATIONS] += scratch.chart.registers[COMBINATIONS]
-    return True
 
 
 @njit_inline
@@ -176,13 +142,23 @@ def _sweep_pairs(pairs, batch, state, scratch, plan, slices, key):
         n = batch.source_offset[pair + 1] - batch.source_offset[pair]
         m = batch.target_offset[pair + 1] - batch.target_offset[pair]
         shape = short_shape if _combinations(n, m) <= max_combinations else long_shape
-        if not _visit_by_slices(batch, pair, state, scratch, (shape, flat), visit):
-            return pair
+        length = start_visit(batch, pair, state, scratch)
+        if flat:
+            drawn = draw_by_flat_slices(scratch.chart, scratch.weights, shape, scratch.nodes, length, visit)
+        else:
+            drawn = draw_by_slices(scratch.chart, scratch.weights, shape, scratch.nodes, length, visit)
+        if drawn in (NO_ROOM, GIVEN_UP):
+            count_derivation(batch, pair, scratch.nodes, length, state.counts, 1)
+            if drawn == NO_ROOM:
+                return pair
+            scratch.numbers[_GIVEN_UP] += 1
+        else:
+            count_drawn(batch, pair, state, scratch, (scratch.chart.drawn.rules, drawn), ~visit)
+        scratch.numbers[_COMBINATIONS] += scratch.chart.registers[COMBINATIONS]
         if _combinations(n, m) > scratch.chart.registers[LIMIT]:
             # Make local moves for all pairs whose chart might be given up. If local moves were made only after giving
             # up, they would depend on the derivation, and sampling would not be exact.
             resample_locally(batch, pair, state, scratch.local, mix(visit))
-        scratch.numbers[RESAMPLED] += 1
     return last
 
 
@@ -190,23 +166,15 @@ _PAIRS_PER_REPORT = 512
 
 
 class ItgInfo(NamedTuple):
-    """Statistics of a sweep: numbers of resampled pairs, of proposals, and of charts that were given up.
+    """Statistics of a sweep: numbers of proposals, of charts that were given up, and of combinations of two cells.
 
-    `proposed` counts proposals that differ from the current derivation. `cells` and `combinations` (of two cells) are
-    sums over all charts.
+    `proposed` counts proposals that differ from the current derivation.
     """
 
-    resampled: int
     proposed: int
     accepted: int
     given_up: int
-    cells: int
     combinations: int
-
-
-def make_plan(batch: ItgBatch, sweep: int) -> ItgPlan:
-    """Return the plan of sweep number `sweep` over all pairs."""
-    return ItgPlan(sweep, np.full(batch.size, sweep, np.int64))
 
 
 @njit
@@ -239,14 +207,15 @@ class ItgKernel:
         self.settings = settings
         self._slices = slices == FLAT, *shapes, settings.short_chart
         self.first_base = make_base(batch, model1 or train_model1(batch), settings)
-        self._tables = make_tables(batch.emitted_types, batch.source_words, batch.target_words)
+        counts = self._zero_counts()
+        self._tables = Tables(*counts[:3], np.zeros(batch.source_words), np.zeros(batch.target_words))
         self._scratch = ItgScratch(
             np.zeros(2 * (n + m), NODE),
             np.zeros(2 * (n + m), NODE),
             make_weights(n, m, phrase),
-            make_chart(n, m, exponent=1.0 / settings.slice_shape - 1.0, longest_phrase=phrase),
+            make_chart(n, m, 1.0 / settings.slice_shape - 1.0, phrase),
             make_local_move(2 * (n + m), phrase),
-            np.zeros(6, np.int64),
+            np.zeros(4, np.int64),
         )
 
     def init(
@@ -268,29 +237,29 @@ class ItgKernel:
         derivations = empty_derivations(self.batch)
         chosen = np.zeros(1, np.int32) if links is None else links.astype(np.int32)
         chosen_pairs = np.ones(self.batch.size, np.bool_) if due is None else due
-
-        def begin(first: int, last: int) -> int:
-            return int(
-                start_pairs(
-                    first, self.batch, self.first_base, derivations, self._scratch.chart, STARTS.index(start), chosen,
-                    chosen_pairs, np.uint64(key),
-                )
-            )  # fmt: skip
-
-        self._run_blocks(begin, self.batch.size)
+        plan = STARTS.index(start), chosen, chosen_pairs, np.uint64(key)
+        self._run_blocks(
+            lambda first, last: int(
+                start_pairs(first, self.batch, self.first_base, derivations, self._scratch.chart, *plan)
+            ),
+            self.batch.size,
+        )
         return self.resume(derivations)
 
     def resume(self, derivations: Derivations, base: Base | None = None) -> ItgState:
         """Return a state with these derivations and base distributions, by default the initial base distributions."""
-        sizes = self.batch.emitted_types, self.batch.source_words, self.batch.target_words
-        pairs, source_nulls, target_nulls = (np.zeros(size, np.int32) for size in sizes)
-        counts = ItgCounts(pairs, source_nulls, target_nulls, np.zeros(RULE_TYPES, np.int64))
+        counts = self._zero_counts()
         _count_all(self.batch, derivations, counts, self._scratch.nodes)
         source_base = base or self.first_base
         copied = source_base._replace(
             source=source_base.source.copy(), target=source_base.target.copy(), strengths=source_base.strengths.copy()
         )
         return ItgState(derivations, counts, copied)
+
+    def _zero_counts(self) -> ItgCounts:
+        sizes = self.batch.emitted_types, self.batch.source_words, self.batch.target_words
+        pairs, source_nulls, target_nulls = (np.zeros(size, np.int32) for size in sizes)
+        return ItgCounts(pairs, source_nulls, target_nulls, np.zeros(RULE_TYPES, np.int64))
 
     def step(self, key: int, state: ItgState, plan: ItgPlan, report: Report | None = None) -> tuple[ItgState, ItgInfo]:
         """Resample the planned pairs, then strengths and word distributions as in `settings`, in place."""
@@ -299,7 +268,7 @@ class ItgKernel:
         self._run_blocks(
             lambda first, last: self.sweep_pairs((first, last), state, plan, seed), _PAIRS_PER_REPORT, report
         )
-        draw_tables(self.batch, state.base, state.counts, seed, plan.number, self._tables)
+        draw_all_tables(self.batch, state.base, state.counts, seed, plan.number, self._tables)
         if self.settings.sampled_strengths:
             draw_strengths(state.base, state.counts, self._tables, seed, plan.number)
         if self.settings.sampled_words:

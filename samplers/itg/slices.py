@@ -367,15 +367,9 @@ class SparseChart(NamedTuple):
     registers: NDArray[np.int64]
 
 
-def make_chart(
-    longest_source: int,
-    longest_target: int,
-    capacity: int = INITIAL_CELLS,
-    exponent: float = 0.0,
-    longest_phrase: int = 1,
-) -> SparseChart:
-    """Allocate a chart for pairs of up to the given lengths. `exponent` is 1/a - 1 of the slices."""
-    n, m = longest_source, longest_target
+def make_chart(n: int, m: int, exponent: float, longest_phrase: int) -> SparseChart:
+    """Allocate a chart for pairs of up to n source and m target words. `exponent` is 1/a - 1 of the slices."""
+    capacity = INITIAL_CELLS
     spans, words = (n + 1) * (n + 2) // 2, (m >> 6) + 1
     most = 2 * (n + m)
     return SparseChart(

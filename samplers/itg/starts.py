@@ -104,22 +104,17 @@ def _rank(links, n, m, ranks):
 def _write_leaf(links, ranks, i, ends, rules, length):
     """Write the rules of a linked word and of adjacent unlinked words. `ends` are n and m. Returns the new length."""
     n, m = ends
-    after = above = 0
-    first = True
+    before, after = i, 0
     for k in range(i):
-        first &= links[k] < 0
-    before = i if first else 0
-    k = i + 1
-    while k < n and links[k] < 0:
+        if links[k] >= 0:
+            before = 0
+    while i + after + 1 < n and links[i + after + 1] < 0:
         after += 1
-        k += 1
-    if ranks[i] == 0:
-        above = links[i]
-    below = m
+    above = links[i] if ranks[i] == 0 else 0
+    below = m - links[i] - 1
     for other in range(n):
         if ranks[other] == ranks[i] + 1:
-            below = links[other]
-    below -= links[i] + 1
+            below = links[other] - links[i] - 1
     leaves = before + after + above + below + 1
     for _ in range(leaves - 1):
         rules[length] = STRAIGHT

@@ -24,8 +24,8 @@ from hierogram.samplers.itg.derivations import (
     SOURCE_NULL,
     TARGET_NULL,
     Derivations,
-    covers_pair,
     lay_out,
+    lay_out_pair,
     longest_derivation,
 )
 
@@ -36,13 +36,6 @@ MAX_CHUNK_LENGTH = 3
 @njit_inline
 def _emits_both(node):
     return node["rule"] == PAIR or node["rule"] > TARGET_NULL
-
-
-@njit_inline
-def _add_emitted(node, cell, width, sums):
-    for i in range(node["i"], node["j"]):
-        for x in range(node["x"], node["y"]):
-            sums[cell + i * width + x] += np.float32(1.0)
 
 
 @njit
@@ -83,7 +76,9 @@ def _add_links(batch, derivations, nodes, linked, implied):
         for at in range(length):
             node = nodes[at]
             if _emits_both(node):
-                _add_emitted(node, cell, width, linked)
+                for i in range(node["i"], node["j"]):
+                    for x in range(node["x"], node["y"]):
+                        linked[cell + i * width + x] += np.float32(1.0)
             elif at >= chunk_end:
                 linked_node = _find_linked_node(nodes, at)
                 if linked_node >= 0:
@@ -333,9 +328,8 @@ def _list_trees(batch, trees, chosen, first, words, uses, nodes):
         pair = first + k
         n = batch.source_offset[pair + 1] - batch.source_offset[pair]
         m = batch.target_offset[pair + 1] - batch.target_offset[pair]
-        if length > len(nodes) or not lay_out(trees.content[trees.offsets[k] :], length, nodes):
-            return count, k
-        if not covers_pair(batch, pair, nodes, length):
+        rules = trees.content[trees.offsets[k] :]
+        if length > len(nodes) or not lay_out_pair(batch, pair, rules, length, nodes):
             return count, k
         # The current uses of a pair without averages are its expected uses.
         alone = chosen[k] == 2

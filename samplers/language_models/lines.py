@@ -1,12 +1,10 @@
 """Parser and writer of ARPA lines, and conversion of tokenized text to word numbers."""
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_allocating, njit_inline
-from hierogram.samplers.language_models.model import BEGIN, END, FREE, UNKNOWN
+from hierogram.samplers.language_models.model import BEGIN, END, FREE, UNKNOWN, NGrams
 from hierogram.samplers.language_models.vocabulary import Vocabulary, add, find
 
 AT, LINE, ROWS = 0, 1, 2
@@ -31,23 +29,9 @@ _DIGITS = 9
 _NUMBER_BYTES = 20
 
 
-class NgramLines(NamedTuple):
-    """N-grams of one order k: `words` int32[n, k], `log10` and `backoff` float32[n], and line numbers int64[n]."""
-
-    words: NDArray[np.int32]
-    log10: NDArray[np.float32]
-    backoff: NDArray[np.float32]
-    lines: NDArray[np.int64]
-
-
-def make_lines(rows: int, order: int) -> NgramLines:
+def make_ngrams(rows: int, order: int) -> NGrams:
     """Allocate rows of n-grams of an order."""
-    return NgramLines(
-        np.zeros((rows, order), np.int32),
-        np.zeros(rows, np.float32),
-        np.zeros(rows, np.float32),
-        np.zeros(rows, np.int64),
-    )
+    return NGrams(np.zeros((rows, order), np.int32), np.zeros(rows, np.float32), np.zeros(rows, np.float32))
 
 
 @njit_inline
@@ -188,12 +172,14 @@ def read_lines(
     cursor: NDArray[np.int64],
     vocabulary: Vocabulary,
     size: NDArray[np.int64],
-    rows: NgramLines,
+    rows: NGrams,
+    lines: NDArray[np.int64],
     is_highest: bool,
 ) -> int:
     """Parse n-grams from the cursor on. Returns the outcome. Moves the cursor to the first line that was not parsed.
 
-    Unigrams are added to the vocabulary, which has `size` int64[1] words. Empty lines are skipped.
+    `lines` int64[n] gets the line number of each row. Unigrams are added to the vocabulary, which has `size` int64[1]
+    words. Empty lines are skipped.
     """
     while True:
         start = cursor[AT]
@@ -209,7 +195,7 @@ def read_lines(
             outcome = int(_read_line(text, (first, end), vocabulary, size, rows, cursor[ROWS], is_highest))
             if outcome != MORE:
                 return outcome
-            rows.lines[cursor[ROWS]] = cursor[LINE]
+            lines[cursor[ROWS]] = cursor[LINE]
             cursor[ROWS] += 1
         cursor[AT] = end + 1
         cursor[LINE] += 1
@@ -283,7 +269,7 @@ def _write(vocabulary, rows, has_backoff, out):
     return at
 
 
-def format_ngrams(vocabulary: Vocabulary, rows: NgramLines, has_backoff: bool) -> bytes:
+def format_ngrams(vocabulary: Vocabulary, rows: NGrams, has_backoff: bool) -> bytes:
     """Return n-grams as ARPA lines. Reading the lines yields the same float32 numbers."""
     lengths = np.diff(vocabulary.starts)
     most = int(lengths[rows.words].sum()) + len(rows.words) * (rows.words.shape[1] + 2 * _NUMBER_BYTES)

@@ -78,9 +78,8 @@ class Workspace(NamedTuple):
     slots: NDArray[np.uint64]
     # LENGTH[L]: current customers and tables of all rules by rule length.
     by_length: NDArray[np.void]
-    # int32[n+1]: local numbers of the rules of an option, and of the current rules.
+    # int32[n+1]: local numbers of the rules of an option.
     used: NDArray[np.int32]
-    current: NDArray[np.int32]
     # int32[n+1]: stacks of nodes.
     stack: NDArray[np.int32]
     walk: NDArray[np.int32]
@@ -117,14 +116,13 @@ def make_workspace(batch: Batch, overlay_rules: int, logged_rules: int, rows_rea
     """Return a workspace with room for `overlay_rules` count changes per block and `logged_rules` per round."""
     overlay = capacity_for(overlay_rules + 1, 1)
     nodes, options = batch.max_nodes, max(2, batch.max_options)
-    used, current, stack, walk, pending = np.zeros((5, nodes + 1), np.int32)
+    used, stack, walk, pending = np.zeros((4, nodes + 1), np.int32)
     return Workspace(
         summary=make_summaries(nodes),
         rule=np.zeros(batch.max_rules, RULE),
         slots=np.zeros(capacity_for(batch.max_rules, 1), np.uint64),
         by_length=np.zeros(batch.longest_rule + 1, LENGTH),
         used=used,
-        current=current,
         stack=stack,
         walk=walk,
         pending=pending,
@@ -169,20 +167,14 @@ class Resampling(NamedTuple):
 
 
 @njit_inline
-def forget_summaries(work):
-    """Invalidate all summaries and lists, but keep the local rules."""
-    work.registers[0]["epoch"] += 1
-    work.registers[0]["listed"] = 0
-
-
-@njit_inline
 def begin_pair(work):
     """Clear the rules, summaries and lists of the previous pair."""
     work.registers[0]["stamp"] += 1
     work.registers[0]["found"] = 0
     work.registers[0]["counted"] = 0
     work.registers[0]["below_zero"] = 0
-    forget_summaries(work)
+    work.registers[0]["epoch"] += 1
+    work.registers[0]["listed"] = 0
 
 
 @njit_inline
@@ -400,14 +392,12 @@ def _list_node(x, first, last, context):
 
 @njit
 def _list_rules(v, context):
-    """List the rules of v's derivation in `work.lists` if they are not listed. If v is cut, its rule is first.
+    """List the rules of v's derivation in `work.lists`. If v is cut, its rule is first.
 
     A sweep changes nothing below the sampled node, so each node's rules are listed once, from the lists of its tails.
     """
     work = context.work
     epoch = np.uint32(work.registers[0]["epoch"])
-    if work.summary[v]["list_epoch"] == epoch:
-        return
     work.walk[0] = v
     depth = 1
     while depth > 0:

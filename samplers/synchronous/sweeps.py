@@ -31,8 +31,7 @@ from hierogram.samplers.counts.table import (
     fetch,
     with_room,
 )
-from hierogram.samplers.forests.averages import NO_AVERAGES
-from hierogram.samplers.forests.derivations import Batch, State, initial_state
+from hierogram.samplers.forests.derivations import Batch, empty_state, initial_state, make_batch
 from hierogram.samplers.forests.forest import NODE, Bitext, Forests, view_pair
 from hierogram.samplers.forests.fragments import Words
 from hierogram.samplers.grammar.schedules import NO_POWERS
@@ -106,10 +105,6 @@ class Round(NamedTuple):
     direct: bool
 
 
-NOT_AVERAGED = np.zeros(0, np.bool_)
-"""Value of `SweepPlan.averaged` for a sweep without averages."""
-
-
 class SweepPlan(NamedTuple):
     """Plan of one sweep over P pairs."""
 
@@ -122,7 +117,7 @@ class SweepPlan(NamedTuple):
     # True if option weights include the density factor. Without it, samples have the wrong distribution [CFGŠ14 §4.3].
     density: bool = True
     # bool[P]: True for pairs that are added to averages, which requires all levels and T = 1. bool[0] for no pairs.
-    averaged: NDArray[np.bool_] = NOT_AVERAGED
+    averaged: NDArray[np.bool_] = np.zeros(0, np.bool_)
     # True if draws tend to differ from the current values.
     avoid_current: bool = False
 
@@ -245,7 +240,7 @@ class PhraseKernel:
         """Return the initial state, with all nodes cut and uniformly random edges [CFGŠ14 §5.4.2]."""
         derivations = initial_state(key, self.batch)
         table = empty_table(self.batch.longest_rule)
-        return ChainState(derivations, count_rules(self.batch, derivations, table, self.model))
+        return ChainState(derivations, count_rules(self.batch, derivations, table, self.model, 1))
 
     def step(
         self, key: int, state: ChainState, plan: SweepPlan, report: Report | None = None
@@ -305,11 +300,6 @@ class PhraseKernel:
         """Return the statistics of the current sweep, summed over workers."""
         return SweepInfo(*(int(sum(work.statistics[0][name] for work in self.workers)) for name in SweepInfo._fields))
 
-    def compile_merging(self, table: CountTable) -> None:
-        """Compile `_merge` by merging an empty list of changes, if the kernel has blocks."""
-        if self.blocks is not None:
-            merge_changes(np.zeros((0, 4), np.uint64), table, self.model)
-
 
 def build(
     model: Model,
@@ -344,16 +334,9 @@ def compile_sweep() -> None:
     """Compile the sampling kernel by sweeping over an empty batch."""
     offset = np.zeros(1, np.int64)
     words, links, hashes = np.zeros(0, np.int32), np.zeros(0, np.int16), np.zeros(0, np.uint64)
-    batch = Batch(
-        Bitext(words, offset, words, offset, links, links, offset),
-        Words(hashes, hashes, np.uint64(0)),
-        Forests(offset, np.zeros(0, NODE), offset, np.zeros(0, np.uint16)),
-        pairs=np.zeros(0, np.int64), slot_masks=hashes, derivation_rules=offset,
-        max_nodes=1, max_rules=16, max_options=2, max_listed=1, longest_rule=1,
-    )  # fmt: skip
-    model = build_model(ModelSettings(), 1, 1, batch.longest_rule)
-    work = build(model, batch).workers[0]
-    state = State(np.zeros(0, np.uint16), np.zeros(0, np.uint8))
+    bitext = Bitext(words, offset, words, offset, links, links, offset)
+    forests = Forests(offset, np.zeros(0, NODE), offset, np.zeros(0, np.uint16))
+    batch = make_batch(bitext, Words(hashes, hashes, np.uint64(0)), forests, np.zeros(0, np.int64), 1)
+    kernel = build(build_model(ModelSettings(), 1, 1, 1), batch)
     plan = SweepPlan(np.zeros(0, np.int64), np.zeros(0, np.int16))
-    nothing = Round(0, 0, 0, 1, np.zeros(1, np.int64), True)
-    sweep_pairs(nothing, batch, state, NO_AVERAGES, plan, empty_table(batch.longest_rule), model, work)
+    kernel.sample(0, ChainState(empty_state(forests), empty_table(1)), plan, (0, 0))

@@ -181,12 +181,9 @@ def _uniform_numbers(key: int, pair: int, number: int) -> Iterator[float]:
 
 
 class TypeSampler:
-    """Sampler of type-based moves over the derivations of a batch."""
+    """Sampler of type-based moves over the derivations of a batch. The model must be a Dirichlet process."""
 
     def __init__(self, model: Model, batch: Batch) -> None:
-        """Raise `ValueError` if the model is not a Dirichlet process."""
-        if model.pitman_yor:
-            raise ValueError("type-based moves require an exchangeable model: use a Dirichlet process")
         self._model = model
         self._batch = batch
         nodes = batch.forests.nodes
@@ -194,8 +191,8 @@ class TypeSampler:
         self._space = SiteSpace(walk_space(batch), np.zeros((3, 2), np.uint64), np.zeros(3, np.uint64))
         self._free = np.flatnonzero(batch.forests.node["free"])
 
-    def step(self, key: int, state: ChainState, number: int, pivots: int) -> tuple[ChainState, int]:
-        """Run `pivots` moves with one pivot each. Returns the state and the number of changed cuts. Consumes `state`.
+    def step(self, key: int, state: ChainState, number: int, pivots: int) -> ChainState:
+        """Return the state after `pivots` moves with one pivot each. Consumes `state`.
 
         Move i uses the random stream of sweep `number` * MAX_TYPE_MOVES + i of pair `PIVOTS` + first pair number.
         Pivots are drawn uniformly from all free cuts, inside and outside the derivations, so that the choice of a pivot
@@ -203,13 +200,12 @@ class TypeSampler:
         """
         derivations, table, averages = state
         self._update_sites(derivations, np.arange(self._batch.size))
-        changed = 0
         for pivot in range(pivots if len(self._free) else 0):
             draws = _uniform_numbers(key, int(self._batch.pairs[0]), number * MAX_TYPE_MOVES + pivot)
             node = int(self._free[int(next(draws) * len(self._free))])
             table = with_room(table, 3)
-            changed += self._move(node, draws, derivations, table)
-        return ChainState(derivations, table, averages), changed
+            self._move(node, draws, derivations, table)
+        return ChainState(derivations, table, averages)
 
     def _update_sites(self, derivations: State, pairs: NDArray[np.int64]) -> None:
         _find_all_sites(pairs, self._batch, derivations, self._sites, self._space)
@@ -238,28 +234,26 @@ class TypeSampler:
         self._update_sites(derivations, np.array([pair]))
         return rules
 
-    def _move(self, pivot: int, draws: Iterator[float], derivations: State, table: CountTable) -> int:
-        """Run one move. Returns the number of changed cuts. Rejects a draw that would change the selection of sites."""
+    def _move(self, pivot: int, draws: Iterator[float], derivations: State, table: CountTable) -> None:
+        """Run one move. Rejects a draw that would change the selection of sites."""
         if self._sites.types[pivot] == 0:
-            return 0
+            return
         sites = self._select_sites(pivot, derivations)
         if len(sites) < 2:
-            return 0
+            return
         rules = self._site_rules(pivot, derivations)
         before = derivations.cut[sites].copy()
         after = self._draw_cuts(rules, before, draws, table)
-        changed = int((before != after).sum())
-        if not changed:
-            return 0
+        if np.array_equal(before, after):
+            return
         pairs = self._pairs_of(sites[before != after])
         derivations.cut[sites] = after
         self._update_sites(derivations, pairs)
         if not np.array_equal(self._select_sites(pivot, derivations), sites):
             derivations.cut[sites] = before
             self._update_sites(derivations, pairs)
-            return 0
+            return
         self._change_counts(rules, int(after.sum()) - int(before.sum()), table)
-        return changed
 
     def _draw_cuts(
         self, rules: SiteRules, before: NDArray[np.uint8], draws: Iterator[float], table: CountTable

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
-from hierogram.samplers.compiled.streams import advance, draw_beta, draw_normal, stream, uniform
+from hierogram.samplers.compiled.streams import advance, draw_beta, draw_normal, draw_tables, stream, uniform
 from hierogram.samplers.counts.chain import CountsError, SweepInfo, log_rising
 from hierogram.samplers.counts.table import COUNT, CountTable, add, empty_table, find, with_room
 from hierogram.samplers.forests.derivations import Batch, State
@@ -414,18 +414,6 @@ def _add_decisions(v, context, tables, draws):
 
 
 @njit
-def draw_tables(count, log_base_mass, state):
-    """Sample the number of base draws (tables) of a fragment. `log_base_mass` is ln α P0. Returns (tables, state)."""
-    base_mass = math.exp(log_base_mass)
-    tables = 1
-    for seated in range(1, count):
-        state = advance(state)
-        if uniform(state) * (seated + base_mass) < base_mass:
-            tables += 1
-    return tables, state
-
-
-@njit
 def _list_fragments(batch, state, model, space, seen, draws, fragments):
     """Fill `fragments` with the distinct fragments, and `draws` if enabled. Returns the number of these fragments."""
     table, labels = state.table, state.labels
@@ -452,43 +440,16 @@ def _list_fragments(batch, state, model, space, seen, draws, fragments):
             fragments.log_base[size] = space.log_bases[v]
             size += 1
             if draws.enabled:
-                tables, stream_state = draw_tables(n, labels.log_strength[c] + space.log_bases[v], stream_state)
+                base_mass = math.exp(labels.log_strength[c] + space.log_bases[v])
+                tables, stream_state = draw_tables(n, base_mass, stream_state)
                 _add_decisions(v, context, tables, draws)
     return size
-
-
-def _collect_fragments(
-    batch: Batch, state: TreeState, model: TreeModel, space: TreeSpace, stream_state: np.uint64 | None
-) -> tuple[FragmentUses, BaseDraws]:
-    """Return the distinct fragments, and the numbers of expansions and stops by label, 0 without `stream_state`."""
-    rules, labels = state.table.rule_types, len(state.labels.strength)
-    fragments = FragmentUses(np.empty(rules, np.int32), np.empty(rules, np.int64), np.empty(rules))
-    first_state = np.uint64(0) if stream_state is None else stream_state
-    draws = BaseDraws(np.zeros(labels, np.int64), np.zeros(labels, np.int64), stream_state is not None, first_state)
-    seen = np.zeros(len(state.table.rows), np.uint8)
-    _list_fragments(batch, state, model, space, seen, draws, fragments)
-    return fragments, draws
-
-
-class FragmentsByLabel(NamedTuple):
-    """Distinct fragments sorted by label. Label c has the fragments `starts[c]` to `starts[c + 1]` - 1."""
-
-    fragments: FragmentUses
-    starts: NDArray[np.int64]
-
-
-def _group_fragments(batch: Batch, state: TreeState, model: TreeModel, space: TreeSpace) -> FragmentsByLabel:
-    fragments, _ = _collect_fragments(batch, state, model, space, None)
-    order = np.argsort(fragments.label, kind="stable")
-    by_label = FragmentUses(fragments.label[order], fragments.uses[order], fragments.log_base[order])
-    starts = np.searchsorted(by_label.label, np.arange(len(state.labels.strength) + 1))
-    return FragmentsByLabel(by_label, starts)
 
 
 @njit
 def _log_likelihood_of_label(c, strength, log_strength, groups):
     """Return ln (Γ(α)/Γ(n + α) ∏ Γ(n_e + α P0(e)) / Γ(α P0(e))) over the n uses of fragments e of a label."""
-    fragments, starts = groups.fragments, groups.starts
+    fragments, starts = groups
     total = 0
     result = 0.0
     for e in range(starts[c], starts[c + 1]):
@@ -502,7 +463,7 @@ def _log_likelihood_of_label(c, strength, log_strength, groups):
 
 @njit
 def _move_strengths(key, sweep, groups, labels):
-    starts = groups.starts
+    _, starts = groups
     for c in range(1, len(labels.strength)):
         if starts[c + 1] == starts[c]:
             continue
@@ -527,18 +488,6 @@ def _move_expansions(key, sweep, draws, labels):
         stream_state = stream(key, np.int64(_EXPANSIONS << 32) + c, sweep)
         beta, stream_state = draw_beta(1.0 + draws.expanded[c], 1.0 + draws.stopped[c], stream_state)
         set_label(labels, c, labels.strength[c], beta)
-
-
-def move_strengths(key: int, sweep: int, batch: Batch, state: TreeState, model: TreeModel, space: TreeSpace) -> None:
-    """Run a Metropolis–Hastings step for α_c of each label with fragments, in place."""
-    _move_strengths(key, sweep, _group_fragments(batch, state, model, space), state.labels)
-
-
-def move_expansions(key: int, sweep: int, batch: Batch, state: TreeState, model: TreeModel, space: TreeSpace) -> None:
-    """Sample β_c of every label, in place."""
-    stream_state = np.uint64(stream(key, _EXPANSIONS << 33, sweep))
-    _, draws = _collect_fragments(batch, state, model, space, stream_state)
-    _move_expansions(key, sweep, draws, state.labels)
 
 
 _TREES_PER_CALL = 64
@@ -604,15 +553,6 @@ class TreeKernel:
         self, key: int, state: TreeState, plan: TreePlan, report: Report | None = None
     ) -> tuple[TreeState, SweepInfo]:
         """Sample trees, then label parameters. Consumes `state`. Raises `CountsError` if a count falls below 0."""
-        state, info = self.sweep(key, state, plan, report)
-        move_strengths(key, plan.number, self.batch, state, self.model, self.space)
-        move_expansions(key, plan.number, self.batch, state, self.model, self.space)
-        return state, info
-
-    def sweep(
-        self, key: int, state: TreeState, plan: TreePlan, report: Report | None = None
-    ) -> tuple[TreeState, SweepInfo]:
-        """Sweep like `step`, but keep the label parameters."""
         self.space.statistics[0] = 0
         for first in range(0, self.batch.size, _TREES_PER_CALL):
             last = min(first + _TREES_PER_CALL, self.batch.size)
@@ -625,13 +565,43 @@ class TreeKernel:
                 )
             if report:
                 report(last)
+        self.move_strengths(key, plan.number, state)
+        self.move_expansions(key, plan.number, state)
         edges, edges_changed, cuts, cuts_changed = (int(number) for number in self.space.statistics[0])
         # Estimate the number of scored fragments as two per sampled edge and three per sampled cut.
         return state, SweepInfo(edges, edges_changed, cuts, cuts_changed, 2 * edges + 3 * cuts)
 
+    def _collect_fragments(
+        self, state: TreeState, stream_state: np.uint64 | None = None
+    ) -> tuple[FragmentUses, BaseDraws]:
+        """Return the distinct fragments, and the base draws of each label, 0 without `stream_state`."""
+        rules, labels = state.table.rule_types, len(state.labels.strength)
+        fragments = FragmentUses(np.empty(rules, np.int32), np.empty(rules, np.int64), np.empty(rules))
+        expanded, stopped = np.zeros((2, labels), np.int64)
+        draws = BaseDraws(expanded, stopped, stream_state is not None, stream_state or np.uint64(0))
+        seen = np.zeros(len(state.table.rows), np.uint8)
+        _list_fragments(self.batch, state, self.model, self.space, seen, draws, fragments)
+        return fragments, draws
+
+    def _group_fragments(self, state: TreeState) -> tuple[FragmentUses, NDArray[np.int64]]:
+        """Return the distinct fragments sorted by label, and the index of each label's first fragment, int64[L + 1]."""
+        fragments, _ = self._collect_fragments(state)
+        order = np.argsort(fragments.label, kind="stable")
+        by_label = FragmentUses(fragments.label[order], fragments.uses[order], fragments.log_base[order])
+        return by_label, np.searchsorted(by_label.label, np.arange(len(state.labels.strength) + 1))
+
+    def move_strengths(self, key: int, sweep: int, state: TreeState) -> None:
+        """Run a Metropolis–Hastings step for α_c of each label with fragments, in place."""
+        _move_strengths(key, sweep, self._group_fragments(state), state.labels)
+
+    def move_expansions(self, key: int, sweep: int, state: TreeState) -> None:
+        """Sample β_c of every label, in place."""
+        _, draws = self._collect_fragments(state, np.uint64(stream(key, _EXPANSIONS << 33, sweep)))
+        _move_expansions(key, sweep, draws, state.labels)
+
     def log_likelihood(self, state: TreeState) -> float:
         """Return ln P of all fragments of all derivations, given the label parameters."""
-        groups, labels = _group_fragments(self.batch, state, self.model, self.space), state.labels
+        groups, labels = self._group_fragments(state), state.labels
         total = 0.0
         for c in range(1, len(labels.strength)):
             total += _log_likelihood_of_label(c, labels.strength[c], labels.log_strength[c], groups)

@@ -6,7 +6,6 @@ from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.storage.exports.exports import JOB_STATES, JobRow, read_job_states
 from hierogram.storage.grammar.rules import read_status
 from hierogram.storage.records.operations import StoreStatus
-from hierogram.storage.schema.tables import REVISIONS
 
 _MAX_REJECTED = 200
 _MAX_EVENTS = 5_000
@@ -46,7 +45,7 @@ LATEST = {
 
 def store_status(transaction: ReadTransaction, url: str) -> StoreStatus:
     """Return the store's totals."""
-    return read_status(transaction.connection, url=url, schema=REVISIONS[-1])
+    return read_status(transaction.connection, url)
 
 
 def last_sweeps(transaction: ReadTransaction, limit: int) -> list[dict[str, Any]]:

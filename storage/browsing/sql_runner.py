@@ -1,4 +1,4 @@
-"""Runner of users' SQL queries, each in a read-only child process with limits of time, memory and size."""
+"""Example queries, and runner of users' SQL, each in a read-only child process with limits of time, memory and size."""
 
 import json
 import tempfile
@@ -7,8 +7,9 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
-from functools import cached_property
-from typing import IO, Any
+from functools import cache, cached_property
+from importlib.resources import files
+from typing import IO, Any, NamedTuple
 
 from sqlalchemy import URL
 
@@ -186,3 +187,21 @@ class SqlRunner:
         driver = ("psycopg",) if self._file is None else ()
         # Do not limit the time without output, because the query has its own time limit.
         return WorkerProcess(untrusted_sql.MEMORY_MB << 20, float("inf"), (untrusted_sql.__name__, *driver))
+
+
+class Recipe(NamedTuple):
+    """Example query of docs/sql.md: a question, and its SQL for both databases."""
+
+    title: str
+    sql: str
+
+
+@cache
+def cookbook() -> tuple[Recipe, ...]:
+    """Return the queries of `cookbook.sql` in order. A comment with the title precedes each query."""
+    text = files("hierogram.storage.browsing").joinpath("cookbook.sql").read_text(encoding="utf-8")
+    queries = []
+    for part in text.split("-- ")[1:]:
+        title, _, sql = part.partition("\n")
+        queries.append(Recipe(title.strip(), sql.strip()))
+    return tuple(queries)

@@ -30,8 +30,8 @@ def stored_revision(connection: Connection) -> str | None:
     return None if revision is None else str(revision)
 
 
-def check_schema(engine: Engine) -> str:
-    """Return the revision of the schema. Raises `StoreMissingError`, or `StoreError` for a newer or older revision."""
+def check_schema(engine: Engine) -> None:
+    """Raise `StoreMissingError` if no store exists, and `StoreError` if its schema is newer or older."""
     url = hide_password(engine.url)
     file = sqlite_file(engine.url)
     missing = f"no store at {url}: create one with `hierogram init` or `hierogram ingest`"
@@ -51,7 +51,6 @@ def check_schema(engine: Engine) -> str:
             f"the store at {url} has schema {revision}, but this version of hierogram requires {REVISIONS[-1]}: back "
             "up the store and run `hierogram init --upgrade`"
         )
-    return revision
 
 
 def migrate(connection: Connection) -> None:
@@ -85,8 +84,8 @@ def upgrade(url: str) -> tuple[str, str]:
     """Upgrade the store at the URL to the current schema. Returns the revisions before and after."""
     engine = make_engine(parse_url(url))
     try:
-        revision = check_schema(engine)
-        return revision, revision
+        check_schema(engine)
+        return REVISIONS[-1], REVISIONS[-1]
     except SchemaOutdatedError:
         with migrating(engine) as connection:
             before = stored_revision(connection)

@@ -33,6 +33,8 @@ Row = Sequence[object]
 _ROWS_PER_STATEMENT = 1000
 _CACHED_STATEMENTS = 128
 _VALUES_PER_QUERY = 10_000
+_CACHED_WORDS = 1_000_000
+"""Maximum number of cached words of a side. If there are more, only the words of the last transaction are kept."""
 
 IDS_PER_BLOCK = 4_096
 """Ids per block of rows. A block of the longest rules must stay below SQLite's limit for the size of a value."""
@@ -285,24 +287,6 @@ Words = dict[str, dict[str, int]]
 """Ids of words by side and token."""
 
 
-class RowCache:
-    """Cache of committed rows that never change: ids of words, and runs of the key index by id."""
-
-    _LIMIT = 1_000_000
-
-    def __init__(self) -> None:
-        self.words = _empty_words()
-        self.key_runs: dict[int, KeyRun] = {}
-
-    def update(self, words: Words, key_runs: dict[int, KeyRun]) -> None:
-        """Add the words of a committed transaction, and replace the runs."""
-        for side, ids in words.items():
-            if len(self.words[side]) + len(ids) > self._LIMIT:
-                self.words[side] = {}
-            self.words[side].update(ids)
-        self.key_runs = key_runs
-
-
 def _empty_words() -> Words:
     return {SOURCE: {}, TARGET: {}}
 
@@ -356,12 +340,13 @@ def upsert(table: Table, rows: str, changes: Mapping[str, str] | None = None) ->
 
 
 class StoreAccess:
-    """Base of the parts of a store: the engine, the row cache, and the lease if this object holds the lease."""
+    """Base of the parts of a store: the engine, cached rows, and the lease if this object holds the lease."""
 
-    def __init__(self, engine: Engine, schema: str) -> None:
+    def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self._schema = schema
-        self._cache = RowCache()
+        # Cache committed rows that never change: ids of words, and runs of the key index by id.
+        self._words = _empty_words()
+        self._key_runs: dict[int, KeyRun] = {}
         self._lease: str | None = None
         self.url = hide_password(engine.url)
         self.read_only = is_read_only(engine)
@@ -384,7 +369,7 @@ class StoreAccess:
         with writing_connection(self.engine, durable=durable) as connection:
             state = read_state(connection, lock=True)
             loader = (PostgresLoader if connection.dialect.name == POSTGRES else Loader)(connection)
-            transaction = WriteTransaction(connection, loader, state, self._cache.words, dict(self._cache.key_runs))
+            transaction = WriteTransaction(connection, loader, state, self._words, dict(self._key_runs))
             yield transaction
             if transaction.before_commit is not None:
                 transaction.before_commit(transaction)
@@ -392,7 +377,11 @@ class StoreAccess:
             if transaction.changes_grammar:
                 state.grammar_position = state.position
             connection.execute(store_state.update().values(**asdict(state)))
-        self._cache.update(transaction.new_words, transaction.key_runs)
+        for side, ids in transaction.new_words.items():
+            if len(self._words[side]) + len(ids) > _CACHED_WORDS:
+                self._words[side] = {}
+            self._words[side].update(ids)
+        self._key_runs = transaction.key_runs
 
 
 def now() -> datetime:

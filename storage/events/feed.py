@@ -26,7 +26,7 @@ class Events(StoreAccess):
     def events(self, after: int | None = None, limit: int = 100, kinds: Collection[str] = ()) -> EventPage:
         """Return up to `limit` events after an event id, or from the oldest event. Empty `kinds` select all events."""
         with self._reading() as connection:
-            return read(connection, after, limit, kinds)
+            return _read(connection, after, limit, kinds)
 
     def record_event(self, event: NewEvent) -> None:
         """Append an event without another change of the store."""
@@ -53,7 +53,7 @@ class Events(StoreAccess):
         with self._writing() as transaction:
             connection = transaction.connection
             position = connection.scalar(position_of)
-            page = read(connection, position, _EVENTS_AT_ONCE, kinds)
+            page = _read(connection, position, _EVENTS_AT_ONCE, kinds)
             if position is None:
                 connection.execute(insert(webhooks).values(**webhook._asdict(), last_event_id=page.last))
                 return 0
@@ -123,8 +123,7 @@ def _state(connection: Connection) -> tuple[int, int]:
     return row.last_event_id, row.max_events
 
 
-def read(connection: Connection, after: int | None, limit: int, kinds: Collection[str] = ()) -> EventPage:
-    """Return up to `limit` events after an event id, or from the oldest event. Empty `kinds` select all events."""
+def _read(connection: Connection, after: int | None, limit: int, kinds: Collection[str]) -> EventPage:
     last, _ = _state(connection)
     first = connection.scalar(select(func.min(events.c.id)))
     oldest = last + 1 if first is None else first

@@ -71,9 +71,10 @@ class Snapshot:
 
     def rule_ranges(self) -> Iterator[StoredRules]:
         """Yield the table `rules` as columns, in ranges of ids."""
-        from hierogram.storage.grammar.counts import rule_ranges
+        from hierogram.storage.grammar.counts import IDS_PER_RANGE, stored_rules
 
-        return rule_ranges(self._connection)
+        for after in range(0, largest_id(self._connection, "rules"), IDS_PER_RANGE):
+            yield stored_rules(self._connection, after, after + IDS_PER_RANGE)
 
     def rule_blocks(self, columns: Sequence[str], kind: CountKind = CountKind.CURRENT_SAMPLE) -> Iterator[Block]:
         """Yield `columns` of all rules with uses of this `kind`, then the uses as integers (see `_uses`)."""

@@ -38,7 +38,7 @@ from hierogram.storage.grammar.rule_words import RuleWords, is_indexed_by_words
 from hierogram.storage.pairs.vocabulary import word_ids
 from hierogram.storage.records.columns import CHANGES, NUMBERS, PairUpdates, RuleDeltas
 from hierogram.storage.records.grammar import LabelRow, SweepRecord
-from hierogram.storage.records.pairs import SAMPLING, SETTLED
+from hierogram.storage.records.pairs import SAMPLING, SETTLED, compute_checksum
 from hierogram.storage.schema.tables import derivations, labels, pair_positions, rule_history, rule_words, rules, sweeps
 
 Rows = NDArray[np.int64]
@@ -72,17 +72,16 @@ def save_derivations(transaction: WriteTransaction, updates: PairUpdates | None,
 
 
 def _save_pairs(transaction: WriteTransaction, updates: PairUpdates) -> None:
+    contents = updates.ids.tolist(), split_blobs(updates.states), split_blobs(updates.averages)
     transaction.loader.stage(
         staged_progress,
         zip(
-            updates.ids.tolist(),
-            split_blobs(updates.states),
-            split_blobs(updates.averages),
+            *contents,
             [SETTLED if burned_in else SAMPLING for burned_in in updates.burned_in.tolist()],
             updates.stages.tolist(),
             updates.sweeps.tolist(),
             updates.expected_sweeps.tolist(),
-            updates.checksums(),
+            map(compute_checksum, *contents),
             strict=True,
         ),
     )
@@ -177,7 +176,8 @@ def change_rules(transaction: WriteTransaction, changed: NamedChanges) -> None:
             f"{uses['minimal_uses']}), so the counts do not match the derivations: run `hierogram verify`"
         )
     state = transaction.state
-    is_stored, used = before["id"] > 0, _in_use(after)
+    is_stored = before["id"] > 0
+    used = (after["count"] > 0) | (after["expected_uses"] > 0) | (after["minimal_uses"] > 0)
     state.rules_in_use += int((after["count"] > 0).sum() - (before["count"] > 0).sum())
     state.rules_expected += int((after["expected_uses"] > 0).sum() - (before["expected_uses"] > 0).sum())
     state.rules_stored += int(used.sum() - is_stored.sum())
@@ -207,11 +207,6 @@ def change_rules(transaction: WriteTransaction, changed: NamedChanges) -> None:
     watch(transaction, ChangedUses(*reported, after["expected_uses_variance"][watched]))
     keys = changed.keys[np.concatenate((new, unused_rows))]
     add_keys(transaction, keys, np.concatenate((new_ids, -before["id"][unused_rows])))
-
-
-def _in_use(uses: Uses) -> NDArray[np.bool_]:
-    used: NDArray[np.bool_] = (uses["count"] > 0) | (uses["expected_uses"] > 0) | (uses["minimal_uses"] > 0)
-    return used
 
 
 def merge_deltas(deltas: RuleDeltas) -> NamedChanges:

@@ -58,12 +58,6 @@ def stored_rules(connection: Connection, after: int, until: int) -> StoredRules:
     return StoredRules(rule_ids.astype(np.int64), RuleDeltas(_keys(key_high, key_low), sources, targets, *typed))
 
 
-def rule_ranges(connection: Connection) -> Iterator[StoredRules]:
-    """Yield the table `rules` in ranges of ids."""
-    for after in range(0, largest_id(connection, "rules"), IDS_PER_RANGE):
-        yield stored_rules(connection, after, after + IDS_PER_RANGE)
-
-
 def _keys(high: Column, low: Column) -> NDArray[np.uint64]:
     return np.stack((high, low), axis=1).astype(np.int64).view(np.uint64)
 

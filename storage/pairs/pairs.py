@@ -1,4 +1,4 @@
-"""Stored sentence pairs: queries, scores, damaged pairs, and the treebank settings."""
+"""Stored sentence pairs: queries, scores, damaged pairs, withdrawals, and the treebank settings."""
 
 import json
 from collections import Counter
@@ -7,13 +7,22 @@ from datetime import datetime
 from itertools import chain
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, LargeBinary, Select, cast, func, insert, select
+from sqlalchemy import ColumnElement, Connection, LargeBinary, Select, cast, func, select
 
-from hierogram.storage.database.transactions import StoreAccess, now, read_state, rows_with, staged_scores, upsert
+from hierogram.storage.database.settings import read_grammar_kind
+from hierogram.storage.database.transactions import (
+    StoreAccess,
+    WriteTransaction,
+    now,
+    read_state,
+    rows_with,
+    staged_scores,
+    upsert,
+)
 from hierogram.storage.events.feed import append
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.options import MAX_NUMBER
-from hierogram.storage.pairs.vocabulary import known_words
+from hierogram.storage.pairs.vocabulary import count_pair_words, count_words, known_words
 from hierogram.storage.records.operations import PAIRS_DAMAGED, NewEvent
 from hierogram.storage.records.pairs import (
     UNSETTLED,
@@ -30,18 +39,21 @@ from hierogram.storage.schema.tables import (
     corpora,
     damaged_pairs,
     derivations,
+    ingest_batches,
     pair_positions,
     pair_scores,
     schedule_restarts,
     sentence_pairs,
     settings,
+    withdrawals,
 )
 
 _TREEBANK = "treebank"
+_STAGED_PAIRS = "FROM staged_ids AS s JOIN sentence_pairs ON sentence_pairs.id = s.id"
 
 
 class StoredPairs(StoreAccess):
-    """Sentence pairs, their scores, damaged pairs, and the treebank settings."""
+    """Sentence pairs, their scores, damaged pairs, requests to withdraw pairs, and the treebank settings."""
 
     def pairs(
         self, after_id: int = 0, limit: int | None = None, states: Sequence[str] | None = None, undamaged: bool = False
@@ -151,14 +163,14 @@ class StoredPairs(StoreAccess):
     def treebank(self) -> dict[str, object] | None:
         """Return the tree transformations and known words of a tree grammar, or None before the first tree."""
         with self._reading() as connection:
-            return _treebank(connection)
+            value = connection.scalar(select(settings.c.value).where(settings.c.name == _TREEBANK))
+            return None if value is None else json.loads(value)
 
     def fix_treebank(self, treebank: dict[str, object]) -> None:
         """Store the treebank settings unless they are already stored."""
         with self._writing() as transaction:
-            if _treebank(transaction.connection) is None:
-                value = json.dumps(treebank, ensure_ascii=False)
-                transaction.connection.execute(insert(settings).values(name=_TREEBANK, value=value))
+            value = json.dumps(treebank, ensure_ascii=False)
+            transaction.execute(upsert(settings, "VALUES (:name, :value)", {}), name=_TREEBANK, value=value)
 
     def record_damaged(self, pairs: Sequence[DamagedPair]) -> list[DamagedPair]:
         """Record damaged pairs, which are then not sampled. Returns the stored pairs that were not recorded before."""
@@ -183,6 +195,36 @@ class StoredPairs(StoreAccess):
         with self._reading() as connection:
             query = select(damaged_pairs.c.pair_id, damaged_pairs.c.reason).order_by(damaged_pairs.c.pair_id)
             return [DamagedPair(*row) for row in connection.execute(query)]
+
+    def request_withdrawals(self, pair_ids: Sequence[int]) -> list[int]:
+        """Request withdrawals by the process that holds the lease. Returns the given ids that are stored, sorted."""
+        with self._writing() as transaction:
+            return _request(transaction, pair_ids)
+
+    def pending_withdrawals(self, limit: int) -> list[int]:
+        """Return up to `limit` ids of undamaged pairs with a pending withdrawal, sorted."""
+        with self._reading() as connection:
+            pending = select(withdrawals.c.pair_id).where(
+                withdrawals.c.done_at.is_(None), is_undamaged(withdrawals.c.pair_id)
+            )
+            return list(connection.scalars(pending.order_by(withdrawals.c.pair_id).limit(limit)))
+
+    def select_pairs(
+        self, *, corpus: str | None = None, origin: str | None = None, external_ids: Sequence[str] = ()
+    ) -> list[int]:
+        """Return the sorted ids of the pairs that satisfy all given conditions."""
+        with self._reading() as connection:
+            pair = sentence_pairs.c
+            query = select(pair.id).order_by(pair.id)
+            if corpus is not None:
+                query = query.where(pair.corpus_id.in_(select(corpora.c.id).where(corpora.c.name == corpus)))
+            if origin is not None:
+                query = query.where(
+                    pair.batch_id.in_(select(ingest_batches.c.id).where(ingest_batches.c.origin == origin))
+                )
+            if external_ids:
+                query = query.where(pair.external_id.in_(external_ids))
+            return list(connection.scalars(query))
 
 
 def pair_rows() -> Select[tuple[object, ...]]:
@@ -244,11 +286,45 @@ def _make_score(pair_id: int, position: int, scored_at: datetime, *values: Any) 
     return ScoreRow(pair_id, position, scored_at, PairScore(*fields), log_probability)
 
 
-def _treebank(connection: Connection) -> dict[str, object] | None:
-    value = connection.execute(select(settings.c.value).where(settings.c.name == _TREEBANK)).scalar_one_or_none()
-    return None if value is None else json.loads(value)
-
-
 def is_undamaged(pair_id: ColumnElement[int]) -> ColumnElement[bool]:
     """Return the SQL condition that a pair is not damaged."""
     return ~select(damaged_pairs.c.pair_id).where(damaged_pairs.c.pair_id == pair_id).exists()
+
+
+def _request(transaction: WriteTransaction, pair_ids: Sequence[int]) -> list[int]:
+    """Request the withdrawal of pairs. Returns the given ids that are stored, sorted."""
+    transaction.stage_ids(set(pair_ids))
+    transaction.execute(
+        upsert(withdrawals, f"SELECT s.id, corpus_id, batch_id, :moment, NULL {_STAGED_PAIRS} WHERE true", {}),
+        moment=transaction.loader.moment(),
+    )
+    return sorted(transaction.execute(f"SELECT s.id {_STAGED_PAIRS}").scalars())
+
+
+def withdraw(transaction: WriteTransaction, rows: Sequence[PairRow]) -> None:
+    """Delete pairs. Raises `StoreError` if a pair was deleted or resampled since it was read."""
+    _request(transaction, [row.id for row in rows])
+    sweeps = dict(transaction.execute(f"SELECT s.id, sweep {_STAGED_PAIRS}").all())
+    for row in rows:
+        if sweeps.get(row.id) != row.sweep:
+            raise StoreError(f"pair {row.id} was sampled or withdrawn by another process since it was read: try again")
+        transaction.state.count_pairs(row.state, -1)
+    transaction.execute(
+        f"UPDATE corpora SET pairs = pairs - d.number FROM (SELECT corpus_id, count(*) AS number {_STAGED_PAIRS}"
+        " GROUP BY corpus_id) AS d WHERE d.corpus_id = corpora.id"
+    )
+    transaction.delete_staged(
+        "damaged_pairs", "rule_pairs", "indexed_pairs", "derivations", "pair_positions", "schedule_restarts",
+        "human_links", "link_corrections", "pair_scores",
+    )  # fmt: skip
+    transaction.delete_staged("sentence_pairs", column="id")
+    transaction.execute(
+        "UPDATE withdrawals SET done_at = :moment WHERE pair_id IN (SELECT id FROM staged_ids)",
+        moment=transaction.loader.moment(),
+    )
+    from hierogram.storage.pairs.pair_words import unindex_pairs
+
+    sources, targets = [row.source for row in rows], [row.target for row in rows]
+    unindex_pairs(transaction, [row.id for row in rows], sources)
+    grammar_kind = read_grammar_kind(transaction.connection)
+    count_words(transaction, count_pair_words(grammar_kind, sources, targets), -1)

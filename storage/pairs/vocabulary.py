@@ -17,14 +17,18 @@ from hierogram.storage.schema.tables import vocabulary
 
 Word = TypeVar("Word", bound=Hashable)
 
-WordCounts = dict[str, dict[str, int]]
+WordCounts = Mapping[str, Mapping[str, int]]
 """Word counts by side, then by token."""
 
 
 def count_pair_words(grammar_kind: GrammarKind, sources: Sequence[str], targets: Sequence[str]) -> WordCounts:
-    """Count the words of pairs' texts by side, for the sides that consist of words."""
+    """Count the tokens of pairs' texts by side, for the sides that consist of words. Spaces separate tokens."""
     texts = {SOURCE: sources, TARGET: targets}
-    return {side: count_tokens(texts[side]) for side in grammar_kind.pair_words}
+    counts = {side: Counter(" ".join(texts[side]).split(" ")) for side in grammar_kind.pair_words}
+    for words in counts.values():
+        # Several spaces in a row, or no texts, give empty tokens.
+        del words[""]
+    return counts
 
 
 def count_words(transaction: WriteTransaction, words: WordCounts, sign: int = 1) -> None:
@@ -202,10 +206,3 @@ def _words(connection: Connection, side: str, condition: ColumnElement[bool], li
     statement = select(*columns).where(vocabulary.c.side == side, condition)
     rows = connection.execute(statement.order_by(vocabulary.c.folded).limit(limit))
     return [KnownWord(*row) for row in rows if row[2]]
-
-
-def count_tokens(texts: Sequence[str]) -> dict[str, int]:
-    """Count the tokens of texts. Tokens are separated by one or more spaces."""
-    counts = Counter(" ".join(texts).split(" "))
-    del counts[""]
-    return counts

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hierogram.storage.records.pairs import compute_checksum
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -107,12 +105,6 @@ class PairUpdates:
     def __len__(self) -> int:
         """Return the number of pairs."""
         return len(self.ids)
-
-    def checksums(self) -> list[int]:
-        """Return the checksum of each pair's derivation and averages."""
-        from hierogram.samplers.grammar.columns import split_blobs
-
-        return list(map(compute_checksum, self.ids.tolist(), split_blobs(self.states), split_blobs(self.averages)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,10 +31,8 @@ INFINITY = float("inf")
 KEPT, LOWERED = "kept", "lowered"
 CASES = {KEPT: "", LOWERED: "text is lowercased"}
 BASES = {UNIFORM: "P_M, equally probable productions", PCFG: "P_C, relative frequencies of productions"}
-LEARNED = ("languages", "tokenize", "orthographies", "word_parts")
-"""Settings that a store learns from its first text."""
 LearnedSettings = Mapping[str, bool | tuple[str, ...] | None]
-"""Settings in `LEARNED` by name. `tokenize` is None if the text did not determine it."""
+"""Settings that a store learns from its first text, by name. `tokenize` is None if the text did not determine it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,6 @@ from sqlalchemy.types import (
     LargeBinary,
     Text,
     TypeDecorator,
-    TypeEngine,
 )
 
 TEXT = Text().with_variant(Text(collation="C"), "postgresql")
@@ -33,14 +32,8 @@ _MOMENT_FORMAT = "%Y-%m-%d %H:%M:%S"
 class Moment(TypeDecorator[datetime]):
     """Time in UTC in whole seconds. SQLite stores a text for its date functions, Postgres a timestamp."""
 
-    impl = DateTime(timezone=True)
+    impl = DateTime(timezone=True).with_variant(Text(), "sqlite")
     cache_ok = True
-
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[str] | TypeEngine[datetime]:
-        """Return the column type of the dialect."""
-        if dialect.name == "sqlite":
-            return dialect.type_descriptor(Text())
-        return dialect.type_descriptor(DateTime(timezone=True))
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> object:
         """Convert a value for the driver."""

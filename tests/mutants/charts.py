@@ -8,7 +8,6 @@ _PRUNING = "tests/samplers/charts/test_pruning.py"
 _AVERAGES = "tests/samplers/charts/test_averages.py"
 _DOUBTS = ("tests/samplers/charts/test_doubts.py",)
 _START = "tests/samplers/charts/test_start.py"
-_SELECTIONS = ("tests/samplers/charts/test_pruning.py", "-k", "keeps_its_size")
 _LEARNING = "tests/tools/lab/papers/pruning/test_learning.py"
 _MISFITS = "tests/tools/scores/test_misfits.py"
 _LEXICON = ("tests/samplers/scores/test_lexicon.py",)
@@ -38,29 +37,15 @@ CHART_FAULTS = (
     Fault(
         "unselected variables keep their values",
         "charts/pruning/chain.py",
-        "return PruningState(selected, np.array([values for values, _ in found])), [",
-        "return PruningState(selected, np.where(selected, [values for values, _ in found], state.assigned)), [",
+        "return np.array([values for values, _ in found]), [",
+        "return np.where(selected, [values for values, _ in found], state), [",
         _STEP,
     ),
     Fault(
         "the selection depends on the assignment",
         "charts/pruning/chain.py",
-        "selected = next_selection(state.selected, selection_key)",
-        "selected = next_selection(state.selected, selection_key) & state.assigned[0]",
-        _STEP,
-    ),
-    Fault(
-        "doubts depend on the assignment",
-        "charts/pruning/chain.py",
-        "long_selection(self._doubts, branching",
-        "long_selection(self._doubts + ~state.assigned[0], branching",
-        _STEP,
-    ),
-    Fault(
-        "doubts depend on the assignment with one chain",
-        "charts/pruning/chain.py",
-        "doubtful_selection(self._doubts, free",
-        "doubtful_selection(self._doubts + ~state.assigned[0], free",
+        "selected = self.select(key, plan)",
+        "selected = self.select(key, plan) & state[0]",
         _STEP,
     ),
     Fault(
@@ -69,13 +54,6 @@ CHART_FAULTS = (
         "if plan != _WIDE:",
         "if plan % _WIDE:",
         (_PRUNING, "-k", "first_wide_step"),
-    ),
-    Fault(
-        "two chains free as few variables as one",
-        "charts/pruning/chain.py",
-        "elif self._chains > 1:",
-        "elif self._chains > 2:",
-        _STEP,
     ),
     Fault(
         "no step is wide",
@@ -157,8 +135,8 @@ CHART_FAULTS = (
     Fault(
         "both chains draw from one stream",
         "charts/pruning/chain.py",
-        "(self._chains + 1) * plan + use",
-        "(self._chains + 1) * plan + use * (use == self._chains)",
+        "(self.chains + 1) * plan + use",
+        "(self.chains + 1) * plan + use * (use == self.chains)",
         (_PRUNING, "-k", "random_stream"),
     ),
     Fault(
@@ -195,13 +173,6 @@ CHART_FAULTS = (
         "if total > most:",
         "if total > 0:",
         (_START, "-k", "best_variable or may_be_equal"),
-    ),
-    Fault(
-        "only charts of starts are counted",
-        "charts/pruning/chain.py",
-        "edges = [made for _, made in self._results.values()]",
-        "edges: list[int] = []",
-        (_START, "-k", "counted"),
     ),
     Fault(
         "all variables are freed equally often",
@@ -260,20 +231,6 @@ CHART_FAULTS = (
         (_PRUNING, "-k", "larger_rules"),
     ),
     Fault(
-        "rules with given words increase the branching",
-        "charts/pairs.py",
-        "    arity[source_rules[source.symbols >= 0]] = 0\n",
-        "",
-        (_PRUNING, "-k", "branching"),
-    ),
-    Fault(
-        "half of the selected variables remain, for any number",
-        "charts/pruning/selection.py",
-        "int(selected.sum()) - int(following.sum())",
-        "int(selected.sum()) // 2",
-        _SELECTIONS,
-    ),
-    Fault(
         "words emitted alone are not masked",
         "charts/bitexts.py",
         "    if not _agrees(task.fixed, cells, segments, number, targets):",
@@ -285,7 +242,7 @@ CHART_FAULTS = (
         "soft counts come from the previous mask",
         "charts/pruning/chain.py",
         "self._masked(selected, assigned, ",
-        "self._masked(state.selected, assigned, ",
+        "self._masked(self.select(key, plan - 1), assigned, ",
         _STEP,
     ),
     Fault(

@@ -460,14 +460,14 @@ FAULTS = (
     ),
     Fault(
         "one uniform too many decides on tables",
-        "trees/sampler.py",
+        "compiled/streams.py",
         "for seated in range(1, count):",
         "for seated in range(1, count + 1):",
         (TREES, "-k", "tables_have"),
     ),
     Fault(
         "one uniform too few decides on tables",
-        "trees/sampler.py",
+        "compiled/streams.py",
         "for seated in range(1, count):",
         "for seated in range(2, count):",
         (TREES, "-k", "tables_have"),
@@ -772,8 +772,8 @@ FAULTS = (
     Fault(
         "links beyond the highest fertility are counted one below it",
         "alignment/models/fertility.py",
-        "fertility[i] += change\n    chain.fertility[word, min(scratch.fertility[i], MAX_FERTILITY)] += 1",
-        "fertility[i] += change\n    chain.fertility[word, min(scratch.fertility[i], MAX_FERTILITY - 1)] += 1",
+        "fertility[i] += change\n        chain.fertility[word, min(scratch.fertility[i], MAX_FERTILITY)] += 1",
+        "fertility[i] += change\n        chain.fertility[word, min(scratch.fertility[i], MAX_FERTILITY - 1)] += 1",
         (ALIGNMENT, "-k", "seven_or_more"),
     ),
     Fault(
@@ -807,15 +807,15 @@ FAULTS = (
     Fault(
         "a chain of a run is skipped if its counts lacked room",
         "alignment/models/fertility.py",
-        "(0, sides, chain, scratch) < len(sides.emitted_offset) - 1:\n            return number\n",
-        "(0, sides, chain, scratch) < len(sides.emitted_offset) - 1:\n            return number + 1\n",
+        "(0, sides, chain, scratch) < pairs:\n            return number\n",
+        "(0, sides, chain, scratch) < pairs:\n            return number + 1\n",
         (ALIGNMENT, "-k", "consecutive_chains"),
     ),
     Fault(
         "sweeps of a run add every distribution to the samples",
         "alignment/models/fertility.py",
-        "plan = AlignmentPlan(plans[number, 0], plans[number, 1], plans[number, 2] != 0)",
-        "plan = AlignmentPlan(plans[number, 0], plans[number, 1], plans[number, 2] >= 0)",
+        "plan = AlignmentPlan(runs.plans[k, 0], runs.plans[k, 1], runs.plans[k, 2] != 0)",
+        "plan = AlignmentPlan(runs.plans[k, 0], runs.plans[k, 1], runs.plans[k, 2] >= 0)",
         (ALIGNMENT, "-k", "consecutive_chains"),
     ),
     Fault(
@@ -1103,8 +1103,8 @@ FAULTS = (
     Fault(
         "a phrase's count is not removed",
         "itg/model.py",
-        "source_words(rule), target_words(rule))] += change",
-        "source_words(rule), target_words(rule))] += max(change, 0)",
+        "counts.pairs[type_of_emission(batch, pair, rule, i, x)] += change",
+        "counts.pairs[type_of_emission(batch, pair, rule, i, x)] += change if rule == PAIR else max(change, 0)",
         _ITG_PHRASES,
     ),
     Fault(

@@ -32,8 +32,8 @@ STORE_FAULTS = (
     Fault(
         "a rule is deleted although minimal derivations use it",
         "storage/grammar/changes.py",
-        '(uses["count"] > 0) | (uses["expected_uses"] > 0) | (uses["minimal_uses"] > 0)',
-        '(uses["count"] > 0) | (uses["expected_uses"] > 0)',
+        '(after["count"] > 0) | (after["expected_uses"] > 0) | (after["minimal_uses"] > 0)',
+        '(after["count"] > 0) | (after["expected_uses"] > 0)',
         (_COMMITS, "-k", "sqlite and only_minimal_uses"),
     ),
     Fault(
@@ -136,7 +136,7 @@ STORE_FAULTS = (
     ),
     Fault(
         "pairs sampled in the last transaction are not indexed",
-        "storage/grammar/occurrences.py",
+        "storage/grammar/rules.py",
         "position <= :position",
         "position < :position",
         (_COMMITS, "-k", "sqlite and is_not_indexed"),
@@ -209,14 +209,14 @@ STORE_FAULTS = (
     ),
     Fault(
         "a withdrawn pair's words stay counted",
-        "storage/pairs/withdrawals.py",
+        "storage/pairs/pairs.py",
         "count_pair_words(grammar_kind, sources, targets), -1)",
         "count_pair_words(grammar_kind, sources, targets), 0)",
         (_WITHDRAWALS, "-k", "sqlite and deleted_with"),
     ),
     Fault(
         "a pair sampled since it was read is withdrawn with older counts",
-        "storage/pairs/withdrawals.py",
+        "storage/pairs/pairs.py",
         "if sweeps.get(row.id) != row.sweep:",
         "if row.id not in sweeps:",
         (_WITHDRAWALS, "-k", "sqlite and failed_withdrawal"),

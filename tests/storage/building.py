@@ -211,3 +211,9 @@ def aligner_counts(store: Store) -> AlignerCounts:
         sorted(row for part in parts for row in part.words),
         sorted(row for part in parts for row in part.jumps),
     )
+
+
+def integrity(store: Store) -> list[str]:
+    """Return the damage of the database file, or else the inconsistencies between the tables."""
+    with store.snapshot() as snapshot:
+        return snapshot.file_damage() or snapshot.table_problems()

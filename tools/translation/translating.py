@@ -29,7 +29,7 @@ from hierogram.samplers.decoding.chart import (
     span_of,
 )
 from hierogram.samplers.decoding.consensus import CANDIDATES, choose_consensus
-from hierogram.samplers.decoding.decoder import POPS, SPAN, Decoded, SentenceDecoder
+from hierogram.samplers.decoding.decoder import POPS, SPAN, SentenceDecoder
 from hierogram.samplers.decoding.grammar import COUNTED, UNKNOWN_SYMBOL, no_model
 from hierogram.samplers.decoding.kbest import Outputs
 from hierogram.samplers.grammar.rules import RuleUse, Span, Symbol, render_side
@@ -65,25 +65,26 @@ class DecodedPart:
     """
 
     grammar: TranslationGrammar
-    decoded: Decoded
+    sentence: InputSentence
+    outputs: Outputs
     positions: list[Words]
     own: list[str]
     starts: list[int]
 
     def take(self, numbers: Sequence[int]) -> "DecodedPart":
         """Return a copy with only the derivations `numbers`, in this order."""
-        out = self.decoded.outputs
+        out = self.outputs
         words = [out.words[slice(*out.word_start[k : k + 2])] for k in numbers]
         uses = [out.uses[slice(*out.use_start[k : k + 2])] for k in numbers]
         starts = [np.cumsum([0, *map(len, arrays)], dtype=np.int64) for arrays in (words, uses)]
         features, scores = out.features[numbers], out.scores[numbers]
         outputs = Outputs(np.concatenate(words), starts[0], np.concatenate(uses), starts[1], features, scores)
-        return replace(self, decoded=self.decoded._replace(outputs=outputs))
+        return replace(self, outputs=outputs)
 
     @cached_property
     def texts(self) -> list[Words]:
         """Target words of each derivation."""
-        out = self.decoded.outputs
+        out = self.outputs
         numbers, places = np.unique(out.words, return_inverse=True)
         tokens = np.array([*map(self.word, numbers.tolist())], object)[places].tolist()
         return [self._whole_words(tuple(tokens[start:end])) for start, end in pairwise(out.word_start.tolist())]
@@ -102,7 +103,7 @@ class DecodedPart:
 
     def word_indices(self, number: int) -> list[int]:
         """Return the index of the target word of each token of a derivation, followed by the number of words."""
-        out = self.decoded.outputs
+        out = self.outputs
         tokens = tuple(map(self.word, out.words[out.word_start[number] : out.word_start[number + 1]].tolist()))
         return index_words(tokens) if self.grammar.pipeline.word_parts else list(range(len(tokens) + 1))
 
@@ -117,7 +118,7 @@ class DecodedPart:
         if use.rule == GLUE_NEXT:
             return (1, 2), (1, 2)
         if use.rule >= rules:
-            sentence, extra = self.decoded.sentence, use.rule - rules
+            sentence, extra = self.sentence, use.rule - rules
             target = sentence.target[sentence.target_start[extra] : sentence.target_start[extra + 1]].tolist()
             return self.positions[use.source[0]], tuple(map(self.word, target))
         source, target = self.grammar.packed.source_of(use.rule), self.grammar.packed.target_of(use.rule)
@@ -129,12 +130,12 @@ class DecodedPart:
 
     def uses(self, number: int) -> list[_Use]:
         """Return the rules of a derivation, top-down in source order, without the goal rule and S → X."""
-        out = self.decoded.outputs
+        out = self.outputs
         uses = out.uses[out.use_start[number] : out.use_start[number + 1]]
         below: dict[int, dict[int, int]] = {}
         for k, parent in enumerate(uses["parent"].tolist()):
             below.setdefault(parent, {})[int(uses["slot"][k])] = k
-        words = len(self.decoded.sentence.words)
+        words = len(self.sentence.words)
         nodes: dict[int, _Use] = {}
         # Iterate in reverse, because the rules in a rule's gaps follow the rule.
         for k in reversed(range(len(uses))):
@@ -171,7 +172,7 @@ def list_links(part: DecodedPart, number: int) -> list[Span]:
 
 def given_positions(part: DecodedPart, number: int) -> Iterator[int]:
     """Yield the indices of target words that a glossary or markup prescribes (given translations)."""
-    words, passes = part.word_indices(number), part.decoded.sentence.passes
+    words, passes = part.word_indices(number), part.sentence.passes
     for use in part.uses(number):
         extra = use.rule - part.grammar.packed.rules
         if extra >= 0 and not passes[extra]:
@@ -321,9 +322,9 @@ class Translator:
 
     def select(self, part: DecodedPart, best: int = 1, numbers: Sequence[int] = ()) -> DecodedPart:
         """Return a part with up to `best` of the derivations `numbers` (default: all), the consensus first."""
-        rows = list(numbers or range(len(part.decoded.outputs.scores)))
+        rows = list(numbers or range(len(part.outputs.scores)))
         compared = rows[: self._consensus_size]
-        first = rows.pop(choose_consensus([part.texts[k] for k in compared], part.decoded.outputs.scores[compared]))
+        first = rows.pop(choose_consensus([part.texts[k] for k in compared], part.outputs.scores[compared]))
         return part.take([first, *rows][:best])
 
     def join(self, source: Words, parts: list[DecodedPart], best: int = 1) -> Translation:
@@ -410,9 +411,9 @@ class Translator:
         def decode_with_step(step: int) -> DecodedPart:
             limit = max(best, CANDIDATES)
             while True:
-                decoded = self._decoder(step).decode(sentence, limit, distinct=True)
-                part = DecodedPart(grammar, decoded, sources, list(own), starts)
-                count = len(decoded.outputs.scores)
+                outputs = self._decoder(step).decode(sentence, limit, distinct=True)
+                part = DecodedPart(grammar, sentence, outputs, sources, list(own), starts)
+                count = len(outputs.scores)
                 # Different segmentations can form the same words.
                 different = sorted({part.texts[k]: k for k in reversed(range(count))}.values())
                 if len(different) >= best or count < limit:
@@ -432,7 +433,7 @@ class Translator:
         return part
 
     def _candidates(self, part: DecodedPart) -> list[Candidate]:
-        rows = zip(part.texts, part.decoded.outputs.scores.tolist(), part.decoded.outputs.features, strict=True)
+        rows = zip(part.texts, part.outputs.scores.tolist(), part.outputs.features, strict=True)
         return [
             Candidate(words, score, {self.names[f]: float(values[f]) for f in np.flatnonzero(values)}, (k,))
             for k, (words, score, values) in enumerate(rows)

@@ -20,7 +20,7 @@ from hierogram.samplers.grammar.rules import RuleUse, Side, Span, render_side
 from hierogram.samplers.grammar.schedules import Annealing, Schedule, quick_schedule, stratified_schedule
 from hierogram.samplers.grammar.settings import ANNEALED, CUT, PAPER, QUICK, RANDOM, STRATIFIED, SYNCHRONOUS
 from hierogram.samplers.kernel import Report
-from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build
+from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build, merge_changes
 from hierogram.samplers.synchronous.type_moves import TypeSampler
 from hierogram.storage.records.pairs import WAITING, PairRow
 from hierogram.storage.records.settings import Settings
@@ -91,7 +91,8 @@ class SynchronousChain(Chain):
         blocks = self._config.blocks or Blocks.suited_to(batch.size)
         kernel = build(self.model, batch, blocks=blocks, workers=self._config.threads, run=self._executor.map)
         # Compile merging in this process, while the second process may still compile the sweep kernel.
-        kernel.compile_merging(self.table)
+        if blocks is not None:
+            merge_changes(np.zeros((0, 4), np.uint64), self.table, self.model)
         moves = self._settings.type_moves
         type_sampler = TypeSampler(self.model, batch) if moves and not self.model.pitman_yor else None
         self._compiling.wait()
@@ -104,7 +105,7 @@ class SynchronousChain(Chain):
             chain, info = kernel.step(self._settings.seed, before, plan, report)
             # Type-based moves are valid only at T = 1.
             if type_sampler is not None and (plan.powers == 1.0).all():
-                chain, _ = type_sampler.step(self._settings.seed, chain, int(request.sweeps.max(initial=0)), moves)
+                chain = type_sampler.step(self._settings.seed, chain, int(request.sweeps.max(initial=0)), moves)
             state, self.table, _ = chain
             return state, info
 

@@ -17,8 +17,7 @@ from hierogram.daemon.web.protocol.access import is_cross_site
 from hierogram.daemon.web.protocol.bodies import query_values
 from hierogram.daemon.web.protocol.problems import ProblemError, try_later
 from hierogram.daemon.web.protocol.threads import Download
-from hierogram.storage.browsing.cookbook import cookbook
-from hierogram.storage.browsing.sql_runner import MAX_CELLS, SpooledResult, SqlRunner
+from hierogram.storage.browsing.sql_runner import MAX_CELLS, SpooledResult, SqlRunner, cookbook
 from hierogram.storage.exceptions import QueryError, SlowQueryError
 from hierogram.storage.schema.views import relations
 

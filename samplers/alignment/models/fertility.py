@@ -17,6 +17,7 @@ from hierogram.samplers.alignment.chain import (
     UNLINKED,
     apply_evidence,
     choose_candidates,
+    conditioning_word,
     jump_event,
     jump_share,
     link_equal_words,
@@ -63,23 +64,22 @@ class EmittedPlace(NamedTuple):
 
 
 @njit_inline
-def _move_fertility(word, i, change, chain, scratch):
-    chain.fertility[word, min(scratch.fertility[i], MAX_FERTILITY)] -= 1
-    scratch.fertility[i] += change
-    chain.fertility[word, min(scratch.fertility[i], MAX_FERTILITY)] += 1
-
-
-@njit_inline
 def _count_jump(before, after, change, jumps):
     jumps[jump_event(jumps, before, after)] += change
     jumps[len(jumps) - 1] += change
 
 
 @njit_inline
-def _count_stop(before, i, after, change, jumps):
-    jumps[jump_event(jumps, before, i)] += change
-    jumps[jump_event(jumps, i, after)] += change
-    jumps[len(jumps) - 1] += 2 * change
+def _count_link(word, i, before, after, change, chain, scratch):
+    """Add `change` to the counts of the jumps and the fertility of a link to `word` at position i, or UNLINKED."""
+    if i == UNLINKED:
+        _count_jump(before, after, change, chain.jumps)
+    else:
+        _count_jump(before, i, change, chain.jumps)
+        _count_jump(i, after, change, chain.jumps)
+        chain.fertility[word, min(scratch.fertility[i], MAX_FERTILITY)] -= 1
+        scratch.fertility[i] += change
+        chain.fertility[word, min(scratch.fertility[i], MAX_FERTILITY)] += 1
 
 
 @njit_inline
@@ -211,16 +211,14 @@ def _weigh_all(place, found, stage, sides, chain, settings, scratch):
 
 @njit_inline
 def _weigh_some(place, number, stage, sides, chain, settings, scratch):
-    empty_word = np.int64(len(chain.conditioning) - 1)
     total = 0.0
     for k in range(number):
         i = np.int64(scratch.candidate[k])
+        word = conditioning_word(sides, place.start, i, chain.conditioning)
         if i == UNLINKED:
-            word = empty_word
             weight = _weigh_unlinked(place.before, place.after, stage, chain, settings)
-            weight /= conditioning_mass(chain.conditioning, empty_word)
+            weight /= conditioning_mass(chain.conditioning, word)
         else:
-            word = np.int64(sides.conditioning[place.start + i])
             weight = (1.0 - settings["unlinked"]) * _conditioning_factor(word, i, stage, chain, settings, scratch)
             if stage >= JUMPS:
                 weight *= _weigh_jumps(i, place.before, place.after, chain.jumps, settings["jump"])
@@ -241,9 +239,7 @@ def _find_next_links(start, stop, length, links, scratch):
 
 @njit
 def _sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
-    settings = chain.settings[0]
-    links, jumps = chain.links, chain.jumps
-    empty_word = np.int64(len(chain.conditioning) - 1)
+    settings, links = chain.settings[0], chain.links
     for pair in range(first, len(sides.emitted_offset) - 1):
         start, stop = sides.emitted_offset[pair], sides.emitted_offset[pair + 1]
         e_start = sides.conditioning_offset[pair]
@@ -269,13 +265,8 @@ def _sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
             f = sides.emitted[g]
             old = np.int64(links[g])
             after = np.int64(scratch.after[g - start])
-            old_word = empty_word
-            if old == UNLINKED:
-                _count_jump(before, after, -1, jumps)
-            else:
-                old_word = np.int64(sides.conditioning[e_start + old])
-                _count_stop(before, old, after, -1, jumps)
-                _move_fertility(old_word, old, -1, chain, scratch)
+            old_word = conditioning_word(sides, e_start, old, chain.conditioning)
+            _count_link(old_word, old, before, after, -1, chain, scratch)
             row = unlink_pair(chain.pairs, chain.conditioning, old_word, pair_key(old_word, f))
 
             if exact and old != UNLINKED:
@@ -300,13 +291,9 @@ def _sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
                 state = advance(state)
                 new = np.int64(scratch.candidate[pick(scratch, number, state)])
 
-            new_word = empty_word
-            if new == UNLINKED:
-                _count_jump(before, after, 1, jumps)
-            else:
-                new_word = np.int64(sides.conditioning[e_start + new])
-                _count_stop(before, new, after, 1, jumps)
-                _move_fertility(new_word, new, 1, chain, scratch)
+            new_word = conditioning_word(sides, e_start, new, chain.conditioning)
+            _count_link(new_word, new, before, after, 1, chain, scratch)
+            if new != UNLINKED:
                 before = new
             if new_word == old_word:
                 chain.pairs.rows[row]["count"] += 1
@@ -335,7 +322,6 @@ def _sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
 @njit
 def _count_fertility(first, sides, chain, scratch):
     jumps = chain.jumps
-    empty_word = np.int64(len(chain.conditioning) - 1)
     for pair in range(first, len(sides.emitted_offset) - 1):
         start, stop = sides.emitted_offset[pair], sides.emitted_offset[pair + 1]
         e_start = sides.conditioning_offset[pair]
@@ -346,9 +332,8 @@ def _count_fertility(first, sides, chain, scratch):
         before = np.int64(-1)
         for g in range(start, stop):
             i = np.int64(chain.links[g])
-            word = empty_word
+            word = conditioning_word(sides, e_start, i, chain.conditioning)
             if i != UNLINKED:
-                word = np.int64(sides.conditioning[e_start + i])
                 _count_jump(before, i, 1, jumps)
                 before = i
             link_pair(chain.pairs, chain.conditioning, word, pair_key(word, sides.emitted[g]))
@@ -375,27 +360,20 @@ def _reset(blank, links, chain):
 
 
 @njit
-def _sweeps(sides, chain, key, plans, scratch, marginals):
-    for number in range(len(plans)):
-        plan = AlignmentPlan(plans[number, 0], plans[number, 1], plans[number, 2] != 0)
-        if _sweep_fertility(0, sides, chain, key, plan, scratch, marginals) < len(sides.emitted_offset) - 1:
-            return False
-        marginals.samples[0] += plan.sampled
-    return True
-
-
-@njit
-def _run_fertility_chains(number, sides, runs, blank, chain, scratch, own, total):
-    while number < len(runs.keys):
+def _run_fertility_chains(first, sides, runs, blank, chain, scratch, own, total):
+    pairs = len(sides.emitted_offset) - 1
+    for number in range(first, len(runs.keys)):
         _reset(blank, runs.links[number], chain)
         own.samples[0] = 0
-        if _count_fertility(0, sides, chain, scratch) < len(sides.emitted_offset) - 1:
+        if _count_fertility(0, sides, chain, scratch) < pairs:
             return number
-        if not _sweeps(sides, chain, runs.keys[number], runs.plans, scratch, own):
-            return number
+        for k in range(len(runs.plans)):
+            plan = AlignmentPlan(runs.plans[k, 0], runs.plans[k, 1], runs.plans[k, 2] != 0)
+            if _sweep_fertility(0, sides, chain, runs.keys[number], plan, scratch, own) < pairs:
+                return number
+            own.samples[0] += plan.sampled
         add_marginals(sides, total, own)
-        number += 1
-    return number
+    return len(runs.keys)
 
 
 STEPS = Steps(

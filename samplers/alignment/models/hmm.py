@@ -13,6 +13,7 @@ from hierogram.samplers.alignment.chain import (
     UNLINKED,
     AlignmentChain,
     choose_candidates,
+    conditioning_word,
     group_tokens,
     jump_event,
     jump_share,
@@ -65,11 +66,6 @@ def count_jumps(before, i, after, change, jumps):
 
 
 @njit_inline
-def _conditioning_word(sides, e_start, i, conditioning):
-    return len(conditioning) - 1 if i == UNLINKED else sides.conditioning[e_start + i]
-
-
-@njit_inline
 def weigh_jumps(i, before, after, jumps, symmetric):
     """Return the factor of a link to position i for the jumps to and from it, linear [SA16 eqs. 5, 6]."""
     inward = _event(jumps, before, i)
@@ -100,21 +96,21 @@ def _sweep_hmm(first, sides, chain, key, plan, scratch, marginals):
             before = links[g - 1] if g > start else START
             after = links[g + 1] if g + 1 < stop else START
             count_jumps(before, old, after, -1, jumps)
-            old_word = _conditioning_word(sides, e_start, old, chain.conditioning)
+            old_word = conditioning_word(sides, e_start, old, chain.conditioning)
             row = unlink_pair(chain.pairs, chain.conditioning, old_word, pair_key(old_word, f))
 
             number, state = choose_candidates(UNLINKED, old, length, settings["candidates"], state, scratch)
             total = 0.0
             for k in range(number):
                 i = scratch.candidate[k]
-                word = _conditioning_word(sides, e_start, i, chain.conditioning)
+                word = conditioning_word(sides, e_start, i, chain.conditioning)
                 weight = weigh_jumps(i, before, after, jumps, settings["jump"])
                 total += weight * lexical(chain.pairs, chain.conditioning, word, pair_key(word, f), settings["lexical"])
                 scratch.weight[k] = total
             state = advance(state)
             new = scratch.candidate[pick(scratch, number, state)]
 
-            new_word = _conditioning_word(sides, e_start, new, chain.conditioning)
+            new_word = conditioning_word(sides, e_start, new, chain.conditioning)
             if new_word == old_word:
                 chain.pairs.rows[row]["count"] += 1
                 chain.conditioning[old_word]["links"] += 1
@@ -143,7 +139,7 @@ def _count_hmm(first, sides, chain):
         before = START
         for g in range(start, stop):
             i = chain.links[g]
-            word = _conditioning_word(sides, sides.conditioning_offset[pair], i, chain.conditioning)
+            word = conditioning_word(sides, sides.conditioning_offset[pair], i, chain.conditioning)
             link_pair(chain.pairs, chain.conditioning, word, pair_key(word, sides.emitted[g]))
             jumps[_event(jumps, before, i)] += 1
             before = i
@@ -166,7 +162,7 @@ def _count_options(sides, chain, g, word):
 @njit_inline
 def _linked_word(sides, chain, g):
     e_start = sides.conditioning_offset[chain.tokens.pair[g]]
-    return _conditioning_word(sides, e_start, chain.links[g], chain.conditioning)
+    return conditioning_word(sides, e_start, chain.links[g], chain.conditioning)
 
 
 @njit
@@ -220,7 +216,7 @@ def _relink(sides, chain, f, old_word, new_word, tilt, is_sampled, state):
         new_probability = lexical(chain.pairs, chain.conditioning, new_word, pair_key(new_word, f), settings["lexical"])
         total = 0.0
         for i in range(UNLINKED, sides.conditioning_offset[pair + 1] - e_start):
-            word = _conditioning_word(sides, e_start, i, chain.conditioning)
+            word = conditioning_word(sides, e_start, i, chain.conditioning)
             if (word == old_word) | (word == new_word):
                 weight = old_probability * tilt if word == old_word else new_probability
                 total += weight * weigh_jumps(i, before, after, jumps, symmetric)
@@ -229,13 +225,13 @@ def _relink(sides, chain, f, old_word, new_word, tilt, is_sampled, state):
             state = advance(state)
             threshold, reached = uniform(state) * total, 0.0
             for i in range(UNLINKED, sides.conditioning_offset[pair + 1] - e_start):
-                word = _conditioning_word(sides, e_start, i, chain.conditioning)
+                word = conditioning_word(sides, e_start, i, chain.conditioning)
                 if reached <= threshold and ((word == old_word) | (word == new_word)):
                     weight = old_probability * tilt if word == old_word else new_probability
                     reached += weight * weigh_jumps(i, before, after, jumps, symmetric)
                     new = i
         tokens.saved_links[g] = old
-        word = _conditioning_word(sides, e_start, new, chain.conditioning)
+        word = conditioning_word(sides, e_start, new, chain.conditioning)
         jump_weight = weigh_jumps(new, before, after, jumps, symmetric)
         proposed += math.log((old_probability * tilt if word == old_word else new_probability) * jump_weight / total)
         words += math.log(old_probability if word == old_word else new_probability)
@@ -260,7 +256,7 @@ def _move_word(sides, chain, f, state):
     state = advance(state)
     tilt = TILTS[np.int64(uniform(state) * len(TILTS))]
     old_word = _linked_word(sides, chain, g)
-    new_word = _conditioning_word(sides, e_start, option if option < length else UNLINKED, chain.conditioning)
+    new_word = conditioning_word(sides, e_start, option if option < length else UNLINKED, chain.conditioning)
     if old_word == new_word:
         return state
     ratio = -math.log(_selection_weight(sides, chain, f, old_word, new_word))

@@ -22,7 +22,7 @@ from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.grammar.settings import FLAT
 from hierogram.samplers.itg.batch import ItgBatch, make_batch
 from hierogram.samplers.itg.model import ItgSettings, Model1, train_model1
-from hierogram.samplers.itg.sampler import ItgKernel, make_plan
+from hierogram.samplers.itg.sampler import ItgKernel, ItgPlan
 from hierogram.samplers.itg.starts import LINKS, one_to_one
 from hierogram.samplers.itg.summaries import add_links
 
@@ -61,7 +61,7 @@ class ItgAligner:
         linked, implied = np.zeros((2, len(batch.types)), np.float32)
         samples = 0
         for sweep in range(1, self._options.sweeps + 1):
-            state, _ = kernel.step(key, state, make_plan(batch, sweep))
+            state, _ = kernel.step(key, state, ItgPlan(sweep, np.full(batch.size, sweep)))
             if self._options.is_sampled(sweep):
                 add_links(batch, state.derivations, linked, implied)
                 samples += 1
@@ -184,7 +184,7 @@ class PrunedItgAligner(ItgAligner):
                 system = PairSystem(rules, linked.words(pair), variables, max_edges=_MAX_EDGES)
                 try:
                     # Halve the key, because it is unsigned and the streams of masks have signed keys.
-                    steps = run_chain(PruningKernel(system, int(batch.pairs[pair]), chains=2), masks, key >> 1)
+                    steps = run_chain(PruningKernel(system, int(batch.pairs[pair])), masks, key >> 1)
                     cells[:] = weighted_mean(steps)[: len(cells)]
                 except SamplerError:
                     cells.reshape(-1, len(system.words.target))[tuple(variables.T)] = 1

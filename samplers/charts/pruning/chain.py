@@ -6,7 +6,7 @@ soft counts over many steps converges to the exact expectations. The results of 
 derivations sampled from its chart. When the mask recurs, the next unused derivation is taken.
 
 *Start.* The cheap model prefers some variables to be positive. If no derivation has all of them positive, some are
-excluded. With two chains, doubts are also computed given the exclusions, and the larger doubt of a variable is used.
+excluded. Doubts are also computed given the exclusions, and the larger doubt of a variable is used.
 The start depends on the grammar and the cheap model, never on a sampled derivation.
 
 *Means.* Each mask yields the total weight of the derivations that it keeps. Different masks of one selection keep
@@ -23,13 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.charts.hypergraph import Key, score, total_weight
-from hierogram.samplers.charts.pruning.selection import (
-    doubtful_selection,
-    first_selection,
-    long_selection,
-    next_selection,
-    selected_size,
-)
+from hierogram.samplers.charts.pruning.selection import long_selection
 from hierogram.samplers.charts.pruning.systems import PairSystem
 
 _UNUSED_PART = 4
@@ -43,8 +37,6 @@ class Pruned(NamedTuple):
     features: NDArray[np.float64]
     # Natural log of the total weight of the derivations that the mask keeps.
     log_total: float
-    # Number of edges of the chart, 0 for cached results.
-    edges: int
     # bool[V] as bytes: True for selected variables.
     selection: bytes
     # bool[V] as bytes: True for selected variables that are positive.
@@ -116,56 +108,37 @@ def weighted_mean(steps: Sequence[Pruned]) -> NDArray[np.float64]:
 
 
 class ChainStart(NamedTuple):
-    """Positive variables in the first mask of each chain.
-
-    `positive`: bool[V] for each chain. `doubts`: doubt of each variable, float64[V], or None. `edges`: number of edges
-    built to find the start.
-    """
+    """Positive variables in the first mask of each chain, bool[V], and the doubt of each variable, float64[V]."""
 
     positive: list[NDArray[np.bool_]]
-    doubts: NDArray[np.float64] | None
-    edges: int
+    doubts: NDArray[np.float64]
 
 
-class _Trials:
-    """Total weights and numbers of edges of charts in which some variables are forced to be positive."""
+class Trials:
+    """Total weights of charts in which some variables are forced to be positive."""
 
     def __init__(self, system: PairSystem) -> None:
-        self._system = system
-        self._results: dict[bytes, tuple[float, int]] = {}
+        self.system = system
+        self._totals: dict[bytes, float] = {}
 
     def total(self, positive: NDArray[np.bool_]) -> float:
         """Return the total weight of derivations with these variables positive."""
-        total = self._results.get(positive.tobytes())
-        if total is None:
-            graph = self._system.build(positive, positive)
-            total = self._results[positive.tobytes()] = total_weight(graph), graph.edges
-        return total[0]
-
-    def start(self, starts: list[NDArray[np.bool_]], doubts: NDArray[np.float64] | None) -> ChainStart:
-        """Return a `ChainStart`. Its `edges` include the charts that `PruningKernel.init` rebuilds."""
-        edges = [made for _, made in self._results.values()]
-        edges += [self._results[start][1] for start in {positive.tobytes() for positive in starts}]
-        return ChainStart(starts, doubts, sum(edges))
+        if positive.tobytes() not in self._totals:
+            self._totals[positive.tobytes()] = total_weight(self.system.build(positive, positive))
+        return self._totals[positive.tobytes()]
 
 
-def find_start(system: PairSystem, chains: int) -> ChainStart:
-    """Return the start of 1 or 2 chains.
+def find_start(system: PairSystem) -> ChainStart:
+    """Return the start of two chains.
 
-    In the first chain, preferred variables are positive as far as possible. Variables are excluded in descending order
-    of conflicts times doubt, until the remaining ones have a derivation. Then each excluded variable is added back if
-    possible, the least doubtful first.
-
-    The second chain starts with one variable exchanged. The exchange yields the largest total weight of derivations. If
-    no exchange increases the weight, or the system has no doubts, both chains start equally. With two chains, the doubt
-    of a variable is the maximum of three doubts: without conditions, given the negative variables of the first start,
-    and given the negative variables of the second start.
+    The first chain starts with the variables of `first_start`. The second chain starts with one variable exchanged. The
+    exchange yields the largest total weight of derivations. If no exchange increases the weight, both chains start
+    equally. The doubt of a variable is the maximum of three doubts: without conditions, given the negative variables of
+    the first start, and given the negative variables of the second start.
     """
-    trials = _Trials(system)
+    trials = Trials(system)
     doubts = system.doubts()
-    positive = _find_start(system, trials, doubts)
-    if chains == 1 or doubts is None:
-        return trials.start([positive] * chains, doubts)
+    positive = first_start(trials, doubts)
     other, most = positive, trials.total(positive)
     for variable in np.flatnonzero(system.preferred() & ~positive):
         for replaced in np.flatnonzero(positive):
@@ -175,22 +148,25 @@ def find_start(system: PairSystem, chains: int) -> ChainStart:
             if total > most:
                 other, most = swapped, total
     for start in (positive, other):
-        more_doubts = system.doubts(~start)
-        doubts = doubts if more_doubts is None else np.maximum(doubts, more_doubts)
-    return trials.start([positive, other], doubts)
+        doubts = np.maximum(doubts, system.doubts(~start))
+    return ChainStart([positive, other], doubts)
 
 
-def _find_start(system: PairSystem, trials: _Trials, doubts: NDArray[np.float64] | None) -> NDArray[np.bool_]:
-    positive = system.preferred()
-    doubt = np.ones(system.variables) if doubts is None else doubts
-    conflict = system.conflicts() * doubt
+def first_start(trials: Trials, doubts: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return the variables that are positive in the first chain's first mask: preferred ones, as far as possible.
+
+    Variables are excluded in descending order of conflicts times doubt, until the remaining ones have a derivation.
+    Then each excluded variable is added back if possible, the least doubtful first.
+    """
+    positive = trials.system.preferred()
+    conflict = trials.system.conflicts() * doubts
     excluded = []
     while not trials.total(positive) > 0 and positive.any():
         left = np.flatnonzero(positive)
         excluded.append(int(left[np.argmax(conflict[left])]))
         positive[excluded[-1]] = False
     # Skip the variable that was excluded last, because it cannot be added back.
-    for variable in sorted(excluded[:-1], key=lambda one: doubt[one]):
+    for variable in sorted(excluded[:-1], key=lambda one: doubts[one]):
         positive[variable] = True
         positive[variable] = trials.total(positive) > 0
     return positive
@@ -200,39 +176,29 @@ _MAX_CACHE_BYTES = 1 << 26
 """Maximum size in bytes of cached features. The oldest masks are evicted."""
 
 
-class PruningState(NamedTuple):
-    """State of C chains: `selected` variables, bool[V], and values of all variables in the last samples, bool[C, V]."""
-
-    selected: NDArray[np.bool_]
-    assigned: NDArray[np.bool_]
-
-
 class PruningKernel:
-    """Randomized pruning of one chart with 1 or 2 chains. Random streams have the key (seed, `number`).
+    """Randomized pruning of one chart with two chains. Random streams have the key (seed, `number`).
 
-    Use one chain for a few masks, and two chains for many. Two chains share their selections, so that the weights that
-    their masks keep can be compared. They start from different masks if `find_start` finds two. They free more
-    variables if more are in doubt, and at some steps. Each sampled derivation is used only once, so the cache does not
-    change the distribution of the chain.
+    The chains share their selections, so that the weights that their masks keep can be compared. They start from
+    different masks if `find_start` finds two. The state is the values of all variables in the last samples,
+    bool[chains, V]. Each sampled derivation is used only once, so the cache does not change the distribution of the
+    chain.
     """
 
-    def __init__(self, system: PairSystem, number: int = 0, chains: int = 1) -> None:
+    chains = 2
+
+    def __init__(self, system: PairSystem, number: int = 0) -> None:
         self.system = system
         self._number = number
-        self._chains = chains
         self._cache: dict[tuple[bytes, bytes], tuple[Pruned, list[NDArray[np.bool_]]]] = {}
         """Results of each mask, and values of sampled derivations that are not used yet."""
 
     @cached_property
     def start(self) -> ChainStart:
         """Positive variables in the first mask of each chain."""
-        return find_start(self.system, self._chains)
+        return find_start(self.system)
 
-    @cached_property
-    def _doubts(self) -> NDArray[np.float64] | None:
-        return self.system.doubts() if self._chains == 1 else self.start.doubts
-
-    def init(self, key: int) -> PruningState:
+    def init(self, key: int) -> NDArray[np.bool_]:
         """Return the initial state with sampled derivations. Two equal starts yield two samples of one chart."""
         system = self.system
         masks_drawn: dict[bytes, NDArray[np.bool_]] = {}
@@ -241,31 +207,26 @@ class PruningKernel:
             name = positive.tobytes()
             if name not in masks_drawn:
                 inside = score(system.build(positive, positive)).inside
-                masks_drawn[name] = system.draws(inside, self._key(key, 0, chain))
+                masks_drawn[name] = system.draws(inside, self.stream_key(key, 0, chain))
             assigned.append(masks_drawn[name][chain % len(masks_drawn[name])])
-        selected = first_selection(system.variables, system.branching, self._key(key, 0, self._chains))
-        return PruningState(selected, np.array(assigned))
+        return np.array(assigned)
 
-    def step(self, key: int, state: PruningState, plan: int) -> tuple[PruningState, list[Pruned]]:
+    def step(self, key: int, state: NDArray[np.bool_], plan: int) -> tuple[NDArray[np.bool_], list[Pruned]]:
         """Draw a selection, and a derivation under each chain's mask. `plan` is the number of the step, from 1."""
-        selection_key = self._key(key, plan, self._chains)
-        variables, branching = self.system.variables, self.system.branching
-        if self._doubts is None:
-            selected = next_selection(state.selected, selection_key)
-        elif self._chains > 1:
-            selected = long_selection(self._doubts, branching, plan, selection_key)
-        else:
-            free = variables - selected_size(variables, branching)
-            selected = doubtful_selection(self._doubts, free, selection_key)
+        selected = self.select(key, plan)
         found = [
-            self._masked(selected, assigned, self._key(key, plan, chain))
-            for chain, assigned in enumerate(state.assigned)
+            self._masked(selected, assigned, self.stream_key(key, plan, chain)) for chain, assigned in enumerate(state)
         ]
-        return PruningState(selected, np.array([values for values, _ in found])), [pruned for _, pruned in found]
+        return np.array([values for values, _ in found]), [pruned for _, pruned in found]
 
-    def _key(self, key: int, plan: int, use: int) -> Key:
+    def select(self, key: int, plan: int) -> NDArray[np.bool_]:
+        """Return the selection of step `plan`, bool[V]."""
+        selection_key = self.stream_key(key, plan, self.chains)
+        return long_selection(self.start.doubts, self.system.branching, plan, selection_key)
+
+    def stream_key(self, key: int, plan: int, use: int) -> Key:
         """Return the key of the stream of chain `use`, or of the selection if `use` is the number of chains."""
-        return Key(key, self._number, (self._chains + 1) * plan + use)
+        return Key(key, self._number, (self.chains + 1) * plan + use)
 
     def _masked(
         self, selected: NDArray[np.bool_], assigned: NDArray[np.bool_], key: Key
@@ -274,12 +235,11 @@ class PruningKernel:
         mask = selected.tobytes(), (selected & assigned).tobytes()
         cached, unused = self._cache.get(mask, (None, []))
         if cached is not None and unused:
-            return unused.pop(), cached._replace(edges=0)
-        graph = self.system.build(selected, assigned)
-        scores = score(graph)
+            return unused.pop(), cached
+        scores = score(self.system.build(selected, assigned))
         draws = self.system.draws(scores.inside, key)
         features = self.system.features(scores.expected)
-        pruned = Pruned(features, float(np.log(scores.total)), graph.edges, *mask, draws)
+        pruned = Pruned(features, float(np.log(scores.total)), *mask, draws)
         first, *further = draws
         if further:
             self._cache[mask] = pruned, further
@@ -289,10 +249,10 @@ class PruningKernel:
 
 
 def run_chain(kernel: PruningKernel, masks: int, key: int) -> list[Pruned]:
-    """Run the chains from the start. Returns the results of `masks` masks, or of one more if two chains need it."""
+    """Run the chains from the start. Returns the results of `masks` masks, or of one more, since a step has two."""
     state = kernel.init(key)
     result: list[Pruned] = []
     while len(result) < masks:
-        state, pruned = kernel.step(key, state, len(result) // len(state.assigned) + 1)
+        state, pruned = kernel.step(key, state, len(result) // len(state) + 1)
         result += pruned
     return result

@@ -1,11 +1,10 @@
 """Selection chain: the variables that the next mask fixes [BPK09 §3.2].
 
 With rules of up to b nonterminals, about b / (b + 1) of the variables are selected: two thirds with binary rules, as in
-the paper. The other variables are *free*. Without a cheap model, each step selects all previously free variables and
-some of the selected ones. With a cheap model, each step frees random variables, with preference for doubtful ones. A
-long chain frees the expected number of errors of the cheap model, and more variables at some steps. A selection depends
-on the step's number, the previous selection and the cheap model, but not on the assignment. Otherwise, the chain would
-not converge to the right distribution.
+the paper. The other variables are *free*. Each step frees random variables, with preference for doubtful ones. It
+frees at least the expected number of errors of the cheap model up to a limit, and some steps free more variables. A
+selection depends on the step's number and the cheap model, but not on the assignment. Otherwise, the chain would not
+converge to the right distribution.
 """
 
 from math import ceil
@@ -14,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.charts.hypergraph import Key
-from hierogram.samplers.compiled.jit import njit, njit_allocating
+from hierogram.samplers.compiled.jit import njit_allocating
 from hierogram.samplers.compiled.streams import advance, stream, uniform
 
 _WIDE = 4
-"""Every fourth step of a long chain is wide: it frees more variables, to reach more distant derivations."""
+"""Every fourth step is wide: it frees more variables, to reach more distant derivations."""
 _WIDEST = 8
 """Number of the first of the widest steps. The other widest steps have 2, 4, 8, … times this number."""
 
@@ -36,7 +35,7 @@ def selected_size(variables: int, branching: int) -> int:
 
 
 def free_size(doubts: NDArray[np.float64], branching: int, plan: int) -> int:
-    """Return the number of variables that step `plan` of a long chain frees, given `doubts` float64[V].
+    """Return the number of variables that step `plan` frees, given `doubts` float64[V].
 
     - Most steps free the expected number of errors of the cheap model: the sum of doubts, rounded up. They free at most
       half of all variables, but at least the number that `selected_size` leaves free.
@@ -57,22 +56,6 @@ def free_size(doubts: NDArray[np.float64], branching: int, plan: int) -> int:
     if plan >= _WIDEST and plan.bit_count() == 1:
         free = max(free, ceil(0.7 * variables))
     return min(free, variables - 1)
-
-
-def first_selection(variables: int, branching: int, key: Key) -> NDArray[np.bool_]:
-    """Return a uniformly random selection, bool[V]."""
-    selected = np.zeros(variables, np.bool_)
-    keep_some(np.ones(variables, np.bool_), selected_size(variables, branching), key, selected)
-    return selected
-
-
-def next_selection(selected: NDArray[np.bool_], key: Key) -> NDArray[np.bool_]:
-    """Return the next selection, bool[V]: all free variables and random variables of the previous selection."""
-    if not selected.any():
-        return selected.copy()
-    following = ~selected
-    keep_some(selected, int(selected.sum()) - int(following.sum()), key, following)
-    return following
 
 
 @njit_allocating
@@ -99,26 +82,10 @@ def doubtful_selection(doubts: NDArray[np.float64], free: int, key: Key) -> NDAr
 
 
 def long_selection(doubts: NDArray[np.float64], branching: int, plan: int, key: Key) -> NDArray[np.bool_]:
-    """Return the selection of a long chain's step, bool[V]. The first wide step frees the most doubtful variables."""
+    """Return the selection of step `plan`, bool[V]. The first wide step frees the most doubtful variables."""
     free = free_size(doubts, branching, plan)
     if plan != _WIDE:
         return doubtful_selection(doubts, free, key)
     selected = np.ones(len(doubts), np.bool_)
     selected[np.argsort(-doubts, kind="stable")[:free]] = False
     return selected
-
-
-@njit
-def keep_some(among, number, key, chosen):
-    """Set `chosen` for `number` of the variables in `among`, uniformly over subsets."""
-    stream_state = stream(key.seed, key.number, key.step)
-    remaining = 0
-    for v in range(len(among)):
-        remaining += among[v]
-    for v in range(len(among)):
-        if among[v]:
-            stream_state = advance(stream_state)
-            if uniform(stream_state) * remaining < number:
-                chosen[v] = True
-                number -= 1
-            remaining -= 1

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.charts.bitexts import PairBuilder, PairGraph, drawn_links, expected_emissions
 from hierogram.samplers.charts.hypergraph import Hypergraph, Key
-from hierogram.samplers.charts.pairs import PairWords, Rules, branching, unmasked
+from hierogram.samplers.charts.pairs import PairWords, Rules, unmasked
 from hierogram.samplers.compiled.jit import njit, njit_allocating
 
 _ROUNDS = 20
@@ -72,10 +72,11 @@ class PairSystem:
     """Pair whose chart is pruned. Each graph overwrites the previous graph.
 
     `links` int32[V, 2] has the source and target position of each variable. A graph has up to `max_edges` edges.
-    `branching` is the maximum number of nonterminals of a rule without words other than `ANY`, at least 2. Features are
-    the expected emissions of word pairs (row by row) and null words, and uses of rules. `log_scale` is the natural log
-    of the common factor of all weights of derivations.
+    Features are the expected emissions of word pairs (row by row) and null words, and uses of rules.
     """
+
+    branching = 2
+    """Maximum number of nonterminals of a rule without words other than `ANY`."""
 
     def __init__(
         self,
@@ -83,13 +84,12 @@ class PairSystem:
         words: PairWords,
         links: NDArray[np.int32],
         empty_sides: bool = True,
-        max_edges: int | None = None,
+        max_edges: int = 1 << 24,
     ) -> None:
         self.links = links
         self.variables = len(links)
-        self.branching = max(2, branching(rules))
         self._task = unmasked(rules, words, empty_sides)
-        self.words, self.log_scale = words, words.log_scale
+        self.words = words
         self._builder = PairBuilder(max_edges)
         self.bitext: PairGraph
 
@@ -119,7 +119,7 @@ class PairSystem:
         best = np.maximum(pairs.max(axis=1)[i], pairs.max(axis=0)[x])
         return np.asarray(pairs[i, x] >= _MIN_PREFERRED * best, np.bool_)
 
-    def doubts(self, without: NDArray[np.bool_] | None = None) -> NDArray[np.float64] | None:
+    def doubts(self, without: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
         """Return each variable's doubt + `_MIN_DOUBT`, float64[V], given negative variables `without` bool[V]."""
         words, (i, x) = self.words, self.links.T
         pairs = words.pairs

@@ -30,7 +30,7 @@ from hierogram.daemon.exports.schedule import (
     run_job,
 )
 from hierogram.daemon.serving.scheduling import configured_jobs
-from hierogram.storage.browsing.cookbook import cookbook
+from hierogram.storage.browsing.sql_runner import cookbook
 from hierogram.storage.database.leases import process_identity
 from hierogram.storage.exports.exports import JobRow
 from hierogram.storage.options import OptionError, as_plain, from_plain

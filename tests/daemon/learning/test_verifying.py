@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.conftest import CopyStore
 from tests.daemon.learning.stores import contents, make_trained
-from tests.storage.building import query
+from tests.storage.building import integrity, query
 
 from hierogram.daemon.learning.repairing import repair
 from hierogram.daemon.learning.verifying import verify
@@ -108,7 +108,7 @@ def test_verifying_in_parts_reports_every_damaged_rule(
     for statement in DAMAGE[damage]:
         query(store_url, statement)
     read_in_small_parts(monkeypatch, 3)
-    of_tables = len(learned.integrity())
+    of_tables = len(integrity(learned))
     found = verify(learned)
     assert len(found.problems) + found.more_problems == of_tables + problems(rules)
 

@@ -11,7 +11,7 @@ import pytest
 from tests.daemon.conftest import LINES
 from tests.daemon.serving.spool_loop import ScanLimit, nothing, read, run
 from tests.daemon.text.memories import HEAD, TAIL, unit
-from tests.storage.building import query
+from tests.storage.building import integrity, query
 
 from hierogram.daemon.exceptions import InputError, SpoolError
 from hierogram.daemon.serving import spool as spool_module
@@ -151,7 +151,7 @@ def test_interrupted_file_is_read_again_without_storing_pairs_twice(spool: Path,
         read(store, offer, stop)
     assert read(store, offer).totals.duplicates == 9
     assert store.count_pairs() == 9
-    assert store.integrity() == []
+    assert integrity(store) == []
 
 
 def test_an_unusable_folder_is_reported(spool: Path, tmp_path: Path) -> None:

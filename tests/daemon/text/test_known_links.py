@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.daemon.conftest import Run
+from tests.storage.building import integrity
 
 from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.grammar.known_links import KnownLinks
@@ -57,4 +58,4 @@ def test_itg_store_accepts_pairs_with_fixed_links(hierogram: Run, store_url: str
     (tmp_path / "pairs.jsonl").write_text(EXAMPLE)
     assert hierogram("--store", store_url, "ingest", "pairs.jsonl", "--strict").code == 0
     with open_store(store_url) as store:
-        assert store.integrity() == []
+        assert integrity(store) == []

@@ -24,6 +24,7 @@ from tests.daemon.campaigns.daemon import (
 )
 from tests.daemon.conftest import QUICK
 from tests.daemon.untrusted.files_attacks import EITHER, GOOD, INGESTED, MOVED_ASIDE, Attack, attack_path, attacks
+from tests.storage.building import integrity
 
 from hierogram.storage.store import open_store
 from hierogram.storage.worker_process import SILENCE_TIMEOUT_SECONDS
@@ -317,4 +318,4 @@ def test_no_pair_is_lost_or_stored_twice_if_the_loop_is_killed(store_url: str, t
     assert list((spool / "failed").iterdir()) == []
     assert sorted(stored_lines(store_url)) == sorted(expected_lines)
     with open_store(store_url) as store:
-        assert store.integrity() == []
+        assert integrity(store) == []

@@ -11,10 +11,9 @@ from hierogram.daemon.learning.alignment.aligning import align
 from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.samplers.alignment.marginals import decode, load_sums, store_sums
 from hierogram.samplers.alignment.models.registry import ALL_MODELS, DEFAULT_MODEL, MODELS, AlignerModel, options_for
-from hierogram.samplers.alignment.models.sampler import AlignmentKernel, AlignmentState, Steps
-from hierogram.samplers.alignment.options import AlignerOptions, AlignmentPlan
+from hierogram.samplers.alignment.models.sampler import AlignmentKernel, Steps
+from hierogram.samplers.alignment.options import AlignerOptions
 from hierogram.samplers.exceptions import AlignmentInputError
-from hierogram.samplers.kernel import Kernel
 
 LAST = "last"
 
@@ -73,7 +72,7 @@ def test_each_step_reports_the_number_of_samples(model: str) -> None:
 
     direction = make_direction(read_side(["a b", "b"]), read_side(["x y", "y"]))
     options = options_for(model, 2, 4)
-    kernel: Kernel[AlignmentState, AlignmentPlan, int] = AlignmentKernel(options, direction)
+    kernel = AlignmentKernel(options, direction)
     key = 1
     state = kernel.init(key)
     samples = 0

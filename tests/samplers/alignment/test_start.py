@@ -60,9 +60,12 @@ def model1_by_dictionary(pairs: list[tuple[str, str]], with_empty_word: bool, it
 
 @pytest.mark.parametrize("with_empty_word", [False, True])
 @pytest.mark.parametrize("iterations", [1, 5])
-def test_model_1_matches_a_dictionary_implementation(with_empty_word: bool, iterations: int) -> None:
+def test_model_1_matches_a_dictionary_implementation(
+    monkeypatch: pytest.MonkeyPatch, with_empty_word: bool, iterations: int
+) -> None:
+    monkeypatch.setattr("hierogram.samplers.alignment.model1.ITERATIONS", iterations)
     emitted, words = read_side(f for f, _ in SENTENCES), read_side(e for _, e in SENTENCES)
-    found = model1_links(make_direction(emitted, words).sides, len(words.vocabulary), with_empty_word, iterations)
+    found = model1_links(make_direction(emitted, words).sides, len(words.vocabulary), with_empty_word)
     assert found.tolist() == model1_by_dictionary(SENTENCES, with_empty_word, iterations)
 
 

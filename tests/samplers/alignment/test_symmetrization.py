@@ -200,6 +200,6 @@ def test_a_pair_with_the_maximum_number_of_links_is_decoded() -> None:
 
 
 def test_an_unknown_symmetrization_is_refused() -> None:
-    nothing = np.zeros(0, np.int16)
+    nothing = read_side([])
     with pytest.raises(AlignmentInputError, match="unknown symmetrization 'grow'"):
-        symmetrize("grow", nothing, nothing, np.zeros(1, np.int64), np.zeros(1, np.int64))
+        join_directions("grow", [], [], nothing, nothing)

@@ -9,6 +9,7 @@ from tests.reference.charts import bitexts
 from tests.samplers.charts.pairs import ITG, MIXED, all_links, compiled, random_pair
 
 from hierogram.samplers.charts.pruning.systems import PairSystem
+from hierogram.tools.lab.papers.pruning.pairs import branching
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,8 @@ class Known:
     system: PairSystem
     pair: bitexts.Pair
     links: np.ndarray
+    # True if selections are uniform [BPK09 §3.2].
+    is_uniform: bool
 
     @cached_property
     def values(self) -> np.ndarray:
@@ -46,18 +49,13 @@ def _enumerated(pickled: bytes) -> list[tuple[bitexts.Links, bitexts.Class]]:
     return list(bitexts.classes(pair)[pair.whole].items())
 
 
-class UniformSystem(PairSystem):
-    """A pair whose selections are uniform [BPK09 §3.2]."""
-
-    def doubts(self, without: np.ndarray | None = None) -> None:
-        """Return None: no variable is more doubtful than another."""
-
-
-def known_pair(pair: bitexts.Pair, links: np.ndarray | None = None, system: type[PairSystem] = PairSystem) -> Known:
+def known_pair(pair: bitexts.Pair, links: np.ndarray | None = None, is_uniform: bool = False) -> Known:
     """Return a chart with the given variables, by default all word pairs."""
     links = all_links(pair) if links is None else links
     rules, words = compiled(pair)
-    return Known(system(rules, words, links.astype(np.int32), pair.empty_sides), pair, links)
+    system = PairSystem(rules, words, links.astype(np.int32), pair.empty_sides)
+    system.branching = max(2, branching(rules))
+    return Known(system, pair, links, is_uniform)
 
 
 def small_charts() -> list[Known]:
@@ -67,7 +65,7 @@ def small_charts() -> list[Known]:
         known_pair(random_pair(ITG, (2, 2), 51)),
         known_pair(random_pair(ITG, (3, 3), 52), diagonal),
         known_pair(random_pair(MIXED, (3, 3), 53, empty_sides=False), diagonal[:3]),
-        known_pair(random_pair(ITG, (3, 3), 55), diagonal[:3], UniformSystem),
+        known_pair(random_pair(ITG, (3, 3), 55), diagonal[:3], is_uniform=True),
         known_pair(random_pair(MIXED, (3, 3), 54, empty_sides=False)),
     ]
 
@@ -79,5 +77,5 @@ def charts() -> list[Known]:
         known_pair(random_pair(ITG, (4, 4), 61), likely),
         known_pair(random_pair(MIXED, (4, 4), 62), likely),
         known_pair(random_pair(MIXED, (4, 4), 63, empty_sides=False), likely),
-        known_pair(random_pair(ITG, (4, 4), 64), likely[:4], UniformSystem),
+        known_pair(random_pair(ITG, (4, 4), 64), likely[:4], is_uniform=True),
     ]

@@ -55,3 +55,8 @@ def compiled(pair: Pair, scaled: bool = True) -> tuple[Rules, PairWords]:
 def all_links(pair: Pair) -> np.ndarray:
     """Return every word pair as a variable, int32[n · m, 2]."""
     return np.argwhere(np.ones(pair.pairs.shape, bool)).astype(np.int32)
+
+
+def log_scale(words: PairWords) -> float:
+    """Return the natural log of the common factor of all derivations."""
+    return float(np.log(words.source_scale).sum() + np.log(words.target_scale).sum())

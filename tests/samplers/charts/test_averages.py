@@ -13,7 +13,7 @@ def mask(value: float, weight: float, selection: np.ndarray, positive: list[int]
     """Return a step with one mask and one feature."""
     values = np.array(positive, bool) & selection
     drawn_values = np.array(drawn, bool).reshape(-1, 3)
-    return Pruned(np.array([value]), np.log(weight), 1, selection.tobytes(), values.tobytes(), drawn_values)
+    return Pruned(np.array([value]), np.log(weight), selection.tobytes(), values.tobytes(), drawn_values)
 
 
 def some_steps() -> list[Pruned]:

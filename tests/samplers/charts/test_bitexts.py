@@ -5,12 +5,13 @@ from itertools import product
 import numpy as np
 import pytest
 from tests.reference.charts.bitexts import Pair, agreeing, classes, derivations, expectations
-from tests.samplers.charts.pairs import ITG, MIXED, compiled, random_pair
+from tests.samplers.charts.pairs import ITG, MIXED, compiled, log_scale, random_pair
 
 from hierogram.samplers.charts.bitexts import PairBuilder, PairGraph, expected_emissions
 from hierogram.samplers.charts.hypergraph import ITEMS, TAILS, draw, score, sum_outside, total_weight
 from hierogram.samplers.charts.pairs import PairTask, unmasked
 from hierogram.samplers.exceptions import SamplerError
+from hierogram.tools.lab.papers.randomized_pruning import exclude_bispans
 
 ALL_MASKS = [
     (random_pair(ITG, (2, 2), 1), None),
@@ -49,7 +50,7 @@ def features(bitext: PairGraph, expected: np.ndarray, task: PairTask) -> np.ndar
 def test_sums_of_masked_charts_equal_the_enumeration(pair: Pair, number: int | None) -> None:
     rules, words = compiled(pair)
     everything = classes(pair)
-    builder = PairBuilder()
+    builder = PairBuilder(1 << 18)
     with_derivations = 0
     for fixed in masks(pair, number):
         task = unmasked(rules, words, pair.empty_sides)._replace(fixed=fixed)
@@ -61,7 +62,7 @@ def test_sums_of_masked_charts_equal_the_enumeration(pair: Pair, number: int | N
         with_derivations += 1
         scores = score(bitext.graph)
         total = sum(one.weight for one in kept.values())
-        assert scores.total == pytest.approx(total * np.exp(words.log_scale), rel=1e-10)
+        assert scores.total == pytest.approx(total * np.exp(log_scale(words)), rel=1e-10)
         np.testing.assert_allclose(features(bitext, scores.expected, task), expectations(pair, kept), atol=1e-10)
         for item, (i, j, x, y) in enumerate(bitext.bispan.tolist()):
             inside = sum(one.weight for one in agreeing(everything[i, j, x, y], fixed, (i, j, x, y)).values())
@@ -75,7 +76,7 @@ def test_items_contain_or_exclude_whole_positive_pairs() -> None:
     rules, words = compiled(pair)
     for fixed in masks(pair, 12):
         positive = np.argwhere(fixed > 0).tolist()
-        bitext = PairBuilder().build(unmasked(rules, words, True)._replace(fixed=fixed))
+        bitext = PairBuilder(1 << 18).build(unmasked(rules, words, True)._replace(fixed=fixed))
         expected = {
             (i, j, x, y)
             for i, j, x, y in product(range(6), range(6), range(5), range(5))
@@ -89,7 +90,7 @@ def test_items_contain_or_exclude_whole_positive_pairs() -> None:
 def test_outside_sums_equal_the_enumeration(pair: Pair) -> None:
     rules, words = compiled(pair, scaled=False)
     task = unmasked(rules, words, pair.empty_sides)
-    bitext = PairBuilder().build(task)
+    bitext = PairBuilder(1 << 18).build(task)
     scores = score(bitext.graph)
     outside = np.empty_like(scores.inside)
     sum_outside(bitext.graph, scores.inside, outside, scores.expected)
@@ -103,7 +104,7 @@ def test_a_chart_with_too_many_edges_is_not_built() -> None:
     pair = random_pair(MIXED, (3, 3), 32, empty_sides=False)
     rules, words = compiled(pair)
     task = unmasked(rules, words, False)
-    edges = PairBuilder().build(task).graph.edges
+    edges = PairBuilder(1 << 18).build(task).graph.edges
     # A limit above the number of edges does not change the chart.
     assert PairBuilder(2 * edges).build(task).graph.edges == edges
     with pytest.raises(SamplerError, match="edges"):
@@ -113,7 +114,7 @@ def test_a_chart_with_too_many_edges_is_not_built() -> None:
 def test_drawn_derivations_use_each_edge_with_its_expected_frequency() -> None:
     pair = random_pair(MIXED, (3, 3), 32, empty_sides=False)
     rules, words = compiled(pair)
-    graph = PairBuilder().build(unmasked(rules, words, False)).graph
+    graph = PairBuilder(1 << 18).build(unmasked(rules, words, False)).graph
     scores = score(graph)
     draws, random = 20_000, np.uint64(5)
     counts = np.zeros(graph.edges)
@@ -133,10 +134,12 @@ def test_charts_with_excluded_bispans_sum_only_derivations_without_them() -> Non
     for _ in range(20):
         kept = random.random((6, 16)) < 0.8
         kept[3, 3] = True
-        graph = PairBuilder().build(unmasked(rules, words, True)._replace(kept=kept)).graph
+        bitext = PairBuilder(1 << 18).build(unmasked(rules, words, True))
+        number = exclude_bispans(bitext, kept)
+        assert (bitext.graph.weight[: bitext.graph.edges] > 0).sum() == number
         whole = 0.0
         for found in everything:
             heads = [use.head for use in found]
             if all(kept[j * (j + 1) // 2 + i, x * 4 + y] for i, j, x, y in heads):
                 whole += float(np.prod([use.weight for use in found]))
-        assert total_weight(graph) == pytest.approx(whole, rel=1e-10, abs=0)
+        assert total_weight(bitext.graph) == pytest.approx(whole, rel=1e-10, abs=0)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from tests.reference.charts.bitexts import Pair, classes, expectations
-from tests.samplers.charts.pairs import ANY, X1, X2, X3, compiled, random_pair
+from tests.samplers.charts.pairs import ANY, X1, X2, X3, compiled, log_scale, random_pair
 
 from hierogram.samplers.charts.bitexts import PairBuilder, expected_emissions
 from hierogram.samplers.charts.dense import (
@@ -100,7 +100,7 @@ def sum_pair(sides: RuleSides, weights: np.ndarray, words: PairWords, base: Base
             chosen, len(weights), sides, words, PairPiece(0, n, 0, m), joined_base, null, together, room
         )  # fmt: skip
         if total >= 0:
-            return PairSums(float(np.log(total)) - words.log_scale, together, emitted)
+            return PairSums(float(np.log(total)) - log_scale(words), together, emitted)
         seats = int(room.sizes[NEEDED]) * 2
 
 
@@ -132,7 +132,7 @@ def test_sums_without_edges_equal_sums_of_charts_with_edges() -> None:
         pair.pairs[:] *= np.exp(-sharp * 9 * near)
         table, words = compiled(pair, scaled=False)
         task = unmasked(table, words, False)
-        bitext = PairBuilder().build(task)
+        bitext = PairBuilder(1 << 24).build(task)
         scores = score(bitext.graph)
         found = sum_pair(sides_of(rules), np.array([rule[2] for rule in rules]), words, BASE)
         assert found.log_total == pytest.approx(np.log(scores.total), abs=1e-9)

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 from tests.reference.goodness import p_value
 from tests.samplers.charts.chains import Known, charts, small_charts
-from tests.samplers.charts.pairs import ANY, X1, X2, X3
+from tests.samplers.charts.pairs import ANY, X1, X2, X3, log_scale
 
 from hierogram.samplers.charts.hypergraph import Key, score
-from hierogram.samplers.charts.pairs import branching, make_rules
+from hierogram.samplers.charts.pairs import make_rules
 from hierogram.samplers.charts.pruning.chain import Pruned, PruningKernel, find_start, run_chain, weighted_mean
 from hierogram.samplers.charts.pruning.selection import (
     doubtful_selection,
-    first_selection,
     free_size,
     long_selection,
-    next_selection,
     selected_size,
 )
+from hierogram.tools.lab.papers.pruning.pairs import branching
+from hierogram.tools.lab.papers.pruning.single_chain import SingleChain, first_selection, next_selection
 
 KINDS = ("ITG", "ITG with few variables", "mixed rules", "uniform selections", "mixed rules with many variables")
 LARGER = ("ITG", "mixed rules with empty sides", "mixed rules", "uniform selections")
@@ -47,10 +47,10 @@ def freed(doubts: np.ndarray, free: int) -> dict[tuple[int, ...], float]:
 
 def moves(known: Known, selection: tuple[int, ...]) -> dict[tuple[int, ...], float]:
     """Return the probability of each selection that may follow the given one."""
-    doubts = known.system.doubts()
-    if doubts is None:
+    if known.is_uniform:
         options = following(selection, known.system.variables)
         return dict.fromkeys(options, 1 / len(options))
+    doubts = known.system.doubts()
     return freed(doubts, len(doubts) - selected_size(len(doubts), known.system.branching))
 
 
@@ -175,30 +175,34 @@ def test_drawn_derivations_follow_their_probabilities() -> None:
 def test_each_step_follows_the_documented_algorithm(number: int, chains: int) -> None:
     """Soft counts use the new selection with the old values. All values are then read from the drawn derivation."""
     known = charts()[number]
-    kernel = PruningKernel(known.system, number, chains)
-    doubts = known.system.doubts() if chains == 1 else find_start(known.system, 2).doubts
+    uniform = known.is_uniform and chains == 1
+    kernel = SingleChain(known.system, number, uniform) if chains == 1 else PruningKernel(known.system, number)
+    doubts = known.system.doubts() if chains == 1 else find_start(known.system).doubts
+    most, variables = known.system.branching, known.system.variables
+    selected = first_selection(variables, most, Key(4, number, 1))
     state = kernel.init(4)
-    assert len(state.assigned) == chains
-    for values in state.assigned:
+    assert len(state) == chains
+    for values in state:
         assert (known.values == values).all(axis=1).any()
     changed, again = 0, 0
+    charts_drawn: list[np.ndarray] = []
     for step in range(1, 100):
         after, pruned = kernel.step(4, state, step)
         of_selection = Key(4, number, (chains + 1) * step + chains)
-        if doubts is None:
-            assert (after.selected == next_selection(state.selected, of_selection)).all()
+        if uniform:
+            selected = next_selection(selected, of_selection)
         else:
-            most, variables = known.system.branching, known.system.variables
             free = free_size(doubts, most, step) if chains == 2 else variables - selected_size(variables, most)
-            wanted = doubtful_selection(doubts, free, of_selection)
+            selected = doubtful_selection(doubts, free, of_selection)
             if (chains, step) == (2, 4):
-                wanted = np.isin(np.arange(variables), np.argsort(-doubts)[:free], invert=True)
-            assert (after.selected == wanted).all()
-        for before, values, found in zip(state.assigned, after.assigned, pruned, strict=True):
-            again += found.edges == 0
-            kept = np.flatnonzero((known.values == before)[:, after.selected].all(axis=1))
+                selected = np.isin(np.arange(variables), np.argsort(-doubts)[:free], invert=True)
+        for before, values, found in zip(state, after, pruned, strict=True):
+            assert found.selection == selected.tobytes()
+            again += any(found.drawn is drawn for drawn in charts_drawn)
+            charts_drawn.append(found.drawn)
+            kept = np.flatnonzero((known.values == before)[:, selected].all(axis=1))
             np.testing.assert_allclose(found.features, known.expected(kept), atol=1e-10)
-            total = np.log(known.weights[kept].sum()) + known.system.log_scale
+            total = np.log(known.weights[kept].sum()) + log_scale(known.system.words)
             assert found.log_total == pytest.approx(total, abs=1e-9)
             assert (known.values[kept] == values).all(axis=1).any()
             changed += (values != before).any()
@@ -219,7 +223,7 @@ def test_no_two_draws_share_a_random_stream(number: int, monkeypatch: pytest.Mon
         return draws(inside, key)
 
     monkeypatch.setattr(known.system, "draws", noted)
-    run_chain(PruningKernel(known.system, number, chains=2), 60, key=3)
+    run_chain(PruningKernel(known.system, number), 60, key=3)
     keys += [Key(3, number, 3 * plan + 2) for plan in range(31)]
     assert len(keys) > 35
     assert len(set(keys)) == len(keys)
@@ -229,15 +233,15 @@ def test_no_two_draws_share_a_random_stream(number: int, monkeypatch: pytest.Mon
 def test_draws_from_a_remembered_mask_follow_their_probabilities() -> None:
     """Each drawn derivation is used once: the next state of a mask is independent of the previous one."""
     known = charts()[0]
-    kernel = PruningKernel(known.system, 1)
+    kernel = SingleChain(known.system, 1)
     first = kernel.init(2)
     seen: dict[tuple[bytes, bytes], list[bytes]] = {}
     for step in range(1, 6_000):
         after, [pruned] = kernel.step(2, first, step)
-        seen.setdefault((pruned.selection, pruned.positive), []).append(after.assigned.tobytes())
+        seen.setdefault((pruned.selection, pruned.positive), []).append(after.tobytes())
     (selection, _), drawn = max(seen.items(), key=lambda found: len(found[1]))
     fixed = np.frombuffer(selection, bool)
-    kept = np.flatnonzero((known.values == first.assigned[0])[:, fixed].all(axis=1))
+    kept = np.flatnonzero((known.values == first[0])[:, fixed].all(axis=1))
     chances: dict[bytes, float] = {}
     for k in kept:
         values = known.values[k].tobytes()
@@ -258,11 +262,11 @@ def test_the_composed_kernels_leave_the_posterior_invariant(number: int) -> None
     selections = list(combinations(range(variables), selected_size(variables, known.system.branching)))
     classes = len(known.weights)
     posterior = known.weights / known.weights.sum()
-    scale = np.exp(known.system.log_scale)
+    scale = np.exp(log_scale(known.system.words))
     kernels = {}
     # With two chains, some steps free more variables.
-    started = find_start(known.system, 2).doubts
-    sizes = () if started is None else (free_size(started, known.system.branching, step) for step in (1, 4, 8))
+    started = find_start(known.system).doubts
+    sizes = () if known.is_uniform else (free_size(started, known.system.branching, step) for step in (1, 4, 8))
     others = {chosen for free in sizes for chosen in combinations(range(variables), variables - free)}
     for selection in others.union(selections):
         selected = np.isin(np.arange(variables), selection)
@@ -280,7 +284,7 @@ def test_the_composed_kernels_leave_the_posterior_invariant(number: int) -> None
             joint[place[selection], :, place[after], :] += chance * kernels[after]
     whole = joint.reshape(len(selections) * classes, -1)
     often = np.full(len(selections), 1 / len(selections))
-    if known.system.doubts() is not None:
+    if not known.is_uniform:
         often = np.array([moves(known, selections[0]).get(selection, 0.0) for selection in selections])
     stationary = np.outer(often, posterior).ravel()
     np.testing.assert_allclose(stationary @ whole, stationary, atol=1e-10)
@@ -297,7 +301,7 @@ def test_the_composed_kernels_leave_the_posterior_invariant(number: int) -> None
 @pytest.mark.parametrize("number", range(4), ids=LARGER)
 def test_long_run_means_equal_the_exact_expectations(number: int) -> None:
     known = charts()[number]
-    mean = weighted_mean(run_chain(PruningKernel(known.system, number, chains=2), 2500, key=7))
+    mean = weighted_mean(run_chain(PruningKernel(known.system, number), 2500, key=7))
     exact = known.expected(np.arange(len(known.weights)))
     assert np.abs(mean - exact).max() < 0.05
 
@@ -306,7 +310,7 @@ def test_without_variables_one_mask_is_exact() -> None:
     known = charts()[0]
     known.system.variables = 0
     known.system.links = np.zeros((0, 2), np.int32)
-    mean = weighted_mean(run_chain(PruningKernel(known.system, 0, chains=2), 1, key=1))
+    mean = weighted_mean(run_chain(PruningKernel(known.system, 0), 1, key=1))
     np.testing.assert_allclose(mean, known.expected(np.arange(len(known.weights))), atol=1e-10)
 
 
@@ -321,6 +325,6 @@ def test_all_masks_of_a_selection_give_the_exact_expectations(number: int) -> No
         assigned = np.frombuffer(values, bool)
         scores = score(known.system.build(selected, assigned))
         features = known.system.features(scores.expected)
-        steps.append(Pruned(features, np.log(scores.total), 1, b"", values, selected[None]))
+        steps.append(Pruned(features, np.log(scores.total), b"", values, selected[None]))
     exact = known.expected(np.arange(len(known.weights)))
     np.testing.assert_allclose(weighted_mean(steps), exact, atol=1e-10)

@@ -5,10 +5,10 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from tests.samplers.charts.chains import Known, UniformSystem, charts, known_pair
+from tests.samplers.charts.chains import Known, charts, known_pair
 from tests.samplers.charts.pairs import ITG, random_pair
 
-from hierogram.samplers.charts.pruning.chain import PruningKernel, find_start
+from hierogram.samplers.charts.pruning.chain import PruningKernel, Trials, find_start, first_start
 
 INSIDE_OUT = np.array([(0, 1), (1, 3), (2, 0), (3, 2), (4, 4)])
 """No ITG allows the first four links together, and every ITG allows any three of them."""
@@ -29,7 +29,7 @@ def weight(known: Known, positive: np.ndarray) -> float:
 @pytest.mark.parametrize("number", range(4))
 def test_a_start_includes_every_variable_that_can_be_positive(number: int) -> None:
     known = charts()[number]
-    [positive] = find_start(known.system, 1).positive
+    positive = find_start(known.system).positive[0]
     assert weight(known, positive) > 0
     for variable in np.flatnonzero(known.system.preferred() & ~positive):
         more = positive.copy()
@@ -41,9 +41,9 @@ def test_a_variable_excluded_too_early_is_added_back(monkeypatch: pytest.MonkeyP
     """The variable with the largest conflicts, as patched, is excluded first, although it conflicts with no other."""
     pair = random_pair(ITG, (3, 3), 5)
     pair.pairs[:] = 1
-    known = known_pair(pair, np.array([(0, 0), (0, 1), (2, 2)]), UniformSystem)
+    known = known_pair(pair, np.array([(0, 0), (0, 1), (2, 2)]))
     monkeypatch.setattr(known.system, "conflicts", lambda: np.array([1, 2, 3]))
-    [positive] = find_start(known.system, 1).positive
+    positive = first_start(Trials(known.system), np.ones(3))
     assert positive.tolist() == [True, False, True]
 
 
@@ -51,9 +51,9 @@ def test_a_variable_excluded_too_early_is_added_back(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("seed", range(3))
 def test_the_second_start_exchanges_the_best_variable_if_that_increases_the_weight(seed: int) -> None:
     known = inside_out(seed)
-    found = find_start(known.system, 2)
+    found = find_start(known.system)
     first, second = found.positive
-    assert (first == find_start(known.system, 1).positive[0]).all()
+    assert (first == first_start(Trials(known.system), known.system.doubts())).all()
     [excluded] = np.flatnonzero(~first)
     exchanges = {}
     for place in np.flatnonzero(first):
@@ -73,7 +73,7 @@ def test_the_second_start_exchanges_the_best_variable_if_that_increases_the_weig
 @pytest.mark.slow
 def test_the_two_starts_may_be_equal_or_different() -> None:
     """The test of the second start covers both cases."""
-    starts = (find_start(inside_out(seed).system, 2).positive for seed in range(3))
+    starts = (find_start(inside_out(seed).system).positive for seed in range(3))
     same = [bool((first == second).all()) for first, second in starts]
     assert set(same) == {True, False}
 
@@ -82,7 +82,7 @@ def test_the_two_starts_may_be_equal_or_different() -> None:
 def test_doubts_include_the_doubts_given_the_negative_variables_of_each_start(seed: int) -> None:
     """Variables that the cheap model doubts, given the negative variables of a start, are also in doubt."""
     known = inside_out(seed)
-    found = find_start(known.system, 2)
+    found = find_start(known.system)
     before = wanted = known.system.doubts()
     for start in found.positive:
         [excluded] = np.flatnonzero(~start)
@@ -97,7 +97,7 @@ def test_starts_add_no_doubts_if_all_variables_can_be_positive() -> None:
     pair = random_pair(ITG, (3, 3), 5)
     pair.pairs[np.diag_indices(3)] += 1
     known = known_pair(pair, np.array([(0, 0), (1, 1), (2, 2)]))
-    found = find_start(known.system, 2)
+    found = find_start(known.system)
     assert np.array(found.positive).all()
     np.testing.assert_allclose(found.doubts, known.system.doubts())
 
@@ -108,30 +108,16 @@ def test_variables_negative_in_both_starts_have_the_largest_doubt() -> None:
     pair.pairs[:] = [[1, 0, 0.5], [0, 1, 0], [0.5, 0, 0.1]]
     pair.source_nulls[:] = pair.target_nulls[:] = 1e-3
     known = known_pair(pair, np.array([(0, 0), (1, 1), (2, 2)]))
-    found = find_start(known.system, 2)
+    found = find_start(known.system)
     assert [start.tolist() for start in found.positive] == [[True, True, False]] * 2
     before = known.system.doubts()
     assert found.doubts[2] == 1.005 > before[2]
 
 
-@pytest.mark.parametrize("chains", [1, 2])
 @pytest.mark.parametrize("possible", [False, True])
-def test_the_edges_of_all_charts_built_for_a_start_are_counted(
-    chains: int, possible: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    known = charts()[0] if possible else inside_out(1)
-    build, made = known.system.build, []
-
-    def counted(selected: np.ndarray, assigned: np.ndarray):
-        graph = build(selected, assigned)
-        made.append(graph.edges)
-        return graph
-
-    monkeypatch.setattr(known.system, "build", counted)
-    kernel = PruningKernel(known.system, 0, chains)
-    state = kernel.init(1)
-    assert kernel.start.edges == sum(made)
-    for values, positive in zip(state.assigned, kernel.start.positive, strict=True):
+def test_the_variables_of_a_start_are_positive_in_the_first_samples(possible: bool) -> None:
+    kernel = PruningKernel((charts()[0] if possible else inside_out(1)).system)
+    for values, positive in zip(kernel.init(1), kernel.start.positive, strict=True):
         assert values[positive].all()
 
 

@@ -49,10 +49,14 @@ NODES = [
 ]
 
 
+ONCE, FIRST = (1, 0, 0, 0), np.zeros(1, np.int64)
+"""Weights of one use, and the pairs of the batch."""
+
+
 def test_cut_tails_without_target_words_keep_their_nonterminals() -> None:
     batch = batch_of(assemble([NODES]), 3, 2)
     cut = State(np.zeros(4, np.uint16), np.ones(4, np.uint8))
-    assert rules_of(add_state(empty_deltas(), batch, cut)) == {
+    assert rules_of(add_state(empty_deltas(), batch, cut, ONCE, FIRST)) == {
         ("a", ""),
         ("b", "x y"),
         ("c", ""),
@@ -63,13 +67,14 @@ def test_cut_tails_without_target_words_keep_their_nonterminals() -> None:
 def test_joined_tails_without_target_words_leave_no_symbol() -> None:
     batch = batch_of(assemble([NODES]), 3, 2)
     joined = State(np.zeros(4, np.uint16), np.array([0, 1, 0, 1], np.uint8))
-    assert rules_of(add_state(empty_deltas(), batch, joined)) == {("b", "x y"), ("a [X,1] c", "[X,1]")}
+    assert rules_of(add_state(empty_deltas(), batch, joined, ONCE, FIRST)) == {("b", "x y"), ("a [X,1] c", "[X,1]")}
 
 
 def test_weights_of_two_added_states_add_up_in_the_counts() -> None:
     batch = batch_of(assemble([NODES]), 3, 2)
     cut = State(np.zeros(4, np.uint16), np.ones(4, np.uint8))
-    deltas = add_state(add_state(empty_deltas(), batch, cut, (2, 0, 0, 0)), batch, cut, (-1, 5, 0, 0))
+    deltas = add_state(empty_deltas(), batch, cut, (2, 0, 0, 0), FIRST)
+    deltas = add_state(deltas, batch, cut, (-1, 5, 0, 0), FIRST)
     assert deltas.counts[: deltas.entries].tolist() == [1] * 4
     assert deltas.expected_uses[: deltas.entries].tolist() == [5] * 4
 
@@ -78,7 +83,7 @@ def test_two_rules_with_one_key_are_detected() -> None:
     batch = batch_of(assemble([NODES]), 3, 2, key_mask=np.uint64(0))
     cut = State(np.zeros(4, np.uint16), np.ones(4, np.uint8))
     with pytest.raises(KeyCollisionError, match="same key"):
-        add_state(empty_deltas(), batch, cut)
+        add_state(empty_deltas(), batch, cut, ONCE, FIRST)
 
 
 @pytest.mark.parametrize("label", [-1, MAX_LABEL + 1])

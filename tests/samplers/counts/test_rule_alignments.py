@@ -67,7 +67,7 @@ def test_the_links_inside_every_rule_are_found() -> None:
     expected: Counter[tuple[str, Links]] = Counter()
     for forest, variables, (_, _, links) in zip(chain.forests, chain.variables(), pairs, strict=True):
         expected.update(_links_of_rules(forest, variables, set(links)))
-    deltas = add_state(empty_deltas(), chain.batch, chain.state)
+    deltas = add_state(empty_deltas(), chain.batch, chain.state, (1, 0, 0, 0), np.arange(chain.batch.size))
     batch = chain.batch._replace(bitext=to_bitext(pairs))
     sides = render_rules(
         deltas,
@@ -87,7 +87,7 @@ def test_the_links_inside_every_rule_are_found() -> None:
 
 def test_a_fragment_that_does_not_match_is_reported_with_its_pair() -> None:
     batch = to_batch([examples.direct_forest(("a", "b"), ("x", "y"), {(0, 0), (1, 1)})] * 2, 0)
-    deltas = add_state(empty_deltas(), batch, initial_state(1, batch))
+    deltas = add_state(empty_deltas(), batch, initial_state(1, batch), (1, 0, 0, 0), np.arange(batch.size))
     numbers = (np.array(column) for column in ([0, 1], [0, 0], [0, 1], [1, 2], [1, 1], [0, 0]))
     fragments = Fragments(np.array([1, 0x7F], np.uint8), *numbers)
     with pytest.raises(DerivationError, match="the averages of pair number 1 of the batch do not match") as caught:

@@ -38,7 +38,7 @@ def compare(forests: list[Forest], states: list[Variables]) -> Counter[Rule]:
         np.array([j for variables in states for j in variables.edges], np.uint16),
         np.array([c for variables in states for c in variables.cuts], np.uint8),
     )
-    deltas = add_state(empty_deltas(), batch, state)
+    deltas = add_state(empty_deltas(), batch, state, (1, 0, 0, 0), np.arange(batch.size))
     assert rules_of_deltas(deltas, forests) == expected
     for entry, rule in enumerate(rules_of_deltas(deltas, forests)):
         size = deltas.rule_sizes[entry]
@@ -60,7 +60,7 @@ def compare(forests: list[Forest], states: list[Variables]) -> Counter[Rule]:
     shown = [" ||| ".join(both) for both in zip(*(side.strings() for side in texts), strict=True)]
     assert shown == [str(KernelRule(*rule)) for rule in rules_of_deltas(deltas, forests)]
     model = PitmanYor(0.5, 5.0, 2.0)
-    table = count_rules(batch, state, empty_table(batch.longest_rule), to_model(model, batch.longest_rule))
+    table = count_rules(batch, state, empty_table(batch.longest_rule), to_model(model, batch.longest_rule), 1)
     counts = sorted(int(c) for c in table.rows[:, COUNT] if c)
     assert counts == sorted(expected.values())
     sums = RuleCounts(expected.elements())

@@ -22,7 +22,7 @@ def task_of(decoder: SentenceDecoder, example: Example) -> DecodingTask:
 
 
 def best_of(decoder: SentenceDecoder, task: DecodingTask) -> float:
-    return float(decoder.decode(task.sentence).outputs.scores[0])
+    return float(decoder.decode(task.sentence).scores[0])
 
 
 @pytest.mark.parametrize("pops", [1, 2, 3, 5, 8, 0])

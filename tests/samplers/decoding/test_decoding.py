@@ -9,17 +9,17 @@ from tests.reference.decoding.derivations import Derivation, Node, derivations
 from tests.samplers.decoding.small import Example, decoder_of, random_example, sentence_of
 
 from hierogram.samplers.decoding.chart import GLUE_NEXT, GLUE_START, GOAL, DecodingChart, make_chart, span_of
-from hierogram.samplers.decoding.decoder import Decoded, SentenceDecoder
+from hierogram.samplers.decoding.decoder import SentenceDecoder
 from hierogram.samplers.decoding.grammar import COUNTED
+from hierogram.samplers.decoding.kbest import Outputs
 
 MANY = 100_000
 NAMES = [0, 1, *COUNTED]
 Found = list[tuple[Node, tuple[str, ...], float, np.ndarray]]
 
 
-def tree(decoded: Decoded, decoder: SentenceDecoder, row: int) -> Node:
+def tree(out: Outputs, words: int, decoder: SentenceDecoder, row: int) -> Node:
     """Return a derivation in the reference's format."""
-    out = decoded.outputs
     uses = out.uses[out.use_start[row] : out.use_start[row + 1]]
     below: dict[int, dict[int, int]] = {}
     for k, use in enumerate(uses):
@@ -33,7 +33,7 @@ def tree(decoded: Decoded, decoder: SentenceDecoder, row: int) -> Node:
             return children[0]
         named = {GLUE_START: "start", GLUE_NEXT: "glue"}.get(rule, "pass")
         name = int(decoder.grammar.number[rule]) if 0 <= rule < rules else named
-        return Node(name, *span_of(len(decoded.sentence.words), int(uses[number]["cell"])), children)
+        return Node(name, *span_of(words, int(uses[number]["cell"])), children)
 
     return node(0)
 
@@ -41,13 +41,13 @@ def tree(decoded: Decoded, decoder: SentenceDecoder, row: int) -> Node:
 def found_by(example: Example, best: int, pops: int = 0, *, distinct: bool = False) -> Found:
     sentence, words = sentence_of(example)
     decoder = decoder_of(example, pops)
-    decoded = decoder.decode(sentence, best, distinct=distinct)
-    out = decoded.outputs
+    out = decoder.decode(sentence, best, distinct=distinct)
     spelled = [
         tuple(words[w] for w in out.words[out.word_start[k] : out.word_start[k + 1]]) for k in range(len(out.scores))
     ]
     return [
-        (tree(decoded, decoder, k), spelled[k], float(out.scores[k]), out.features[k]) for k in range(len(out.scores))
+        (tree(out, len(sentence.words), decoder, k), spelled[k], float(out.scores[k]), out.features[k])
+        for k in range(len(out.scores))
     ]
 
 
@@ -181,7 +181,7 @@ def test_translations_do_not_depend_on_the_number_of_threads() -> None:
     with ThreadPoolExecutor(3) as pool:
         three = list(pool.map(lambda sentence: decoder.decode(sentence, 10), sentences))
     for a, b in zip(one, three, strict=True):
-        for x, y in zip(a.outputs, b.outputs, strict=True):
+        for x, y in zip(a, b, strict=True):
             np.testing.assert_array_equal(x, y)
 
 

@@ -8,7 +8,7 @@ from tests.samplers.decoding.small import columns_of, random_side
 
 from hierogram.samplers.decoding.grammar import UNKNOWN_SYMBOL, gap_child, pack, scopes, word_child
 from hierogram.samplers.exceptions import GrammarError
-from hierogram.samplers.grammar.rules import side_scope
+from hierogram.samplers.grammar.rules import Rule
 
 
 def sides(rng: random.Random, number: int) -> list[tuple]:
@@ -18,7 +18,7 @@ def sides(rng: random.Random, number: int) -> list[tuple]:
 def test_computed_scopes_match_the_definition() -> None:
     found = sides(random.Random(1), 500)
     columns = columns_of([(side, ()) for side in found], ["a", "b", "c"], [])
-    assert scopes(columns).tolist() == [side_scope(side) for side in found]
+    assert scopes(columns).tolist() == [Rule(side, ()).scope for side in found]
     assert () in found
     assert (-1,) in found
 

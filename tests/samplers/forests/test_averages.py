@@ -17,7 +17,7 @@ from tests.reference import examples
 from tests.reference.averages import Average, Entry
 from tests.reference.forest import direct_forest
 from tests.reference.models import Dirichlet
-from tests.samplers.synchronous.averaged_chain import AveragedChain
+from tests.samplers.synchronous.averaged_chain import AveragedChain, averages_with_slots
 from tests.samplers.synchronous.kernel_chain import to_batch
 
 from hierogram.samplers.counts.deltas import add_fragments, empty_deltas
@@ -247,7 +247,7 @@ class OnePair:
     """Averages of one pair in a fixed number of slots. Rules are numbers, and fragments are arbitrary bytes."""
 
     def __init__(self, slots: int) -> None:
-        self.averages = empty_averages(to_batch([LONG], 0), np.array([slots]))
+        self.averages = averages_with_slots(to_batch([LONG], 0), np.array([slots]))
 
     def sweep(self, credits: dict[int, tuple[int, int]]) -> None:
         """Finish a sweep like the samplers, given the uses and fragment bytes of each rule."""

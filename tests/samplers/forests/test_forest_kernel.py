@@ -90,7 +90,8 @@ def test_words_belong_to_the_lowest_covering_node_of_each_derivation() -> None:
     batch = to_batch(forests, span_limit=0)
     state = State(np.array(edges, np.uint16), np.ones(len(edges), np.uint8))
     counted: Counter[tuple[frozenset[str], frozenset[str]]] = Counter()
-    for rule, count in rules_of_deltas(add_state(empty_deltas(), batch, state), forests).items():
+    deltas = add_state(empty_deltas(), batch, state, (1, 0, 0, 0), np.arange(batch.size))
+    for rule, count in rules_of_deltas(deltas, forests).items():
         words_of = [frozenset(s for s in side if isinstance(s, str)) for side in rule]
         counted[words_of[0], words_of[1]] += count
     assert counted == expected

@@ -56,7 +56,7 @@ def test_trees_are_sampled_like_the_twin_draw_for_draw(method: str, model: str) 
         states.add(state)
     assert len(states) > 30
     rules = RuleCounts(twin.rules(state))
-    deltas = add_state(empty_deltas(), kernel.batch, kernel.state)
+    deltas = add_state(empty_deltas(), kernel.batch, kernel.state, (1, 0, 0, 0), np.arange(kernel.batch.size))
     assert rules_of_deltas(deltas, forests) == rules.counts
     assert kernel.log_likelihood() == pytest.approx(MODELS[model].log_likelihood(rules), rel=1e-9)
 

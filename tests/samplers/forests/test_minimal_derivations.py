@@ -23,7 +23,7 @@ def test_minimal_rule_counts_of_the_kernel_match_the_twin(span_limit: int) -> No
     forests = [UNLINKED, TWICE, TANGLED, *(direct_forest(*pair) for pair in random_pairs(31, 300, 14))]
     batch = to_batch(forests, span_limit)
     chosen = np.flatnonzero(np.arange(len(forests)) % 3 != 1)
-    deltas = add_state(empty_deltas(), batch, initial_state(1, batch), (1, 5, 0, 0))
+    deltas = add_state(empty_deltas(), batch, initial_state(1, batch), (1, 5, 0, 0), np.arange(batch.size))
     deltas = add_minimal(deltas, batch, chosen, 2)
     deltas = add_minimal(deltas, batch, chosen[:50], -2)
     expected = sum((minimal_of(forests[pair]) for pair in chosen[50:].tolist()), Counter[Rule]())

@@ -37,13 +37,12 @@ from hierogram.samplers.itg.model import (
     Tables,
     draw_strengths,
     draw_words,
-    make_tables,
 )
 from hierogram.samplers.itg.model import STRENGTHS as STRENGTH_NAMES
-from hierogram.samplers.itg.sampler import ItgKernel, ItgState, make_plan
+from hierogram.samplers.itg.sampler import ItgKernel, ItgState
 from hierogram.samplers.itg.slices import LIMIT
 from hierogram.samplers.itg.starts import LEFT_BRANCHING, LINKS, STARTS
-from hierogram.tools.lab.baselines.itg import EXHAUSTIVE, FLAT, GIBBS, METHODS, SLICE
+from hierogram.tools.lab.baselines.itg import EXHAUSTIVE, FLAT, GIBBS, METHODS, SLICE, make_plan
 
 ALPHA = 1e-5
 SAMPLES = 2_000
@@ -356,7 +355,7 @@ def test_sampled_strengths_follow_their_density_computed_by_quadrature() -> None
     kernel = kernel_of(TWO)
     state = kernel.init(3, LEFT_BRANCHING)
     state.counts.rules[PAIR:] = 40, 25, 90
-    tables = make_tables(len(state.counts.pairs), 2, 2)
+    tables = Tables(*(np.zeros_like(count) for count in state.counts[:3]), np.zeros(2), np.zeros(2))
     tables.pairs[:2] = 5, 2
     tables.source_nulls[:] = 9, 5
     tables.target_nulls[:] = 2, 1

@@ -17,10 +17,10 @@ from hierogram.samplers.grammar.numbers import MAX_ITG_SIDE_LENGTH
 from hierogram.samplers.grammar.settings import BETA
 from hierogram.samplers.itg.derivations import PAIR, SOURCE_NULL, TARGET_NULL, decode, encode
 from hierogram.samplers.itg.model import ITERATIONS, SMOOTHING, ItgSettings, train_model1
-from hierogram.samplers.itg.sampler import ItgKernel, make_plan
+from hierogram.samplers.itg.sampler import ItgKernel
 from hierogram.samplers.itg.starts import LEFT_BRANCHING, LINKS, MODEL1, one_to_one
 from hierogram.samplers.itg.summaries import add_links
-from hierogram.tools.lab.baselines.itg import EXHAUSTIVE, GIBBS, SLICE
+from hierogram.tools.lab.baselines.itg import EXHAUSTIVE, GIBBS, SLICE, make_plan
 
 PAIRS: Pairs = (((0, 1, 2, 3), (1, 0)), ((2,), (0, 1, 2)), ((), (1, 1)), ((1, 0), ()), ((0, 1), (0, 1)), ((), ()))
 
@@ -157,9 +157,9 @@ def test_pairs_without_any_word_have_no_derivation() -> None:
     for method in (SLICE, GIBBS, EXHAUSTIVE):
         kernel = kernel_of((((), ()), ((0,), (0,))), method)
         state = kernel.init(1, LEFT_BRANCHING)
-        state, info = kernel.step(1, state, make_plan(kernel.batch, 1))
-        assert info.resampled == 1
+        state, _ = kernel.step(1, state, make_plan(kernel.batch, 1))
         assert state.derivations.length[0] == 0
+        assert state.derivations.length[1] > 0
 
 
 def counted_links(tree: Tree, longest: int = 1) -> tuple[set[tuple[int, int]], set[tuple[int, int]]]:

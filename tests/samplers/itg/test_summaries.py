@@ -16,7 +16,6 @@ from hierogram.samplers.grammar.columns import empty_blobs, join_blobs, slice_bl
 from hierogram.samplers.grammar.numbers import MAX_SWEEPS, ONE_SQUARE, ONE_USE, SHARED_STEP, VARIANCE_PER_DRAW
 from hierogram.samplers.itg.batch import ItgBatch
 from hierogram.samplers.itg.derivations import decode, encode
-from hierogram.samplers.itg.sampler import make_plan
 from hierogram.samplers.itg.starts import MODEL1
 from hierogram.samplers.itg.summaries import (
     RuleUses,
@@ -28,6 +27,7 @@ from hierogram.samplers.itg.summaries import (
     sum_uses,
     write_averages,
 )
+from hierogram.tools.lab.baselines.itg import make_plan
 
 PAIRS: Pairs = (((0, 1, 0), (1, 2)), ((1,), (0, 0, 1)), ((), (1, 1)), ((2, 0), ()), ((0, 1), (0, 1)))
 

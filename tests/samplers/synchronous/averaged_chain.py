@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 from tests.reference.forest import Forest
 from tests.reference.models import Model
@@ -13,6 +14,7 @@ from tests.samplers.synchronous.kernel_chain import KernelChain, rules_of_deltas
 
 from hierogram.samplers.counts.deltas import CountDeltas, add_fragments, empty_deltas
 from hierogram.samplers.forests.averages import BYTES_PER_SLOT, Averages, empty_averages
+from hierogram.samplers.forests.derivations import Batch
 from hierogram.samplers.forests.records import Fragments
 from hierogram.samplers.grammar.schedules import EVERY_LEVEL
 from hierogram.samplers.synchronous.sweeps import SweepPlan, sweep_pairs
@@ -32,6 +34,15 @@ def all_fragments(averages: Averages, name: str = "uses") -> Fragments:
     return Fragments(averages.content, *(np.array(column, np.int64) for column in columns))
 
 
+def averages_with_slots(batch: Batch, slots: NDArray[np.int64] | None) -> Averages:
+    """Return empty averages with `slots` slots for each pair, or the default number."""
+    if slots is None:
+        return empty_averages(batch)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hierogram.samplers.forests.averages.slots_of_pairs", lambda _: slots)
+        return empty_averages(batch)
+
+
 class AveragedChain(KernelChain):
     """A chain that averages its uses in every sweep."""
 
@@ -46,7 +57,7 @@ class AveragedChain(KernelChain):
 
     def forget(self, slots: NDArray[np.int64] | None = None) -> None:
         """Restart the averages. `slots` overrides the default number of slots of each pair."""
-        self.chain = self.chain._replace(averages=empty_averages(self.batch, slots))
+        self.chain = self.chain._replace(averages=averages_with_slots(self.batch, slots))
 
     def average(self) -> None:
         """Run one averaged sweep over all pairs."""

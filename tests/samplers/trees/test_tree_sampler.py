@@ -23,13 +23,13 @@ from tests.reference.tree_grammar import (
 from tests.samplers.trees.chains import EXPANDED, STRENGTH, chain, state_of
 
 from hierogram.daemon.learning.kinds.trees import FIRST_PRIOR, Prior, TreeChain
-from hierogram.samplers.compiled.streams import stream
+from hierogram.samplers.compiled.streams import draw_tables, stream
 from hierogram.samplers.counts.chain import CountsError
 from hierogram.samplers.counts.table import empty_table
 from hierogram.samplers.grammar.brackets import read_parse
 from hierogram.samplers.grammar.settings import STARTS
 from hierogram.samplers.trees.models import label_processes
-from hierogram.samplers.trees.sampler import TreePlan, draw_tables, move_expansions, move_strengths
+from hierogram.samplers.trees.sampler import TreePlan
 from hierogram.tools.lab.measures.treebanks import count_fragments
 
 PAIR = ["(S (A a) (A a))", "(S (A a) (B (A a) b))"]
@@ -103,6 +103,14 @@ def test_kernels_and_twin_draw_the_same_states(start: str, base: str) -> None:
     walk_together(chain(TREES, base, start, seed=4), treebank(TREES, base), 40)
 
 
+def sweep_trees(kernels: TreeChain, key: int, plan: TreePlan) -> None:
+    """Sweep with constant label parameters."""
+    before = [values.copy() for values in kernels.chain.labels]
+    kernels.chain, _ = kernels.kernel.step(key, kernels.chain, plan)
+    for values, constant in zip(kernels.chain.labels, before, strict=True):
+        values[:] = constant
+
+
 def walk_together(kernels: TreeChain, twin: Treebank, sweeps: int) -> None:
     """Sweep both from one state while cooling. States, and the final log-likelihood and fragments, must be equal."""
     joint = state_of(kernels)
@@ -112,7 +120,7 @@ def walk_together(kernels: TreeChain, twin: Treebank, sweeps: int) -> None:
     for number in range(1, sweeps + 1):
         temperature = max(1.0, 3.0 - number / 10)
         plan = TreePlan(number, np.full(size, number), np.full(size, temperature))
-        kernels.chain, _ = kernels.kernel.sweep(4, kernels.chain, plan)
+        sweep_trees(kernels, 4, plan)
         joint = twin.sweep(joint, 4, names, number, temperature)
         assert state_of(kernels) == joint, number
         seen.add(joint)
@@ -134,7 +142,7 @@ def test_kernels_and_twin_agree_if_two_parts_are_the_same_fragment(base: str) ->
     alike = 0
     for number in range(1, 301):
         plan = TreePlan(number, np.full(len(CHAINS), number), np.ones(len(CHAINS)))
-        kernels.chain, _ = kernels.kernel.sweep(8, kernels.chain, plan)
+        sweep_trees(kernels, 8, plan)
         joint = twin.sweep(joint, 8, range(1, len(CHAINS) + 1), number, 1.0)
         assert state_of(kernels) == joint, number
         alike += any(max(Counter(fragments_of(p, v)).values()) > 1 for p, v in zip(twin.parses, joint, strict=True))
@@ -165,7 +173,7 @@ def test_trees_without_counts_are_reported() -> None:
     state = kernels.chain._replace(table=empty_table(len(kernels.loaded.labels)))
     plan = TreePlan(1, np.ones(len(TREES), np.int64), np.ones(len(TREES)))
     with pytest.raises(CountsError, match=f"in trees 0 to {len(TREES) - 1} of the batch"):
-        kernels.kernel.sweep(1, state, plan)
+        kernels.kernel.step(1, state, plan)
 
 
 GROWN = ["(S (A a) (A (A a) (A b)))", "(S (A (A a) (A b)) (A b))", "(S (A (A (A a) (A b)) (A b)) (A a))"] * 3
@@ -212,10 +220,9 @@ def log_joint(twin: Treebank, counts: Counter[tuple[object, ...]], strength: flo
 def test_strengths_are_drawn_from_their_conditional(grown: TreeChain) -> None:
     twin, counts = counts_of(grown)
     label = grown.loaded.labels.index("A")
-    model = grown.kernel.model
     drawn = []
     for number in range(1, 15_001):
-        move_strengths(5, number, grown.loaded.batch, grown.chain, model, grown.kernel.space)
+        grown.kernel.move_strengths(5, number, grown.chain)
         if number % 30 == 0:
             drawn.append(float(grown.chain.labels.log_strength[label]))
 
@@ -232,10 +239,9 @@ def test_expansions_are_drawn_from_their_conditional(grown: TreeChain) -> None:
     set_priors(grown, {label: (STRENGTH[label], EXPANDED[label]) for label in STRENGTH})
     twin, counts = counts_of(grown)
     label = grown.loaded.labels.index("A")
-    model = grown.kernel.model
     drawn = []
     for number in range(1, 6001):
-        move_expansions(6, number, grown.loaded.batch, grown.chain, model, grown.kernel.space)
+        grown.kernel.move_expansions(6, number, grown.chain)
         if number % 5 == 0:
             drawn.append(float(grown.chain.labels.expansion_probability[label]))
 
@@ -265,10 +271,9 @@ def test_expansions_depend_on_the_number_of_tables_of_a_fragment() -> None:
     label = kernels.loaded.labels.index("A")
     strength = {"S": 30.0, "A": 60.0, "B": 20.0}
     set_priors(kernels, {name: (strength[name], EXPANDED[name]) for name in strength})
-    model = kernels.kernel.model
     drawn = []
     for number in range(1, 6001):
-        move_expansions(7, number, kernels.loaded.batch, kernels.chain, model, kernels.kernel.space)
+        kernels.kernel.move_expansions(7, number, kernels.chain)
         if number % 5 == 0:
             drawn.append(float(kernels.chain.labels.expansion_probability[label]))
 
@@ -301,7 +306,7 @@ def test_tables_have_the_distribution_of_a_chinese_restaurant(count: int, fresh:
     found = np.zeros(count)
     state = np.uint64(stream(5, count, 1))
     for _ in range(draws):
-        tables, state = draw_tables(count, log(fresh), np.uint64(state))
+        tables, state = draw_tables(count, fresh, np.uint64(state))
         found[tables - 1] += 1
     assert np.abs(found / draws - exact).max() < 5 * 0.5 / draws**0.5
     assert found.sum() == draws

@@ -1,7 +1,7 @@
 """Alignments, links and counts of the aligner: atomic writes, refused changes, and lookups through indexes."""
 
 import pytest
-from tests.storage.building import NewPair, align, aligner_counts, commit, delta, ingest, pair, update
+from tests.storage.building import NewPair, align, aligner_counts, commit, delta, ingest, integrity, pair, update
 from tests.storage.plans import assert_no_scan, plans
 
 from hierogram.storage.exceptions import StoreError
@@ -46,7 +46,7 @@ def test_an_aligned_pair_waits_to_be_sampled(store: Store) -> None:
     assert (links.id, links.forward, links.backward, links.sweep) == (1, b"\0\0", b"\0\0\xff\xff", 1)
     assert store.stalest_links(5) == [PairSize(1, 2, 1)]
     assert store.unaligned_pairs(5) == [PairSize(2, 1, 0)]
-    assert store.integrity() == []
+    assert integrity(store) == []
 
 
 def test_aligner_counts_add_up_and_are_deleted_at_zero(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import make_new
-from tests.storage.building import ingest, pair, query
+from tests.storage.building import ingest, integrity, pair, query
 
 from hierogram.storage.database import checkpoints
 from hierogram.storage.database.checkpoints import Checkpoints
@@ -106,7 +106,7 @@ def test_commits_survive_a_deleted_log_that_is_noticed(
         committer.kill()
     assert query(str(path), "SELECT count(*) FROM sentence_pairs") == [(40,)]
     with open_store(str(path)) as store:
-        assert store.integrity() == []
+        assert integrity(store) == []
         ingest(store, [pair("un chien", "a dog", "0-0 1-1")])
         assert store.count_pairs() == 41
 

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import make_url, text
 from tests.conftest import sql_role_url_of
 from tests.pgbouncer import CONNECTIONS
-from tests.storage.building import commit, counts_of, delta, query
+from tests.storage.building import commit, counts_of, delta, integrity, query
 from tests.storage.database.writers import WRITERS, run_concurrently
 from tests.storage.rows import rule_rows
 
@@ -161,7 +161,7 @@ def test_a_store_can_be_used_through_a_pooler(database: str, pooler: Callable[[s
 
         assert WRITERS > CONNECTIONS
         run_concurrently(work)
-        assert store.integrity() == []
+        assert integrity(store) == []
         assert counts_of(store)["shared word", "rule"] == (WRITERS * 8, 0)
     with open_store(database) as store:
         assert store.position() == WRITERS * 8

@@ -5,7 +5,7 @@ from collections import defaultdict
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
-from tests.storage.building import ingest, pair, query, withdraw
+from tests.storage.building import ingest, integrity, pair, query, withdraw
 
 from hierogram.storage.pairs.pair_words import BLOCK_BITS, decode_pairs, make_postings
 from hierogram.storage.store import Store
@@ -58,7 +58,7 @@ def test_the_index_of_pairs_grows_by_pairs_and_blocks_and_shrinks(store: Store, 
     assert held == counted(store)
     assert "c" not in held
     assert "d" not in held
-    assert store.integrity() == []
+    assert integrity(store) == []
 
 
 def test_errors_in_the_index_of_pairs_are_found_and_repaired(store: Store, store_url: str) -> None:
@@ -68,9 +68,9 @@ def test_errors_in_the_index_of_pairs_are_found_and_repaired(store: Store, store
     before = noted(store_url)
     for damage in ("DELETE FROM pair_words WHERE word_id = 1", "UPDATE pair_words SET block = 3 WHERE word_id = 2"):
         query(store_url, damage)
-        assert any("indexed under wrong words" in line for line in store.integrity())
+        assert any("indexed under wrong words" in line for line in integrity(store))
         assert repair(store).pair_word_blocks > 0
-        assert store.integrity() == []
+        assert integrity(store) == []
         assert noted(store_url) == before
 
 
@@ -79,9 +79,9 @@ def test_wrong_anchors_of_rules_are_found_and_repaired(store: Store, store_url: 
 
     ingest(store, [pair("a b", "x", "0-0 1-0")])
     query(store_url, "INSERT INTO rule_words (word_id, rule_id) VALUES (-5, 7)")
-    assert store.integrity() != []
+    assert integrity(store) != []
     repair(store)
-    assert store.integrity() == []
+    assert integrity(store) == []
 
 
 def test_frequent_words_have_the_first_numbers(store: Store, store_url: str) -> None:

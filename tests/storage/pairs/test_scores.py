@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from tests.storage.building import ingest, pair, query, withdraw
+from tests.storage.building import ingest, integrity, pair, query, withdraw
 from tests.storage.plans import assert_no_scan, plan_of, plans
 
 from hierogram.storage.database.connection import make_engine, parse_url
@@ -30,7 +30,7 @@ def test_scores_are_replaced_and_returned_in_order(store: Store) -> None:
     assert [row.pair_id for row in store.scores(0, 1)] == [1]
     assert [row.pair_id for row in store.scores_by_id([2, 3])] == [3]
     assert store.scores_by_id([]) == []
-    assert store.integrity() == []
+    assert integrity(store) == []
 
 
 def test_withdrawn_pairs_lose_their_score(store: Store) -> None:
@@ -40,7 +40,7 @@ def test_withdrawn_pairs_lose_their_score(store: Store) -> None:
     # A pair may be withdrawn while its score is computed. Such a score is not stored.
     store.save_scores([scored(1, 0.5), scored(99, 0.5)])
     assert [row.pair_id for row in store.scores()] == [2]
-    assert store.integrity() == []
+    assert integrity(store) == []
 
 
 def test_scores_of_removed_pairs_are_found_and_repaired(store: Store) -> None:
@@ -48,7 +48,7 @@ def test_scores_of_removed_pairs_are_found_and_repaired(store: Store) -> None:
     store.save_scores([scored(1, 0.5)])
     with make_engine(parse_url(store.engine.url.render_as_string(hide_password=False))).begin() as connection:
         connection.exec_driver_sql("UPDATE pair_scores SET pair_id = 5")
-    assert any("scores of missing pairs" in line for line in store.integrity())
+    assert any("scores of missing pairs" in line for line in integrity(store))
     with store.repairing() as (repair, _):
         assert repair.repair_states()[2] == 1
     assert store.scores() == []

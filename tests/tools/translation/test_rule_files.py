@@ -15,7 +15,7 @@ from hierogram.daemon.exports.lexicon import FLOOR
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.progress import progress
 from hierogram.samplers.decoding.grammar import scopes
-from hierogram.samplers.grammar.rules import parse_side, side_scope
+from hierogram.samplers.grammar.rules import Rule, parse_side
 from hierogram.tools.translation.casing import Casing
 from hierogram.tools.translation.grammars import open_grammar, pack_grammar, read_grammar, write_grammar
 from hierogram.tools.translation.rule_files import WordedRules, read_rule_file
@@ -62,7 +62,7 @@ def test_rules_of_all_formats_are_read(tmp_path: Path, format: str) -> None:
             links = {f"{i}-{j}" for i, j in table.columns.links[first:last]}
             assert links == set(given.alignment.split())
     assert scopes(table.columns).tolist() == [
-        side_scope(sides(table, k)[0]) for k in range(len(table.columns.features))
+        Rule(sides(table, k)[0], ()).scope for k in range(len(table.columns.features))
     ]
 
 

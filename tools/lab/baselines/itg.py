@@ -27,7 +27,6 @@ from hierogram.samplers.itg.model import ItgSettings, Model1
 from hierogram.samplers.itg.sampler import (
     ACCEPTED,
     PROPOSED,
-    RESAMPLED,
     ItgKernel,
     ItgPlan,
     ItgState,
@@ -110,7 +109,6 @@ def _sweep_pairs(pairs, batch, state, scratch, full, plan, key):
             scratch.numbers[ACCEPTED] += resample_locally(batch, pair, state, scratch.local, visit)
         else:
             _visit_exhaustively(batch, pair, state, scratch, full, visit)
-        scratch.numbers[RESAMPLED] += 1
 
 
 class LocalKernel(ItgKernel):
@@ -146,6 +144,11 @@ class ExhaustiveKernel(LocalKernel):
             np.zeros(sum(longest)),
             make_sampled_derivation(*longest),
         )
+
+
+def make_plan(batch: ItgBatch, sweep: int) -> ItgPlan:
+    """Return the plan of sweep number `sweep` over all pairs."""
+    return ItgPlan(sweep, np.full(batch.size, sweep, np.int64))
 
 
 def build(batch: ItgBatch, settings: ItgSettings, method: str, model1: Model1 | None = None) -> ItgKernel:

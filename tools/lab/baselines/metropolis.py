@@ -15,7 +15,6 @@ from hierogram.samplers.synchronous.draws import log_product, times
 from hierogram.samplers.synchronous.resampling import (
     add_rules,
     begin_pair,
-    forget_summaries,
     list_below,
     read_counts,
     remove_rules,
@@ -79,14 +78,18 @@ def propose_pair(random, context):
     The proposal probability Q(t) is ∏ 1/deg over the tree's variables, so the ratio compares P(t) ∏ deg of both trees.
     """
     pair, work = context.pair, context.work
+    # The baseline credits no rules, so `credited` has room for the current rules.
+    current = work.credited
     begin_pair(work)
-    size_now, factor = _rules_of_tree(work.current, context)
-    remove_rules(work.current, size_now, context)
-    now = log_product(times(score(work.current, size_now, context), factor))
+    size_now, factor = _rules_of_tree(current, context)
+    remove_rules(current, size_now, context)
+    now = log_product(times(score(current, size_now, context), factor))
 
     _save(pair, work.fragments)
     random = _propose(random, pair, work)
-    forget_summaries(work)
+    # Invalidate all summaries and lists, but keep the local rules.
+    work.registers[0]["epoch"] += 1
+    work.registers[0]["listed"] = 0
     size_then, factor = _rules_of_tree(work.used, context)
     then = log_product(times(score(work.used, size_then, context), factor))
     random = advance(random)
@@ -96,7 +99,7 @@ def propose_pair(random, context):
         add_rules(work.used, size_then, context)
     else:
         _restore(pair, work.fragments)
-        add_rules(work.current, size_now, context)
+        add_rules(current, size_now, context)
 
 
 @njit

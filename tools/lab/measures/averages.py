@@ -100,7 +100,7 @@ def run_chain(batch: Batch, seed: int, sweeps: int) -> dict[str, Uses]:
     model, schedule = model_over(batch), stratified_schedule()
     kernel = build(model, batch, blocks=Blocks.suited_to(batch.size))
     derivations = initial_state(seed, batch, CUT)
-    counts = count_rules(batch, derivations, empty_table(batch.longest_rule), model)
+    counts = count_rules(batch, derivations, empty_table(batch.longest_rule), model, 1)
     state = ChainState(derivations, counts)._replace(averages=empty_averages(batch))
     draws = empty_table(batch.longest_rule)
     estimates: dict[str, Uses] = {}
@@ -113,7 +113,7 @@ def run_chain(batch: Batch, seed: int, sweeps: int) -> dict[str, Uses]:
         )  # fmt: skip
         state, _ = kernel.step(seed, state, plan)
         if averaged > 0 and averaged % _THINNING == 0 and averaged <= _THINNING * _DRAWS[-1]:
-            draws = count_rules(batch, state.derivations, draws, model)
+            draws = count_rules(batch, state.derivations, draws, model, 1)
             if (drawn := averaged // _THINNING) in _DRAWS:
                 rows = draws.rows[draws.tags > 0]
                 means = rows[:, COUNT].astype(np.float64) / drawn

@@ -105,7 +105,8 @@ class PhraseTrial:
             workers=options.threads, run=self._executor.map,
         )  # fmt: skip
         derivations = initial_state(options.seed, batch, options.start)
-        self.state = ChainState(derivations, count_rules(batch, derivations, empty_table(batch.longest_rule), model))
+        table = count_rules(batch, derivations, empty_table(batch.longest_rule), model, 1)
+        self.state = ChainState(derivations, table)
         self._sweeps: NDArray[np.int64] = np.zeros(batch.size, np.int64)
 
     def sweep(self) -> SweepInfo:

@@ -76,7 +76,7 @@ class CountedFragment(NamedTuple):
 def count_fragments(chain: TreeChain) -> list[CountedFragment]:
     """Return the fragments in use, sorted by label and descending uses."""
     loaded = chain.loaded
-    deltas = add_state(empty_deltas(), loaded.batch, chain.state)
+    deltas = add_state(empty_deltas(), loaded.batch, chain.state, (1, 0, 0, 0), np.arange(loaded.batch.size))
     chosen = np.arange(deltas.entries)
     roots, texts, _ = render_fragments(deltas, chosen, loaded.labels, loaded.words)
     counted = map(CountedFragment, roots, texts, deltas.counts[chosen].tolist())

@@ -18,13 +18,15 @@ import typer
 from numpy.typing import NDArray
 
 from hierogram.daemon.progress import progress
-from hierogram.samplers.charts.bitexts import PairBuilder, expected_emissions
+from hierogram.samplers.charts.bitexts import PairBuilder, PairGraph, expected_emissions
 from hierogram.samplers.charts.hypergraph import score, total_weight
 from hierogram.samplers.charts.pairs import PairTask, span_of, unmasked
 from hierogram.samplers.charts.pruning.chain import Pruned, PruningKernel, weighted_mean
+from hierogram.samplers.compiled.jit import njit_allocating
 from hierogram.tools.lab.measures.results import save_figure, write_table
 from hierogram.tools.lab.papers.pruning.pairs import (
     GRAMMARS,
+    MAX_EDGES,
     LinkedCorpus,
     LinksFile,
     SourceFile,
@@ -32,15 +34,17 @@ from hierogram.tools.lab.papers.pruning.pairs import (
     itg_edges,
     read_corpus,
 )
+from hierogram.tools.lab.papers.pruning.single_chain import SingleChain
 
 _cell = cast("Callable[[int, int], int]", span_of)
 """Number of a span [i, j)."""
 
 
 def figures_of_merit(target: NDArray[np.float64], source: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the log of each bispan's figure of merit, float64[spans, (m+1)²], in the layout of `PairTask.kept`.
+    """Return the log of each bispan's figure of merit, float64[spans, (m+1)²].
 
-    `target` float64[n+1, m] is P(e_x | f_i), and `source` float64[n, m+1] is P(f_i | e_x). The empty word is last.
+    Source span [i, j) is row j(j+1)/2 + i, and target span [x, y) is column x(m+1) + y. `target` float64[n+1, m] is
+    P(e_x | f_i), and `source` float64[n, m+1] is P(f_i | e_x). The empty word is last.
     """
     n, m = len(source), target.shape[1]
     merit = np.full(((n + 1) * (n + 2) // 2, m + 1, m + 1), -np.inf)
@@ -129,8 +133,7 @@ class PrunedPair(NamedTuple):
 def measure(corpus: LinkedCorpus, grammar: str, pair: int, seed: int, uniform: bool = False) -> PrunedPair:
     """Measure a pair of up to `LARGEST` word pairs with the whole chart, masks, and tic-tac-toe pruning."""
     n, m = corpus.size(pair)
-    system = corpus.system(grammar, pair, uniform)
-    chains = 1 if uniform else 2
+    system = corpus.system(grammar, pair)
     nothing = np.zeros(system.variables, np.bool_)
     system.build(nothing, nothing)
     started = time.process_time()
@@ -139,9 +142,10 @@ def measure(corpus: LinkedCorpus, grammar: str, pair: int, seed: int, uniform: b
     exact_seconds = time.process_time() - started
     exact, edges = system.features(scores.expected), graph.edges
     started = time.process_time()
-    kernel = PruningKernel(system, pair, chains)
+    kernel = SingleChain(system, pair, is_uniform=True) if uniform else PruningKernel(system, pair)
     state = kernel.init(seed)
-    start_seconds, first = time.process_time() - started, kernel.start.edges
+    # Omit the two whole charts.
+    start_seconds, first = time.process_time() - started, sum(system.edges_built[2:])
     steps: list[Pruned] = []
     work: list[int] = []
     seconds: list[float] = []
@@ -151,13 +155,20 @@ def measure(corpus: LinkedCorpus, grammar: str, pair: int, seed: int, uniform: b
         and len(work) < _MAX_STEPS
     ):
         started = time.process_time()
-        state, pruned = kernel.step(seed, state, len(work) // len(state.assigned) + 1)
+        charts = len(system.edges_built)
+        state, pruned = kernel.step(seed, state, len(work) // kernel.chains + 1)
         seconds += [(time.process_time() - started) / len(pruned)] * len(pruned)
-        steps += pruned
-        work += [pruned_chart.edges for pruned_chart in pruned]
+        for mask in pruned:
+            # A recurring mask has the same array of derivations, and no new chart.
+            is_new = all(mask.drawn is not step.drawn for step in steps)
+            work.append(system.edges_built[charts] if is_new else 0)
+            charts += is_new
+            steps.append(mask)
     spent = first + np.array(list(accumulate(work)))
     # Count whole steps. A step has one mask of each chain.
-    half = min(len(work), (int(np.searchsorted(spent[chains - 1 :: chains], edges / 2)) + 1) * chains)
+    half = min(
+        len(work), (int(np.searchsorted(spent[kernel.chains - 1 :: kernel.chains], edges / 2)) + 1) * kernel.chains
+    )
     made = np.array(work[:half]) > 0
 
     @cache
@@ -184,23 +195,48 @@ def measure(corpus: LinkedCorpus, grammar: str, pair: int, seed: int, uniform: b
     )  # fmt: skip
 
 
+@njit_allocating
+def exclude_bispans(bitext: PairGraph, kept: NDArray[np.bool_]) -> int:
+    """Set the weights of edges over excluded bispans to 0. Returns the number of other edges.
+
+    `kept` bool[spans, (m+1)²] has the layout of `figures_of_merit`. A bispan without edges is also excluded.
+    """
+    graph, bispan = bitext.graph, bitext.bispan
+    words = bispan[len(bispan) - 1, 3]
+    has_edges = np.zeros(len(bispan), np.bool_)
+    number = 0
+    for item in range(len(bispan)):
+        i, j, x, y = bispan[item]
+        for edge in range(graph.first[item], graph.first[item + 1]):
+            remains = kept[span_of(i, j), x * (words + 1) + y]
+            for tail in range(graph.tail_first[edge], graph.tail_first[edge + 1]):
+                remains = remains and has_edges[graph.tails[tail]]
+            if remains:
+                has_edges[item] = True
+                number += 1
+            else:
+                graph.weight[edge] = 0.0
+    return number
+
+
 def _tictactoe(
     corpus: LinkedCorpus, pair: int, task: PairTask, exact: NDArray[np.float64], edges: int
 ) -> NDArray[np.float64]:
     """Return the share of the whole work, and the error, at each ratio, float64[ratios, 2]."""
     merit = figures_of_merit(*corpus.model1_probabilities(pair))
-    builder = PairBuilder()
+    whole = PairBuilder(MAX_EDGES).build(task)
     points = []
     for ratio in _RATIOS:
-        masked_task = task._replace(kept=kept_bispans(merit, ratio))
-        bitext = builder.build(masked_task)
+        graph = whole.graph._replace(weight=whole.graph.weight.copy())
+        bitext = whole._replace(graph=graph)
+        kept_edges = exclude_bispans(bitext, kept_bispans(merit, ratio))
         features = np.zeros(len(exact))
         if total_weight(bitext.graph) > 0:
             expected = score(bitext.graph).expected
-            words = expected_emissions(bitext, expected, masked_task)
+            words = expected_emissions(bitext, expected, task)
             uses = np.bincount(bitext.graph.rule[: bitext.graph.edges], expected, len(task.rules.weight))
             features = np.concatenate([words.links.ravel(), words.source_nulls, words.target_nulls, uses])
-        points.append((bitext.graph.edges / edges, float(((features - exact) ** 2).sum())))
+        points.append((kept_edges / edges, float(((features - exact) ** 2).sum())))
     return np.array(points)
 
 
@@ -238,14 +274,13 @@ def measure_savings(corpus: LinkedCorpus, grammar: str, size: int, pairs: int, s
         system = corpus.system(grammar, pair)
         nothing = np.zeros(system.variables, np.bool_)
         exact.append(itg_edges(*corpus.size(pair)) if grammar == "itg" else system.build(nothing, nothing).edges)
-        kernel = PruningKernel(system, pair)
+        kernel = SingleChain(system, pair)
         state = kernel.init(seed)
-        started, work = time.process_time(), 0
+        started, charts = time.process_time(), len(system.edges_built)
         for plan in (1, 2, 3):
-            state, [pruned] = kernel.step(seed, state, plan)
-            work += pruned.edges
+            state, _ = kernel.step(seed, state, plan)
         seconds += (time.process_time() - started) / 3
-        masks.append(work / 3)
+        masks.append(sum(system.edges_built[charts:]) / 3)
         share += len(corpus.links[pair]) / min(corpus.size(pair))
     number = max(1, len(chosen))
     exact_edges, mask_edges = np.array(exact, np.float64), np.array(masks)

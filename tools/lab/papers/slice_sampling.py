@@ -32,11 +32,11 @@ from hierogram.samplers.alignment.options import GDFA
 from hierogram.samplers.grammar.numbers import MAX_ITG_PHRASE_LENGTH
 from hierogram.samplers.itg.batch import ItgBatch, make_batch
 from hierogram.samplers.itg.model import ItgSettings, Model1, make_base, train_model1
-from hierogram.samplers.itg.sampler import ItgKernel, ItgState, make_plan
+from hierogram.samplers.itg.sampler import ItgKernel, ItgState
 from hierogram.samplers.itg.starts import LEFT_BRANCHING, LINKS, MODEL1, one_to_one
 from hierogram.samplers.itg.summaries import add_links
 from hierogram.storage.options import Option
-from hierogram.tools.lab.baselines.itg import EXHAUSTIVE, FLAT, GIBBS, SLICE, build
+from hierogram.tools.lab.baselines.itg import EXHAUSTIVE, FLAT, GIBBS, SLICE, build, make_plan
 from hierogram.tools.lab.measures.results import ResultCache, check_settings, save_figure, write_table
 from hierogram.tools.lab.papers.translations import Experiment, Split, TranslationSystem, split
 from hierogram.tools.translation.options import TranslateOptions

@@ -25,7 +25,7 @@ from hierogram.daemon.text.lines import STANDARD_INPUT, LineFile, open_lines
 from hierogram.daemon.text.rejections import MAX_LINE_BYTES
 from hierogram.samplers.language_models import lines as parsing
 from hierogram.samplers.language_models.building import MAX_ORDER, ModelBuilder
-from hierogram.samplers.language_models.lines import NgramLines, format_ngrams, make_lines, read_lines
+from hierogram.samplers.language_models.lines import format_ngrams, make_ngrams, read_lines
 from hierogram.samplers.language_models.model import (
     BEGIN,
     END,
@@ -34,6 +34,7 @@ from hierogram.samplers.language_models.model import (
     UNIGRAM,
     UNKNOWN,
     LanguageModel,
+    NGrams,
     iterate_ngrams,
 )
 from hierogram.samplers.language_models.vocabulary import GrowingVocabulary, Vocabulary
@@ -286,9 +287,10 @@ def _read_section(
             return
         raise source.fault(f"expected \\{order}-grams:")
     source.next()
-    rows, rows_read = make_lines(_ROWS, order), 0
+    rows, lines, rows_read = make_ngrams(_ROWS, order), np.zeros(_ROWS, np.int64), 0
     while True:
-        outcome = read_lines(source.text, source.cursor, vocabulary.arrays, vocabulary.size, rows, order == len(counts))
+        is_highest = order == len(counts)
+        outcome = read_lines(source.text, source.cursor, vocabulary.arrays, vocabulary.size, rows, lines, is_highest)
         if outcome in _FAULTS:
             raise source.fault(_FAULTS[outcome].format(words=f"{order} word{'s' if order > 1 else ''}"))
         if outcome == parsing.NO_ROOM:
@@ -300,7 +302,7 @@ def _read_section(
             n = int(source.cursor[parsing.ROWS])
             duplicate = receiver.add(rows.words[:n], rows.log10[:n], rows.backoff[:n])
             if duplicate is not None:
-                raise source.fault(f"duplicate {order}-gram", int(rows.lines[duplicate]))
+                raise source.fault(f"duplicate {order}-gram", int(lines[duplicate]))
             source.cursor[parsing.ROWS] = 0
             source.items_read += n
             rows_read += n
@@ -326,7 +328,7 @@ class ArpaWriter:
         self._begin(order)
         for start in range(0, len(words), _ROWS):
             part = slice(start, start + _ROWS)
-            rows = NgramLines(np.ascontiguousarray(words[part]), log10[part], backoff[part], np.zeros(0, np.int64))
+            rows = NGrams(np.ascontiguousarray(words[part]), log10[part], backoff[part])
             self._file.write(format_ngrams(self._vocabulary, rows, order < self._order))
 
     def finish(self) -> None:

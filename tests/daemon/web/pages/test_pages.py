@@ -18,13 +18,13 @@ from starlette.testclient import TestClient
 from tests.conftest import CopyStore, sql_role_url_of
 from tests.daemon.learning.treebanks import put
 from tests.daemon.web.conftest import Connect, FakeService
-from tests.storage.building import pair, pairs_of, query
+from tests.storage.building import integrity, pair, pairs_of, query
 
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.serving.supervision import Lag
 from hierogram.daemon.web.server import build_browser
-from hierogram.storage.browsing.cookbook import cookbook
 from hierogram.storage.browsing.reader import Reader
+from hierogram.storage.browsing.sql_runner import cookbook
 from hierogram.storage.store import Store, open_store
 
 TOKEN = "a token of some length"
@@ -479,7 +479,7 @@ def test_a_pair_can_be_withdrawn_only_by_its_own_form(learned_client: TestClient
     assert (done.status_code, done.headers["location"]) == (303, "/withdrawn/1")
     assert "was withdrawn" in learned_client.get("/withdrawn/1", headers=HTML).text
     assert learned.find_pair(1) is None
-    assert learned.integrity() == []
+    assert integrity(learned) == []
 
 
 def test_only_a_pair_with_a_request_is_shown_as_pending_withdrawal(learned_client: TestClient, learned: Store) -> None:

@@ -89,10 +89,9 @@ def test_measured_edges_and_errors_are_consistent(files: list[str], tmp_path: Pa
         assert 0 < some.mask_edges <= some.exact_edges
 
 
-def test_uniform_selections_have_no_doubts_and_use_plain_means(files: list[str]) -> None:
+def test_uniform_selections_use_plain_means(files: list[str]) -> None:
     corpus = read_corpus(*files)
     pair = max(chosen_pairs(corpus, 3, seed=1), key=lambda one: len(corpus.links[one]))
-    assert corpus.system("itg", pair, uniform=True).doubts() is None
     row, other = (measure(corpus, "itg", pair, 1, uniform) for uniform in (True, False))
     assert row.by_count[0, 1] == pytest.approx(row.one)
     assert row.by_count[-1, 1] < row.one / 2

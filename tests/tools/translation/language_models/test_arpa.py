@@ -13,7 +13,7 @@ from tests.reference.language_models.backoff import random_model
 from tests.tools.translation.language_models.arpa_files import IRSTLM, KENLM, SRILM, Quiet, arpa_of, read_text
 
 from hierogram.daemon.exceptions import InputError
-from hierogram.samplers.language_models.lines import format_ngrams, make_lines, read_lines
+from hierogram.samplers.language_models.lines import format_ngrams, make_ngrams, read_lines
 from hierogram.samplers.language_models.model import BEGIN, END, UNKNOWN, iterate_ngrams, score
 from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
 from hierogram.tools.translation.language_models.files import NamedModel, read_arpa, write_arpa
@@ -134,12 +134,12 @@ def test_written_models_survive_a_round_trip(tmp_path: Path, suffix: str, pruned
 @given(st.lists(st.floats(-200, 0, width=32), min_size=1), st.lists(st.floats(-200, 200, width=32), min_size=1))
 def test_written_numbers_survive_a_round_trip(values: list[float], weights: list[float]) -> None:
     growing = GrowingVocabulary()
-    rows = make_lines(len(values), 2)
+    rows = make_ngrams(len(values), 2)
     rows.log10[:] = values
     rows.backoff[:] = np.resize(weights, len(values))
     text = format_ngrams(growing.finish(), rows, True)
-    again, cursor = make_lines(len(values), 2), np.zeros(3, np.int64)
-    read_lines(np.frombuffer(bytearray(text), np.uint8), cursor, growing.arrays, growing.size, again, False)
+    again, lines, cursor = make_ngrams(len(values), 2), np.zeros(len(values), np.int64), np.zeros(3, np.int64)
+    read_lines(np.frombuffer(bytearray(text), np.uint8), cursor, growing.arrays, growing.size, again, lines, False)
     assert cursor.tolist() == [len(text), len(values), len(values)]
     assert np.array_equal(again.log10, rows.log10)
     assert np.array_equal(again.backoff, rows.backoff)
@@ -161,9 +161,9 @@ def test_written_numbers_survive_a_round_trip(values: list[float], weights: list
     ],
 )
 def test_number_formats_of_programs_are_read(text: str, value: float) -> None:
-    rows, cursor = make_lines(1, 1), np.zeros(3, np.int64)
+    rows, lines, cursor = make_ngrams(1, 1), np.zeros(1, np.int64), np.zeros(3, np.int64)
     line = np.frombuffer(bytearray(f"{text} <s>\n".encode()), np.uint8)
     vocabulary = GrowingVocabulary()
-    read_lines(line, cursor, vocabulary.arrays, vocabulary.size, rows, False)
+    read_lines(line, cursor, vocabulary.arrays, vocabulary.size, rows, lines, False)
     assert cursor[2] == 1
     assert rows.log10[0] == np.float32(value)

@@ -10,9 +10,9 @@ import typer
 
 from hierogram.samplers.charts.hypergraph import Key
 from hierogram.samplers.charts.pairs import PairWords
-from hierogram.samplers.charts.pruning.selection import first_selection
 from hierogram.samplers.charts.pruning.systems import PairSystem
-from hierogram.tools.lab.papers.pruning.pairs import GRAMMARS, itg_edges
+from hierogram.tools.lab.papers.pruning.pairs import GRAMMARS, MAX_EDGES, branching, itg_edges
+from hierogram.tools.lab.papers.pruning.single_chain import first_selection
 
 _SHARES = (1.0, 0.9, 0.8, 0.7)
 _SELECTIONS = 10
@@ -28,8 +28,8 @@ def ceiling(grammar: str, words: int, share: float) -> tuple[int, float]:
     edges = []
     for key in range(_SELECTIONS):
         linked = np.sort(random.permutation(words)[:number]).astype(np.int32)
-        system = PairSystem(make(), pair, np.stack([linked, linked], axis=1), empty_sides)
-        selected = first_selection(number, system.branching, Key(key, 1, 1))
+        system = PairSystem(make(), pair, np.stack([linked, linked], axis=1), empty_sides, MAX_EDGES)
+        selected = first_selection(number, branching(make()), Key(key, 1, 1))
         edges.append(system.build(selected, np.ones(number, np.bool_)).edges)
     nothing = np.zeros(number, np.bool_)
     return itg_edges(words, words) if grammar == "itg" else system.build(nothing, nothing).edges, float(np.mean(edges))

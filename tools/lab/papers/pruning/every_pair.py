@@ -16,9 +16,9 @@ import numpy as np
 import typer
 
 from hierogram.daemon.progress import progress
-from hierogram.samplers.charts.pruning.chain import PruningKernel
 from hierogram.tools.lab.measures.results import ResultCache
 from hierogram.tools.lab.papers.pruning.pairs import LinkedCorpus, LinksFile, SourceFile, TargetFile, read_corpus
+from hierogram.tools.lab.papers.pruning.single_chain import SingleChain
 
 _MAX_SIZE = 1_000
 """Only pairs with fewer word pairs are measured, as in the paper."""
@@ -29,9 +29,11 @@ _AT_ONCE = 1_000
 def sample(corpus: LinkedCorpus, pair: int, seed: int) -> tuple[int, int, float]:
     """Draw the first derivation and one mask of a pair. Returns word pairs, edges of the mask, processor seconds."""
     started = time.process_time()
-    kernel = PruningKernel(corpus.system("itg", pair), pair)
-    _, [pruned] = kernel.step(seed, kernel.init(seed), 1)
-    return int(np.prod(corpus.size(pair))), pruned.edges, time.process_time() - started
+    system = corpus.system("itg", pair)
+    kernel = SingleChain(system, pair)
+    state = kernel.init(seed)
+    kernel.step(seed, state, 1)
+    return int(np.prod(corpus.size(pair))), system.edges_built[-1], time.process_time() - started
 
 
 def main(

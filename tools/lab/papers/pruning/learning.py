@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from hierogram.samplers.alignment.models.itg import itg_rules, words_of_pair
 from hierogram.samplers.charts.hypergraph import score
 from hierogram.samplers.charts.pairs import PairWords
-from hierogram.samplers.charts.pruning.chain import PruningKernel, PruningState
 from hierogram.samplers.charts.pruning.systems import PairSystem
 from hierogram.tools.lab.measures.results import time_call
 from hierogram.tools.lab.papers.pruning.pairs import LinkedCorpus, LinksFile, SourceFile, TargetFile, read_corpus
+from hierogram.tools.lab.papers.pruning.single_chain import SingleChain
 
 
 def count_exactly(grammar: "LearnableItg") -> tuple[list[NDArray[np.float64]], float]:
@@ -34,7 +34,9 @@ def count_exactly(grammar: "LearnableItg") -> tuple[list[NDArray[np.float64]], f
         nothing = np.zeros(system.variables, np.bool_)
         scores = score(system.build(nothing, nothing))
         features.append(system.features(scores.expected))
-        likelihood += float(np.log(scores.total)) - system.log_scale
+        likelihood += float(
+            np.log(scores.total) - np.log(system.words.source_scale).sum() - np.log(system.words.target_scale).sum()
+        )
     return features, likelihood
 
 
@@ -45,15 +47,13 @@ class SoftCounts:
         self._masks = masks
         self._key = key
         self._done = 0
-        self._states: list[PruningState] = [
-            PruningKernel(grammar.system(number), number).init(key) for number in range(grammar.size)
-        ]
+        self._states = [SingleChain(grammar.system(number), number).init(key) for number in range(grammar.size)]
 
     def count(self, grammar: "LearnableItg") -> list[NDArray[np.float64]]:
         """Return the mean features of each chart over several masks, under a grammar."""
         features = []
         for number in range(grammar.size):
-            kernel = PruningKernel(grammar.system(number), number)
+            kernel = SingleChain(grammar.system(number), number)
             total: NDArray[np.float64] = np.zeros(())
             for plan in range(self._done + 1, self._done + self._masks + 1):
                 self._states[number], [pruned] = kernel.step(self._key, self._states[number], plan)

@@ -1,5 +1,6 @@
 """Sentence pairs and grammars for the experiments of [BPK09]. The variables of a pair are its links."""
 
+from functools import cached_property
 from itertools import permutations
 from typing import Annotated
 
@@ -11,7 +12,8 @@ from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.text.lines import read_sentences
 from hierogram.samplers.alignment.bitext import read_side
 from hierogram.samplers.alignment.models.itg import LinkedPairs, itg_rules, words_of_pair
-from hierogram.samplers.charts.pairs import ANY, Rules, make_rules
+from hierogram.samplers.charts.hypergraph import Hypergraph
+from hierogram.samplers.charts.pairs import ANY, Rules, is_word, make_rules
 from hierogram.samplers.charts.pruning.systems import PairSystem
 from hierogram.samplers.itg.batch import make_batch
 from hierogram.samplers.itg.model import train_model1
@@ -20,6 +22,8 @@ from hierogram.tools.alignment_scores import read_links
 SourceFile = Annotated[str, typer.Argument(metavar="SRC", help="Source sentences, one per line.")]
 TargetFile = Annotated[str, typer.Argument(metavar="TGT", help="Target sentences, one per line.")]
 LinksFile = Annotated[str, typer.Argument(metavar="LINKS", help="Links as Pharaoh lines, optionally with scores.")]
+MAX_EDGES = 1 << 26
+"""Maximum number of edges of a chart."""
 _MIN_PROBABILITY = 0.1
 """Minimum probability of a link that is a variable."""
 
@@ -64,11 +68,30 @@ def itg_edges(source: int, target: int) -> int:
     return 2 * separate + source * target + source * (target + 1) + (source + 1) * target
 
 
-class UniformSystem(PairSystem):
-    """Pair with uniform selections of links, as in the paper [BPK09 §3.2]."""
+def branching(rules: Rules) -> int:
+    """Return the maximum number of nonterminals of a rule without words other than `ANY`."""
+    source, target = rules.source, rules.target
+    numbers = np.arange(len(rules.weight))
+    source_rules, target_rules = (np.repeat(numbers, np.diff(side.first)) for side in (source, target))
+    arity = np.bincount(source_rules[~is_word(source.symbols)], minlength=len(numbers))
+    arity[source_rules[source.symbols >= 0]] = 0
+    arity[target_rules[target.symbols >= 0]] = 0
+    return int(arity.max(initial=0))
 
-    def doubts(self, without: NDArray[np.bool_] | None = None) -> None:
-        """Return None, so that links are selected uniformly instead of by doubt."""
+
+class CountedSystem(PairSystem):
+    """Pair that lists the number of edges of each graph built so far."""
+
+    @cached_property
+    def edges_built(self) -> list[int]:
+        """Number of edges of each graph, in order."""
+        return []
+
+    def build(self, selected: NDArray[np.bool_], assigned: NDArray[np.bool_]) -> Hypergraph:
+        """Return the graph of derivations that agree with `assigned` in all `selected` variables, bool[V]."""
+        graph = super().build(selected, assigned)
+        self.edges_built.append(graph.edges)
+        return graph
 
 
 class LinkedCorpus(LinkedPairs):
@@ -84,11 +107,12 @@ class LinkedCorpus(LinkedPairs):
         sizes: NDArray[np.int64] = np.diff(self.batch.source_offset) * np.diff(self.batch.target_offset)
         return sizes
 
-    def system(self, grammar: str, pair: int, uniform: bool = False) -> PairSystem:
-        """Return the system of a pair under a grammar, with uniform selections if `uniform`."""
+    def system(self, grammar: str, pair: int) -> CountedSystem:
+        """Return the system of a pair under a grammar."""
         make, empty_sides = GRAMMARS[grammar]
-        kind = UniformSystem if uniform else PairSystem
-        return kind(make(), self.words(pair), self.links[pair], empty_sides)
+        system = CountedSystem(make(), self.words(pair), self.links[pair], empty_sides, MAX_EDGES)
+        system.branching = branching(make())
+        return system
 
 
 def read_corpus(source: str, target: str, links: str) -> LinkedCorpus:

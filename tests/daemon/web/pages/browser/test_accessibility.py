@@ -12,7 +12,7 @@ from tests.daemon.conftest import QUICK
 from tests.daemon.web.pages.browser.conftest import Serve, Visit
 from tests.daemon.web.pages.texts import LONG, SCRIPTS, learn_from, odd_pairs, odd_tokens
 
-from hierogram.storage.browsing.cookbook import cookbook
+from hierogram.storage.browsing.sql_runner import cookbook
 from hierogram.storage.records.operations import Webhook
 from hierogram.storage.store import Store, open_store
 

@@ -1,0 +1,78 @@
+"""Randomized pruning with one chain, for a few masks, and with the uniform selections of the paper [BPK09 §3.2]."""
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.charts.hypergraph import Key
+from hierogram.samplers.charts.pruning.chain import ChainStart, PruningKernel, Trials, first_start
+from hierogram.samplers.charts.pruning.selection import doubtful_selection, selected_size
+from hierogram.samplers.charts.pruning.systems import PairSystem
+from hierogram.samplers.compiled.jit import njit
+from hierogram.samplers.compiled.streams import advance, stream, uniform
+
+
+class SingleChain(PruningKernel):
+    """Randomized pruning of one chart with one chain. Each step frees the number of variables of the paper.
+
+    With uniform selections, each step selects all previously free variables and some of the selected ones. Otherwise,
+    variables are freed by doubt. A uniform chain runs only once, in order of its steps.
+    """
+
+    chains = 1
+
+    def __init__(self, system: PairSystem, number: int = 0, is_uniform: bool = False) -> None:
+        super().__init__(system, number)
+        self._is_uniform = is_uniform
+        self._selected: NDArray[np.bool_]
+
+    @cached_property
+    def start(self) -> ChainStart:
+        """Positive variables in the first mask, and doubts, which are 1 with uniform selections."""
+        doubts = np.ones(self.system.variables) if self._is_uniform else self.system.doubts()
+        return ChainStart([first_start(Trials(self.system), doubts)], doubts)
+
+    def select(self, key: int, plan: int) -> NDArray[np.bool_]:
+        """Return the selection of step `plan`, bool[V]."""
+        variables, branching = self.system.variables, self.system.branching
+        selection_key = self.stream_key(key, plan, 1)
+        if not self._is_uniform:
+            free = variables - selected_size(variables, branching)
+            return doubtful_selection(self.start.doubts, free, selection_key)
+        if plan == 1:
+            self._selected = first_selection(variables, branching, self.stream_key(key, 0, 1))
+        self._selected = next_selection(self._selected, selection_key)
+        return self._selected
+
+
+def first_selection(variables: int, branching: int, key: Key) -> NDArray[np.bool_]:
+    """Return a uniformly random selection, bool[V]."""
+    selected = np.zeros(variables, np.bool_)
+    keep_some(np.ones(variables, np.bool_), selected_size(variables, branching), key, selected)
+    return selected
+
+
+def next_selection(selected: NDArray[np.bool_], key: Key) -> NDArray[np.bool_]:
+    """Return the next selection, bool[V]: all free variables and random variables of the previous selection."""
+    if not selected.any():
+        return selected.copy()
+    following = ~selected
+    keep_some(selected, int(selected.sum()) - int(following.sum()), key, following)
+    return following
+
+
+@njit
+def keep_some(among: NDArray[np.bool_], number: int, key: Key, chosen: NDArray[np.bool_]) -> None:
+    """Set `chosen` for `number` of the variables in `among`, uniformly over subsets."""
+    stream_state = stream(key.seed, key.number, key.step)
+    remaining = 0
+    for v in range(len(among)):
+        remaining += among[v]
+    for v in range(len(among)):
+        if among[v]:
+            stream_state = advance(stream_state)
+            if uniform(stream_state) * remaining < number:
+                chosen[v] = True
+                number -= 1
+            remaining -= 1
