@@ -78,7 +78,7 @@ class SettingsKeywords(TypedDict, total=False):
     strength: float
     """Strength α of the prior (default: 5)."""
     span_limit: int
-    """Always cut phrases of more than N words. 0 means no limit (default: 7)."""
+    """Always cut phrases of more than N words on either side. 0: no limit (default: 7)."""
     seed: int
     """Random seed (default: 1)."""
     schedule: str

@@ -270,7 +270,7 @@ class LineFile:
     bytes_read: int = 0
 
     def read(self, size: int) -> bytes:
-        """Return up to `size` bytes. Raises `InputError` if the file has grown since it was opened."""
+        """Return up to `size` bytes. Raises `InputError` if the file is longer than when it was opened."""
         data = self._stream.read(size)
         self.bytes_read += len(data)
         self._after_read()

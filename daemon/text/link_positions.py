@@ -27,7 +27,7 @@ _MAX_LINES = 2_000
 _VOCABULARY_SIZE = 1_000
 """Vocabulary size in the prior probability of a link."""
 _MIN_RATIO = 10.0
-"""Minimum log-likelihood ratio for choosing one of the two ways to split lines."""
+"""Minimum absolute log-likelihood ratio for choosing one of the two ways to split lines."""
 _MIN_DEVIATIONS = 2.0
 """Minimum ratio in deviations (root of the sum of its squared terms), so that no single link decides."""
 
@@ -97,7 +97,10 @@ class UnicodeSpaceDetector:
         return replace(columns, sources=sources, targets=targets)
 
     def note(self) -> Note | None:
-        """Return a note on the lines so far. None if it is not needed, because links count words as a store does."""
+        """Return a note on lines with links and Unicode spaces.
+
+        None if there are no such lines, or if their links clearly count words as a store does.
+        """
         if not self._with_spaces or (self._is_decisive and not self.divided):
             return None
         lines = f"{self._with_spaces:,} {'line' if self._with_spaces == 1 else 'lines'}"

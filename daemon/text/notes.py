@@ -1,6 +1,6 @@
-"""Notes on an input: probable user errors in lines that can be stored, and settings that the text determined.
+"""Notes on an input: probable user errors that do not reject lines, and settings that the text determined.
 
-`Notes` collects notes on the text during reading. `daemon.text.ingest` adds notes that depend on the store. The
+`InputValidator` collects notes on the text during reading. `daemon.text.ingest` adds notes on the stored words. The
 command line prints the notes, HTTP and the library return them, and `ingest_batches.notes` contains them.
 """
 

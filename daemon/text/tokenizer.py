@@ -19,7 +19,7 @@ ZERO_WIDTH_SPACE = "\u200b"
 """Separator of words in scripts written without spaces."""
 
 SPACE = "␣"
-"""Token for a space in a script written without spaces, where a space is punctuation like a comma."""
+"""Token for a space that is punctuation in a script without spaces, or irregular beside a sign."""
 
 WordFinder = Callable[[str], Sequence[str]]
 """Word segmenter for text without spaces."""
@@ -157,10 +157,10 @@ class Tokenizer:
         script: str = r"\p{Any}",
         letters: str = "",
     ) -> None:
-        """Create a tokenizer. Words in `abbreviations` keep their full stop.
+        """Create a tokenizer. Words in `abbreviations` keep their full stop, except at the end of a sentence.
 
-        Words in `before_numbers` keep their full stop before a number. `segmenter` splits a run of letters without
-        spaces if the beginning of the run matches the pattern `script`. `letters` are signs that are letters.
+        Words in `before_numbers` keep their full stop before a number. `segmenter` splits a run of letters of a script
+        without spaces if its beginning matches the pattern `script`. `letters` are signs that are letters.
         """
         self._letters = frozenset(letters)
         self._pattern = _token_pattern(letters)

@@ -150,8 +150,9 @@ NO_TOKENS = Tokens(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.
 class AlignmentChain(NamedTuple):
     """State of one chain: links and collocations, their counts, and settings."""
 
-    # int16[N], uint8[N]: conditioning position, or UNLINKED, and 1 for a collocation, Z of [SA16 §3] (bhmm-z).
+    # int16[N]: conditioning position of each emitted position, or UNLINKED.
     links: NDArray[np.int16]
+    # uint8[N]: 1 for a collocation, Z of [SA16 §3] (only bhmm-z).
     collocated: NDArray[np.uint8]
     pairs: WordPairs
     # CONDITIONING[V + 1]: counts by conditioning word, the empty word last.

@@ -25,7 +25,10 @@ def choose_consensus(texts: Sequence[Sequence[str]], scores: NDArray[np.float64]
 
 
 def index_most_similar(similarity: NDArray[np.float64], scores: NDArray[np.float64]) -> int:
-    """Return the index of the text with the highest expected similarity, given float64[k, k] and log-likelihoods."""
+    """Return the index of the text with the highest expected similarity.
+
+    `similarity` is float64[k, k], and `scores` are log-likelihoods float64[k].
+    """
     return int(np.argmax(similarity @ np.exp(scores - scores.max())))
 
 

@@ -262,7 +262,7 @@ def build_forests(bitext: Bitext, span_limit: int = 0) -> Forests:
         if pair < 0:
             raise ForestTooLargeError(
                 f"pair number {-1 - pair} of the batch has more than {MAX_NODES:,} phrases: "
-                "remove pairs of more than 361 words"
+                "remove pairs of more than 361 words on a side"
             )
         if pair == pairs:
             break

@@ -1,4 +1,4 @@
-"""Grammar kinds of a store: rule notations and capabilities. Higher layers depend only on this table."""
+"""Grammar kinds of a store: inputs, rule notations, capabilities and message texts."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class GrammarKind:
     # Sides of a pair, and sides of a rule, that contain words.
     pair_words: tuple[str, ...]
     rule_words: tuple[WordSide, ...]
-    # Capabilities that exports and commands check.
+    # Capabilities of the rules, such as `LINKS`.
     capabilities: frozenset[str]
     # True if a pair must have word links before it is learned.
     needs_links: bool = True

@@ -704,8 +704,8 @@ def draw_by_slices(chart, weights, shape, nodes, length, key):
     """Draw slice variables given the current derivation, then a derivation given the slice variables.
 
     The derivation is in `chart.drawn`. Returns its length, `NO_ROOM` if a larger chart may suffice, or `GIVEN_UP` if
-    the chart is too large or the sum overflows. Both failures depend only on slice variables, so keeping the current
-    derivation leaves the posterior invariant.
+    the chart is too large, or the sum of derivations is 0 or infinite. Both failures depend only on slice variables, so
+    keeping the current derivation leaves the posterior invariant.
     """
     n, m = np.int64(nodes[0]["j"]), np.int64(nodes[0]["y"])
     straight, inverted = weights.rules[STRAIGHT], weights.rules[INVERTED]

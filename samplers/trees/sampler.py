@@ -31,7 +31,7 @@ FRAGMENT = np.dtype([("high", np.uint64), ("low", np.uint64), ("label", np.uint6
 
 
 class TreeSpace(NamedTuple):
-    """Scratch memory for resampling a tree of up to n nodes."""
+    """Scratch memory for resampling a tree of a forest of up to n nodes."""
 
     # SUMMARY[n], float64[n]: summary of each node, and ln P0 of its fragment.
     summary: NDArray[np.void]

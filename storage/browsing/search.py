@@ -176,11 +176,11 @@ def _find_spellings(transaction: ReadTransaction, side: str, words: Sequence[str
 
 
 def search(transaction: ReadTransaction, phrase: Phrase, query: Query, after: PagePosition | None = None) -> RulePage:
-    """Return a page of rules that contain the phrase on the side of the query and satisfy its filters.
+    """Return a page of rules that contain the phrase or one of its `readings`, and satisfy the filters of the query.
 
-    In a store of trees, a phrase may contain labels. The first label must be the root label of the fragments. Other
-    labels may occur anywhere in the fragments. `(NP` is always a label. `NP` is a label if no pair contains it as a
-    word.
+    In a store of trees, the words may be in any order, and a phrase may contain labels. The first label must be the
+    root label of the fragments. Other labels may occur anywhere in the fragments. `(NP` is always a label. `NP` is a
+    label if the store has a label of this name in any spelling, and the vocabulary does not contain the word.
     """
     state = _Search(transaction, phrase, query)
     rows: list[dict[str, Any]] = []

@@ -123,7 +123,7 @@ class Checkpoints:
                     self._thread = None
                     return
             # Ignore errors, because the next transaction reports a deleted or replaced file, and after other errors the
-            # log still has all commits. `copy` reports a persistent error.
+            # log still has all commits, so a later copy can retry.
             with suppress(sqlite3.Error, OSError, StoreUnavailableError):
                 # Check first, because opening the path of a deleted or replaced file would create or change a file.
                 self._check()

@@ -1,7 +1,7 @@
-"""Write transactions: the store's lock, its position, its running totals, and the loading of many rows.
+"""Write transactions: the store's lock, its position, its running totals, and reading and loading many rows.
 
-Bulk changes are SQL statements over staging tables, and are the same on both databases. Only the loading of rows
-differs: multi-row INSERT on SQLite, COPY on Postgres.
+Bulk changes are SQL statements over staging tables, nearly all the same on both databases. Rows are loaded by
+multi-row INSERT on SQLite and by COPY on Postgres.
 """
 
 import json

@@ -45,7 +45,7 @@ _MAX_FILES = 20
 _NICENESS = 5
 _BUSY_SECONDS = 10
 _MAX_DIGITS = 4_000
-"""Maximum number of digits of a number, because Python does not convert longer numbers to text."""
+"""Digits from which a decimal is returned as text, because Python does not convert longer integers to text."""
 _MESSAGE_BYTES = 1 << 16
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))

@@ -44,7 +44,7 @@ from hierogram.storage.schema.tables import derivations, labels, pair_positions,
 Rows = NDArray[np.int64]
 _COLUMNS = ("id", *CHANGES)
 _USES = np.dtype([(name, np.float64 if "expected" in name else np.int64) for name in _COLUMNS])
-"""Uses of a rule, with the columns of the table `rules`. The id of a rule that is not stored is 0."""
+"""Dtype of the uses of a rule: the id, and columns of the table `rules`. The id of a rule that is not stored is 0."""
 Uses = NDArray[Any]
 
 

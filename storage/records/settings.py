@@ -65,7 +65,9 @@ class Settings:
     discount: Annotated[float, Option("Pitman-Yor discount d.", min=0, below=1)] = 0.5
     strength: Annotated[float, Option("Strength α of the prior.", above=0, below=INFINITY)] = 5.0
     rate: float = 2.0
-    span_limit: Annotated[int, Option("Always cut phrases of more than N words. 0 means no limit.", min=0)] = 7
+    span_limit: Annotated[
+        int, Option("Always cut phrases of more than N words on either side. 0: no limit.", min=0, metavar="N")
+    ] = 7
     seed: Annotated[int, Option("Random seed.", min=0, max=MAX_SEED)] = 1
     round_sweeps: int = 10
     schedule: Annotated[

@@ -120,7 +120,7 @@ BLOCK_BITS = 17
 
 settings = _table("settings", *_key(name=TEXT), *_required(value=TEXT))
 
-# The totals are stored so that `status` takes constant time.
+# The totals are stored so that `status` does not count pairs and rules.
 store_state = _table(
     "store_state",
     *_key(id=Integer),

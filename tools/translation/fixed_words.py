@@ -100,7 +100,7 @@ class Glossary:
         )
 
     def divide(self, words: Sequence[TextWord]) -> list[TextWord]:
-        """Split words of scripts without spaces so that a glossary entry inside them matches."""
+        """Split and join words of scripts without spaces so that glossary entries in their text match."""
         if not self._unspaced:
             return list(words)
         divided_words: list[TextWord] = []

@@ -106,8 +106,8 @@ class SentenceAnswer(BaseModel):
 
     source: str
     translation: str = Field(
-        description="The best translation, or a user's correction. A text without words is returned unchanged, or as "
-        "an empty string with the format `tokens`."
+        description="The best translation, or a user's correction. A text without letters or digits is returned "
+        "unchanged. With the format `tokens`, a blank text gives an empty translation."
     )
     corrected: bool = Field(
         description="True if the translation is a stored correction. The candidates do not depend on it."

@@ -100,7 +100,7 @@ def candidate_lists(chunks: Iterable[list[bytes]]) -> Iterator[TreeText]:
 
 
 def candidates(listed: TreeText) -> list[TreeText]:
-    """Return the unparsed trees of a list. Raises `RejectionError` if the list contains other text."""
+    """Return the unparsed trees of an n-best list. Raises `RejectionError` if the list is invalid or too long."""
     if len(listed.content) > MAX_LIST_BYTES:
         problem = f"the list exceeds {MAX_LIST_BYTES} bytes: end the list of each sentence with a blank line"
         raise RejectionError(rejections.LINE_TOO_LONG, problem)

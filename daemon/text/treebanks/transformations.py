@@ -128,7 +128,7 @@ def clean_tree(tree: Tree, transformations: Transformations) -> Tree:
 
 
 def transform_tree(tree: Tree, transformations: Transformations) -> Tree:
-    """Transform a cleaned tree for grammar learning: collapse unary chains (`collapse`), and binarize."""
+    """Binarize a cleaned tree. If `unary` is `collapse`, first merge unary chains without the root and preterminals."""
 
     def change(label: str, children: list[Node]) -> list[Node]:
         if transformations.unary == COLLAPSE and len(children) == 1 and label != transformations.root:

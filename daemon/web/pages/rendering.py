@@ -176,7 +176,7 @@ class PageContext:
         signed_in = self.sessions.required and self.sessions.is_valid(request.cookies.get(COOKIE))
         template = self._templates.get_template(f"{name}.html")
         html = template.render(content, page_name=name, page=self, json_url=json_url, signed_in=signed_in)
-        # Replace lone surrogates, which a query may contain and UTF-8 cannot encode.
+        # Replace lone surrogates, which UTF-8 cannot encode.
         return HTMLResponse(html.encode("utf-8", "replace"), status, HEADERS)
 
 

@@ -24,7 +24,7 @@ TM_PREFIX = "/tmserver/"
 """Path prefix of the translation-memory API, whose clients may send the token as a password."""
 
 API_PREFIXES = ("/v1/", TM_PREFIX, "/healthz", "/readyz", "/metrics", "/openapi.json", "/mcp")
-"""Path prefixes of the API. All other paths are pages."""
+"""Path prefixes of the API. Other paths are pages, or belong to a `ProtocolApp`."""
 
 LIVENESS_PATH = "/healthz"
 HEALTH_PATHS = (LIVENESS_PATH, "/readyz")

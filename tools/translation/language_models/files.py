@@ -1,9 +1,9 @@
 r"""Files of language models: ARPA, and the binary format, which is also the format of packed grammars.
 
 A binary file contains arrays that are mapped into memory, so that it need not be parsed or copied. ARPA files of KenLM,
-SRILM and IRSTLM can be read. An invalid file is rejected with its line number. Small deviations are accepted: empty
-lines, text before \data\, any whitespace between fields, <UNK> for <unk>, a missing <unk>, <s> or </s>, n-grams whose
-prefixes or suffixes were pruned.
+SRILM and IRSTLM can be read. An invalid ARPA file is rejected with the number of the line. Small deviations are
+accepted: empty lines, text before \data\, any whitespace between fields, <UNK> for <unk>, a missing <unk>, <s> or </s>,
+n-grams whose prefixes or suffixes were pruned.
 """
 
 import json

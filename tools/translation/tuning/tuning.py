@@ -104,7 +104,10 @@ def length_ratio(lists: Sequence[Ranked], change: float) -> float:
 
 
 def fit_length(lists: Sequence[Ranked], largest: float, ratio: float) -> float:
-    """Return the change of the weight of words that gives the best candidates the length ratio `ratio`."""
+    """Return the change of the weight of words that brings the length ratio closest to `ratio`.
+
+    The change is limited to `_MAX_CHANGE` times `largest`, the largest absolute weight.
+    """
     if length_ratio(lists, 0.0) == ratio:
         return 0.0
     low, high = -_MAX_CHANGE * largest, _MAX_CHANGE * largest
