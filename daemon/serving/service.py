@@ -112,7 +112,7 @@ class Daemon:
         return requested
 
     def correct(self, pair_id: int, links: KnownLinks, origin: str) -> bool | None:
-        """Replace the human links of a pair. Returns whether it was re-aligned in time, or None for an unknown pair."""
+        """Replace the human links of a pair. Returns True if it was re-aligned in time, or None for an unknown pair."""
         if not self.store.set_human_links(pair_id, links, origin):
             return None
         return self._wait_for(lambda: self.store.is_corrected(pair_id))

@@ -27,7 +27,7 @@ _IDLE_SECONDS = 1.0
 _MAX_RETRYABLE_PAUSE_SECONDS = 5.0
 RETRYABLE = (StoreUnavailableError, SpoolError)
 FATAL = (LeaseLostError, StoreHeldError)
-"""Failures of the store or the spool: those that may pass, and those that end the daemon at once."""
+"""Failures of the store or the spool: temporary failures, and failures that end the daemon at once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,7 @@ class UnicodeSpaceDetector:
     def note(self) -> Note | None:
         """Return a note on lines with links and Unicode spaces.
 
-        None if there are no such lines, or if their links clearly count words as a store does.
+        None if no line has both, or if the links clearly count words as a store does.
         """
         if not self._with_spaces or (self._is_decisive and not self.divided):
             return None

@@ -13,7 +13,7 @@ LAYERS = Path(__file__).with_name("layers.toml").read_text(encoding="utf-8")
 
 
 def rows(layers: str) -> dict[str, tuple[str, ...]]:
-    """Return the rows in order: each folder and the names that it may import. Asserts that there are no other keys."""
+    """Return the rows in order: each folder and the names that it may import. Fails on other keys."""
     found = {}
     for folder, row in tomllib.loads(layers).items():
         assert row.keys() == {"holds", "imports"}, f"{folder}: expected the keys holds and imports"

@@ -149,7 +149,7 @@ class ProtocolApp(NamedTuple):
 
     `handles` returns True if a request belongs to the protocol. `refuse` renders a refusal in the protocol's format. If
     `refuse` is given, the guard requires no token, because the body of a POST request may contain the token as an API
-    key. The application must then authenticate all requests, except those that anyone may send, and apply the
+    key. The application must then authenticate all requests, except public requests, and apply the
     `RateLimiter` to POST requests without a token in the header. `lifespan` returns a context manager that is open
     while the server runs.
     """

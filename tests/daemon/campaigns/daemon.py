@@ -172,7 +172,7 @@ class Daemon:
         resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
     def settled(self) -> bool:
-        """Return whether every stored pair has completed the schedule. Fails if the daemon ended."""
+        """Check if every stored pair has completed the schedule. Fails if the daemon ended."""
         self.check()
         answer = self.get("/v1/status")
         store = answer.json()["store"] if answer is not None and answer.status_code == 200 else None

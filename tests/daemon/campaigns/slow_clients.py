@@ -199,7 +199,7 @@ class _Attackers:
 
 
 def _ended(connection: socket.socket) -> bool:
-    """Return whether the server has reset the connection, or has closed it and nothing remains to be read."""
+    """Check if the server has reset the connection, or has closed it after all data was read."""
     try:
         return connection.recv(1, socket.MSG_PEEK) == b""
     except BlockingIOError:

@@ -46,7 +46,7 @@ def fill_unaligned(url: str) -> None:
 
 
 def kill(what: str, process: subprocess.Popen[bytes], server: Any, random: Random) -> bool:
-    """Kill a worker or the driver, or restart the database server. Returns False if there is no worker to kill."""
+    """Kill a worker or the driver, or restart the database server. Returns False if no worker runs."""
     if what == WORKER:
         workers = worker_processes(process)
         if not workers:

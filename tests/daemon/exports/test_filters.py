@@ -132,7 +132,7 @@ def test_invalid_export_options_are_rejected() -> None:
 
 
 def fits(side: Side, words: list[str]) -> bool:
-    """Return whether the side matches some span of the words, by brute force."""
+    """Check if the side matches some span of the words, by brute force."""
 
     def ends(start: int, rest: Side) -> bool:
         if not rest:

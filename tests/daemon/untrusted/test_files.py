@@ -123,7 +123,7 @@ def put(daemon: Daemon, attack: Attack) -> None:
 
 
 def empty(daemon: Daemon) -> bool:
-    """Return whether the spool contains no more files to ingest. Fails if the daemon ended."""
+    """Check if the spool contains no files to ingest. Fails if the daemon ended."""
     daemon.check()
     for place, folders, files in os.walk(os.fsencode(daemon.spool)):
         if place == os.fsencode(daemon.spool):

@@ -113,7 +113,7 @@ def failures(schema: Any) -> Iterator[str]:
 
 
 def _links_again(failure: Failure) -> bool:
-    """Return whether only the human links of a pair were deleted, so that its other links remain."""
+    """Check if only the human links of a pair were deleted, and its other links remain."""
     return isinstance(failure, UseAfterFree) and failure.free.endswith("/links")
 
 

@@ -209,7 +209,7 @@ def test_rounds_of_one_block_equal_sequential_sweeps(blocks: Blocks) -> None:
 
 
 def long_rules(words: int) -> list[Forest]:
-    """Return pairs with `words` unlinked words, each of which occurs twice. Every rule with these words is long."""
+    """Return pairs with `words` unlinked words. Each word occurs twice, and every rule with these words is long."""
     unlinked = " ".join(f"u{k}" for k in range(words // 2))
     return [
         examples.pair(f"a {unlinked} b {unlinked} c", "A B C", f"0-0 {words // 2 + 1}-1 {2 * (words // 2) + 2}-2"),

@@ -264,7 +264,7 @@ def test_expansions_are_drawn_from_their_conditional(grown: TreeChain) -> None:
 
 
 def test_expansions_depend_on_the_number_of_tables_of_a_fragment() -> None:
-    """With P_C and large strengths, α P0 of a fragment is near 1, so many of its uses were drawn from the base."""
+    """With P_C and large strengths, α P0 of a fragment is near 1. The base then yields several uses of the fragment."""
     kernels = grown_under("pcfg")
     twin, counts = counts_of(kernels, "pcfg")
     assert max(exp(twin.grammar.log_base(f)) * STRENGTH[str(f[0])] for f, n in counts.items() if n > 3) > 0.02
