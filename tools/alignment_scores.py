@@ -24,7 +24,7 @@ class GoldLinks:
 
 @dataclass(frozen=True, slots=True)
 class AlignmentScore:
-    """Scores for links A, sure links S and possible links P.
+    """Scores for links A, sure links S, and possible links P, which include S.
 
     Precision is |A∩P|/|A|, recall is |A∩S|/|S|, and AER is 1 - (|A∩S|+|A∩P|)/(|A|+|S|). `notes` describe probable
     errors in the files.
@@ -56,7 +56,7 @@ def evaluate(gold: Iterable[GoldLinks], alignments: Iterable[frozenset[Link]]) -
 
 
 def evaluate_links(links: str | Path, reference: str | Path, *, one_based: bool = False) -> AlignmentScore:
-    """Compare a file of links with a file of manual links. Raises `InputError`.
+    """Compare a file of links with manual links of its first lines. Raises `InputError`.
 
     With `one_based`, the manual links count words from 1.
     """

@@ -16,8 +16,8 @@ class ChainKeywords(TypedDict, total=False):
     """Number of pairs to use, starting with the first (default: 3,000)."""
     seed: int
     """Random seed (default: 1)."""
-    threads: int | None
-    """Number of threads. Results do not depend on it (default: one per core)."""
+    threads: int
+    """Number of threads. Results do not depend on it (default: 1)."""
 
 
 class EstimationKeywords(TypedDict, total=False):

@@ -1,10 +1,10 @@
-"""Text for XML documents, without characters outside XML 1.0."""
+"""Escaping of text for XML documents. Characters that XML 1.0 does not allow are removed."""
 
 import re
 from xml.sax.saxutils import escape, quoteattr
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Control characters, surrogates, U+FFFE and U+FFFF, which XML cannot express even as references."""
+"""Characters that XML cannot express even as references: most control characters, surrogates, U+FFFE and U+FFFF."""
 
 UNKNOWN_LANGUAGES = ("x-source", "x-target")
 """Private-use language tags [BCP 47] for a store that does not name its languages."""

@@ -60,15 +60,13 @@ def learn(
     workers, blocks = worker_options.parsed()
     from hierogram.daemon.learning.learner import LearnOptions
     from hierogram.daemon.workers.chain import start_workers
-    from hierogram.samplers.synchronous.sweeps import Blocks
 
     with (
         open_chosen_store(context) as opened,
         # Start the workers before installing signal handlers, because Ray installs its own.
         start_workers(opened.store, workers, threads or 1) as make_chain,
     ):
-        block_sizes = None if blocks is None else Blocks(*blocks)
-        options = LearnOptions(threads, blocks=block_sizes, make_chain=make_chain)
+        options = LearnOptions(threads, blocks=blocks, make_chain=make_chain)
         learning, kind = opened.learn(sweeps, options=options), opened.grammar_kind()
         with interruptible("committed alignments are kept: run the command again to continue"):
             aligned = align_pending(learning)

@@ -23,7 +23,6 @@ from hierogram.daemon.serving.logs import Log
 from hierogram.daemon.serving.supervision import HealthRegistry, Heartbeat, StopFlag, StoppedError, StoreLoop
 from hierogram.daemon.workers.chain import check_workers, start_workers
 from hierogram.samplers.exceptions import KeyCollisionError
-from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.exceptions import RuleKeyCollisionError as StoredKeyCollisionError
 from hierogram.storage.records.pairs import SAMPLING, WAITING, DamagedPair, PairRow
 from hierogram.storage.store import Store
@@ -172,11 +171,11 @@ class SamplingLoop(StoreLoop):
 
     def _sample(self, configuration: Configuration, stop: StopFlag, beat: Heartbeat) -> None:
         section = configuration.sampling
-        workers, block_sizes = configuration.workers.parsed()
+        workers, blocks = configuration.workers.parsed()
         threads = section.threads or (None if workers is None else 1)
         with ExitStack() as stack:
             make_chain = stack.enter_context(start_workers(self._store, workers, threads or 1))
-            blocks, seconds = block_sizes and Blocks(*block_sizes), section.likelihood_seconds
+            seconds = section.likelihood_seconds
             options = LearnOptions(
                 threads, lambda _: beat.progress(), likelihood_seconds=seconds, blocks=blocks, make_chain=make_chain
             )

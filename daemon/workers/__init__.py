@@ -1,1 +1,1 @@
-"""Sampling on several machines: workers that share the blocks of each round."""
+"""Sampling by Ray workers on one or several machines: each worker samples a part of every round."""

@@ -1,4 +1,4 @@
-"""Sampler chain of a store that sweeps over its pairs on Ray workers."""
+"""Sampler chain of a store whose pairs are sampled by Ray workers."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -55,7 +55,7 @@ def check_workers(settings: Settings) -> None:
 def start_workers(
     store: Store, workers: Workers | None, threads: int
 ) -> Iterator[Callable[[Store, ChainConfig], Chain] | None]:
-    """Join or start a Ray cluster. Yields a factory of chains that sample on it, or None if `workers` is None."""
+    """Yield a factory of chains that sample on a Ray cluster, or None if `workers` is None. Raises `DaemonError`."""
     if workers is None:
         yield None
         return
@@ -67,8 +67,8 @@ def start_workers(
         yield partial(ClusterChain, cluster=cluster)
 
 
-def choose_blocks(pairs: int) -> Blocks | None:
-    """Return blocks that divide the pairs into few equal rounds, or None if there are too few pairs for workers."""
+def _choose_blocks(pairs: int) -> Blocks | None:
+    """Return blocks that divide the pairs into a few rounds of about equal size, or None if there are too few pairs."""
     blocks = Blocks.suited_to(pairs)
     if blocks is None:
         return None
@@ -77,7 +77,7 @@ def choose_blocks(pairs: int) -> Blocks | None:
 
 
 class ClusterChain(SynchronousChain):
-    """Chain whose pairs are sampled by workers. Small batches are sampled in this process."""
+    """Chain whose pairs are sampled by workers. Small batches without given blocks are sampled in this process."""
 
     def __init__(self, store: Store, config: ChainConfig, cluster: "RayCluster") -> None:
         super().__init__(store, config)
@@ -91,40 +91,40 @@ class ClusterChain(SynchronousChain):
         return super().rule_tokens if self.pool is None else self.pool.rule_tokens
 
     def rule_table(self) -> CountTable:
-        """Return the counts of all rules, with the changes of the workers."""
+        """Return the counts of all rules, including the changes by workers."""
         if self.pool is not None:
             self.table = self.pool.counts()
         return self.table
 
     def add_pairs(self, loaded: LoadedPairs, state: State, stored: NDArray[np.bool_]) -> None:
         """Count the rules of derivations that are not `stored`. Workers receive the counts with the next sweep."""
-        self._drop_pool(changed=not stored.all())
+        self._drop_pool(outdated=not stored.all())
         super().add_pairs(loaded, state, stored)
 
     def change_counts(self, loaded: LoadedPairs, state: State, weight: int) -> None:
         """Add `weight` to the count of each rule in the derivations."""
-        self._drop_pool(changed=True)
+        self._drop_pool(outdated=True)
         super().change_counts(loaded, state, weight)
 
     def refresh_model(self, store: Store) -> None:
-        """Update the model to the store's current vocabulary."""
-        self._drop_pool(changed=True)
+        """Update the model to the store's current vocabulary sizes."""
+        self._drop_pool(outdated=True)
         super().refresh_model(store)
 
-    def _drop_pool(self, changed: bool) -> None:
-        """Drop the current pool. Workers keep their tables unless this process `changed` the counts or the model."""
+    def _drop_pool(self, outdated: bool) -> None:
+        """Drop the pool. If the workers' tables are `outdated`, workers receive the table with the next sweep."""
         self.rule_table()
-        if changed:
+        if outdated:
             self._synced_workers = frozenset()
         elif self.pool is not None:
             self._synced_workers = self.pool.synced_workers
         self.pool = None
 
     def sweep(self, loaded: LoadedPairs) -> Sweep:
-        """Return a function that sweeps over the pairs, on the workers or, for a small batch, in this process."""
-        blocks = self._config.blocks or choose_blocks(loaded.batch.size)
+        """Return a function that sweeps over the pairs, on the workers if the batch is divided into blocks."""
+        blocks = self._config.blocks or _choose_blocks(loaded.batch.size)
         if blocks is None:
-            self._drop_pool(changed=True)
+            self._drop_pool(outdated=True)
             return super().sweep(loaded)
         self._compiling.wait()
 
@@ -132,7 +132,7 @@ class ClusterChain(SynchronousChain):
             state: State, averages: Averages, request: SweepRequest, report: Report
         ) -> tuple[State, SweepInfo]:
             if self.pool is None or self.pool.loaded is not loaded:
-                self._drop_pool(changed=False)
+                self._drop_pool(outdated=False)
                 edge, cut = state
                 variables = Variables(edge.copy(), cut.copy(), loaded.write_averages(averages))
                 setup = Setup(self._settings, self._vocabulary, blocks, self._config.threads)
@@ -144,7 +144,7 @@ class ClusterChain(SynchronousChain):
         return run_sweep
 
     def gather(self, state: State, averages: Averages) -> tuple[State, Averages]:
-        """Copy the workers' variables into the state. Returns the state and the averages, unchanged without workers."""
+        """Copy the workers' variables into the state. Returns the state and the averages, unchanged without a pool."""
         if self.pool is None:
             return state, averages
         edge, cut, records = self.pool.collect()

@@ -2,9 +2,12 @@
 
 import re
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from hierogram.storage.options import Option, OptionError, Options
+
+if TYPE_CHECKING:
+    from hierogram.samplers.synchronous.sweeps import Blocks
 
 _CLIENT = "ray://"
 _BLOCKS = re.compile(r"([1-9]\d{0,5})x([1-9]\d{0,5})")
@@ -18,8 +21,8 @@ class WorkerOptions(Options):
         str | None,
         Option(
             "Ray workers that share the pairs. N: start N workers, on the cluster of RAY_ADDRESS if set, else on this "
-            "machine. auto: start as many as fit, with --threads processors each, on the running cluster, or on this "
-            "machine if no cluster runs. ray://HOST:PORT: like auto, on that cluster.",
+            "machine. auto: start as many as fit, with --threads processors each, on the cluster of RAY_ADDRESS or a "
+            "running cluster, else on this machine. ray://HOST:PORT: like auto, on that cluster.",
             metavar="WORKERS", shown="threads of this process",
         ),
     ] = None  # fmt: skip
@@ -35,22 +38,21 @@ class WorkerOptions(Options):
     def __post_init__(self) -> None:
         self.parsed()
 
-    def parsed(self) -> "tuple[Workers | None, tuple[int, int] | None]":
-        """Parse both options. The blocks are (pairs per block, blocks per round). Raises `OptionError`."""
-        workers = None if self.workers is None else parse_workers(self.workers)
+    def parsed(self) -> "tuple[Workers | None, Blocks | None]":
+        """Parse both options. Raises `OptionError`."""
+        workers = None if self.workers is None else _parse_workers(self.workers)
         return workers, None if self.blocks is None else parse_blocks(self.blocks)
 
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Number of workers (None for the number that fits), and address of the cluster (None if not given)."""
+    """Number of workers (None for as many as fit), and address of the cluster (None if not given)."""
 
     number: int | None = None
     address: str | None = None
 
 
-def parse_workers(text: str) -> Workers:
-    """Parse `auto`, a number, or `ray://HOST:PORT`. Raises `OptionError`."""
+def _parse_workers(text: str) -> Workers:
     if text == "auto":
         return Workers()
     if text.startswith(_CLIENT) and len(text) > len(_CLIENT):
@@ -60,9 +62,11 @@ def parse_workers(text: str) -> Workers:
     raise OptionError("workers", f"expected auto, a positive number or ray://HOST:PORT, got {text!r}")
 
 
-def parse_blocks(text: str) -> tuple[int, int]:
+def parse_blocks(text: str) -> "Blocks":
     """Parse `32x64` into 32 pairs per block and 64 blocks per round. Raises `OptionError`."""
     match = _BLOCKS.fullmatch(text)
     if match is None:
         raise OptionError("blocks", f"expected PAIRSxBLOCKS, such as 32x64, got {text!r}")
-    return int(match[1]), int(match[2])
+    from hierogram.samplers.synchronous.sweeps import Blocks
+
+    return Blocks(int(match[1]), int(match[2]))

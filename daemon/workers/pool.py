@@ -1,9 +1,9 @@
 """Pool of workers that sample a batch. Runs in the process that holds the store's lease.
 
-The samples depend only on the store, its seed and the blocks, not on the number of workers or on lost workers. To
-recover a lost shard, the pool keeps the changes of all rounds since it last collected the pairs' variables. Another
-worker then undoes these changes in its table, opens the shard with the collected variables, and repeats the shard's
-part of each round.
+A worker samples shards, which are parts of the batch. The samples do not depend on the number of workers or on lost
+workers. To recover the shards of a lost worker, the pool keeps the changes of all rounds since it last collected the
+pairs' variables. Another worker then undoes these changes in its table, opens the shard with the collected variables,
+and repeats the shard's part of each round.
 """
 
 from contextlib import suppress
@@ -52,7 +52,7 @@ _TOO_MANY_LOSSES = (
 _MAX_KEPT_BYTES = 256 << 20
 """Maximum size of kept changes in bytes. Above this size, the pool collects the variables and drops the changes."""
 _MAX_PASSED_REFERENCES = 16
-"""Maximum number of results that workers fetch from each other. If there are more, all are stored as one object."""
+"""Maximum number of results that workers fetch from each other. More results are stored as one object."""
 _NODE_COST = 11
 """Cost of sampling a node, in units of the cost of weighting one edge tail (measured)."""
 
@@ -86,7 +86,7 @@ class WorkerPool:
 
     @property
     def synced_workers(self) -> frozenset[int]:
-        """Workers whose tables equal this process's table. Empty if a round was run after the last `collect`."""
+        """Ids of workers whose tables equal this process's table. Empty if a round was run after the last `collect`."""
         return frozenset() if self._kept_rounds else frozenset(self._shards)
 
     def distribute(self, table: CountTable, synced_workers: frozenset[int]) -> None:
@@ -161,7 +161,7 @@ class WorkerPool:
 
     @property
     def rule_tokens(self) -> int:
-        """Number of rule tokens, including the finished rounds."""
+        """Number of rule uses, including the changes of the finished rounds."""
         return self._table.rule_tokens + self._unmerged_tokens
 
     def counts(self) -> CountTable:
@@ -182,7 +182,7 @@ class WorkerPool:
         self._unmerged, self._unmerged_tokens = [], 0
 
     def collect(self) -> Variables:
-        """Return the pairs' current variables. After that, the changes of earlier rounds are not needed."""
+        """Return the pairs' current variables, and drop the kept changes of earlier rounds."""
         if not self._kept_rounds:
             return self._variables
         collected, _ = self._call_all("collect")
@@ -244,7 +244,7 @@ class WorkerPool:
         return results, []
 
     def _next_worker(self) -> int | None:
-        """Return a new worker, or the worker with the fewest shards, or None if the new worker is lost at once."""
+        """Return the id of a new worker, else of the worker with the fewest shards. None if the new worker is lost."""
         worker = self._cluster.start()
         if worker is None:
             if not self._shards:
@@ -319,5 +319,4 @@ def _offsets(offsets: NDArray[np.int64], pairs: NDArray[np.int64]) -> NDArray[np
 
 
 def _take_blobs(blobs: Blobs, pairs: NDArray[np.int64]) -> Blobs:
-    """Return the byte strings of the chosen pairs."""
     return Blobs(blobs.content[_entry_indices(blobs.offsets, pairs)], _offsets(blobs.offsets, pairs))

@@ -24,7 +24,7 @@ from hierogram.daemon.workers.options import Workers
 from hierogram.daemon.workers.worker import Worker, WorkerLostError
 
 _ray: Any = ray
-"""Ray without type annotations, because its annotations are incomplete for remote classes."""
+"""Ray without its type annotations, which are incomplete for remote classes."""
 _OBJECT_BYTES = 512 << 20
 """Size of the shared object store, in bytes, of a cluster started here. Further objects spill to disk."""
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
@@ -48,7 +48,7 @@ _RESTART = "start the cluster again, and run an interrupted command again"
 class RayCluster:
     """Ray workers that this process starts and ends. Each worker uses `threads` threads."""
 
-    def __init__(self, options: Workers, threads: int, on_this_machine: bool = False) -> None:
+    def __init__(self, options: Workers, threads: int, on_this_machine: bool) -> None:
         self._requested = options.number
         self.threads = threads
         self._on_this_machine = on_this_machine
@@ -130,15 +130,15 @@ class RayCluster:
 
 @contextmanager
 def ray_cluster(options: Workers, threads: int) -> Iterator[RayCluster]:
-    """Join or start a Ray cluster. Its workers, and a started cluster, end on exit.
+    """Join or start a Ray cluster, unless this process has joined one. On exit, end the workers and a started cluster.
 
     Joins the cluster of `options.address` or RAY_ADDRESS. If neither an address nor a number of workers is given, joins
-    the running cluster if one exists. In all other cases, starts a cluster on this machine.
+    the running cluster if one exists. In all other cases, starts a cluster on this machine. Raises `DaemonError`.
     """
     already_joined = _ray.is_initialized()
     with _keep_signal_handlers():
         started = not already_joined and _join_or_start(options, threads)
-    cluster = RayCluster(options, threads, on_this_machine=started)
+    cluster = RayCluster(options, threads, started)
     try:
         yield cluster
     finally:
@@ -162,7 +162,7 @@ def _keep_signal_handlers() -> Iterator[None]:
 
 
 def _join_or_start(options: Workers, threads: int) -> bool:
-    """Join or start a cluster. Returns True if a cluster was started."""
+    """Return True if a cluster was started, False if one was joined."""
     if options.address is not None:
         # Some clusters require the user's token. Ray does not load the token itself if it joins as a client. Older
         # versions of Ray have no tokens.
@@ -195,7 +195,7 @@ def _join_or_start(options: Workers, threads: int) -> bool:
 
 
 def start_local(processors: int, object_bytes: int = _OBJECT_BYTES) -> None:
-    """Start and join a private cluster on this machine. The cluster ends with this process."""
+    """Start and join a private cluster on this machine, which ends with this process. Raises `DaemonError`."""
     # Make Ray listen on the loopback address only. Ray reads the variable in each process that it starts, and has
     # already read it in this process, so the constant is set as well.
     os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"

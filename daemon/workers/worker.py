@@ -47,7 +47,7 @@ class Variables(NamedTuple):
 
 
 PairTexts = tuple[NDArray[np.int64], Bitext, NDArray[np.uint64], NDArray[np.uint64]]
-"""Texts of pairs: permanent pair numbers, words with links, hashes of source words, and hashes of target words."""
+"""Texts of pairs: `Batch.pairs`, words with links, hashes of source words, and hashes of target words."""
 
 ShardContents = tuple[PairTexts, NDArray[np.int64], Variables]
 """Contents of a shard: the texts of its pairs, the offsets of its rounds, and its variables."""
@@ -71,7 +71,7 @@ class Shard:
         self.kernel = build(model, batch, blocks=setup.blocks, workers=setup.threads, run=executor.map)
 
     def sample(self, round_number: int, request: SweepRequest | None, table: CountTable) -> NDArray[np.uint64]:
-        """Sample the pairs of a round. Returns the changes of the table, which the next round may overwrite."""
+        """Sample a round. A `request` starts a sweep. Returns count changes, which the next round may overwrite."""
         if request is not None:
             self._plan = make_plan(deepcopy(request), self._schedule)
             self.kernel.begin()
@@ -83,7 +83,7 @@ class Shard:
         return changes[0] if len(changes) == 1 else np.concatenate(changes)
 
     def variables(self) -> Variables:
-        """Return the pairs' current variables."""
+        """Return a copy of the pairs' current variables."""
         edge, cut = self._state
         return Variables(edge.copy(), cut.copy(), write_averages(self._averages))
 
@@ -132,7 +132,7 @@ def _negated(changes: Changes) -> Changes:
 
 
 class Worker:
-    """Worker that samples its shards in rounds with its copy of the table. All workers have equal tables."""
+    """Worker that samples its shards in rounds. In each round, all workers sample with equal tables."""
 
     _setup: Setup
     _model: Model
@@ -147,7 +147,7 @@ class Worker:
         return os.getpid()
 
     def reset(self, setup: Setup, rules: Changes | None) -> None:
-        """Drop all shards, and replace the table by a table of these `rules` unless they are None."""
+        """Apply the setup, drop all shards, and rebuild the table from these `rules` unless they are None."""
         self._executor.shutdown()
         self._executor = ThreadPoolExecutor(setup.threads)
         self._setup = setup
@@ -161,7 +161,7 @@ class Worker:
         self._shards[shard_id] = Shard(self._setup, self._model, contents, self._executor)
 
     def sample(self, round_request: RoundRequest, shard_ids: Sequence[int], *previous: RoundResults) -> RoundResults:
-        """Merge the changes of the previous round, then sample the pairs of these shards in a round."""
+        """Merge the changes of the previous round, then sample the next round of these shards."""
         self._merge_previous(previous)
         return {shard_id: self._sample(shard_id, round_request) for shard_id in shard_ids}
 

@@ -381,7 +381,7 @@ DAEMON_FAULTS = (
         "the last pairs are drawn as examples more often",
         "tools/scores/learned_counts.py",
         "else int(random.integers(done))",
-        "else int(random.integers(_EXAMPLES))",
+        "else int(random.integers(_MAX_EXAMPLES))",
         ("tests/tools/scores/test_scores.py", "-k", "examples_are_drawn"),
     ),
     Fault(

@@ -1,1 +1,1 @@
-"""Demo: a bundled corpus, and a command that learns from it."""
+"""Demo: a bundled corpus, and a command that learns a grammar from it."""

@@ -18,7 +18,7 @@ _FILE = "new_testament.tsv.zst"
 
 @dataclass(frozen=True, slots=True)
 class VersePair:
-    """Verse in both languages: name (`JHN 1:1`), words of each side, and links as pairs of positions."""
+    """Verse in both languages: name (`JHN 1:1`), words of each side, and links as pairs of positions from 0."""
 
     name: str
     source: list[str]
@@ -26,7 +26,7 @@ class VersePair:
     links: list[tuple[int, int]]
 
     def as_input(self, with_links: bool = True) -> dict[str, object]:
-        """Return the verse as a mapping with the fields of JSON lines."""
+        """Return the verse as a mapping for `GrammarStore.add`."""
         pair: dict[str, object] = {"id": self.name, "source": " ".join(self.source), "target": " ".join(self.target)}
         return pair | ({"alignment": self.links} if with_links else {})
 

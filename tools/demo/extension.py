@@ -1,4 +1,4 @@
-"""Command that runs the complete workflow on a bundled corpus: demo."""
+"""The command `demo`, which runs the complete workflow on a bundled corpus."""
 
 import heapq
 from collections.abc import Iterable, Sequence
@@ -41,7 +41,7 @@ def demo(
     output: Annotated[Path, replace(OUTPUT, help="File to write.")] = DEMO_EXPORT,
     align: Annotated[bool, Option("Align the pairs, and compare the links with the manual links.")] = False,
 ) -> None:
-    """Learn a grammar of the New Testament. This takes one or two minutes.
+    """Learn a grammar from the New Testament. This takes one or two minutes.
 
     Stores 7,936 pairs of Greek and English verses with manual word alignments in hierogram-demo.db (or --store),
     learns, exports, and prints rules. With --align, the aligner aligns the pairs in a separate store, and the alignment
@@ -113,7 +113,7 @@ def _print_examples(opened: "GrammarStore") -> None:
 
 
 def most_informative(rules: "Iterable[RuleRow]", number: int) -> "dict[str, list[RuleRow]]":
-    """Return the `number` rules of each kind with the highest expected uses · p(e|f) · p(f|e)."""
+    """Return up to `number` rules of each kind with the highest expected uses (at least 2) · p(e|f) · p(f|e)."""
     rules_by_kind: dict[str | None, list[RuleRow]] = {PHRASE: [], WORD_ORDER: [], GAP: [], None: []}
     for rule in rules:
         if rule.expected_uses >= _MIN_USES:
@@ -131,7 +131,7 @@ def classify_rule(rule: Rule) -> str | None:
         return None
     if not rule.nonterminals:
         return PHRASE if rule.source_terminals > 1 and rule.target_terminals > 1 else None
-    # Write each run of words as one 0, because only the order of words and gaps matters.
+    # Replace each run of words by one 0, because only the order of words and gaps matters.
     source, target = (
         [symbol for symbol, _ in groupby(0 if isinstance(symbol, str) else symbol for symbol in side)]
         for side in (rule.source, rule.target)

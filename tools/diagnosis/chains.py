@@ -45,7 +45,7 @@ class LinkDraws(NamedTuple):
     """Draws of aligner chains.
 
     `draws` is float64[L, C, N] (links, chains, draws), 1 if the chain had the link. `names` contains the names of the L
-    links. `seconds` and `overhead` are the times spent on sampling and on recording by all chains.
+    links. `seconds` and `overhead` are the seconds spent on sampling and on other work by all chains.
     """
 
     draws: NDArray[np.float64]
@@ -55,11 +55,10 @@ class LinkDraws(NamedTuple):
 
 
 NO_LINKS = LinkDraws(np.zeros((0, 0, 0)), [], 0.0, 0.0)
-"""Draws for a store without pairs that were aligned by its aligner."""
+"""Draws for a store whose aligner has not aligned any pairs."""
 
 
 def _run_link_chains(rows: Sequence[PairRow], options: ChainOptions, report: Callable[[], None]) -> LinkDraws:
-    # Each direction records its own links.
     sides = read_side(row.source for row in rows), read_side(row.target for row in rows)
     chain_draws = [
         _DirectionChains(number, make_direction(sides[1 - number], sides[number]), rows, options).draws(report)
@@ -139,9 +138,9 @@ class _DirectionChains:
 
 
 STARTS = (CUT, JOINED, RANDOM)
-"""Initial derivations of the grammar chains, in turn. They differ much, so that agreement shows convergence."""
+"""Initial derivations of the grammar chains, in turn. They differ a lot, so that agreement shows convergence."""
 _SNAPSHOTS = 8
-"""Number of draws per chain for which the whole grammar is recorded."""
+"""Maximum number of draws per chain for which the whole grammar is recorded."""
 
 
 class ChainDraws(NamedTuple):
@@ -149,9 +148,9 @@ class ChainDraws(NamedTuple):
 
     `draws` is float64[S, C, N] (quantities, chains, draws). The quantities are the log-likelihood, the number of rule
     tokens, the number of rule types, and the counts of W rules with the sides `sources` and `targets`. `starts`
-    contains the initial derivations of each chain, `last` the grammar of its last draw, and `means` its mean grammar
-    over eight draws. `seconds` and `overhead` are the times spent on sampling and on recording by all chains. `links`
-    contains the draws of the aligner chains, with their own times.
+    contains one of `STARTS` for each chain, `last` the grammar of its last draw, and `means` its mean grammar
+    over up to eight draws. `seconds` and `overhead` are the seconds spent on sampling and on other work by all grammar
+    chains. `links` contains the draws of the aligner chains, with their own times.
     """
 
     draws: NDArray[np.float64]
@@ -165,7 +164,7 @@ class ChainDraws(NamedTuple):
     links: LinkDraws = NO_LINKS
 
     def save(self, path: Path) -> None:
-        """Write the draws to a file of numpy arrays."""
+        """Write the draws to an archive of numpy arrays (.npz)."""
         grammars = {
             f"{name}_{k}_{field}": getattr(grammar, field)
             for name in ("last", "means")
@@ -188,18 +187,18 @@ class ChainDraws(NamedTuple):
 
 
 def run_chains(store: Store, options: ChainOptions, report: Steps = lambda _done, _total: None) -> ChainDraws:
-    """Run chains over the first pairs of a store, with its model and schedule. The store is not changed."""
+    """Run chains over the aligned pairs among the first pairs of a store, which is not changed. Raises `InputError`."""
     settings = store.settings()
     kind = find_kind(settings)
     rows = [row for row in store.pairs(limit=options.pairs) if row.alignment or kind.needs_all_pairs]
     if not rows:
-        raise InputError(f"{store.url}: no aligned pairs: run `hierogram ingest` and `hierogram learn`")
+        raise InputError(f"{store.url}: no aligned pairs or trees: run `hierogram ingest` and `hierogram learn`")
     loaded = kind.load(rows, settings)
     starts = [STARTS[k % len(STARTS)] for k in range(options.chains)]
     chains = []
     for k, start in enumerate(starts):
         counts = EmptyCounts(replace(settings, seed=options.seed + k), store.vocabulary_sizes())
-        chains.append(_GrammarChain(kind, loaded, counts, start, options.threads or 1))
+        chains.append(_GrammarChain(kind, loaded, counts, start, options.threads))
     aligned = [row for row in rows if row.aligned_by == ALIGNER and not kind.needs_all_pairs]
     burn_in = kind.schedule(settings).burn_in
     total = options.chains * (burn_in + options.sweeps)

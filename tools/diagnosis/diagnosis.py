@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _MAX_LISTED = 10
 _MIN_MEAN_USES = 0.5
 _MAX_R_HAT = 1e6
-"""Limit of reported R-hat values, because R-hat of constant chains depends on rounding errors."""
+"""Limit of reported R-hat values, because R-hat of chains that do not move depends on rounding errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,9 @@ class Diagnosis:
     """Convergence diagnosis of several chains.
 
     `overlap` is the mean overlap of the grammars of two chains in rules, in rules used at least twice, and in uses,
-    both for single draws and for means over eight draws (rules with a mean of at least 0.5). `overhead` is the share of
-    time not spent on sampling. `flagged` contains the totals that are not reliable. `links` summarizes the aligner
-    chains.
+    both for single draws and for means over up to eight draws (rules with a mean of at least 0.5). `overhead` is the
+    share of time not spent on sampling, and `ess_per_second` the bulk ESS of the log-likelihood per second of sampling.
+    `flagged` contains the totals that are not reliable. `links` summarizes the aligner chains.
     """
 
     chains: int
@@ -150,7 +150,7 @@ def _quantiles(values: list[float | None], shares: tuple[float, ...]) -> list[fl
 
 
 def plot_chains(chain_draws: ChainDraws, path: Path) -> None:
-    """Write a PNG with traces of totals and a histogram of R-hat. Raises `UsageError` without matplotlib."""
+    """Plot traces of the totals and a histogram of R-hat to a file. Raises `UsageError` without matplotlib."""
     try:
         import matplotlib as mpl
     except ImportError as error:

@@ -24,13 +24,13 @@ def diagnose(
     *,
     options: ChainOptions,
     draws: Annotated[Path | None, Option("Write all draws to FILE, an archive of numpy arrays (.npz).")] = None,
-    plot: Annotated[Path | None, Option("Plot the chains to a PNG file. Requires the extra `plot`.")] = None,
+    plot: Annotated[Path | None, Option("Plot the chains to an image file. Requires the extra `plot`.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check the convergence of several chains. The chains sample pairs of the store in memory.
 
     Chains start from very different derivations (all nodes cut, all joined, or random), with the model and schedule of
-    the store, which is not changed. Exit with 1 if chains are stuck, drift, or disagree.
+    the store, which is not changed. Exit with 1 if the log-likelihood or the number of rules or uses has not converged.
     """
     from hierogram.tools.diagnosis.chains import run_chains
     from hierogram.tools.diagnosis.diagnosis import summarize_chains

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from hierogram.daemon.shared_options import Seed, Threads
+from hierogram.daemon.shared_options import Seed
 from hierogram.storage.options import Option
 
 
@@ -17,4 +17,4 @@ class ChainOptions:
     sweeps: Annotated[int, Option("Sweeps per chain after burn-in.", min=8)] = 200
     pairs: Annotated[int, Option("Number of pairs to use, starting with the first.", min=1)] = 3_000
     seed: Seed = 1
-    threads: Threads = None
+    threads: Annotated[int, Option("Number of threads. Results do not depend on it.", min=1)] = 1

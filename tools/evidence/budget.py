@@ -1,10 +1,10 @@
-"""Evidence within a budget of characters, chosen to cover the expected words of a reference."""
+"""Evidence within a budget of characters, chosen to contain the words that a reference translation probably has."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from hierogram.daemon.text.pipeline import UNCHANGED_TEXT, TextPipeline
+from hierogram.daemon.text.pipeline import TextPipeline
 from hierogram.samplers.grammar.rules import unescape_terminal
 from hierogram.tools.evidence.retrieval import Evidence, readable_pair, readable_rule
 from hierogram.tools.evidence.sanitizing import BEGIN, END, enclose, sanitize
@@ -12,7 +12,7 @@ from hierogram.tools.evidence.sanitizing import BEGIN, END, enclose, sanitize
 _EQUALS, _ALTERNATIVE, _LINE_END, _BEFORE_TARGET = " = ", ", ", "\n", "\n\t"
 _ENCLOSING_CHARACTERS = len(BEGIN + _LINE_END + _LINE_END + END)
 _ENTRY_PROBABILITY = 0.9
-"""Probability that a reference contains the words of a dictionary entry."""
+"""Probability that a reference contains a target word of a dictionary entry."""
 
 
 @dataclass(slots=True)
@@ -31,11 +31,11 @@ class _Candidate:
         return len(self.target) + (len(_ALTERNATIVE) if has_line else len(self.source) + len(_EQUALS) + len(_LINE_END))
 
 
-def fit_budget(evidence: Evidence, characters: int, pipeline: TextPipeline = UNCHANGED_TEXT) -> str:
+def fit_budget(evidence: Evidence, characters: int, pipeline: TextPipeline) -> str:
     """Return evidence as text of up to `characters` characters, enclosed in tags that mark it as data.
 
-    Renderings are lines `source = target, target` in sentence order. Pairs follow with two lines each. Each step adds
-    the rendering or pair with the most expected new target words per character.
+    Renderings are lines `source = target, target`: dictionary entries, then rules in sentence order. Pairs follow with
+    two lines each. Each step adds the rendering or pair with the most expected new target words per character.
     """
     expected = _expected_words(evidence)
     candidates = list(_list_candidates(evidence, pipeline))

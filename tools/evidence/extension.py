@@ -36,8 +36,8 @@ def evidence(
     characters: Annotated[
         int | None,
         Option(
-            "With --format prompt: print only rules, dictionary entries and pairs, chosen together to cover the "
-            "sentence within N characters.",
+            "With --format prompt: print up to N characters of evidence, chosen to cover the sentence, without the "
+            "sentence itself.",
             min=1,
             max=MAX_CHARACTERS,
             metavar="N",
@@ -45,7 +45,7 @@ def evidence(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show rules that match a sentence, and stored pairs. The pairs together cover most of the sentence.
+    """Show rules that match a sentence, and stored pairs that together cover much of it.
 
     Rules with gaps are included. The store is not changed.
     """

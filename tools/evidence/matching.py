@@ -108,7 +108,6 @@ class MatchedSentence:
 
 
 _MAX_NGRAM = 4
-"""Maximum length of an n-gram in words."""
 _MAX_PATTERNS = 15
 _SCALE = 1_000
 """Scale of integer weights, which make equal sums compare equal."""
@@ -133,7 +132,7 @@ class _CoverageUnits:
             self._grams.setdefault(tuple(words[first:last]), []).append(number)
         inner = [pattern for pattern in patterns if len(pattern.chunks) > 1][:_MAX_PATTERNS]
         self._expressions = list(map(_compile_pattern, inner))
-        self.number = len(self.spans) + len(inner)
+        self.size = len(self.spans) + len(inner)
         unit_words = [list(words[first:last]) for first, last in self.spans]
         unit_words += [[word for chunk in pattern.chunks for word in chunk] for pattern in inner]
         self.weights = np.array([sum(round(_SCALE * weights[word]) for word in unit) for unit in unit_words], np.int64)
@@ -190,11 +189,11 @@ def choose_pairs(
     distinct = {(pair.source, pair.target): pair for pair in reversed(candidates)}
     ordered = sorted(distinct.values(), key=lambda pair: (pair.source.count(" "), pair.target.count(" "), -pair.id))
     units = _CoverageUnits(words, weights, patterns)
-    coverage: NDArray[np.bool_] = np.zeros((len(ordered), units.number), np.bool_)
+    coverage: NDArray[np.bool_] = np.zeros((len(ordered), units.size), np.bool_)
     for row, pair in enumerate(ordered):
         coverage[row, units.find_units(pair.source)] = True
     remaining: NDArray[np.bool_] = np.asarray(coverage.any(axis=1))
-    covered: NDArray[np.bool_] = np.zeros(units.number, np.bool_)
+    covered: NDArray[np.bool_] = np.zeros(units.size, np.bool_)
     chosen_pairs: list[CoveringPair] = []
     while len(chosen_pairs) < limit and remaining.any():
         gains = np.where(remaining, (coverage & ~covered) @ units.weights, 0)

@@ -8,7 +8,6 @@ from hierogram.storage.options import Option
 
 MAX_PAIRS, MAX_RULES = 50, 500
 MAX_CHARACTERS = 20_000
-"""Largest budget for evidence, in characters."""
 _CANDIDATE_RENDERINGS = 5
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar, Unpack
 from hierogram.daemon.exceptions import InputError, WrongKindError
 from hierogram.daemon.library.options import resolve_options
 from hierogram.daemon.library.store import GrammarStore
-from hierogram.daemon.text.pipeline import TOKENS, UNCHANGED_TEXT, TextPipeline, TextSide, make_pipeline
+from hierogram.daemon.text.pipeline import TextPipeline, TextSide, make_pipeline
 from hierogram.daemon.text.segments import WordView, find_word_span
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, find_grammar_kind
 from hierogram.samplers.grammar.rules import Span, escape_terminal, nonterminal, unescape_terminal
@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     from hierogram.tools.keywords import EvidenceKeywords
 
 MAX_WORDS = 200
-"""Maximum number of words in a sentence."""
-
-_CANDIDATES = 200
+_MIN_CANDIDATES = 200
 _SIDES_PER_POSITION = 2
 _GAPS = (nonterminal(1), nonterminal(2))
 _Pair = TypeVar("_Pair", bound=SimilarPair)
@@ -56,8 +54,8 @@ class Evidence:
 
     `position` is the position of the store. Spans are positions in `words`. A word is in lowercase if the store only
     contains its lowercase form. `unknown` words do not occur on the source side of any stored pair. Rules are ordered
-    by the first word that they cover. For the same word, rules without gaps are first, and shorter ones before longer
-    ones. `entries` are dictionary entries whose source side occurs in the sentence. `pairs` contains other pairs.
+    by the first word that they cover. For the same word, sources without gaps are first, and shorter sources before
+    longer sources. `entries` are dictionary entries whose source side occurs in the sentence, `pairs` other pairs.
     """
 
     position: int
@@ -82,7 +80,7 @@ def evidence(
 
 
 def find_evidence(transaction: ReadTransaction, text: str, options: EvidenceOptions) -> Evidence:
-    """Return the evidence for a sentence. Raises `InputError`, and `WrongKindError` for a store of trees."""
+    """Return the evidence for a sentence, like `evidence`, within a transaction."""
     words = _tokenize_sentence(transaction, text, options.tokenized)
     found_words = known_words(transaction.connection, [*words, *(word.lower() for word in words)])[SOURCE]
     # Convert words to lowercase if only the lowercase form is known, such as the first word of a sentence.
@@ -99,7 +97,7 @@ def find_evidence(transaction: ReadTransaction, text: str, options: EvidenceOpti
     ]
     # Sort by uses, because only the first patterns are used to choose pairs.
     patterns = [match.pattern for match in sorted(matched, key=lambda match: -match.uses)]
-    pairs, entries = find_similar_pairs(transaction, known_source_words, max(_CANDIDATES, 10 * options.pairs))
+    pairs, entries = find_similar_pairs(transaction, known_source_words, max(_MIN_CANDIDATES, 10 * options.pairs))
     row = transaction.row("SELECT position FROM store_state", False)
     evidence = Evidence(
         int(row[0]) if row else 0,
@@ -186,7 +184,7 @@ def _select_sides(sentence: MatchedSentence, matched: Sequence[_Match], source_w
         if any(covered[plain, position] < _SIDES_PER_POSITION for position in positions):
             covered.update((plain, position) for position in positions)
             chosen.append(match)
-    # No side with gaps was selected for these words, so add the sides of a single word with gaps.
+    # For words without a selected side with gaps, add the sides that consist of this word and gaps.
     uncovered = {word for position, word in enumerate(sentence.words) if not covered[False, position]}
     for word in source_words:
         symbol = escape_terminal(word)
@@ -211,14 +209,13 @@ def _matching_entries(sentence: MatchedSentence, entries: Iterable[SimilarPair])
 
 GAP = "…"
 MIN_PROBABILITY, MIN_USES = 0.1, 1.0
-"""Minimum probability of a glossary entry given its source, and minimum expected uses of rules with longer sources."""
+"""Minimum probability of a glossary entry given its source, and minimum uses if the source has several symbols."""
 
 
-def as_prompt(evidence: Evidence, text: str, pipeline: TextPipeline = UNCHANGED_TEXT) -> str:
+def as_prompt(evidence: Evidence, text: str, pipeline: TextPipeline) -> str:
     """Return a prompt with dictionary entries, a glossary, example pairs, and the sentence to translate.
 
-    The glossary contains renderings with at least the probability `MIN_PROBABILITY` given the source. Rules with
-    several source symbols must also have `MIN_USES` expected uses and no gap at an end of the source side.
+    The glossary omits improbable and rare rules (see `MIN_PROBABILITY`), and sources that start or end with a gap.
     """
     source, target = pipeline.languages or ("source", "target")
     blocks = []
@@ -252,18 +249,18 @@ def _glossary(rules: Iterable[MatchedRule], pipeline: TextPipeline) -> list[str]
         is_frequent = len(words) == 1 or rule.expected_uses >= MIN_USES
         ends_in_gaps = unescape_terminal(words[0]) is None or unescape_terminal(words[-1]) is None
         is_reliable = rule.p_target_given_source >= MIN_PROBABILITY and is_frequent and not ends_in_gaps
-        if is_reliable and _has_letters(rule.source) and _has_letters(rule.target):
+        if is_reliable and _has_letters_or_digits(rule.source) and _has_letters_or_digits(rule.target):
             source, target = readable_rule(rule, pipeline)
             renderings.setdefault(source, []).append(target)
     return [f"{source} = {', '.join(dict.fromkeys(targets))}" for source, targets in renderings.items()]
 
 
-def _has_letters(side: str) -> bool:
+def _has_letters_or_digits(side: str) -> bool:
     words = map(unescape_terminal, side.split(" "))
     return any(character.isalnum() for word in words if word is not None for character in word)
 
 
-def readable_side(side: str, text: TextSide = TOKENS) -> str:
+def readable_side(side: str, text: TextSide) -> str:
     """Return a side as readable text, with an ellipsis for each gap. Several gaps are numbered."""
     symbols = [(symbol, unescape_terminal(symbol)) for symbol in side.split(" ")]
     gaps = sum(word is None for _, word in symbols)

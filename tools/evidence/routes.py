@@ -70,12 +70,12 @@ def evidence_routes(service: Service) -> APIRouter:
             Query(
                 ge=1,
                 le=MAX_CHARACTERS,
-                description="Return text for a prompt that contains only rules, dictionary entries and pairs, chosen "
-                "together to cover the sentence within this number of characters.",
+                description="Return up to this number of characters of evidence as text for a prompt, chosen to cover "
+                "the sentence, without the sentence itself. Ignores other limits and `format`.",
             ),
         ] = None,
     ) -> Response:
-        """Return rules that match a sentence, and stored pairs that cover most of it. Nothing is stored."""
+        """Return rules that match a sentence, and stored pairs that together cover much of it. Nothing is stored."""
         store, options = service.grammar_store, EvidenceOptions(pairs=pairs, rules=rules, tokenized=tokenized)
         if characters is not None:
             evidence = retrieve_evidence(store, source, options=candidate_limits(tokenized=tokenized))

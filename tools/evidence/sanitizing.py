@@ -1,4 +1,4 @@
-"""Sanitizing of corpus text: invisible characters are removed, and tags mark the text as data."""
+"""Sanitizing of corpus text: remove invisible characters, and mark the text as data by tags."""
 
 import re
 
@@ -16,7 +16,7 @@ _TAG = re.compile(r"<(?=\s*/?\s*corpus)", re.IGNORECASE)
 
 
 def clean_text(text: str) -> str:
-    """Return a text without invisible characters. Control characters become spaces."""
+    """Remove invisible characters from a text. Control characters become spaces."""
     return _INVISIBLE.sub("", _CONTROL_CHARACTERS.sub(" ", text))
 
 

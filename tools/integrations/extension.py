@@ -1,4 +1,4 @@
-"""Extension that adds the LibreTranslate protocol, MCP and translation-memory routes to the daemon."""
+"""Integrations extension of the daemon: the command `mcp`, LibreTranslate, MCP, and translation-memory routes."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING

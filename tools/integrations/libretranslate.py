@@ -72,7 +72,7 @@ Parameters = Mapping[str, Any]
 
 
 def is_libretranslate(scope: Scope) -> bool:
-    """Check if a request belongs to this protocol. GET requests for HTML are for the pages of the daemon."""
+    """Check if a request belongs to this protocol. Requests that accept HTML are for the pages of the daemon."""
     method = _METHODS.get(scope["path"])
     if method is None:
         return False
@@ -107,16 +107,16 @@ async def _read_parameters(request: Request) -> Parameters:
                 name = part.get_param("name", header="content-disposition")
                 payload = part.get_payload(decode=True)
                 if isinstance(name, str) and isinstance(payload, bytes):
-                    parameters[name] = _lines(payload.decode())
+                    parameters[name] = _normalize_line_ends(payload.decode())
         else:
             form = parse_qsl(content.decode(), keep_blank_values=True, errors="strict", max_num_fields=100)
-            parameters |= {name: _lines(value) for name, value in form}
+            parameters |= {name: _normalize_line_ends(value) for name, value in form}
     except (ValueError, RecursionError) as error:
         raise _refusal(f"Invalid request: {error}") from error
     return parameters
 
 
-def _lines(text: str) -> str:
+def _normalize_line_ends(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -148,7 +148,7 @@ class _RequestHandlers:
     threads: Threads
 
     def check_rate(self, request: Request, kind: str = ANONYMOUS) -> None:
-        """Check the rate limit. Requests with the token in a header have been counted already."""
+        """Raise `ProblemError` above the rate limit. Requests with the token in a header have been counted already."""
         if not self.sessions.is_token(_bearer_key(request)):
             limited = self.rate_limiter.check(kind, request.scope)
             if limited is not None:

@@ -1,4 +1,4 @@
-"""Routes of the translation memory: amagama's fuzzy matches at /tmserver, and TMX export."""
+"""Routes of the translation memory: fuzzy matches by amagama's protocol at /tmserver, and TMX export."""
 
 import re
 from http import HTTPStatus
@@ -20,7 +20,7 @@ _MAX_LENGTH = 2_000
 _TMX = "application/x-tmx+xml"
 _DATE = re.compile(r"\d{4}-\d\d-\d\dT")
 _CODE = r"^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*$"
-_LANGUAGES: dict[int | str, dict[str, object]] = {
+_PROBLEMS: dict[int | str, dict[str, object]] = {
     404: {"description": "The store has other languages."},
     409: {"description": "The store is monolingual."},
 }
@@ -44,13 +44,13 @@ def memory_routes(service: Service, downloads: Downloads) -> APIRouter:
     """Return the routes of the translation memory."""
     router = APIRouter(tags=["memory"])
 
-    @router.get("/tmserver/languages/", responses={409: _LANGUAGES[409]})
+    @router.get("/tmserver/languages/", responses={409: _PROBLEMS[409]})
     def languages() -> LanguagesAnswer:
         """Return the languages of the store, or empty lists if they are unknown."""
         codes = [language.replace("-", "_").lower() for language in _languages(service)]
         return LanguagesAnswer(source_languages=codes[:1], target_languages=codes[1:])
 
-    @router.get("/tmserver/{source}/{target}/unit/{text:path}", responses=_LANGUAGES)
+    @router.get("/tmserver/{source}/{target}/unit/{text:path}", responses=_PROBLEMS)
     def unit(
         source: Annotated[str, Path(max_length=40, pattern=_CODE)],
         target: Annotated[str, Path(max_length=40, pattern=_CODE)],
@@ -71,7 +71,7 @@ def memory_routes(service: Service, downloads: Downloads) -> APIRouter:
     @router.get(
         "/v1/memory.tmx",
         response_class=Response,
-        responses={200: {"content": {_TMX: {}}}, 409: _LANGUAGES[409]},
+        responses={200: {"content": {_TMX: {}}}, 409: _PROBLEMS[409]},
     )
     def memory(
         corpus: Annotated[str | None, Query(min_length=1, max_length=200, pattern=r"^[^\x00]*$")] = None,
@@ -80,7 +80,7 @@ def memory_routes(service: Service, downloads: Downloads) -> APIRouter:
             Query(description="Return pairs added since this time, such as 2026-01-31T00:00:00Z."),
         ] = None,
     ) -> Response:
-        """Return a translation memory (TMX 1.4), optionally of one corpus or of the pairs added since a time."""
+        """Return a translation memory (TMX 1.4), optionally only pairs of one corpus or pairs added since a time."""
         _languages(service)
         return Download(downloads, export_memory(service.grammar_store, corpus, since), media_type=_TMX)
 
@@ -88,7 +88,7 @@ def memory_routes(service: Service, downloads: Downloads) -> APIRouter:
 
 
 def _languages(service: Service) -> tuple[str, ...]:
-    """Return source and target language, or `()` if unknown. Raises `ProblemError` for a store of trees."""
+    """Return the store's languages, or `()` if unknown. Raises `ProblemError` for a store of trees."""
     grammar_kind = service.grammar_store.grammar_kind()
     if grammar_kind.input_kind != PAIRS:
         raise ProblemError(

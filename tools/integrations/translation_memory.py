@@ -69,7 +69,7 @@ def nearest(store: GrammarStore, text: str, min_quality: float = 50.0, limit: in
 
 
 def edit_distance(first: str, second: str) -> int:
-    """Return the Levenshtein distance in characters (Myers 1999)."""
+    """Return the Levenshtein distance in characters [Myers 1999]."""
     if not first:
         return len(second)
     positions: dict[str, int] = {}
@@ -89,7 +89,7 @@ def edit_distance(first: str, second: str) -> int:
 
 
 def memory(store: GrammarStore, corpus: str | None = None, since: datetime | None = None) -> Iterator[str]:
-    """Yield a TMX file in parts, with all pairs, optionally of one corpus or added since a time.
+    """Yield a TMX file in parts, with all pairs, or only pairs of one corpus or pairs added since a time.
 
     The `tuid` is the external id. Each part is read in its own transaction, so that a slow reader holds no connection.
     Pairs added during the export are omitted, as are pairs withdrawn before their part is read. Characters that XML

@@ -94,7 +94,7 @@ def score(
     rows: list[ScoredPair] = []
     number = unscored = 0
     with (
-        interruptible("pairs not printed are not scored"),
+        interruptible("the remaining pairs were not scored"),
         open_chosen_store(context) as opened,
         progress("score", "pairs") as bar,
     ):

@@ -1,4 +1,4 @@
-"""Rules, words and word links of a store with their counts, as arrays for scoring."""
+"""Counts of a store's rules, words and word links, as arrays for scoring."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -20,9 +20,9 @@ from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store
 
-_BATCH = 2_000
-_EXAMPLES = 1_500
-"""Number of example pairs for the misfit classifiers."""
+_PAIRS_PER_READ = 2_000
+_MAX_EXAMPLES = 1_500
+"""Maximum number of example pairs for the misfit classifiers and the baseline of doubt."""
 _MAX_SCOPE = 3
 """Maximum scope of rules. A rule of scope k can match a sentence of n words in O(n^k) ways."""
 _UNKNOWN = -10_000
@@ -30,18 +30,18 @@ _UNKNOWN = -10_000
 
 
 class Column(NamedTuple):
-    """Concatenated words of sentences, int32, and the start of each sentence, int64[P + 1]."""
+    """Concatenated words of sentences, or symbols of rule sides, and the start of each, int64[n + 1]."""
 
     words: NDArray[np.int32]
     first: NDArray[np.int64]
 
 
 class LearnedCounts:
-    """Counts of derivations and links. Raises `WrongKindError`, or `NothingLearnedError` without rules.
+    """Counts of a synchronous grammar. Raises `WrongKindError`, or `NothingLearnedError` without rules.
 
-    `words` maps the words of each side to numbers. `tokens` contains the tokens of each side as numbers. `examples` are
-    pairs drawn with the store's seed. `last_pair` is the highest id of a pair. `position` is the position of the store
-    when reading began.
+    `words` maps the words of each side to numbers. `tokens` contains the numbers of all tokens of each side. `examples`
+    are random pairs. `last_pair` is the highest id of a pair. `position` is the position of the store when reading
+    began.
     """
 
     def __init__(self, store: Store, report: Phases) -> None:
@@ -79,11 +79,11 @@ class LearnedCounts:
         linked: tuple[list[NDArray[np.int32]], list[NDArray[np.int32]]] = ([], [])
         link_parts = [np.zeros(0, np.int64)]
         done = 0
-        while rows := store.pairs(self.last_pair, _BATCH):
+        while rows := store.pairs(self.last_pair, _PAIRS_PER_READ):
             for row in rows:
                 done += 1
-                slot = len(self.examples) if done <= _EXAMPLES else int(random.integers(done))
-                if slot < _EXAMPLES:
+                slot = len(self.examples) if done <= _MAX_EXAMPLES else int(random.integers(done))
+                if slot < _MAX_EXAMPLES:
                     self.examples[slot : slot + 1] = [row._replace(averages=None)]
             texts_by_side = ([row.source for row in rows], [row.target for row in rows])
             sides = []
@@ -201,7 +201,7 @@ def _sortable(keys: NDArray[np.uint64]) -> NDArray[np.bytes_]:
 
 
 def _symbols(texts: Sequence[str], numbers: dict[str, int]) -> Column:
-    """Return symbols of one side of rules: word numbers, and -k for nonterminal k. Extends `numbers`."""
+    """Return symbols of rule sides: word numbers, `_UNKNOWN`, and -k for nonterminal k. Extends `numbers`."""
     sides = [text.split(" ") for text in texts]
     for token in {token for side in sides for token in side} - numbers.keys():
         [symbol] = parse_side(token)
@@ -223,6 +223,6 @@ def _join_columns(columns: Sequence[Column]) -> Column:
 
 def iterate_rows(store: Store, after: int = 0) -> Iterator[PairRow]:
     """Yield all pairs of a store with an id above `after`, in order of their ids."""
-    while rows := store.pairs(after, _BATCH):
+    while rows := store.pairs(after, _PAIRS_PER_READ):
         yield from rows
         after = rows[-1].id

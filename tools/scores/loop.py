@@ -1,4 +1,4 @@
-"""Daemon loop that scores settled pairs, and rescores them after large changes of their rules."""
+"""Scoring of settled pairs by the daemon, in a loop with limited CPU time."""
 
 import os
 import subprocess
@@ -18,11 +18,10 @@ from hierogram.storage.records.pairs import SETTLED
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.scores.learned_counts import LearnedCounts
 from hierogram.tools.scores.options import ScoringOptions
-from hierogram.tools.scores.scoring import DAEMON_BATCH_SIZE, Scorer, batches, find_due, save_scores
+from hierogram.tools.scores.scoring import SMALL_BATCH_SIZE, Scorer, batches, find_due, save_scores
 
-_READ_AT_ONCE = 500
+_PAIRS_PER_READ = 500
 _POLL_SECONDS = 1.0
-_MAX_WAIT_SECONDS = 1.0
 
 
 class _Throttle:
@@ -38,8 +37,8 @@ class _Throttle:
         self._beat.progress()
         while remaining > 0 and not self._stop.is_set():
             self._beat()
-            self._stop.wait(min(remaining, _MAX_WAIT_SECONDS))
-            remaining -= _MAX_WAIT_SECONDS
+            self._stop.wait(min(remaining, _POLL_SECONDS))
+            remaining -= _POLL_SECONDS
         self._beat()
         if self._stop.is_set():
             raise StoppedError
@@ -47,7 +46,7 @@ class _Throttle:
 
 
 class ScoringLoop(Loop):
-    """Daemon loop that scores settled pairs that have no score, or whose rules have changed much since."""
+    """Daemon loop that scores settled pairs without a score, and rescores pairs whose rules have changed a lot."""
 
     name = "score"
     sections: frozenset[str] = frozenset({"scores"})
@@ -94,11 +93,11 @@ class ScoringLoop(Loop):
         throttle.pause()
         scorer = Scorer(learned, throttle.pause)
         after = done = 0
-        while rows := self._store.pairs(after, _READ_AT_ONCE, (SETTLED,)):
+        while rows := self._store.pairs(after, _PAIRS_PER_READ, (SETTLED,)):
             after = rows[-1].id
             due = list(find_due(self._store, scorer, rows))
             throttle.pause()
-            for batch in batches(due, DAEMON_BATCH_SIZE):
+            for batch in batches(due, SMALL_BATCH_SIZE):
                 save_scores(self._store, scorer, batch, scorer.score_stored(batch))
                 done += len(batch)
                 throttle.pause()
@@ -106,7 +105,7 @@ class ScoringLoop(Loop):
 
 
 def _compile_scores(url: str, wait: Callable[[], None]) -> None:
-    """Compile missing kernels in a child that opens the store at `url`. `wait` is called until the child ends.
+    """Compile missing kernels in a child process that opens the store at `url`. Calls `wait` until it ends.
 
     If `wait` raises, the child is stopped. If the child fails, this process compiles the kernels when it calls them. A
     child is used because compilation takes about a minute, and a thread that compiles cannot be stopped.

@@ -1,4 +1,4 @@
-"""Options of scores."""
+"""Options of scoring by the daemon."""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
@@ -16,7 +16,7 @@ class ScoringOptions(Options):
     max_pairs: Annotated[
         int,
         Option(
-            "Maximum number of pairs of a store that is scored. Statistics of all its words and rules must fit in "
+            "Maximum number of pairs. Larger stores are not scored, because counts of all words and rules must fit in "
             "memory.",
             min=0,
         ),

@@ -52,9 +52,9 @@ def make_baseline(evidence: Sequence[float], log_probability: Sequence[float]) -
 def doubt(
     baseline: ScoreBaseline, evidence: float, log_probability: float, source: Sequence[str], target: Sequence[str]
 ) -> float:
-    """Return the doubt of a pair: its larger deviation below the medians, plus penalties.
+    """Return the doubt of a pair: its larger deviation below the medians, plus penalties for noise.
 
-    Different numbers and copied words on the two sides are penalized.
+    Different numbers on the two sides, and words copied from one side to the other, are penalized.
     """
     deviation = max(
         (baseline.evidence[0] - evidence) / baseline.evidence[1],
@@ -74,7 +74,7 @@ def _copied_share(source: Sequence[str], target: Sequence[str]) -> float:
 
 
 _RIDGE = 1.0
-_STEPS = 25
+_MAX_NEWTON_STEPS = 25
 _MIN_TRAINING_WORDS = 5
 _MAX_TRAINING_WORDS = 100_000
 """Maximum number of training words per class, selected at even intervals."""
@@ -86,7 +86,7 @@ Classifier = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]
 def train(
     original: NDArray[np.float64], replaced: NDArray[np.float64], report: Callable[[], object] = lambda: None
 ) -> Classifier | None:
-    """Train a classifier on features of original and replaced words. Returns None for too few words."""
+    """Train a logistic classifier of replaced words on features of words. Returns None for too few words."""
     if min(len(original), len(replaced)) < _MIN_TRAINING_WORDS:
         return None
     original, replaced = (rows[:: 1 + len(rows) // _MAX_TRAINING_WORDS] for rows in (original, replaced))
@@ -99,7 +99,7 @@ def train(
     ridge = np.full(rows.shape[1], _RIDGE)
     ridge[-1] = 1e-6
     weights = np.zeros(rows.shape[1])
-    for _ in range(_STEPS):
+    for _ in range(_MAX_NEWTON_STEPS):
         report()
         log_odds = np.clip(rows @ weights, -30, 30)
         probability = 1 / (1 + np.exp(-log_odds))
@@ -113,7 +113,7 @@ def train(
 
 
 def stack_classifiers(classifiers: tuple[Classifier | None, Classifier | None]) -> Classifiers:
-    """Return the classifiers of both sides as arrays."""
+    """Stack the classifiers of both sides into arrays. The prior is NaN for an untrained side."""
     untrained = np.zeros(FEATURES), np.ones(FEATURES), np.zeros(kernels.EXPANDED), np.nan
     return Classifiers(*map(np.array, zip(*(classifier or untrained for classifier in classifiers), strict=True)))
 
@@ -121,7 +121,7 @@ def stack_classifiers(classifiers: tuple[Classifier | None, Classifier | None]) 
 def corrupt(
     words: NDArray[np.int32], tokens: NDArray[np.int32], random: np.random.Generator
 ) -> tuple[NDArray[np.int32], list[int]]:
-    """Replace about a fifth of the words by random other `tokens`. Returns the words and the replaced positions."""
+    """Replace about a fifth of the words by other random `tokens`. Returns the words and the replaced positions."""
     corrupted = words.copy()
     positions = []
     for position in random.permutation(len(words))[: max(1, round(len(words) / 5))].tolist():
@@ -140,11 +140,9 @@ _MIN_PROBABILITY = 0.5
 MAX_WORDS = 1_000
 """Maximum number of words on each side."""
 _BASELINE_PAIRS = 200
-"""Number of pairs in the sample for `ScoreBaseline`."""
-BATCH_SIZE = 200
-"""Pairs per call of the kernels outside a daemon."""
-DAEMON_BATCH_SIZE = 20
-"""Pairs per call in a daemon, which must be able to stop soon."""
+"""Maximum number of example pairs for `ScoreBaseline`."""
+BATCH_SIZE, SMALL_BATCH_SIZE = 200, 20
+"""Maximum numbers of pairs per kernel call. Batches are small if calls must be short, so that a daemon can stop."""
 _MAX_CELLS = 20_000
 """Maximum sum of source words times target words per call, because a call cannot be interrupted."""
 
@@ -180,7 +178,7 @@ class Scorer:
         self._classifiers = stack_classifiers((self._train_classifier(0, report), self._train_classifier(1, report)))
         self._baseline = ScoreBaseline((0.0, 1.0), (0.0, 1.0))
         scores: list[PairScore] = []
-        for pairs in batches(learned.examples[:_BASELINE_PAIRS], DAEMON_BATCH_SIZE):
+        for pairs in batches(learned.examples[:_BASELINE_PAIRS], SMALL_BATCH_SIZE):
             report("computing typical scores", len(scores), _BASELINE_PAIRS)
             scores += [scored.score for scored in self.score_stored(pairs)]
         log_probabilities = [score.log_probability for score in scores]
@@ -195,12 +193,12 @@ class Scorer:
         return list(map(StoredScore, self._make_scores(pairs, scored, texts), derivations))
 
     def score(self, texts: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[PairScore]:
-        """Return the scores of pairs that are not stored. Each side has 1 to `MAX_WORDS` words."""
+        """Return the scores of pairs that are not stored. Each side must have 1 to `MAX_WORDS` words."""
         pairs = self.learned.load_texts(texts)
         return self._make_scores(pairs, self._run_kernels(pairs), texts)
 
     def derivation_log_probabilities(self, rows: Sequence[PairRow]) -> list[float | None]:
-        """Return the mean log-probability of each derivation's rules under the other pairs' counts, or None."""
+        """Return the mean log-probability of the rules of each derivation, without the pair's own counts, or None."""
         log_probabilities = np.empty(len(rows))
         pairs = self.learned.load_pairs(rows)
         capacities, scratch = self._take_scratch(pairs)
@@ -318,7 +316,7 @@ def save_scores(store: Store, scorer: Scorer, rows: Sequence[PairRow], scores: S
 
 
 def find_due(store: Store, scorer: Scorer, rows: Sequence[PairRow]) -> Iterator[PairRow]:
-    """Yield pairs known to the scorer that have no score, or whose rules have changed much since scoring."""
+    """Yield pairs known to the scorer that have no score, or whose rules have changed a lot since scoring."""
     stored = {score.pair_id: score for score in store.scores_by_id([row.id for row in rows])}
     for row, log_probability in zip(rows, scorer.derivation_log_probabilities(rows), strict=True):
         if row.id > scorer.learned.last_pair:

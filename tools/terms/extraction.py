@@ -51,23 +51,23 @@ FloatArray = NDArray[np.float64]
 
 _CELLS_BITS = 22
 """Binary logarithm of the size of the table of approximate counts."""
-_ROWS = 1 << 20
+_MAX_PENDING = 1 << 20
 
 
 class HashCounter:
     """Exact counts of hashes. Each hash has a description of `width` integers from its first occurrence."""
 
-    def __init__(self, width: int, rows: int = _ROWS) -> None:
-        self._width, self._rows = width, rows
+    def __init__(self, width: int, max_pending: int = _MAX_PENDING) -> None:
+        self._width, self._max_pending = width, max_pending
         self._pending: list[tuple[HashArray, IntArray, IntArray]] = []
 
     def add(self, hashes: HashArray, counts: IntArray, descriptions: IntArray) -> None:
         """Add hashes, uint64[n], with counts, int64[n] or int64[n, k], and descriptions, int64[n, width]."""
         if len(hashes):
             self._pending.append((hashes, counts.reshape(len(hashes), -1), descriptions))
-        if sum(len(part[0]) for part in self._pending) > self._rows:
-            # Double the threshold, so that the total cost of merging is linear in the number of added rows.
-            self._rows = max(self._rows, 2 * len(self.result()[0]))
+        if sum(len(part[0]) for part in self._pending) > self._max_pending:
+            # Allow twice as many rows as distinct hashes, so that the total cost of merging is linear in added rows.
+            self._max_pending = max(self._max_pending, 2 * len(self.result()[0]))
 
     def result(self) -> tuple[HashArray, IntArray, IntArray]:
         """Return the hashes in ascending order, their counts, int64[n, k], and their descriptions."""
@@ -111,7 +111,7 @@ class TermCandidates(NamedTuple):
 
 
 NextPass = Callable[[], Iterable[TermPairs]]
-"""Function that starts a new pass over all pairs."""
+"""Function that starts a new pass over all pairs, in blocks."""
 
 
 def _count_candidates(
@@ -205,7 +205,7 @@ Scores = tuple[FloatArray, FloatArray, FloatArray]
 
 
 def likelihood_ratio(both: IntArray, first: IntArray, second: IntArray, pairs: int) -> FloatArray:
-    """Return the log-likelihood ratio 2 ln λ of co-occurrence [Dunning 1993], 0 if rarer than by chance."""
+    """Return the log-likelihood ratio 2 ln λ of co-occurrence [Dunning 1993], 0 if not more frequent than by chance."""
     cells = np.stack((both, first - both, second - both, pairs - first - second + both)).astype(np.float64)
     cells = np.maximum(cells, 0)
     expected = np.stack((first * second, first * (pairs - second), (pairs - first) * second,
@@ -287,7 +287,7 @@ _LAST_DAY = 1 << 30
 
 
 class _Occurrences(NamedTuple):
-    """Occurrences of terms: pair, phrase, and its rendering, or -1 if it has no rendering."""
+    """Occurrences of terms: indices of term, pair, phrase, and rendering (-1 if the phrase has no rendering)."""
 
     term: IntArray
     pair: IntArray
@@ -313,7 +313,7 @@ class _TermDetails:
 
     def add(self, pairs: TermPairs) -> None:
         source, target = make_sides(pairs, self._words, self._max_length)
-        occurrences = self._find_hits(source, target)
+        occurrences = self._find_occurrences(source, target)
         if not len(occurrences.term):
             return
         is_linked = occurrences.rendering >= 0
@@ -335,7 +335,7 @@ class _TermDetails:
         is_departure = ~np.isin(term_pairs, occurrences.term[is_usual] * size + occurrences.pair[is_usual])
         self._record_departures(pairs, once.select(is_departure), source, target)
 
-    def _find_hits(self, source: SidePhrases, target: SidePhrases) -> _Occurrences:
+    def _find_occurrences(self, source: SidePhrases, target: SidePhrases) -> _Occurrences:
         phrases = np.flatnonzero(source.allowed)
         positions = _find_positions(self._terms.sources[self._order], source.hashes[phrases])
         phrases, terms = phrases[positions >= 0], self._order[positions[positions >= 0]]
@@ -426,8 +426,8 @@ def terms(
 ) -> TermReport:
     """Find terms with consistent renderings, and up to `departures` pairs per term that lack the usual rendering.
 
-    Options are the fields of `TermOptions`. Pairs must be aligned, but rules are not required. Raises `UsageError`,
-    `WrongKindError` if the pairs are not bilingual, `InputError` if the corpus does not exist, and
+    Options are the fields of `TermOptions`. Pairs must be aligned, but rules are not required. Raises `UsageError` for
+    invalid options, `WrongKindError` if the pairs are not bilingual, `InputError` if the corpus does not exist, and
     `NothingLearnedError` if no pair is aligned.
     """
     options = resolve_options(TermOptions, options, chosen)

@@ -55,7 +55,6 @@ class TermVocabulary:
 
 
 Vocabularies = tuple[TermVocabulary, TermVocabulary]
-"""Source and target vocabulary."""
 
 
 def make_vocabulary(counted: Sequence[tuple[str, int]]) -> TermVocabulary:
@@ -76,9 +75,9 @@ def make_vocabulary(counted: Sequence[tuple[str, int]]) -> TermVocabulary:
 class TermPairs(NamedTuple):
     """Block of word-aligned pairs, with the words of all pairs concatenated.
 
-    `ids`, `corpora` and `days` are int64[n]. `source_ends` and `target_ends`, int64[n], are the end offsets of each
-    pair. `source` and `target`, int64[words], are word ids. `source_links` and `target_links`, int64[links], are
-    offsets of linked words.
+    `ids`, `corpora` and `days` (since 1970) are int64[n]. `source_ends` and `target_ends`, int64[n], are the end
+    offsets of each pair. `source` and `target`, int64[words], are word ids. `source_links` and `target_links`,
+    int64[links], are offsets of linked words.
     """
 
     ids: IntArray
@@ -155,7 +154,7 @@ def extend_hashes(hashes: HashArray, values: HashArray) -> HashArray:
 
 
 def pair_hashes(sources: HashArray, targets: HashArray) -> HashArray:
-    """Return hashes of phrase pairs."""
+    """Return hashes of phrase pairs, given the hashes of both phrases."""
     return mix_bits(sources * np.uint64(0xDA942042E4DD58B5) + mix_bits(targets))
 
 

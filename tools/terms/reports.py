@@ -70,7 +70,7 @@ class Departure:
 
 @dataclass(frozen=True, slots=True)
 class TermReport:
-    """Best terms, the number of pairs searched, and the departures in the order of the terms."""
+    """Number of pairs searched, best terms, departures in the order of the terms, and languages of the store."""
 
     pairs: int
     terms: tuple[Term, ...]
@@ -143,7 +143,7 @@ def _tbx_term(language: str, term: str, note: str) -> str:
 def format_terms(
     report: TermReport, format: str, departures: bool, languages: tuple[str, ...], store_url: str
 ) -> Iterator[str]:
-    """Yield the report in any format except the table, in pieces. `languages` applies only to TBX."""
+    """Yield the report in any format except the table, in pieces. `languages` and `store_url` apply only to TBX."""
     if format == TBX:
         yield from make_tbx(report, languages, store_url)
     elif format == GLOSSARY:

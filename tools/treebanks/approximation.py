@@ -163,7 +163,7 @@ def approximate(
 
     `priors` maps labels to priors. Missing priors are estimated. If `smoothed`, fragments are smoothed with `base`, one
     of `BASES`. Otherwise, they have their relative frequencies. Raises `InputError` if a fragment has a node with more
-    than two children, or no fragment has the root label.
+    than two children or a word with siblings, or if no fragment has the root label.
     """
     productions = grammar.productions()
     counted = {str(fragment): (fragment, count) for fragment, count in grammar.fragments}

@@ -29,8 +29,8 @@ class Brackets(NamedTuple):
     words: list[str]
     tags: list[str]
 
-    def over(self, counted: Sequence[bool]) -> Counter[tuple[str, int, int]]:
-        """Return the brackets with positions among the counted words only. Empty brackets are dropped."""
+    def spans_among(self, counted: Sequence[bool]) -> Counter[tuple[str, int, int]]:
+        """Return the spans with positions among the counted words only. Empty spans are dropped."""
         offsets = [0, *accumulate(map(int, counted))]
         spans: Counter[tuple[str, int, int]] = Counter()
         for (label, start, end), number in self.spans.items():
@@ -41,7 +41,7 @@ class Brackets(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BracketScore:
-    """Scores from 0 to 1, and numbers of sentences and brackets. `tagging` is the share of correct tags."""
+    """Scores from 0 to 1, and counts. `exact` is the share of sentences, and `tagging` of tags, that are correct."""
 
     sentences: int
     precision: float
@@ -107,7 +107,7 @@ def _score(pairs: Iterable[tuple[Brackets, Brackets]]) -> BracketScore:
     sentences = matched = in_gold = guessed = exact = tags = tagged = 0
     for gold, guess in pairs:
         counted = [tag not in DELETED_TAGS for tag in gold.tags]
-        gold_spans, guess_spans = gold.over(counted), guess.over(counted)
+        gold_spans, guess_spans = gold.spans_among(counted), guess.spans_among(counted)
         matching = (gold_spans & guess_spans).total()
         sentences += 1
         matched += matching

@@ -1,7 +1,7 @@
 """Tree-substitution grammars as lists of fragments with counts, such as `(NP (DT the) (NN)) ||| 17`.
 
-If the counts are from derivations of a treebank, every treebank node belongs to exactly one counted fragment, so that
-the treebank's context-free productions can be computed from the grammar.
+If the counts are from derivations of a treebank, every production of the treebank belongs to exactly one counted
+fragment, so that the treebank's context-free productions can be counted in the grammar.
 """
 
 import math
@@ -117,7 +117,7 @@ def load_grammar(
     """Return a store's grammar, priors of labels, tree transformations, and base distribution.
 
     Counts are expected uses, or with `current_sample` the counts of the current derivations. Raises `WrongKindError` if
-    the store has no tree grammar, `InputError` if it is not trained, and `StoreError`.
+    the store has no tree grammar, and `InputError` if nothing is learned yet.
     """
     settings = store.settings()
     grammar_kind = find_grammar_kind(settings.grammar)

@@ -1,8 +1,8 @@
 """Parser for tree-substitution grammars.
 
-The objectives are MPD, MPP and MER [CGB09 §5]. MPD is the tree of the best derivation. MPP is the tree sampled most
-often. MER is the tree with the largest sum of expected production counts, that is maximum expected recall of
-context-free rules [Goodman 2003; MAX-RULE-SUM of Petrov & Klein 2007].
+Objectives [CGB09 §5]: MPD is the tree of the most probable derivation. MPP, the most probable parse, is the most
+frequently sampled tree. MER is the tree with the largest sum of expected production counts, that is maximum expected
+recall of context-free rules [Goodman 2003; MAX-RULE-SUM of Petrov & Klein 2007].
 """
 
 from collections import defaultdict

@@ -6,6 +6,7 @@ import pytest
 
 from hierogram.daemon.configuration import load_configuration
 from hierogram.daemon.exceptions import UsageError
+from hierogram.samplers.synchronous.sweeps import Blocks
 
 _EXPORT = "[[exports]]\nname = 'nightly'\nto = '/srv/grammars'\nevery = '1d'\n"
 
@@ -86,7 +87,7 @@ def test_sections_with_options_of_commands_are_set_by_file_and_environment(
     (tmp_path / "c.toml").write_text("[translating]\nmax_scope = 1\n[intake]\nmax_rejected_lines = 5\n")
     found = load_configuration(tmp_path / "c.toml")
     assert (found.translating.max_scope, found.translating.pops) == (1, 7)
-    assert (found.workers.parsed(), found.intake.max_rejected_lines) == ((None, (8, 4)), 5)
+    assert (found.workers.parsed(), found.intake.max_rejected_lines) == ((None, Blocks(8, 4)), 5)
 
 
 def test_invalid_values_and_unknown_keys_in_sections_with_options_of_commands_are_refused(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 import pytest
 
 from hierogram.daemon.exceptions import InputError, WrongKindError
-from hierogram.daemon.text.pipeline import TextPipeline, TextSide
+from hierogram.daemon.text.pipeline import TOKENS, TextPipeline, TextSide
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
@@ -68,8 +68,8 @@ def test_the_text_for_a_prompt_has_a_glossary_and_examples(learned_url: str) -> 
     assert all(block.startswith("fr: ") and "\nen: " in block for block in blocks)
     assert blocks[-1].endswith("\n</corpus>")
     assert last == "fr: une maison blanche\nen:"
-    assert readable_side("ne [X,1] pas [X,2] \\[X,3]") == "ne …1 pas …2 [X,3]"
-    assert readable_side("[X,1] la") == "… la"
+    assert readable_side("ne [X,1] pas [X,2] \\[X,3]", TOKENS) == "ne …1 pas …2 [X,3]"
+    assert readable_side("[X,1] la", TOKENS) == "… la"
     assert readable_side("l' eau [X,1] . [X,2] aujourd' hui", TextSide("fr")) == "l'eau …1 . …2 aujourd'hui"
 
 

@@ -340,7 +340,7 @@ def test_pairs_with_a_misfit_word_are_reported(hierogram: Run, learned_url: str)
 
 @pytest.mark.database("sqlite")
 def test_examples_are_drawn_uniformly_from_all_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learned_counts, "_EXAMPLES", 100)
+    monkeypatch.setattr(learned_counts, "_MAX_EXAMPLES", 100)
     with open_store(f"sqlite:///{tmp_path / 's.db'}", create=True, settings=QUICK) as store:
         fill(store, some_pairs(400))
         learn(store, sweeps=1)

@@ -191,7 +191,7 @@ def test_likelihood_ratio_matches_the_contingency_table() -> None:
 def test_hash_counter_is_exact_across_merges() -> None:
     rng = np.random.default_rng(1)
     keys = rng.integers(0, 500, 20_000).astype(np.uint64)
-    tally = HashCounter(1, rows=64)
+    tally = HashCounter(1, max_pending=64)
     for part in np.split(keys, 40):
         tally.add(part, np.ones(len(part), np.int64), part[:, None].astype(np.int64))
     hashes, counts, descriptions = tally.result()

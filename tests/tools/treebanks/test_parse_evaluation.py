@@ -49,7 +49,7 @@ def test_punctuation_is_ignored() -> None:
     quotes = "(TOP (S (`` ``) (NP (NN a)) ('' '') (: :) (-LRB- -LRB-) (VP (VB b))))"
     brackets = collect_brackets(read_tree(quotes))
     counted = [False, True, False, False, True, True]
-    assert brackets.over(counted) == {("S", 0, 3): 1, ("NP", 0, 1): 1, ("VP", 2, 3): 1}
+    assert brackets.spans_among(counted) == {("S", 0, 3): 1, ("NP", 0, 1): 1, ("VP", 2, 3): 1}
 
 
 def test_a_wrong_punctuation_tag_does_not_shift_words() -> None:

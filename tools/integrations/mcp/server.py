@@ -194,7 +194,7 @@ def _find_phrase(
 
 
 def make_server(tools: McpTools, threads: "Threads", *, may_add: bool) -> "MCPServer":
-    """Return an MCP server; `may_add` includes the tool `add_pair`. Raises `UsageError` without mcp."""
+    """Return an MCP server. `may_add` includes the tool `add_pair`. Raises `UsageError` without the package mcp."""
     try:
         from mcp.server.mcpserver import Context, MCPServer
         from mcp.server.mcpserver.exceptions import ToolError
@@ -221,7 +221,6 @@ def make_server(tools: McpTools, threads: "Threads", *, may_add: bool) -> "MCPSe
         async def run_tool(context: Context, **arguments: Any) -> Any:
             request = context.request_context.request
             try:
-                # There is no HTTP request on standard input.
                 return await run(partial(tool, **arguments), request if isinstance(request, Request) else None)
             except (DaemonError, StoreError) as error:
                 raise ToolError(str(error)) from error
@@ -241,14 +240,14 @@ def make_server(tools: McpTools, threads: "Threads", *, may_add: bool) -> "MCPSe
 
 
 def over_http(server: "MCPServer") -> "tuple[ASGIApp, Callable[[], AbstractAsyncContextManager[None]]]":
-    """Return the ASGI application for HTTP clients, and its lifespan context."""
+    """Return the ASGI application for HTTP clients, and the function that returns its lifespan context."""
     from mcp.server.transport_security import TransportSecuritySettings
 
     app = server.streamable_http_app(
         streamable_http_path=PATH,
         json_response=True,
         stateless_http=True,
-        # The daemon checks `Host` itself.
+        # The daemon itself checks `Host` against DNS rebinding.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
 

@@ -17,7 +17,6 @@ from hierogram.daemon.learning.kinds.synchronous import make_schedule
 from hierogram.daemon.workers.options import parse_blocks
 from hierogram.samplers.forests.derivations import Batch
 from hierogram.samplers.grammar.settings import RANDOM
-from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.tools.lab.measures.results import BitextFile, Corpus, ResultCache
 from hierogram.tools.lab.measures.sampling import SETTINGS, PhraseTrial, TrialOptions, model_over, read_batch
 
@@ -26,7 +25,7 @@ SEQUENTIAL = "sequential"
 
 def run(batch: Batch, scheme: str, seed: int, sweeps: int) -> float:
     """Sample a chain sequentially, or in blocks such as 32x64. Returns the final log-likelihood."""
-    blocks = None if scheme == SEQUENTIAL else Blocks(*parse_blocks(scheme))
+    blocks = None if scheme == SEQUENTIAL else parse_blocks(scheme)
     options = TrialOptions(seed, RANDOM, exact=blocks is None, blocks=blocks)
     trial = PhraseTrial(model_over(batch), batch, make_schedule(SETTINGS), options)
     for _ in range(sweeps):
