@@ -21,13 +21,15 @@ def prefetch(items: Iterable[Item]) -> Generator[Item, None, None]:
             yield item
 
 
-def map_in_threads(items: Iterable[Item], function: Callable[[Item], Result], threads: int) -> Iterator[Result]:
-    """Yield `function(item)` for each item in order, computed in threads. Reads `threads` items ahead."""
+def map_in_threads(
+    items: Iterable[Item], function: Callable[[Item], Result], threads: int, ahead: int = 1
+) -> Iterator[Result]:
+    """Yield `function(item)` for each item in order, computed in threads. Reads `ahead` items ahead per thread."""
     with ThreadPoolExecutor(threads, thread_name_prefix="made") as executor:
         pending: deque[Future[Result]] = deque()
         for item in items:
             pending.append(executor.submit(function, item))
-            if len(pending) > threads:
+            if len(pending) > ahead * threads:
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()

@@ -140,7 +140,7 @@ DAEMON_FAULTS = (
     Fault(
         "HTML text is not escaped again",
         "tools/translation/text_translator.py",
-        "yield separator, paragraph.written(as_written(word)) if written is None else written",
+        "yield separator, paragraph.escape(as_written(word)) if written is None else written",
         "yield separator, as_written(word) if written is None else written",
         (_TEXT, "-k", "html"),
     ),

@@ -14,7 +14,7 @@ from hierogram.daemon.text.languages import base_language
 SENTENCE_BREAKS = frozenset(".!?…:;。！？\"'“”‘’«»„(-–—`")
 """A sentence may begin after a token that ends in one of these characters."""
 _MIN_FORM_SHARE = 0.05
-"""Minimum share of a form in a word's uses, and of capitals at the beginning of sentences. Rarer ones are errors."""
+"""Minimum share of a form among its word's uses, and of capitals at sentence beginnings. Rarer ones are ignored."""
 _MIN_CAPITALIZED_SHARE = 0.15
 """Share of capitalized words above which nouns are capitalized. German news has 0.31, English 0.08."""
 _NOUN_LANGUAGES = frozenset(("bar", "de", "gsw", "ksh", "lb", "nds", "pdc", "pfl", "stq"))
@@ -89,11 +89,11 @@ class Casing:
 
 
 NO_CASING = Casing()
-"""Casing of an unknown language without a corpus."""
+"""Casing of an unknown language, without forms from a corpus."""
 
 
 def default_casing(language: str | None) -> Casing:
-    """Return the casing of a language without a corpus."""
+    """Return casing by the rules of a language, without forms from a corpus."""
     base = base_language(language or "")
     return Casing(language=base, nouns=base in _NOUN_LANGUAGES)
 
@@ -121,7 +121,7 @@ def learn_casing(sentences: Iterable[str], language: str | None = None) -> Casin
 
 
 def learn_rule_casing(words: Sequence[str], within: Sequence[int], language: str | None = None) -> Casing:
-    """Learn casing from rules. `within` counts each word's occurrences that cannot begin a sentence."""
+    """Learn casing from the words of rules. `within` counts each word's occurrences that cannot begin a sentence."""
     casing = default_casing(language)
     counts = {word: count for word, count in zip(words, within, strict=True) if count}
     return replace(casing, forms=_forms(casing, set(words), counts))
@@ -203,7 +203,7 @@ _DASHES, _COLONS, _COMMAS = frozenset("-–—―‐¿¡"), frozenset(":："), f
 _MIN_TITLE_LETTERS = 4
 """Minimum number of letters of a word that is capitalized in a title."""
 _NUMBER = re.compile(r"\d+(?P<sign>[.)])?|[^\W\d_]")
-"""Number or letter of a list item, with or without its punctuation mark."""
+"""Number of a list item, with or without its punctuation mark, or its letter."""
 
 
 Links = Sequence[Sequence[int]]
@@ -220,7 +220,7 @@ class StartContext(Enum):
     QUOTE = auto()
     BRACKET = auto()
     ITEM = auto()
-    """Number followed by a mark, as in `1.` and `2)`."""
+    """Number or letter of a list item with its mark, as in `1.` and `b)`."""
     NUMBER = auto()
     """Number at the beginning of a sentence or list item."""
     SIGN = auto()
@@ -292,7 +292,7 @@ class _Sentence:
             if self._cases[i] is _Case.UPPER:
                 self._copied |= dict.fromkeys(worded, _Case.UPPER)
             elif self._cases[i] is _Case.CAPITAL and i not in self._source_starts and worded and not self.target.nouns:
-                # Choose the longest word, since titles do not capitalize articles.
+                # Choose the longest word, because titles do not capitalize articles.
                 longest = max(worded, key=lambda j: (len(words[j]), j))
                 if len(words[longest]) >= _MIN_TITLE_LETTERS:
                     self._copied.setdefault(longest, _Case.CAPITAL)
@@ -342,7 +342,7 @@ class _Sentence:
             return word
         if not target.forms or target.nouns or target.lower(word) in target.forms or not is_capital(word):
             return target.mid_sentence(word)
-        # The corpus has this word only at the beginning of sentences, so the case of the source words decides.
+        # The corpus does not have this word within sentences, so the case of the source words decides.
         translated = [i for i in sources if self.units[i].text != word and self._cases[i] is _Case.LOWER]
         return target.lower(word) if sources and translated == sources else word
 
@@ -403,7 +403,7 @@ def _is_sign(token: str, signs: Collection[str]) -> bool:
 
 
 def _is_end(tokens: Sequence[str]) -> bool:
-    """Check if tokens end with the end of a sentence, before any quotation marks and closing brackets."""
+    """Check if tokens end in a sentence-final mark, ignoring quotation marks and closing brackets after it."""
     return "".join(tokens).rstrip("".join(_QUOTES | _CLOSING))[-1:] in tuple(_ENDS)
 
 

@@ -25,7 +25,7 @@ from hierogram.daemon.cli.common import (
 from hierogram.daemon.cli.flags import Exclude, with_options
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.progress import progress
-from hierogram.daemon.shared_options import OUTPUT, REFERENCE, AsJson, Threads, Tokenize, Tokenized
+from hierogram.daemon.shared_options import OUTPUT, REFERENCE, STANDARD, AsJson, Threads, Tokenize, Tokenized
 from hierogram.storage.options import Option, OptionError
 from hierogram.tools.translation.language_models.options import EstimationOptions
 from hierogram.tools.translation.options import TranslateOptions
@@ -36,18 +36,15 @@ if TYPE_CHECKING:
     from hierogram.tools.translation.text_translator import TextTranslation
 
 
-STANDARD = "-"
-
-
 @dataclass(frozen=True, kw_only=True)
 class TranslateOutput:
-    """Output options of translations."""
+    """Options for the output of translations."""
 
     output: Annotated[str, OUTPUT] = STANDARD
     best: Annotated[
         int,
         Option(
-            "Maximum number of translations per line. If it is above 1, lines are `number ||| words ||| features "
+            "Maximum number of translations per line. If it is above 1, lines are `number ||| translation ||| features "
             "||| score`.",
             min=1,
         ),
@@ -97,8 +94,8 @@ def translate(
 
     Sentences are tokenized as in the store of the grammar, or by --tokenize, and translations are detokenized. A line
     can contain several sentences; empty lines stay empty. Unknown words are translated like known words with a similar
-    spelling (--oov-similarity), or passed through. Standard input is translated line by line, with the newest grammar
-    of the store.
+    spelling (--oov-similarity) or like the parts of a compound, or passed through. Standard input is translated line by
+    line, with the newest grammar of the store.
     """
     from hierogram.daemon.text.lines import STANDARD_INPUT_NAME, read_sentences
     from hierogram.tools.translation.grammars import is_grammar
@@ -235,9 +232,9 @@ def tune(
 
     Each round translates the sentences and trains weights that rank better candidates above worse ones. Sentences and
     references are tokenized as in the store of the grammar, or by --tokenize. The weights of the best round are
-    written, with the scores of all rounds. --weights sets the starting weights. Without files, some pairs of the store
-    are held out for tuning: they are removed from a copy of the store, and the language model is built from the
-    remaining pairs.
+    rescaled and written, with the scores of all rounds. --weights sets the starting weights. Without files, some pairs
+    of the store are held out for tuning: they are removed from a copy of the store, and the language model is built
+    from the remaining pairs.
     """
     from hierogram.tools.translation.grammars import is_grammar
     from hierogram.tools.translation.library import tune as find_weights
@@ -304,7 +301,7 @@ def lm(
     if convert and (len(files or ()) != 1 or options != EstimationOptions() or tokenize is not None or tokenized):
         raise UsageError("--convert requires exactly one FILE and cannot be combined with options of estimation")
     from hierogram.daemon.library.store import open
-    from hierogram.tools.translation.language_models.estimation import Report
+    from hierogram.tools.translation.language_models.estimation import EstimationReport
     from hierogram.tools.translation.language_models.files import convert as convert_model
     from hierogram.tools.translation.library import lm as estimate
 
@@ -312,7 +309,7 @@ def lm(
     with interruptible("no language model was written"), ExitStack() as stack:
         if convert:
             model = convert_model(files[0], [*map(Path, output)], stack.enter_context(progress("lm", "n-grams")))
-            report = Report(0, 0, model.counts(), 0, [])
+            report = EstimationReport(0, 0, model.counts(), 0, [])
         else:
             url = named_store(context)
             store = None if url is None else stack.enter_context(open(url))
@@ -419,7 +416,7 @@ def _evaluate_trees(gold: str, hypothesis: str, as_json: bool) -> None:
     if as_json:
         print_json({which: asdict(score) for which, score in result.items()})
         return
-    for which, score in (("all sentences", result["all"]), (f"at most {CUTOFF_WORDS} words", result["up_to_cutoff"])):
+    for which, score in (("all sentences", result["all"]), (f"up to {CUTOFF_WORDS} words", result["up_to_cutoff"])):
         print(
             f"{which}: {score.sentences:,}  precision {score.precision:.4f}  recall {score.recall:.4f}  "
             f"F1 {score.f1:.4f}  exact {score.exact:.4f}  tagging {score.tagging:.4f}"

@@ -18,7 +18,6 @@ from hierogram.samplers.grammar.rules import Span
 from hierogram.tools.translation.fixed_words import MARKED, marked_choices
 
 TEXT, HTML = "text", "html"
-"""Formats of running text."""
 
 
 class AttachedTag(str):
@@ -41,7 +40,7 @@ class TagPair:
 
 @dataclass
 class Paragraph:
-    """Unit of text to translate, in NFC, without paired tags.
+    """Unit of text to translate, without paired tags. In NFC except for kept spans.
 
     `kept` contains the spans that the grammar does not translate. `given` maps the starts of some of these spans to
     their given translations. `tag_pairs` contains the outermost paired tags, and markup without words.
@@ -53,8 +52,8 @@ class Paragraph:
     given: dict[int, list[str]] = field(default_factory=dict)
     is_html: bool = False
 
-    def written(self, text: str) -> str:
-        """Return a text, escaped if the document is HTML."""
+    def escape(self, text: str) -> str:
+        """Escape a text if the document is HTML."""
         return html.escape(text, quote=False) if self.is_html else text
 
     def original(self, start: int, end: int) -> str:
@@ -62,16 +61,16 @@ class Paragraph:
         out = ""
         for span in self.kept:
             if start <= span.start and span.end <= end:
-                out += self.written(self.text[start : span.start]) + span.written
+                out += self.escape(self.text[start : span.start]) + span.written
                 start = span.end
-        return out + self.written(self.text[start:end])
+        return out + self.escape(self.text[start:end])
 
 
 Part = str | Paragraph
 
 
 def divide(text: str, format: str, markup: bool = False) -> list[Part]:
-    """Divide a text into paragraphs and the strings between them. `markup` parses given translations."""
+    """Divide a text into paragraphs and the strings between them. If `markup`, given translations are parsed."""
     parts: list[Part] = []
     if format == HTML:
         for is_block, group in groupby(_html_pieces(text, markup), lambda piece: piece.kind == _BLOCK):
@@ -172,7 +171,7 @@ def _paragraph(pieces: list[_Piece], start: int, end: int, partner: dict[int, in
                 position += 1
             tagged = closed = reopened = False
             paragraph.kept += [
-                ProtectedSpan(position + span.start, position + span.end, paragraph.written(span.written))
+                ProtectedSpan(position + span.start, position + span.end, paragraph.escape(span.written))
                 for span in find_protected(text, tags=False)
             ]
             paragraph.text += text
@@ -346,7 +345,7 @@ def _spans(sources: Sequence[Span], around: Span, linked: Sequence[Sequence[int]
     votes: dict[int, Counter[int]] = {}
     for number, (first, last) in enumerate(sources):
         if (first, last) == around and first < last:
-            # A tag around all source words is placed around all target words. Other tags become empty, before or after.
+            # A tag around all source words is placed around all target words, and the other tags before or after it.
             return [within if k == number else (within[k > number],) * 2 for k in range(len(sources))]
         for word in range(first, last):
             for target in linked[word]:

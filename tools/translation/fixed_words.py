@@ -27,15 +27,15 @@ Words = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class InputPhrase:
-    """Consecutive input words, with possible translations (`given`) and the spelling in the text (`written`)."""
+    """Consecutive input words, their given translations, and their spelling in the text if it differs."""
 
     words: Words
     given: tuple[Words, ...] = ()
-    written: Words = ()
+    spelling: Words = ()
 
 
 def split_words(text: str) -> Words:
-    """Return the tokens of a text, separated by spaces or tabs."""
+    """Split tokenized text at spaces and tabs."""
     return tuple(split_tokens(text))
 
 
@@ -66,10 +66,9 @@ def input_phrases(line: str, pipeline: TextPipeline = UNCHANGED_TEXT, *, markup:
 class Glossary:
     """Given translations of words and phrases. Matching is greedy from left to right, longest entry first.
 
-    An entry matches words in its own spelling. A lowercase entry also matches if the first word or all words are
-    capitalized in the text. Case is ignored in sentences in capitals. In scripts without spaces, entries are also found
-    inside the text between two spaces, see `divide`. `tokens` is True if the entries are tokens, `segmented` if a
-    package segments unspaced text into words.
+    An entry also matches text in which its first word or all its words are capitalized. Case is ignored in sentences in
+    capitals. In scripts without spaces, entries are also found inside the text between two spaces, see `divide`.
+    `tokens` is True if the entries are tokens, `segmented` if a package segments unspaced text into words.
     """
 
     entries: Mapping[Words, tuple[Words, ...]] = field(default_factory=dict)
@@ -87,7 +86,7 @@ class Glossary:
             self._small.setdefault(tuple(map(self.casing.lower, words)), choices)
 
     def tokenized_by(self, pipeline: TextPipeline) -> "Glossary":
-        """Return this glossary with its entries tokenized by a text pipeline."""
+        """Return this glossary with its entries tokenized by a text pipeline, unless they are already tokens."""
         if self.tokens or not pipeline.source.changes:
             return self
         entries: dict[Words, tuple[Words, ...]] = {}
@@ -110,7 +109,7 @@ class Glossary:
         return divided_words
 
     def divide_words(self, words: Words) -> Words:
-        """Divide words that are plain strings, see `divide`."""
+        """Divide plain strings as in `divide`."""
         return tuple(word.token for word in self.divide([TextWord(word, 0, 0, False) for word in words]))
 
     def _divided_run(self, run: Sequence[TextWord]) -> Iterator[TextWord]:
@@ -159,13 +158,13 @@ class Glossary:
             yield from phrases
             return
         plain_phrases = (phrase for phrase in phrases if not phrase.given)
-        in_capitals = all_capital([word for phrase in plain_phrases for word in phrase.written or phrase.words])
+        in_capitals = all_capital([word for phrase in plain_phrases for word in phrase.spelling or phrase.words])
         for phrase in phrases:
             if phrase.given:
                 yield phrase
                 continue
             words, plain, start = phrase.words, 0, 0
-            written = phrase.written or words
+            written = phrase.spelling or words
             while start < len(words):
                 for size in range(min(self._longest, len(words) - start), 0, -1):
                     if choices := self._given(written[start : start + size], in_capitals):

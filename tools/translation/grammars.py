@@ -26,7 +26,7 @@ from hierogram.daemon.progress import Progress
 from hierogram.daemon.text.pipeline import UNCHANGED_TEXT, TextPipeline, make_pipeline
 from hierogram.samplers.decoding.grammar import PackedGrammar, is_usable, pack, scopes
 from hierogram.samplers.grammar.columns import join_texts, split_lines
-from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, find_grammar_kind
+from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, GrammarKind, find_grammar_kind
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records.parts import join_parts
 from hierogram.storage.store import Store
@@ -75,11 +75,11 @@ _NUMBERS = ("circular", "wide", "group_size", "length_ratio")
 _FORMAT = "parquet"
 """Export format that determines the features of a store's grammar."""
 _SAMPLED_PAIRS = 100_000
-"""Number of pairs, rounded up to whole blocks, from which casing, sentences per pair and lengths are learned."""
+"""Number of pairs, rounded up to whole blocks, from which casing, `group_size` and `length_ratio` are computed."""
 _LENGTHENED_SIZES = range(500, 15_001)
 """Range of store sizes, in pairs, for which short translations are lengthened."""
 _GROUP_QUANTILE = 0.9
-"""Quantile of the sentences per pair that gives the number of sentences to translate together."""
+"""`group_size` is this quantile of the number of sentences per pair."""
 _SENTENCE_END, _NO_WORD = regex.compile(r" [\p{STerm}…]+(?= )"), re.compile(r"[\W_]+\Z")
 """Token that ends a sentence, and the characters after the last word of a line."""
 _MEMORY = 1 << 30
@@ -88,9 +88,10 @@ _MEMORY = 1 << 30
 
 @dataclass(frozen=True)
 class TranslationGrammar:
-    """Packed grammar with vocabularies, casing, feature names, and counts of excluded rules.
+    """Packed grammar with vocabularies, feature names and casing.
 
-    `circular` rules have a source side that is empty or a single nonterminal, `wide` rules a scope above the limit.
+    `circular` is the number of omitted rules with a source side that is empty or a single nonterminal, `wide` the
+    number of other rules that were omitted because of their scope.
     `pipeline` is the pipeline of the grammar's store. `group_size` is the number of sentences to translate together.
     `length_ratio` is the number of target letters per source letter if the decoder must lengthen short translations,
     otherwise 0.
@@ -136,7 +137,7 @@ def pack_grammar(table: WordedRules, max_scope: float, **attributes: Any) -> Tra
 
 
 def open_grammar(path: str, max_scope: int, bar: Progress, format: str | None = None) -> TranslationGrammar:
-    """Open a packed grammar as it is, or a rule file or export up to `max_scope`. Raises `InputError`."""
+    """Open a packed grammar as it is, or the rules of a file or export up to `max_scope`. Raises `InputError`."""
     if has_kind(path, _KIND):
         return read_grammar(path)
     table, settings = read_rule_file(Path(path), bar, format)
@@ -146,7 +147,7 @@ def open_grammar(path: str, max_scope: int, bar: Progress, format: str | None = 
 
 
 def _casings_of_rules(table: WordedRules, pipeline: TextPipeline) -> tuple[Casing, Casing]:
-    """Learn the casing of both sides from rules. Words after another symbol are within a sentence."""
+    """Learn the casing of both sides. A word is within a sentence after a symbol that cannot end a sentence."""
     languages = pipeline.languages or (None, None)
     if pipeline.lower or pipeline.word_parts:
         return default_casing(languages[0]), default_casing(languages[1])
@@ -203,6 +204,14 @@ def read_grammar(path: str) -> TranslationGrammar:
         raise InputError(f"{path}: damaged, {error} not found: create the file again") from error
 
 
+def translation_kind(store: Store) -> GrammarKind:
+    """Return the kind of a store's grammar. Raises `WrongKindError` if its rules do not have two sides."""
+    grammar_kind = find_grammar_kind(store.settings().grammar)
+    if TRANSLATION not in grammar_kind.capabilities:
+        raise WrongKindError(f"{store.url}: {grammar_kind.cannot('translate')}: its rules do not have two sides")
+    return grammar_kind
+
+
 class StoreGrammar:
     """Grammar of a store, with counts, filters and features from the export options. Not thread-safe.
 
@@ -215,9 +224,7 @@ class StoreGrammar:
     """Store position of the last full read."""
 
     def __init__(self, store: Store, options: ExportOptions, bar: Progress) -> None:
-        grammar_kind = find_grammar_kind(store.settings().grammar)
-        if TRANSLATION not in grammar_kind.capabilities:
-            raise WrongKindError(f"{store.url}: {grammar_kind.cannot('translate')}: its rules do not have two sides")
+        grammar_kind = translation_kind(store)
         self.grows = LINKS in grammar_kind.capabilities
         """True if rules of new pairs can be added, which requires a kind of grammar with word links."""
         self._store = store
@@ -292,7 +299,7 @@ class StoreGrammar:
             yield snapshot, database
 
     def _append_rules(self, database: Scratch, rules: str) -> float:
-        """Append the rules of a table, and return the maximum of its column `all_seen`."""
+        """Append the rules of a table. Returns the common value of its column `all_seen`, or 0 without rules."""
         columns = ", ".join(("source", "target", "alignment", "all_seen", *self._names))
         query = "SELECT concat_ws('\t', source, target, alignment, '') FROM sorted"
         database.run("SET preserve_insertion_order = true")

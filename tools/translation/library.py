@@ -35,7 +35,7 @@ from hierogram.tools.translation.tuning.options import EvaluationOptions, Tuning
 
 if TYPE_CHECKING:
     from hierogram.tools.keywords import EstimationKeywords, EvaluationKeywords, TranslateKeywords, TuningKeywords
-    from hierogram.tools.translation.language_models.estimation import Report as LanguageModelReport
+    from hierogram.tools.translation.language_models.estimation import EstimationReport
     from hierogram.tools.translation.tuning.evaluation import MetricScores
 
 Files = PathLike | Sequence[PathLike]
@@ -103,16 +103,16 @@ class Decoder:
         default is `text` if the grammar's store or the options tokenize text, else `tokens`. The result also contains
         scores, features and links.
         """
-        text, alternatives = check_text("text", text), check_integer("best", best, 1) - 1
+        text, best = check_text("text", text), check_integer("best", best, 1)
         markup = self.resources.options.markup
-        return self.text_translator().translate(text, format=format, alternatives=alternatives, markup=markup)
+        return self.text_translator().translate(text, format=format, best=best, markup=markup)
 
     def translate_all(
         self, texts: Sequence[str], best: int = 1, threads: int = 0, *, format: str | None = None
     ) -> Iterator[TextTranslation]:
         """Yield the translations of texts in their order. `threads` is the number of threads, or 0 for one per core."""
-        markup, alternatives = self.resources.options.markup, check_integer("best", best, 1) - 1
-        translate = partial(self.text_translator().translate, format=format, alternatives=alternatives, markup=markup)
+        markup, best = self.resources.options.markup, check_integer("best", best, 1)
+        translate = partial(self.text_translator().translate, format=format, best=best, markup=markup)
         return in_threads(translate, texts, threads)
 
 
@@ -126,16 +126,16 @@ def lm(
     options: EstimationOptions | None = None,
     advise: Callable[[str], None] = lambda _: None,
     **chosen: Unpack[EstimationKeywords],
-) -> LanguageModelReport:
+) -> EstimationReport:
     """Estimate a language model from files with one sentence per line, and write it to files.
 
-    The suffix of each output determines its format. `tokenize` is the language of the tokenizer. `store` is a store
-    whose target tokenizer is used. If `tokenized`, text is split at spaces. Options are the fields of
+    The suffix of each output determines its format. `tokenize` is the language of the tokenizer, and `store` a store
+    whose target tokenizer is used unless `tokenized`. Otherwise, text is split at spaces. Options are the fields of
     `EstimationOptions`, such as `order=5`. The vocabulary and a binary model must fit in memory. `advise` receives
     advice on text that seems badly tokenized. Raises `InputError`, `ExportError`, `UsageError`.
     """
     if tokenize is not None and (tokenized or store is not None):
-        raise UsageError("--tokenize, --tokenized and --store are mutually exclusive")
+        raise UsageError("--tokenize cannot be combined with --tokenized or --store")
     side = TOKENS if tokenize is None else make_pipeline({}, tokenize=(tokenize, tokenize)).source
     if store is not None and not tokenized:
         side = make_pipeline(store.settings()).target
@@ -170,7 +170,7 @@ def evaluate(
 
 
 class TunedWeights(NamedTuple):
-    """Tuned weights by feature, the round that found them (1 is the start), and the scores of all rounds."""
+    """Tuned weights by feature, the number of their round (1 is the start), and the scores of all rounds."""
 
     weights: dict[str, float]
     best_round: int
@@ -200,7 +200,7 @@ def tune(
     """
     from hierogram.tools.translation.tuning.evaluation import check_lines
     from hierogram.tools.translation.tuning.tuning import tune
-    from hierogram.tools.translation.tuning_runs import GrammarDecoder, as_plain, held_out, write_tuned
+    from hierogram.tools.translation.tuning_runs import GrammarDecoder, as_plain, hold_out, write_tuned
 
     if find_spec("scipy") is None:
         raise UsageError(f"tuning requires scipy: {install_extra('tune')}")
@@ -212,7 +212,7 @@ def tune(
             if not isinstance(grammar, GrammarStore) or _paths(references):
                 raise UsageError("expected sentences and references, or only a store from which pairs are held out")
             bar = stack.enter_context(progress("hold out", "pairs"))
-            held = held_out(grammar.store, resolved.held_out, resolved.seed, bar)
+            held = hold_out(grammar.store, resolved.held_out, resolved.seed, bar)
             store, model, lines, targets = stack.enter_context(held)
             translate = replace(translate, lm=model, tokenize=None, tokenized=True)
             sentence_source, reference_texts = ("held-out pairs", lines), [("held-out pairs", targets)]

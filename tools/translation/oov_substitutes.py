@@ -1,8 +1,8 @@
 """Substitutes for unknown words: the parts of a compound, or a known word with similar spelling.
 
-A known word that differs only in capital letters or accents (*καὶ* and *καί*) is preferred. Names, which are
-capitalized words after a word or a comma, have no other substitutes. If the language capitalizes nouns, the known word
-for such a word must be capitalized, differ only in its ending, and not be a word of the target language.
+A known word that differs only in capital letters or accents (*καὶ* and *καί*) is preferred. A capitalized word after a
+word or a comma is a name, which has no other substitutes. In a language that capitalizes nouns, it may be a noun: a
+similar word must then be capitalized and differ only in its ending, and neither may be a word of the target language.
 """
 
 import unicodedata
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from hierogram.daemon.text.segments import CompoundSegmenter
 from hierogram.storage.records.parts import is_part
-from hierogram.tools.translation.casing import NO_CASING, Casing, first_cased
+from hierogram.tools.translation.casing import NO_CASING, Casing, first_cased, is_word
 
 _MIN_SHARED_LETTERS = 4
 """Minimum sum of the lengths of the common prefix and the common suffix of two words."""
@@ -26,7 +26,7 @@ def _shared_beginning(first: str, second: str) -> int:
 
 
 def shared_letters(first: str, second: str) -> int:
-    """Return the length of the common prefix and suffix of two words, without overlap."""
+    """Return the total length of the common prefix and suffix of two words, without overlap."""
     before = _shared_beginning(first, second)
     longest = min(len(first), len(second)) - before
     return before + _shared_beginning(first[: -longest - 1 : -1], second[: -longest - 1 : -1])
@@ -42,9 +42,9 @@ def _remove_accents(word: str) -> str:
 
 @dataclass(eq=False)
 class SubstituteFinder:
-    """Index of the known words with `numbers` in `standalone`, which replace unknown words. Thread-safe.
+    """Index of the known words that can replace unknown words: those with `numbers` in `standalone`. Thread-safe.
 
-    If `min_similarity` is 0, only compounds are replaced.
+    `frequencies` contains the frequency of each number. If `min_similarity` is 0, only compounds are replaced.
     """
 
     numbers: Mapping[str, int]
@@ -59,15 +59,15 @@ class SubstituteFinder:
         self._accented: dict[str, str] = {}
         self._alike: dict[str, list[str]] = defaultdict(list)
         for word, number in self.numbers.items():
-            is_word = any(map(str.isalpha, word)) and not any(map(str.isdigit, word)) and not is_part(word)
-            if number in self.standalone and is_word:
+            is_whole_word = any(map(str.isalpha, word)) and not any(map(str.isdigit, word)) and not is_part(word)
+            if number in self.standalone and is_whole_word:
                 folded = self.casing.lower(word)
                 # Prefer the lowercase form, which is usually more frequent.
                 if folded not in self._folded or word == folded:
                     self._folded[folded] = word
         counts = {folded: self.frequencies[self.numbers[word]] for folded, word in self._folded.items()}
         self._compounds = CompoundSegmenter(counts)
-        # In ascending order of frequency, so that the most frequent of several words replaces words with other accents.
+        # Iterate by ascending frequency, so that the most frequent of words that differ only in accents is stored last.
         for folded in sorted(counts, key=counts.__getitem__) if self.min_similarity else ():
             if not folded.isascii():
                 self._accented[_remove_accents(folded)] = folded
@@ -87,7 +87,7 @@ class SubstituteFinder:
                 if same in self.known:
                     return (self.known[same],)
         # A capital marks a noun or a name only within a sentence, that is, after a word or a comma.
-        noun = first_cased(word).isupper() and (before == "," or any(map(str.isalnum, before)))
+        noun = first_cased(word).isupper() and (before == "," or is_word(before))
         if noun and (not self.casing.nouns or word in self.target_words):
             return ()
         if (folded, noun) not in self._found:

@@ -25,15 +25,15 @@ from hierogram.storage.store import Store
 from hierogram.tools.translation.fixed_words import Glossary, read_glossary
 from hierogram.tools.translation.grammars import StoreGrammar, TranslationGrammar, open_grammar, read_weights
 from hierogram.tools.translation.language_models.estimation import BinaryWriter, estimate
-from hierogram.tools.translation.language_models.files import NamedModel, open_language_model, write_binary
+from hierogram.tools.translation.language_models.files import ModelWithVocabulary, open_language_model, write_binary
 from hierogram.tools.translation.language_models.options import EstimationOptions
 from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.translating import Translator
 
 MAX_PAIRS = 200_000
-"""Maximum number of pairs that a model is built from."""
+"""Maximum number of pairs of a store from which its language model is built."""
 STORE_MODEL_OPTIONS = EstimationOptions(order=5)
-"""Options of the model. Mean BLEU with 5-grams is higher than with 3-grams or 4-grams; see docs/performance.md."""
+"""Options of this model. Mean BLEU with 5-grams is higher than with 3-grams or 4-grams; see docs/performance.md."""
 _STEP = 1.1
 _KEPT_FILES = 8
 """Maximum number of models in the cache folder."""
@@ -42,15 +42,15 @@ _log = logging.getLogger(__name__)
 
 
 class StoreModel(NamedTuple):
-    """Language model, the number of sentences that it was built from, and the digest of its text."""
+    """Language model of a store, the number of sentences from which it was built, and the digest of its text."""
 
-    model: NamedModel
+    model: ModelWithVocabulary
     sentences: int
     digest: str
 
 
 def count_model_pairs(pairs: int) -> int:
-    """Return the number of pairs to build a model from, given the number of pairs of a store."""
+    """Return the number of pairs for the language model of a store with `pairs` pairs. It grows in steps of 10 %."""
     pairs_used = following = min(pairs, 1)
     while following <= min(pairs, MAX_PAIRS):
         pairs_used, following = following, max(following + 1, int(following * _STEP))
@@ -60,8 +60,8 @@ def count_model_pairs(pairs: int) -> int:
 def load_store_model(store: Store, bar: Progress, previous: StoreModel | None = None) -> StoreModel | None:
     """Load or build the model of a store's target side, or return `previous` if the text of the model is unchanged.
 
-    Models are cached by a digest of their text, the target sides of the first pairs. The number of pairs grows in steps
-    of 10 %, so that a growing store rarely needs a new model. Returns None if no model can be built.
+    Models are cached by a digest of their text, the target sides of the first `count_model_pairs` pairs, so that a
+    growing store rarely needs a new model. Returns None if no model can be built.
     """
     try:
         with tempfile.TemporaryDirectory(prefix="hierogram-") as folder:
@@ -100,8 +100,8 @@ def _write_text(store: Store, path: Path) -> tuple[int, str]:
     return sentences, digest.hexdigest()
 
 
-def _build(text: Path, path: Path, bar: Progress) -> NamedModel:
-    made: list[NamedModel] = []
+def _build(text: Path, path: Path, bar: Progress) -> ModelWithVocabulary:
+    made: list[ModelWithVocabulary] = []
     writer = partial(BinaryWriter, made.append)
     estimate([str(text)], STORE_MODEL_OPTIONS, [writer], text.parent, bar)
     with suppress(ExportError, InputError, OSError):
@@ -128,12 +128,12 @@ class TranslationResources:
 
     options: TranslateOptions
     weights: dict[str, float]
-    model: NamedModel | None
+    model: ModelWithVocabulary | None
     glossary: Glossary
     store_model: StoreModel | None = None
 
     def pipeline(self, grammar: TranslationGrammar) -> TextPipeline:
-        """Return the text pipeline for a grammar: from the options, else from the grammar's store."""
+        """Return the pipeline that tokenizes into whole words: from the options, else from the grammar's store."""
         own, options = grammar.pipeline.with_whole_words(), self.options
         if options.tokenized:
             return UNCHANGED_TEXT
@@ -142,13 +142,13 @@ class TranslationResources:
         return make_pipeline(own.as_settings(), tokenize=two_languages(options.tokenize, "--tokenize"))
 
     def start_weights(self) -> dict[str, float]:
-        """Return the weights of the options, or the default weights."""
+        """Return the weights of the options, or default weights, which count words less without a language model."""
         if self.options.weights is None and self.model is None:
             return self.weights | {WORDS: _WORDS_WITHOUT_MODEL}
         return self.weights
 
     def translator(self, grammar: TranslationGrammar, weights: dict[str, float] | None = None) -> Translator:
-        """Return a translator with a grammar, optionally with other weights."""
+        """Return a translator with a grammar. `weights` replace the starting weights."""
         options, pipeline = self.options, self.pipeline(grammar)
         return Translator(
             grammar,
@@ -185,7 +185,7 @@ class TranslationResources:
         return replace(self, model=None if store_model is None else store_model.model, store_model=store_model)
 
     def model_name(self) -> str:
-        """Return a display name of the language model: its file, the store's sentences, or `none`."""
+        """Return a display name of the language model: its file, the number of the store's sentences, or `none`."""
         if self.store_model is not None:
             return f"{self.store_model.sentences:,} target sentences of the store"
         return self.options.lm or NO_MODEL
@@ -209,7 +209,7 @@ _PAUSE_FACTOR = 9.0
 _SHORT_PAUSE_FACTOR = 1.0
 """`_PAUSE_FACTOR` if the number of pairs with derivations has changed since the read."""
 _MAX_NEW_PAIRS = 1_000
-"""Maximum number of new pairs to add. If more pairs have arrived, the whole grammar is read."""
+"""Maximum number of new pairs whose rules are added. With more new pairs, the whole grammar is read."""
 
 
 class GrammarFollower:
@@ -287,7 +287,7 @@ class GrammarFollower:
             self._derived = derived
 
     def _add_rules(self, store_grammar: StoreGrammar) -> bool:
-        """Add the rules of new pairs. Returns True if rules were added. The next full read repairs failures."""
+        """Add the rules of new pairs. Returns True if any were added. A failure stops additions until a full read."""
         try:
             return store_grammar.add_new_pairs()
         except (DaemonError, StoreError):
@@ -307,7 +307,7 @@ class GrammarFollower:
         self._short_pause_until = ended + _SHORT_PAUSE_FACTOR * (ended - started)
 
     def _show(self, store_grammar: StoreGrammar, derived: int, instead_of: StoreGrammar | None = None) -> None:
-        """Switch to a newly read grammar. If `instead_of` is given, it must still be the current grammar."""
+        """Switch to a newly read grammar, unless `instead_of` is given and no longer the current grammar."""
         translator = self.resources.translator(store_grammar.grammar)
         with self._showing:
             if instead_of in (None, self._store_grammar):

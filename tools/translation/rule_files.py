@@ -18,7 +18,7 @@ from hierogram.daemon.progress import Progress
 from hierogram.daemon.text.lines import open_lines
 from hierogram.samplers.decoding import reading
 from hierogram.samplers.decoding.grammar import RuleColumns
-from hierogram.samplers.decoding.reading import Layout, RuleLines, Vocabularies, number_gaps, read_rules, room_for
+from hierogram.samplers.decoding.reading import Layout, Vocabularies, number_gaps, read_rules, room_for
 from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
 from hierogram.storage.browsing.reader import literal
 
@@ -27,16 +27,16 @@ _CANONICAL = {feature.cdec: feature.name for feature in FEATURES}
 _MIN_PROBABILITY = 1e-100
 """Value that replaces a probability of 0."""
 
-TABLES = ("jsonl", "tsv", "parquet")
-_FORMATS = ("cdec", "moses", *TABLES)
+_TABLES = ("jsonl", "tsv", "parquet")
+_FORMATS = ("cdec", "moses", *_TABLES)
 _COLUMNS = ("source", "target", "alignment")
 _FLAT = "hive_partitioning=false"
 """DuckDB argument so that a path element such as `language=zh` is not read as a column."""
-LAYOUTS = {
+_LAYOUTS = {
     "cdec": Layout(tabs=False, source=1, target=2, values=3, links=4, named=True, labeled=False),
     "moses": Layout(tabs=False, source=0, target=1, values=2, links=3, named=False, labeled=True),
 }
-TABBED = Layout(tabs=True, source=0, target=1, values=3, links=2, named=False, labeled=False)
+_TABBED = Layout(tabs=True, source=0, target=1, values=3, links=2, named=False, labeled=False)
 _FAULTS = {
     reading.NO_FIELDS: "expected source side, target side and values, separated by |||",
     reading.NO_NUMBER: "the value of a feature is not a number",
@@ -63,13 +63,13 @@ class WordedRules:
 
 
 class RuleReader:
-    """Reader that parses rules in one format into a table. `name` names the input in error messages."""
+    """Parser of rules in one format. `name` is the input in error messages, `names` are the feature names."""
 
     def __init__(self, name: str, format: str, names: tuple[str, ...]) -> None:
         self.name = name
         self._format = format
         self._names = names
-        self._layout = LAYOUTS.get(format, TABBED)
+        self._layout = _LAYOUTS.get(format, _TABBED)
         self._source = GrowingVocabulary()
         self._target = GrowingVocabulary()
         self._feature_vocabulary = GrowingVocabulary()
@@ -124,7 +124,7 @@ class RuleReader:
         source, source_words = self._resolve_symbols(self._source)
         target, target_words = self._resolve_symbols(self._target)
         if values is None:
-            names, features = self._features(rules)
+            names, features = self._features()
         else:
             names, features = self._canonical(self._names, values, np.ones(len(self._names), np.bool_))
         columns, fault = number_gaps(rules.columns(source, target, features))
@@ -156,7 +156,8 @@ class RuleReader:
                 raise InputError(f"{self.name}: nonterminal {spelled} is not supported: expected X")
         return meanings, list(numbers)
 
-    def _features(self, rules: RuleLines) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+    def _features(self) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+        rules = self._rules
         value, name = rules.value[: rules.values], rules.value_name[: rules.values]
         if self._layout.named:
             vocabulary = self._feature_vocabulary.finish()
@@ -179,7 +180,7 @@ class RuleReader:
     def _canonical(
         self, names: Sequence[str], dense: NDArray[np.float64], used: NDArray[np.bool_]
     ) -> tuple[tuple[str, ...], NDArray[np.float64]]:
-        """Return the used features in export order, and their values in the decoder, float64[rules, used]."""
+        """Return the names of used features in export order, and their values for the decoder, float64[rules, used]."""
         canonical = [_CANONICAL.get(name, name) for name in names]
         order = sorted(
             np.flatnonzero(used).tolist(), key=lambda k: (_ORDER.get(canonical[k], len(_ORDER)), canonical[k])
@@ -220,7 +221,7 @@ def read_rule_file(path: Path, bar: Progress, format: str | None = None) -> tupl
         raise InputError(f"{path}: {format_name} is not a format of translation rules: expected {', '.join(_FORMATS)}")
     names = tuple(manifest.get("features") or FORMATS[format_name].features)
     with open_lines(str(path)) as file:
-        if format_name in TABLES:
+        if format_name in _TABLES:
             reader = _read_table(path, format_name, names, bar)
         else:
             reader = RuleReader(file.name, format_name, names)
@@ -247,7 +248,7 @@ def _read_table(file: Path, format: str, names: tuple[str, ...], bar: Progress) 
                     raise InputError(f"{file}: column {column} not found: not a table of rules")
             names = tuple(name for name in names if name in columns)
             reader = RuleReader(str(file), format, names)
-            # The reader expects lines in the layout `TABBED`.
+            # The reader expects lines in the layout `_TABBED`.
             texts = ", ".join(f"coalesce({name}, '')" if name in columns else "''" for name in _COLUMNS)
             values = ", ".join(f"CAST({name} AS VARCHAR)" for name in names) or "''"
             query = f"SELECT concat_ws('\t', {texts}, concat_ws(' ', {values})) FROM {tables[format]}"

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from hierogram.tools.translation.text_translator import TextTranslator
 
 CORPUS = "corrections"
-"""Name of the corpus that contains the corrections."""
 
 _LEADING_TAG = re.compile(rf"\s*{TAG.pattern}")
 
@@ -60,7 +59,7 @@ class Corrections:
         self._withdraw = withdraw or store.withdraw
 
     def find(self, text: str, html: bool = False) -> str | None:
-        """Return the newest correction of a text, capitalized if the text is, or None. Whitespace is normalized."""
+        """Return the newest correction of a text or HTML, capitalized if the text is. Whitespace is normalized."""
         pairs = self._find_pairs(text)
         if not pairs:
             return None
@@ -177,7 +176,7 @@ class StoreTranslator:
         """Translate a text, with up to `alternatives` alternative translations."""
         if not text.strip():
             return PlainTranslation(text, [])
-        translation = self.newest()[0].translate(text, format=format, alternatives=alternatives)
+        translation = self.newest()[0].translate(text, format=format, best=alternatives + 1)
         best, *further = dict.fromkeys((translation.text, *translation.texts))
         return PlainTranslation(best, further[:alternatives])
 

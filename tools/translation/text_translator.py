@@ -41,7 +41,7 @@ _CANDIDATES_PER_TEXT = 3
 
 
 class _Unit(NamedTuple):
-    """Source word: form in the grammar, token, span in the paragraph, text if kept, given translations."""
+    """Source word: form in the grammar, token, span in the paragraph, output text if kept, given translations."""
 
     word: str
     token: str
@@ -78,7 +78,7 @@ class TextTranslation:
 
     `numbers` are the indices of the texts among the candidates of `translation`, empty for a source without words.
     `paragraphs` belong to the best translation, and are empty if translations are tokens. `divided` is the number of
-    sentences that were translated in parts. `corrected` is a user's correction of the source, which is not in `texts`.
+    sentences or groups translated in parts. `corrected` is a user's correction of the source, which is not in `texts`.
     """
 
     source: str
@@ -119,7 +119,6 @@ class TextTranslator:
         self.translator = translator
         self.pipeline = translator.pipeline.for_running_text()
         self.default_format = TOKENS if translator.pipeline.rules is None else TEXT
-        """Default input format: text if the pipeline tokenizes, else tokens."""
         self._find_correction = find_correction
 
     def input_pipeline(self, format: str) -> TextPipeline:
@@ -131,32 +130,32 @@ class TextTranslator:
         text: str,
         *,
         format: str | None = None,
-        alternatives: int = 0,
+        best: int = 1,
         markup: bool = False,
         pipeline: TextPipeline | None = None,
     ) -> TextTranslation:
-        """Translate a text of any number of sentences and paragraphs. Line breaks are kept.
+        """Translate a text of any number of sentences and paragraphs in up to `best` ways. Line breaks are kept.
 
         Users' corrections are used if the format is not `tokens` and `markup` is False. With the format `tokens`,
         `pipeline` replaces the translator's pipeline.
         """
         format = format or self.default_format
         if format == TOKENS:
-            translation = self.translator.translate(text, alternatives + 1, markup=markup, pipeline=pipeline)
+            translation = self.translator.translate(text, best, markup=markup, pipeline=pipeline)
             texts = [candidate.text for candidate in translation.candidates]
             divided = int(len(translation.decoded_parts) > 1)
             return TextTranslation(text, texts or [""], list(range(len(texts))), translation, [], divided)
-        best = 1 if not alternatives else _CANDIDATES_PER_TEXT * (alternatives + 1)
-        result = self._translate(text, format, alternatives, markup, best)
+        limit = 1 if best == 1 else _CANDIDATES_PER_TEXT * best
+        result = self._translate(text, format, best, markup, limit)
         # Candidates with different tokens can have the same text.
-        while len(result.texts) <= alternatives and len(result.translation.candidates) == best:
-            best *= _CANDIDATES_PER_TEXT
-            result = self._translate(text, format, alternatives, markup, best)
+        while len(result.texts) < best and len(result.translation.candidates) == limit:
+            limit *= _CANDIDATES_PER_TEXT
+            result = self._translate(text, format, best, markup, limit)
         if markup or self._find_correction is None:
             return result
         return replace(result, corrected=self._find_correction(text, format == HTML))
 
-    def _translate(self, text: str, format: str, alternatives: int, markup: bool, best: int) -> TextTranslation:
+    def _translate(self, text: str, format: str, best: int, markup: bool, limit: int) -> TextTranslation:
         parts = divide(text, format, markup)
         decoded_parts: list[DecodedPart] = []
         sentences: dict[int, list[_Sentence]] = {}
@@ -168,21 +167,21 @@ class TextTranslator:
             for start, stop in self._sentence_spans(part):
                 # A sentence of control characters has no words.
                 if units := list(self._units(part, start, stop)):
-                    decoded = self._decode(units, best)
+                    decoded = self._decode(units, limit)
                     decoded_parts += decoded
-                    before, follows = part.written(part.text[end:start]), bool(sentences_of_paragraph)
+                    before, follows = part.escape(part.text[end:start]), bool(sentences_of_paragraph)
                     sentences_of_paragraph.append(_Sentence(before, follows, units, len(decoded)))
                     end = stop
         all_sentences = list(chain.from_iterable(sentences.values()))
         words = tuple(unit.word for sentence in all_sentences for unit in sentence.units)
-        translation = self.translator.join(words, decoded_parts, best)
+        translation = self.translator.join(words, decoded_parts, limit)
         candidates: dict[str, int] = {}
         paragraphs: list[TextParagraph] = []
         for candidate in range(max(1, len(translation.candidates))):
             written, written_paragraphs = self._written(parts, sentences, translation, candidate)
             candidates.setdefault(written, candidate)
             paragraphs = paragraphs or written_paragraphs
-            if len(candidates) > alternatives:
+            if len(candidates) == best:
                 break
         divided = sum(sentence.part_count > 1 for sentence in all_sentences)
         numbers = list(candidates.values()) if translation.candidates else []
@@ -285,7 +284,7 @@ class TextTranslator:
             pairs = [(i - first, j - begin) for i in range(first, source) for j in links[i]]
             tags, tagged = _tagged_words(part, text_spans, pairs, written)
             out += _assembled(place_tags(tags, text_spans, pairs, len(written)), tagged)
-            out.append(part.written(part.text[text_spans[-1][1] :]))
+            out.append(part.escape(part.text[text_spans[-1][1] :]))
             paragraphs.append(TextParagraph(part.text, (first, source), (begin, ends[part_index]), text_spans, written))
         return "".join(out), paragraphs
 
@@ -324,10 +323,10 @@ class TextTranslator:
                 # Keep an unusual space of the source between two words that are passed through.
                 for j in adjacent:
                     if not separators[j] and (cased[j - 1], cased[j]) == (first.word, second.word):
-                        separators[j] = paragraph.written(paragraph.text[first.text_span[1] : second.text_span[0]])
+                        separators[j] = paragraph.escape(paragraph.text[first.text_span[1] : second.text_span[0]])
         for j, (separator, word) in enumerate(zip(separators, cased, strict=True)):
             written = units[protected[j]].written if j in protected else None
-            yield separator, paragraph.written(as_written(word)) if written is None else written
+            yield separator, paragraph.escape(as_written(word)) if written is None else written
 
     def _before(self, sentence: _Sentence) -> str:
         """Return the text before a sentence. Spaces are added or removed if only one language uses spaces."""
@@ -416,7 +415,7 @@ def _tagged_words(
         remaining = []
         for pair in pairs:
             k = next((k for k, text_span in enumerate(text_spans) if _is_within(pair, text_span)), None)
-            word = None if k is None else paragraph.written(paragraph.text[slice(*text_spans[k])])
+            word = None if k is None else paragraph.escape(paragraph.text[slice(*text_spans[k])])
             if k is not None and [written[j][1] for j in targets.get(k, [])] == [word]:
                 inner.setdefault(k, []).append(pair)
             else:

@@ -1,22 +1,22 @@
 """Sentence translation with a grammar, feature weights and a language model.
 
-A position is what the decoder reads as one symbol: a word, a part of a word, or a phrase with a given translation. If
-several known words replace an unknown word, the positions after the first are empty.
+A position is one input symbol of the decoder: a word, a part of a word, or a phrase with a given translation. If
+several known words replace an unknown word, its first position contains the word, and its other positions are empty.
 """
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import accumulate, compress, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.deadline import check_deadline
 from hierogram.daemon.exports.formats import DEFAULT_WEIGHTS, WORDS
+from hierogram.daemon.prefetch import Result, map_in_threads
 from hierogram.daemon.text.pipeline import UNCHANGED_TEXT, TextPipeline
 from hierogram.daemon.text.segments import CompoundSegmenter, SubwordSegmenter, find_word_span, make_segmenter
 from hierogram.samplers.decoding.chart import (
@@ -38,7 +38,7 @@ from hierogram.storage.records.parts import index_words, is_modifier, join_parts
 from hierogram.tools.translation.casing import is_word
 from hierogram.tools.translation.fixed_words import Glossary, InputPhrase, Words, input_phrases, split_words
 from hierogram.tools.translation.grammars import TranslationGrammar, pack_grammar
-from hierogram.tools.translation.language_models.files import NamedModel
+from hierogram.tools.translation.language_models.files import ModelWithVocabulary
 from hierogram.tools.translation.oov_substitutes import SubstituteFinder
 from hierogram.tools.translation.rule_files import RuleReader
 
@@ -59,9 +59,8 @@ class _Use(NamedTuple):
 class DecodedPart:
     """Decoded part of a sentence. `own` contains target words that are not in the grammar.
 
-    `starts` contains the first source word of each position, and the end of the last position. A compound has several
-    positions, and its first position contains the word. If the grammar has parts of words, positions and `tokens` are
-    parts, but `texts` and `source_words` are whole words.
+    `starts` contains the index of the first source word of each position, and the number of source words. If the
+    grammar has parts of words, positions and target words are parts, but `texts` and `source_words` are whole words.
     """
 
     grammar: TranslationGrammar
@@ -108,7 +107,7 @@ class DecodedPart:
         return index_words(tokens) if self.grammar.pipeline.word_parts else list(range(len(tokens) + 1))
 
     def word(self, number: int) -> str:
-        """Return a target word, from the grammar's vocabulary or the sentence's own words."""
+        """Return the target word with a number, from the grammar's vocabulary or the sentence's own words."""
         known = len(self.grammar.target_words)
         return self.grammar.target_words[number] if number < known else self.own[number - known]
 
@@ -188,9 +187,9 @@ def _places(side: tuple[Symbol, ...], start: int, spans: list[Span]) -> list[int
 
 
 MAX_WORDS = 100
-"""Maximum number of words that are decoded at once. Longer sentences are translated in parts."""
+"""Maximum number of words and given phrases that are decoded at once. Longer sentences are translated in parts."""
 _LOOK_BACK = 3
-"""Divisor of `MAX_WORDS`: a long sentence is split after a punctuation mark in the last third, if there is one."""
+"""A part of a long sentence ends after a punctuation mark in its last `MAX_WORDS` // `_LOOK_BACK` words, if any."""
 _QUEUED_PER_THREAD = 4
 _LENGTH_STEP, _MAX_LENGTH_STEPS = 0.25, 5
 """Increase of the weight of target words if a translation is too short, and the maximum number of increases."""
@@ -200,7 +199,7 @@ _MIN_LENGTH_RATIO = 1.05
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Candidate translation: words, score w · f, nonzero features, and the number of each part's derivation."""
+    """Candidate translation: words, score w · f, nonzero features, and the index of each part's derivation."""
 
     words: Words
     score: float
@@ -226,7 +225,7 @@ class Translation:
         """Best translation. Empty if the source has no words."""
         return self.candidates[0].text if self.candidates else ""
 
-    def iterate_parts(self, number: int = 0) -> Iterator[tuple[DecodedPart, int, int, int]]:
+    def iterate_parts(self, number: int) -> Iterator[tuple[DecodedPart, int, int, int]]:
         """Yield each part, its derivation in a candidate, and the offsets of its source and target words."""
         source = target = 0
         derivations = self.candidates[number].derivations if self.candidates else ()
@@ -259,13 +258,13 @@ class Translation:
 
 
 class Translator:
-    """Translator of tokenized sentences. Thread-safe."""
+    """Translator of single sentences into tokens. Thread-safe."""
 
     def __init__(
         self,
         grammar: TranslationGrammar,
         weights: Mapping[str, float],
-        model: NamedModel | None = None,
+        model: ModelWithVocabulary | None = None,
         *,
         pops: int = POPS,
         oov_similarity: float = 0.0,
@@ -307,7 +306,7 @@ class Translator:
     def translate(
         self, line: str, best: int = 1, *, markup: bool = False, pipeline: TextPipeline | None = None
     ) -> Translation:
-        """Translate a line into up to `best` candidates with different words. `pipeline` replaces the own pipeline."""
+        """Translate a line into up to `best` candidates with different words. `pipeline` replaces the default."""
         pipeline = self.pipeline if pipeline is None else pipeline
         phrases = [
             phrase if phrase.given else InputPhrase(self.glossary.divide_words(phrase.words))
@@ -316,18 +315,18 @@ class Translator:
         source = tuple(word for phrase in phrases for word in phrase.words)
         return self.join(source, [self.select(part, best) for part in self.decode(phrases, best)], best)
 
-    def decode(self, phrases: list[InputPhrase], best: int = 1) -> list[DecodedPart]:
+    def decode(self, phrases: list[InputPhrase], best: int) -> list[DecodedPart]:
         """Return the decoded parts of a sentence, each with `best` or more derivations if they exist."""
         return [self._decode_part(positions, best) for positions in self._split_long(self.glossary.apply(phrases))]
 
-    def select(self, part: DecodedPart, best: int = 1, numbers: Sequence[int] = ()) -> DecodedPart:
+    def select(self, part: DecodedPart, best: int, numbers: Sequence[int] = ()) -> DecodedPart:
         """Return a part with up to `best` of the derivations `numbers` (default: all), the consensus first."""
         rows = list(numbers or range(len(part.outputs.scores)))
         compared = rows[: self._consensus_size]
         first = rows.pop(choose_consensus([part.texts[k] for k in compared], part.outputs.scores[compared]))
         return part.take([first, *rows][:best])
 
-    def join(self, source: Words, parts: list[DecodedPart], best: int = 1) -> Translation:
+    def join(self, source: Words, parts: list[DecodedPart], best: int) -> Translation:
         """Join the n-best lists of all parts. The first candidate joins the first candidates of the parts."""
         joined = best_combinations([self._candidates(part) for part in parts], best) if parts else []
         return Translation(source, joined, parts)
@@ -440,20 +439,9 @@ class Translator:
         ]
 
 
-T = TypeVar("T")
-
-
-def in_threads(translate: Callable[[str], T], lines: Sequence[str], threads: int) -> Iterator[T]:
-    """Yield the translations of lines in order, computed by threads. If `threads` is 0, uses one per core."""
-    threads = threads or os.cpu_count() or 1
-    ahead = _QUEUED_PER_THREAD * threads
-    with ThreadPoolExecutor(threads, thread_name_prefix="translate") as pool:
-        futures = [pool.submit(translate, line) for line in lines[:ahead]]
-        for number in range(len(lines)):
-            translation = futures.pop(0).result()
-            if number + ahead < len(lines):
-                futures.append(pool.submit(translate, lines[number + ahead]))
-            yield translation
+def in_threads(translate: Callable[[str], Result], lines: Sequence[str], threads: int) -> Iterator[Result]:
+    """Yield the translations of lines in order, computed in threads. If `threads` is 0, uses one per core."""
+    return map_in_threads(lines, translate, threads or os.cpu_count() or 1, _QUEUED_PER_THREAD)
 
 
 def best_combinations(lists: Sequence[Sequence[Candidate]], best: int) -> list[Candidate]:
@@ -490,8 +478,8 @@ def _join_candidates(candidates: Iterable[Candidate]) -> Candidate:
 
 
 def warm_up(loaded: "LoadedBatch", state: Any) -> None:
-    """Compile or load the kernels for translating with a store's rules, using a small in-memory state."""
-    # Imported here because other translators do not need the samplers.
+    """Compile the kernels for translating with a store's rules, or load them from the cache, using a small state."""
+    # Imported here because translating does not need these modules.
     from hierogram.daemon.learning.kinds.pairs import ForestPairs, count_changes
     from hierogram.samplers.counts.deltas import Change
     from hierogram.samplers.counts.occurrences import fragment_links, rule_links, uses_by_links
@@ -517,5 +505,5 @@ def warm_up(loaded: "LoadedBatch", state: Any) -> None:
     for _ in reader.read([b"a [X,1]\tx [X,1]\t0-0\t\t\nb\ty\t0-0\t\t\n"]):
         pass
     grammar = pack_grammar(reader.table(np.ones((reader.rules, 1))), 2)
-    model = NamedModel(no_model(), GrowingVocabulary().finish())
+    model = ModelWithVocabulary(no_model(), GrowingVocabulary().finish())
     Translator(grammar, DEFAULT_WEIGHTS, model).translate("a b c")

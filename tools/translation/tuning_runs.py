@@ -14,7 +14,7 @@ from unicodedata import normalize
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.exceptions import UsageError, WrongKindError
+from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.exports.formats import WORDS
 from hierogram.daemon.files import open_output
 from hierogram.daemon.learning.residents import withdraw_all
@@ -22,11 +22,10 @@ from hierogram.daemon.progress import Progress
 from hierogram.daemon.text.lines import write_lines
 from hierogram.daemon.text.segments import WordView
 from hierogram.samplers.decoding.grammar import COUNTED
-from hierogram.samplers.grammar.kinds import TRANSLATION, find_grammar_kind
 from hierogram.storage.database.connection import parse_url, sqlite_file
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.translation.fixed_words import split_words
-from hierogram.tools.translation.grammars import TranslationGrammar, toml_table
+from hierogram.tools.translation.grammars import TranslationGrammar, toml_table, translation_kind
 from hierogram.tools.translation.language_models.estimation import build_model
 from hierogram.tools.translation.resources import STORE_MODEL_OPTIONS, TranslationResources
 from hierogram.tools.translation.translating import in_threads
@@ -37,14 +36,13 @@ PAIRS_PER_HELD_OUT = 10
 
 
 @contextmanager
-def held_out(store: Store, pairs: int, seed: int, bar: Progress) -> Iterator[tuple[Store, str, list[str], list[str]]]:
+def hold_out(store: Store, pairs: int, seed: int, bar: Progress) -> Iterator[tuple[Store, str, list[str], list[str]]]:
     """Hold out up to `pairs` random pairs, in a copy of the store that is deleted when the context ends.
 
-    Yields the copy, its language model file, and the source and target words of the held-out pairs.
+    Yields the copy, the file of a language model of its target side, and the source and target lines of the held-out
+    pairs. Raises `WrongKindError`, and `UsageError` if the store is not an SQLite store or has too few pairs.
     """
-    grammar_kind = find_grammar_kind(store.settings().grammar)
-    if TRANSLATION not in grammar_kind.capabilities:
-        raise WrongKindError(f"{store.url}: {grammar_kind.cannot('translate')}: its rules do not have two sides")
+    translation_kind(store)
     if sqlite_file(parse_url(store.url)) is None:
         raise UsageError(f"{store.url}: holding out pairs requires an SQLite store: pass sentences to tune on")
     with tempfile.TemporaryDirectory(prefix="hierogram-") as folder:
@@ -68,7 +66,7 @@ def held_out(store: Store, pairs: int, seed: int, bar: Progress) -> Iterator[tup
 
 @dataclass
 class GrammarDecoder:
-    """Decoder of the same sentences in several rounds. Tokens are words or parts of words.
+    """Decoder of the same sentences in several rounds.
 
     `names` are the feature names in order, and `words_index` is the index of the feature that counts target tokens.
     """
@@ -97,7 +95,7 @@ class GrammarDecoder:
         return dict(zip(self.names, weights.tolist(), strict=True))
 
     def tokens(self, words: Sequence[str]) -> tuple[str, ...]:
-        """Return the tokens of target words, in NFC."""
+        """Return target words in NFC, split into parts if the grammar has parts of words."""
         line = normalize("NFC", " ".join(words))
         return split_words(self._view.parts(1, line) if self._view.word_parts else line)
 
@@ -120,7 +118,7 @@ class GrammarDecoder:
 def write_tuned(
     path: Path, tuned: Tuned, by_name: Callable[[NDArray[np.float64]], Mapping[str, float]], inputs: Mapping[str, Any]
 ) -> None:
-    """Write tuned weights, scores of the rounds, and `inputs` (names and options) to a file. Raises `ExportError`."""
+    """Write tuned weights, `inputs` (file names and options), and all rounds to a TOML file. Raises `ExportError`."""
     lines = toml_table("[weights]", by_name(tuned.weights))
     lines += toml_table("[tuning]", {**inputs, "best_round": tuned.best + 1, "scale": tuned.scale})
     for iteration in tuned.history:

@@ -43,7 +43,7 @@ class WebTranslator(StoreTranslator):
         super().__init__(context.service.grammar_store, options, context.service.withdraw)
 
     def newest(self) -> "tuple[TextTranslator, int]":
-        """Return the translator and its store position. Raises `ProblemError` if a resource cannot be read."""
+        """Return the newest translator as in `StoreTranslator`. Raises `ProblemError` if a resource cannot be read."""
         try:
             return super().newest()
         except InputError as error:
@@ -113,7 +113,7 @@ class SentenceAnswer(BaseModel):
         description="True if the translation is a stored correction. The candidates do not depend on it."
     )
     tokens: str = Field(description="The sentence as tokens separated by spaces.")
-    parts: int = Field(description="Number of parts that were translated: sentences, or parts of long sentences.")
+    parts: int = Field(description="Number of parts that were translated: sentences, or groups or parts of sentences.")
     candidates: list[CandidateAnswer] = Field(description="Translations, best first.")
 
 
@@ -122,7 +122,9 @@ class TranslateAnswer(BaseModel):
 
     position: int = Field(description="Store position of the grammar that was used.")
     sentences: list[SentenceAnswer]
-    advice: str | None = Field(description="Advice if the sentences seem to need tokenization.")
+    advice: str | None = Field(
+        description="Advice if the sentences seem to need tokenization, or to be tokenized already."
+    )
 
 
 def translate_routes(shared: WebTranslator, pool: WorkPool) -> APIRouter:
@@ -136,7 +138,7 @@ def translate_routes(shared: WebTranslator, pool: WorkPool) -> APIRouter:
         translator, position = shared.newest()
         format = TOKENS if body.tokenized else body.format or translator.default_format
         pipeline = UNCHANGED_TEXT if body.tokenized else translator.input_pipeline(format)
-        translate = partial(translator.translate, format=format, alternatives=best - 1, markup=body.markup)
+        translate = partial(translator.translate, format=format, best=best, markup=body.markup)
         sentences = [as_plain(translate(line, pipeline=pipeline)) for line in body.sentences]
         advice = None if body.tokenized else text_advice(pipeline.source, "sentences", body.sentences, *IN_REQUESTS)
         return {"position": position, "sentences": sentences, "advice": advice}

@@ -414,7 +414,7 @@ def test_no_tag_or_placeholder_is_lost_or_doubled(text_translator: TextTranslato
     for number in range(1000):
         is_html = number % 2 == 1
         segment = made_up(source, is_html)
-        found = text_translator.translate(segment, format="html" if is_html else "text", alternatives=number % 3)
+        found = text_translator.translate(segment, format="html" if is_html else "text", best=1 + number % 3)
         for text in found.texts:
             wanted, got = (
                 Counter(re.findall(r"<[^>]*>|\{\{ v \}\}|[%{][^\s<,.]+|http:[^\s<,]*\w|\w+@\w+\.org|@who|\d+", some))
@@ -440,7 +440,7 @@ def test_texts_of_unusual_characters_are_translated_with_their_line_ends(transla
     for number in range(240):
         text = "".join(source.choice(STRANGE) + source.choice(["", "", " "]) for _ in range(source.randint(0, 14)))
         text_translator = (general, TextTranslator(translator))[number % 2]
-        found = text_translator.translate(text, format=("text", "html")[number // 2 % 2], alternatives=number % 3)
+        found = text_translator.translate(text, format=("text", "html")[number // 2 % 2], best=1 + number % 3)
         assert found.texts
         if number // 2 % 2 == 0:
             assert found.text.count("\n") == text.count("\n"), repr(text)
@@ -483,7 +483,7 @@ def test_a_footnote_mark_follows_all_translations_of_its_word() -> None:
 
 
 def test_alternative_translations_are_different_texts(text_translator: TextTranslator) -> None:
-    found = text_translator.translate("La maison. Maison!", alternatives=3)
+    found = text_translator.translate("La maison. Maison!", best=4)
     assert found.texts[0] == "The house. House!"
     assert len(set(found.texts)) == len(found.texts) == 4
     assert [one.score for one in found.candidates] == sorted((one.score for one in found.candidates), reverse=True)
@@ -493,7 +493,7 @@ def test_alternative_translations_are_different_texts(text_translator: TextTrans
     for number, one in enumerate(plain["candidates"]):
         assert one["alignment"] == found.alignment(number)
         assert max(j for _, j in one["alignment"]) == len(one["tokens"].split()) - 1
-    assert text_translator.translate("", alternatives=3).candidates == []
+    assert text_translator.translate("", best=4).candidates == []
 
 
 def test_paragraphs_report_word_positions(text_translator: TextTranslator) -> None:

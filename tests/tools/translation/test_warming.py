@@ -39,7 +39,7 @@ with open_store(sys.argv[1]) as store:
         translator, _ = GrammarFollower(store, equipment).newest()
         for line in ("la maison ne vient pas", "<np translation='the house'>la maison</np> xyz", ""):
             for best in (1, 5):
-                found = TextTranslator(translator).translate(line, format="tokens", alternatives=best - 1, markup=True)
+                found = TextTranslator(translator).translate(line, format="tokens", best=best, markup=True)
                 assert as_plain(found)["source"] or not line
 now = compiled()
 print(sorted(name for name in before if now[name] > before[name]))

@@ -28,9 +28,9 @@ from hierogram.samplers.language_models.lines import ngrams_at, read_words
 from hierogram.samplers.language_models.model import BEGIN, END, UNKNOWN, NGrams
 from hierogram.samplers.language_models.vocabulary import SPECIAL, GrowingVocabulary, Vocabulary
 from hierogram.tools.translation.language_models.files import (
-    ARPA_ENDINGS,
+    ARPA_SUFFIXES,
     ArpaWriter,
-    NamedModel,
+    ModelWithVocabulary,
     TextCursor,
     write_binary,
 )
@@ -171,19 +171,19 @@ def _columns(n: int) -> str:
 _WORDS_PER_READ = 1 << 20
 """Number of words read at once. It exceeds the length of the longest line, so every block contains an END."""
 _BEGINNING_BYTES = 1 << 16
-"""Number of bytes that are kept from the beginning of a text."""
+"""Number of bytes from the beginning of a text that are kept for advice on tokenization."""
 
 
 OpenWriter = Callable[[Vocabulary, list[int]], "ArpaWriter | BinaryWriter"]
 """Factory of a model writer: `(vocabulary, number of n-grams of each order)`."""
 
 
-class Report(NamedTuple):
+class EstimationReport(NamedTuple):
     """Statistics of an estimated model and its text.
 
-    `ngrams` contains the number of n-grams of each order. `unknown` is the number of words that became <unk>.
-    `without_discounts` contains the orders for which the text was too small to estimate discounts. `beginning` contains
-    the first lines of a text that was read as tokens.
+    `ngrams` contains the number of n-grams of each order. `unknown` is the number of words in the text that became
+    <unk>. `without_discounts` contains the orders for which the text was too small to estimate discounts. `beginning`
+    contains the first lines of a text that was read as tokens.
     """
 
     sentences: int
@@ -201,7 +201,7 @@ def estimate(
     folder: Path,
     bar: Progress,
     side: TextSide = TOKENS,
-) -> Report:
+) -> EstimationReport:
     """Estimate a model from files with one sentence per line. Empty lines are skipped.
 
     `side` tokenizes the sentences. `folder` is the parent of the temporary folder. Raises `InputError` if a text cannot
@@ -223,7 +223,7 @@ def estimate(
         raise ExportError(f"{folder}: cannot create temporary files: {error.strerror or error}") from error
     unknown = int(occurrences[renumbered == UNKNOWN].sum())
     sentences = int(occurrences[END])
-    return Report(sentences, int(occurrences.sum()) - sentences, counts, unknown, without, beginning)
+    return EstimationReport(sentences, int(occurrences.sum()) - sentences, counts, unknown, without, beginning)
 
 
 def _number_texts(
@@ -329,7 +329,7 @@ def _database(folder: Path, memory: int) -> Iterator["DuckDBPyConnection"]:
         str(folder / "scratch"),
         config={
             "memory_limit": f"{memory}MB",
-            "threads": max(1, min(2, os.cpu_count() or 1)),
+            "threads": min(2, os.cpu_count() or 1),
             "temp_directory": str(folder / "spill"),
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
@@ -372,7 +372,9 @@ def _write_model(
 class BinaryWriter:
     """Model writer that builds the model in memory and passes it to a callback."""
 
-    def __init__(self, take: Callable[[NamedModel], object], vocabulary: Vocabulary, counts: list[int]) -> None:
+    def __init__(
+        self, take: Callable[[ModelWithVocabulary], object], vocabulary: Vocabulary, counts: list[int]
+    ) -> None:
         self._take = take
         self._vocabulary, self._counts = vocabulary, counts
         self._log10, self._backoff = (np.zeros(len(vocabulary), np.float32) for _ in range(2))
@@ -388,7 +390,7 @@ class BinaryWriter:
 
     def finish(self) -> None:
         """Pass the complete model to the callback."""
-        self._take(NamedModel(self._builder.finish(), self._vocabulary))
+        self._take(ModelWithVocabulary(self._builder.finish(), self._vocabulary))
 
     @cached_property
     def _builder(self) -> ModelBuilder:
@@ -397,12 +399,12 @@ class BinaryWriter:
 
 def build_model(
     texts: Sequence[str], outputs: Sequence[Path], options: EstimationOptions, bar: Progress, side: TextSide = TOKENS
-) -> Report:
+) -> EstimationReport:
     """Estimate a language model as in `estimate`, and write it to each output in the format of its suffix."""
     with ExitStack() as stack:
         writers: list[OpenWriter] = []
         for output in outputs:
-            if output.name.endswith(ARPA_ENDINGS):
+            if output.name.endswith(ARPA_SUFFIXES):
                 writers.append(partial(ArpaWriter, stack.enter_context(open_output(output))))
             else:
                 writers.append(partial(BinaryWriter, partial(write_binary, output)))

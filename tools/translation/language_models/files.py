@@ -52,7 +52,7 @@ def _first_line(kind: str, version: int) -> bytes:
 
 
 def has_kind(path: str, kind: str) -> bool:
-    """Check if a file can be read and is of a kind, in any version."""
+    """Check if a path is a readable binary file of a kind, in any version."""
     start = _first_line(kind, 0).rpartition(b" ")[0]
     try:
         with open(path, "rb") as file:
@@ -175,11 +175,11 @@ class TextCursor:
         self.cursor[parsing.LINE] += 1
 
     def fault(self, reason: str, line: int | None = None) -> InputError:
-        """Return an error with a line number, by default of the current line."""
+        """Return an error at a line, by default the current line."""
         return InputError(f"{self.file.name}, line {self.cursor[parsing.LINE] if line is None else line}: {reason}")
 
 
-NO_UNKNOWN = -100.0
+_UNKNOWN_LOG10 = -100.0
 """Log10 probability of an unknown word if the file has none, as in KenLM."""
 
 _ROWS = 1 << 16
@@ -200,7 +200,7 @@ _FAULTS = {
 }
 
 
-class NamedModel(NamedTuple):
+class ModelWithVocabulary(NamedTuple):
     """Language model and its vocabulary."""
 
     model: LanguageModel
@@ -231,13 +231,13 @@ class _Unigrams:
 
     def finish(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         log10 = self.log10[: len(self.vocabulary)]
-        for word, otherwise in ((UNKNOWN, NO_UNKNOWN), (BEGIN, parsing.NEVER), (END, None)):
+        for word, otherwise in ((UNKNOWN, _UNKNOWN_LOG10), (BEGIN, parsing.NEVER), (END, None)):
             if np.isnan(log10[word]):
                 log10[word] = log10[UNKNOWN] if otherwise is None else otherwise
         return log10, self.backoff[: len(self.vocabulary)]
 
 
-def read_arpa(path: str, bar: Progress) -> NamedModel:
+def read_arpa(path: str, bar: Progress) -> ModelWithVocabulary:
     """Return the model of an ARPA file, or of standard input for `-`. Raises `InputError`."""
     with open_lines(path) as file:
         source = TextCursor(file, bar, file.text_blocks())
@@ -255,7 +255,7 @@ def read_arpa(path: str, bar: Progress) -> NamedModel:
         source.next()
         if source.line() is not None:
             raise source.fault(f"trailing text after {_END.decode()}")
-        return NamedModel(builder.finish(), words)
+        return ModelWithVocabulary(builder.finish(), words)
 
 
 def _read_counts(source: TextCursor) -> list[int]:
@@ -345,11 +345,11 @@ class ArpaWriter:
         self._file.write("".join(line + "\n" for line in lines).encode())
 
 
-def write_arpa(path: Path, named_model: NamedModel) -> None:
+def write_arpa(path: Path, model: ModelWithVocabulary) -> None:
     """Write a model as an ARPA file, compressed for suffixes .gz and .zst. Raises `ExportError`."""
-    by_order = list(iterate_ngrams(named_model.model))
+    by_order = list(iterate_ngrams(model.model))
     with open_output(path) as file:
-        writer = ArpaWriter(file, named_model.vocabulary, [len(ngrams.words) for ngrams in by_order])
+        writer = ArpaWriter(file, model.vocabulary, [len(ngrams.words) for ngrams in by_order])
         for ngrams in by_order:
             writer.add(*ngrams)
         writer.finish()
@@ -359,7 +359,7 @@ _KIND, _VERSION = "language model", 2
 _TYPES = {"unigrams": UNIGRAM, "ngrams": NGRAM, "states": STATE}
 
 
-def open_language_model(path: str, bar: Progress) -> NamedModel:
+def open_language_model(path: str, bar: Progress) -> ModelWithVocabulary:
     """Open a model in the binary format, or an ARPA file or standard input (`-`). Raises `InputError`."""
     if path == STANDARD_INPUT or not has_kind(path, _KIND):
         return read_arpa(path, bar)
@@ -368,23 +368,23 @@ def open_language_model(path: str, bar: Progress) -> NamedModel:
         raise InputError(f"{path}: created by another version of hierogram: create the file again")
     unigrams, ngrams, states = (arrays[name] for name in _TYPES)
     model = LanguageModel(unigrams, ngrams, states, values["order"], values["begin"])
-    return NamedModel(model, Vocabulary(*(arrays[name] for name in Vocabulary._fields)))
+    return ModelWithVocabulary(model, Vocabulary(*(arrays[name] for name in Vocabulary._fields)))
 
 
-def write_binary(path: Path, named_model: NamedModel) -> None:
+def write_binary(path: Path, model: ModelWithVocabulary) -> None:
     """Write a model in the binary format. Raises `ExportError` if the file cannot be written."""
-    arrays: dict[str, NDArray[Any]] = {name: getattr(named_model.model, name) for name in _TYPES}
-    values = {"order": named_model.model.order, "begin": named_model.model.begin}
-    write_arrays(path, _KIND, _VERSION, values, arrays | named_model.vocabulary._asdict())
+    arrays: dict[str, NDArray[Any]] = {name: getattr(model.model, name) for name in _TYPES}
+    values = {"order": model.model.order, "begin": model.model.begin}
+    write_arrays(path, _KIND, _VERSION, values, arrays | model.vocabulary._asdict())
 
 
-ARPA_ENDINGS = (".arpa", ".arpa.gz", ".arpa.zst", ".gz", ".zst")
+ARPA_SUFFIXES = (".arpa", ".gz", ".zst")
 """Suffixes of ARPA files. A file with another suffix is in the binary format."""
 
 
-def convert(path: str, outputs: Sequence[Path], bar: Progress) -> NamedModel:
+def convert(path: str, outputs: Sequence[Path], bar: Progress) -> ModelWithVocabulary:
     """Convert a language model to the format of each output's suffix. Returns the model."""
-    named_model = open_language_model(path, bar)
+    model = open_language_model(path, bar)
     for output in outputs:
-        (write_arpa if output.name.endswith(ARPA_ENDINGS) else write_binary)(output, named_model)
-    return named_model
+        (write_arpa if output.name.endswith(ARPA_SUFFIXES) else write_binary)(output, model)
+    return model

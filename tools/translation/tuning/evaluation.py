@@ -43,7 +43,7 @@ class MetricScores(NamedTuple):
 def evaluate(
     translations: NamedTexts, references: NamedTexts, options: EvaluationOptions, bar: Progress, resamples: int = 1_000
 ) -> list[MetricScores]:
-    """Score translations, given as named lists of lines, and test all others against the first."""
+    """Score translations, and test all others against the first. Raises `InputError`, `UsageError`."""
     check_lines(translations, references)
     rows = zip(*(texts for _, texts in references), strict=True)
     # Use `Any`, because the types of sacrebleu do not allow missing references.
@@ -89,12 +89,12 @@ def _mask_missing(row: Sequence[str]) -> list[str | None]:
 
 
 def check_lines(texts: NamedTexts, references: NamedTexts) -> None:
-    """Raise `InputError` if named lists of lines have different lengths, or all references are empty."""
+    """Raise `InputError` if texts have different numbers of lines or no lines, or all references are empty."""
     first, lines = texts[0]
     for name, lines_of_reference in (*texts[1:], *references):
         if len(lines_of_reference) != len(lines):
             raise InputError(f"{name} has {len(lines_of_reference):,} lines, but {first} has {len(lines):,}")
     if not lines:
-        raise InputError(f"{first} is empty: nothing to evaluate")
+        raise InputError(f"{first} has no lines")
     if not any(line.strip() for _, lines_of_reference in references for line in lines_of_reference):
         raise InputError(f"{', '.join(name for name, _ in references)}: no references, because all lines are empty")

@@ -218,7 +218,7 @@ class Iteration:
 
 
 class Tuned(NamedTuple):
-    """Best weights, multiplied by `scale`, all rounds, and the index of the best round (0 is the start)."""
+    """`scale` times the weights of the best round, all rounds, and the index of the best round (0 is the start)."""
 
     weights: Floats
     scale: float
@@ -291,15 +291,14 @@ def length_adjusted(bleu: Bleu, length: float) -> float:
 
 
 def step(
-    lists: _CandidateLists, best: Floats, trained: Floats, max_changed: float, options: TuningOptions, words: int | None
+    lists: _CandidateLists, best: Floats, trained: Floats, max_changed: float, length: float, words: int | None
 ) -> Floats:
-    """Return the next weights float64[F], usually with the best length-adjusted BLEU of the pooled candidates.
+    """Return the weights float64[F] of the step with the best length-adjusted BLEU of the pooled candidates.
 
     Steps from the best weights so far toward the trained weights are tried. A step is halved while it changes the best
-    candidate of a larger share of the sentences than `max_changed`.
+    candidate of a larger share of the sentences than `max_changed`, unless all halved steps change none.
     """
     before = lists.first(best)
-    length = options.length if words is not None else 0.0
     chosen, highest = best, (-1.0, -1.0)
     longer, fewest = best, 2.0
     for share in _SHARES:
@@ -348,7 +347,8 @@ def tune(
 ) -> Tuned:
     """Tune weights float64[F] to BLEU, starting from `weights`. Results are deterministic.
 
-    The weight of the feature `words`, if any, is fitted to the length of the references after each training.
+    `words` is the index of the feature that counts target words, or None. After each training, the weight of this
+    feature is fitted to the length ratio `options.length`, unless the ratio is 0.
     """
     pools = [_Pool(References(texts)) for texts in references]
     history: list[Iteration] = []
@@ -383,7 +383,7 @@ def tune(
         differences = np.concatenate(pool_differences)
         start = history[best].weights
         trained = rescale_weights(train(differences), start, differences)
-        last, weights = weights, step(_CandidateLists(pools), start, trained, max_changed, options, words)
+        last, weights = weights, step(_CandidateLists(pools), start, trained, max_changed, length, words)
         # Compare with weights that changed, because a large untrained weight would make every change look small.
         changed = weights != last
         settled = np.abs(weights - last).max() < _MIN_CHANGE * np.abs(weights[changed]).max() if changed.any() else True

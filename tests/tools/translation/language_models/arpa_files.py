@@ -5,7 +5,7 @@ from random import Random
 
 from tests.reference.language_models.backoff import Model
 
-from hierogram.tools.translation.language_models.files import NamedModel, read_arpa
+from hierogram.tools.translation.language_models.files import ModelWithVocabulary, read_arpa
 
 KENLM = """\\data\\
 ngram 1=5
@@ -92,7 +92,7 @@ class Quiet:
         pass
 
 
-def read_text(folder: Path, text: str | bytes) -> NamedModel:
+def read_text(folder: Path, text: str | bytes) -> ModelWithVocabulary:
     """Return the model of an ARPA file with this text."""
     path = folder / "model.arpa"
     path.write_bytes(text.encode() if isinstance(text, str) else text)

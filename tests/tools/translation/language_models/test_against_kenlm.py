@@ -10,16 +10,16 @@ from tests.samplers.language_models.models import walk
 from tests.tools.translation.language_models.arpa_files import IRSTLM, KENLM, SRILM, Quiet, arpa_of
 
 from hierogram.samplers.language_models.model import EMPTY
-from hierogram.tools.translation.language_models.files import NamedModel, read_arpa
+from hierogram.tools.translation.language_models.files import ModelWithVocabulary, read_arpa
 
 NAMES = ["<unk>", "<s>", "</s>", *(f"w{k}" for k in range(3, 60))]
 
 
-def opened(path: Path) -> tuple[kenlm.Model, NamedModel]:
+def opened(path: Path) -> tuple[kenlm.Model, ModelWithVocabulary]:
     return kenlm.Model(str(path)), read_arpa(str(path), Quiet())
 
 
-def compare(theirs: kenlm.Model, ours: NamedModel, words: list[str], begin: bool) -> int:
+def compare(theirs: kenlm.Model, ours: ModelWithVocabulary, words: list[str], begin: bool) -> int:
     """Check that both models give the same scores to words. Returns the number of additional states of KenLM."""
     numbers = ours.vocabulary.numbers(words)
     log10, states = walk(ours.model, numbers, ours.model.begin if begin else EMPTY)

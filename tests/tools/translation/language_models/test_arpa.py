@@ -16,10 +16,10 @@ from hierogram.daemon.exceptions import InputError
 from hierogram.samplers.language_models.lines import format_ngrams, make_ngrams, read_lines
 from hierogram.samplers.language_models.model import BEGIN, END, UNKNOWN, iterate_ngrams, score
 from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
-from hierogram.tools.translation.language_models.files import NamedModel, read_arpa, write_arpa
+from hierogram.tools.translation.language_models.files import ModelWithVocabulary, read_arpa, write_arpa
 
 
-def listed(named: NamedModel) -> dict[tuple[str, ...], tuple[float, float]]:
+def listed(named: ModelWithVocabulary) -> dict[tuple[str, ...], tuple[float, float]]:
     """Return all n-grams with their probabilities and backoff weights."""
     return {
         tuple(map(named.vocabulary.word, words)): (float(log10), float(backoff))

@@ -16,12 +16,12 @@ from hierogram.tools.translation.language_models import estimation
 from hierogram.tools.translation.language_models.estimation import (
     FALLBACK,
     BinaryWriter,
-    Report,
+    EstimationReport,
     build_model,
     estimate,
     estimate_discounts,
 )
-from hierogram.tools.translation.language_models.files import NamedModel, open_language_model, read_arpa
+from hierogram.tools.translation.language_models.files import ModelWithVocabulary, open_language_model, read_arpa
 from hierogram.tools.translation.language_models.options import EstimationOptions
 
 
@@ -38,15 +38,15 @@ def random_text(random: Random, sentences: int, words: int) -> list[list[str]]:
     return text
 
 
-def estimated(folder: Path, text: list[list[str]], **options) -> tuple[NamedModel, Report]:
+def estimated(folder: Path, text: list[list[str]], **options) -> tuple[ModelWithVocabulary, EstimationReport]:
     path = folder / "text"
     path.write_text("".join(" ".join(sentence) + "\n" for sentence in text))
-    made: list[NamedModel] = []
+    made: list[ModelWithVocabulary] = []
     report = estimate([str(path)], EstimationOptions(**options), [partial(BinaryWriter, made.append)], folder, Quiet())
     return made[0], report
 
 
-def probability(named: NamedModel, context: tuple[str, ...], word: str) -> float:
+def probability(named: ModelWithVocabulary, context: tuple[str, ...], word: str) -> float:
     """Return the log10 probability of a word after a context."""
     state = 0
     for number in named.vocabulary.numbers([*context]):

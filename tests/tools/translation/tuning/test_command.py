@@ -17,7 +17,7 @@ from hierogram.daemon.exports.formats import DEFAULT_WEIGHTS
 from hierogram.daemon.progress import Progress
 from hierogram.storage.records.parts import join_parts
 from hierogram.tools.translation.grammars import read_weights
-from hierogram.tools.translation.tuning_runs import PAIRS_PER_HELD_OUT, held_out
+from hierogram.tools.translation.tuning_runs import PAIRS_PER_HELD_OUT, hold_out
 
 DOCUMENT = (Path(__file__).parents[4] / "docs" / "tuning.md").read_text(encoding="utf-8")
 
@@ -145,7 +145,7 @@ def test_pairs_of_the_store_are_held_out_for_tuning(hierogram: Run, tmp_path: Pa
         assert "lm" not in weights["tuning"]
         assert len(hg.Decoder(store, weights="weights.toml").translate("nina").text.split()) == 1
         shown = Progress("hold out", "pairs")
-        with held_out(store.store, 3, 1, shown) as (copy, _, sentences, references):
+        with hold_out(store.store, 3, 1, shown) as (copy, _, sentences, references):
             assert len(sentences) == 3
             assert set(zip(sentences, references, strict=True)) <= set(VERSES)
             left = hg.GrammarStore(copy, created=False)

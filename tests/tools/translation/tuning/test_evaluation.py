@@ -113,7 +113,7 @@ def test_unusable_files_and_unknown_metrics_are_rejected(hierogram: Run, files: 
     (tmp_path / "empty").write_text("\n" * 60)
     ran = hierogram("evaluate", "first", "-r", "empty")
     assert (ran.code, "empty: no references, because all lines are empty" in ran.err) == (3, True)
-    assert "nothing to evaluate" in hierogram("evaluate", "none", "-r", "none").err
+    assert "none has no lines" in hierogram("evaluate", "none", "-r", "none").err
     assert hierogram("evaluate", "first", "-r", "one", "--metrics", "meteor").code == 2
 
 

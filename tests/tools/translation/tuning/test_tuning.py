@@ -196,7 +196,7 @@ def test_a_step_changes_no_more_sentences_than_are_allowed() -> None:
     best, trained = np.array([1.0, 0.0]), np.array([0.0, 1.0])
     shares = []
     for max_changed in (0.05, 0.2, 0.5, 1.0):
-        weights = step(lists, best, trained, max_changed, TuningOptions(), None)
+        weights = step(lists, best, trained, max_changed, 0.0, None)
         shares.append(float((lists.first(weights) != lists.first(best)).mean()))
         assert 0 < shares[-1] <= max_changed
     assert shares == sorted(shares)
@@ -208,10 +208,10 @@ def test_a_step_may_change_sentences_with_equal_features_together() -> None:
     features = np.array([[1.0, -5.0], [0.0, -3.0]])
     lists = _CandidateLists([make_pool(f"w{k}", (5, 3), features) for k in range(4)])
     best, trained = np.array([1.0, 0.0]), np.array([0.0, 1.0])
-    weights = step(lists, best, trained, 0.25, TuningOptions(), None)
+    weights = step(lists, best, trained, 0.25, 0.0, None)
     assert lists.first(weights).tolist() == [1, 1, 1, 1]
     # In the opposite direction the longer step would be worse, and nothing changes.
-    assert lists.first(step(lists, trained, best, 0.25, TuningOptions(), None)).tolist() == [1, 1, 1, 1]
+    assert lists.first(step(lists, trained, best, 0.25, 0.0, None)).tolist() == [1, 1, 1, 1]
 
 
 class TrapDecoder:
@@ -277,9 +277,9 @@ def test_tuning_restarts_if_rounds_find_few_new_candidates(starts: int, monkeypa
     decode = ListDecoder(PLANTED, sentences=20, candidates=40, seed=2, noise=0.3)
     begun = []
 
-    def noted(lists, best, trained, max_changed, options, words):
+    def noted(lists, best, trained, max_changed, length, words):
         begun.append((best, max_changed))
-        return step(lists, best, trained, max_changed, options, words)
+        return step(lists, best, trained, max_changed, length, words)
 
     monkeypatch.setattr("hierogram.tools.translation.tuning.tuning.step", noted)
     monkeypatch.setattr(tuning, "DRAWN_PAIRS", 500)
