@@ -18,6 +18,7 @@ from typing import Annotated
 import typer
 
 from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.text.lines import write_lines
 
 LETTERS = {
     "cyrillic": "ch ч,sh ш,ph ф,ou у,qu к,ce се,ci си,ge же,gi жи,a а,b б,c к,d д,e е,f ф,g г,h х,i и,j ж,k к,l л,m м,"
@@ -78,10 +79,10 @@ def alter(
     for path in sorted(folder.glob("corpus.*")):
         lines = [line.split() for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
         add_unique_words(lines, unique, randomness)
-        text = "".join(" ".join(words) + "\n" for words in lines)
+        texts = [" ".join(words) for words in lines]
         if letters is not None and path.suffix == f".{side}":
-            text = transliterate(text, letters)
-        (output / path.name).write_text(text, encoding="utf-8")
+            texts = [transliterate(text, letters) for text in texts]
+        write_lines(output / path.name, texts)
     shutil.copy(folder / "gold.talp", output / "gold.talp")
 
 

@@ -1,4 +1,4 @@
-"""Benchmarks of Hierogram by section, on a bitext or treebank: `python -m hierogram.tools.lab bench`."""
+"""Command `python -m hierogram.tools.lab bench`: benchmarks on a bitext or treebank, by section."""
 
 import json
 import os
@@ -27,8 +27,8 @@ SECTIONS = {
     "queries": "exporting.measure_queries",
     "exporting": "exporting.measure_exporting",
     "translating": "translating.measure_translating",
-    "pages": "answers.measure_pages",
-    "services": "answers.measure_services",
+    "pages": "responses.measure_pages",
+    "services": "responses.measure_services",
 }
 """Module and function in `hierogram.tools.lab.measures` that measure each section."""
 _DEFAULT_SECTIONS = ("forests", "sweeps", "ingest", "learning", "starting")
@@ -64,8 +64,6 @@ def _flatten(figures: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, s
             yield from _flatten(value, f"{name} ")
         elif isinstance(value, float):
             yield name, f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
-        elif isinstance(value, list):
-            yield name, ", ".join(str(item) for item in value[-3:])
         else:
             yield name, f"{value:,}" if isinstance(value, int) else str(value)
 
@@ -104,7 +102,7 @@ def bench(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write machine-readable JSON.")] = False,
 ) -> None:
-    """Measure forests, sweeps, ingest, learning, export and start-up on a bitext, or parsing on a treebank.
+    """Measure the speed of Hierogram on a bitext, or of parsing on a treebank.
 
     Each section runs in a new process. Compare figures only within one run, because other load on the machine changes
     between runs.

@@ -1,4 +1,4 @@
-"""Comparison of sampled with heuristic grammars, as in Table 2 of [CFGŠ14] but without BLEU."""
+"""Command `python -m hierogram.tools.lab compare`: sampled and heuristic grammars, as in Table 2 without BLEU."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -89,7 +89,7 @@ def compare(
 
 @contextmanager
 def _learned(files: list[str], options: CompareOptions) -> Iterator["tuple[Store, list[str]]"]:
-    """Yield a store that has learned the files except held-out pairs, and the source sides of the held-out pairs."""
+    """Learn the files except held-out lines. Yields the store, and the source sides of the held-out lines."""
     from hierogram.daemon.cli.learning import align_pending, learning_progress
     from hierogram.daemon.learning.learner import LearnOptions
     from hierogram.daemon.library.store import open

@@ -2,20 +2,17 @@
 
     python -m hierogram.tools.lab.compare_aligners gold-en-fr-hansards gold-es-en-collins200+europarl-es-en-5k
 
-The extra `compare` installs the other aligners. Each aligner runs in a separate process, one after the other, on the
-same sentences. Our aligner combines the posteriors of both directions, or uses `--symmetrize`. The links of eflomal are
-symmetrized by grow-diag-final-and, which its time does not include. Thot runs with the defaults of sil-machine: hidden
-Markov models, lowercased text, grow-diag-final-and.
+The extra `compare` installs the other aligners. The aligners run one after the other, each in its own process, on the
+same sentences. Our aligner combines the posteriors of both directions. The links of eflomal are symmetrized by
+grow-diag-final-and, and its time does not include this. Thot runs with the defaults of sil-machine: hidden Markov
+models, lowercased text, grow-diag-final-and.
 """
 
-import json
 import os
 import resource
-import subprocess
-import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,9 +22,9 @@ from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.daemon.text.lines import read_sentences, write_lines
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, MODELS
-from hierogram.samplers.alignment.options import EXPECTED, GDFA, SYMMETRIZATIONS
+from hierogram.samplers.alignment.options import GDFA
 from hierogram.tools.alignment_scores import evaluate, read_gold, read_links
-from hierogram.tools.lab.measures.results import processor_seconds
+from hierogram.tools.lab.measures.results import processor_seconds, run_in_process
 
 EFLOMAL, THOT = "eflomal", "thot"
 GOLD = "gold.talp"
@@ -37,7 +34,7 @@ _KIBIBYTES_PER_MEBIBYTE = 1024
 
 @dataclass(frozen=True, slots=True)
 class CorpusFiles:
-    """Corpus: source and target files to concatenate, and a file of manual links or None."""
+    """Source files and target files of a corpus, which are concatenated, and a file of manual links or None."""
 
     name: str
     source: tuple[str, ...]
@@ -64,8 +61,9 @@ class AlignerRow:
 def parse_corpus_files(names: str) -> CorpusFiles:
     """Return the corpus of a folder, or of several folders joined by `+`, with the manual links of the first folder.
 
-    A folder contains `corpus.XX` for two languages, and optionally `gold.talp` with manual links. The order of
-    languages is the order in the folder's name, or alphabetical. Raises `InputError` for another number of languages.
+    A folder contains `corpus.XX` for two languages, and optionally `gold.talp` with manual links. The languages are in
+    the order of the first folder's name, such as `gold-en-fr`, or else in alphabetical order. Raises `InputError` if
+    the first folder does not have two languages.
     """
     folders = [Path(name) for name in names.split("+")]
     first = folders[0]
@@ -82,22 +80,18 @@ def parse_corpus_files(names: str) -> CorpusFiles:
 
 
 def demo_corpus(folder: Path) -> CorpusFiles:
-    """Write the verses of the demo, which have manual links, to files in the folder."""
+    """Write the verses of the demo and their manual links to files in a folder. Returns the corpus."""
     from hierogram.tools.demo.data import read_verses
 
     verses = list(read_verses())
-    texts = {
-        "corpus.el": (" ".join(verse.source) for verse in verses),
-        "corpus.en": (" ".join(verse.target) for verse in verses),
-        GOLD: (" ".join(f"{i}-{j}" for i, j in verse.links) for verse in verses),
-    }
-    for name, lines in texts.items():
-        (folder / name).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    write_lines(folder / "corpus.el", (" ".join(verse.source) for verse in verses))
+    write_lines(folder / "corpus.en", (" ".join(verse.target) for verse in verses))
+    write_lines(folder / GOLD, (" ".join(f"{i}-{j}" for i, j in verse.links) for verse in verses))
     return CorpusFiles(DEMO, (str(folder / "corpus.el"),), (str(folder / "corpus.en"),), str(folder / GOLD))
 
 
 def align_ours(source: Path, target: Path, output: Path, request: AlignOptions) -> float:
-    """Align two files with Hierogram in this process. Returns the seconds."""
+    """Align two files with Hierogram. Returns the seconds."""
     from hierogram.daemon.library.aligning import align
 
     started = time.perf_counter()
@@ -159,43 +153,28 @@ def align_thot(source: Path, target: Path, output: Path) -> float:
     return time.perf_counter() - started
 
 
-def measure(
-    corpus: CorpusFiles,
-    aligner: str,
-    seed: int,
-    threads: int,
-    folder: Path,
-    symmetrization: str = EXPECTED,
-    first: int | None = None,
-) -> AlignerRow:
-    """Run an aligner on the `first` pairs of a corpus, or all, in a new process.
-
-    Raises `RuntimeError` if the aligner fails.
-    """
+def measure(corpus: CorpusFiles, aligner: str, seed: int, threads: int, folder: Path, pairs: int | None) -> AlignerRow:
+    """Run an aligner on the first `pairs` pairs of a corpus, or on all pairs, in a new process."""
     source, target, output = folder / "source", folder / "target", folder / "links"
     for path, parts in ((source, corpus.source), (target, corpus.target)):
         lines = b"".join(Path(part).read_bytes() for part in parts).splitlines(keepends=True)
-        path.write_bytes(b"".join(lines[:first]))
-    arguments = [sys.executable, "-m", __spec__.name, "--one", aligner, str(source), str(target), str(output)]
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
-    arguments += [symmetrization, str(seed), str(threads)]
-    ran = subprocess.run(arguments, capture_output=True, text=True, env=environment, check=False)
-    if ran.returncode:
-        raise RuntimeError(f"{aligner} failed on {corpus.name}: {ran.stderr.strip()[-500:]}")
-    figures: list[float] = json.loads(ran.stdout.splitlines()[-1])
+        path.write_bytes(b"".join(lines[:pairs]))
+    os.environ["OMP_NUM_THREADS"] = str(threads)
+    costs = run_in_process(run_aligner, aligner, (source, target, output), seed, threads)
     links = read_links(str(output))
     aer = precision = recall = None
     if corpus.gold is not None:
-        gold = read_gold(corpus.gold)[:first]
+        gold = read_gold(corpus.gold)[:pairs]
         result = evaluate(gold, links[: len(gold)])
         aer, precision, recall = result.aer, result.precision, result.recall
-    number = sum(map(len, links))
-    return AlignerRow(corpus.name, len(links), aligner, aer, precision, recall, number, *figures)
+    return AlignerRow(corpus.name, len(links), aligner, aer, precision, recall, sum(map(len, links)), *costs)
 
 
-def run_one(aligner: str, source: str, target: str, output: str, symmetrization: str, seed: str, threads: str) -> None:
-    """Run one aligner in this process, and print its seconds, processor seconds and peak memory as a line of JSON."""
-    files = Path(source), Path(target), Path(output)
+def run_aligner(aligner: str, files: tuple[Path, Path, Path], seed: int, threads: int) -> tuple[float, float, float]:
+    """Align a source file and a target file, and write the links to the third file.
+
+    Returns seconds, processor seconds, and peak memory in MiB.
+    """
     if aligner == THOT:
         who = resource.RUSAGE_SELF
         before = processor_seconds(who)
@@ -206,7 +185,7 @@ def run_one(aligner: str, source: str, target: str, output: str, symmetrization:
         before = processor_seconds(who)
         seconds = align_eflomal(*files)
     else:
-        request = AlignOptions(model=aligner, symmetrization=symmetrization, seed=int(seed), threads=int(threads))
+        request = AlignOptions(model=aligner, seed=seed, threads=threads)
         # Exclude compilation, which happens once per machine.
         with tempfile.TemporaryDirectory() as folder:
             tiny = Path(folder, "tiny")
@@ -216,11 +195,10 @@ def run_one(aligner: str, source: str, target: str, output: str, symmetrization:
         before = processor_seconds(who)
         seconds = align_ours(*files, request)
     peak = resource.getrusage(who).ru_maxrss / _KIBIBYTES_PER_MEBIBYTE
-    print(json.dumps([seconds, processor_seconds(who) - before, peak]))
+    return seconds, processor_seconds(who) - before, peak
 
 
-HEAD = ("corpus", "pairs", "aligner", "AER", "precision", "recall", "links", "seconds", "cpu", "MiB")
-_LAYOUT = "{:<40.40} {:>7} {:<8} {:>7} {:>9} {:>7} {:>9} {:>8} {:>7} {:>6}"
+COLUMNS = ("corpus", "pairs", "aligner", "AER", "precision", "recall", "links", "seconds", "cpu", "MiB")
 
 
 def _cells(row: AlignerRow) -> list[str]:
@@ -244,33 +222,21 @@ def compare(
             show_default=f"{EFLOMAL}, {DEFAULT_MODEL}",
         ),
     ] = None,
-    symmetrize: Annotated[
-        str, typer.Option(help=f"Symmetrization of our aligner: {', '.join(SYMMETRIZATIONS)}.")
-    ] = EXPECTED,
     seed: Annotated[int, typer.Option(help="Seed of our aligner.")] = 1,
     threads: Annotated[int, typer.Option(min=1, help="Threads of our aligner and eflomal.")] = 2,
     first: Annotated[int | None, typer.Option(min=1, help="Use only the first N pairs.", show_default="all")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Write machine-readable JSON.")] = False,
 ) -> None:
     """Compare aligners on corpora: AER against manual links, wall-clock and processor time, memory."""
-    rows = []
-    if not as_json:
-        print(_LAYOUT.format(*HEAD))
+    print(*COLUMNS, sep="\t")
     for folders in corpora:
         with tempfile.TemporaryDirectory() as demo_folder:
             demo = folders == DEMO
             corpus = demo_corpus(Path(demo_folder)) if demo else parse_corpus_files(folders)
             for name in aligner or [EFLOMAL, DEFAULT_MODEL]:
                 with tempfile.TemporaryDirectory() as folder:
-                    rows.append(measure(corpus, name, seed, threads, Path(folder), symmetrize, first))
-                if not as_json:
-                    print(_LAYOUT.format(*_cells(rows[-1])), flush=True)
-    if as_json:
-        print(json.dumps([asdict(row) for row in rows], indent=2))
+                    row = measure(corpus, name, seed, threads, Path(folder), first)
+                print(*_cells(row), sep="\t", flush=True)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--one"]:
-        run_one(*sys.argv[2:])
-    else:
-        typer.run(compare)
+    typer.run(compare)

@@ -15,11 +15,11 @@ import csv
 import json
 import random
 import statistics
-import subprocess
 import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -32,29 +32,22 @@ from hierogram.daemon.text.lines import write_lines
 from hierogram.daemon.text.orthography import SOFT_HYPHEN
 from hierogram.daemon.text.running_text import count_signs
 from hierogram.daemon.text.tokenizer import Apostrophe
-from hierogram.tools.lab.measures.results import post, serving
+from hierogram.tools.lab.measures.results import markdown_table, post, run_module, serving
 
 LANGUAGES = ("fr", "en")
+_PAIRS, _HELD_OUT = 12_000, 500
+"""Numbers of training pairs, and of pairs for tuning and for testing."""
 
 app = typer.Typer(add_completion=False)
 
 
-def run_command(*arguments: str, folder: Path | None = None, environment: Mapping[str, str] | None = None) -> str:
-    """Run a command of `hierogram` and return its output. Raises `RuntimeError` if the command fails."""
-    command = [sys.executable, "-m", "hierogram", *arguments]
-    ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-    if ran.returncode:
-        raise RuntimeError(f"{' '.join(arguments)}: exit code {ran.returncode}: {ran.stderr}")
-    return ran.stdout
-
-
-def make_texts(corpus: Path, folder: Path, pairs: int, held_out: int) -> None:
+def make_texts(corpus: Path, folder: Path) -> None:
     """Write raw text and its tokens, in both languages, for training, tuning and testing."""
     from sacremoses import MosesDetokenizer, MosesTokenizer
 
     sides = [(corpus / f"corpus.{language}").read_text().splitlines() for language in LANGUAGES]
-    chosen = random.Random(1).sample(range(len(sides[0])), pairs + 2 * held_out)
-    parts = {"train": chosen[:pairs], "dev": chosen[pairs:-held_out], "test": chosen[-held_out:]}
+    chosen = random.Random(1).sample(range(len(sides[0])), _PAIRS + 2 * _HELD_OUT)
+    parts = {"train": chosen[:_PAIRS], "dev": chosen[_PAIRS:-_HELD_OUT], "test": chosen[-_HELD_OUT:]}
     for language, lines in zip(LANGUAGES, sides, strict=True):
         detokenizer, tokenizer = MosesDetokenizer(lang=language), MosesTokenizer(lang=language)
         for part, numbers in parts.items():
@@ -67,7 +60,7 @@ def make_texts(corpus: Path, folder: Path, pairs: int, held_out: int) -> None:
 def _bleu(folder: Path, translations: str, text: bool = False) -> float:
     against, tokenizer = ("test.raw.en", "13a") if text else ("test.hand.en", "none")
     options = ("--metrics", "bleu", "--tokenizer", tokenizer, "--json")
-    [score] = json.loads(run_command("evaluate", translations, "-r", against, *options, folder=folder))
+    [score] = json.loads(run_module("hierogram", "evaluate", translations, "-r", against, *options, folder=folder))
     return float(score["scores"][0]["score"])
 
 
@@ -132,7 +125,6 @@ _INSIDE = regex.compile(
 
 
 def _count_split_words(text: str, tokens: Sequence[str], apostrophes: bool) -> int:
-    """Return the number of marks, joiners and signs inside words at which tokens begin or end."""
     edges: set[int] = set()
     position = 0
     for token in tokens:
@@ -154,21 +146,22 @@ def languages_in(folder: Path) -> dict[Path, str]:
     return {path: named.get(path.stem, path.stem) for path in sorted(folder.glob("*.txt"))}
 
 
-def by_script(round_trips: Iterable[RoundTrip]) -> Iterator[str]:
-    """Yield the lines of a table of round trips: a header, a row for each script, and a row for all."""
+def by_script(round_trips: Iterable[RoundTrip]) -> str:
+    """Return a Markdown table of round trips: a row for each script, and a row for all."""
     scripts: dict[str, list[RoundTrip]] = {}
     for trip in round_trips:
         scripts.setdefault(trip.script, []).append(trip)
     everything = [trip for chosen in scripts.values() for trip in chosen]
-    yield "| script | languages | lines | rules, mean | lowest | learned, mean | lowest | split words |"
-    yield "|---|---|---|---|---|---|---|---|"
+    columns = ("script", "languages", "lines", "rules, mean", "lowest", "learned, mean", "lowest", "split words")
+    rows = []
     for script, chosen in [*sorted(scripts.items()), ("all", everything)]:
         lines, split_words = sum(trip.lines for trip in chosen), sum(trip.split_words for trip in chosen)
-        columns = [script, str(len(chosen)), f"{lines:,}"]
+        cells = [script, str(len(chosen)), f"{lines:,}"]
         for share in (lambda trip: trip.same, lambda trip: trip.learned):
             lowest = min(chosen, key=share)
-            columns += [f"{statistics.mean(map(share, chosen)):.1f} %", f"{share(lowest):.1f} % ({lowest.name})"]
-        yield f"| {' | '.join((*columns, str(split_words)))} |"
+            cells += [f"{statistics.mean(map(share, chosen)):.1f} %", f"{share(lowest):.1f} % ({lowest.name})"]
+        rows.append([*cells, str(split_words)])
+    return markdown_table(columns, rows)
 
 
 def _round_trips(languages: Mapping[Path, str]) -> Iterator[RoundTrip]:
@@ -187,7 +180,7 @@ def round_trips(
     """Print the percentage of lines that tokenizing and detokenizing does not change, by file or by script."""
     for path in paths:
         if path.is_dir():
-            print("\n".join(by_script(_round_trips(languages_in(path)))))
+            print(by_script(_round_trips(languages_in(path))))
         else:
             trip = round_trip(path, path.suffix[1:])
             print(f"{path.name:12} {trip.same:6.2f} %, learned {trip.learned:6.2f} % of {trip.lines:,} lines")
@@ -197,27 +190,24 @@ def round_trips(
 def interfaces(
     corpus: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Folder of the corpus.")],
     work: Annotated[Path, typer.Option(help="Folder of all results.")],
-    pairs: Annotated[int, typer.Option(min=1, help="Number of training pairs.")] = 12_000,
-    held_out: Annotated[int, typer.Option(min=1, help="Number of tuning pairs, and of test pairs.")] = 500,
-    sweeps: Annotated[int, typer.Option(min=0, help="Sweeps after the burn-in.")] = 30,
 ) -> None:
     """Print BLEU for each interface. BLEU of tokens is not comparable with BLEU of text, which sacreBLEU tokenizes."""
     from sacremoses import MosesDetokenizer
 
-    folder = work
-    folder.mkdir(parents=True, exist_ok=True)
-    make_texts(corpus, folder, pairs, held_out)
+    run_command = partial(run_module, "hierogram", folder=work)
+    work.mkdir(parents=True, exist_ok=True)
+    make_texts(corpus, work)
     for kind, options in (("raw", ("--languages", "fr,en")), ("hand", ())):
         store = ("--store", f"{kind}.db")
-        run_command(*store, "init", *options, folder=folder)
-        run_command(*store, "ingest", f"train.{kind}.fr", f"train.{kind}.en", folder=folder)
-        run_command(*store, "learn", "--sweeps", str(sweeps), folder=folder)
-        run_command(*store, "export", "-o", f"{kind}.cdec.gz", folder=folder)
-    run_command("lm", "train.hand.en", "-o", "hand.lm", folder=folder)
-    run_command("lm", "train.raw.en", "-o", "raw.lm", "--store", "raw.db", folder=folder)
-    is_same_model = (folder / "hand.lm").read_bytes() == (folder / "raw.lm").read_bytes()
+        run_command(*store, "init", *options)
+        run_command(*store, "ingest", f"train.{kind}.fr", f"train.{kind}.en")
+        run_command(*store, "learn", "--sweeps", "30")
+        run_command(*store, "export", "-o", f"{kind}.cdec.gz")
+    run_command("lm", "train.hand.en", "-o", "hand.lm")
+    run_command("lm", "train.raw.en", "-o", "raw.lm", "--store", "raw.db")
+    is_same_model = (work / "hand.lm").read_bytes() == (work / "raw.lm").read_bytes()
     print(f"lm --store raw.db       same file as from tokens: {is_same_model}")
-    (folder / "bare.cdec.gz").write_bytes((folder / "raw.cdec.gz").read_bytes())
+    (work / "bare.cdec.gz").write_bytes((work / "raw.cdec.gz").read_bytes())
     interfaces: dict[str, tuple[str, ...]] = {
         "tokens": ("translate", "hand.db", "test.hand.fr", "--lm", "hand.lm"),
         "raw, not tokenized": ("translate", "hand.db", "test.raw.fr", "--lm", "hand.lm", "--tokenized"),
@@ -229,29 +219,28 @@ def interfaces(
         ),
     }  # fmt: skip
     for number, (interface, command) in enumerate(interfaces.items()):
-        run_command(*command, "-o", f"{number}.out", folder=folder)
+        run_command(*command, "-o", f"{number}.out")
         text = number > 2
-        bleu = _bleu(folder, f"{number}.out", text)
+        bleu = _bleu(work, f"{number}.out", text)
         print(f"{interface:22}  BLEU {bleu:.2f} of {'text' if text else 'tokens'}", flush=True)
     moses = MosesDetokenizer(lang="en")
-    translated = (folder / "0.out").read_text().splitlines()
-    write_lines(folder / "moses.out", [str(moses.detokenize(line.split())) for line in translated])
-    print(f"{'tokens, by Moses':22}  BLEU {_bleu(folder, 'moses.out', True):.2f} of text")
+    translated = (work / "0.out").read_text().splitlines()
+    write_lines(work / "moses.out", [str(moses.detokenize(line.split())) for line in translated])
+    print(f"{'tokens, by Moses':22}  BLEU {_bleu(work, 'moses.out', True):.2f} of text")
     tuned = {}
     for kind in ("hand", "raw"):
         texts = (f"dev.{kind}.fr", "-r", f"dev.{kind}.en", "--lm", f"{kind}.lm", "-o", f"{kind}.toml")
-        report = run_command("tune", f"{kind}.db", *texts, "--iterations", "1", "--json", folder=folder)
+        report = run_command("tune", f"{kind}.db", *texts, "--iterations", "1", "--json")
         tuned[kind] = json.loads(report)["rounds"][0]["bleu"]
     print(f"tune, first round       tokens {tuned['hand']:.2f}, raw {tuned['raw']:.2f}")
     tokenization = {"hand": ["--tokenized"], "raw": ["--tokenize", "fr,en"]}
     links = [
-        run_command("align", f"test.{k}.fr", f"test.{k}.en", *link_options, folder=folder)
-        for k, link_options in tokenization.items()
+        run_command("align", f"test.{k}.fr", f"test.{k}.en", *link_options) for k, link_options in tokenization.items()
     ]
     print(f"align --tokenize        same links as from tokens: {links[0] == links[1]}")
     # Run the daemon last, because it changes the store by sampling.
-    _translate_by_daemon(folder)
-    print(f"{'/v1/translate':22}  BLEU {_bleu(folder, 'served.out', True):.2f} of text")
+    _translate_by_daemon(work)
+    print(f"{'/v1/translate':22}  BLEU {_bleu(work, 'served.out', True):.2f} of text")
 
 
 if __name__ == "__main__":

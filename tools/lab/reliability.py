@@ -2,9 +2,9 @@
 
     python -m hierogram.tools.lab.reliability gold-en-fr-hansards gold-es-en-collins200+europarl-es-en-5k
 
-A link counts as correct if it is a sure manual link, or alternatively if it is a sure or possible manual link. The
-calibration error is the mean absolute difference between probability and share of correct links, over bins of width 0.1
-that are weighted by their links.
+Two columns report the share of correct links: one counts sure or possible manual links as correct, the other only sure
+manual links. The calibration error is the mean absolute difference between probability and share of correct links, over
+bins of width 0.1 that are weighted by their links.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,12 +21,13 @@ from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.daemon.text.lines import read_sentences
 from hierogram.tools.alignment_scores import GoldLinks, read_gold
 from hierogram.tools.lab.compare_aligners import parse_corpus_files
+from hierogram.tools.lab.measures.results import markdown_table
 
 BINS = 10
 
 
 class DecodedLinks(NamedTuple):
-    """L decoded links: probabilities float64[L], and masks bool[L] of sure links, and of sure or possible links."""
+    """L decoded links: `probabilities` float64[L], and masks bool[L] of sure links, and of sure or possible links."""
 
     probabilities: NDArray[np.float64]
     sure: NDArray[np.bool_]
@@ -53,7 +54,7 @@ def judge(aligned: Iterable[Sequence[tuple[int, int, float]]], gold: Iterable[Go
 
 
 def make_bins(probabilities: NDArray[np.float64], right: NDArray[np.bool_]) -> list[Bin]:
-    """Return the bins with links, in ascending order."""
+    """Return the nonempty bins, by ascending probability. `right` bool[L] marks correct links."""
     number = np.minimum((probabilities * BINS).astype(np.int64), BINS - 1)
     chosen = (np.flatnonzero(number == k) for k in range(BINS))
     return [
@@ -62,7 +63,7 @@ def make_bins(probabilities: NDArray[np.float64], right: NDArray[np.bool_]) -> l
 
 
 def calibration_error(bins: Sequence[Bin]) -> float:
-    """Return the mean absolute difference between probability and share, weighted by links; 0 without links."""
+    """Return the calibration error, or 0 without links."""
     links = sum(bucket.links for bucket in bins)
     return sum(bucket.links * abs(bucket.probability - bucket.share) for bucket in bins) / max(links, 1)
 
@@ -82,17 +83,15 @@ def main(
         judged = judge(align(source, target, AlignOptions(seed=seed)), read_gold(corpus.gold))
         bins = [make_bins(judged.probabilities, right) for right in (judged.possible, judged.sure)]
         possible, sure = map(calibration_error, bins)
-        typer.echo(
+        print(
             f"{corpus.name}: {len(judged.sure):,} links, "
             f"calibration error {possible:.3f} (sure or possible), {sure:.3f} (sure)"
         )
-        typer.echo("| links | mean probability | sure or possible | sure |")
-        typer.echo("|---:|---:|---:|---:|")
-        for possible_bin, sure_bin in zip(*bins, strict=True):
-            typer.echo(
-                f"| {possible_bin.links:,} | {possible_bin.probability:.3f} | {possible_bin.share:.3f} "
-                f"| {sure_bin.share:.3f} |"
-            )
+        rows = (
+            (f"{one.links:,}", f"{one.probability:.3f}", f"{one.share:.3f}", f"{other.share:.3f}")
+            for one, other in zip(*bins, strict=True)
+        )
+        print(markdown_table(("links", "mean probability", "sure or possible", "sure"), rows))
 
 
 if __name__ == "__main__":

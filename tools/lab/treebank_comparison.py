@@ -2,13 +2,12 @@
 
     python -m hierogram.tools.lab.treebank_comparison all.ptb --results runs.json --figure learning.png
 
-The treebank contains training trees, then development trees, then test trees. The same command continues
-an interrupted run.
+The treebank contains training trees, then development trees, then test trees. The same command continues an interrupted
+run.
 """
 
 import json
 import time
-from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
@@ -19,21 +18,23 @@ from typing import Annotated, Any
 import typer
 
 from hierogram.daemon.cli.flags import with_options
+from hierogram.daemon.learning.kinds.trees import TreeChain
 from hierogram.daemon.text.treebanks.reading import read_trees
-from hierogram.daemon.text.treebanks.transformations import (
-    Transformations,
-    clean_tree,
-    find_known_words,
-    replace_unknown,
-    restore_tree,
-    transform_tree,
-)
-from hierogram.daemon.text.treebanks.trees import Tree, with_words
+from hierogram.daemon.text.treebanks.transformations import Transformations, clean_tree, restore_tree
+from hierogram.daemon.text.treebanks.trees import Tree
+from hierogram.samplers.grammar.schedules import Annealing
 from hierogram.samplers.grammar.settings import PCFG as PCFG_BASE
 from hierogram.samplers.grammar.settings import UNIFORM
 from hierogram.storage.options import Option
-from hierogram.tools.lab.measures.results import ResultCache, save_figure
-from hierogram.tools.lab.measures.treebanks import list_words
+from hierogram.tools.lab.measures.results import ResultCache, markdown_table, save_figure
+from hierogram.tools.lab.measures.treebanks import (
+    count_fragments,
+    list_words,
+    parse_fragments,
+    prepare_trees,
+    sample_treebank,
+    to_context_free,
+)
 from hierogram.tools.treebanks.approximation import approximate
 from hierogram.tools.treebanks.evaluation import evaluate
 from hierogram.tools.treebanks.grammars import Prior, TreeGrammar
@@ -65,19 +66,15 @@ class Task:
 
 
 def run(task: Task) -> dict[str, Any]:
-    """Learn a grammar and score its parses. Returns the results."""
+    """Learn a grammar, parse the test trees, and return the results."""
     transformations = Transformations()
     trees = [clean_tree(tree, transformations) for tree in read_trees(task.treebank, task.skip + task.test)]
     gold = trees[task.skip :]
-    binary = [transform_tree(tree, transformations) for tree in trees[: task.train]]
-    vocabulary = find_known_words(Counter(word for tree in binary for word in list_words(tree)), transformations.rare)
-    train = [with_words(tree, replace_unknown(list_words(tree), vocabulary)) for tree in binary]
+    train = prepare_trees(trees[: task.train], transformations)
     priors: dict[str, Prior] | None = None
     trace: list[tuple[int, float, int]] = []
     started = time.perf_counter()
     if task.seed == 0:
-        from hierogram.tools.lab.measures.treebanks import to_context_free
-
         grammar = to_context_free(TreeGrammar([(tree, 1.0) for tree in train]))
     else:
         grammar, priors, trace = sample_grammar(train, task)
@@ -100,10 +97,6 @@ def sample_grammar(
 
     The trace contains (sweep, log-likelihood, number of fragments) of evenly spaced sweeps.
     """
-    from hierogram.daemon.learning.kinds.trees import TreeChain
-    from hierogram.samplers.grammar.schedules import Annealing
-    from hierogram.tools.lab.measures.treebanks import count_fragments, parse_fragments, sample_treebank
-
     trace: list[tuple[int, float, int]] = []
     period = max(1, (task.annealing + task.sweeps) // 40)
 
@@ -129,7 +122,7 @@ def score_parses(
     transformations: Transformations,
     task: Task,
 ) -> dict[str, Any]:
-    """Parse the test trees. Returns scores by objective, speed of MER, and number of sentences without a parse."""
+    """Parse the test sentences. Returns scores by objective, speed of MER, and number of sentences without a parse."""
     approximation = approximate(grammar, transformations.root, priors, smoothed=task.seed > 0, base=task.base)
     exact = Parser(approximation, transformations.root, 0, task.seed)
     trees_by_objective: dict[str, list[Tree]] = {}
@@ -173,10 +166,8 @@ def grammar_name(row: dict[str, Any]) -> str:
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
     """Return a Markdown table of the scores: means and standard deviations over the seeds."""
-    lines = [
-        "| grammar | rules | tree | precision | recall | F1 | F1, ≤ 40 words | exact |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    columns = ("grammar", "rules", "tree", "precision", "recall", "F1", "F1, ≤ 40 words", "exact")
+    table_rows = []
     for kind in dict.fromkeys(map(grammar_name, rows)):
         chosen_rows = [row for row in rows if grammar_name(row) == kind]
         for objective, name in OBJECTIVES.items():
@@ -190,8 +181,8 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
                 )
             ]  # fmt: skip
             rules = _cell([row["rules"] for row in chosen_rows], "{:,.0f}")
-            lines.append(f"| {kind} | {rules} | {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+            table_rows.append([kind, rules, name, *cells])
+    return markdown_table(columns, table_rows)
 
 
 def _cell(values: Sequence[float], form: str = "{:.1f}") -> str:
@@ -236,7 +227,6 @@ class RunSet:
     seeds: Annotated[int, Option("Number of seeds, starting at 1.", min=1)] = 5
     annealing: Annotated[int, Option("Sweeps while the temperature falls from 5 to 1.", min=0)] = 400
     sweeps: Annotated[int, Option("Sweeps at T = 1.", min=0)] = 50
-    bases: Annotated[tuple[str, ...], Option("Base distributions.", values=(UNIFORM, PCFG_BASE), shown="both")] = ()
     draws: Annotated[int, Option("Derivations to draw for MPP and sampled MER; 0 omits both.", min=0)] = 1000
     jobs: Annotated[int, Option("Number of parallel processes.", min=1)] = 2
 
@@ -251,15 +241,14 @@ def compare(
     """Score TSGs of several seeds and the PCFG on a treebank, and print the table as Markdown."""
     trees = str(treebank)
     train, dev = runs.train, runs.dev
-    bases = [base for base in BASE_NAMES if base in (runs.bases or BASE_NAMES)]
-    chains = [(bases[-1], 0), *((base, seed) for base in bases for seed in range(1, runs.seeds + 1))]
+    chains = [(PCFG_BASE, 0), *((base, seed) for base in BASE_NAMES for seed in range(1, runs.seeds + 1))]
     schedule = runs.annealing, runs.sweeps
     tasks = [
         Task(trees, train, train + dev, runs.test, seed, *schedule, base, runs.draws if seed else 0)
         for base, seed in chains
     ]
     sizes = [train // 8, train // 4, train // 2, train] if figure and dev else []
-    curve_runs = [Task(trees, size, train, dev, seed, *schedule, bases[-1], 0) for size in sizes for seed in (0, 1)]
+    curve_runs = [Task(trees, size, train, dev, seed, *schedule, PCFG_BASE, 0) for size in sizes for seed in (0, 1)]
     cache = ResultCache(results)
     all_tasks = [*tasks, *curve_runs]
     names = [json.dumps({**asdict(task), "treebank": treebank.name}, sort_keys=True) for task in all_tasks]

@@ -72,7 +72,7 @@ def test_splits_share_no_source_sentence_and_are_refused_if_too_large(tmp_path: 
     for name, lines in (("s", [*source, long, "only"]), ("t", [*target, "w", long])):
         (tmp_path / name).write_text("".join(line + "\n" for line in lines))
     files = [str(tmp_path / "s"), str(tmp_path / "t")]
-    parts = split(files, tmp_path, tuning=5, test=6, longest=29, references=3)
+    parts = split(files, tmp_path, tuning=5, test=6, references=3)
     assert (len(parts.tuning.sources), len(parts.test.sources)) == (5, 6)
     assert all(len(own) == 3 for own in parts.test.references)
     left = Path(parts.files[0]).read_text().splitlines()
@@ -81,7 +81,7 @@ def test_splits_share_no_source_sentence_and_are_refused_if_too_large(tmp_path: 
     assert len(left) == parts.pairs == 92 - 3 * 11
     assert parts.test.columns()[2][0] == parts.test.references[0][2]
     with pytest.raises(InputError, match="can be held out"):
-        split(files, tmp_path, tuning=5, test=31, longest=29, references=3)
+        split(files, tmp_path, tuning=5, test=31, references=3)
 
 
 def test_heuristic_grammars_are_exported_with_their_counts(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Conversion of stored pairs to word numbers. Callers sort the words of the pairs, so that numbers sort like words."""
+"""Conversion of stored pairs to bitexts of word numbers."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -17,7 +17,7 @@ _PAIRS_PER_BITEXT = 1_000
 
 
 class Numbering(dict[str, int]):
-    """Word numbers of one side, in the order of `words`. A new word gets the next number."""
+    """Word numbers of one side, in the order of `words`. An unknown word gets the next number when it is looked up."""
 
     def __init__(self, words: Sequence[str]) -> None:
         super().__init__(zip(words, range(len(words)), strict=True))
@@ -44,7 +44,7 @@ class SymbolNumbering(Numbering):
 
 
 def to_bitext(rows: Sequence[PairRow], source: Numbering, target: Numbering) -> Bitext:
-    """Convert stored pairs to a bitext."""
+    """Return the bitext of stored pairs."""
     link_source, link_target, link_offset = read_links([row.alignment for row in rows])
     return Bitext(
         *source.flat(row.source for row in rows),

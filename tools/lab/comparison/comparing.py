@@ -36,7 +36,7 @@ _COLUMNS = ("numbers", "sources", "targets", "alignments", "ids", "lines")
 
 
 class HeldOutInput(Input):
-    """Input files without every `every`-th line. Nonempty source sides of omitted lines are added to `held_out`."""
+    """Input files of which one line in `every` is held out. Nonempty held-out source sides are added to `held_out`."""
 
     def __init__(self, paths: Sequence[str], every: int) -> None:
         super().__init__(paths)

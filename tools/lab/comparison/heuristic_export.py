@@ -62,9 +62,9 @@ def export_heuristic(
             test_set = None if options.filter_for is None else read_sentence_index(options.filter_for)
             words = None if test_set is None else {symbol for symbols in test_set.sentences for symbol in symbols}
             chosen = None if pruning is None else select_rules(grammar, pruning)
-            gathered = _RuleBlocks(grammar, source, target, singletons, words, chosen)
-            rules.load("loaded", _COLUMN_TYPES, gathered.blocks())
-            rules.load("loaded", _COLUMN_TYPES, gathered.others())
+            rule_blocks = _RuleBlocks(grammar, source, target, singletons, words, chosen)
+            rules.load("loaded", _COLUMN_TYPES, rule_blocks.blocks())
+            rules.load("loaded", _COLUMN_TYPES, rule_blocks.others())
             # Exports expect rules with ids.
             rules.run("""
                 CREATE VIEW rules AS
@@ -79,13 +79,13 @@ def export_heuristic(
             score(rules, plan)
             glue = path.with_name(f"{path.name}.glue")
             number, _ = write_rules(rules, plan, path, glue, lambda _: None)
-            return number, gathered.by_scope.tolist()
+            return number, rule_blocks.by_scope.tolist()
 
 
 def _link(rules: Scratch) -> None:
     """Link each target word of the kept rules to the source word that most probably translates to it."""
 
-    def placed(side: str) -> str:
+    def select_words(side: str) -> str:
         return f"""
             SELECT id, place, {word("symbol")} AS word FROM (
                 SELECT id, unnest({symbols(side)}) AS symbol, unnest(range(len({symbols(side)}))) AS place FROM chosen
@@ -96,7 +96,7 @@ def _link(rules: Scratch) -> None:
         CREATE TABLE likeliest AS
         SELECT id, string_agg(i || '-' || j, ' ' ORDER BY i, j) AS alignment FROM (
             SELECT s.id, s.place AS i, t.place AS j
-              FROM ({placed("source")}) AS s JOIN ({placed("target")}) AS t USING (id)
+              FROM ({select_words("source")}) AS s JOIN ({select_words("target")}) AS t USING (id)
               JOIN lexicon ON lexicon.f = s.word AND lexicon.e = t.word
             QUALIFY row_number() OVER (PARTITION BY s.id, t.place ORDER BY e_given_f DESC, s.place) = 1
         ) GROUP BY id""")
@@ -224,7 +224,6 @@ class _RuleBlocks:
 
 
 def _all_known(symbols: NDArray[np.int32], starts: NDArray[np.int64], is_known: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Check for each side if all words are known. Returns bool[n]."""
     unknown = np.zeros(len(symbols) + 1, np.int64)
     words = symbols >= 0
     unknown[1:][words] = ~is_known[symbols[words]]

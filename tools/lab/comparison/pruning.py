@@ -28,7 +28,7 @@ MASS, SIGNIFICANCE, ENTROPY = "mass", "significance", "entropy"
 MIN_LOG_PROBABILITY = -23.0
 """Minimum of ln p', about ln 1e-10. Also ln p' if no two rules compose the same sides."""
 _EMPTY = np.uint64(0)
-_ROOM = 32
+_MAX_SYMBOLS = 32
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -103,7 +103,7 @@ class _Table(NamedTuple):
     logs: NDArray[np.float64]
 
 
-class _Sides(NamedTuple):
+class _Scratch(NamedTuple):
     """Scratch memory: symbols and sizes of the current rule, by side, and new nonterminal numbers of a part."""
 
     symbols: NDArray[np.int64]
@@ -115,10 +115,10 @@ def composition_logs(rows: NDArray[np.uint64], logs: NDArray[np.float64], shape:
     """Return ln p' float64[n] of each row, given ln p of all rows: at least `MIN_LOG_PROBABILITY`."""
     slots = capacity_for(len(rows), 16)
     table = _Table(np.zeros(slots, np.uint64), np.zeros(slots))
-    room = _Sides(np.zeros((2, _ROOM), np.int64), np.zeros(2, np.int64), np.zeros(3, np.int64))
+    scratch = _Scratch(np.zeros((2, _MAX_SYMBOLS), np.int64), np.zeros(2, np.int64), np.zeros(3, np.int64))
     best = np.full(len(rows), MIN_LOG_PROBABILITY)
-    _fill(rows, logs, shape, table, room)
-    _compose(rows, shape, table, room, best)
+    _fill(rows, logs, shape, table, scratch)
+    _compose(rows, shape, table, scratch, best)
     return best
 
 
@@ -128,43 +128,43 @@ def _ends_at(table, slot, code):
 
 
 @njit
-def _fill(rows, logs, shape, table, room):
+def _fill(rows, logs, shape, table, scratch):
     mask = table_mask(table.codes)
     for k in range(len(rows)):
-        _unpack(rows[k], shape, room)
-        code = _hash_part(room, (0, room.sizes[0]), (0, room.sizes[1]), (-1, -1), (-1, -1))
+        _unpack(rows[k], shape, scratch)
+        code = _hash_part(scratch, (0, scratch.sizes[0]), (0, scratch.sizes[1]), (-1, -1), (-1, -1))
         slot = probe(code & mask, mask, _ends_at, table, code)
         table.codes[slot] = code
         table.logs[slot] = logs[k]
 
 
 @njit
-def _unpack(row, shape, room):
+def _unpack(row, shape, scratch):
     for side in range(2):
         first = 0 if side == 0 else shape.source_width
         last = shape.source_width if side == 0 else shape.symbol_width
-        room.sizes[side] = 0
+        scratch.sizes[side] = 0
         for position in range(2 * (last - first)):
             symbol = symbol_at(row, first, position)
             if symbol == 0:
                 break
-            room.symbols[side, position] = symbol
-            room.sizes[side] = position + 1
+            scratch.symbols[side, position] = symbol
+            scratch.sizes[side] = position + 1
 
 
 @njit
-def _hash_part(room, source, target, source_gap, target_gap):
+def _hash_part(scratch, source, target, source_gap, target_gap):
     """Return the hash of the rule that consists of spans of the current rule, with a nonterminal for the gap.
 
     Numbers nonterminals in source order. Returns 0 for too many nonterminals, or a nonterminal on only one side.
     """
-    numbers = room.numbers
+    numbers = scratch.numbers
     numbers[:] = 0
     code = GOLDEN
     gaps = 0
     at = source[0]
     while at < source[1]:
-        symbol = room.symbols[0, at]
+        symbol = scratch.symbols[0, at]
         step = 1
         if at == source_gap[0]:
             gaps += 1
@@ -183,7 +183,7 @@ def _hash_part(room, source, target, source_gap, target_gap):
     filled = 0
     at = target[0]
     while at < target[1]:
-        symbol = room.symbols[1, at]
+        symbol = scratch.symbols[1, at]
         step = 1
         if at == target_gap[0]:
             symbol = numbers[0]
@@ -210,30 +210,30 @@ def _look_up_log(table, code):
 
 
 @njit
-def _compose(rows, shape, table, room, best):
+def _compose(rows, shape, table, scratch, best):
     none = (-1, -1)
     for k in range(len(rows)):
-        _unpack(rows[k], shape, room)
-        words, target_words = room.sizes[0], room.sizes[1]
+        _unpack(rows[k], shape, scratch)
+        words, target_words = scratch.sizes[0], scratch.sizes[1]
         for i in range(words):
             for j in range(i + 1, words + 1):
-                if j - i == words or (j - i == 1 and room.symbols[0, i] < FIRST_WORD):
+                if j - i == words or (j - i == 1 and scratch.symbols[0, i] < FIRST_WORD):
                     continue
                 for first in range(target_words):
                     for last in range(first + 1, target_words + 1):
                         if last - first == target_words and target_words > 1:
                             continue
-                        inner = _look_up_log(table, _hash_part(room, (i, j), (first, last), none, none))
+                        inner = _look_up_log(table, _hash_part(scratch, (i, j), (first, last), none, none))
                         if inner > 0:
                             continue
                         outer_spans = (0, words), (0, target_words)
                         outer = _look_up_log(
-                            table, _hash_part(room, outer_spans[0], outer_spans[1], (i, j), (first, last))
+                            table, _hash_part(scratch, outer_spans[0], outer_spans[1], (i, j), (first, last))
                         )
                         if outer <= 0:
                             best[k] = max(best[k], inner + outer)
                         if i == 0 and first == 0:
-                            rest = _hash_part(room, (j, words), (last, target_words), none, none)
+                            rest = _hash_part(scratch, (j, words), (last, target_words), none, none)
                             beside = _look_up_log(table, rest) if last < target_words else 1.0
                             if beside <= 0:
                                 best[k] = max(best[k], inner + beside)

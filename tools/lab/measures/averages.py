@@ -3,8 +3,8 @@
     python -m hierogram.tools.lab.measures.averages corpus.zh corpus.en align.gdfa --pairs 3000
 
 Prints the squared error of each estimate, and the overlap of the rules with at least half a use in two chains: the
-share of common rules, the share of uses of common rules, and the Jaccard index. The Jaccard index with the long run is
-last.
+share of common rules, the share of uses of common rules, and the Jaccard index. The last column is the Jaccard index of
+these rules in the estimate and in the long run.
 """
 
 from collections.abc import Sequence
@@ -26,17 +26,17 @@ from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.samplers.grammar.schedules import stratified_schedule
 from hierogram.samplers.grammar.settings import CUT
 from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build
-from hierogram.tools.lab.measures.results import BitextFile, Corpus
+from hierogram.tools.lab.comparison.pruning import hash_rows
+from hierogram.tools.lab.measures.results import BitextFile, Corpus, markdown_table
 from hierogram.tools.lab.measures.sampling import model_over, read_batch
 
 _THINNING = 10
 _DRAWS = (8, 16, 32, 64)
 _MIN_USES = 0.5
-_HALF, _MULTIPLIER = np.uint64(32), np.uint64(0x9E3779B97F4A7C15)
 
 
 class Uses(NamedTuple):
-    """Uses of R rules: `keys` uint64[R, n], and `means` float64[R], which may be sums of means."""
+    """Uses of R rules: `keys` uint64[R, 2], and `means` float64[R], which may be sums of means."""
 
     keys: NDArray[np.uint64]
     means: NDArray[np.float64]
@@ -50,11 +50,8 @@ def sum_uses(parts: Sequence[Uses]) -> Uses:
 
 
 def _number_keys(keys: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
-    """Return the distinct keys, and the index of each row's key among the distinct keys."""
-    mixed = keys[:, -1].copy()
-    for column in keys.T[:-1]:
-        mixed = (mixed ^ (mixed >> _HALF)) * _MULTIPLIER + column
-    _, first, number = np.unique(mixed, return_index=True, return_inverse=True)
+    """Return the distinct keys, and the index of each row's key in them."""
+    _, first, number = np.unique(hash_rows(keys), return_index=True, return_inverse=True)
     return keys[first], number
 
 
@@ -65,7 +62,7 @@ def _write_keys(source: NDArray[np.uint64], target: NDArray[np.uint64], keys: ND
 
 
 def averaged_uses(averages: Averages) -> Uses:
-    """Return the expected uses of all entries, summed over pairs and without rounding."""
+    """Return the expected uses of all rules with averages, without rounding."""
     counts = averages.entry_counts
     pairs = np.repeat(np.arange(len(counts)), counts)
     rows = np.repeat(averages.first[:-1] - np.cumsum(counts) + counts, counts) + np.arange(len(pairs))
@@ -86,7 +83,7 @@ def align_means(one: Uses, other: Uses) -> tuple[NDArray[np.float64], NDArray[np
 
 
 def overlap(one: Uses, other: Uses) -> tuple[float, float, float]:
-    """Return the overlap of the rules with at least half a use: share of rules, share of uses, Jaccard index."""
+    """Return the common shares of rules and of uses, and the Jaccard index, for rules with at least half a use."""
     first, second = align_means(one, other)
     here, there = first >= _MIN_USES, second >= _MIN_USES
     both = here & there
@@ -135,13 +132,14 @@ def main(
     batch = read_batch(Corpus(str(source), str(target), str(alignment), pairs))
     one, other = (run_chain(batch, seed + k, sweeps) for k in range(2))
     truth = other[f"{sweeps} sweeps"]
-    typer.echo("| | squared error | two chains share: rules | uses | Jaccard | with the long run: Jaccard |")
-    typer.echo("|---|---:|---:|---:|---:|---:|")
+    rows = []
     for name, uses in one.items():
         rule_share, use_share, jaccard = overlap(uses, other[name])
         mean, true = align_means(uses, truth)
-        cells = f"{rule_share:.1%} | {use_share:.1%} | {jaccard:.3f} | {overlap(uses, truth)[2]:.3f}"
-        typer.echo(f"| {name} | {((mean - true) ** 2).sum():,.0f} | {cells} |")
+        shares = f"{rule_share:.1%}", f"{use_share:.1%}", f"{jaccard:.3f}", f"{overlap(uses, truth)[2]:.3f}"
+        rows.append([name, f"{((mean - true) ** 2).sum():,.0f}", *shares])
+    columns = ("", "squared error", "two chains share: rules", "uses", "Jaccard", "with the long run: Jaccard")
+    print(markdown_table(columns, rows))
 
 
 if __name__ == "__main__":

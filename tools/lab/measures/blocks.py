@@ -31,7 +31,7 @@ _SWEEPS_PER_STATE = 5
 
 
 class ChainMeans(NamedTuple):
-    """Means of a chain: natural log-likelihood, and share of all uses, float64[R], by rule, uint64[R], sorted."""
+    """Means of a chain: natural log-likelihood, sorted keys of rules uint64[R], and their shares of uses float64[R]."""
 
     log_likelihood: float
     rules: NDArray[np.uint64]
@@ -73,8 +73,8 @@ def sample(batch: Batch, corpus: Corpus, blocks: Blocks | None, sweeps: int) -> 
             likelihoods.append(chain.log_likelihood())
             keys.append(live[:, KEY_LOW])
             counts.append(live[:, COUNT] / live[:, COUNT].sum())
-    rules, where = np.unique(np.concatenate(keys), return_inverse=True)
-    share = np.bincount(where, np.concatenate(counts), len(rules)) / len(counts)
+    rules, indices = np.unique(np.concatenate(keys), return_inverse=True)
+    share = np.bincount(indices, np.concatenate(counts), len(rules)) / len(counts)
     return ChainMeans(float(np.mean(likelihoods)), rules, share)
 
 
@@ -142,9 +142,7 @@ def main(
         "blocks.png"
     ),
     sizes: Annotated[str, typer.Option(help="Numbers of pairs, separated by commas.")] = "10,30,100,300,1000",
-    pairs: Annotated[
-        int, typer.Option(min=1, help="Number of leading pairs from which corpora of each size are cut.")
-    ] = 6000,
+    pairs: Annotated[int, typer.Option(min=1, help="Use only the first N pairs.")] = 6000,
     sweeps: Annotated[int, typer.Option(min=15, help="Sweeps of each chain.")] = 300,
     seed: Annotated[int, typer.Option(help="Seed of the first chain.")] = 1,
 ) -> None:

@@ -23,10 +23,11 @@ from hierogram.storage.records.columns import RuleDeltas
 from hierogram.storage.records.uncertainty import standard_errors
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.lab.measures.averages import Uses, align_means, sum_uses
+from hierogram.tools.lab.measures.results import markdown_table
 
 BOUNDS = (0.05, 0.1, 0.3, 0.7, 1.5, 10.0, np.inf)
 """Bounds of the bins, in true uses."""
-_PARTS_AT_ONCE = 16
+_MAX_PARTS = 16
 _NOMINAL = 1.959964
 """Half the width, in standard deviations, of an interval that contains 95 % of a normal distribution."""
 
@@ -43,6 +44,7 @@ class Coverage(NamedTuple):
     """Results for the rules of a bin."""
 
     min_uses: float
+    # Mean number of rules of a chain.
     rules: int
     # Root mean square of the reported errors, and of the actual errors.
     reported_error: float
@@ -53,7 +55,7 @@ class Coverage(NamedTuple):
 
 
 def sample(store: Store, seed: int, ages: Sequence[int]) -> Iterator[tuple[RuleDeltas, RuleDeltas | None]]:
-    """Run a new chain. Yield the current rules of each averaged sweep, and the averaged rules (None between `ages`)."""
+    """Run a new chain. Yield the current rules after each averaged sweep, and at `ages` also the averaged rules."""
     settings = replace(store.settings(), seed=seed)
     kind = find_kind(settings)
     loaded = kind.load([row._replace(current=None, averages=None) for row in store.pairs()], settings)
@@ -84,11 +86,11 @@ def sample(store: Store, seed: int, ages: Sequence[int]) -> Iterator[tuple[RuleD
 
 
 def measure(store: Store, seed: int, ages: Sequence[int]) -> tuple[list[ReportedUses], Uses]:
-    """Return a chain's averages at each age (number of sweeps), and its mean uses at the largest age."""
+    """Return a chain's averages after each number of sweeps in `ages`, and its mean uses over all averaged sweeps."""
     found, parts = [], []
     for current, averaged in sample(store, seed, ages):
         parts.append(Uses(current.keys, current.count.astype(np.float64)))
-        if len(parts) == _PARTS_AT_ONCE:
+        if len(parts) == _MAX_PARTS:
             parts = [sum_uses(parts)]
         if averaged is not None:
             # Omit rules of the current derivations that have no averages.
@@ -138,16 +140,18 @@ def main(
     with open_store(store) as opened:
         size = opened.count_pairs()
         found, truths = zip(*(measure(opened, seed, sweeps) for seed in range(1, seeds + 1)), strict=True)
-    columns = "pairs", "sweeps", "uses reported", "true uses from", "rules", "reported error", "real error", "coverage"
-    typer.echo(f"| {' | '.join(columns)} | rules reported |")
-    typer.echo("|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
+    columns = ("pairs", "sweeps", "uses reported", "true uses from", "rules", "reported error", "actual error")
+    rows = []
     for age, age_uses in zip(sweeps, zip(*found, strict=True), strict=True):
         share = sum(one.means.sum() for one in age_uses) / sum(truth.means.sum() for truth in truths)
         for row in measure_coverage(age_uses, truths):
             if row.rules:
-                errors = f"{row.reported_error:.3f} | {row.actual_error:.3f}"
-                cells = f"{row.rules:,} | {errors} | {row.covered:.1%} | {row.reported_share:.1%}"
-                typer.echo(f"| {size:,} | {age:,} | {share:.1%} | {row.min_uses:g} | {cells} |")
+                errors = f"{row.reported_error:.3f}", f"{row.actual_error:.3f}"
+                shares = f"{row.covered:.1%}", f"{row.reported_share:.1%}"
+                rows.append(
+                    [f"{size:,}", f"{age:,}", f"{share:.1%}", f"{row.min_uses:g}", f"{row.rules:,}", *errors, *shares]
+                )
+    print(markdown_table([*columns, "coverage", "rules reported"], rows))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     python -m hierogram.tools.lab.measures.growth corpus.fr corpus.en corpus.align --work growth --pairs 40000,500000
 
 The pairs of the bitext, and concatenations of two random pairs, are shuffled. A store of N pairs contains the first N.
-Each command is a separate process. An interrupted run can continue with the figures and stores in the folder.
+Each command is a separate process. The same command continues an interrupted run.
 """
 
 import json
@@ -19,7 +19,8 @@ from typing import Annotated
 
 import typer
 
-from hierogram.tools.lab.measures.results import BitextFile, ResultCache, run_in_process
+from hierogram.daemon.text.lines import write_lines
+from hierogram.tools.lab.measures.results import BitextFile, ResultCache, markdown_table, run_in_process
 
 _ADDED = 300
 """Number of pairs that are added to a store after it has learned all other pairs."""
@@ -53,7 +54,7 @@ def _join(parts: Sequence[AlignedPair]) -> AlignedPair:
 
 
 def run_command(arguments: Sequence[str], folder: Path) -> dict[str, float]:
-    """Run `hierogram`. Returns processor and clock seconds and peak memory in MB.
+    """Run a command of `hierogram`. Returns processor and clock seconds, and peak memory in MB.
 
     Raises `RuntimeError` if the command fails.
     """
@@ -70,18 +71,17 @@ def run_command(arguments: Sequence[str], folder: Path) -> dict[str, float]:
 
 
 def write_corpora(paths: Sequence[Path], folder: Path, sizes: Sequence[int]) -> None:
-    """Write the first pairs of each size to `SIZE.first.f`, `.e` and `.a`, and the last 300 to `SIZE.added.f` etc."""
+    """Write corpora of each size: the last 300 pairs to `SIZE.added.{f,e,a}`, the others to `SIZE.first.{f,e,a}`."""
     lines = (path.read_text(encoding="utf-8").splitlines() for path in paths)
     pairs = list(joined_pairs(list(zip(*lines, strict=True))))
     for size in sizes:
         for name, rows in ("first", pairs[: size - _ADDED]), ("added", pairs[size - _ADDED : size]):
             for suffix, texts in zip("fea", zip(*rows, strict=True), strict=True):
-                path = folder / f"{size}.{name}.{suffix}"
-                path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+                write_lines(folder / f"{size}.{name}.{suffix}", texts)
 
 
 def measure_store(folder: Path, size: int, sweeps: int, cache: ResultCache) -> Iterator[tuple[str, dict[str, float]]]:
-    """Yield the figures of each command that ingests, learns, exports and verifies a store of the pairs."""
+    """Run the commands that ingest, learn, export and verify, and yield the name and figures of each."""
     first, added = ([f"{size}.{name}.{suffix}" for suffix in "fea"] for name in ("first", "added"))
     steps = {
         "ingest": ["ingest", *first],
@@ -97,9 +97,8 @@ def measure_store(folder: Path, size: int, sweeps: int, cache: ResultCache) -> I
 
 
 def _print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[float]]) -> None:
-    print(f"\n{title}:\n\n| {' | '.join(columns)} |\n|{'---:|' * len(columns)}")
-    for row in rows:
-        print(f"| {' | '.join(f'{value:,.1f}' if value < 10 else f'{value:,.0f}' for value in row)} |")
+    cells = ([f"{value:,.1f}" if value < 10 else f"{value:,.0f}" for value in row] for row in rows)
+    print(f"\n{title}:\n\n{markdown_table(columns, cells)}")
 
 
 def main(

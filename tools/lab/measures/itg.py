@@ -1,6 +1,7 @@
 """Measure the ITG samplers on one core."""
 
 import time
+from collections.abc import Iterable
 from functools import partial
 
 import numpy as np
@@ -14,6 +15,7 @@ from hierogram.tools.lab.baselines.itg import EXHAUSTIVE, FLAT, GIBBS, SLICE, bu
 from hierogram.tools.lab.measures.results import Corpus, Figures, time_call
 
 _LONGEST = 40
+"""Maximum number of words of each side of a pair, as in [BC10]."""
 _SLICES = (*((SLICE, shape) for shape in (0.10, 0.15, 0.25)), (FLAT, 0.15))
 """Slice samplers with their parameter a."""
 _BURN_IN, _SWEEPS = 5, 5
@@ -21,19 +23,25 @@ _EXHAUSTIVE_PAIRS = 500
 """Maximum number of evenly spaced pairs for the exhaustive sampler."""
 
 
-def _read(corpus: Corpus) -> ItgBatch:
-    sentences = zip(read_sentences(corpus.source), read_sentences(corpus.target), strict=True)
-    short_pairs = [pair for pair in sentences if max(len(side.split()) for side in pair) <= _LONGEST][: corpus.pairs]
-    source, target = read_side(pair[0] for pair in short_pairs), read_side(pair[1] for pair in short_pairs)
-    return make_batch(source.words, source.offset, target.words, target.offset)
+def read_short_pairs(source: str, target: str, pairs: int | None) -> tuple[list[str], list[str]]:
+    """Return both sides of the first `pairs` pairs of up to 40 words per side, or of all such pairs."""
+    sentences = zip(read_sentences(source), read_sentences(target), strict=True)
+    short_pairs = [pair for pair in sentences if max(len(side.split()) for side in pair) <= _LONGEST][:pairs]
+    return [pair[0] for pair in short_pairs], [pair[1] for pair in short_pairs]
+
+
+def make_text_batch(source: Iterable[str], target: Iterable[str]) -> ItgBatch:
+    """Return the batch of the pairs with these sides."""
+    sides = read_side(source), read_side(target)
+    return make_batch(sides[0].words, sides[0].offset, sides[1].words, sides[1].offset)
 
 
 def measure_itg(corpus: Corpus) -> Figures:
     """Measure processor time and acceptance by sampler and slice parameter a.
 
-    Processor time is the mean over the second half of the sweeps.
+    Processor time is the mean over the second half of the sweeps, acceptance the mean over all sweeps.
     """
-    batch = _read(corpus)
+    batch = make_text_batch(*read_short_pairs(corpus.source, corpus.target, corpus.pairs))
     model1 = train_model1(batch)
     figures: Figures = {"pairs": batch.size, "words": len(batch.source) + len(batch.target)}
     sample = np.linspace(0, batch.size - 1, min(_EXHAUSTIVE_PAIRS, batch.size)).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Tools for measurements: separate processes, daemons, cached results, tables and figures."""
+"""Shared parts of measurements: input files, processes, daemons, cached results, tables and figures."""
 
 import csv
 import http.client
@@ -35,7 +35,7 @@ _ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Input of the measurements: three parallel files, or a treebank, and the options of `BenchOptions`."""
+    """Input files of the measurements, and the options of `BenchOptions`."""
 
     source: str
     target: str
@@ -53,7 +53,7 @@ class Corpus:
         return [self.source, self.target, self.alignment]
 
     def files(self, folder: Path) -> list[str]:
-        """Return the three paths, or paths of copies of the first `pairs` pairs, written to the folder."""
+        """Return `paths`, or with `pairs`, paths of copies of the first pairs, which are written to the folder."""
         if self.pairs is None:
             return self.paths
         paths = []
@@ -79,6 +79,17 @@ def processor_seconds(processes: int) -> float:
     return usage.ru_utime + usage.ru_stime
 
 
+def run_module(
+    module: str, *arguments: str, folder: Path | None = None, environment: Mapping[str, str] | None = None
+) -> str:
+    """Run a Python module in a new process and return its output. Raises `RuntimeError` if it fails."""
+    command = [sys.executable, "-m", module, *arguments]
+    ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if ran.returncode:
+        raise RuntimeError(f"{module} {' '.join(arguments)}: exit code {ran.returncode}: {ran.stderr[-1000:]}")
+    return ran.stdout
+
+
 def run_in_process(work: Callable[..., Value], *arguments: Any) -> Value:
     """Call a function in a new process and return the result."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
@@ -96,7 +107,7 @@ def measure_in_process(measure: Measure, corpus: Corpus) -> Figures:
 
 @contextmanager
 def serving(configuration: str, *arguments: str, folder: Path) -> Iterator[str]:
-    """Run a daemon in the folder on a free port (`port = 0` in the configuration) and yield its address.
+    """Run a daemon in the folder and yield its address. The configuration must contain `port = 0`.
 
     Raises `RuntimeError` if the daemon does not start.
     """
@@ -128,7 +139,7 @@ def post(url: str, path: str, body: Any) -> Any:
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """Yield a temporary folder. Ignores errors of its deletion."""
+    """Yield a temporary folder, and ignore errors when it is deleted."""
     with tempfile.TemporaryDirectory(prefix="hierogram-bench-", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
@@ -154,16 +165,16 @@ class ResultCache:
         """Return the cached result. If the result or `file` is missing, call `make` and cache its result."""
         if name not in self._values or (file is not None and not file.exists()):
             self._values[name] = make()
-            _write_json(self._path, self._values)
+            write_json(self._path, self._values)
         value: Value = self._values[name]
         return value
 
 
 def check_settings(path: Path, settings: Mapping[str, Any]) -> None:
-    """Record the settings of a folder's results. Raises `UsageError` if the folder has results with other settings."""
+    """Write the settings of results to a file. Raises `UsageError` if the file contains other settings."""
     now = json.loads(json.dumps(dict(settings)))
     if not path.exists():
-        _write_json(path, now)
+        write_json(path, now)
         return
     before = json.loads(path.read_text(encoding="utf-8"))
     if before != now:
@@ -171,13 +182,25 @@ def check_settings(path: Path, settings: Mapping[str, Any]) -> None:
         raise UsageError(f"{path.parent} contains results with another value of {differing}: name another folder")
 
 
+def select_spaced(items: Sequence[Value], number: int) -> Sequence[Value]:
+    """Return `number` evenly spaced items, or all items if there are fewer."""
+    return items if len(items) <= number else [items[k * len(items) // number] for k in range(number)]
+
+
+def markdown_table(columns: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a Markdown table. All columns except the first are right-aligned."""
+    lines = (f"| {' | '.join(row)} |" for row in (columns, *rows))
+    return "\n".join([next(lines), f"|---|{'---:|' * (len(columns) - 1)}", *lines])
+
+
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Iterable[Any]], delimiter: str = ",") -> None:
-    """Write a table as text, with column names in the first line."""
+    """Write a table with column names in the first line."""
     with path.open("w", newline="") as file:
         csv.writer(file, delimiter=delimiter).writerows([columns, *rows])
 
 
-def _write_json(path: Path, values: Any) -> None:
+def write_json(path: Path, values: Any) -> None:
+    """Write values to a JSON file atomically."""
     with atomic_write(path.absolute()) as file:
         file.write(json.dumps(values, indent=2, ensure_ascii=False).encode() + b"\n")
 

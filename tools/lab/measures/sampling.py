@@ -39,7 +39,7 @@ _REPEATS = 3
 
 
 def read_rows(corpus: Corpus) -> list[PairRow]:
-    """Read the valid lines of a corpus as rows of waiting pairs."""
+    """Return the valid lines of a corpus, up to `corpus.pairs`, as rows of waiting pairs."""
     rows: list[PairRow] = []
     repeats = DuplicateCounter()
     with Input(corpus.paths) as opened:
@@ -54,7 +54,7 @@ def read_rows(corpus: Corpus) -> list[PairRow]:
 
 
 def read_batch(corpus: Corpus) -> Batch:
-    """Read a corpus as a batch."""
+    """Return the batch of a corpus."""
     return load_pairs(read_rows(corpus), SETTINGS).batch
 
 
@@ -149,7 +149,7 @@ def measure_forests(corpus: Corpus) -> Figures:
 
 
 def measure_sweeps(corpus: Corpus) -> Figures:
-    """Measure the 100 stratified sweeps of the paper's experiment, then sweeps at every level on one core."""
+    """Measure the 100 stratified sweeps of the paper's experiment, then sweeps over all levels on one core."""
     batch = read_batch(corpus)
     schedule = Schedule()
     options = TrialOptions(corpus.seed, threads=corpus.threads, blocks=Blocks.suited_to(batch.size))
@@ -215,10 +215,10 @@ def _first_sweep(files: list[str], environment: dict[str, str]) -> float:
 
 
 def measure_starting(corpus: Corpus) -> Figures:
-    """Measure the seconds until the end of a first sweep, without and with cached kernels."""
+    """Measure the seconds from the start of Python to the end of the first sweep, without and with cached kernels."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "HIEROGRAM_CACHE": str(Path(folder) / "cache")}
-        # Let Python write bytecode, because otherwise it would compile all modules in each process.
+        # Let Python write bytecode, because otherwise each process would compile all modules.
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         files = replace(corpus, pairs=_FIRST_PAIRS).files(Path(folder))
         return {

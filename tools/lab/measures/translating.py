@@ -8,6 +8,7 @@ import numpy as np
 
 from hierogram.daemon.exports.formats import DEFAULT_WEIGHTS
 from hierogram.daemon.progress import progress
+from hierogram.daemon.text.lines import write_lines
 from hierogram.samplers.forests.forest import Bitext
 from hierogram.storage.records.pairs import PairRow
 from hierogram.tools.lab.comparison.bitexts import Numbering, to_bitext
@@ -47,7 +48,7 @@ def measure_translating(corpus: Corpus) -> Figures:
         path = folder / "grammar.cdec"
         rules = _write_rules(path, rows, corpus.threads, corpus.rules)
         text = folder / "target.txt"
-        text.write_text("".join(row.target + "\n" for row in rows), encoding="utf-8")
+        write_lines(text, (row.target for row in rows))
         models = {order: _model(text, order) for order in _ORDERS}
         # Read a small grammar first, so that times do not include compiling or loading kernels.
         small = folder / "small.cdec"
@@ -95,14 +96,14 @@ def _model(text: Path, order: int) -> Path:
     return path
 
 
-def _write_rules(path: Path, rows: list[PairRow], threads: int, target_rules: int) -> int:
-    """Write up to `target_rules` rules with several occurrences, in cdec's format. Returns the number of rules."""
+def _write_rules(path: Path, rows: list[PairRow], threads: int, max_rules: int) -> int:
+    """Write up to `max_rules` rules with several occurrences, in cdec's format. Returns the number of rules."""
     bitexts, source, target = _bitexts(rows)
     written = 0
     with HeuristicGrammar(threads=threads) as grammar, path.open("w", encoding="utf-8") as file:
         grammar.add(bitexts)
         for block in grammar.blocks():
-            several = block[block[:, grammar.shape.occurrences] > 1][: target_rules - written]
+            several = block[block[:, grammar.shape.occurrences] > 1][: max_rules - written]
             written += len(several)
             lines = rule_lines(several, grammar.shape, source.spellings, target.spellings).decode().splitlines()
             for line in lines:

@@ -51,8 +51,8 @@ def sample_treebank(
 ) -> TreeChain:
     """Learn a tree-substitution grammar from trees or packed forests in brackets, without a store.
 
-    Runs the annealing sweeps, then `sweeps` more sweeps. `report` receives the number of each sweep and the chain.
-    Raises `BracketError` and `ForestTooLargeError`.
+    Runs the sweeps of `annealing`, then `sweeps` more sweeps. `report` receives the sweep number and the chain after
+    each sweep. Raises `BracketError` and `ForestTooLargeError`.
     """
     schedule = annealing or Annealing()
     loaded = load_trees(texts, range(1, len(texts) + 1))
@@ -63,6 +63,14 @@ def sample_treebank(
         if report:
             report(number, chain)
     return chain
+
+
+def prepare_trees(trees: Sequence[Tree], transformations: Transformations) -> list[Tree]:
+    """Transform clean trees for learning, and replace rare words by classes of unknown words."""
+    counts = Counter(word for tree in trees for word in list_words(tree))
+    vocabulary = find_known_words(counts, transformations.rare)
+    known = (with_words(tree, replace_unknown(list_words(tree), vocabulary)) for tree in trees)
+    return [transform_tree(tree, transformations) for tree in known]
 
 
 class CountedFragment(NamedTuple):
@@ -99,7 +107,10 @@ def to_context_free(grammar: TreeGrammar) -> TreeGrammar:
 
 
 def measure_parsing(chain: TreeChain, trees: list[str], seed: int) -> Figures:
-    """Measure the median processor seconds to parse a sentence of about 40 words, by objective."""
+    """Measure the median processor seconds to parse a sentence of about 40 words, by objective.
+
+    The figures are None if no tree has about 40 words.
+    """
     fragments = parse_fragments(chain)
     priors = {label: Prior(*prior) for label, prior in chain.priors().items()}
     grammar = approximate(TreeGrammar(fragments), Transformations().root, priors)
@@ -121,10 +132,7 @@ def measure_trees(corpus: Corpus) -> Figures:
     """Learn a grammar of a treebank by an annealed chain, and measure parsing."""
     transformations = Transformations()
     clean = [clean_tree(tree, transformations) for tree in read_trees(str(corpus.treebank), corpus.pairs)]
-    counts = Counter(word for tree in clean for word in list_words(tree))
-    vocabulary = find_known_words(counts, transformations.rare)
-    known = [with_words(tree, replace_unknown(list_words(tree), vocabulary)) for tree in clean]
-    texts = [str(transform_tree(tree, transformations)) for tree in known]
+    texts = [str(tree) for tree in prepare_trees(clean, transformations)]
     annealing = Annealing(_SWEEPS - _STEADY)
     chain = sample_treebank(texts, base=BASES[-1], seed=corpus.seed, annealing=annealing, sweeps=_STEADY)
     return {"trees": len(texts), "parsing": measure_parsing(chain, texts, corpus.seed)}

@@ -7,19 +7,17 @@ grow-diag-final-and. Hiero's grammar is extracted from the links. Its phrases al
 separately tuned weights. The same command continues an interrupted run.
 """
 
-import json
 import time
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
 
 from hierogram.daemon.cli.common import plural, print_note, print_table
 from hierogram.daemon.cli.flags import with_options
-from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.learning.alignment.aligning import AlignedCorpus, align_sides, corpus_options
 from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.daemon.text.lines import read_sentences, write_lines
@@ -29,9 +27,10 @@ from hierogram.samplers.alignment.options import GDFA
 from hierogram.samplers.alignment.symmetrization import symmetrize
 from hierogram.storage.options import Option
 from hierogram.tools.alignment_scores import read_links
-from hierogram.tools.lab.measures.results import ResultCache, time_call
+from hierogram.tools.lab.measures.results import BitextFile, time_call, write_json
 from hierogram.tools.lab.papers.translations import (
     HIERO,
+    MAX_SCOPE,
     START,
     Experiment,
     ExperimentOptions,
@@ -44,7 +43,7 @@ from hierogram.tools.translation.options import TranslateOptions
 
 ALIGNERS = ("bhmm", "bhmm-z", *(name for name in ALL_MODELS if name not in ("bhmm", "bhmm-z")))
 """Aligners, with the models of the paper first."""
-ONE, BOTH = "directional", "symmetrised"
+ONE, BOTH = "directional", "symmetrized"
 PHRASES = "phrases"
 
 
@@ -78,8 +77,8 @@ class _Figure:
         source, target = map(Path, experiment.parts.files)
         self._files = source, target
         self._sides = read_side(read_sentences(str(source))), read_side(read_sentences(str(target)))
-        self._cache = ResultCache(options.work / "aligners.json")
-        self._scopes = {PHRASES: 0, HIERO: options.max_scope}
+        self._cache = experiment.cache
+        self._scopes = {PHRASES: 0, HIERO: MAX_SCOPE}
 
     def rows(self, aligner: str) -> list[LinksRow]:
         """Align in both directions. Returns a row for the links of one direction, and a row for symmetrized links."""
@@ -115,36 +114,30 @@ class _Figure:
             return self._experiment.write(system, ensure_store(folder, START, files, self._options.threads), grammar)
 
         by_scope = self._cache.find(f"{system.name}: rules by scope", extract, grammar)
-        grammar_file = GrammarFile(system, grammar, by_scope, 0.0)
+        grammar_file = GrammarFile(system, grammar, by_scope)
         bleu = {
             name: self._cache.find(f"{system.name}, {name}: BLEU", partial(self._bleu, grammar_file, scope))
             for name, scope in self._scopes.items()
         }
         links = sum(map(len, read_links(str(path))))
-        return LinksRow(
-            aligner, symmetrization, links, by_scope[0], sum(by_scope[: self._options.max_scope + 1]), seconds, bleu
-        )
+        rules = sum(by_scope[: MAX_SCOPE + 1])
+        return LinksRow(aligner, symmetrization, links, by_scope[0], rules, seconds, bleu)
 
     def _bleu(self, grammar_file: GrammarFile, scope: int) -> float:
-        """Tune and translate with the rules up to a scope. Returns BLEU."""
-        figure_options, experiment = self._options, self._experiment
-        options = TranslateOptions(pops=figure_options.pops, max_scope=scope, min_count=0.0)
-        resources = experiment.load_resources(options)
-        return experiment.tuned_bleu(resources, grammar_file, figure_options.iterations, figure_options.threads)
+        resources = self._experiment.load_resources(TranslateOptions(max_scope=scope))
+        return self._experiment.tuned_bleu(resources, grammar_file, self._options.iterations)
 
 
 @with_options
 def main(
-    files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET", help="A tokenized bitext.")],
+    source: BitextFile,
+    target: BitextFile,
     options: FigureOptions,
 ) -> None:
     """Align with each aligner, extract grammars, and print their sizes and BLEU."""
-    if len(files) != len(("source", "target")):
-        raise UsageError(f"expected two files, SOURCE TARGET, without alignments, got {len(files)}")
-    figure = _Figure(options, begin(files, options))
+    figure = _Figure(options, begin([str(source), str(target)], options))
     rows = [row for aligner in options.only or ALIGNERS for row in figure.rows(aligner)]
-    content: list[dict[str, Any]] = [asdict(row) for row in rows]
-    (options.work / "figure1.json").write_text(json.dumps(content, indent=2) + "\n")
+    write_json(options.work / "figure1.json", [asdict(row) for row in rows])
     base_links = {row.symmetrization: row.links for row in reversed(rows)} | {
         row.symmetrization: row.links for row in rows if row.aligner == "bhmm"
     }

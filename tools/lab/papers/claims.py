@@ -7,8 +7,6 @@ docs/papers.md has the commands for the documented figures. The same command con
 
 import csv
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -19,15 +17,14 @@ from typing import Annotated, NamedTuple
 import typer
 
 from hierogram.daemon.cli.common import print_note
-from hierogram.tools.lab.measures.results import ResultCache, processor_seconds
+from hierogram.tools.lab.measures.results import ResultCache, processor_seconds, run_module
 
-Rows = list[dict[str, str]]
 _RANGE = 0.2
 """Share of the whole work up to which masks must be better than tic-tac-toe pruning."""
 
 
 class Finding(NamedTuple):
-    """Claim of a paper: its place, its statement, True if it holds in this run, and the figures."""
+    """Claim of a paper: its place in the paper, its statement, True if it holds in this run, and the figures."""
 
     where: str
     claim: str
@@ -63,13 +60,13 @@ def above(where: str, claim: str, value: float, bound: float) -> Finding:
     return Finding(where, claim, value > bound, f"{value:,.6g} and {bound:,.6g}")
 
 
-def _table(path: str, delimiter: str = ",") -> Rows:
+def _table(path: str, delimiter: str = ",") -> list[dict[str, str]]:
     with open(path, newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file, delimiter=delimiter))
 
 
 def _last_sweeps(data: Inputs, name: str, column: str = "label") -> dict[str, tuple[float, float]]:
-    """Return the mean log-likelihood and the mean seconds after the last sweep of each setup."""
+    """Return the mean log-likelihood and the mean seconds of each setup after its last sweep."""
     rows = _table(data.path(f"{name}.csv"))
     ends_by_label: dict[str, tuple[float, float]] = {}
     for label in dict.fromkeys(row[column] for row in rows):
@@ -164,7 +161,7 @@ def _slices_and_phrases(data: Inputs, output: str) -> Iterator[Finding]:
 
 def _aligners(data: Inputs, output: str) -> Iterator[Finding]:
     rows = json.loads(Path(data.path("aligners/figure1.json")).read_text(encoding="utf-8"))
-    for symmetrization in ("directional", "symmetrised"):
+    for symmetrization in ("directional", "symmetrized"):
         rows_by_aligner = {row["aligner"]: row for row in rows if row["symmetrization"] == symmetrization}
         where = f"[SA16] Figure 1, {symmetrization}"
         links = rows_by_aligner["bhmm"]["links"]
@@ -331,32 +328,27 @@ EXPERIMENTS = (
 
 
 def _run_program(program: str, *arguments: str) -> tuple[str, float]:
-    """Run a module of the package. Returns its output and processor seconds."""
+    """Run a program of the lab. Returns its output and processor seconds."""
     started = processor_seconds(RUSAGE_CHILDREN)
-    command = [sys.executable, "-m", f"hierogram.{program}", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{program} {' '.join(arguments)}: exit code {done.returncode}: {done.stderr[-1000:]}")
-    return done.stdout, processor_seconds(RUSAGE_CHILDREN) - started
+    output = run_module(f"hierogram.tools.lab.{program}", *arguments)
+    return output, processor_seconds(RUSAGE_CHILDREN) - started
 
 
-def prepare(data: Inputs) -> None:
+def prepare(work: Path) -> None:
     """Align the bitext, and learn fragments of trees, unless the results exist."""
-    align = ("align", data.source, data.target, "--symmetrize")
-    sources: dict[str, list[tuple[str, ...]]] = {
+    align, store = ("align", "few.source", "few.target", "--symmetrize"), ("--store", "sqlite:///trees.db")
+    commands: dict[str, list[tuple[str, ...]]] = {
         "links": [(*align, "union", "--score", "-o", "links")],
         "links.gdfa": [(*align, "gdfa", "-o", "links.gdfa")],
-    }
-    store = ("--store", f"sqlite:///{data.path('trees.db')}")
-    sources["trees.fragments"] = [
-        (*store, "ingest", "--trees", "few.trees"), (*store, "learn"),
-        (*store, "export", "--format", "fragments", "-o", "trees.fragments"),
-    ]  # fmt: skip
-    for name, commands in sources.items():
-        if not Path(data.path(name)).exists():
-            for command in commands:
-                generated = {"links", "links.gdfa", "few.trees", "trees.fragments"}
-                _run_program("__main__", *(data.path(part) if part in generated else part for part in command))
+        "trees.fragments": [
+            (*store, "ingest", "--trees", "few.trees"), (*store, "learn"),
+            (*store, "export", "--format", "fragments", "-o", "trees.fragments"),
+        ],
+    }  # fmt: skip
+    for name, name_commands in commands.items():
+        if not (work / name).exists():
+            for command in name_commands:
+                run_module("hierogram", *command, folder=work)
 
 
 def main(
@@ -377,14 +369,14 @@ def main(
     ):
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
         Path(data.path(part)).write_text("".join(lines[:number]), encoding="utf-8")
-    prepare(data)
-    cache, failed = ResultCache(work / "said.json"), 0
+    prepare(work)
+    cache, failed = ResultCache(work / "outputs.json"), 0
     print("where", "claim", "holds", "figures", sep="\t")
     for experiment in EXPERIMENTS:
         if only not in experiment.program:
             continue
         arguments = experiment.arguments(data)
-        run: Callable[[], tuple[str, float]] = partial(_run_program, f"tools.lab.{experiment.program}", *arguments)
+        run: Callable[[], tuple[str, float]] = partial(_run_program, experiment.program, *arguments)
         output, seconds = cache.find(" ".join([experiment.program, *arguments]), run)
         print_note(f"{experiment.program}: {seconds:.0f} s of processor time")
         for finding in experiment.findings(data, output):

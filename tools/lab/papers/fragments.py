@@ -40,7 +40,7 @@ class Size(NamedTuple):
 
 
 def fragment_size(fragment: Tree) -> Size:
-    """Measure a fragment. Words do not count as nodes."""
+    """Return the size of a fragment. Words do not count as nodes."""
     nodes = [node for node in preorder(fragment) if isinstance(node, Tree)]
     heights: dict[int, int] = {}
     for node in reversed(nodes):
@@ -51,7 +51,10 @@ def fragment_size(fragment: Tree) -> Size:
 
 
 def most_frequent(fragments: Counted, labels: Iterable[str], number: int, lexical: bool = False) -> dict[str, Counted]:
-    """Return the most frequent fragments of each root label: all, or only those with words and no auxiliary verbs."""
+    """Return the most frequent fragments of each root label.
+
+    If `lexical` is True, omit fragments without words and fragments with auxiliary verbs.
+    """
     if lexical:
         words = [{word.lower() for word in list_words(fragment)} for fragment, _ in fragments]
         fragments = [item for item, own in zip(fragments, words, strict=True) if own and not own & AUXILIARIES]

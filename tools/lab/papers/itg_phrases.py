@@ -8,33 +8,33 @@ continues an interrupted run.
 """
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
 from hierogram.daemon.cli.common import print_table
 from hierogram.daemon.cli.flags import with_options
-from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.learning.learner import LearnOptions
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.progress import progress
 from hierogram.daemon.text.ingest import ingest
-from hierogram.daemon.text.lines import write_lines
 from hierogram.daemon.text.reading import Input
 from hierogram.samplers.grammar.settings import ITG
 from hierogram.storage.options import Option
 from hierogram.storage.records.grammar import CountKind
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import open_store
-from hierogram.tools.lab.measures.results import time_call
+from hierogram.tools.lab.measures.results import BitextFile, time_call
 from hierogram.tools.lab.papers.translations import (
     Experiment,
     ExperimentOptions,
     GrammarFile,
     TranslationSystem,
     begin,
-    time_translations,
+    format_bleu,
+    format_p,
 )
 from hierogram.tools.translation.options import TranslateOptions
 
@@ -51,13 +51,12 @@ class PhraseOptions(ExperimentOptions):
     sweeps: Annotated[int, Option("Sweeps after the burn-in.", min=1)] = 74
     iterations: Annotated[int, Option("Rounds of tuning.", min=1)] = 5
 
-    def result_settings(self) -> dict[str, Any]:
-        """Return the options that affect all results."""
-        return {name: value for name, value in super().result_settings().items() if name != "phrases"}
 
+def learn_grammar(experiment: Experiment, max_words: int, phrase_options: PhraseOptions) -> tuple[GrammarFile, float]:
+    """Learn a grammar with phrases of up to `max_words` words in a new store, and export it. Cached.
 
-def learn_grammar(experiment: Experiment, max_words: int, phrase_options: PhraseOptions) -> GrammarFile:
-    """Learn a grammar with phrases of up to `max_words` words in a new store, and export it. Cached."""
+    Returns the grammar, and the processor seconds of learning.
+    """
     system = TranslationSystem(f"phrases of {max_words}", f"itg-{max_words}", CountKind.POSTERIOR_MEAN, features=None)
     path = experiment.folder / f"{system.store}.cdec"
 
@@ -66,7 +65,7 @@ def learn_grammar(experiment: Experiment, max_words: int, phrase_options: Phrase
         database.unlink(missing_ok=True)
         url = f"sqlite:///{database.absolute()}"
         with open_store(url, create=True, settings=Settings(grammar=ITG, phrase_words=max_words)) as store:
-            with Input(experiment.parts.files[:2]) as source:
+            with Input(experiment.parts.files) as source:
                 ingest(store, source)
             with progress(f"learn, {system.name}", "pairs") as bar:
                 options = LearnOptions(threads=1, report=lambda now: bar.update(now.done, now.total, now.done))
@@ -75,43 +74,29 @@ def learn_grammar(experiment: Experiment, max_words: int, phrase_options: Phrase
                 )
         return [experiment.write(system, url, path), seconds]
 
-    return GrammarFile(system, path, *experiment.cache.find(f"{system.name}: rules by scope, seconds", make, path))
-
-
-def translate(experiment: Experiment, grammar: GrammarFile, phrase_options: PhraseOptions) -> float:
-    """Tune weights for a grammar, and translate the test sentences. Returns processor seconds per sentence. Cached."""
-
-    def make() -> float:
-        options = TranslateOptions(pops=phrase_options.pops, max_scope=phrase_options.max_scope)
-        resources = experiment.load_resources(options)
-        weights, _ = experiment.tune_weights(resources, grammar, phrase_options.iterations)
-        resources = replace(resources, weights=weights)
-        lines, seconds = time_translations(
-            resources.translator(resources.grammar(str(grammar.file)), weights), experiment.parts.test.sources, 1
-        )
-        write_lines(grammar.output, lines)
-        return seconds
-
-    mean_seconds: float = experiment.cache.find(f"{grammar.system.name}: seconds a sentence", make, grammar.output)
-    return mean_seconds
+    by_scope, seconds = experiment.cache.find(f"{system.name}: rules by scope, seconds", make, path)
+    return GrammarFile(system, path, by_scope), seconds
 
 
 @with_options
 def main(
-    files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET", help="A tokenized bitext.")],
+    source: BitextFile,
+    target: BitextFile,
     options: PhraseOptions,
 ) -> None:
     """Learn an ITG for each maximum phrase length, and print translation quality."""
-    if len(files) != len(("source", "target")):
-        raise UsageError(f"expected two files of a bitext, got {len(files)}")
-    experiment = begin(files, options)
-    grammars = [learn_grammar(experiment, int(phrase), options) for phrase in options.phrases]
-    seconds = [translate(experiment, grammar, options) for grammar in grammars]
+    experiment = begin([str(source), str(target)], options)
+    learned = [learn_grammar(experiment, int(phrase), options) for phrase in options.phrases]
+    grammars = [grammar for grammar, _ in learned]
+    resources = experiment.load_resources(TranslateOptions())
+    seconds: list[float] = []
+    for grammar in grammars:
+        translate = partial(experiment.translate_tuned, resources, grammar, options.iterations)
+        seconds.append(experiment.cache.find(f"{grammar.system.name}: seconds a sentence", translate, grammar.output))
     rows = []
-    for grammar, spent, score in zip(grammars, seconds, experiment.score_bleu(grammars), strict=True):
-        p = "" if score.p is None else f"{score.p:.3f}"
-        bleu = f"{score.score:.2f} ± {(score.high - score.low) / 2:.2f}"
-        rows.append([score.name, f"{sum(grammar.by_scope):,}", f"{grammar.seconds:.1f}", f"{1e3 * spent:.2f}", bleu, p])
+    for (grammar, learning), spent, score in zip(learned, seconds, experiment.score_bleu(grammars), strict=True):
+        figures = f"{sum(grammar.by_scope):,}", f"{learning:.1f}", f"{1e3 * spent:.2f}"
+        rows.append([score.name, *figures, format_bleu(score), format_p(score.p)])
     print_table(["grammar", "rules", "learning s", "ms per sentence", "BLEU", "p"], rows)
 
 

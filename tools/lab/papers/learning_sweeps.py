@@ -25,10 +25,8 @@ from hierogram.tools.lab.papers.translations import (
     Experiment,
     ExperimentOptions,
     begin,
-    ensure_alignment,
     time_translations,
 )
-from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.tuning.options import EvaluationOptions
 
 
@@ -36,7 +34,7 @@ from hierogram.tools.translation.tuning.options import EvaluationOptions
 class SweepOptions(ExperimentOptions):
     """Options of the measurement."""
 
-    chains: Annotated[int, Option("Number of stores, each learned with its own seed.", min=1)] = 4
+    chains: Annotated[int, Option("Number of stores with different seeds.", min=1)] = 4
     sweeps: Annotated[
         tuple[str, ...], Option("Numbers of sweeps after the burn-in, ascending.", metavar="NUMBERS")
     ] = ("10", "14", "20", "30", "50", "74")  # fmt: skip
@@ -54,7 +52,7 @@ def main(
 ) -> None:
     """Learn stores, translate after each number of sweeps, and print the scores."""
     experiment = begin(files, sweep_options)
-    bitext = ensure_alignment(experiment.parts.files, sweep_options.work, sweep_options.threads)
+    bitext = experiment.align()
     chains = [measure_chain(experiment, bitext, sweep_options, chain) for chain in range(1, sweep_options.chains + 1)]
     print_scores(sweep_options.numbers, chains)
 
@@ -62,7 +60,7 @@ def main(
 def measure_chain(
     experiment: Experiment, bitext: Sequence[str], sweep_options: SweepOptions, chain: int
 ) -> list[Figures]:
-    """Return the figures of one store after each number of sweeps, from the cache if possible."""
+    """Return the figures of one store after each number of sweeps. Cached."""
     names = [f"chain {chain}, {number} sweeps" for number in sweep_options.numbers]
     if not all(name in experiment.cache for name in names):
         path = sweep_options.work / f"chain-{chain}.db"
@@ -84,8 +82,7 @@ def measure_store(
     experiment: Experiment, store: hg.GrammarStore, sweep_options: SweepOptions, name: str, learned: Figures
 ) -> Figures:
     """Translate the test sentences. Returns rules, scores and processor seconds per sentence, and `learned`."""
-    decoder = hg.Decoder(store, options=TranslateOptions(pops=sweep_options.pops, max_scope=sweep_options.max_scope))
-    translator = decoder.translator()
+    translator = hg.Decoder(store).translator()
     lines, seconds = time_translations(translator, experiment.parts.test.sources, sweep_options.threads)
     write_lines(sweep_options.work / f"{name}.out", lines)
     bleu, chrf = experiment.evaluate([(name, lines)], EvaluationOptions(metrics=("bleu", "chrf"), tokenizer="none"), 1)

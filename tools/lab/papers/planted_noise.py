@@ -2,11 +2,11 @@
 
     python -m hierogram.tools.lab.papers.planted_noise corpus.fr corpus.en --other corpus.zh --seed 2
 
-Pairs are drawn from a corpus, and up to the same number of pairs is corrupted in each way: the target is a sentence of
-another language, junk, truncated, the target of another pair, or a copy of the source; the sides are swapped; numbers
-are changed; an English negation is added or removed; or a fifth of the words (at least one) are replaced by words of
-the corpus. A store aligns, learns and scores all pairs. The area is the probability that a corrupted pair is more
-doubtful than an intact pair. IBM Model 1, trained on the same pairs, is the baseline.
+Pairs are drawn from a corpus, and up to `--each` pairs are corrupted in each way. The target is replaced by a sentence
+of another language, junk, its first third, the target of another pair, or a copy of the source; the sides are swapped;
+numbers are changed; an English negation is added or removed; or a fifth of the target words (at least one) are replaced
+by words of the corpus. A store aligns, learns and scores all pairs. The area is the probability that a corrupted pair
+is more doubtful than an intact pair. IBM Model 1, trained on the same pairs, is the baseline.
 """
 
 from pathlib import Path
@@ -20,13 +20,12 @@ from hierogram.daemon.learning.alignment.incremental import align_pending
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.progress import progress
 from hierogram.daemon.text.ingest import ingest
-from hierogram.daemon.text.lines import read_sentences
+from hierogram.daemon.text.lines import read_sentences, write_lines
 from hierogram.daemon.text.reading import Input
-from hierogram.samplers.alignment.bitext import read_side
 from hierogram.samplers.alignment.models.itg import words_of_pair
-from hierogram.samplers.itg.batch import make_batch
 from hierogram.samplers.itg.model import train_model1
 from hierogram.storage.store import open_store
+from hierogram.tools.lab.measures.itg import make_text_batch
 from hierogram.tools.lab.measures.results import temporary_folder
 from hierogram.tools.scores.learned_counts import LearnedCounts
 from hierogram.tools.scores.scoring import BATCH_SIZE, Scorer
@@ -69,7 +68,7 @@ def area(doubt: NDArray[np.float64], corrupted: NDArray[np.bool_]) -> float:
 
 
 def plant(source: list[list[str]], target: list[list[str]], foreign: list[list[str]], each: int, seed: int) -> Planted:
-    """Corrupt up to `each` pairs in each way. `foreign` are sentences of another language."""
+    """Corrupt up to `each` pairs in each way. `foreign` has sentences of another language."""
     random = np.random.default_rng(seed)
     kind = np.full(len(source), -1)
     sources, targets = [list(words) for words in source], [list(words) for words in target]
@@ -98,7 +97,7 @@ def plant(source: list[list[str]], target: list[list[str]], foreign: list[list[s
 def _changed(
     kind: str, source: list[str], target: list[str], tokens: list[str], random: np.random.Generator
 ) -> list[str] | None:
-    """Return the corrupted target, or None if impossible. Unchanged for `SWAPPED`, `SHIFTED` and `OTHER`."""
+    """Return the corrupted target, or None if impossible. Returns it unchanged for `SWAPPED`, `SHIFTED` and `OTHER`."""
     words = list(target)
     if kind == CUT:
         return words[: max(1, len(words) // 3)] if len(words) >= _MIN_WORDS else None
@@ -126,9 +125,8 @@ def _changed(
 
 
 def model1_doubt(planted: Planted) -> NDArray[np.float64]:
-    """Return for each pair the mean of -ln P of a word given the other side under Model 1, summed over both sides."""
-    sides = [read_side(map(" ".join, side)) for side in (planted.source, planted.target)]
-    batch = make_batch(sides[0].words, sides[0].offset, sides[1].words, sides[1].offset)
+    """Return the doubt of each pair under Model 1: mean -ln P(word | other side), summed over both sides."""
+    batch = make_text_batch(map(" ".join, planted.source), map(" ".join, planted.target))
     model = train_model1(batch)
     doubts = np.zeros(len(planted.source))
     for pair in range(len(planted.source)):
@@ -143,9 +141,8 @@ def learn_store(planted: Planted, folder: Path) -> str:
     """Make a store that learns the pairs. Returns its URL."""
     files = []
     for name, side in (("source", planted.source), ("target", planted.target)):
-        file = folder / f"pairs.{name}"
-        file.write_text("".join(f"{' '.join(words)}\n" for words in side), encoding="utf-8")
-        files.append(str(file))
+        files.append(str(folder / f"pairs.{name}"))
+        write_lines(Path(files[-1]), map(" ".join, side))
     url = f"sqlite:///{folder / 'noise.db'}"
     with open_store(url, create=True) as store:
         with Input(files) as opened:

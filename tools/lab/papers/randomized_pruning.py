@@ -3,7 +3,7 @@
     hierogram align corpus.zh corpus.en --symmetrize union --score -o links
     python -m hierogram.tools.lab.papers.randomized_pruning corpus.zh corpus.en links -o pruning.png
 
-Masks are compared with tic-tac-toe pruning [Zhang & Gildea 2005]; docs/model.md, section 8.
+Masks are compared with tic-tac-toe pruning [Zhang & Gildea 2005]. docs/model.md, section 8, describes both.
 """
 
 import time
@@ -26,11 +26,13 @@ from hierogram.samplers.compiled.jit import njit_allocating
 from hierogram.tools.lab.measures.results import save_figure, write_table
 from hierogram.tools.lab.papers.pruning.pairs import (
     GRAMMARS,
+    LARGEST,
     MAX_EDGES,
     LinkedCorpus,
     LinksFile,
     SourceFile,
     TargetFile,
+    build_whole,
     itg_edges,
     read_corpus,
 )
@@ -83,8 +85,6 @@ def kept_bispans(merit: NDArray[np.float64], log_ratio: float) -> NDArray[np.boo
     return is_kept
 
 
-LARGEST = 130
-"""Maximum number of word pairs of a pair for which the whole chart is filled, as in the paper."""
 _RATIOS = (0.0, 1.0, 2.0, 4.0, 6.0, 9.0, 13.0, 20.0, 30.0, 37.0, 45.0, 50.0, 55.0, 60.0)
 """Natural logs of the thresholds of tic-tac-toe pruning."""
 _BUDGETS = 2.0 ** -np.arange(10, 0, -1)
@@ -134,10 +134,9 @@ def measure(corpus: LinkedCorpus, grammar: str, pair: int, seed: int, uniform: b
     """Measure a pair of up to `LARGEST` word pairs with the whole chart, masks, and tic-tac-toe pruning."""
     n, m = corpus.size(pair)
     system = corpus.system(grammar, pair)
-    nothing = np.zeros(system.variables, np.bool_)
-    system.build(nothing, nothing)
+    build_whole(system)
     started = time.process_time()
-    graph = system.build(nothing, nothing)
+    graph = build_whole(system)
     scores = score(graph)
     exact_seconds = time.process_time() - started
     exact, edges = system.features(scores.expected), graph.edges
@@ -241,9 +240,8 @@ def _tictactoe(
 
 
 def chosen_pairs(corpus: LinkedCorpus, number: int, seed: int) -> Iterator[int]:
-    """Yield up to `number` random pairs with at least two links from each quarter of the range of sizes."""
-    sizes = corpus.sizes()
-    linked = np.array([len(links) > 1 for links in corpus.links])
+    """Yield up to `number` random pairs with at least two links from each quarter of the sizes up to `LARGEST`."""
+    sizes, linked = corpus.sizes(), corpus.linked()
     random = np.random.default_rng(seed)
     for part in range(4):
         inside = np.flatnonzero(linked & (sizes > part * LARGEST / 4) & (sizes <= (part + 1) * LARGEST / 4))
@@ -267,13 +265,11 @@ class Saving(NamedTuple):
 def measure_savings(corpus: LinkedCorpus, grammar: str, size: int, pairs: int, seed: int) -> Saving:
     """Measure three masks for each of up to `pairs` random pairs of about this size."""
     near = np.abs(corpus.sizes() - size) <= _NEAR * size
-    linked = np.array([len(links) > 1 for links in corpus.links])
-    chosen = np.random.default_rng(seed).permutation(np.flatnonzero(near & linked))[:pairs].tolist()
+    chosen = np.random.default_rng(seed).permutation(np.flatnonzero(near & corpus.linked()))[:pairs].tolist()
     exact, masks, seconds, share = [], [], 0.0, 0.0
     for pair in chosen:
         system = corpus.system(grammar, pair)
-        nothing = np.zeros(system.variables, np.bool_)
-        exact.append(itg_edges(*corpus.size(pair)) if grammar == "itg" else system.build(nothing, nothing).edges)
+        exact.append(itg_edges(*corpus.size(pair)) if grammar == "itg" else build_whole(system).edges)
         kernel = SingleChain(system, pair)
         state = kernel.init(seed)
         started, charts = time.process_time(), len(system.edges_built)
@@ -408,7 +404,7 @@ def main(
     source: SourceFile,
     target: TargetFile,
     links: LinksFile,
-    pairs: Annotated[int, typer.Option(min=1, help="Number of pairs from each quarter of the range of sizes.")] = 25,
+    pairs: Annotated[int, typer.Option(min=1, help="Number of pairs from each quarter of the sizes.")] = 25,
     grammars: Annotated[
         str, typer.Option(help="Grammars to compare with whole charts, separated by commas.")
     ] = "itg,mixed",

@@ -5,7 +5,6 @@
 Weights are tuned for each grammar. The same command continues an interrupted run.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -15,16 +14,18 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from hierogram.daemon.cli.common import plural, print_table
+from hierogram.daemon.cli.common import print_table
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.exports.options import SMOOTHING
 from hierogram.daemon.text.lines import read_sentences
 from hierogram.storage.options import Option
 from hierogram.storage.records.grammar import CountKind
 from hierogram.tools.lab.comparison.pruning import ENTROPY, MASS, SIGNIFICANCE, Pruning
+from hierogram.tools.lab.measures.results import write_json
 from hierogram.tools.lab.papers.translations import (
     DEFAULT,
     HIERO,
+    MAX_SCOPE,
     MEANS,
     Experiment,
     ExperimentOptions,
@@ -32,7 +33,7 @@ from hierogram.tools.lab.papers.translations import (
     Split,
     TranslationSystem,
     begin,
-    ensure_alignment,
+    format_p,
 )
 from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.tuning.tuning import References, corpus_bleu
@@ -46,7 +47,7 @@ _RESAMPLES = 2000
 class RivalOptions(ExperimentOptions):
     """Options of the comparison."""
 
-    chains: Annotated[int, Option("Number of stores, each learned with its own seed.", min=1)] = 4
+    chains: Annotated[int, Option("Number of stores with different seeds.", min=1)] = 4
     iterations: Annotated[int, Option("Rounds of tuning.", min=1)] = 8
     only: Annotated[
         tuple[str, ...], Option("Use only grammars whose names contain one of these texts.", metavar="NAMES")
@@ -59,7 +60,7 @@ class RivalRow:
 
     name: str
     chains: int
-    # Rules of the whole grammar up to the maximum scope, and ratio to the rules of the first row.
+    # Rules up to `MAX_SCOPE` before the filter for held-out sentences, and ratio to the rules of the first row.
     rules: float
     share: float
     bleu: float
@@ -77,19 +78,18 @@ def main(
     """Make each grammar, tune weights for it, translate, and compare BLEU."""
     experiment = begin(files, options)
     table = RivalTable(options, experiment)
-    rows = table.compared([table.row(systems) for systems in table.rivals()])
-    content = json.dumps([asdict(row) for row in rows], indent=2, ensure_ascii=False)
-    (options.work / "rivals.json").write_text(content + "\n")
+    rows = table.with_p_values([table.row(systems) for systems in table.rivals()])
+    write_json(options.work / "rivals.json", [asdict(row) for row in rows])
     print_rivals(rows, experiment.parts)
 
 
 class RivalTable:
-    """Inputs and results of the comparison."""
+    """Measurement of the rows of the table."""
 
     def __init__(self, options: RivalOptions, experiment: Experiment) -> None:
         self.options, self._experiment = options, experiment
-        self._bitext = ensure_alignment(experiment.parts.files, options.work, options.threads)
-        self._resources = experiment.load_resources(TranslateOptions(pops=options.pops, max_scope=options.max_scope))
+        self._bitext = experiment.align()
+        self._resources = experiment.load_resources(TranslateOptions())
         self._references = [
             References([tuple(line.split()) for line in references]) for references in experiment.parts.test.references
         ]
@@ -112,7 +112,7 @@ class RivalTable:
                     replace(
                         hiero,
                         name=f"{HIERO} of our size by {by}",
-                        pruning=Pruning(by, default_rules, self.options.max_scope),
+                        pruning=Pruning(by, default_rules, MAX_SCOPE),
                     )
                 ]
                 for by in (MASS, SIGNIFICANCE, ENTROPY)
@@ -139,8 +139,8 @@ class RivalTable:
         share = rules / max(self._rules_of_first, 1)
         return RivalRow(name, len(systems), rules, share, float(np.mean(bleu)), [min(bleu), max(bleu)])
 
-    def compared(self, rows: Sequence[RivalRow]) -> list[RivalRow]:
-        """Return the rows with p-values of the comparison with the first row."""
+    def with_p_values(self, rows: Sequence[RivalRow]) -> list[RivalRow]:
+        """Return the rows with p-values of the difference in BLEU from the first row."""
         first, *others = rows
         baseline = self._bleu_statistics[first.name]
         return [
@@ -149,12 +149,10 @@ class RivalTable:
         ]
 
     def _rules(self, grammar: GrammarFile) -> int:
-        return sum(grammar.by_scope[: self.options.max_scope + 1])
+        return sum(grammar.by_scope[: MAX_SCOPE + 1])
 
     def _bleu(self, grammar: GrammarFile) -> float:
-        """Tune weights for a grammar, translate the test sentences, and return BLEU. Cached."""
-        options = self.options
-        find = partial(self._experiment.tuned_bleu, self._resources, grammar, options.iterations, options.threads)
+        find = partial(self._experiment.tuned_bleu, self._resources, grammar, self.options.iterations)
         return self._experiment.cache.find(f"{grammar.system.full_name}: BLEU", find, grammar.output)
 
 
@@ -165,9 +163,9 @@ def bootstrap_p_value(
 ) -> float:
     """Return the bootstrap p-value of the difference in mean BLEU, over sentences and chains.
 
-    Arguments are BLEU statistics float64[chains, sentences, …]. Sentences are resampled jointly, chains separately. The
-    result is the share of resamples that deviate from the observed difference by at least its absolute value, with 1
-    added to both counts.
+    Arguments are BLEU statistics float64[chains, sentences, …]. Both arguments have the same sentences, which are
+    resampled together. Chains are resampled separately. The p-value is the share of resamples that deviate from the
+    observed difference by at least its absolute value, with 1 added to both counts.
     """
     random = np.random.default_rng(1)
 
@@ -188,19 +186,16 @@ def bootstrap_p_value(
 
 
 def print_rivals(rows: Sequence[RivalRow], parts: Split) -> None:
-    """Print the table, and the numbers of pairs and sentences."""
+    """Print the table, and the numbers of training pairs and held-out sentences."""
     columns = ["grammar", "rules", "share", "BLEU", "chains", "p"]
     cells = []
     for row in rows:
         spread = f"{row.spread[0]:.2f} to {row.spread[1]:.2f}" if row.chains > 1 else ""
         figures = f"{row.rules:,.0f}", f"{100 * row.share:.1f} %", f"{row.bleu:.2f}"
-        cells.append([row.name, *figures, spread, "" if row.p is None else f"{row.p:.3f}"])
+        cells.append([row.name, *figures, spread, format_p(row.p)])
     print_table(columns, cells, numeric=range(1, len(columns)))
     print()
-    print(
-        f"{plural(parts.pairs, 'pair')} to learn from, {len(parts.tuning.sources):,} sentences to tune on, "
-        f"{len(parts.test.sources):,} to test with; weights tuned for each grammar"
-    )
+    print(f"{parts}; weights tuned for each grammar")
 
 
 if __name__ == "__main__":

@@ -41,8 +41,6 @@ from hierogram.tools.lab.measures.sampling import (
 )
 
 _EXAMPLE = PairRow(1, "a b", "c d", "0-0 1-1", WAITING, 0, 0, None, None)
-
-
 _DEFAULT = TrialOptions(threads=2)
 
 
@@ -76,12 +74,13 @@ class Point(NamedTuple):
 
 def run(batch: Batch, setups: Sequence[SamplerSetup], sweeps: int, seeds: Sequence[int]) -> Iterator[Point]:
     """Sample with every setup and seed, and yield the points."""
-    # Alternate between setups, so that other load on the machine affects all of them equally.
     models = {setup.label: model_over(batch, setup.model, setup.strength, setup.discount) for setup in setups}
+    # Compile or load the kernels now, so that the measured times exclude it.
     few = load_pairs([_EXAMPLE], SETTINGS).batch
     for setup in setups:
         for _ in _chain(few, models[setup.label], setup, 1, 2):
             pass
+    # Alternate between setups, so that other load on the machine affects all of them equally.
     for seed in seeds:
         for setup in setups:
             end = None
@@ -103,7 +102,7 @@ def _chain(batch: Batch, model: Model, setup: SamplerSetup, seed: int, sweeps: i
 
 
 def write_table(points: Sequence[Point], path: Path) -> None:
-    """Write one line for each chain and sweep."""
+    """Write a CSV file with one line for each chain and sweep."""
     rows = ([*point[:3], f"{point.seconds:.4f}", f"{point.log_likelihood:.3f}"] for point in points)
     results.write_table(path, Point._fields, rows)
 
@@ -126,7 +125,7 @@ class Reached(NamedTuple):
 
 
 def reached(curve: NDArray[np.float64], goal: float | Sequence[float], counted_from: int = 0) -> Reached:
-    """Return when chains first reach a common goal or their own goals. Ignores sweeps before `counted_from`."""
+    """Return when chains first reach a common goal, or each its own goal. Ignores sweeps before `counted_from`."""
     goals = np.broadcast_to(np.asarray(goal, np.float64), len(curve))
     firsts = []
     for chain, chain_goal in zip(curve, goals, strict=True):

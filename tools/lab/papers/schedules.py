@@ -17,7 +17,7 @@ from hierogram.daemon.cli.flags import with_options
 from hierogram.samplers.grammar.schedules import Schedule, quick_schedule, stratified_schedule
 from hierogram.samplers.grammar.settings import RANDOM
 from hierogram.storage.options import Option
-from hierogram.tools.lab.measures.results import BitextFile, Corpus
+from hierogram.tools.lab.measures.results import BitextFile, Corpus, markdown_table
 from hierogram.tools.lab.measures.sampling import EVERY_NODE, TrialOptions, read_batch
 from hierogram.tools.lab.papers.sampling import Point, SamplerSetup, draw, group_curves, reached, run, write_table
 
@@ -58,7 +58,7 @@ def make_setups(threads: int, max_sweeps: int) -> dict[str, SamplerSetup]:
 
 
 def table(points: Sequence[Point], counted_from: Mapping[str, int]) -> str:
-    """Return a Markdown table: sweeps and time until each setup reaches the goal, and its final log-likelihood.
+    """Return a Markdown table: sweeps and seconds until each setup reaches the goal, and its final log-likelihood.
 
     `counted_from` maps labels of setups to `SamplerSetup.counted_from`. The final log-likelihood is the mean over the
     last quarter of the sweeps, with its standard deviation over chains.
@@ -67,19 +67,15 @@ def table(points: Sequence[Point], counted_from: Mapping[str, int]) -> str:
     last = min(_PAPER_SWEEPS, curves[PAPER].shape[1] - 1)
     goals = curves[PAPER][:, last, 1]
     baseline = float(curves[PAPER][:, last, 0].mean())
-    rows = [
-        f"| schedule | sweeps to the goal | processor seconds | of the paper's {last} sweeps | seeds | settled | ± |",
-        "|---|---:|---:|---:|---:|---:|---:|",
-    ]
+    columns = "schedule", "sweeps to the goal", "processor seconds", f"of the paper's {last} sweeps", "seeds"
+    rows = []
     for label, curve in curves.items():
-        goal_sweeps = reached(curve, goals.tolist(), counted_from.get(label, 0))
+        first = reached(curve, goals.tolist(), counted_from.get(label, 0))
         settled = curve[:, -(curve.shape[1] // 4) :, 1].mean(axis=1)
-        rows.append(
-            f"| {label} | {goal_sweeps.sweeps:.0f} | {goal_sweeps.seconds:.1f} | "
-            f"{goal_sweeps.seconds / baseline:.0%} | "
-            f"{goal_sweeps.seeds} of {len(curve)} | {settled.mean():,.0f} | {settled.std():,.0f} |"
-        )
-    return "\n".join(rows)
+        costs = f"{first.sweeps:.0f}", f"{first.seconds:.1f}", f"{first.seconds / baseline:.0%}"
+        seeds = f"{first.seeds} of {len(curve)}"
+        rows.append([label, *costs, seeds, f"{settled.mean():,.0f}", f"{settled.std():,.0f}"])
+    return markdown_table([*columns, "final log-likelihood", "±"], rows)
 
 
 @dataclass(frozen=True, slots=True)

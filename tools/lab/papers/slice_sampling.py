@@ -21,10 +21,9 @@ import typer
 from numpy.typing import NDArray
 
 from hierogram.daemon.cli.flags import with_options
-from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.learning.alignment.aligning import AlignedCorpus, align
 from hierogram.daemon.learning.alignment.requests import AlignOptions
-from hierogram.daemon.text.lines import read_sentences, write_lines
+from hierogram.daemon.text.lines import write_lines
 from hierogram.samplers.alignment.bitext import Side, read_side
 from hierogram.samplers.alignment.marginals import LinkSamples, decode_links
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL
@@ -37,21 +36,21 @@ from hierogram.samplers.itg.starts import LEFT_BRANCHING, LINKS, MODEL1, one_to_
 from hierogram.samplers.itg.summaries import add_links
 from hierogram.storage.options import Option
 from hierogram.tools.lab.baselines.itg import EXHAUSTIVE, FLAT, GIBBS, SLICE, build, make_plan
-from hierogram.tools.lab.measures.results import ResultCache, check_settings, save_figure, write_table
-from hierogram.tools.lab.papers.translations import Experiment, Split, TranslationSystem, split
-from hierogram.tools.translation.options import TranslateOptions
+from hierogram.tools.lab.measures.itg import read_short_pairs
+from hierogram.tools.lab.measures.results import (
+    BitextFile,
+    ResultCache,
+    check_settings,
+    markdown_table,
+    save_figure,
+    write_table,
+)
+from hierogram.tools.lab.papers.translations import Experiment, Split, TranslationSystem, format_bleu, split
 
-_MAX_SCOPE = 2
-_POPS = 200
 _ITERATIONS = 5
-
-
-LONGEST = 40
-"""Maximum number of words of each side of a pair, as in the paper."""
-HELD_OUT_WORDS = 29
-"""Maximum number of words of a held-out sentence."""
+"""Rounds of tuning."""
 STRENGTHS = (1000.0, 100.0, 100.0, 1000.0, 1000.0)
-"""Fixed strengths, as in the paper."""
+"""Fixed strengths of the ITG's processes (`ItgSettings.strengths`), as in the paper."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +88,7 @@ WITH_PHRASES = (
     *_PHRASE_VARIANTS,
     *(replace(variant, words_only=True) for variant in _PHRASE_VARIANTS if variant.sampler in (GIBBS, SLICE, FLAT)),
 )
-"""Variants without slices or with a = 0.15, with phrases and with words only."""
+"""Rows of the table with phrases: variants without slices or with a = 0.15, and some of them with words only."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +114,7 @@ class SliceOptions:
     )
 
     def result_settings(self) -> dict[str, Any]:
-        """Return the options that affect results, as text."""
+        """Return the options that affect all results, as text."""
         not_in_results = ("work", "min_shape", "seeds", "threads", "figure")
         return {name: str(value) for name, value in asdict(self).items() if name not in not_in_results}
 
@@ -149,12 +148,9 @@ class Run:
     acceptance: float
 
 
-def read_bitext(source: Path, target: Path, pairs: int | None, phrases: int) -> SampledBitext:
-    """Read and align the first pairs of up to `LONGEST` words per side."""
-    sides = read_sentences(str(source)), read_sentences(str(target))
-    short_pairs = [pair for pair in zip(*sides, strict=True) if max(len(side.split()) for side in pair) <= LONGEST]
-    short_pairs = short_pairs[:pairs]
-    sentences = [pair[0] for pair in short_pairs], [pair[1] for pair in short_pairs]
+def read_bitext(source: str, target: str, pairs: int | None, phrases: int) -> SampledBitext:
+    """Read and align the first `pairs` pairs of up to 40 words per side, or all such pairs."""
+    sentences = read_short_pairs(source, target, pairs)
     sides_read = read_side(sentences[0]), read_side(sentences[1])
     columns = sides_read[0].words, sides_read[0].offset, sides_read[1].words, sides_read[1].offset
     batch, words_only_batch = make_batch(*columns, longest_phrase=phrases), make_batch(*columns)
@@ -181,7 +177,7 @@ def start_chain(bitext: SampledBitext, variant: ItgVariant, seed: int) -> tuple[
 def sample(
     bitext: SampledBitext, variant: ItgVariant, seed: int, sweeps: int, links: Path | None = None
 ) -> dict[str, Any]:
-    """Run a chain over all pairs and write the links of the last sample to a file. Returns fields of `Run`."""
+    """Run a chain over all pairs, and write the links of the last sample to a file. Returns the results for `Run`."""
     kernel, state = start_chain(bitext, variant, seed)
     seconds, likelihood = [0.0], [kernel.log_likelihood(state)]
     proposed = accepted = 0
@@ -204,14 +200,20 @@ def sample(
     }
 
 
-def format_rows(runs: Sequence[Run], bleu: dict[str, str]) -> list[str]:
-    """Return the lines of the table, one for each sampler and start. `bleu` is text by row name."""
-    lines = [
-        "| sampler | seconds a sweep | acceptance | ln P at the start | at the end: mean | least | most | BLEU |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+def format_table(runs: Sequence[Run], bleu: dict[str, str]) -> str:
+    """Return the table, with a row for each sampler and start. `bleu` is text by row name."""
+    columns = (
+        "sampler",
+        "seconds per sweep",
+        "acceptance",
+        "ln P at the start",
+        "at the end: mean",
+        "lowest",
+        "highest",
+    )
+    rows = []
     if DEFAULT_MODEL in bleu:
-        lines.append(f"| {DEFAULT_MODEL} | | | | | | | {bleu[DEFAULT_MODEL]} |")
+        rows.append([DEFAULT_MODEL, *[""] * 6, bleu[DEFAULT_MODEL]])
     for variant in dict.fromkeys(run.variant for run in runs):
         variant_runs = [run for run in runs if run.variant == variant]
         ends = [run.log_likelihood[-1] for run in variant_runs]
@@ -220,11 +222,10 @@ def format_rows(runs: Sequence[Run], bleu: dict[str, str]) -> list[str]:
         if sweeps:
             seconds = f"{np.mean([run.seconds[-1] / sweeps for run in variant_runs]):.3f}"
             accepted = f"{np.mean([run.acceptance for run in variant_runs]):.4f}"
-        lines.append(
-            f"| {variant.name} | {seconds} | {accepted} | {np.mean([r.log_likelihood[0] for r in variant_runs]):,.0f} "
-            f"| {np.mean(ends):,.0f} | {min(ends):,.0f} | {max(ends):,.0f} | {bleu.get(variant.name, '')} |"
-        )
-    return lines
+        likelihoods = (np.mean([run.log_likelihood[0] for run in variant_runs]), np.mean(ends), min(ends), max(ends))
+        cells = [f"{likelihood:,.0f}" for likelihood in likelihoods]
+        rows.append([variant.name, seconds, accepted, *cells, bleu.get(variant.name, "")])
+    return markdown_table([*columns, "BLEU"], rows)
 
 
 def draw(runs: Sequence[Run], path: Path) -> None:
@@ -247,19 +248,17 @@ def draw(runs: Sequence[Run], path: Path) -> None:
 
 @with_options
 def main(
-    files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET", help="A tokenized bitext.")],
+    source: BitextFile,
+    target: BitextFile,
     options: SliceOptions,
 ) -> None:
     """Sample the pairs with each variant, print Table 1, and draw Figure 1."""
-    if len(files) != len(("source", "target")):
-        raise UsageError(f"expected two files of a bitext, got {len(files)}")
+    files = [str(source), str(target)]
     options.work.mkdir(parents=True, exist_ok=True)
     check_settings(options.work / "settings.json", {"files": files, **options.result_settings()})
-    parts = None
-    if options.test:
-        parts = split(files, options.work, tuning=options.tuning, test=options.test, longest=HELD_OUT_WORDS)
-    source, target = map(Path, parts.files if parts is not None else files)
-    bitext = read_bitext(source, target, options.pairs, options.phrases)
+    parts = split(files, options.work, tuning=options.tuning, test=options.test) if options.test else None
+    files = files if parts is None else parts.files
+    bitext = read_bitext(files[0], files[1], options.pairs, options.phrases)
     runs, links = _sample_all(bitext, options)
     figure = options.figure or options.work / "figure.png"
     rows = (
@@ -270,12 +269,12 @@ def main(
     write_table(figure.with_suffix(".csv"), ("sampler", "seed", "sweep", "seconds", "log_likelihood"), rows)
     draw(runs, figure)
     bleu = {} if parts is None else _translate_all(bitext, parts, links, options)
-    print("\n".join(format_rows(runs, bleu)))
+    print(format_table(runs, bleu))
 
 
 def _sample_all(bitext: SampledBitext, options: SliceOptions) -> tuple[list[Run], dict[str, Path]]:
     """Run all variants. Returns the runs, and the links files of the first seed by variant name."""
-    cache = ResultCache(options.work / "found.json")
+    cache = ResultCache(options.work / "results.json")
     # Sample a pair of one word first, so that times exclude compilation.
     tiny = replace(bitext, batch=make_batch(*(np.zeros(1, np.int32), np.array([0, 1])) * 2))
     tiny = replace(tiny, words_only_batch=tiny.batch, model1=train_model1(tiny.batch), links=np.zeros(1, np.int32))
@@ -294,7 +293,7 @@ def _sample_all(bitext: SampledBitext, options: SliceOptions) -> tuple[list[Run]
             variant_runs.append(Run(variant, seed, **run))
             links.setdefault(variant.name, path)
         runs += variant_runs
-        print("\n".join(format_rows(variant_runs, {})[2:]), flush=True)
+        print(format_table(variant_runs, {}).splitlines()[-1], flush=True)
     return runs, links
 
 
@@ -313,14 +312,13 @@ def _translate_all(
     first = options.work / f"{DEFAULT_MODEL}.align"
     write_lines(first, bitext.aligned.lines())
     learned = Split(files, parts.tuning, parts.test, bitext.batch.size)
-    experiment = Experiment(learned, options.work, _MAX_SCOPE, options.threads, "translated.json")
+    experiment = Experiment(learned, options.work, options.threads, "translated.json")
     grammars = []
     for name, path in {DEFAULT_MODEL: first, **links}.items():
         system = TranslationSystem(name, name.replace(" ", "-").replace("=", "-"))
         grammars.append(experiment.make_grammar(system, [*files, str(path)]))
-    experiment.translate(grammars, TranslateOptions(pops=_POPS, max_scope=_MAX_SCOPE, min_count=0.0), _ITERATIONS)
-    scores = experiment.score_bleu(grammars)
-    return {score.name: f"{score.score:.2f} ± {(score.high - score.low) / 2:.2f}" for score in scores}
+    experiment.translate(grammars, _ITERATIONS)
+    return {score.name: format_bleu(score) for score in experiment.score_bleu(grammars)}
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     python -m hierogram.tools.lab.papers.small_languages bible-nt --languages sw,wo --train 1000 --work small
 
-The folder contains files `nt.CODE` with one verse per line: `BOOK.CHAPTER.VERSE`, a tab, and raw text. Training verses
-are from all books except the translated book. Weights are the default weights, and the language model is built from the
+The folder contains files `nt.CODE` with one verse per line: `BOOK.CHAPTER.VERSE`, a tab, and raw text. Stores learn
+verses of all books except Acts, and translate verses of Acts with the default weights and a language model of the
 training verses. Each cell of the table is measured in a separate process. The same command continues an interrupted
 run.
 """
@@ -39,13 +39,17 @@ from hierogram.tools.lab.measures.results import (
     peak_mb,
     run_in_process,
     save_figure,
+    select_spaced,
 )
 from hierogram.tools.translation.text_translator import TextTranslator
 from hierogram.tools.translation.translating import in_threads
 
 ENGLISH = "en"
-_LONGEST = 361
+_BOOK = "ACT"
+"""Book to translate: Acts."""
+_MAX_TOKENS = 361
 _NGRAM = 4
+"""Length of the n-grams that are counted in test and training verses."""
 _ORDER = 3
 """Order of the language model."""
 WORDS, SOURCE_PARTS, PARTS, CHOSEN = "words", "source-parts", "parts", "chosen"
@@ -73,17 +77,16 @@ class SmallOptions:
     methods: Annotated[
         tuple[str, ...], Option(f"Segmentations of the words: {', '.join(METHODS)}.", metavar="NAMES")
     ] = tuple(METHODS)
-    book: Annotated[str, Option("Book to translate.")] = "ACT"
     test: Annotated[int, Option("Number of verses to translate, evenly spaced.", min=1)] = 350
     seed: Annotated[int, Option("Seed of the training verses and of the store.", min=1)] = 1
-    draft: Annotated[int, Option("Draft N verses of the book, learning each corrected block; 0: no drafts.", min=0)] = 0
-    block: Annotated[int, Option("Verses of a block, which are corrected and learned together.", min=1)] = 10
+    draft: Annotated[int, Option("Translate the first N verses and learn each block; 0 omits drafts.", min=0)] = 0
+    block: Annotated[int, Option("Number of verses of a block.", min=1)] = 10
     figure: Annotated[Path | None, Option("PNG file of the drafting curves.", metavar="FILE")] = None
     threads: Annotated[int, Option("Threads of each process.", min=1)] = 1
 
     def result_settings(self) -> dict[str, Any]:
         """Return the options that affect all results."""
-        return {"book": self.book, "test": self.test, "seed": self.seed}
+        return {"test": self.test, "seed": self.seed}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,19 +117,21 @@ def read_verses(folder: Path, language: str) -> dict[str, str]:
 
 
 def split_verses(folder: Path, cell: Cell, options: SmallOptions, in_order: bool = False) -> Verses:
-    """Return training verses of other books, and test verses of one book: evenly spaced, or the first in order."""
+    """Return random training verses of other books, and test verses of Acts: evenly spaced, or the first in order.
+
+    Raises `UsageError` if there are too few verses.
+    """
     source, target = (read_verses(folder, language) for language in (cell.source, cell.target))
     shared_verses = [name for name in source if name in target]
-    book = [name for name in shared_verses if name.startswith(f"{options.book}.")]
-    training_verses = [name for name in shared_verses if not name.startswith(f"{options.book}.")]
+    book = [name for name in shared_verses if name.startswith(f"{_BOOK}.")]
+    training_verses = [name for name in shared_verses if not name.startswith(f"{_BOOK}.")]
     if not book or len(training_verses) < cell.train:
         raise UsageError(
-            f"{cell}: expected verses of {options.book} and {cell.train} verses of other books, "
+            f"{cell}: expected verses of {_BOOK} and {cell.train} verses of other books, "
             f"got {len(book)} and {len(training_verses)}"
         )
     random.Random(options.seed).shuffle(training_verses)
-    test_size = min(options.test, len(book))
-    test_verses = book[: options.draft] if in_order else [book[k * len(book) // test_size] for k in range(test_size)]
+    test_verses = book[: options.draft] if in_order else select_spaced(book, options.test)
     return Verses(
         *([(source[name], target[name]) for name in names] for names in (training_verses[: cell.train], test_verses))
     )
@@ -167,7 +172,9 @@ class _LearnedStore:
         self._folder.mkdir(parents=True, exist_ok=True)
         for old in self._folder.glob("*.db*"):
             old.unlink()
-        settings = Settings(languages=(cell.source, cell.target), tokenize=True, max_tokens=_LONGEST, seed=options.seed)
+        settings = Settings(
+            languages=(cell.source, cell.target), tokenize=True, max_tokens=_MAX_TOKENS, seed=options.seed
+        )
         if merges is not None:
             settings = replace(settings, word_parts=_learn_parts(make_pipeline(settings), train, merges))
         opened = open_store(str(self._folder / "store.db"), create=True, settings=settings)
@@ -190,10 +197,10 @@ class _LearnedStore:
         return hg.Decoder(self._store, lm=model).text_translator()
 
     def tokens(self, sources: Iterable[str]) -> list[str]:
-        """Return the source texts as words separated by spaces."""
+        """Return source texts as whole words separated by spaces."""
         return [*map(make_pipeline(self._store.settings()).with_whole_words().source.tokens, sources)]
 
-    def keep(self, lines: Sequence[str], references: Sequence[str]) -> None:
+    def write(self, lines: Sequence[str], references: Sequence[str]) -> None:
         """Write translations and references to the cell's folder."""
         write_lines(self._folder / "output", lines)
         write_lines(self._folder / "reference", references)
@@ -211,7 +218,7 @@ def measure(folder: Path, cell: Cell, options: SmallOptions) -> Figures:
         lines = [translation.text for translation in in_threads(translate, test, options.threads)]
         done = time.process_time()
         train_tokens, tested = learned.tokens(source for source, _ in verses.train), learned.tokens(test)
-    learned.keep(lines, references)
+    learned.write(lines, references)
     chrf, bleu = score_plain_text(lines, references)
     return {
         "chrf": chrf,
@@ -227,9 +234,10 @@ def measure(folder: Path, cell: Cell, options: SmallOptions) -> Figures:
 
 
 def draft(folder: Path, cell: Cell, options: SmallOptions) -> Figures:
-    """Translate the first verses of a book by block, and learn the references of each block.
+    """Translate the first verses of Acts block by block, and learn the references of each block.
 
-    Returns quality, savings and processor seconds, with and without learning.
+    Returns chrF++ after each block and the saved share of typing, with and without learning, and the processor seconds
+    of learning each block.
     """
     verses = split_verses(folder, cell, options, in_order=True)
     book, references = verses.test, [target for _, target in verses.test]
@@ -275,10 +283,10 @@ def main(
     folder: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Folder of the verses.")],
     options: SmallOptions,
 ) -> None:
-    """Measure translation quality, or the gain from learning corrections while drafting, and print a table."""
+    """Measure translation quality, or with --draft the gain from learning each translated block, and print a table."""
     options.work.mkdir(parents=True, exist_ok=True)
     check_settings(options.work / "settings.json", options.result_settings())
-    cache, rows = ResultCache(options.work / "found.json"), list[tuple[Cell, Figures]]()
+    cache, rows = ResultCache(options.work / "results.json"), list[tuple[Cell, Figures]]()
     for train in map(int, options.train):
         for language in options.languages:
             for source, target in ((ENGLISH, language), (language, ENGLISH)):
@@ -315,7 +323,6 @@ def _print_drafts(rows: Sequence[tuple[Cell, Figures]]) -> None:
 
 
 def _draw(rows: Sequence[tuple[Cell, Figures]], path: Path) -> None:
-    """Draw chrF++ of the drafts by block, a panel for each direction."""
     with save_figure(path, 1, len(rows), size=(3 * len(rows), 3), squeeze=False, sharex=True) as panels:
         for panel, (cell, figures) in zip(panels[0], rows, strict=True):
             panel.plot(figures["verses"], figures["updated"], label="learns each block")

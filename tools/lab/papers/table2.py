@@ -5,7 +5,6 @@
 The same command continues an interrupted run.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import cycle
@@ -14,16 +13,17 @@ from typing import Annotated
 
 import typer
 
-from hierogram.daemon.cli.common import plural, print_table
+from hierogram.daemon.cli.common import print_table
 from hierogram.daemon.cli.flags import with_options
 from hierogram.samplers.grammar.settings import DIRICHLET, PITMAN_YOR
 from hierogram.storage.options import Option
 from hierogram.storage.records.grammar import CountKind
-from hierogram.tools.lab.measures.results import save_figure
+from hierogram.tools.lab.measures.results import save_figure, write_json
 from hierogram.tools.lab.papers.translations import (
     AVERAGED,
     DIRICHLETS,
     HIERO,
+    MAX_SCOPE,
     MEANS,
     PAIRS,
     SAMPLES,
@@ -32,9 +32,8 @@ from hierogram.tools.lab.papers.translations import (
     Split,
     TranslationSystem,
     begin,
-    ensure_alignment,
+    format_p,
 )
-from hierogram.tools.translation.options import TranslateOptions
 
 ZEROTH, HUNDREDTH = "0th sample", "100th sample"
 BY_LENGTH, LENGTH_FREE = "d = 0", "length-free Dirichlet"
@@ -68,7 +67,7 @@ class SystemRow:
     """Row of the table."""
 
     name: str
-    # Rules of scope 0, 1, …, their sum, and ratio of the sum to Hiero's.
+    # Rules of scope 0, 1, … up to `MAX_SCOPE`, their sum, and ratio of the sum to Hiero's.
     by_scope: list[int]
     rules: int
     ratio: float
@@ -89,11 +88,10 @@ def main(
 ) -> None:
     """Make all grammars, tune weights with Hiero's grammar, translate, and print the table."""
     experiment = begin(files, table_options)
-    parts, scopes = experiment.parts, table_options.max_scope + 1
-    bitext = ensure_alignment(parts.files, table_options.work, table_options.threads)
+    parts, scopes = experiment.parts, MAX_SCOPE + 1
+    bitext = experiment.align()
     grammars = [experiment.make_grammar(system, bitext) for system in SYSTEMS]
-    options = TranslateOptions(pops=table_options.pops, max_scope=table_options.max_scope, min_count=0.0)
-    costs = experiment.translate(grammars, options, table_options.iterations)
+    costs = experiment.translate(grammars, table_options.iterations)
     sampling = experiment.score_bleu([grammar for grammar in grammars if grammar.system.name in (ZEROTH, HUNDREDTH)])
     hiero_rules = sum(grammars[0].by_scope[:scopes])
     rows = []
@@ -102,35 +100,28 @@ def main(
         rules, half = sum(by_scope), (score.high - score.low) / 2
         ratio = rules / max(hiero_rules, 1)
         rows.append(SystemRow(score.name, by_scope, rules, ratio, score.score, half, score.p, *costs[score.name]))
-    _print_table(rows, sampling[1].p, parts, table_options)
+    content = {"pairs": parts.pairs, "p_of_sampling": sampling[1].p, "rows": [asdict(row) for row in rows]}
+    write_json(table_options.work / "table2.json", content)
+    _print_table(rows, sampling[1].p, parts)
     if table_options.figure is not None:
         draw(rows, table_options.figure, f"{parts.pairs:,} pairs")
 
 
-def _print_table(rows: list[SystemRow], p_of_sampling: float | None, parts: Split, options: TableOptions) -> None:
-    content = {"pairs": parts.pairs, "p_of_sampling": p_of_sampling, "rows": [asdict(row) for row in rows]}
-    (options.work / "table2.json").write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
-    columns = ["grammar", *(f"scope {k}" for k in range(options.max_scope + 1)), "rules", "ratio", "BLEU", "±"]
-    columns += [f"p against {HIERO}", "s a sentence"]
+def _print_table(rows: list[SystemRow], p_of_sampling: float | None, parts: Split) -> None:
+    columns = ["grammar", *(f"scope {k}" for k in range(MAX_SCOPE + 1)), "rules", "ratio", "BLEU", "±"]
+    columns += [f"p against {HIERO}", "s per sentence"]
     cells = []
     for row in rows:
         numbers = *(f"{number:,}" for number in row.by_scope), f"{row.rules:,}", f"{100 * row.ratio:.1f} %"
-        bleu = f"{row.bleu:.2f}", f"{row.plus_minus:.2f}", _format_p(row.p)
+        bleu = f"{row.bleu:.2f}", f"{row.plus_minus:.2f}", format_p(row.p)
         cells.append([row.name, *numbers, *bleu, f"{row.seconds:.3f}"])
     print_table(columns, cells, numeric=range(1, len(columns)))
     print()
     print(
-        f"{plural(parts.pairs, 'pair')} to learn from, {len(parts.tuning.sources):,} sentences to tune on, "
-        f"{len(parts.test.sources):,} to test with; {HUNDREDTH} against {ZEROTH}: p {_format_p(p_of_sampling)}; "
-        f"weights tuned once, with {HIERO}'s grammar, the word weight fitted to each; {AVERAGED}: eight samples, from "
-        f"the 0th to the one after the last level; {MEANS}: expected uses over the sweeps after burn-in"
+        f"{parts}; {HUNDREDTH} against {ZEROTH}: p {format_p(p_of_sampling)}; weights tuned once, with {HIERO}'s "
+        f"grammar, except that the weight of target words is fitted for each grammar; {AVERAGED}: means of the initial "
+        f"state and the states after each of seven levels; {MEANS}: expected uses over the sweeps after the burn-in"
     )
-
-
-def _format_p(p: float | None) -> str:
-    if p is None:
-        return ""
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def draw(rows: Sequence[SystemRow], path: Path, title: str) -> None:

@@ -1,4 +1,4 @@
-"""Experiments that compare grammars of one bitext by their translations, with results cached in a folder."""
+"""Experiments that compare grammars of one bitext by their translations. Results are cached in a folder."""
 
 import tempfile
 import time
@@ -38,7 +38,7 @@ from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.lab.comparison.heuristic_export import export_heuristic
 from hierogram.tools.lab.comparison.pruning import Pruning
-from hierogram.tools.lab.measures.results import ResultCache, check_settings, time_call
+from hierogram.tools.lab.measures.results import ResultCache, check_settings, select_spaced, time_call
 from hierogram.tools.translation.grammars import TranslationGrammar, read_weights, toml_table
 from hierogram.tools.translation.language_models.estimation import build_model
 from hierogram.tools.translation.language_models.options import EstimationOptions
@@ -51,20 +51,21 @@ from hierogram.tools.translation.tuning.tuning import tune
 from hierogram.tools.translation.tuning_runs import GrammarDecoder
 
 FEATURES = ("p_target_given_source", "p_source_given_target", "lex_target_given_source", "lex_source_given_target")
-"""Features common to all grammars of the table."""
+"""Features that sampled and heuristic grammars have in common."""
 
 PAIRS, START, SAMPLES, DEFAULT, DIRICHLETS = "pairs", "start", "samples", "default", "dirichlets"
-"""Names of stores: any store of the pairs, initial state, eight merged samples, default settings, Dirichlet by length.
-
-Other stores have the name of their model.
+"""Names of stores: any store of the pairs, initial state, means of several samples, default settings, and a Dirichlet
+process for each rule length. Other stores have the name of their model.
 """
 
+MAX_SCOPE = TranslateOptions().max_scope
+_LONGEST = 29
+"""Maximum number of words of a held-out sentence."""
 HIERO, AVERAGED, MEANS = "Hiero", "averaged", "posterior means"
 WORDS = "words"
 _TRIALS = 8
 _LM_ORDER = 3
-_RESAMPLES = 1000
-_NOT_IN_RESULTS = ("work", "threads", "chains", "only", "figure")
+_NOT_IN_RESULTS = ("work", "threads", "chains", "phrases", "only", "figure")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,11 +75,8 @@ class ExperimentOptions:
     work: Annotated[Path, Option("Folder of all results; existing ones are reused.", metavar="FOLDER")]
     tuning: Annotated[int, Option("Number of tuning sentences.", min=1)] = 400
     test: Annotated[int, Option("Number of test sentences.", min=1)] = 400
-    longest: Annotated[int, Option("Maximum number of words of a held-out sentence.", min=1)] = 29
     references: Annotated[int, Option("Minimum number of references of a test sentence.", min=1)] = 1
     pairs: Annotated[int | None, Option("Number of pairs to use, evenly spaced.", min=1, shown="all")] = None
-    max_scope: Annotated[int, Option("Omit rules of a larger scope.", min=0)] = 2
-    pops: Annotated[int, Option("Hypotheses popped for each span.", min=0)] = 200
     threads: Annotated[int, Option("Threads of learning and tuning.", min=1)] = 2
 
     def result_settings(self) -> dict[str, Any]:
@@ -88,7 +86,11 @@ class ExperimentOptions:
 
 @dataclass(frozen=True, slots=True)
 class TranslationSystem:
-    """Grammar to compare: its name, the name of its store, and options of its export."""
+    """Grammar to compare: its name, the name of its store, and options of its export.
+
+    `hiero` keeps only rules within Hiero's constraints. `heuristic` exports the heuristic grammar of the store's pairs,
+    which omits rare rules if `singletons` is False.
+    """
 
     name: str
     store: str
@@ -113,12 +115,11 @@ class TranslationSystem:
 
 @dataclass(frozen=True, slots=True)
 class GrammarFile:
-    """Grammar file filtered for the held-out sentences, numbers of rules by scope, and seconds to make the file."""
+    """Grammar file filtered for the held-out sentences. `by_scope` counts rules of scope 0, 1, … before this filter."""
 
     system: TranslationSystem
     file: Path
     by_scope: list[int]
-    seconds: float
 
     @property
     def output(self) -> Path:
@@ -140,19 +141,25 @@ class HeldOutPairs:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Training files (source, target, and optionally alignment), tuning sentences and test sentences."""
+    """Training files (source, target, and optionally alignment) with their number of pairs, and held-out sentences."""
 
     files: list[str]
     tuning: HeldOutPairs
     test: HeldOutPairs
     pairs: int
 
+    def __str__(self) -> str:
+        return (
+            f"{plural(self.pairs, 'pair')} to learn from, {len(self.tuning.sources):,} sentences to tune on, "
+            f"{len(self.test.sources):,} to test with"
+        )
 
-def split(files: Sequence[str], folder: Path, *, tuning: int, test: int, longest: int, references: int = 1) -> Split:
+
+def split(files: Sequence[str], folder: Path, *, tuning: int, test: int, references: int = 1) -> Split:
     """Split a bitext by its source sentences, and write training files to the folder.
 
-    Holds out evenly spaced `tuning` and `test` sentences of up to `longest` words. Test sentences have at least
-    `references` references. Raises `InputError` for too few sentences, or files of different length.
+    Holds out evenly spaced `tuning` and `test` sentences of up to 29 words on each side. Test sentences have at least
+    `references` references. Raises `InputError` if the files differ in length or have too few suitable sentences.
     """
     columns = [read_sentences(file) for file in files]
     if len({len(lines) for lines in columns}) != 1:
@@ -166,13 +173,13 @@ def split(files: Sequence[str], folder: Path, *, tuning: int, test: int, longest
         return [line for line in held_out_lines if line.strip()]
 
     def is_short(line: str) -> bool:
-        return 0 < len(line.split()) <= longest
+        return 0 < len(line.split()) <= _LONGEST
 
     suited = [source for source in pairs if is_short(source) and all(map(is_short, list_references(source)))]
     with_references = [source for source in suited if len(list_references(source)) >= references]
-    tested = _select_spaced(with_references, test)
+    tested = select_spaced(with_references, test)
     chosen = set(tested)
-    tuned = _select_spaced([source for source in suited if source not in chosen], tuning)
+    tuned = select_spaced([source for source in suited if source not in chosen], tuning)
     if len(tested) < test or len(tuned) < tuning:
         raise InputError(
             f"{files[0]}: only {len(suited):,} sentences can be held out, "
@@ -185,31 +192,12 @@ def split(files: Sequence[str], folder: Path, *, tuning: int, test: int, longest
         path = folder / f"train.{side}"
         write_lines(path, (lines[number] for number in remaining))
         names.append(str(path))
-    for_tuning, for_test = (HeldOutPairs(part, list(map(list_references, part))) for part in (tuned, tested))
+    for_tuning, for_test = (HeldOutPairs(list(part), list(map(list_references, part))) for part in (tuned, tested))
     return Split(names, for_tuning, for_test, len(remaining))
 
 
-def _select_spaced(items: list[str], count: int) -> list[str]:
-    """Return `count` evenly spaced items, or all items if there are fewer."""
-    return items if len(items) <= count else [items[k * len(items) // count] for k in range(count)]
-
-
-def ensure_alignment(files: Sequence[str], folder: Path, threads: int) -> list[str]:
-    """Return the files of a bitext and its alignment. Aligns the bitext if `files` contains no alignment."""
-    if len(files) > len(("source", "target")):
-        return list(files)
-    path = folder / "train.align"
-    if not path.exists():
-        with progress("align", "sweeps") as bar:
-            source, target = map(read_sentences, files)
-            request = AlignOptions(threads=threads, symmetrization=GDFA)
-            links = align(source, target, request, lambda done, total: bar.update(done, total, done))
-        write_lines(path, links.lines())
-    return [*files, str(path)]
-
-
 def ensure_store(folder: Path, name: str, files: Sequence[str], threads: int, chain: int = 1) -> str:
-    """Return the URL of a store. If the store does not exist, learns its grammar with seed `chain`."""
+    """Return the URL of a store. If it does not exist, make it and learn its grammar with seed `chain`."""
     if name == PAIRS:
         name = PITMAN_YOR
     path = folder / (f"{name}.db" if chain == 1 else f"{name}-{chain}.db")
@@ -242,7 +230,7 @@ def _commit_samples(store: Store, options: LearnOptions, levels: int) -> None:
     """Sample a store's pairs through the first levels of the schedule `paper`, and commit the means of samples.
 
     Samples are the initial state and the state after each level: after 0, 10, …, 70 sweeps with default settings.
-    Without levels, the initial state is committed without averages.
+    If `levels` is 0, commit the initial state without averages.
     """
     sweeps = store.settings().sweeps_per_level
     with holding_lease(store, "table 2"), Learner(store, options) as learner:
@@ -275,7 +263,7 @@ def _count_by_scope(snapshot: Snapshot, system: TranslationSystem) -> list[int]:
 
 def time_translations(translator: Translator, sources: list[str], threads: int) -> tuple[list[str], float]:
     """Translate sentences. Returns the translations, and processor seconds per sentence."""
-    # Translate a sentence first, so that the measured time excludes loading kernels.
+    # Translate a sentence first, so that the measured time does not include loading kernels.
     translator.translate(sources[0])
     seconds, lines = time_call(
         lambda: [translation.text for translation in in_threads(translator.translate, sources, threads)],
@@ -284,33 +272,59 @@ def time_translations(translator: Translator, sources: list[str], threads: int) 
     return lines, seconds / len(sources)
 
 
+def format_bleu(score: SystemScore) -> str:
+    """Format BLEU with half its 95 % interval."""
+    return f"{score.score:.2f} ± {(score.high - score.low) / 2:.2f}"
+
+
+def format_p(p: float | None) -> str:
+    """Format a p-value, or return "" for None."""
+    if p is None:
+        return ""
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
 class Experiment:
     """Grammars of one bitext that are compared by their translations, in a folder with cached results."""
 
-    def __init__(
-        self, parts: Split, folder: Path, max_scope: int, threads: int, cache_name: str = "found.json"
-    ) -> None:
-        """Start or continue an experiment. `cache_name` is the file of cached results."""
-        self.parts, self.folder, self.max_scope, self.threads = parts, folder, max_scope, threads
+    def __init__(self, parts: Split, folder: Path, threads: int, cache_name: str = "results.json") -> None:
+        self.parts, self.folder, self.threads = parts, folder, threads
         self.cache = ResultCache(folder / cache_name)
         self._held_out = folder / "held-out.source"
         write_lines(self._held_out, [*parts.tuning.sources, *parts.test.sources])
+
+    def align(self) -> list[str]:
+        """Return the training files with an alignment. Aligns the pairs if there is no alignment."""
+        files = self.parts.files
+        if len(files) > len(("source", "target")):
+            return files
+        path = self.folder / "train.align"
+        if not path.exists():
+            with progress("align", "sweeps") as bar:
+                source, target = map(read_sentences, files)
+                request = AlignOptions(threads=self.threads, symmetrization=GDFA)
+                links = align(source, target, request, lambda done, total: bar.update(done, total, done))
+            write_lines(path, links.lines())
+        return [*files, str(path)]
 
     def make_grammar(self, system: TranslationSystem, bitext: Sequence[str]) -> GrammarFile:
         """Learn a system's grammar from a bitext with links, and filter it for the held-out sentences. Cached."""
         name = system.full_name.replace(",", "").replace("'", "").replace(" ", "-").replace("=", "-")
         path = self.folder / f"{name}.cdec"
 
-        def make() -> list[Any]:
+        def make() -> list[int]:
             url = ensure_store(self.folder, system.store, bitext, self.threads, system.chain)
-            seconds, by_scope = time_call(lambda: self.write(system, url, path))
+            by_scope = self.write(system, url, path)
             print_note(f"{system.full_name}: {plural(sum(by_scope), 'rule')}")
-            return [by_scope, seconds]
+            return by_scope
 
-        return GrammarFile(system, path, *self.cache.find(f"{system.full_name}: rules by scope, seconds", make, path))
+        return GrammarFile(system, path, self.cache.find(f"{system.full_name}: rules by scope", make, path))
 
     def write(self, system: TranslationSystem, url: str, path: Path) -> list[int]:
-        """Write a grammar of a store. Returns the number of rules by scope, before filters on scope and sentences."""
+        """Write a grammar of a store, filtered by scope and for the held-out sentences.
+
+        Returns the number of rules of scope 0, 1, … before these filters.
+        """
         options = ExportOptions(
             format="cdec",
             features=system.features,
@@ -318,7 +332,7 @@ class Experiment:
             current_sample=system.count_kind is CountKind.CURRENT_SAMPLE,
             smoothing=system.smoothing,
             hiero=system.hiero,
-            max_scope=self.max_scope,
+            max_scope=MAX_SCOPE,
             filter_for=self._held_out,
         )
         path.unlink(missing_ok=True)
@@ -330,19 +344,18 @@ class Experiment:
                 return _count_by_scope(snapshot, system)
 
     def load_resources(self, options: TranslateOptions) -> TranslationResources:
-        """Return the resources of translation, with a language model of the target side."""
+        """Return the resources of translation, with a language model of the training pairs' target side."""
         model = self.folder / "target.lm"
         if not model.exists():
             with progress("lm", "n-grams") as bar:
                 build_model([self.parts.files[1]], [model], EstimationOptions(order=_LM_ORDER), bar)
         return load_resources(replace(options, lm=str(model)))
 
-    def tune_weights(
-        self, resources: TranslationResources, grammar_file: GrammarFile, iterations: int, seed: int = 1
-    ) -> tuple[dict[str, float], bool]:
-        """Tune weights with a grammar. Returns the weights, and True if they are the initial weights."""
+    def _tune_weights(
+        self, resources: TranslationResources, grammar_file: GrammarFile, iterations: int
+    ) -> dict[str, float]:
         held = self.parts.tuning
-        options = TuningOptions(iterations=iterations, seed=seed)
+        options = TuningOptions(iterations=iterations)
         references = [[tuple(line.split()) for line in reference] for reference in held.references]
         with progress("tune", "sentences") as bar:
             decode = GrammarDecoder(
@@ -355,33 +368,35 @@ class Experiment:
                 threads=self.threads,
             )
             tuned = tune(decode, references, decode.start(), options, decode.words_index)
-        return decode.by_name(tuned.weights), tuned.best == 0
+        return decode.by_name(tuned.weights)
 
-    def tuned_bleu(
-        self, resources: TranslationResources, grammar_file: GrammarFile, iterations: int, threads: int
+    def translate_tuned(
+        self, resources: TranslationResources, grammar_file: GrammarFile, iterations: int, threads: int = 1
     ) -> float:
-        """Tune weights for a grammar, translate the test sentences, and return BLEU."""
-        weights, _ = self.tune_weights(resources, grammar_file, iterations)
+        """Tune weights for a grammar, and translate the test sentences. Returns processor seconds per sentence."""
+        weights = self._tune_weights(resources, grammar_file, iterations)
         translator = resources.translator(resources.grammar(str(grammar_file.file)), weights)
-        lines, _ = time_translations(translator, self.parts.test.sources, threads)
+        lines, seconds = time_translations(translator, self.parts.test.sources, threads)
         write_lines(grammar_file.output, lines)
-        [bleu] = self.evaluate([("translation", lines)], EvaluationOptions(metrics=("bleu",), tokenizer="none"))
-        return bleu.scores[0].score
+        return seconds
 
-    def translate(
-        self, grammars: Sequence[GrammarFile], options: TranslateOptions, iterations: int
-    ) -> dict[str, tuple[float, float]]:
-        """Translate the test sentences with each grammar. Returns (seconds per sentence, word weight) by name.
+    def tuned_bleu(self, resources: TranslationResources, grammar_file: GrammarFile, iterations: int) -> float:
+        """Tune weights for a grammar, translate the test sentences, and return BLEU."""
+        self.translate_tuned(resources, grammar_file, iterations, self.threads)
+        return self.score_bleu([grammar_file])[0].score
+
+    def translate(self, grammars: Sequence[GrammarFile], iterations: int) -> dict[str, tuple[float, float]]:
+        """Translate the test sentences with each grammar.
 
         Weights are tuned once, with the first grammar. The weight of target words is fitted for each grammar, because
-        the lengths of translations differ.
+        the lengths of translations differ. Returns (processor seconds per sentence, weight of target words) by name.
         """
-        resources = self.load_resources(options)
+        resources = self.load_resources(TranslateOptions())
         tuned = self.folder / "weights.toml"
         if not tuned.exists():
             for grammar in grammars:
                 grammar.output.unlink(missing_ok=True)
-            weights, _ = self.tune_weights(resources, grammars[0], iterations)
+            weights = self._tune_weights(resources, grammars[0], iterations)
             with open_output(tuned) as file:
                 file.write("\n".join(toml_table("[weights]", weights)).encode())
         resources = replace(resources, weights=read_weights(str(tuned)))
@@ -403,7 +418,7 @@ class Experiment:
     def _fit_word_weight(self, resources: TranslationResources, grammar: TranslationGrammar) -> float:
         """Fit the weight of target words by bisection, so that translations are as long as the closest references."""
         held = self.parts.tuning
-        sizes = [[len(line.split()) for line in reference_sizes] for reference_sizes in held.references]
+        sizes = [[len(line.split()) for line in references] for references in held.references]
         start = middle = resources.weights[WORDS]
         low, high = min(0.0, 2 * start), max(0.0, 2 * start)
         for _ in range(_TRIALS):
@@ -424,7 +439,7 @@ class Experiment:
         return middle
 
     def evaluate(
-        self, outputs: Sequence[tuple[str, list[str]]], options: EvaluationOptions, resamples: int = _RESAMPLES
+        self, outputs: Sequence[tuple[str, list[str]]], options: EvaluationOptions, resamples: int = 1000
     ) -> list[MetricScores]:
         """Score translations of the test sentences, given as (name, lines)."""
         references = [(f"reference {k + 1}", lines) for k, lines in enumerate(self.parts.test.columns())]
@@ -440,24 +455,15 @@ class Experiment:
 
 
 def begin(files: Sequence[str], options: ExperimentOptions) -> Experiment:
-    """Start or continue an experiment with a bitext, or with evenly spaced pairs of it."""
+    """Start or continue an experiment with a bitext, or with `options.pairs` evenly spaced pairs of it."""
     work = options.work
     work.mkdir(parents=True, exist_ok=True)
     check_settings(work / "settings.json", {"files": files, **options.result_settings()})
     if options.pairs is not None:
         cut = []
         for side, path in zip(("source", "target", "align"), files, strict=False):
-            lines = read_sentences(path)
-            pairs_used = min(options.pairs, len(lines))
             cut.append(str(work / f"pairs.{side}"))
-            write_lines(Path(cut[-1]), (lines[k * len(lines) // pairs_used] for k in range(pairs_used)))
+            write_lines(Path(cut[-1]), select_spaced(read_sentences(path), options.pairs))
         files = cut
-    parts = split(
-        files,
-        work,
-        tuning=options.tuning,
-        test=options.test,
-        longest=options.longest,
-        references=options.references,
-    )
-    return Experiment(parts, work, options.max_scope, options.threads)
+    parts = split(files, work, tuning=options.tuning, test=options.test, references=options.references)
+    return Experiment(parts, work, options.threads)

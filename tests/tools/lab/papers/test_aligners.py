@@ -26,11 +26,12 @@ def test_one_command_makes_the_figure_of_aligners(tmp_path: Path) -> None:
     assert rows["bhmm-f", BOTH]["phrases"] < rows["bhmm-f", BOTH]["rules"]
     assert rows["bhmm-f", BOTH]["bleu"]["Hiero"] > 90
     # Existing results are not recomputed.
-    before = (work / "aligners.json").stat().st_mtime_ns
+    before = (work / "results.json").stat().st_mtime_ns
     assert printed("papers.aligners", *arguments) == output
-    assert (work / "aligners.json").stat().st_mtime_ns == before
+    assert (work / "results.json").stat().st_mtime_ns == before
 
 
 def test_a_third_file_of_links_is_rejected(tmp_path: Path) -> None:
-    refused = ran("papers.aligners", "a", "b", "c", "--work", str(tmp_path))
-    assert "expected two files, SOURCE TARGET" in str(refused.exception)
+    refused = ran("papers.aligners", *write_bitext(tmp_path), "--work", str(tmp_path))
+    assert refused.exit_code != 0
+    assert "unexpected extra argument" in refused.stderr

@@ -11,7 +11,7 @@ import typer
 from hierogram.samplers.charts.hypergraph import Key
 from hierogram.samplers.charts.pairs import PairWords
 from hierogram.samplers.charts.pruning.systems import PairSystem
-from hierogram.tools.lab.papers.pruning.pairs import GRAMMARS, MAX_EDGES, branching, itg_edges
+from hierogram.tools.lab.papers.pruning.pairs import GRAMMARS, MAX_EDGES, branching, build_whole, itg_edges
 from hierogram.tools.lab.papers.pruning.single_chain import first_selection
 
 _SHARES = (1.0, 0.9, 0.8, 0.7)
@@ -19,7 +19,10 @@ _SELECTIONS = 10
 
 
 def ceiling(grammar: str, words: int, share: float) -> tuple[int, float]:
-    """Return the edges of the whole chart of a pair of `words` words per side, and the mean edges of masks."""
+    """Return the edges of the whole chart of a pair of `words` words per side, and the mean edges of masks.
+
+    `share` of the words are linked, and each link is a variable.
+    """
     make, empty_sides = GRAMMARS[grammar]
     side, weights = np.zeros(words, np.int32), np.ones(words)
     pair = PairWords(side, side, np.ones((words, words)), weights, weights, weights, weights)
@@ -31,8 +34,8 @@ def ceiling(grammar: str, words: int, share: float) -> tuple[int, float]:
         system = PairSystem(make(), pair, np.stack([linked, linked], axis=1), empty_sides, MAX_EDGES)
         selected = first_selection(number, branching(make()), Key(key, 1, 1))
         edges.append(system.build(selected, np.ones(number, np.bool_)).edges)
-    nothing = np.zeros(number, np.bool_)
-    return itg_edges(words, words) if grammar == "itg" else system.build(nothing, nothing).edges, float(np.mean(edges))
+    whole = itg_edges(words, words) if grammar == "itg" else build_whole(system).edges
+    return whole, float(np.mean(edges))
 
 
 def main(

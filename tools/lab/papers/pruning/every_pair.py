@@ -3,7 +3,7 @@
     hierogram align corpus.zh corpus.en --symmetrize union --score -o links
     python -m hierogram.tools.lab.papers.pruning.every_pair corpus.zh corpus.en links -o pass.json
 
-For each pair below 1,000 word pairs, draws a first derivation, builds and scores one mask, and draws from the mask.
+Draws a first derivation of each pair below 1,000 word pairs, builds and scores one mask, and draws from the mask.
 Seconds are processor time. The time of reading and Model 1 is reported separately. The same command continues an
 interrupted run.
 """
@@ -22,7 +22,7 @@ from hierogram.tools.lab.papers.pruning.single_chain import SingleChain
 
 _MAX_SIZE = 1_000
 """Only pairs with fewer word pairs are measured, as in the paper."""
-_AT_ONCE = 1_000
+_PAIRS_PER_RESULT = 1_000
 """Number of pairs per cached result."""
 
 
@@ -57,7 +57,7 @@ def main(
     for pair in pairs[:2]:
         sample(corpus, pair, seed)
     with progress("sample", "pairs") as bar:
-        for chunk in (pairs[first : first + _AT_ONCE] for first in range(0, len(pairs), _AT_ONCE)):
+        for chunk in (pairs[first : first + _PAIRS_PER_RESULT] for first in range(0, len(pairs), _PAIRS_PER_RESULT)):
             name = f"seed {seed}, {len(chunk)} pairs from {chunk[0]} to {chunk[-1]}"
 
             def make(pairs: list[int] = chunk) -> list[tuple[int, int, float]]:

@@ -22,7 +22,15 @@ from hierogram.samplers.charts.hypergraph import score
 from hierogram.samplers.charts.pairs import PairWords
 from hierogram.samplers.charts.pruning.systems import PairSystem
 from hierogram.tools.lab.measures.results import time_call
-from hierogram.tools.lab.papers.pruning.pairs import LinkedCorpus, LinksFile, SourceFile, TargetFile, read_corpus
+from hierogram.tools.lab.papers.pruning.pairs import (
+    LARGEST,
+    LinkedCorpus,
+    LinksFile,
+    SourceFile,
+    TargetFile,
+    build_whole,
+    read_corpus,
+)
 from hierogram.tools.lab.papers.pruning.single_chain import SingleChain
 
 
@@ -31,8 +39,7 @@ def count_exactly(grammar: "LearnableItg") -> tuple[list[NDArray[np.float64]], f
     features, likelihood = [], 0.0
     for number in range(grammar.size):
         system = grammar.system(number)
-        nothing = np.zeros(system.variables, np.bool_)
-        scores = score(system.build(nothing, nothing))
+        scores = score(build_whole(system))
         features.append(system.features(scores.expected))
         likelihood += float(
             np.log(scores.total) - np.log(system.words.source_scale).sum() - np.log(system.words.target_scale).sum()
@@ -121,25 +128,24 @@ def _normalize(uses: NDArray[np.float64]) -> NDArray[np.float64]:
     return uses / total if total > 0 else np.full(len(uses), 1 / max(len(uses), 1))
 
 
-def make_itg(corpus: LinkedCorpus, number: int, largest: int) -> LearnableItg:
+def make_itg(corpus: LinkedCorpus, number: int) -> LearnableItg:
     """Return an initial ITG of up to `number` evenly spaced pairs.
 
-    Each pair has at least two links and up to `largest` word pairs. Kinds of rules are equally probable. Other
-    probabilities are relative frequencies in these pairs, for which linked word pairs count twice.
+    Each pair has at least two links and up to `LARGEST` word pairs. Kinds of rules are equally probable. Other
+    probabilities are relative frequencies in these pairs. Linked word pairs count twice.
     """
-    linked = np.array([len(links) > 1 for links in corpus.links])
-    suited = np.flatnonzero(linked & (corpus.sizes() <= largest))
+    suited = np.flatnonzero(corpus.linked() & (corpus.sizes() <= LARGEST))
     chosen = suited[np.unique(np.linspace(0, len(suited) - 1, number).astype(np.int64))] if len(suited) else suited
     source, target, types = zip(*(words_of_pair(corpus.batch, int(pair)) for pair in chosen), strict=True)
     data = ItgPairs(list(source), list(target), list(types), [corpus.links[pair] for pair in chosen])
     pairs = np.zeros(len(corpus.type_links))
-    unlinked_weights = np.zeros(len(corpus.source_links)), np.zeros(len(corpus.target_links))
+    unlinked = np.zeros(len(corpus.source_links)), np.zeros(len(corpus.target_links))
     for k, pair_types in enumerate(data.types):
         np.add.at(pairs, pair_types.ravel(), 1)
         np.add.at(pairs, pair_types[data.links[k][:, 0], data.links[k][:, 1]], 1)
-        for words, sides in zip(unlinked_weights, (data.source, data.target), strict=True):
+        for words, sides in zip(unlinked, (data.source, data.target), strict=True):
             np.add.at(words, sides[k], 1)
-    return LearnableItg(data, np.full(5, 0.2), *map(_normalize, (pairs, *unlinked_weights)))
+    return LearnableItg(data, np.full(5, 0.2), *map(_normalize, (pairs, *unlinked)))
 
 
 def curve(grammar: "LearnableItg", iterations: int, soft: SoftCounts | None = None) -> Iterator[tuple[float, float]]:
@@ -157,7 +163,6 @@ def main(
     target: TargetFile,
     links: LinksFile,
     pairs: Annotated[int, typer.Option(min=1, help="Number of training pairs.")] = 200,
-    largest: Annotated[int, typer.Option(min=1, help="Maximum number of word pairs of a pair.")] = 130,
     iterations: Annotated[int, typer.Option(min=1, help="Iterations of expectation maximization.")] = 10,
     masks: Annotated[
         str, typer.Option(help="Numbers of masks per chart and iteration, separated by commas.")
@@ -165,7 +170,7 @@ def main(
     seed: Annotated[int, typer.Option(help="Seed of the masks.")] = 1,
 ) -> None:
     """Learn an ITG with exact and with soft counts, and print the likelihood of each iteration."""
-    grammar = make_itg(read_corpus(source, target, links), pairs, largest)
+    grammar = make_itg(read_corpus(source, target, links), pairs)
     # Compile or load the kernels of whole charts now, so that the measured times exclude their compilation.
     count_exactly(grammar)
     print("E step", "iteration", "log-likelihood", "seconds", sep="\t")

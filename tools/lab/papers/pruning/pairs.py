@@ -10,20 +10,21 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.text.lines import read_sentences
-from hierogram.samplers.alignment.bitext import read_side
 from hierogram.samplers.alignment.models.itg import LinkedPairs, itg_rules, words_of_pair
 from hierogram.samplers.charts.hypergraph import Hypergraph
 from hierogram.samplers.charts.pairs import ANY, Rules, is_word, make_rules
 from hierogram.samplers.charts.pruning.systems import PairSystem
-from hierogram.samplers.itg.batch import make_batch
 from hierogram.samplers.itg.model import train_model1
 from hierogram.tools.alignment_scores import read_links
+from hierogram.tools.lab.measures.itg import make_text_batch
 
 SourceFile = Annotated[str, typer.Argument(metavar="SRC", help="Source sentences, one per line.")]
 TargetFile = Annotated[str, typer.Argument(metavar="TGT", help="Target sentences, one per line.")]
 LinksFile = Annotated[str, typer.Argument(metavar="LINKS", help="Links as Pharaoh lines, optionally with scores.")]
 MAX_EDGES = 1 << 26
 """Maximum number of edges of a chart."""
+LARGEST = 130
+"""Maximum number of word pairs of a pair for which the whole chart is filled, as in the paper."""
 _MIN_PROBABILITY = 0.1
 """Minimum probability of a link that is a variable."""
 
@@ -69,7 +70,7 @@ def itg_edges(source: int, target: int) -> int:
 
 
 def branching(rules: Rules) -> int:
-    """Return the maximum number of nonterminals of a rule without words other than `ANY`."""
+    """Return the maximum number of nonterminals in a rule whose only words are `ANY`."""
     source, target = rules.source, rules.target
     numbers = np.arange(len(rules.weight))
     source_rules, target_rules = (np.repeat(numbers, np.diff(side.first)) for side in (source, target))
@@ -77,6 +78,12 @@ def branching(rules: Rules) -> int:
     arity[source_rules[source.symbols >= 0]] = 0
     arity[target_rules[target.symbols >= 0]] = 0
     return int(arity.max(initial=0))
+
+
+def build_whole(system: PairSystem) -> Hypergraph:
+    """Return the whole chart of a pair, without a mask."""
+    nothing = np.zeros(system.variables, np.bool_)
+    return system.build(nothing, nothing)
 
 
 class CountedSystem(PairSystem):
@@ -107,6 +114,10 @@ class LinkedCorpus(LinkedPairs):
         sizes: NDArray[np.int64] = np.diff(self.batch.source_offset) * np.diff(self.batch.target_offset)
         return sizes
 
+    def linked(self) -> NDArray[np.bool_]:
+        """Return a mask of the pairs with at least two links."""
+        return np.array([len(links) > 1 for links in self.links])
+
     def system(self, grammar: str, pair: int) -> CountedSystem:
         """Return the system of a pair under a grammar."""
         make, empty_sides = GRAMMARS[grammar]
@@ -118,18 +129,16 @@ class LinkedCorpus(LinkedPairs):
 def read_corpus(source: str, target: str, links: str) -> LinkedCorpus:
     """Read pairs and their links, optionally with the probabilities of `hierogram align --score`.
 
-    Drops links with a probability below 0.1, and links that share a word with a more probable link. Raises
-    `InputError`.
+    Drops links with a probability below 0.1, and links that share a word with a more probable link. Raises `InputError`
+    if the files differ in length or a line of links is invalid.
     """
-    sides = [read_side(read_sentences(name)) for name in (source, target)]
-    batch = make_batch(sides[0].words, sides[0].offset, sides[1].words, sides[1].offset)
-    scores = [line.partition("|||")[2].split() for line in read_sentences(links)]
-    if len(scores) != batch.size:
-        raise InputError(f"{links}: expected {batch.size} lines, one for each pair, got {len(scores)}")
-    texts = [line.partition("|||")[0].split() for line in read_sentences(links)]
+    batch = make_text_batch(read_sentences(source), read_sentences(target))
+    lines = [line.partition("|||")[::2] for line in read_sentences(links)]
+    if len(lines) != batch.size:
+        raise InputError(f"{links}: expected {batch.size} lines, one for each pair, got {len(lines)}")
     # Raise an error for invalid lines.
     read_links(links)
-    variables = [_one_to_one(*line) for line in zip(texts, scores, strict=True)]
+    variables = [_one_to_one(texts.split(), scores.split()) for texts, scores in lines]
     return LinkedCorpus.from_links(batch, train_model1(batch), variables)
 
 

@@ -14,10 +14,10 @@ from hierogram.samplers.compiled.streams import advance, stream, uniform
 
 
 class SingleChain(PruningKernel):
-    """Randomized pruning of one chart with one chain. Each step frees the number of variables of the paper.
+    """Randomized pruning of one chart with one chain. Each step frees as many variables as in the paper.
 
-    With uniform selections, each step selects all previously free variables and some of the selected ones. Otherwise,
-    variables are freed by doubt. A uniform chain runs only once, in order of its steps.
+    If `is_uniform` is True, each step selects all previously free variables and some of the selected variables, so that
+    steps must run in order. Otherwise, variables are freed by doubt.
     """
 
     chains = 1
@@ -64,7 +64,7 @@ def next_selection(selected: NDArray[np.bool_], key: Key) -> NDArray[np.bool_]:
 
 @njit
 def keep_some(among: NDArray[np.bool_], number: int, key: Key, chosen: NDArray[np.bool_]) -> None:
-    """Set `chosen` for `number` of the variables in `among`, uniformly over subsets."""
+    """Set `chosen` to True for a uniformly random subset of `number` variables of the mask `among`."""
     stream_state = stream(key.seed, key.number, key.step)
     remaining = 0
     for v in range(len(among)):

@@ -4,7 +4,7 @@ import http.client
 import random
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, cast
 
@@ -14,10 +14,9 @@ from hierogram.daemon.configuration import HttpConfiguration, configuration_type
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.serving.service import Daemon
-from hierogram.daemon.serving.supervision import DaemonStatus, Heartbeat, Lag
+from hierogram.daemon.serving.supervision import Heartbeat
 from hierogram.daemon.web.pages.rendering import build_url
 from hierogram.daemon.web.server import HttpLoop
-from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.samplers.grammar.rules import parse_side
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.database.connection import POSTGRES, make_engine, parse_url
@@ -36,7 +35,7 @@ _POLL_SECONDS = 0.01
 
 
 def measure_pages(corpus: Corpus) -> Figures:
-    """Measure search, rule and word pages of random rules of a large store, on SQLite, and on Postgres if given."""
+    """Measure search, rule and word pages for random rules of a large store, on SQLite, and on Postgres if given."""
     return {
         name: {"rules": sizes["rules"], **_measure_pages(url, corpus.seed)}
         for name, url, sizes in _large_stores(corpus)
@@ -92,9 +91,9 @@ def _summary(milliseconds: list[float]) -> Figures:
 
 
 def _page_requests(rules: list[tuple[str, str]], draw: random.Random) -> Iterator[tuple[str, str]]:
-    """Yield kinds and paths of seven pages for each of up to 150 rules that contain words.
+    """Yield kinds and paths of seven pages for each of up to 150 rules: five searches, the rule, and a word.
 
-    The pages are five searches, the page of the rule, and the page of a word.
+    The word is on a random side of the rule. Rules without words on this side are omitted.
     """
     rules_used = 0
     for source, target in draw.sample(rules, len(rules)):
@@ -119,23 +118,14 @@ def _page_requests(rules: list[tuple[str, str]], draw: random.Random) -> Iterato
 
 
 class _StubDaemon:
-    """Stub of `Daemon` for `HttpLoop`: serves one store and changes no pairs."""
+    """Stub of `Daemon` for `HttpLoop` that serves one store."""
 
     def __init__(self, store: Store) -> None:
         self.store, self.grammar_store = store, GrammarStore(store)
         self.configuration = configuration_type()(http=_UNLIMITED)
 
-    def status(self) -> DaemonStatus:
-        return DaemonStatus((), Lag())
-
     def stopping(self) -> bool:
         return False
-
-    def withdraw(self, pair_ids: Sequence[int]) -> list[int]:
-        return []
-
-    def correct(self, pair_id: int, links: KnownLinks, origin: str) -> bool | None:
-        return None
 
 
 @contextmanager
@@ -177,7 +167,7 @@ def measure_services(corpus: Corpus) -> Figures:
 
 
 def _sentences(corpus: Corpus) -> list[str]:
-    """Return new sentences, each from the halves of two random sentences."""
+    """Return 100 new sentences: the first half of a random sentence, then the second half of another."""
     draw = random.Random(corpus.seed)
     rows = read_rows(corpus)
     sentences = []
