@@ -23,7 +23,7 @@ from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.exports.options import DEFAULT_ZONE, ExportJob, read_zone
 from hierogram.daemon.extensions import extensions
 from hierogram.daemon.shared_options import CORPUS, HOST, PORT, SPOOL, Languages, ProcessThreads
-from hierogram.daemon.text.rejections import InputLimits
+from hierogram.daemon.text.lines import InputLimits
 from hierogram.daemon.workers.options import WorkerOptions
 from hierogram.storage.exceptions import install_extra
 from hierogram.storage.options import DEFAULT_STORE

@@ -13,7 +13,6 @@ from sqlalchemy import Engine, insert
 from hierogram.storage.aligner.aligner import Alignments, change_alignments
 from hierogram.storage.database import migration
 from hierogram.storage.database.backup import back_up
-from hierogram.storage.database.checkpoints import wal_bytes
 from hierogram.storage.database.connection import (
     copy_log,
     hide_password,
@@ -21,10 +20,10 @@ from hierogram.storage.database.connection import (
     parse_url,
     reading_snapshot,
     sqlite_file,
+    wal_bytes,
 )
 from hierogram.storage.database.migration import upgrade
-from hierogram.storage.database.settings import read_settings, write_settings
-from hierogram.storage.database.transactions import StoreState, read_state
+from hierogram.storage.database.transactions import StoreState, write_settings
 from hierogram.storage.events.feed import Events
 from hierogram.storage.exceptions import StoreUrlError
 from hierogram.storage.exports.exports import Exports
@@ -79,16 +78,6 @@ class Store(StoredPairs, Ingest, StoredGrammar, Alignments, Events, Exports):
 
     Each change is one transaction. All methods raise `StoreUnavailableError` if the database fails. Thread-safe.
     """
-
-    def settings(self) -> Settings:
-        """Return the settings given when the store was created, and the settings learned from its first text."""
-        with self._reading() as connection:
-            return read_settings(connection)
-
-    def position(self) -> int:
-        """Return the store position, which increases with each change of pairs, rules or events."""
-        with self._reading() as connection:
-            return read_state(connection).position
 
     def status(self) -> StoreStatus:
         """Return the size and progress of the store. Reads no pairs or rules."""

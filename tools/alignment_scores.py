@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.text.inspection import ONE_BASED, Note
 from hierogram.daemon.text.lines import numbered_lines
-from hierogram.daemon.text.notes import ONE_BASED, Note
 from hierogram.daemon.text.rejections import quote_bytes
 
 Link = tuple[int, int]

@@ -138,7 +138,7 @@ def interruptible(consequence: str) -> Iterator[None]:
 
 def advise_tokenization(side: "TextSide", file: str, lines: Sequence[str], tokenized: bool) -> None:
     """Print advice if the text seems untokenized, or seems tokenized already although a tokenizer is set."""
-    from hierogram.daemon.text.pipeline import text_advice
+    from hierogram.daemon.text.inspection import text_advice
 
     advice = None if tokenized else text_advice(side, file, lines, "--tokenize fr,en", "--tokenized")
     if advice is not None:

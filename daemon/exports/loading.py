@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.exports.scratch import SIDE_COLUMNS, USES_COLUMN, Blocks, Scratch, view_loaded
-from hierogram.daemon.learning.kinds.kind import StoredSamples
+from hierogram.daemon.learning.kinds.kind import StoredSamples, load_undamaged
 from hierogram.daemon.learning.kinds.pairs import ForestPairs
-from hierogram.daemon.learning.kinds.stored import load_undamaged
 from hierogram.samplers.counts.deltas import add_fragments, add_minimal, add_state, empty_deltas
 from hierogram.samplers.counts.occurrences import RuleLinks, fragment_links, rule_links, uses_by_links
 from hierogram.samplers.counts.texts import link_texts, take_texts

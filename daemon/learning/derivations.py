@@ -4,7 +4,7 @@ import time
 from operator import attrgetter
 from typing import NamedTuple
 
-from hierogram.daemon.learning.kinds.stored import find_kind, load_stored
+from hierogram.daemon.learning.kinds.kind import find_kind, load_stored
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, find_grammar_kind
 from hierogram.samplers.grammar.rules import RuleUse

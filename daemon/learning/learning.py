@@ -1,8 +1,4 @@
-"""Learn a grammar: sample the derivations of stored pairs, store them, and index pairs by their rules.
-
-Sampling does not update the index, because each commit would then write a row for every rule of every pair. `learn`
-indexes all pairs at its end. The daemon indexes some pairs whenever it resamples settled pairs.
-"""
+"""Learn a grammar: sample the derivations of stored pairs, store them, and index pairs by their rules."""
 
 import time
 from collections.abc import Callable
@@ -12,10 +8,16 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.stored import find_kind, load_stored
-from hierogram.daemon.learning.learner import Learner, LearnOptions, holding_lease
-from hierogram.daemon.learning.residents import ResidentBatch, read_batches, withdraw_requested
-from hierogram.samplers.counts.occurrences import Occurrences
+from hierogram.daemon.learning.kinds.kind import find_kind
+from hierogram.daemon.learning.learner import (
+    Learner,
+    LearnOptions,
+    ResidentBatch,
+    holding_lease,
+    index_occurrences,
+    read_batches,
+    withdraw_requested,
+)
 from hierogram.samplers.exceptions import KeyCollisionError
 from hierogram.samplers.grammar.keys import signed
 from hierogram.storage.exceptions import RuleKeyCollisionError as StoredKeyCollisionError
@@ -188,16 +190,8 @@ class _RunExecutor:
 
     def index_batch(self) -> None:
         """Index the pairs in memory by their rules, because `index_occurrences` would load them again."""
-        if self._batch is None:
-            return
-        position, salt, all_ids = self._store.position(), self._learner.settings.key_salt, self._batch.ids
-        uses = _list_uses(all_ids, self._batch.loaded.occurrences(self._batch.state))
-        for first in range(0, len(all_ids), _PAIRS_PER_TRANSACTION):
-            ids = all_ids[first : first + _PAIRS_PER_TRANSACTION].tolist()
-            bounds = slice(*np.searchsorted(uses[:, 0], (ids[0], ids[-1] + 1)))
-            self._store.index_pairs(ids, position, uses[bounds], salt)
-            if self._learner.options.stop():
-                break
+        if self._batch is not None:
+            self._learner.index(self._batch)
 
     def _advance_run(self, is_whole_store: bool, sweeps: int) -> LearningRun:
         sweeps_in_round = self._run.sweeps_in_round + sweeps
@@ -226,62 +220,3 @@ class _RunExecutor:
         else:
             self._learner.sweep(batch, target_sweeps, run_progress=run_progress, leave_open=leave_open)
         return not (batch.sweeps < target_sweeps).any()
-
-
-_PAIRS_PER_TRANSACTION = 8_192
-_PAIRS_PER_CHECK = 500
-"""Number of pairs that `IncrementalIndexer` indexes between two checks of the deadline."""
-
-
-def index_occurrences(
-    store: Store, report: Callable[[int], None] | None = None, stop: Callable[[], bool] = lambda: False
-) -> int:
-    """Index every pair whose derivation is not indexed. Returns the number of pairs, and reports the number so far."""
-    indexed = after = 0
-    while not stop() and (chunk := _index_chunk(store, after, _PAIRS_PER_TRANSACTION)):
-        after = chunk[0]
-        indexed += chunk[1]
-        if report:
-            report(indexed)
-    return indexed
-
-
-class IncrementalIndexer:
-    """Indexer of pairs by their rules, in id order across calls. The last pair is followed by the first pair."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._after = 0
-        self._complete_at = -1
-
-    def index_for(self, seconds: float, stop: Callable[[], bool]) -> bool:
-        """Index pairs for about `seconds`, or until all pairs are indexed. Returns True if it indexed any pair."""
-        deadline = time.monotonic() + seconds
-        indexed_any = False
-        while time.monotonic() < deadline and not stop():
-            position = self._store.position()
-            if position == self._complete_at:
-                break
-            chunk = _index_chunk(self._store, self._after, _PAIRS_PER_CHECK)
-            if chunk is None and self._after == 0:
-                self._complete_at = position
-            self._after = 0 if chunk is None else chunk[0]
-            indexed_any = indexed_any or chunk is not None
-        return indexed_any
-
-
-def _index_chunk(store: Store, after: int, limit: int) -> tuple[int, int] | None:
-    """Index up to `limit` pairs with ids above `after`. Returns (last id, number), or None if all pairs are indexed."""
-    position, rows = store.unindexed_pairs(after, limit)
-    if not rows:
-        return None
-    settings = store.settings()
-    pairs = load_stored(rows, settings)
-    ids = [row.id for row in rows]
-    uses = _list_uses(np.array(ids, np.int64), pairs.loaded.occurrences(pairs.state))
-    return ids[-1], store.index_pairs(ids, position, uses, settings.key_salt)
-
-
-def _list_uses(ids: NDArray[np.int64], occurrences: Occurrences) -> NDArray[np.int64]:
-    """Return the rule uses as rows (pair id, key high, key low, uses), int64[n, 4], in the order of the pairs."""
-    return np.column_stack((ids[occurrences.pairs], occurrences.keys.view(np.int64), occurrences.uses))

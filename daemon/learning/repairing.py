@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hierogram.daemon.learning.kinds.stored import ALIGNMENT, DERIVATION, TEXTS
+from hierogram.daemon.learning.kinds.kind import ALIGNMENT, DERIVATION, TEXTS
 from hierogram.daemon.learning.learner import holding_lease
 from hierogram.daemon.learning.verifying import JUMP, LEXICON, AlignerRow, RuleComparison, open_recount
 from hierogram.daemon.progress import Steps

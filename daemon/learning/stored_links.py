@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hierogram.daemon.learning.kinds.kind import ALIGNMENT, LINKS, UNREADABLE, Damage, DamagedPairsError
 from hierogram.daemon.learning.kinds.pairs import read_links
-from hierogram.daemon.learning.kinds.stored import ALIGNMENT, LINKS, UNREADABLE, Damage, DamagedPairsError
 from hierogram.samplers.alignment.bitext import Direction, Side, make_direction, read_side, stem_side
 from hierogram.samplers.alignment.chain import MAX_FERTILITY, first_width, jump_events
 from hierogram.samplers.alignment.prior_counts import (
@@ -195,7 +195,7 @@ class LinkedTexts(NamedTuple):
         return [list(map(count, both, links)) for both in self.directions]
 
     def read_links(self, alignments: Sequence[str]) -> Links:
-        """Return the links of Pharaoh lines, one line for each pair. Raises one of `stored.UNREADABLE`."""
+        """Return the links of Pharaoh lines, one line for each pair. Raises one of `kind.UNREADABLE`."""
         return split_directions(LinkList(*read_links(alignments)), self.source, self.target)
 
     def blobs(self, links: Links) -> list[tuple[bytes, bytes]]:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.stored import UNREADABLE, Damage, DamagedPairsError, find_damage, load_undamaged
+from hierogram.daemon.learning.kinds.kind import UNREADABLE, Damage, DamagedPairsError, find_damage, load_undamaged
 from hierogram.daemon.learning.stored_links import DIRECTIONS, count_links
 from hierogram.daemon.prefetch import map_in_threads
 from hierogram.daemon.progress import Steps

@@ -14,9 +14,8 @@ from typing import Self
 import numpy as np
 
 from hierogram.daemon.exceptions import InputError, UsageError
-from hierogram.daemon.learning.kinds.kind import ChainConfig, EmptyCounts, PairSchedule, State, SweepRequest
-from hierogram.daemon.learning.kinds.stored import find_kind
-from hierogram.daemon.learning.residents import ResidentBatch
+from hierogram.daemon.learning.kinds.kind import ChainConfig, EmptyCounts, PairSchedule, State, SweepRequest, find_kind
+from hierogram.daemon.learning.learner import ResidentBatch
 from hierogram.daemon.library.options import resolve_options
 from hierogram.daemon.library.tables import RuleTable, table_from_deltas
 from hierogram.daemon.text.memory_input import Frame, GivenPair, GivenPairs

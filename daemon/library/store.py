@@ -404,7 +404,7 @@ class GrammarStore(AbstractContextManager["GrammarStore"]):
 
     def index(self, progress: Steps = lambda *_: None) -> int:
         """Index newly sampled pairs by their rules. Returns the number of pairs, 0 for a read-only store."""
-        from hierogram.daemon.learning.learning import index_occurrences
+        from hierogram.daemon.learning.learner import index_occurrences
 
         waiting = 0 if self.store.read_only else self.store.count_unindexed()
         return index_occurrences(self.store, lambda done: progress(done, waiting)) if waiting else 0
@@ -580,8 +580,7 @@ class GrammarStore(AbstractContextManager["GrammarStore"]):
         another process writes the grammar, that process removes the pairs. Raises `UsageError` if ids and conditions
         are both given or both missing, and `InputError` if no pair matches.
         """
-        from hierogram.daemon.learning.learner import holding_lease
-        from hierogram.daemon.learning.residents import split_transactions, withdraw_all
+        from hierogram.daemon.learning.learner import holding_lease, split_transactions, withdraw_all
 
         ids = list_ids(ids)
         if bool(ids) == (corpus is not None or origin is not None or bool(external_ids)):

@@ -41,8 +41,7 @@ def synchronize(
     the store, or of the first unit. Raises `InputError`, without changing the store, if the file is damaged or no unit
     has text in both languages, and `UsageError` for other languages than the store's.
     """
-    check_input_kind(store, PAIRS)
-    settings = store.settings()
+    settings = check_input_kind(store, PAIRS)
     pipeline = make_pipeline(settings, languages)
     file_texts: dict[str | tuple[str, str], tuple[str, str]] = {}
     positions: dict[str | tuple[str, str], int] = {}

@@ -15,10 +15,16 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.configuration import Configuration, SamplingSection
 from hierogram.daemon.learning.alignment.incremental import MAX_CORRECTIONS, IncrementalAligner, apply_corrections
-from hierogram.daemon.learning.kinds.stored import DamagedPairsError
-from hierogram.daemon.learning.learner import Learner, LearnOptions
-from hierogram.daemon.learning.learning import IncrementalIndexer, rekey
-from hierogram.daemon.learning.residents import PAIRS_PER_TRANSACTION, ResidentBatch, read_batches
+from hierogram.daemon.learning.kinds.kind import DamagedPairsError
+from hierogram.daemon.learning.learner import (
+    PAIRS_PER_TRANSACTION,
+    IncrementalIndexer,
+    Learner,
+    LearnOptions,
+    ResidentBatch,
+    read_batches,
+)
+from hierogram.daemon.learning.learning import rekey
 from hierogram.daemon.serving.logs import Log
 from hierogram.daemon.serving.supervision import HealthRegistry, Heartbeat, StopFlag, StoppedError, StoreLoop
 from hierogram.daemon.workers.chain import check_workers, start_workers

@@ -20,8 +20,8 @@ from hierogram.daemon.learning.kinds.kind import (
     State,
     StoredSamples,
     SweepRequest,
+    find_kind,
 )
-from hierogram.daemon.learning.kinds.stored import find_kind
 from hierogram.daemon.learning.learner import holding_lease
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.memory import limit_malloc_arenas, trim_malloc

@@ -2,17 +2,20 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import islice, repeat
+from math import log
+from threading import Lock
 from typing import cast
 from unicodedata import is_normalized
 
 from hierogram.daemon.exceptions import WrongKindError
 from hierogram.daemon.files import printable
 from hierogram.daemon.prefetch import prefetch
-from hierogram.daemon.text.notes import EMPTY_INPUT, NOT_NFC, SWAPPED_SIDES, Note
+from hierogram.daemon.text.inspection import EMPTY_INPUT, NOT_NFC, SWAPPED_SIDES, Note
+from hierogram.daemon.text.lines import InputLimits
 from hierogram.daemon.text.reading import (
     STORE_DEFAULTS,
     IngestOptions,
@@ -22,12 +25,12 @@ from hierogram.daemon.text.reading import (
     ValidatedChunk,
     read_in_sandbox,
 )
-from hierogram.daemon.text.rejections import InputLimits
-from hierogram.daemon.text.sides import WordSideCounts, are_swapped
 from hierogram.samplers.grammar.kinds import PAIRS, PARSES, SOURCE, TARGET, find_grammar_kind
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.pairs.ingest import Receipt
 from hierogram.storage.records.pairs import IngestTotals, NewPairs, RejectedLine
+from hierogram.storage.records.parts import join_parts
+from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store
 from hierogram.storage.worker_process import WorkerProcess
 
@@ -37,12 +40,14 @@ _ADVICE = {
 }
 
 
-def check_input_kind(store: Store, offered: str) -> None:
-    """Raise `WrongKindError` if the store does not take this kind of input, pairs or trees."""
-    grammar_kind = find_grammar_kind(store.settings().grammar)
+def check_input_kind(store: Store, offered: str) -> Settings:
+    """Return the store's settings. Raises `WrongKindError` if it does not take this kind of input, pairs or trees."""
+    settings = store.settings()
+    grammar_kind = find_grammar_kind(settings.grammar)
     if grammar_kind.input_kind != offered:
         problem = grammar_kind.cannot(f"ingest {offered}")
         raise WrongKindError(f"{store.url}: {problem}: {_ADVICE[grammar_kind.input_kind]}")
+    return settings
 
 
 DEFAULT_CORPUS = "default"
@@ -141,6 +146,66 @@ class IngestBatch:
             self._store.finish_ingest(self.report.batch, reason, notes=[*map(str, self.notes())])
 
 
+_PAIRS_PER_READ = 5_000
+_WORD_ODDS = 3.0
+"""Maximum contribution of a word to the log-odds."""
+
+
+class WordSideCounts:
+    """Word counts by side. In a store of word parts, only the first `max_pairs` pairs are counted. Thread-safe.
+
+    Words are not split into parts, because parts would indicate the side that is split, regardless of the language.
+    """
+
+    def __init__(self, store: Store, max_pairs: int) -> None:
+        self._store = store
+        self._max_pairs = max_pairs
+        self._lock = Lock()
+        self._read = self._last = 0
+        self._counts: dict[str, Counter[str]] = {SOURCE: Counter(), TARGET: Counter()}
+
+    def odds(self, words: Iterable[str]) -> tuple[float, int]:
+        """Return the log-odds that words belong to the source side, and the number of distinct known words."""
+        distinct_words = list(dict.fromkeys(words))
+        counts: Mapping[str, Mapping[str, int]]
+        counts = self._read_pairs() if self._store.settings().word_parts else self._store.word_counts(distinct_words)
+        log_odds, known = 0.0, 0
+        for word in distinct_words:
+            source, target = counts[SOURCE].get(word, 0), counts[TARGET].get(word, 0)
+            log_odds += max(-_WORD_ODDS, min(_WORD_ODDS, log((source + 0.5) / (target + 0.5))))
+            known += source + target > 0
+        return log_odds, known
+
+    def _read_pairs(self) -> dict[str, Counter[str]]:
+        with self._lock:
+            while self._read < self._max_pairs:
+                pair_texts = self._store.pair_texts(self._last, min(_PAIRS_PER_READ, self._max_pairs - self._read))
+                if not pair_texts:
+                    break
+                for side, texts in zip((SOURCE, TARGET), list(zip(*pair_texts, strict=True))[1:], strict=True):
+                    self._counts[side].update(join_parts(" ".join(texts)).split(" "))
+                self._read += len(pair_texts)
+                self._last = pair_texts[-1][0]
+            return self._counts
+
+
+_SWAPPED_ODDS = 6.0
+"""Minimum log-odds that a text belongs to the other side."""
+_SWAPPED_ODDS_PER_WORD = 1.0
+"""Minimum log-odds per known word."""
+_MAX_SIDE_WORDS = 1_000
+"""Maximum number of distinct words per side that are looked up in the store."""
+
+
+def are_swapped(words: WordSideCounts, sources: Sequence[str], targets: Sequence[str]) -> bool:
+    """Check if the source words are on the store's target side, and the target words on its source side."""
+    for texts, sign in ((sources, -1), (targets, 1)):
+        log_odds, known = words.odds(islice(dict.fromkeys(join_parts(" ".join(texts)).split(" ")), _MAX_SIDE_WORDS))
+        if sign * log_odds < max(_SWAPPED_ODDS, _SWAPPED_ODDS_PER_WORD * known):
+            return False
+    return True
+
+
 class _VocabularyNotes:
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -186,8 +251,7 @@ def ingest(
     batch is marked as failed, and a second ingest of the repaired input adds only the missing pairs. Raises
     `UsageError` if the languages of the input differ from the store's.
     """
-    check_input_kind(store, PAIRS)
-    validator = InputValidator(store.settings(), options, format=source.format)
+    validator = InputValidator(check_input_kind(store, PAIRS), options, format=source.format)
     messages = validator.messages(source)
     # Read ahead only in files: reading a stream may block, and an interrupt must not wait for it.
     messages = messages if source.bytes_total is None else prefetch(messages)
@@ -205,8 +269,7 @@ def ingest_in_sandbox(
     check: Callable[[], None],
 ) -> IngestReport:
     """Store the pairs of untrusted files, which `child` reads. For `check`, see `WorkerProcess.run`."""
-    check_input_kind(store, PAIRS)
-    messages = child.run(check, read_in_sandbox, paths, store.settings(), options)
+    messages = child.run(check, read_in_sandbox, paths, check_input_kind(store, PAIRS), options)
     return store_input(store, corpus, options.limits, messages, report)
 
 

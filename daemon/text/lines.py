@@ -1,4 +1,4 @@
-"""Line reader: files as lines of bytes, decompressed during reading.
+"""Line reader: files as lines of bytes, decompressed during reading, and limits beyond which reading stops.
 
 Only a line feed ends a line, together with a carriage return before it, so line numbers agree with `wc`, `sed` and the
 aligner that made the file. Byte order marks at the beginning of a line are removed. Lines remain bytes, so that a line
@@ -13,18 +13,19 @@ import re
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Annotated, Any, BinaryIO, NamedTuple
 
 import zstandard
 
-from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.exceptions import InputError, TooManyRejectedError
 from hierogram.daemon.files import open_output, open_within, printable
-from hierogram.daemon.text.rejections import DEFAULT_LIMITS, MAX_LINE_BYTES, InputLimits
+from hierogram.daemon.text.rejections import MAX_LINE_BYTES
+from hierogram.storage.options import Option, Options
 
 STANDARD_INPUT = "-"
 STANDARD_INPUT_NAME = "<stdin>"
@@ -42,6 +43,69 @@ _COMPRESSED_BLOCK_BYTES = 1 << 14
 _HEAD_BYTES = 512
 _MAX_XZ_MEMORY = 128 << 20
 """Memory limit for decompressing an xz file, in bytes. Files written by `xz -9` need about half of it."""
+
+
+_MIN_UNPACKED = 16 << 20
+"""Decompressed size in bytes up to which `max_unpacked_ratio` is not checked."""
+_MIN_REJECTED = 100
+"""Number of rejected lines up to which `max_rejected_share` is not checked."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputLimits(Options):
+    """Limits beyond which ingest stops with an error. Lines stored before the error are kept."""
+
+    max_unpacked_bytes: Annotated[
+        int, Option("Maximum decompressed size of a file, in bytes.", min=1, metavar="BYTES")
+    ] = 1 << 36
+    max_unpacked_ratio: Annotated[
+        float,
+        Option(
+            "Maximum ratio of the decompressed to the compressed size of a file. Not checked up to 16 MiB of "
+            "decompressed data.",
+            min=1,
+        ),
+    ] = 200.0
+    max_rejected_lines: Annotated[
+        int, Option("Number of rejected lines of an input beyond which ingest stops.", min=0)
+    ] = 1_000_000
+    max_rejected_share: Annotated[
+        float,
+        Option(
+            "Share of rejected lines of an input (so far) beyond which ingest stops. Not checked up to 100 rejected "
+            "lines.",
+            min=0,
+            max=1,
+        ),
+    ] = 0.5
+
+    def check_unpacked(self, name: str, packed: int, unpacked: int) -> None:
+        """Raise `InputError` if the decompressed size of a file, or the compression ratio, exceeds a limit."""
+        advice = "if the file is correct, decompress it first, or in a daemon raise"
+        if unpacked > self.max_unpacked_bytes:
+            problem = f"the decompressed size exceeds {self.max_unpacked_bytes:,} bytes"
+            raise InputError(f"{name}: {problem}: {advice} max_unpacked_bytes in [intake]")
+        if unpacked > _MIN_UNPACKED and unpacked > self.max_unpacked_ratio * packed:
+            ratio = f"a ratio above {self.max_unpacked_ratio:g}"
+            problem = f"{packed:,} bytes decompress to more than {unpacked:,}, {ratio}"
+            raise InputError(f"{name}: {problem}: {advice} max_unpacked_ratio in [intake]")
+
+    def check_rejected(self, name: str, lines: int, reasons: Mapping[str, int]) -> None:
+        """Raise `TooManyRejectedError` if the rejections, counted by reason, exceed a limit."""
+        rejected = sum(reasons.values())
+        if rejected > self.max_rejected_lines:
+            bound = f"{self.max_rejected_lines:,} (in a daemon: max_rejected_lines in [intake])"
+        elif rejected > _MIN_REJECTED and rejected > self.max_rejected_share * lines:
+            bound = f"{self.max_rejected_share:.0%} (in a daemon: max_rejected_share in [intake])"
+        else:
+            return
+        by_number = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
+        counts = ", ".join(f"{reason} {number:,}" for reason, number in by_number)
+        problem = f"{rejected:,} of the first {lines:,} lines cannot be stored ({counts}), the limit is {bound}"
+        raise TooManyRejectedError(f"{name}: ingest stopped: {problem}: correct the lines, and ingest the input again")
+
+
+DEFAULT_LIMITS = InputLimits()
 
 
 class _Compression(NamedTuple):

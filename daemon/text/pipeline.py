@@ -17,7 +17,6 @@ from hierogram.daemon.files import strip_suffix
 from hierogram.daemon.text.languages import GENERAL, Language, TextSpan, find_language, missing_segmenter_note
 from hierogram.daemon.text.orthography import SOFT_HYPHEN
 from hierogram.daemon.text.protected_spans import ProtectedSpan, find_protected
-from hierogram.daemon.text.running_text import count_signs
 from hierogram.daemon.text.segments import make_segmenter, spread_links
 from hierogram.daemon.text.tokenizer import SPACE, ZERO_WIDTH_SPACE
 from hierogram.daemon.text.validation import LineColumns
@@ -33,9 +32,6 @@ Languages = tuple[str, str]
 
 UNKNOWN: Languages = (GENERAL, GENERAL)
 """Languages whose rules tokenize text in unknown languages."""
-IN_REQUESTS = ("a store of running text", '"tokenized": true')
-"""Arguments `tokenize` and `keep` of `text_advice` for advice in HTTP responses."""
-
 _LANGUAGE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
 _NO_TEXT = re.compile(rb"[\0\r\n]")
 """Bytes that validation rejects in a line of text."""
@@ -272,20 +268,6 @@ def make_pipeline(
 def segmenter_advice(rules: Languages) -> str | None:
     """Return a note if no package finds the words of a language without spaces. Otherwise None."""
     return "; ".join(note for code in dict.fromkeys(rules) if (note := missing_segmenter_note(code))) or None
-
-
-def text_advice(side: TextSide, name: str, lines: Sequence[str], tokenize: str, keep: str) -> str | None:
-    """Return a note if sentences should be tokenized, or would be tokenized twice. Otherwise None.
-
-    `name` is the name of the text, `tokenize` the setting that tokenizes it, `keep` the setting that keeps its tokens.
-    """
-    signs = count_signs(lines)
-    if signs.is_running in (None, side.language is not None):
-        return None
-    advice = (
-        f"{tokenize} to tokenize it, or {keep} if it is tokenized" if signs.is_running else f"{keep} to keep the tokens"
-    )
-    return f"{name}: the text seems to be {signs}: use {advice}"
 
 
 def two_languages(text: str, option: str) -> Languages:

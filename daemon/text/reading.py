@@ -11,13 +11,24 @@ from hierogram.daemon.files import printable, strip_suffix
 from hierogram.daemon.shared_options import DictionaryOptions
 from hierogram.daemon.text import formats
 from hierogram.daemon.text.formats import JSONL, PARALLEL, PIPES, TMX, TSV
+from hierogram.daemon.text.inspection import (
+    WORD_PARTS,
+    Note,
+    Notes,
+    UnicodeSpaceDetector,
+    count_signs,
+    describe_tokenization,
+)
 from hierogram.daemon.text.languages import learn_orthography
-from hierogram.daemon.text.lines import STANDARD_INPUT, LineFile, open_lines, read_sentences
-from hierogram.daemon.text.link_positions import UnicodeSpaceDetector
-from hierogram.daemon.text.notes import WORD_PARTS, Note, Notes, describe_tokenization
+from hierogram.daemon.text.lines import (
+    DEFAULT_LIMITS,
+    STANDARD_INPUT,
+    InputLimits,
+    LineFile,
+    open_lines,
+    read_sentences,
+)
 from hierogram.daemon.text.pipeline import Languages, check_names, make_pipeline
-from hierogram.daemon.text.rejections import DEFAULT_LIMITS, InputLimits
-from hierogram.daemon.text.running_text import count_signs
 from hierogram.daemon.text.segments import choose_word_parts
 from hierogram.daemon.text.validation import DuplicateCounter, LineColumns, validate
 from hierogram.samplers.grammar.kinds import find_grammar_kind

@@ -1,40 +1,36 @@
-"""HTTP server of the daemon and of `hierogram browse`: the application, and uvicorn on a bound socket."""
+"""HTTP server: uvicorn on a bound socket, with limits on connections and on the time for each part of a request.
+
+uvicorn limits only the time between two requests, not the time for a request head, for a body, or for a response that
+the client does not read. Above its connection limit, uvicorn responds with 503 even to health checks, and accepts more
+connections until the descriptors run out. docs/decisions/daemon.md gives the reason for the subclass of its protocol.
+"""
 
 import asyncio
 import logging
+import re
+import resource
+import select
 import socket
+import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from importlib.metadata import version
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http import HTTPStatus
 from math import ceil
-from typing import Any, cast
 
+import h11
 import uvicorn
-from anyio import to_thread
-from fastapi import Depends, FastAPI
-from starlette.responses import JSONResponse
-from starlette.types import ASGIApp
-from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+from anyio import CancelScope
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hierogram.daemon.configuration import Configuration, HttpConfiguration, extension_sections
 from hierogram.daemon.exceptions import DaemonError
-from hierogram.daemon.extensions import extensions
 from hierogram.daemon.serving.supervision import Heartbeat, StopFlag, idle
-from hierogram.daemon.web.api.aligning import align_routes, link_routes
-from hierogram.daemon.web.api.events import event_routes
-from hierogram.daemon.web.api.grammar import grammar_routes
-from hierogram.daemon.web.api.health import health_routes
-from hierogram.daemon.web.api.ingest import ingest_routes
-from hierogram.daemon.web.connections import Connection, Gate, connection_limit
-from hierogram.daemon.web.pages.rendering import PageContext
-from hierogram.daemon.web.pages.site import build_pages
-from hierogram.daemon.web.protocol.access import Guard, ProtocolApp, RateLimiter, RequestMetrics, Sessions
-from hierogram.daemon.web.protocol.context import Service, WebContext
-from hierogram.daemon.web.protocol.problems import DescribedApi, check_query, install_problem_handlers
-from hierogram.daemon.web.protocol.threads import READERS, Threads
+from hierogram.daemon.web.application import build_app, build_browser
+from hierogram.daemon.web.protocol.context import Service
+from hierogram.daemon.web.protocol.problems import LIVENESS_PATH, ProblemError, problem_response, try_later
 from hierogram.storage.browsing.reader import Reader
-from hierogram.storage.browsing.sql_runner import SqlRunner
 
 _POLL_SECONDS, _START_POLL_SECONDS = 0.25, 0.02
 _BACKLOG = 4096
@@ -42,88 +38,266 @@ _ACCEPT_BACKLOG = 16
 _UNSENT_BYTES = 1 << 17
 _MAX_HEADER_BYTES = 1 << 16
 _BROWSE_GRACE_SECONDS = 3.0
+_SPARE_CONNECTIONS = 32
+"""Number of connections allowed beyond the limit, for 503 responses and `/healthz`."""
+_RESERVED_DESCRIPTORS = 256
+"""File descriptors reserved for the store, the spool, exports and workers, up to half of all descriptors."""
+_BUSY_RETRY_SECONDS = 2
+_STOPPING_RETRY_SECONDS = 5
+_LONG_SILENCE_MS = 500
+_MAX_HEADERS = 256
+_END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
 
 _log = logging.getLogger(__name__)
 
 
-def _lifespan(
-    *resources: Reader | SqlRunner | None, apps: Sequence[ProtocolApp] = ()
-) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
-    @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        to_thread.current_default_thread_limiter().total_tokens = READERS
-        async with AsyncExitStack() as stack:
-            for app in apps:
-                if app.lifespan is not None:
-                    await stack.enter_async_context(app.lifespan())
-            yield
-        for resource in resources:
-            if resource is not None:
-                resource.close()
-
-    return lifespan
+def connection_limit(requested: int) -> int:
+    """Return the connection limit: `requested`, or fewer if the process has few file descriptors."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit == resource.RLIM_INFINITY:
+        return requested
+    return max(1, min(requested, limit - min(_RESERVED_DESCRIPTORS, limit // 2) - 2 * _SPARE_CONNECTIONS))
 
 
-def build_app(service: Service, configuration: Configuration, stopping: Callable[[], bool] | None = None) -> ASGIApp:
-    """Return the ASGI application of a daemon. Long requests end when `stopping` (default: the daemon's) is True."""
-    metrics, reader = RequestMetrics(), service.grammar_store.reader
-    context = WebContext(service, configuration, stopping or service.stopping)
-    http = context.http
-    sql_runner = _sql_runner(reader, http) if http.pages else None
-    protocols = [app for extension in extensions() if extension.apps for app in extension.apps(context)]
-    app = DescribedApi(
-        with_token=http.token is not None,
-        title="Hierogram",
-        summary="Grammar store that keeps learning.",
-        version=version("hierogram"),
-        # Without this URL, FastAPI adds no pages about the document, which load scripts from other servers.
-        openapi_url=None,
-        # Scope `function`: pass the turn on before the response is sent, so that slow clients hold no turn.
-        dependencies=[Depends(check_query), Depends(context.threads.read_turns, scope="function")],
-        lifespan=_lifespan(reader, sql_runner, apps=protocols),
-    )
-    install_problem_handlers(app)
-    for router in (
-        health_routes(context, metrics), grammar_routes(context), ingest_routes(context, metrics),
-        event_routes(context), align_routes(context), link_routes(context),
-        *(router for extension in extensions() if extension.routes for router in extension.routes(context)),
-    ):  # fmt: skip
-        app.include_router(router)
+@dataclass(eq=False)
+class _Exchange:
+    _gate: "Gate"
+    _transport: asyncio.Transport
+    _receive: Receive
+    _send: Send
+    _body_bytes: int = 0
+    _waited_seconds: float = 0.0
+    _body_complete: bool = False
+    _response_started: bool = False
+    body_timeout: asyncio.Timeout | None = None
+    """Deadline of the next part of the body, while `receive` waits for it."""
+    refusal: ProblemError | None = None
+    cancel_scope: CancelScope | None = None
+    """Cancel scope of a read-only request, canceled when the client disconnects."""
 
-    @app.get("/openapi.json", include_in_schema=False)
-    def document() -> JSONResponse:
-        return JSONResponse(app.openapi())
+    def refuse(self, problem: ProblemError) -> ProblemError:
+        problem.headers["Connection"] = "close"
+        self.refusal = self.refusal or problem
+        if self.body_timeout is not None and not self.body_timeout.expired():
+            self.body_timeout.reschedule(_now())
+        return self.refusal
 
-    pages = None
-    if http.pages:
-        page = PageContext(reader, context.sessions, context.threads, sql_runner, service)
-        pages = build_pages(page, http.sql_seconds, context=context)
-    return _behind_proxies(Guard(app, context.rate_limiter, metrics, context.sessions, pages, protocols), http)
+    async def receive(self) -> Message:
+        if self._body_complete:
+            return await self._receive()
+        client_timeout, started = self._gate.client_timeout, _now()
+        allowed_seconds = client_timeout + self._body_bytes / self._gate.min_bytes_per_second
+        seconds_left = min(client_timeout, allowed_seconds - self._waited_seconds)
+        try:
+            # Data that has already arrived is returned even with a timeout of 0.
+            async with asyncio.timeout(0 if self.refusal else seconds_left) as self.body_timeout:
+                message = await self._receive()
+        except TimeoutError:
+            is_first_timeout = self.refusal is None
+            seconds = self._waited_seconds + _now() - started
+            reason = f"the body arrived too slowly: {self._body_bytes} bytes in {seconds:.0f} s (client_timeout)"
+            refusal = self.refuse(ProblemError(HTTPStatus.REQUEST_TIMEOUT, reason))
+            if not self._response_started:
+                raise refusal from None
+            # After the start of the response, no other response can be sent.
+            if is_first_timeout:
+                await self._abort()
+            return {"type": "http.disconnect"}
+        finally:
+            self.body_timeout = None
+            self._waited_seconds += _now() - started
+        self._body_bytes += len(message.get("body", b""))
+        self._body_complete = message["type"] != "http.request" or not message.get("more_body")
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Send a message. Aborts the connection if the client reads no data within `client_timeout`."""
+        self._response_started = True
+        unsent, buffered = -1, self._transport.get_write_buffer_size()
+        while buffered != unsent:
+            unsent = buffered
+            try:
+                # uvicorn waits here until the buffer has drained and only then writes, so the call can be repeated.
+                async with asyncio.timeout(self._gate.client_timeout):
+                    return await self._send(message)
+            except TimeoutError:
+                buffered = self._transport.get_write_buffer_size()
+        return await self._abort()
+
+    async def _abort(self) -> None:
+        self._transport.abort()
+        # Wait until uvicorn has handled the abort, in the next iteration of the event loop. Otherwise, uvicorn would
+        # log an application error.
+        await asyncio.sleep(0)
 
 
-def build_browser(reader: Reader, configuration: HttpConfiguration) -> ASGIApp:
-    """Return the ASGI application with the read-only pages of a store, without a daemon."""
-    sessions = Sessions(configuration.token)
-    sql_runner = _sql_runner(reader, configuration)
-    page = PageContext(reader, sessions, Threads(), sql_runner)
-    pages = build_pages(page, configuration.sql_seconds, lifespan=_lifespan(sql_runner))
-    rate_limiter = RateLimiter(configuration.max_rate, configuration.max_burst)
-    return _behind_proxies(Guard(pages, rate_limiter, RequestMetrics(), sessions), configuration)
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
-def _behind_proxies(app: ASGIApp, configuration: HttpConfiguration) -> ASGIApp:
-    # Cast, because mypy treats the equivalent ASGI types of uvicorn and Starlette as different.
-    return cast("ASGIApp", ProxyHeadersMiddleware(cast("Any", app), configuration.forwarded_allow_ips))
+@dataclass(eq=False)
+class _Client:
+    transport: asyncio.Transport
+    last_data_at: float = field(default_factory=_now)
+    waiting_since: float = field(default_factory=_now)
+    """Start of the wait for a request head, or time at which the client last read part of a response."""
+    unsent_bytes: int = 0
+    exchange: _Exchange | None = None
+
+    @property
+    def is_awaited(self) -> bool:
+        """True if the server waits until the client sends or reads data."""
+        exchange = self.exchange
+        return exchange is None or exchange.body_timeout is not None or self.transport.get_write_buffer_size() > 0
+
+    @property
+    def is_closing(self) -> bool:
+        return self.transport.is_closing() or (self.exchange is not None and self.exchange.refusal is not None)
 
 
-def _sql_runner(reader: Reader, configuration: HttpConfiguration) -> SqlRunner | None:
-    if not configuration.sql:
-        return None
-    sql_url = configuration.sql_url
-    sql_runner = SqlRunner(reader.engine.url, sql_url.get_secret_value() if sql_url else None)
-    if sql_runner.refusal is not None:
-        _log.warning("%s", sql_runner.refusal)
-    return sql_runner
+@dataclass(eq=False)
+class Gate:
+    """Middleware that enforces client deadlines and the connection limit.
+
+    A client has `client_timeout` seconds to send a request head, to send a body, and to read part of a response. A body
+    may take longer while it arrives faster than `min_bytes_per_second`. With `max_requests` running requests, further
+    requests get 503, except `/healthz`.
+    """
+
+    app: ASGIApp
+    client_timeout: float
+    min_bytes_per_second: float
+    max_requests: int
+    _clients: dict[tuple[str, int], _Client] = field(default_factory=dict)
+    _running: set[_Exchange] = field(default_factory=set)
+
+    def register(self, address: tuple[str, int], transport: asyncio.Transport) -> _Client:
+        """Register a connection. Above the limit, evict the awaited client that has been silent longest.
+
+        Above the spare connections, abort the new connection.
+        """
+        new = self._clients[address] = _Client(transport)
+        connections = [client for client in self._clients.values() if not client.is_closing]
+        if len(connections) > self.max_requests:
+            awaited = [client for client in connections if client is not new and client.is_awaited]
+            if awaited:
+                silent = min(awaited, key=lambda client: client.last_data_at)
+                if silent.exchange is not None and silent.exchange.body_timeout is not None:
+                    reason = "too many connections (max_connections), and this client has been silent longest"
+                    silent.exchange.refuse(try_later(reason, _BUSY_RETRY_SECONDS))
+                else:
+                    silent.transport.abort()
+            if len(self._clients) > self.max_requests + _SPARE_CONNECTIONS:
+                transport.abort()
+        return new
+
+    def unregister(self, address: tuple[str, int]) -> None:
+        """Unregister a closed connection, and cancel its request if the method is GET or HEAD."""
+        client = self._clients.pop(address, None)
+        if client is not None and client.exchange is not None and client.exchange.cancel_scope is not None:
+            client.exchange.cancel_scope.cancel()
+
+    def close_idle(self) -> None:
+        """Close connections whose client takes too long to send a request head or to read the last response."""
+        for client in [client for client in self._clients.values() if client.exchange is None]:
+            unsent = client.transport.get_write_buffer_size()
+            if unsent != client.unsent_bytes:
+                client.unsent_bytes, client.waiting_since = unsent, _now()
+            elif _now() - client.waiting_since > self.client_timeout:
+                client.transport.abort()
+
+    def stop(self) -> None:
+        """Stop waiting for bodies. Requests whose bodies are complete are still answered."""
+        reason = "the HTTP server is stopping: send the rest after its restart"
+        for exchange in self._running:
+            exchange.refuse(try_later(reason, _STOPPING_RETRY_SECONDS))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run the application with deadlines. Respond with 503 above the limit on running requests."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        client = self._clients.get(scope["client"])
+        if client is None:
+            # The client has disconnected, so no response is needed.
+            return
+        app, running = self.app, sum(exchange.refusal is None for exchange in self._running)
+        # Liveness checks are exempt, because they must not fail under load.
+        if running >= self.max_requests and scope["path"] != LIVENESS_PATH:
+            problem = try_later("too many concurrent requests (max_connections)", _BUSY_RETRY_SECONDS)
+            problem.headers["Connection"] = "close"
+            app = problem_response(problem)
+        exchange = client.exchange = _Exchange(self, client.transport, receive, send)
+        self._running.add(exchange)
+        try:
+            with CancelScope() as cancel_scope:
+                exchange.cancel_scope = cancel_scope if scope["method"] in ("GET", "HEAD") else None
+                await app(scope, exchange.receive, exchange.send)
+        finally:
+            self._running.discard(exchange)
+            # The next request on this connection may have started already.
+            if client.exchange is exchange:
+                client.exchange, client.waiting_since = None, _now()
+
+
+class Connection(H11Protocol):
+    """HTTP connection that registers with the gate and rejects requests that are expensive to parse."""
+
+    _registered: _Client
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See `asyncio.Protocol`."""
+        assert isinstance(transport, asyncio.Transport)
+        super().connection_made(transport)
+        if self.client is None or _has_left(transport):
+            # The client will not read a response, and thousands of such requests would delay other clients.
+            transport.abort()
+        else:
+            self._registered = self._gate.register(self.client, transport)
+
+    def data_received(self, data: bytes) -> None:
+        """See `asyncio.Protocol`."""
+        self._registered.last_data_at = self.loop.time()
+        super().data_received(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See `asyncio.Protocol`."""
+        super().connection_lost(exc)
+        if self.client is not None:
+            self._gate.unregister(self.client)
+
+    @property
+    def _gate(self) -> Gate:
+        assert isinstance(self.config.app, Gate)
+        return self.config.app
+
+    def handle_events(self) -> None:
+        """Parse received data. Rejects a head with too many headers, because h11 needs 6 µs for each header."""
+        if self.conn.their_state is h11.IDLE:
+            head = _END_OF_HEAD.split(self.conn.trailing_data[0], maxsplit=1)[0]
+            if head.count(b"\n") > _MAX_HEADERS:
+                self.send_400_response(f"more than {_MAX_HEADERS} headers")
+                return
+        super().handle_events()
+
+    def send_400_response(self, msg: str) -> None:
+        """Respond with 400 to invalid HTTP. Aborts the connection if another response has started."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.abort()
+
+
+def _has_left(transport: asyncio.Transport) -> bool:
+    """Check if the client reset the connection, or closed it and has sent no data for `_LONG_SILENCE_MS`."""
+    connection = transport.get_extra_info("socket")
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLRDHUP)
+    flags = sum(flags for _, flags in poll.poll(0))
+    # The field `tcpi_last_data_recv` counts milliseconds since the last data arrived.
+    silent_ms = int.from_bytes(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 56)[52:], sys.byteorder)
+    # A client that just closed its sending side may still wait for the response.
+    return bool(flags & ~select.POLLRDHUP) or (bool(flags) and silent_ms > _LONG_SILENCE_MS)
 
 
 def browse(store: str, configuration: HttpConfiguration, ready: Callable[[str, str], None]) -> None:

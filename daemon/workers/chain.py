@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import DaemonError
-from hierogram.daemon.learning.kinds.kind import Chain, ChainConfig, Sweep, SweepRequest
+from hierogram.daemon.learning.kinds.kind import Chain, ChainConfig, Sweep, SweepRequest, find_kind
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs
-from hierogram.daemon.learning.kinds.stored import find_kind
 from hierogram.daemon.learning.kinds.synchronous import SynchronousChain
 from hierogram.daemon.workers.options import Workers
 from hierogram.daemon.workers.pool import WorkerPool

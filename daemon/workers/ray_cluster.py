@@ -19,7 +19,7 @@ from ray import exceptions
 from ray._private import ray_constants
 
 from hierogram.daemon.exceptions import ClusterLostError, DaemonError
-from hierogram.daemon.learning.kinds.kernel_compilation import count_processors
+from hierogram.daemon.learning.kinds.synchronous import count_processors
 from hierogram.daemon.workers.options import Workers
 from hierogram.daemon.workers.worker import Worker, WorkerLostError
 

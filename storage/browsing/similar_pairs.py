@@ -36,7 +36,7 @@ def find_source_sides(transaction: ReadTransaction, words: Sequence[KnownWord | 
     """Return a superset of the source sides that match a sentence, with their expected uses."""
     import numpy as np
 
-    from hierogram.storage.grammar.rule_words import sentence_anchors
+    from hierogram.storage.grammar.indexes import sentence_anchors
 
     keys = sentence_anchors(np.array([word.id if word else 0 for word in words], np.int64)).tolist()
     if not keys:
@@ -136,7 +136,7 @@ def _pairs_by_word(
     """Return the ascending ids of the pairs that contain each word, by word id."""
     import numpy as np
 
-    from hierogram.storage.pairs.pair_words import BLOCK_BITS, decode_pairs
+    from hierogram.storage.pairs.vocabulary import BLOCK_BITS, decode_pairs
 
     last = last_pair >> BLOCK_BITS
     blocks = range(max(0, last + 1 - _MAX_BLOCKS), last + 1)

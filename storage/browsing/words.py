@@ -151,7 +151,7 @@ def _count_pairs_with(transaction: ReadTransaction, side: str, token: str, last_
     """Return the number of pairs that contain the word, or None if the side has no word index."""
     if not _is_indexed(transaction, side):
         return None
-    from hierogram.storage.pairs.pair_words import BLOCK_BITS
+    from hierogram.storage.pairs.vocabulary import BLOCK_BITS
 
     [(count,)] = transaction.rows(
         f"""WITH RECURSIVE blocks(block) AS (
@@ -183,7 +183,7 @@ def _is_indexed(transaction: ReadTransaction, side: str) -> bool:
 
 
 def _latest_by_index(transaction: ReadTransaction, token: str, limit: int) -> list[int]:
-    from hierogram.storage.pairs.pair_words import BLOCK_BITS, decode_pairs
+    from hierogram.storage.pairs.vocabulary import BLOCK_BITS, decode_pairs
 
     rows = transaction.rows(
         f"""WITH RECURSIVE blocks(block) AS (

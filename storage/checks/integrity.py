@@ -14,16 +14,20 @@ from sqlalchemy import Connection, TextClause, text
 from hierogram.samplers.grammar.columns import join_blobs, split_blobs
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.storage.checks.spill import SLICES, Spill, open_spill, slice_ranges
-from hierogram.storage.database.settings import read_grammar_kind, read_settings
-from hierogram.storage.database.transactions import largest_id, read_state
+from hierogram.storage.database.transactions import largest_id, read_grammar_kind, read_settings, read_state
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.grammar.counts import IDS_PER_RANGE, stored_rules
-from hierogram.storage.grammar.key_runs import compare_runs, make_run, stored_runs
-from hierogram.storage.grammar.rule_words import RuleWords, distinct, is_indexed_by_words
+from hierogram.storage.grammar.indexes import (
+    RuleWords,
+    compare_runs,
+    distinct,
+    is_indexed_by_words,
+    make_run,
+    stored_runs,
+)
 from hierogram.storage.options import OptionError, check
 from hierogram.storage.pairs.ingest import wrong_identities
-from hierogram.storage.pairs.pair_words import wrong_blocks
-from hierogram.storage.pairs.vocabulary import fold, known_words
+from hierogram.storage.pairs.vocabulary import fold, known_words, wrong_blocks
 from hierogram.storage.records.columns import KeyRun, StoredRules
 from hierogram.storage.records.pairs import SETTLED, UNSETTLED
 

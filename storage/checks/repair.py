@@ -18,10 +18,9 @@ from hierogram.storage.checks.integrity import (
 )
 from hierogram.storage.database.transactions import WriteTransaction, largest_id, staged_increments
 from hierogram.storage.grammar.changes import insert_rule_words, insert_rules, merge_deltas
-from hierogram.storage.grammar.key_runs import rebuild
+from hierogram.storage.grammar.indexes import rebuild
 from hierogram.storage.grammar.rules import count_restarts
-from hierogram.storage.pairs.pair_words import rebuild_blocks, wrong_blocks
-from hierogram.storage.pairs.vocabulary import fold
+from hierogram.storage.pairs.vocabulary import fold, rebuild_blocks, wrong_blocks
 from hierogram.storage.records.aligner import AlignerChange
 from hierogram.storage.records.columns import RuleDeltas
 from hierogram.storage.schema.tables import store_state, vocabulary

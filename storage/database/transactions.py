@@ -1,4 +1,4 @@
-"""Write transactions: the store's lock, its position, its running totals, and reading and loading many rows.
+"""Write transactions: the store's lock, settings, position and running totals, and reading and loading many rows.
 
 Bulk changes are SQL statements over staging tables, nearly all the same on both databases. Rows are loaded by
 multi-row INSERT on SQLite and by COPY on Postgres.
@@ -12,18 +12,21 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, get_type_hints
 
 from sqlalchemy import ColumnElement, Connection, CursorResult, Dialect, Engine, Executable, Select, select, text
 from sqlalchemy.schema import Column, CreateTable, MetaData, Table
 from sqlalchemy.types import BigInteger, Boolean, Double, Integer, LargeBinary, Text
 
-from hierogram.samplers.grammar.kinds import SOURCE, TARGET
+from hierogram.samplers.grammar.kinds import SOURCE, TARGET, GrammarKind, find_grammar_kind
 from hierogram.storage.database.connection import POSTGRES, hide_password, is_read_only, reading, writing_connection
+from hierogram.storage.exceptions import StoreError, WriteConflictError
 from hierogram.storage.records.columns import KeyRun
 from hierogram.storage.records.pairs import SAMPLING, SETTLED, UNALIGNED, WAITING
+from hierogram.storage.records.settings import LearnedSettings, Settings
 from hierogram.storage.schema import tables
 from hierogram.storage.schema.tables import MOMENT, SERIAL, TEXT, Moment, on_postgres, store_state
+from hierogram.storage.schema.tables import settings as stored_settings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -283,6 +286,70 @@ def read_state(connection: Connection, *, lock: bool = False) -> StoreState:
     return StoreState(*row)
 
 
+_SETTINGS = select(stored_settings.c.name, stored_settings.c.value)
+
+
+def write_settings(connection: Connection, settings: Settings) -> None:
+    """Write the settings of a new store, one row each, with JSON values."""
+    rows = [{"name": name, "value": json.dumps(value)} for name, value in asdict(settings).items()]
+    connection.execute(stored_settings.insert(), rows)
+
+
+def read_settings(connection: Connection) -> Settings:
+    """Return the settings. Raises `StoreError` if a row is missing, is not JSON or has the wrong type."""
+    stored = dict(connection.execute(_SETTINGS).all())
+    return Settings(**{name: _setting(stored, name, value_type) for name, value_type in _FIELD_TYPES.items()})
+
+
+_FIELD_TYPES: dict[str, Any] = get_type_hints(Settings)
+
+_JSON_TYPES = {
+    str: (str, "a string"),
+    bool | None: (bool | None, "true, false or null"),
+    float: (int | float, "a number"),
+    int: (int, "a whole number"),
+    tuple[str, ...]: (list, "a list of strings"),
+}
+
+
+def write_learned(connection: Connection, learned: LearnedSettings) -> None:
+    """Write settings learned from the first text. Raises `WriteConflictError` if they are set to other values."""
+    stored = read_settings(connection)
+    # The first tokenized text sets `word_parts` and `orthographies` together, and `orthographies` is then not empty.
+    is_unset = {"languages": not stored.languages, "tokenize": stored.tokenize is None}
+    for name, value in learned.items():
+        can_set = is_unset.get(name, not stored.orthographies)
+        # Treat None like False, because a store keeps tokens until the first text with signs of running text.
+        if not can_set and (value or None) != (getattr(stored, name) or None):
+            raise WriteConflictError(f"another input has set {name} of the store: ingest this input again")
+        if can_set and value is not None:
+            is_named = stored_settings.c.name == name
+            connection.execute(stored_settings.update().where(is_named).values(value=json.dumps(value)))
+
+
+def _setting(stored: dict[str, str], name: str, value_type: Any) -> Any:
+    if name not in stored:
+        raise StoreError(
+            f"table settings: {name} is missing: use the version of hierogram that created this store, or restore a "
+            "backup"
+        )
+    try:
+        value: Any = json.loads(stored[name])
+    except ValueError as error:
+        raise StoreError(f"table settings: {name} is not JSON: {stored[name]!r}: restore a backup") from error
+    json_type, type_name = _JSON_TYPES[value_type]
+    fits = isinstance(value, json_type) and (value_type == bool | None or not isinstance(value, bool))
+    if not fits or (isinstance(value, list) and not all(isinstance(part, str) for part in value)):
+        raise StoreError(f"table settings: {name} must be {type_name}, got {value!r}: restore a backup")
+    return tuple(value) if isinstance(value, list) else float(value) if value_type is float else value
+
+
+def read_grammar_kind(connection: Connection) -> GrammarKind:
+    """Return the kind of the store's grammar. Raises `SamplerError` if this version does not support it."""
+    stored = dict(connection.execute(_SETTINGS.where(stored_settings.c.name == "grammar")).all())
+    return find_grammar_kind(_setting(stored, "grammar", str))
+
+
 Words = dict[str, dict[str, int]]
 """Ids of words by side and token."""
 
@@ -297,7 +364,7 @@ class WriteTransaction:
 
     If `changes_grammar` is set, this position also becomes the grammar position, because the content of exports may
     have changed. `seen_words` were cached before the transaction, `new_words` were read or added by it. `key_runs` are
-    cached runs, see `hierogram.storage.grammar.key_runs`. `watched` are the changes that `before_commit` reports.
+    cached runs, see `hierogram.storage.grammar.indexes`. `watched` are the changes that `before_commit` reports.
     """
 
     connection: Connection
@@ -360,6 +427,16 @@ class StoreAccess:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def settings(self) -> Settings:
+        """Return the settings given when the store was created, and the settings learned from its first text."""
+        with self._reading() as connection:
+            return read_settings(connection)
+
+    def position(self) -> int:
+        """Return the store position, which increases with each change of pairs, rules or events."""
+        with self._reading() as connection:
+            return read_state(connection).position
 
     def _reading(self) -> AbstractContextManager[Connection]:
         return reading(self.engine)

@@ -14,7 +14,6 @@ from sqlalchemy.exc import DatabaseError
 from hierogram.samplers.grammar.numbers import ONE_MINIMAL_USE, ONE_USE
 from hierogram.storage.aligner.aligner import iterate_aligner_counts, link_rows
 from hierogram.storage.database.connection import POSTGRES, SQLITE
-from hierogram.storage.database.settings import read_settings
 from hierogram.storage.database.transactions import (
     IDS_PER_BLOCK,
     StoreState,
@@ -22,6 +21,7 @@ from hierogram.storage.database.transactions import (
     array_value,
     largest_id,
     read_rows,
+    read_settings,
     read_state,
     rows_with,
 )

@@ -14,12 +14,12 @@ from sqlalchemy import Connection, Double, cast, exists, func, insert, literal_c
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, find_grammar_kind
 from hierogram.samplers.grammar.rules import escape_terminal, unescape_terminal
 from hierogram.storage.database.leases import Leases
-from hierogram.storage.database.settings import read_settings
 from hierogram.storage.database.transactions import (
     WriteTransaction,
     new_id,
     now,
     read_rows,
+    read_settings,
     read_state,
     staged_uses,
     upsert,
@@ -195,7 +195,7 @@ class StoredGrammar(Leases):
         """
         import numpy as np
 
-        from hierogram.storage.grammar.key_runs import find_candidates
+        from hierogram.storage.grammar.indexes import find_candidates
 
         with self._writing() as transaction:
             if read_settings(transaction.connection).key_salt != key_salt:

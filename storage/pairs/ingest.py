@@ -13,11 +13,18 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, text, upda
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.database.connection import POSTGRES
 from hierogram.storage.database.leases import close_batch, lease_batch, renew_batch
-from hierogram.storage.database.settings import read_grammar_kind, write_learned
-from hierogram.storage.database.transactions import StoreAccess, WriteTransaction, new_id, now, staged_digests
+from hierogram.storage.database.transactions import (
+    StoreAccess,
+    WriteTransaction,
+    new_id,
+    now,
+    read_grammar_kind,
+    staged_digests,
+    write_learned,
+)
 from hierogram.storage.events.feed import append
 from hierogram.storage.exceptions import StoreError, WriteConflictError
-from hierogram.storage.pairs.vocabulary import count_pair_words, count_words
+from hierogram.storage.pairs.vocabulary import count_pair_words, count_words, index_pairs
 from hierogram.storage.records.operations import FILE_FAILED, PAIRS_REJECTED, NewEvent, RequestRow
 from hierogram.storage.records.pairs import (
     GIVEN,
@@ -106,7 +113,8 @@ class Ingest(StoreAccess):
             pair_ids = _insert_pairs(transaction, (corpus_id, batch_id), identities, new_pairs)
             insert_links(transaction, pair_ids, new_pairs, origin)
             rejected_runs = join_runs([*rejected, *refused])
-            save_rejected(transaction, batch_id, corpus, origin, rejected_runs)
+            if rejected_runs:
+                save_rejected(transaction, batch_id, corpus, origin, rejected_runs)
             totals = IngestTotals(len(fresh), duplicates, sum(run.lines for run in rejected_runs))
             transaction.execute(
                 "UPDATE corpora SET pairs = pairs + :new WHERE id = :corpus", new=len(fresh), corpus=corpus_id
@@ -245,8 +253,6 @@ def _insert_pairs(
             ),
         )
         count_words(transaction, words.result())
-    from hierogram.storage.pairs.pair_words import index_pairs
-
     index_pairs(transaction, pair_ids, pairs.sources)
     state.last_pair_id += len(pairs)
     state.count_pairs(UNALIGNED, unaligned)

@@ -9,11 +9,11 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, LargeBinary, Select, cast, func, select
 
-from hierogram.storage.database.settings import read_grammar_kind
 from hierogram.storage.database.transactions import (
     StoreAccess,
     WriteTransaction,
     now,
+    read_grammar_kind,
     read_state,
     rows_with,
     staged_scores,
@@ -322,7 +322,7 @@ def withdraw(transaction: WriteTransaction, rows: Sequence[PairRow]) -> None:
         "UPDATE withdrawals SET done_at = :moment WHERE pair_id IN (SELECT id FROM staged_ids)",
         moment=transaction.loader.moment(),
     )
-    from hierogram.storage.pairs.pair_words import unindex_pairs
+    from hierogram.storage.pairs.vocabulary import unindex_pairs
 
     sources, targets = [row.source for row in rows], [row.target for row in rows]
     unindex_pairs(transaction, [row.id for row in rows], sources)

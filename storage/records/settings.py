@@ -52,7 +52,7 @@ class Settings:
 
     `languages` are the source and target languages, () if unknown. If `tokenize` is True, pairs without links are
     tokenized by the rules of these languages, or by general rules. If it is None, the first pairs with signs of running
-    text or tokens set it permanently, see `hierogram.daemon.text.running_text`; until then, tokens are kept. If this
+    text or tokens set it permanently, see `hierogram.daemon.text.inspection`; until then, tokens are kept. If this
     input has languages, it also sets them. The first tokenized text sets `word_parts` and `orthographies` permanently.
     `word_parts` define how the words of source and target are split, () if all words are whole, see
     `hierogram.daemon.text.segments`. `orthographies` are the orthographies of source and target as JSON, () before the

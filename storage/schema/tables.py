@@ -249,7 +249,7 @@ on_postgres(vocabulary, "with", {"fillfactor": 70})
 
 # The index has no foreign keys, because checking them would take longer than the rest of a commit. A rule without a
 # count and with less than 0.5 expected uses may have no rows. A negative word id is an anchor of the rule, see
-# `hierogram.storage.grammar.rule_words`.
+# `hierogram.storage.grammar.indexes`.
 rule_words = _clustered("rule_words", *_key(word_id=SERIAL, rule_id=SERIAL))
 
 pair_words = _clustered("pair_words", *_key(block=Integer, word_id=SERIAL), *_required(pairs=BLOB))

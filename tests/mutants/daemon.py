@@ -195,7 +195,7 @@ DAEMON_FAULTS = (
     ),
     Fault(
         "equally many signs decide for tokens",
-        "daemon/text/running_text.py",
+        "daemon/text/inspection.py",
         "return running >= self.detached",
         "return running > self.detached",
         (_RUNNING_TEXT,),
@@ -599,21 +599,21 @@ DAEMON_FAULTS = (
     ),
     Fault(
         "the deadline of a body restarts with each chunk",
-        "daemon/web/connections.py",
+        "daemon/web/server.py",
         "min(client_timeout, allowed_seconds - self._waited_seconds)",
         "client_timeout",
         (_SERVER, "-k", "drips_its_body"),
     ),
     Fault(
         "no descriptor is reserved for the store",
-        "daemon/web/connections.py",
+        "daemon/web/server.py",
         "_RESERVED_DESCRIPTORS = 256",
         "_RESERVED_DESCRIPTORS = 0",
         (_SERVER, "-k", "descriptors_are_kept"),
     ),
     Fault(
         "connections take descriptors reserved for the store",
-        "daemon/web/connections.py",
+        "daemon/web/server.py",
         "limit - min(_RESERVED_DESCRIPTORS, limit // 2) - 2 * _SPARE_CONNECTIONS",
         "limit",
         (_SERVER, "-k", "descriptors_are_kept"),

@@ -80,7 +80,7 @@ STORE_FAULTS = (
     ),
     Fault(
         "committed changes are committed again",
-        "daemon/learning/residents.py",
+        "daemon/learning/learner.py",
         "        self.committed_state = self.state.copy()\n",
         "",
         ("tests/daemon/serving/test_sampling.py", "-k", "short_turns"),
@@ -101,7 +101,7 @@ STORE_FAULTS = (
     ),
     Fault(
         "a deletion of an entry in an older run is dropped too early",
-        "storage/grammar/key_runs.py",
+        "storage/grammar/indexes.py",
         "kept_newer[removed if is_oldest else removed[indices[is_same_rule]]] = False",
         "kept_newer[removed] = False",
         (_KEY_RUNS, "-k", "merging"),
@@ -202,7 +202,7 @@ STORE_FAULTS = (
     # Removing pairs.
     Fault(
         "a withdrawn pair's rules stay counted",
-        "daemon/learning/residents.py",
+        "daemon/learning/learner.py",
         "batch.removal_deltas() if batch else None",
         "None",
         (_EVERY_KIND, "-k", "sqlite and remaining_pairs"),
@@ -245,7 +245,7 @@ STORE_FAULTS = (
     ),
     Fault(
         "changes are compared with an old value instead of the last reported one",
-        "storage/events/rule_events.py",
+        "storage/grammar/changes.py",
         "removed | updated, added | updated",
         "removed, added",
         (_EVENTS, "-k", "sqlite and replayed_events"),

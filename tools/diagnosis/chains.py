@@ -19,8 +19,8 @@ from hierogram.daemon.learning.kinds.kind import (
     LoadedBatch,
     StoredSamples,
     SweepRequest,
+    find_kind,
 )
-from hierogram.daemon.learning.kinds.stored import find_kind
 from hierogram.daemon.progress import Steps
 from hierogram.samplers.alignment.bitext import Direction, make_direction, read_side
 from hierogram.samplers.alignment.chain import UNLINKED

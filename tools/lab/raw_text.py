@@ -27,10 +27,10 @@ import regex
 import typer
 
 from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.text.inspection import count_signs
 from hierogram.daemon.text.languages import find_language, learn_orthography
 from hierogram.daemon.text.lines import write_lines
 from hierogram.daemon.text.orthography import SOFT_HYPHEN
-from hierogram.daemon.text.running_text import count_signs
 from hierogram.daemon.text.tokenizer import Apostrophe
 from hierogram.tools.lab.measures.results import markdown_table, post, run_module, serving
 

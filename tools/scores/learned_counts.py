@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import NothingLearnedError, WrongKindError
+from hierogram.daemon.learning.kinds.kind import load_undamaged
 from hierogram.daemon.learning.kinds.pairs import read_links
-from hierogram.daemon.learning.kinds.stored import load_undamaged
 from hierogram.daemon.learning.stored_links import valid_alignments
 from hierogram.daemon.progress import Phases
 from hierogram.samplers.charts.dense import RuleSides

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from hierogram.daemon.exceptions import NothingLearnedError
-from hierogram.daemon.learning.kinds.kernel_compilation import end_with_parent, is_cache_writable
+from hierogram.daemon.learning.kinds.synchronous import end_with_parent, is_cache_writable
 from hierogram.daemon.serving.supervision import Heartbeat, Loop, StopFlag, StoppedError
 from hierogram.samplers.compiled.jit import is_cached, notify_listeners
 from hierogram.samplers.grammar.settings import SYNCHRONOUS

@@ -18,8 +18,9 @@ from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.library.options import PathLike, check_integer, check_text, resolve_options
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.progress import progress
+from hierogram.daemon.text.inspection import text_advice
 from hierogram.daemon.text.lines import check_readable, read_sentences
-from hierogram.daemon.text.pipeline import TOKENS, make_pipeline, text_advice
+from hierogram.daemon.text.pipeline import TOKENS, make_pipeline
 from hierogram.storage.exceptions import install_extra
 from hierogram.storage.options import all_plain
 from hierogram.tools.translation.fixed_words import split_words

@@ -14,11 +14,10 @@ from unicodedata import normalize
 from hierogram.daemon.deadline import restart_deadline
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.library.store import GrammarStore
-from hierogram.daemon.text.ingest import check_input_kind, ingest
+from hierogram.daemon.text.ingest import WordSideCounts, check_input_kind, ingest
 from hierogram.daemon.text.memory_input import GivenPairs
 from hierogram.daemon.text.pipeline import make_pipeline
 from hierogram.daemon.text.protected_spans import TAG
-from hierogram.daemon.text.sides import WordSideCounts
 from hierogram.samplers.grammar.kinds import PAIRS
 from hierogram.storage.browsing.details import find_pairs_by_id_prefix
 from hierogram.storage.records.pairs import PairRecord

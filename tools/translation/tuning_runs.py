@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.exports.formats import WORDS
 from hierogram.daemon.files import open_output
-from hierogram.daemon.learning.residents import withdraw_all
+from hierogram.daemon.learning.learner import withdraw_all
 from hierogram.daemon.progress import Progress
 from hierogram.daemon.text.lines import write_lines
 from hierogram.daemon.text.segments import WordView

@@ -132,7 +132,8 @@ def translate_routes(shared: WebTranslator, pool: WorkPool) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["translating"])
 
     def work(body: TranslateBody, best: int) -> object:
-        from hierogram.daemon.text.pipeline import IN_REQUESTS, UNCHANGED_TEXT, text_advice
+        from hierogram.daemon.text.inspection import IN_REQUESTS, text_advice
+        from hierogram.daemon.text.pipeline import UNCHANGED_TEXT
         from hierogram.tools.translation.text_translator import TOKENS, as_plain
 
         translator, position = shared.newest()

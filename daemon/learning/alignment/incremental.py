@@ -15,8 +15,7 @@ import numpy as np
 
 from hierogram.daemon.learning.alignment.aligning import INCREMENTAL_OPTIONS, AlignedCorpus, align_sides, corpus_options
 from hierogram.daemon.learning.alignment.requests import AlignOptions
-from hierogram.daemon.learning.learner import holding_lease
-from hierogram.daemon.learning.residents import RealignedPairs
+from hierogram.daemon.learning.learner import RealignedPairs, holding_lease
 from hierogram.daemon.learning.stored_links import (
     LinkedTexts,
     Links,

@@ -11,7 +11,8 @@ from hierogram.daemon.exceptions import AlignerUntrainedError, InputError, Wrong
 from hierogram.daemon.learning.alignment.aligning import corpus_options, make_direction_tasks
 from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.daemon.learning.stored_links import NamedCounts, Names, Units, unit_names, words_and_stems
-from hierogram.daemon.text.pipeline import IN_REQUESTS, TextPipeline, make_pipeline, text_advice
+from hierogram.daemon.text.inspection import IN_REQUESTS, text_advice
+from hierogram.daemon.text.pipeline import TextPipeline, make_pipeline
 from hierogram.samplers.alignment.bitext import read_side, split_tokens
 from hierogram.samplers.alignment.chain import make_evidence
 from hierogram.samplers.alignment.marginals import DirectionLinks, add_marginals, join_directions, pair_posteriors

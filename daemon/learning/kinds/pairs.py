@@ -257,7 +257,7 @@ def _check_links(rows: Sequence[PairRow], bitext: Bitext) -> None:
 
 
 def load_pairs(rows: Sequence[PairRow], settings: Settings) -> LoadedPairs:
-    """Load pairs and build their forests. Raises one of `stored.UNREADABLE` if a pair is malformed or too long."""
+    """Load pairs and build their forests. Raises one of `kind.UNREADABLE` if a pair is malformed or too long."""
     source, source_offset, source_words = number_words(row.source for row in rows)
     target, target_offset, target_words = number_words(row.target for row in rows)
     link_source, link_target, link_offset = read_links([row.alignment for row in rows])

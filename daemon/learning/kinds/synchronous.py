@@ -1,14 +1,20 @@
 """Synchronous grammars from word-aligned pairs, sampled given the counts of all other rules [CFGŠ14]."""
 
+import os
+import subprocess
+import sys
+import tempfile
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.kernel_compilation import BackgroundCompilation
 from hierogram.daemon.learning.kinds.kind import Chain, ChainConfig, InitialCounts, Kind, Sweep, SweepRequest
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs, list_rule_uses, load_pairs, longest_rule
+from hierogram.samplers.compiled.jit import cache_folder, is_cached, make_folder, notify_listeners
 from hierogram.samplers.counts.chain import ChainState, CountsError, SweepInfo, log_likelihood
 from hierogram.samplers.counts.deltas import count_rules
 from hierogram.samplers.counts.models import Model, ModelSettings, build_model
@@ -20,7 +26,7 @@ from hierogram.samplers.grammar.rules import RuleUse, Side, Span, render_side
 from hierogram.samplers.grammar.schedules import Annealing, Schedule, quick_schedule, stratified_schedule
 from hierogram.samplers.grammar.settings import ANNEALED, CUT, PAPER, QUICK, RANDOM, STRATIFIED, SYNCHRONOUS
 from hierogram.samplers.kernel import Report
-from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build, merge_changes
+from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build, compile_sweep, merge_changes, sweep_pairs
 from hierogram.samplers.synchronous.type_moves import TypeSampler
 from hierogram.storage.records.pairs import WAITING, PairRow
 from hierogram.storage.records.settings import Settings
@@ -50,6 +56,67 @@ def make_plan(request: SweepRequest, schedule: Schedule | Annealing) -> SweepPla
     stages[~request.active] = 0
     powers = schedule.powers(request.sweeps)
     return SweepPlan(request.sweeps, stages, powers, averaged=request.averaged, avoid_current=schedule.avoid_current)
+
+
+_COMPILE_SECONDS = 300.0
+"""Seconds after which the kernel is compiled in this process instead."""
+
+
+class BackgroundCompilation:
+    """Compilation of the sweep kernel in a second process, if the cache does not contain it.
+
+    The sweep kernel takes half of the compile time. A second process compiles it into the cache while this process
+    compiles and runs the kernels that load pairs. If the second process fails, this process compiles the sweep kernel.
+    `process` is None if no compilation is running.
+    """
+
+    def __init__(self) -> None:
+        self.process: subprocess.Popen[bytes] | None = None
+        if is_cached(sweep_pairs) or count_processors() < 2 or not is_cache_writable():
+            return
+        command = [sys.executable, "-P", "-m", "hierogram.daemon.learning.kinds.synchronous"]
+        notify_listeners()
+        # Ignore the error if no process can be started, because this process then compiles the kernel itself.
+        with suppress(OSError):
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
+
+    def wait(self) -> None:
+        """Wait for the end of the compilation. End the compilation after `_COMPILE_SECONDS` seconds."""
+        if self.process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(_COMPILE_SECONDS)
+            self.close()
+
+    def close(self) -> None:
+        """End a running compilation."""
+        process, self.process = self.process, None
+        if process is not None:
+            process.kill()
+            process.communicate()
+
+
+def count_processors() -> int:
+    """Return the number of processors available to this process."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def is_cache_writable() -> bool:
+    """Check if this process can write to the cache of compiled kernels."""
+    try:
+        make_folder(cache_folder())
+        with tempfile.TemporaryFile(dir=cache_folder()):
+            return True
+    except OSError:
+        return False
+
+
+def end_with_parent() -> None:
+    """Exit this process when the parent closes standard input or ends."""
+    while os.read(sys.stdin.fileno(), 1):
+        pass
+    os._exit(1)
 
 
 class SynchronousChain(Chain):
@@ -168,3 +235,8 @@ KIND = Kind(
     example=PairRow(1, "a b", "c d", "0-0 1-1", WAITING, 0, 0, None, None),
     sweeps=24,
 )
+
+
+if __name__ == "__main__":
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    compile_sweep()

@@ -19,9 +19,9 @@ from typing import NamedTuple
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.text import rejections
 from hierogram.daemon.text.formats import TREES, check_lines
-from hierogram.daemon.text.lines import LINES_PER_CHUNK, LineFile, open_lines
+from hierogram.daemon.text.lines import DEFAULT_LIMITS, LINES_PER_CHUNK, InputLimits, LineFile, open_lines
 from hierogram.daemon.text.reading import REPEATS_IN_MEMORY, InputHeader, ValidatedChunk
-from hierogram.daemon.text.rejections import DEFAULT_LIMITS, MAX_LINE_BYTES, InputLimits, RejectionError, quote_bytes
+from hierogram.daemon.text.rejections import MAX_LINE_BYTES, RejectionError, quote_bytes
 from hierogram.daemon.text.treebanks.forests import clean_forest, is_forest, pack_trees, read_forest, transform_forest
 from hierogram.daemon.text.treebanks.transformations import (
     Transformations,

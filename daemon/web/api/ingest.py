@@ -23,11 +23,10 @@ from hierogram.daemon.exceptions import InputError, TemporarySpaceError, UsageEr
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.text.formats import JSONL, parse_json_object, parse_lines
 from hierogram.daemon.text.ingest import DEFAULT_CORPUS, IngestBatch, check_input_kind
-from hierogram.daemon.text.lines import detect_data_type
-from hierogram.daemon.text.notes import Note
+from hierogram.daemon.text.inspection import Note
+from hierogram.daemon.text.lines import InputLimits, detect_data_type
 from hierogram.daemon.text.pipeline import Languages, make_pipeline, two_languages
 from hierogram.daemon.text.reading import IngestOptions, InputValidator
-from hierogram.daemon.text.rejections import InputLimits
 from hierogram.daemon.web.protocol.access import RequestMetrics
 from hierogram.daemon.web.protocol.bodies import check_content, line_chunks
 from hierogram.daemon.web.protocol.context import WebContext
@@ -189,10 +188,10 @@ class IngestRequest:
 
     def _open(self) -> tuple[InputValidator, IngestBatch]:
         if self._open_batch is None:
-            check_input_kind(self._store, PAIRS)
+            settings = check_input_kind(self._store, PAIRS)
             # The origin must be unique, because origin and line number identify a rejected line.
             name = self._key if self._key is not None else uuid4().hex
-            validator = InputValidator(self._store.settings(), IngestOptions(self._languages, self._limits))
+            validator = InputValidator(settings, IngestOptions(self._languages, self._limits))
             batch = IngestBatch(self._store, self._corpus, f"http:{name}", JSONL, self._limits)
             self.answer.batch = batch.report.batch
             self._open_batch = validator, batch
@@ -340,7 +339,9 @@ def ingest_routes(context: WebContext, metrics: RequestMetrics) -> APIRouter:
             problem = "compressed bodies are not supported: send the body uncompressed"
             raise ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, problem)
         async with slots.acquire(idempotency_key):
-            input_languages = await slots.in_thread(lambda: _parse_languages(opened, languages))
+            input_languages = None
+            if languages is not None:
+                input_languages = await slots.in_thread(partial(_parse_languages, opened, languages))
             await slots.wait_until_caught_up()
             arguments = opened, corpus, idempotency_key, context.configuration.intake, input_languages
             body = await slots.in_thread(partial(IngestRequest, *arguments))
@@ -362,9 +363,7 @@ def ingest_routes(context: WebContext, metrics: RequestMetrics) -> APIRouter:
     return router
 
 
-def _parse_languages(store: GrammarStore, languages: str | None) -> Languages | None:
-    if languages is None:
-        return None
+def _parse_languages(store: GrammarStore, languages: str) -> Languages | None:
     try:
         return make_pipeline(store.settings(), two_languages(languages, "languages")).languages
     except UsageError as error:

@@ -1,7 +1,8 @@
-"""Request input: query values, pair ids, forms, and bodies of bounded size as blocks, bytes, lines or JSON objects."""
+"""Request input: queries, pair ids, forms, and bodies of bounded size as blocks, bytes, lines or JSON objects."""
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Annotated, TypeVar
 from urllib.parse import parse_qsl
@@ -12,7 +13,7 @@ from starlette.requests import ClientDisconnect
 
 from hierogram.daemon.text.lines import LineSplitter
 from hierogram.daemon.web.protocol.access import COOKIE, Sessions, is_cross_site
-from hierogram.daemon.web.protocol.problems import ProblemError, describe, parse_query, wrong_values
+from hierogram.daemon.web.protocol.problems import SHOWN_CHARACTERS, ProblemError, describe, wrong_values
 
 MAX_ID = (1 << 63) - 1
 PairId = Annotated[int, Path(ge=1, le=MAX_ID, description="Number of the pair.")]
@@ -32,20 +33,23 @@ def check_content(request: Request, kinds: Sequence[str], expected: str) -> None
 
 async def body_blocks(request: Request, max_bytes: int) -> AsyncIterator[bytes]:
     """Yield the blocks of a body. Raises `ProblemError` if the body is too large or slow, or the client disconnects."""
-    detail = f"the body exceeds {max_bytes} bytes: split it into several requests"
-    too_large = ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail, {"Connection": "close"})
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > max_bytes:
-        raise too_large
+        raise _too_large(max_bytes)
     size = 0
     try:
         async for block in request.stream():
             size += len(block)
             if size > max_bytes:
-                raise too_large
+                raise _too_large(max_bytes)
             yield block
     except ClientDisconnect as error:
         raise ProblemError(HTTPStatus.BAD_REQUEST, f"the client disconnected after {size} bytes") from error
+
+
+def _too_large(max_bytes: int) -> ProblemError:
+    detail = f"the body exceeds {max_bytes} bytes: split it into several requests"
+    return ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail, {"Connection": "close"})
 
 
 async def read_body(request: Request, max_bytes: int) -> bytes:
@@ -117,6 +121,49 @@ async def read_json(request: Request, model: type[_Body], max_bytes: int) -> _Bo
         raise wrong_values(error.errors()) from error
     except (ValueError, RecursionError) as error:
         raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"the body is not JSON: {error}") from error
+
+
+_MAX_PARAMETERS = 100
+
+
+def parse_query(request: Request, accepted: Mapping[str, bool]) -> list[tuple[str, str]]:
+    """Parse the query. `accepted` maps the names of parameters to True if repeatable. Raises `ProblemError`."""
+    try:
+        query = request.scope["query_string"].decode("ascii")
+        pairs = parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=_MAX_PARAMETERS)
+    except UnicodeError as error:
+        raise ProblemError(HTTPStatus.BAD_REQUEST, "the query must be percent-encoded UTF-8") from error
+    except ValueError as error:
+        raise ProblemError(HTTPStatus.BAD_REQUEST, f"the query cannot be read: {error}") from error
+    for name, count in Counter(name for name, _ in pairs).items():
+        if name not in accepted:
+            hint = f"expected {', '.join(map(repr, accepted))}" if accepted else "this path has no parameters"
+            name = name[:SHOWN_CHARACTERS]
+            raise ProblemError(HTTPStatus.BAD_REQUEST, f"unknown query parameter {name!r}: {hint}", parameter=name)
+        if count > 1 and not accepted[name]:
+            detail = f"the query parameter {name!r} is given {count} times, but must be given once"
+            raise ProblemError(HTTPStatus.BAD_REQUEST, detail, parameter=name)
+    return pairs
+
+
+class QueryCheck:
+    """Check of queries against the parameters in the OpenAPI document, as a dependency of routes."""
+
+    def __init__(self) -> None:
+        self._accepted: dict[tuple[str, str], dict[str, bool]] = {}
+
+    async def __call__(self, request: Request) -> None:
+        """Raise `ProblemError` for an unknown, repeated or malformed parameter."""
+        operation = getattr(request.scope["route"], "path_format", request.url.path), request.method.lower()
+        if operation not in self._accepted:
+            path, method = operation
+            parameters = request.app.openapi()["paths"].get(path, {}).get(method, {}).get("parameters", ())
+            self._accepted[operation] = {
+                parameter["name"]: parameter["schema"].get("type") == "array"
+                for parameter in parameters
+                if parameter["in"] == "query"
+            }
+        parse_query(request, self._accepted[operation])
 
 
 _MAX_VALUE_LENGTH = 60_000

@@ -1,12 +1,10 @@
-"""Error responses as `application/problem+json` [RFC 9457], and checks of query parameters."""
+"""Error responses as `application/problem+json` [RFC 9457]."""
 
 import json
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import parse_qsl
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -75,7 +73,7 @@ def unknown_pair(pair_id: int) -> ProblemError:
     return ProblemError(HTTPStatus.NOT_FOUND, f"pair {pair_id} not found")
 
 
-_SHOWN_CHARACTERS = 60
+SHOWN_CHARACTERS = 60
 
 
 def wrong_values(errors: Iterable[Mapping[str, Any]]) -> ProblemError:
@@ -85,7 +83,7 @@ def wrong_values(errors: Iterable[Mapping[str, Any]]) -> ProblemError:
         reason = str(error["msg"]).removeprefix("Value error, ")
         if error["type"] not in ("missing", "extra_forbidden", "value_error"):
             value = json.dumps(error.get("input"), ensure_ascii=False, default=str)
-            reason += f", got {value if len(value) <= _SHOWN_CHARACTERS else value[:_SHOWN_CHARACTERS] + '…'}"
+            reason += f", got {value if len(value) <= SHOWN_CHARACTERS else value[:SHOWN_CHARACTERS] + '…'}"
         faults.append({"where": ".".join(map(str, error["loc"])) or "body", "reason": reason})
     detail = "; ".join(f"{fault['where']}: {fault['reason']}" for fault in faults)
     return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, detail, faults=faults)
@@ -136,107 +134,6 @@ def install_problem_handlers(
         PoolTimeoutError, RequestValidationError, HTTPException, Exception,
     ):  # fmt: skip
         app.add_exception_handler(kind, handle)
-
-
-_MAX_PARAMETERS = 100
-
-
-def parse_query(request: Request, accepted: Mapping[str, bool]) -> list[tuple[str, str]]:
-    """Parse the query. `accepted` maps the names of parameters to True if repeatable. Raises `ProblemError`."""
-    try:
-        query = request.scope["query_string"].decode("ascii")
-        pairs = parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=_MAX_PARAMETERS)
-    except UnicodeError as error:
-        raise ProblemError(HTTPStatus.BAD_REQUEST, "the query must be percent-encoded UTF-8") from error
-    except ValueError as error:
-        raise ProblemError(HTTPStatus.BAD_REQUEST, f"the query cannot be read: {error}") from error
-    for name, count in Counter(name for name, _ in pairs).items():
-        if name not in accepted:
-            hint = f"expected {', '.join(map(repr, accepted))}" if accepted else "this path has no parameters"
-            name = name[:_SHOWN_CHARACTERS]
-            raise ProblemError(HTTPStatus.BAD_REQUEST, f"unknown query parameter {name!r}: {hint}", parameter=name)
-        if count > 1 and not accepted[name]:
-            detail = f"the query parameter {name!r} is given {count} times, but must be given once"
-            raise ProblemError(HTTPStatus.BAD_REQUEST, detail, parameter=name)
-    return pairs
-
-
-async def check_query(request: Request) -> None:
-    """Check the query against the parameters in the OpenAPI document. Raises `ProblemError`."""
-    path = getattr(request.scope["route"], "path_format", request.url.path)
-    operation = request.app.openapi()["paths"].get(path, {}).get(request.method.lower(), {})
-    parameters = (parameter for parameter in operation.get("parameters", ()) if parameter["in"] == "query")
-    parse_query(request, {parameter["name"]: parameter["schema"].get("type") == "array" for parameter in parameters})
-
-
-_PROBLEM_SCHEMA = {
-    "title": "Problem",
-    "description": "Error [RFC 9457]. Some errors have further members.",
-    "type": "object",
-    "required": ["title", "status", "detail"],
-    "properties": {
-        "title": {"type": "string", "description": "Reason phrase of the status."},
-        "status": {"type": "integer"},
-        "detail": {"type": "string", "description": "Human-readable explanation of the problem and its solution."},
-    },
-}
-_PROBLEM_REFERENCE = {"schema": {"$ref": "#/components/schemas/Problem"}}
-
-_COMMON_RESPONSES = {
-    400: "The query is malformed, or a parameter is unknown or repeated.",
-    421: "The header Host does not name this machine, and the daemon has no token.",
-    429: "Too many requests from this address. See Retry-After.",
-    500: "Internal error. See the log of the daemon.",
-    503: "The store does not respond, or too many requests are running. See Retry-After.",
-}
-
-
-class DescribedApi(FastAPI):
-    """FastAPI application whose OpenAPI document contains the responses common to all routes."""
-
-    def __init__(self, *, with_token: bool, **settings: Any) -> None:
-        super().__init__(**settings)
-        self._with_token = with_token
-
-    def openapi(self) -> dict[str, Any]:
-        """Return the OpenAPI document. FastAPI rebuilds it after routes are added."""
-        document = super().openapi()
-        if "Problem" not in document.get("components", {}).get("schemas", {}):
-            _complete(document, self._with_token)
-        return document
-
-
-def _complete(document: dict[str, Any], with_token: bool) -> None:
-    components = document.setdefault("components", {})
-    schemas = components.setdefault("schemas", {})
-    # Drop FastAPI's schemas of validation errors, because this API returns problems instead.
-    for name in ("HTTPValidationError", "ValidationError"):
-        schemas.pop(name, None)
-    schemas["Problem"] = _PROBLEM_SCHEMA
-    if with_token:
-        components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-    for path, operation in ((path, item) for path, methods in document["paths"].items() for item in methods.values()):
-        for parameter in operation.get("parameters", ()):
-            # Remove null from the schema of an optional parameter, because a query cannot express null.
-            schema = parameter["schema"]
-            choices = [choice for choice in schema.get("anyOf", ()) if choice != {"type": "null"}]
-            if len(choices) == 1:
-                parameter["schema"] = {name: schema[name] for name in schema if name != "anyOf"} | dict(choices[0])
-        responses = operation["responses"]
-        for status, text in _COMMON_RESPONSES.items():
-            responses.setdefault(str(status), {"description": text})
-        invalid_response = responses.get("422")
-        # Replace FastAPI's 422 response, because its schema is dropped. Keep a response that the route declares.
-        is_replaceable = not invalid_response or "HTTPValidationError" in str(invalid_response.get("content"))
-        if operation.get("parameters") and is_replaceable:
-            responses["422"] = {"description": "The value of a parameter is invalid."}
-        if with_token and path not in HEALTH_PATHS:
-            operation["security"] = [{"token": []}]
-            responses["401"] = {"description": "The token is missing or invalid."}
-        for status, response in responses.items():
-            if int(status) >= HTTPStatus.BAD_REQUEST:
-                response.setdefault("content", {})[MEDIA_TYPE] = _PROBLEM_REFERENCE
-        operation["responses"] = dict(sorted(responses.items()))
 
 
 def _methods_at(document: dict[str, Any], path: str) -> list[str]:

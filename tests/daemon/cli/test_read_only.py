@@ -9,7 +9,7 @@ from tests.daemon.conftest import Run
 from tests.storage.building import query
 
 from hierogram.daemon.configuration import HttpConfiguration
-from hierogram.daemon.web.server import build_browser
+from hierogram.daemon.web.application import build_browser
 from hierogram.storage.browsing.reader import Reader
 
 

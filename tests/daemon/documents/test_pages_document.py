@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 from tests.daemon.conftest import Run, create_learned_store
 
 from hierogram.daemon.configuration import HttpConfiguration
-from hierogram.daemon.web.server import build_browser
+from hierogram.daemon.web.application import build_browser
 from hierogram.storage.browsing.reader import Reader
 
 DOCS = Path(__file__).parents[3] / "docs"

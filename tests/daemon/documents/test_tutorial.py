@@ -17,7 +17,7 @@ from tests.daemon.web.conftest import FakeService
 
 import hierogram as hg
 from hierogram.daemon.configuration import load_configuration
-from hierogram.daemon.web.server import build_app
+from hierogram.daemon.web.application import build_app
 from hierogram.storage.store import open_store
 
 pytestmark = [pytest.mark.database("sqlite"), pytest.mark.timeout(900), pytest.mark.slow]

@@ -8,9 +8,8 @@ from sqlalchemy import text
 from tests.daemon.learning.every_kind import CASES
 from tests.reference.stored import ForestNode, is_itg, is_itg_record, is_record, is_state
 
-from hierogram.daemon.learning.kinds.kind import ChainConfig, EmptyCounts, StoredSamples, SweepRequest
+from hierogram.daemon.learning.kinds.kind import ChainConfig, EmptyCounts, StoredSamples, SweepRequest, find_kind
 from hierogram.daemon.learning.kinds.pairs import ForestPairs
-from hierogram.daemon.learning.kinds.stored import find_kind
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.repairing import repair
 from hierogram.daemon.learning.verifying import verify

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from tests.daemon.learning.checksum import learned
 
-from hierogram.daemon.learning.kinds import kernel_compilation as kernels
-from hierogram.daemon.learning.kinds.kernel_compilation import BackgroundCompilation
+from hierogram.daemon.learning.kinds import synchronous as kernels
+from hierogram.daemon.learning.kinds.synchronous import BackgroundCompilation
 from hierogram.samplers.compiled.jit import cache_folder
 
-COMMAND = [sys.executable, "-m", "hierogram.daemon.learning.kinds.kernel_compilation", "0"]
+COMMAND = [sys.executable, "-m", "hierogram.daemon.learning.kinds.synchronous", "0"]
 
 LEARNING = """
 import sys
@@ -29,7 +29,7 @@ print(len(sweep_pairs.signatures))
 COPIED_KERNEL = """
 import sys
 from tests.daemon.learning import checksum
-from hierogram.daemon.learning.kinds import kernel_compilation as compiling
+from hierogram.daemon.learning.kinds import synchronous as compiling
 compiling.count_processors = lambda: 2
 start = compiling.subprocess.Popen
 copying = "import shutil, sys, time; time.sleep(0.5); shutil.copytree(*sys.argv[1:], dirs_exist_ok=True)"
@@ -103,7 +103,7 @@ def test_learning_succeeds_if_the_compiler_dies(tmp_path: Path, expected: int, m
 
 @pytest.mark.usefixtures("hide_sweep_kernels")
 def test_a_compiler_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "_TIMEOUT", 0.0)
+    monkeypatch.setattr(kernels, "_COMPILE_SECONDS", 0.0)
     kernel = BackgroundCompilation()
     assert kernel.process is not None
     number = kernel.process.pid

@@ -11,10 +11,10 @@ from tests.daemon.learning.stores import fill, is_consistent, some_pairs
 from tests.storage.building import query
 
 from hierogram.daemon.learning.alignment.incremental import align_pending
-from hierogram.daemon.learning.kinds.stored import DamagedPairsError, load_stored, load_undamaged
+from hierogram.daemon.learning.kinds.kind import DamagedPairsError, load_stored, load_undamaged
+from hierogram.daemon.learning.learner import withdraw_requested
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.repairing import repair
-from hierogram.daemon.learning.residents import withdraw_requested
 from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.counts.chain import CountsError
 from hierogram.storage.records.pairs import DamagedPair, compute_checksum

@@ -6,7 +6,8 @@ from tests.daemon.conftest import LINES, Run
 from tests.daemon.serving.turns import ManualTurns
 from tests.storage.building import query
 
-from hierogram.daemon.learning.learning import index_occurrences, learn
+from hierogram.daemon.learning.learner import index_occurrences
+from hierogram.daemon.learning.learning import learn
 from hierogram.storage.store import Store
 
 UNEQUAL = """SELECT r.id, r.count, sum(s.uses) FROM rules AS r LEFT JOIN rule_support AS s ON s.rule_id = r.id

@@ -11,11 +11,10 @@ from tests.daemon.learning.stores import contents
 from tests.storage.building import query
 from tests.storage.rows import rule_rows
 
-from hierogram.daemon.learning.kinds.stored import find_kind
-from hierogram.daemon.learning.learner import Learner
+from hierogram.daemon.learning.kinds.kind import find_kind
+from hierogram.daemon.learning.learner import Learner, withdraw_all
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.repairing import repair
-from hierogram.daemon.learning.residents import withdraw_all
 from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.grammar import keys
 from hierogram.storage.store import Store, open_store

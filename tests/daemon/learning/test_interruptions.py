@@ -18,7 +18,7 @@ from tests.daemon.learning.every_kind import CASES, Case
 from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
 
 import hierogram as hg
-from hierogram.daemon.learning import residents
+from hierogram.daemon.learning import learner as learners
 from hierogram.daemon.learning.learner import LearnOptions
 from hierogram.daemon.learning.learning import find_interrupted_run, learn
 from hierogram.daemon.learning.verifying import verify
@@ -43,7 +43,7 @@ ONE_DATABASE = pytest.mark.database("sqlite")
 def case(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Case:
     """A kind of grammar, learned in batches with a limited number of words."""
     kind, words = request.param
-    monkeypatch.setattr(residents, "_WORDS_PER_BATCH", words)
+    monkeypatch.setattr(learners, "_WORDS_PER_BATCH", words)
     return CASES[kind]
 
 
@@ -102,15 +102,15 @@ class KilledError(Exception):
 def test_failed_commits_keep_the_store_consistent_and_the_result_equal(
     case: Case, expected: tuple[object, ...], store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(residents, "_PAIRS_PER_COMMIT", 3)
+    monkeypatch.setattr(learners, "_PAIRS_PER_COMMIT", 3)
     with open_store(store_url, create=True, settings=case.settings) as store:
         case.fill(store)
-        parts = residents.ResidentBatch._parts
+        parts = learners.ResidentBatch._parts
         for commits in (0, 1, 3):
             turns = count()
 
             def broken(
-                batch: residents.ResidentBatch, averages: Blobs, commits: int = commits, turns: Iterator[int] = turns
+                batch: learners.ResidentBatch, averages: Blobs, commits: int = commits, turns: Iterator[int] = turns
             ) -> Iterator[Any]:
                 breaks = next(turns) >= commits
                 for number, part in enumerate(parts(batch, averages)):
@@ -119,7 +119,7 @@ def test_failed_commits_keep_the_store_consistent_and_the_result_equal(
                     yield part
 
             with monkeypatch.context() as patched:
-                patched.setattr(residents.ResidentBatch, "_parts", broken)
+                patched.setattr(learners.ResidentBatch, "_parts", broken)
                 patched.setattr("hierogram.daemon.learning.learner.SECONDS_PER_COMMIT", 0.0)
                 patched.setattr("hierogram.daemon.learning.learner._MIN_INTERVAL_PER_COMMIT", 0)
                 with pytest.raises(KilledError):
@@ -157,10 +157,10 @@ def test_colliding_keys_do_not_restart_a_run(tmp_path: Path, monkeypatch: pytest
 
 COMMITTING = """
 import sys
-from hierogram.daemon.learning import learner, residents
+from hierogram.daemon.learning import learner
 learner.SECONDS_PER_COMMIT = 0.0
 learner._MIN_INTERVAL_PER_COMMIT = 0
-residents._PAIRS_PER_COMMIT = 7
+learner._PAIRS_PER_COMMIT = 7
 from hierogram.daemon.cli.main import main
 from hierogram.samplers.grammar.columns import Blobs
 sys.argv = ["hierogram", "--store", sys.argv[1], "learn", "--sweeps", sys.argv[2], "--threads", "1"]
@@ -231,7 +231,7 @@ def test_learning_interrupted_by_signals_and_continued_has_the_same_result(
 ENDING = """
 import atexit, os, sys
 from hierogram.daemon.cli import learning
-from hierogram.daemon.learning.residents import ResidentBatch
+from hierogram.daemon.learning.learner import ResidentBatch
 from hierogram.daemon.cli.main import main
 
 number, point = int(sys.argv[3]), sys.argv[4]

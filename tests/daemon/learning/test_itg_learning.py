@@ -12,7 +12,7 @@ from tests.daemon.learning.raw_pairs import QUICK, RAW, dictionary, put
 from tests.storage.building import query
 
 from hierogram.daemon.learning.derivations import expected_rules, read_derivation, terminal_positions
-from hierogram.daemon.learning.kinds.stored import load_stored
+from hierogram.daemon.learning.kinds.kind import load_stored
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.exceptions import KeyCollisionError

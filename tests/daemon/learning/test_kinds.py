@@ -12,6 +12,7 @@ from tests.daemon.serving.turns import SHORT, ManualTurns
 from tests.storage.rows import rule_rows
 
 from hierogram.daemon.learning.kinds.kind import (
+    KINDS,
     Averages,
     Chain,
     ChainConfig,
@@ -22,7 +23,6 @@ from hierogram.daemon.learning.kinds.kind import (
     SweepRequest,
 )
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs, load_pairs
-from hierogram.daemon.learning.kinds.stored import KINDS
 from hierogram.daemon.learning.verifying import verify
 from hierogram.daemon.serving.service import warm_up
 from hierogram.samplers.counts.chain import SweepInfo

@@ -8,9 +8,8 @@ from sqlalchemy import create_engine, text
 from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
 from tests.storage.rows import rule_rows
 
-from hierogram.daemon.learning.learner import LearnOptions
+from hierogram.daemon.learning.learner import LearnOptions, withdraw_all
 from hierogram.daemon.learning.learning import learn
-from hierogram.daemon.learning.residents import withdraw_all
 from hierogram.daemon.learning.verifying import verify
 from hierogram.storage.database.connection import parse_url
 from hierogram.storage.records.settings import Settings

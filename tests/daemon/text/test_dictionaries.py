@@ -15,8 +15,8 @@ from tests.storage.building import NewPair, pairs_of
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.learning.alignment.incremental import align_pending
 from hierogram.daemon.learning.alignment.text_aligner import TextAligner
+from hierogram.daemon.learning.learner import withdraw_all
 from hierogram.daemon.learning.learning import learn
-from hierogram.daemon.learning.residents import withdraw_all
 from hierogram.daemon.learning.verifying import verify
 from hierogram.daemon.shared_options import DictionaryOptions
 from hierogram.daemon.text.dictionaries import Dictionary

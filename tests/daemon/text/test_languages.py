@@ -11,8 +11,8 @@ from tests.daemon.text.memories import HEAD, TAIL, unit
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.text.formats import JSONL, parse_json_object, parse_lines
 from hierogram.daemon.text.ingest import IngestBatch, ingest
+from hierogram.daemon.text.lines import DEFAULT_LIMITS
 from hierogram.daemon.text.reading import STORE_DEFAULTS, IngestOptions, Input, InputValidator
-from hierogram.daemon.text.rejections import DEFAULT_LIMITS
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
 

@@ -13,9 +13,8 @@ from tests.storage.building import integrity, query
 
 from hierogram.daemon.exceptions import InputError, TooManyRejectedError
 from hierogram.daemon.text.ingest import ingest
-from hierogram.daemon.text.lines import read_blocks
+from hierogram.daemon.text.lines import InputLimits, read_blocks
 from hierogram.daemon.text.reading import IngestOptions, Input
-from hierogram.daemon.text.rejections import InputLimits
 from hierogram.storage.records.pairs import IngestTotals
 from hierogram.storage.store import Store
 

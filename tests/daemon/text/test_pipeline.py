@@ -10,9 +10,9 @@ from tests.daemon.conftest import Run
 from hierogram.daemon.learning.alignment.incremental import align_pending
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.text.ingest import ingest
+from hierogram.daemon.text.inspection import count_signs
 from hierogram.daemon.text.pipeline import UNCHANGED_TEXT, TextPipeline, make_pipeline
 from hierogram.daemon.text.reading import Input
-from hierogram.daemon.text.running_text import count_signs
 from hierogram.storage.records.pairs import IngestTotals
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import open_store

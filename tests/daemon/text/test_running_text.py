@@ -2,8 +2,8 @@
 
 import pytest
 
+from hierogram.daemon.text.inspection import count_signs
 from hierogram.daemon.text.languages import find_language
-from hierogram.daemon.text.running_text import count_signs
 
 RUNNING = {
     "en": ["Mr. Hill sold the red boat.", "Is it late?", "We eat, then we sleep.", '"Stop!"', "A small house", "Go!"],

@@ -14,7 +14,7 @@ from tests.daemon.parts import learn_parts, open_parts
 
 import hierogram as hg
 from hierogram.daemon.text import memory_input
-from hierogram.daemon.text.notes import TOKENIZATION, WORD_PARTS
+from hierogram.daemon.text.inspection import TOKENIZATION, WORD_PARTS
 from hierogram.daemon.text.reading import CHUNKS_PER_TRANSACTION
 from hierogram.daemon.text.segments import (
     SubwordSegmenter,

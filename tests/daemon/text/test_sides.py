@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.daemon.parts import VERSES, learn_parts, open_parts
 
-from hierogram.daemon.text.sides import WordSideCounts
+from hierogram.daemon.text.ingest import WordSideCounts
 from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.store_translator import StoreTranslator
 

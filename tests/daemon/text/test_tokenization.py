@@ -15,8 +15,8 @@ from tests.daemon.serving.spool_loop import ScanLimit, nothing, run
 import hierogram as hg
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.text.ingest import ingest_in_sandbox
+from hierogram.daemon.text.lines import DEFAULT_LIMITS
 from hierogram.daemon.text.reading import STORE_DEFAULTS
-from hierogram.daemon.text.rejections import DEFAULT_LIMITS
 from hierogram.daemon.web.api.ingest import IngestRequest
 from hierogram.storage.exceptions import WriteConflictError
 from hierogram.storage.pairs import ingest as stored_ingest

@@ -14,8 +14,8 @@ from tests.daemon.conftest import learned_store_maker
 from hierogram.daemon.configuration import HttpConfiguration, configuration_type
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.serving.supervision import DaemonStatus, Lag, LoopHealth
-from hierogram.daemon.text.rejections import DEFAULT_LIMITS, InputLimits
-from hierogram.daemon.web.server import build_app
+from hierogram.daemon.text.lines import DEFAULT_LIMITS, InputLimits
+from hierogram.daemon.web.application import build_app
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.store import Store, open_store
 
@@ -50,7 +50,7 @@ class FakeService:
         there = [row.id for row in self.store.pairs_by_id(pair_ids)]
         self.withdrawn += there
         if self.leaves:
-            from hierogram.daemon.learning.residents import withdraw_all
+            from hierogram.daemon.learning.learner import withdraw_all
 
             withdraw_all(self.store, there, lambda _done: None)
         return there

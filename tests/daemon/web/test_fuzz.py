@@ -19,8 +19,8 @@ from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
 from hierogram.daemon.text.ingest import ingest
+from hierogram.daemon.text.lines import InputLimits
 from hierogram.daemon.text.reading import Input
-from hierogram.daemon.text.rejections import InputLimits
 from hierogram.daemon.text.validation import canonical_alignment, read_side
 from hierogram.storage.records.pairs import IngestTotals
 from hierogram.storage.store import Store, open_store

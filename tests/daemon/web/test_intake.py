@@ -14,7 +14,7 @@ from tests.daemon.web.bodies import BODY, as_json
 from tests.daemon.web.conftest import Connect, FakeService
 from tests.storage.building import query
 
-from hierogram.daemon.text.rejections import InputLimits
+from hierogram.daemon.text.lines import InputLimits
 from hierogram.daemon.text.validation import DuplicateCounter
 from hierogram.daemon.web.api import ingest
 from hierogram.daemon.web.protocol import bodies

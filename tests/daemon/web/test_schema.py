@@ -17,7 +17,7 @@ from tests.daemon.conftest import LINES, QUICK
 from tests.daemon.web.conftest import FakeService
 
 from hierogram.daemon.configuration import HttpConfiguration, configuration_type
-from hierogram.daemon.web.server import build_app
+from hierogram.daemon.web.application import build_app
 from hierogram.storage.store import Store, open_store
 
 pytestmark = pytest.mark.database("sqlite")

@@ -22,8 +22,7 @@ from hierogram.daemon.configuration import Configuration, HttpConfiguration, con
 from hierogram.daemon.exceptions import DaemonError
 from hierogram.daemon.serving.supervision import Heartbeat
 from hierogram.daemon.web import server
-from hierogram.daemon.web.connections import connection_limit
-from hierogram.daemon.web.server import HttpLoop
+from hierogram.daemon.web.server import HttpLoop, connection_limit
 from hierogram.storage.store import Store, open_store
 
 

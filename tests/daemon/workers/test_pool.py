@@ -12,7 +12,7 @@ from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
 from tests.daemon.workers.fake import FakeCluster
 
 from hierogram.daemon.exceptions import DaemonError
-from hierogram.daemon.learning import residents
+from hierogram.daemon.learning import learner as learners
 from hierogram.daemon.learning.learner import LearnOptions
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
@@ -90,7 +90,7 @@ def test_lost_workers_do_not_change_the_result(
 def test_consecutive_batches_reuse_the_tables_of_workers(
     share: float, store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(residents, "_WORDS_PER_BATCH", 150)
+    monkeypatch.setattr(learners, "_WORDS_PER_BATCH", 150)
     cluster = FakeCluster(2, at_random(3, share))
     assert learned(store_url, cluster) == learned(f"sqlite:///{tmp_path}/t.db", None)
     whole = [call.arguments[1] is not None for call in cluster.called if call.method == "reset"]

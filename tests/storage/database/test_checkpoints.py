@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from tests.storage.building import commit, delta
 
-from hierogram.storage.database import checkpoints
-from hierogram.storage.database.checkpoints import Checkpoints
+from hierogram.storage.database import connection as database
+from hierogram.storage.database.connection import Checkpoints
 from hierogram.storage.store import open_store
 
 
@@ -28,7 +28,7 @@ def rows_in_file(path: Path, copy: Path, table: str) -> int:
 def test_the_log_is_copied_into_the_file_after_enough_changed_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoints, "_MAX_ROWS", 100)
+    monkeypatch.setattr(database, "_MAX_ROWS", 100)
     path = tmp_path / "x.db"
     copies = Checkpoints(str(path))
     expected = 0
@@ -50,7 +50,7 @@ def test_the_log_is_copied_into_the_file_after_enough_changed_rows(
 
 
 def test_commits_during_a_copy_are_also_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoints, "_MAX_ROWS", 1)
+    monkeypatch.setattr(database, "_MAX_ROWS", 1)
     path = tmp_path / "x.db"
     copies = Checkpoints(str(path))
     passes: list[str] = []
@@ -80,7 +80,7 @@ def test_commits_during_a_copy_are_also_copied(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_failed_copy_of_the_log_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoints, "_MAX_ROWS", 1)
+    monkeypatch.setattr(database, "_MAX_ROWS", 1)
     copies = Checkpoints(str(tmp_path))
     with closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None)) as connection:
         connection.execute("CREATE TABLE t (a)")
@@ -92,7 +92,7 @@ def test_a_failed_copy_of_the_log_is_ignored(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_commit_succeeds_if_no_thread_can_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoints, "_MAX_ROWS", 1)
+    monkeypatch.setattr(database, "_MAX_ROWS", 1)
 
     def refuse(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -115,7 +115,7 @@ def test_a_store_copies_its_log_while_it_is_open(tmp_path: Path, monkeypatch: py
         copies = store.engine.get_execution_options()["hierogram_checkpoints"]
         copies.close()
         assert rows_in_file(path, tmp_path / "copy.db", "rules") == 0
-        monkeypatch.setattr(checkpoints, "_MAX_ROWS", 1)
+        monkeypatch.setattr(database, "_MAX_ROWS", 1)
         commit(store, [], [delta("b", "y", 1)])
         copies.close()
         assert rows_in_file(path, tmp_path / "copy.db", "rules") == 2
@@ -161,7 +161,7 @@ def test_a_copy_requested_during_a_sync_is_made_after_it(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(Checkpoints, "_sync", sync)
     monkeypatch.setattr(Checkpoints, "_copy", lambda copies: done.append("copy"))
-    monkeypatch.setattr(checkpoints, "_MAX_ROWS", 1)
+    monkeypatch.setattr(database, "_MAX_ROWS", 1)
     copies = Checkpoints(str(tmp_path / "x.db"))
     with closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None)) as connection:
         copies.committed(connection, synced=False)

@@ -15,8 +15,8 @@ import pytest
 from tests.conftest import make_new
 from tests.storage.building import ingest, integrity, pair, query
 
-from hierogram.storage.database import checkpoints
-from hierogram.storage.database.checkpoints import Checkpoints
+from hierogram.storage.database import connection as database
+from hierogram.storage.database.connection import Checkpoints
 from hierogram.storage.exceptions import StoreUnavailableError
 from hierogram.storage.store import open_store
 
@@ -27,7 +27,7 @@ NEVER = 1_000.0
 
 def commit_on_request(path: str, soon: float, requests: Connection) -> None:
     """Commit to a store or read it on request, and send the results. Runs in a separate process."""
-    checkpoints._SOON_SECONDS = soon
+    database._SOON_SECONDS = soon
     store = open_store(path)
     number = 0
     while True:
@@ -155,7 +155,7 @@ def test_a_deleted_log_is_not_copied_over_writes_of_another_program(tmp_path: Pa
 
 
 def test_small_commits_are_copied_soon_without_another_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoints, "_SOON_SECONDS", 0.05)
+    monkeypatch.setattr(database, "_SOON_SECONDS", 0.05)
     copies: list[float] = []
     monkeypatch.setattr(Checkpoints, "_copy", lambda _: copies.append(time.monotonic()))
     with closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None)) as connection:

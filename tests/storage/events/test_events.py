@@ -9,8 +9,8 @@ import pytest
 from tests.storage.building import Delta, commit, count_deliveries, delta, deltas_of, pairs_of, query
 from tests.storage.plans import assert_no_scan, plan_of, plans
 
-from hierogram.storage.events import rule_events
 from hierogram.storage.exceptions import StoreError
+from hierogram.storage.grammar import changes
 from hierogram.storage.records.operations import Event, Webhook
 from hierogram.storage.records.pairs import RejectedLine
 from hierogram.storage.store import Store
@@ -68,7 +68,7 @@ def test_replayed_events_give_the_current_uses(store: Store, store_url: str, mon
 
     Rules that are not reported have fewer than eight uses.
     """
-    monkeypatch.setattr(rule_events, "MAX_EVENTS", 1_000_000)
+    monkeypatch.setattr(changes, "MAX_EVENTS", 1_000_000)
     random.seed(4)
     uses = dict.fromkeys("abcdefgh", 0.0)
     heard: dict[str, float] = {}
@@ -112,7 +112,7 @@ def test_events_follow_from_the_summed_changes_of_a_commit(store: Store) -> None
 def test_many_changes_are_summarized_in_one_event(
     store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rule_events, "MAX_EVENTS", 3)
+    monkeypatch.setattr(changes, "MAX_EVENTS", 3)
     commit(store, [], [moved(name, 10) for name in "abc"])
     commit(store, [], [moved("a", 10), moved("b", -10), *(moved(name, 10) for name in "defg")])
     [*single, summary] = store.events().events

@@ -11,8 +11,8 @@ from tests.storage.building import commit, counts_of, delta, integrity, key_of, 
 from tests.storage.rows import rule_rows
 
 from hierogram.storage.grammar import changes as grammar
-from hierogram.storage.grammar import key_runs
-from hierogram.storage.grammar.key_runs import (
+from hierogram.storage.grammar import indexes
+from hierogram.storage.grammar.indexes import (
     decode_run,
     encode_run,
     find_matches,
@@ -89,9 +89,9 @@ ONE_DATABASE = pytest.mark.database("sqlite")
 def test_rules_are_found_by_key_after_any_commits(
     store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch, largest: int, crowded: bool
 ) -> None:
-    monkeypatch.setattr(key_runs, "_MAX_RUN", largest)
+    monkeypatch.setattr(indexes, "_MAX_RUN", largest)
     if crowded:
-        monkeypatch.setattr(key_runs, "key_fingerprints", three_bits)
+        monkeypatch.setattr(indexes, "key_fingerprints", three_bits)
     random = Random(5)
     counts: dict[tuple[str, str], int] = {}
     most = 0
@@ -134,7 +134,7 @@ def test_rolled_back_keys_are_not_cached(store: Store, monkeypatch: pytest.Monke
 
 def test_new_keys_are_split_into_several_runs(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     commit(store, [], [delta(f"s{n}", "t", 1) for n in range(60)])
-    monkeypatch.setattr(key_runs, "_MAX_RUN", 25)
+    monkeypatch.setattr(indexes, "_MAX_RUN", 25)
     with store.snapshot() as snapshot:
         keys = [(row.id, *key_of(row.target, row.source)) for row in rule_rows(snapshot)]
     store.rekey(3, keys)

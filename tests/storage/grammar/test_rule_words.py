@@ -8,7 +8,7 @@ from hypothesis import given, strategies
 
 from hierogram.samplers.grammar.kinds import GRAMMAR_KINDS, SOURCE, TARGET
 from hierogram.samplers.grammar.settings import SYNCHRONOUS
-from hierogram.storage.grammar.rule_words import RuleWords, distinct, hash_anchors, sentence_anchors
+from hierogram.storage.grammar.indexes import RuleWords, distinct, hash_anchors, sentence_anchors
 
 # Ids as large as these occur in stores of large corpora.
 FIRST_WORD = 5_000_000

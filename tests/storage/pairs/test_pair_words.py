@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from tests.storage.building import ingest, integrity, pair, query, withdraw
 
-from hierogram.storage.pairs.pair_words import BLOCK_BITS, decode_pairs, make_postings
+from hierogram.storage.pairs.vocabulary import BLOCK_BITS, decode_pairs, make_postings
 from hierogram.storage.store import Store
 
 WORDS = "abcdefg"

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from hierogram.daemon.exports.options import ExportOptions
+from hierogram.daemon.learning.learner import withdraw_all
 from hierogram.daemon.learning.learning import learn
-from hierogram.daemon.learning.residents import withdraw_all
 from hierogram.daemon.progress import progress
 from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.reading import Input

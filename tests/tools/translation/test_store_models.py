@@ -8,7 +8,7 @@ from tests.tools.translation.small import grammar_file, lm_file
 
 import hierogram as hg
 from hierogram.daemon.exceptions import ExportError
-from hierogram.daemon.learning.residents import withdraw_all
+from hierogram.daemon.learning.learner import withdraw_all
 from hierogram.daemon.progress import progress
 from hierogram.storage.store import Store
 from hierogram.tools.translation import resources

@@ -16,8 +16,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.kind import ChainConfig, EmptyCounts, StoredSamples, SweepRequest
-from hierogram.daemon.learning.kinds.stored import find_kind
+from hierogram.daemon.learning.kinds.kind import ChainConfig, EmptyCounts, StoredSamples, SweepRequest, find_kind
 from hierogram.samplers.grammar.columns import Blobs, empty_blobs
 from hierogram.storage.records.columns import RuleDeltas
 from hierogram.storage.records.uncertainty import standard_errors

@@ -195,7 +195,7 @@ import time
 started = time.perf_counter()
 from hierogram.daemon.memory import relax_gc
 relax_gc()
-from hierogram.daemon.learning.kinds.kernel_compilation import BackgroundCompilation
+from hierogram.daemon.learning.kinds.synchronous import BackgroundCompilation
 from hierogram.samplers.grammar.schedules import Schedule
 from hierogram.tools.lab.measures.results import Corpus
 from hierogram.tools.lab.measures.sampling import PhraseTrial, TrialOptions, model_over, read_batch

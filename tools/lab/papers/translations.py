@@ -21,9 +21,8 @@ from hierogram.daemon.files import open_output
 from hierogram.daemon.learning.alignment.aligning import align
 from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs
-from hierogram.daemon.learning.learner import Learner, LearnOptions, holding_lease
+from hierogram.daemon.learning.learner import Learner, LearnOptions, ResidentBatch, holding_lease, read_batches
 from hierogram.daemon.learning.learning import ALIGNED_STATES, learn
-from hierogram.daemon.learning.residents import ResidentBatch, read_batches
 from hierogram.daemon.progress import progress
 from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.lines import read_sentences, write_lines

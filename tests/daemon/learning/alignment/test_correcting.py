@@ -15,8 +15,8 @@ from hierogram.daemon.learning.alignment.incremental import (
     apply_pending_corrections,
 )
 from hierogram.daemon.learning.alignment.text_aligner import TextAligner
+from hierogram.daemon.learning.learner import withdraw_all
 from hierogram.daemon.learning.learning import learn
-from hierogram.daemon.learning.residents import withdraw_all
 from hierogram.daemon.learning.verifying import verify
 from hierogram.daemon.library.pairs import StoredPair
 from hierogram.samplers.grammar.known_links import KnownLinks

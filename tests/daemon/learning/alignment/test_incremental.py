@@ -18,9 +18,8 @@ from hierogram.daemon.learning.alignment.incremental import (
     align_pending,
     is_material_change,
 )
-from hierogram.daemon.learning.learner import Learner
+from hierogram.daemon.learning.learner import Learner, ResidentBatch
 from hierogram.daemon.learning.learning import learn
-from hierogram.daemon.learning.residents import ResidentBatch
 from hierogram.daemon.learning.stored_links import make_withdrawal
 from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.grammar.columns import split_blobs

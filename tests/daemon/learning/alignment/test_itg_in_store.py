@@ -12,8 +12,8 @@ from tests.storage.building import aligner_counts
 
 from hierogram.daemon.learning.alignment.incremental import IncrementalAligner, align_pending, apply_pending_corrections
 from hierogram.daemon.learning.alignment.text_aligner import TextAligner
+from hierogram.daemon.learning.learner import withdraw_all
 from hierogram.daemon.learning.learning import learn
-from hierogram.daemon.learning.residents import withdraw_all
 from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.alignment.models.itg import count_link_uses
 from hierogram.samplers.alignment.prior_counts import PriorCounts

@@ -11,8 +11,8 @@ from tests.daemon.learning.alignment.arrivals import error_rate, put
 from tests.storage.building import aligner_counts
 
 from hierogram.daemon.learning.alignment import incremental
+from hierogram.daemon.learning.learner import withdraw_all
 from hierogram.daemon.learning.learning import learn
-from hierogram.daemon.learning.residents import withdraw_all
 from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.grammar.settings import FERTILITIES, ITG_ALIGNER
 from hierogram.storage.records.aligner import AlignerCounts

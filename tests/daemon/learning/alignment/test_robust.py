@@ -8,9 +8,8 @@ import pytest
 from tests.daemon.conftest import Run
 from tests.daemon.learning.alignment.languages import invented
 
-from hierogram.daemon.learning.alignment.aligning import align
+from hierogram.daemon.learning.alignment.aligning import align, assign_roles, select_pairs
 from hierogram.daemon.learning.alignment.requests import AlignOptions
-from hierogram.daemon.learning.alignment.robust import assign_roles, select_pairs
 from hierogram.samplers.alignment.bitext import read_side
 from hierogram.storage.records.pairs import parse_links
 from hierogram.tools.alignment_scores import GoldLinks, evaluate

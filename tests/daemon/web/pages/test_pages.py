@@ -22,7 +22,7 @@ from tests.storage.building import integrity, pair, pairs_of, query
 
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.serving.supervision import Lag
-from hierogram.daemon.web.server import build_browser
+from hierogram.daemon.web.application import build_browser
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.browsing.sql_runner import cookbook
 from hierogram.storage.store import Store, open_store

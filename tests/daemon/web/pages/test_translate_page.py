@@ -14,7 +14,7 @@ from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.reading import Input
-from hierogram.daemon.web.server import build_browser
+from hierogram.daemon.web.application import build_browser
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.translation.web import MAX_PAGE_TEXT_LENGTH
