@@ -1,4 +1,1 @@
-"""Alignment, forests, grammars, rule models, samplers, charts, language models, decoding, scores and diagnostics.
-
-No SQL, clock or logging. Only `compiled` accesses files: it caches compiled kernels.
-"""
+"""Numerical code, without SQL, clock or logging. Only `compiled` accesses files: it caches compiled kernels."""

@@ -12,7 +12,7 @@ class RuleNotationError(SamplerError, ValueError):
 
 
 class BracketError(RuleNotationError):
-    """A text does not follow the notation of trees and forests, or trees do not fit together."""
+    """A text is not in the bracket notation of trees and forests, or trees cannot be combined."""
 
 
 class ForestTooLargeError(SamplerError):
@@ -20,9 +20,9 @@ class ForestTooLargeError(SamplerError):
 
 
 class DerivationError(SamplerError, ValueError):
-    """Encoded derivations do not match their pairs.
+    """Encoded derivations or averages are invalid or do not match their pairs.
 
-    `pairs` are the indices of these pairs in the batch, if known. `reason` applies to each of them.
+    `pairs` are the indices of these pairs in the batch, if known. `reason` describes the fault of each of them.
     """
 
     def __init__(self, message: str, pairs: Sequence[int] = (), reason: str = "") -> None:

@@ -136,7 +136,7 @@ class _TextStatistics:
             assert isinstance(loaded, ForestPairs)
             batch = loaded.batch
             self._ngrams = add_ngrams(self._ngrams, batch)
-            keys = compositions(batch, ONE_COMPOSITION, self._ngrams).keys
+            keys = compositions(batch, self._ngrams).keys
             buckets, times = np.unique(keys % np.uint64(_BUCKETS), return_counts=True)
             self._bucket_counts[buckets] = np.minimum(self._bucket_counts[buckets] + times, _TWICE)
 
@@ -145,7 +145,7 @@ class _TextStatistics:
 
         Also returns some that occur once, because hash buckets can collide.
         """
-        found = compositions(batch, ONE_COMPOSITION, self._ngrams)
+        found = compositions(batch, self._ngrams)
         twice = self._bucket_counts[found.keys % np.uint64(_BUCKETS)] >= _TWICE
         return found.select(twice | (found.expected >= self._min_expected))
 

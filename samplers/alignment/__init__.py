@@ -1,1 +1,1 @@
-"""Word alignment: Bayesian HMM models [SA16] and ITG models, their chains, and symmetrization."""
+"""Word alignment: Bayesian HMM models [SA16], ITG models, and symmetrization."""

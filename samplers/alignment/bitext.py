@@ -1,4 +1,4 @@
-"""Parallel text as word numbers. The aligner generates the emitted side from the conditioning side."""
+"""Parallel text as word numbers. The aligner models how conditioning words generate the emitted words."""
 
 from array import array
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ class Side(NamedTuple):
 
 
 class Sides(NamedTuple):
-    """Word numbers of P sentence pairs in one direction, with N emitted and M conditioning words."""
+    """Word numbers of P sentence pairs, with N emitted and M conditioning words."""
 
     # int32[N], int64[P + 1]: emitted words of all pairs, and index of the first emitted word of each pair.
     emitted: NDArray[np.int32]
@@ -48,8 +48,8 @@ class Sides(NamedTuple):
         return int(np.diff(self.conditioning_offset).max(initial=0))
 
 
-_MAX_FOLDED_LENGTH = 1024
-"""Maximum size of a lower-cased word in bytes, as in stores. A word keeps its case if its lower case is longer."""
+_MAX_FOLDED_BYTES = 1024
+"""Maximum size of a lower-cased word in bytes, as in stores."""
 
 
 def split_tokens(sentence: str) -> list[str]:
@@ -61,9 +61,9 @@ def split_tokens(sentence: str) -> list[str]:
 
 
 def fold(word: str) -> str:
-    """Return the word in lower case, or unchanged if its lower case has more than `_MAX_FOLDED_LENGTH` bytes."""
+    """Return the word in lower case, or unchanged if its lower case has more than `_MAX_FOLDED_BYTES` bytes."""
     folded = word.lower()
-    return folded if len(folded) < _MAX_FOLDED_LENGTH // 4 or len(folded.encode()) <= _MAX_FOLDED_LENGTH else word
+    return folded if len(folded) < _MAX_FOLDED_BYTES // 4 or len(folded.encode()) <= _MAX_FOLDED_BYTES else word
 
 
 def read_side(sentences: Iterable[str], keep_case: bool = False) -> Side:
@@ -98,7 +98,7 @@ def stem_side(side: Side) -> Side:
 
 
 class Direction(NamedTuple):
-    """One direction of a corpus: both sides, and their words as arrays for kernels."""
+    """One direction of a corpus: both sides, and `sides` with their words for the kernels."""
 
     sides: Sides
     emitted: Side
@@ -117,7 +117,7 @@ def make_direction(emitted: Side, conditioning: Side) -> Direction:
 
 
 def number_bigrams(emitted: Side) -> tuple[NDArray[np.int32], int]:
-    """Return the bigram (previous word, word) at each emitted position as a number, int32[N], and the bigram count."""
+    """Return the number of the bigram that ends at each position, int32[N], and the number of distinct bigrams."""
     before = np.roll(emitted.words, 1).astype(np.int64)
     before[emitted.offset[:-1][np.diff(emitted.offset) > 0]] = len(emitted.vocabulary)
     distinct, numbers = np.unique(before << 32 | emitted.words, return_inverse=True)

@@ -1,4 +1,4 @@
-"""State of an aligner's chain, and operations shared by the sweeps of all models."""
+"""State of an HMM aligner's chain, and functions that its models share."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -73,7 +73,7 @@ def apply_evidence(evidence, g, length, weight):
 
 
 SINGLE_WIDTHS = 100
-"""Largest jump width with its own event (bin of widths). Wider jumps share events: 101 to 200, 201 to 400, …."""
+"""Largest jump width that is an event of its own. Wider jumps share events: 101 to 200, 201 to 400, …."""
 
 
 def jump_events(widths: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -93,7 +93,7 @@ def first_width(event: int) -> int:
 
 
 def furthest_event(longest: int) -> int:
-    """Return the largest event for conditioning sentences of up to `longest` words, which includes wider jumps."""
+    """Return the largest event for conditioning sentences of up to `longest` words. It also counts wider jumps."""
     if longest < SINGLE_WIDTHS:
         return max(1, longest)
     # Add 1, because the longest jump is from before the first position to the end of the sentence.
@@ -101,7 +101,7 @@ def furthest_event(longest: int) -> int:
 
 
 UNLINKED = -1
-"""Link of an emitted word without a conditioning word."""
+"""Value in `AlignmentChain.links` of a word without a link."""
 
 MAX_FERTILITY = 7
 """Maximum fertility. Conditioning words with more links are counted as if they had this number."""
@@ -185,10 +185,9 @@ class AlignmentScratch(NamedTuple):
     fertility: NDArray[np.int32]
     # int16[M + 1]: conditioning position of the next link after each emitted position.
     after: NDArray[np.int16]
-    # float64[L + 1]: factor of the weight of links to each conditioning position, the same for all emitted words,
-    # linear.
+    # float64[L + 1]: factor of link weights that depends only on the conditioning position, linear.
     factor: NDArray[np.float64]
-    # uint64[L + 1], int16[L + 1]: hash of each conditioning word, and positions whose word pairs may have a row.
+    # uint64[L + 1], int16[L + 1]: hash of each conditioning word, and positions that pass `may_have_row`.
     hashed: NDArray[np.uint64]
     seen: NDArray[np.int16]
     # int16[L + 1]: next position of the same conditioning word. After the last position comes the first one.
@@ -207,7 +206,6 @@ def link_equal_words(words, start, length, scratch):
         seen_bits |= bit
         while before >= 0 and words[start + before] != words[start + i]:
             before -= 1
-        # Point the last position to the first one, so that the positions form a cycle.
         next_equal[i] = i if before < 0 else next_equal[before]
         if before >= 0:
             next_equal[before] = i
@@ -231,7 +229,7 @@ def conditioning_word(sides, e_start, i, conditioning):
 
 @njit_inline
 def jump_event(jumps, start, stop):
-    """Return the index in `jumps` of a jump's event, the largest for wider jumps. `start` -1 is before position 0."""
+    """Return the index in `jumps` of a jump's event, the largest for wider jumps. `start` is -1 before position 0."""
     middle = (len(jumps) - 4) // 2
     width = stop - start
     distance = abs(width)

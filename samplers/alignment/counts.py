@@ -1,7 +1,7 @@
 """Sparse counts of linked word pairs: a hash table with open addressing.
 
-A word pair has a row if it is linked somewhere or favored by the prior. When a row is removed, the following rows move
-back. A Bloom filter that fits the processor's cache rules out most pairs without a row.
+A word pair has a row if it is linked somewhere or favored by the prior. A Bloom filter that fits the processor's cache
+rules out most pairs without a row.
 """
 
 from typing import NamedTuple
@@ -20,7 +20,7 @@ CONDITIONING = np.dtype([("links", np.int64), ("prior", np.float64)])
 """Counts of a conditioning word: `links`, and `prior`, the sum of symmetric prior and `ROW.prior` over all words."""
 
 TAKEN, SHIFT = 0, 1
-"""Indices into `registers`: number of used rows, and 64 - log2 of the capacity."""
+"""Indices into `WordPairs.registers`."""
 
 _SMALLEST = 1 << 10
 _FREE = np.uint64(0)

@@ -24,10 +24,10 @@ _MIN_SLOTS, _MAX_SLOTS = 2, 8
 """Range of the number of entries per emitted word. Larger corpora need fewer, since their posteriors are sharper."""
 _NEGLIGIBLE = 0.001
 """Probabilities below this are dropped if a pair has more cells than entries."""
-LIKELY = 0.5
-"""Decoding threshold of one-to-one links: links above it share no word."""
+_LIKELY = 0.5
+"""Decoding threshold of joint models."""
 BESIDE_RATIO = 0.8
-"""Ratio of `Thresholds.beside` to `Thresholds.likely`, if `likely` maximizes the expected F-score."""
+"""Ratio of `beside` to `likely` in `expected_thresholds`."""
 _STEPS = 1000
 """Number of thresholds among which the expected F-score is maximized."""
 _MIN_LIKELY = 0.1
@@ -55,7 +55,7 @@ class Marginals(NamedTuple):
 
 
 class DirectionLinks(NamedTuple):
-    """Links of one direction. `links` int16[N] are conditioning positions or -1, `posterior` float32[N]."""
+    """Decoded links int16[N], conditioning positions or -1, and the posterior of each decision, float32[N]."""
 
     links: NDArray[np.int16]
     posterior: NDArray[np.float32]
@@ -265,7 +265,7 @@ def _sum_by_mean(source_offset, target_offset, forward, backward, number, total)
 
 
 def expected_thresholds(source: Side, target: Side, marginals: Sequence[Marginals]) -> Thresholds:
-    """Return the thresholds with the highest expected F-score of mean posteriors. `likely` is >= `_MIN_LIKELY`."""
+    """Return thresholds whose `likely`, at least `_MIN_LIKELY`, has the highest expected F-score of mean posteriors."""
     number, total = np.zeros(_STEPS, np.int64), np.zeros(_STEPS)
     _sum_by_mean(source.offset, target.offset, marginals[0], marginals[1], number, total)
     min_step = round(_MIN_LIKELY * _STEPS)
@@ -352,7 +352,7 @@ def decode_links(
     posterior = posterior / np.float32(max(samples.samples, 1))
     heights, widths = np.diff(source.offset), np.diff(target.offset)
     cell_offset = np.concatenate([np.zeros(1, np.int64), np.cumsum(heights * widths)])
-    cells = np.flatnonzero(posterior > LIKELY)
+    cells = np.flatnonzero(posterior > _LIKELY)
     pairs = np.searchsorted(cell_offset, cells, "right") - 1
     rows, columns = np.divmod(cells - cell_offset[pairs], np.maximum(widths[pairs], 1))
     offset = np.searchsorted(cells, cell_offset).astype(np.int64)

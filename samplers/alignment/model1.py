@@ -1,4 +1,4 @@
-"""IBM Model 1 by expectation maximization, with a hash table of word pairs. Its Viterbi links initialize chains."""
+"""Initial links of HMM chains: random links, or Viterbi links of IBM Model 1 after expectation maximization."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,7 +7,7 @@ from hierogram.samplers.alignment.bitext import Sides
 from hierogram.samplers.alignment.chain import UNLINKED
 from hierogram.samplers.alignment.counts import find_pair, pair_key
 from hierogram.samplers.compiled.jit import njit, njit_allocating, njit_inline
-from hierogram.samplers.compiled.streams import GOLDEN, stream, uniform
+from hierogram.samplers.compiled.streams import advance, stream, uniform
 
 ITERATIONS = 5
 
@@ -87,13 +87,13 @@ def _best_links(sides, lowest, empty_word, rows, shift, links):
 
 @njit_allocating
 def random_links(sides, seed, unlinked):
-    """Return uniformly random links, int16[N]. A word that can be linked is unlinked with probability `unlinked`."""
+    """Return random links int16[N], `UNLINKED` with probability `unlinked` or if the conditioning sentence is empty."""
     links = np.zeros(len(sides.emitted), np.int16)
     for pair in range(len(sides.emitted_offset) - 1):
         length = sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair]
         state = stream(seed, pair, 0)
         for g in range(sides.emitted_offset[pair], sides.emitted_offset[pair + 1]):
-            state = state + GOLDEN
+            state = advance(state)
             u = uniform(state)
             if u < unlinked or length == 0:
                 links[g] = UNLINKED

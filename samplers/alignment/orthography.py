@@ -20,7 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.alignment.bitext import Direction
-from hierogram.samplers.alignment.counts import SHIFT, WordPairs, find_pair, has_room, larger_pairs, pair_key, take_row
+from hierogram.samplers.alignment.counts import (
+    SHIFT,
+    WordPairs,
+    empty_pairs,
+    find_pair,
+    has_room,
+    larger_pairs,
+    pair_key,
+    take_row,
+)
 from hierogram.samplers.compiled.jit import njit, njit_inline
 
 _FIRST = "\u0370"
@@ -63,7 +72,7 @@ def find_script(words: Sequence[str]) -> str:
 
 
 def romanize(word: str) -> str:
-    """Return a word in Latin letters and digits, without tones and points. Chinese characters remain unchanged."""
+    """Romanize letters and digits of other scripts, without their marks. Chinese characters remain unchanged."""
     if max(word, default="") < _FIRST:
         return word
     # Keep a word without any sound, such as a soft sign alone, since words must not be empty.
@@ -94,10 +103,8 @@ def _romanize(character: str) -> str:
     return sound.capitalize() if character.isupper() else sound
 
 
-MIN_LENGTH = 4
-"""Minimum length of similar words. Shorter words must be equal."""
-MIN_COMMON_LETTERS = 3
-"""Minimum length of the common prefix of similar words."""
+_MIN_LENGTH, _MIN_COMMON_LETTERS = 4, 3
+"""Minimum length of similar words that are not equal, and minimum length of their common prefix."""
 
 
 class Letters(NamedTuple):
@@ -128,7 +135,7 @@ def _similarity(letters, word, other_letters, other_word):
         common += 1
     if common == length and common == other_length:
         return 1.0
-    if common < MIN_COMMON_LETTERS or shorter < MIN_LENGTH:
+    if common < _MIN_COMMON_LETTERS or shorter < _MIN_LENGTH:
         return 0.0
     share = common / max(length, other_length)
     return share * share
@@ -181,12 +188,12 @@ def _add_similar(first, sides, emitted, others, strength, pairs, conditioning):
     return len(sides.emitted_offset) - 1
 
 
-def favor_similar(direction: Direction, strength: float, pairs: WordPairs, conditioning: NDArray[np.void]) -> WordPairs:
-    """Add all similar co-occurring word pairs to an empty table, and return the table.
+def favor_similar(direction: Direction, strength: float, conditioning: NDArray[np.void]) -> WordPairs:
+    """Return a table of all similar co-occurring word pairs, without links.
 
     The prior of a word pair is `strength` times its similarity, and is also added to `conditioning`.
     """
-    sides = direction.sides
+    sides, pairs = direction.sides, empty_pairs()
     both = direction.emitted.vocabulary, direction.conditioning.vocabulary
     emitted, conditioning_letters = letters(*both), letters(*both[::-1])
     position = 0

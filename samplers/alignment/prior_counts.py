@@ -152,7 +152,7 @@ def subtract_counts(counts: PriorCounts, own: PriorCounts) -> PriorCounts:
 
 
 def split_directions(links: LinkList, source: Side, target: Side) -> tuple[NDArray[np.int16], NDArray[np.int16]]:
-    """Return one link per target word and per source word, int16[N]: the link nearest to the diagonal, or -1."""
+    """Return the linked position nearest to the diagonal for each target and each source word, int16[N], or -1."""
     pair = np.repeat(np.arange(len(links.offset) - 1), np.diff(links.offset))
     s, t = links.source.astype(np.int64), links.target.astype(np.int64)
     # Scale relative positions by both lengths, so that distances are exact integers.

@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 from hierogram.samplers.alignment.options import EXPECTED, POSTERIOR, SYMMETRIZATIONS
 from hierogram.samplers.compiled.jit import njit, njit_inline
 
-INTERSECTION, UNION, GROW_DIAG, GROW_DIAG_FINAL, GROW_DIAG_FINAL_AND = range(5)
+_INTERSECTION, _UNION, _GROW_DIAG, _GROW_DIAG_FINAL, _GROW_DIAG_FINAL_AND = range(5)
 METHODS = {
     name: number for number, name in enumerate(name for name in SYMMETRIZATIONS if name not in (EXPECTED, POSTERIOR))
 }
-"""Numbers of the symmetrizations that need only links, by name."""
+"""Numbers of the symmetrizations that need only links, in the order above, by name."""
 
 _FORWARD, _BACKWARD, _KEPT = 1, 2, 4
 _NEIGHBORS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
@@ -105,12 +105,12 @@ def _symmetrize(method, forward, backward, source_offset, target_offset, work, l
         for s in range(height):
             for t in range(width):
                 cell = work.cells[s * width + t]
-                if cell == (_FORWARD | _BACKWARD) or (method == UNION and cell != 0):
+                if cell == (_FORWARD | _BACKWARD) or (method == _UNION and cell != 0):
                     _keep(s, t, width, work)
-        if method >= GROW_DIAG:
+        if method >= _GROW_DIAG:
             _grow(height, width, work)
-        if method >= GROW_DIAG_FINAL:
-            both_free = method == GROW_DIAG_FINAL_AND
+        if method >= _GROW_DIAG_FINAL:
+            both_free = method == _GROW_DIAG_FINAL_AND
             _add_final_links(_FORWARD, both_free, height, width, work)
             _add_final_links(_BACKWARD, both_free, height, width, work)
         for s in range(height):

@@ -1,8 +1,8 @@
 """Hypergraph of all derivations of a sentence pair under a synchronous grammar and a mask.
 
 The grammar has one nonterminal symbol. Rules mix words and any number of nonterminals. An item is a bispan. An edge is
-a rule whose symbols have positions on both sides. Rules with b adjacent nonterminals create O(p^(b+1) q^(b+1)) edges
-for p source and q target words [BPK09 §4]. Edges that emit words against the mask are omitted.
+a rule whose symbols have positions on both sides. Rules with b adjacent nonterminals create O(n^(b+1) m^(b+1)) edges
+for n source and m target words [BPK09 §4]. Edges that emit words against the mask are omitted.
 
 For each source span, the source side of each rule is matched first (a *segmentation*), then the target side.
 """
@@ -19,7 +19,7 @@ from hierogram.samplers.compiled.streams import stream
 from hierogram.samplers.exceptions import SamplerError
 
 
-class Segments(NamedTuple):
+class _Segments(NamedTuple):
     """S segmentations of one source span, and scratch memory for matching both sides. Sides have up to W symbols."""
 
     # int32[S]: rule of each segmentation.
@@ -43,9 +43,8 @@ class Segments(NamedTuple):
     positions: NDArray[np.int32]
 
 
-def make_segments(size: int, longest: int) -> Segments:
-    """Allocate `size` segmentations of rules with up to `longest` symbols per side."""
-    return Segments(
+def _make_segments(size: int, longest: int) -> _Segments:
+    return _Segments(
         np.empty(size, np.int32),
         np.empty((size, longest), np.int32),
         np.empty(size, np.int32),
@@ -60,8 +59,11 @@ def make_segments(size: int, longest: int) -> Segments:
 
 
 @njit_inline
-def next_end(symbol, start, end, room, last, words):
-    """Return a symbol's next end after `end` (-1 before the first), or -1. Ends are <= `room`, or `room` if `last`."""
+def _next_end(symbol, start, end, room, last, words):
+    """Return the next end of a symbol after `end` (-1 before the first end), or -1 if it has no further end.
+
+    The end is up to `room`, or exactly `room` for the `last` symbol of a side.
+    """
     if symbol >= 0 or symbol == ANY:
         if end >= 0 or start >= room or (symbol >= 0 and words[start] != symbol) or (last and start + 1 != room):
             return np.int64(-1)
@@ -112,7 +114,7 @@ def _segment_rule(rule, i, j, task, filled, segments, number):
         final = depth == length - 1
         symbol = side.symbols[first + depth]
         room = j if final else j - side.rest[first + depth + 1]
-        end = next_end(symbol, segments.start[depth], segments.end[depth], room, final, words)
+        end = _next_end(symbol, segments.start[depth], segments.end[depth], room, final, words)
         if end < 0:
             depth -= 1
             continue
@@ -131,7 +133,7 @@ def _segment_rule(rule, i, j, task, filled, segments, number):
 
 
 _NOTHING, _SEGMENTS, _EDGES = range(3)
-"""Results of `write_edges`: the array that is too small."""
+"""Results of `_write_edges`: the array that is too small."""
 
 
 class PairGraph(NamedTuple):
@@ -153,12 +155,12 @@ class Emissions(NamedTuple):
 
 
 class PairBuilder:
-    """Builder of hypergraphs of pairs with up to `max_edges` edges. Each overwrites the previous one."""
+    """Builder of hypergraphs of up to `max_edges` edges. Each hypergraph overwrites the previous one."""
 
     def __init__(self, max_edges: int) -> None:
         self._max_edges = max_edges
         self._cells = make_cells(0, 0, 1 << 12)
-        self._segments = make_segments(1 << 10, 4)
+        self._segments = _make_segments(1 << 10, 4)
         self._graph = make_hypergraph(1 << 12, max_edges)
 
     def build(self, task: PairTask) -> PairGraph:
@@ -171,16 +173,16 @@ class PairBuilder:
             self._cells = make_cells(n, m, 2 * items)
             number_items(task.fixed, task.empty_sides, self._cells)
         if task.rules.longest > self._segments.spans.shape[1]:
-            self._segments = make_segments(len(self._segments.rule), task.rules.longest)
+            self._segments = _make_segments(len(self._segments.rule), task.rules.longest)
         if items >= len(self._graph.first):
             self._graph = self._graph._replace(first=np.zeros(2 * items + 1, np.int64))
         while True:
             self._graph.size[ITEMS] = items
-            full = write_edges(task, self._cells, self._segments, self._graph)
+            full = _write_edges(task, self._cells, self._segments, self._graph)
             if full == _NOTHING:
                 return PairGraph(self._graph, self._cells.bispan[:items])
             if full == _SEGMENTS:
-                self._segments = make_segments(4 * len(self._segments.rule), self._segments.spans.shape[1])
+                self._segments = _make_segments(4 * len(self._segments.rule), self._segments.spans.shape[1])
             else:
                 raise SamplerError(
                     f"the chart of a pair of {n} and {m} words needs more than {self._max_edges:,} edges or "
@@ -190,7 +192,7 @@ class PairBuilder:
 
 @njit_allocating
 def expected_emissions(bitext: PairGraph, expected: NDArray[np.float64], task: PairTask) -> Emissions:
-    """Return the expected emissions, given the expected uses of edges float64[E]."""
+    """Return the expected emissions of all edges, given their expected uses float64[E]."""
     n, m = task.fixed.shape
     emissions = Emissions(np.zeros((n, m)), np.zeros(n), np.zeros(m))
     room = np.empty(n, np.int32), np.empty(m, np.int32)
@@ -201,7 +203,7 @@ def expected_emissions(bitext: PairGraph, expected: NDArray[np.float64], task: P
 
 
 @njit_allocating
-def drawn_links(
+def sample_links(
     bitext: PairGraph, inside: NDArray[np.float64], key: Key, links: NDArray[np.int32], task: PairTask, draws: int
 ) -> NDArray[np.bool_]:
     """Sample derivations. Returns bool[draws, V]: True if one rule emits both words of a link (source, target)."""
@@ -225,7 +227,7 @@ def drawn_links(
 
 @njit
 def _add_edge_emissions(bitext, e, amount, emissions, room):
-    """Add `amount` to the emissions of an edge: all words that are in its head but not in its tails."""
+    """Add `amount` to the emissions of an edge, which emits the words of its head that no tail contains."""
     graph, bispan = bitext.graph, bitext.bispan
     source, target = room
     head = bispan[graph.head[e]]
@@ -381,7 +383,7 @@ def _match_target(item, number, task, cells, segments, graph):
         if symbol >= 0 or symbol == ANY:
             if end >= 0:
                 targets -= 1
-            end = next_end(symbol, start, end, room, final, words)
+            end = _next_end(symbol, start, end, room, final, words)
             if end >= 0:
                 segments.positions[targets] = start
                 targets += 1
@@ -402,7 +404,7 @@ def _match_target(item, number, task, cells, segments, graph):
 
 
 @njit
-def write_edges(task, cells, segments, graph):
+def _write_edges(task, cells, segments, graph):
     """Write the edges of all items. Returns `_NOTHING`, or `_SEGMENTS` or `_EDGES` if that array is too small."""
     n = len(task.fixed)
     graph.size[EDGES] = graph.size[TAILS] = graph.tail_first[0] = 0

@@ -107,9 +107,9 @@ class Chart(NamedTuple):
     # int64[cells]: number of symbols with weight > 0 in each cell.
     active_count: NDArray[np.int64]
 
-    def log_weight(self, symbol: int, start: int, end: int) -> float:
-        """Return the natural log of the weight of a symbol over [start, end), -inf without derivation."""
-        cell = cell_of(start, end)
+    def log_weight(self, symbol: int, words: int) -> float:
+        """Return the natural log of the weight of a symbol over the first `words` words, -inf without derivation."""
+        cell = cell_of(0, words)
         value = float(self.value[cell, symbol])
         return float(np.log(value) + self.scale[cell]) if value > 0 else -np.inf
 
@@ -143,14 +143,14 @@ def make_grammar(
     return ChartGrammar(labels, symbols, binary, lexical, unary, closure, best, by_left, by_parent, by_word, starts)
 
 
-def restricted(grammar: ChartGrammar, words: NDArray[np.int32], best: bool = False) -> SentenceGrammar:
+def restrict_grammar(grammar: ChartGrammar, words: NDArray[np.int32], best: bool = False) -> SentenceGrammar:
     """Return the rules that a sentence can use, given its word numbers int32[n]. `best` is as in `SentenceGrammar`."""
     live = np.zeros(grammar.symbols, np.bool_)
     live[: grammar.labels] = True
     at = [grammar.by_word[grammar.word_start[word] : grammar.word_start[word + 1]] for word in words.tolist()]
     word_rules = np.concatenate([np.zeros(0, np.int64), *at])
     live[grammar.lexical["parent"][word_rules]] = True
-    mark_live(grammar.labels, grammar.binary, grammar.by_parent, live)
+    _mark_live(grammar.labels, grammar.binary, grammar.by_parent, live)
     number = np.cumsum(live, dtype=np.int32) - np.int32(1)
     symbols = int(live.sum())
 
@@ -202,8 +202,8 @@ def _starts(sorted_keys: NDArray[np.generic], size: int) -> NDArray[np.int64]:
 
 
 @njit
-def mark_live(labels, binary, by_parent, live):
-    """Mark internal symbols in `live` if both symbols of their rule are marked. `by_parent`: rules sorted by parent."""
+def _mark_live(labels, binary, by_parent, live):
+    """Mark internal symbols in `live` if both symbols of their rule are marked."""
     for r in by_parent:
         parent = binary[r]["parent"]
         if parent >= labels and live[binary[r]["left"]] and live[binary[r]["right"]]:
@@ -232,7 +232,7 @@ def fill_chart(grammar: SentenceGrammar) -> Chart:
 
 @njit_inline
 def _enter(value, active, number, symbol, weight, best):
-    """Add a derivation of a symbol, unless its weight is 0, to a cell. Returns the number of symbols in the cell."""
+    """Add a weight to a symbol of a cell, or keep the maximum if `best`. Returns the number of symbols in the cell."""
     if weight <= 0.0:
         return number
     old = value[symbol]
@@ -249,7 +249,7 @@ def _enter(value, active, number, symbol, weight, best):
 
 @njit_inline
 def _close(grammar, value, active, number, before):
-    """Add unary chains to the derivations of a cell. Returns the number of symbols in the cell."""
+    """Extend the derivations of a cell by unary chains. Returns the number of symbols in the cell."""
     found = number
     for a in range(found):
         if active[a] < grammar.labels:
@@ -274,7 +274,7 @@ def _close(grammar, value, active, number, before):
 
 @njit
 def fill(grammar, chart, before):
-    """Fill the spans of an empty chart by increasing length. `before` float64[L] is zeroed scratch memory."""
+    """Fill an empty chart, short spans first. `before` float64[L] is scratch memory and must be 0."""
     for width in range(1, grammar.words + 1):
         for i in range(grammar.words - width + 1):
             j = i + width

@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hierogram.samplers.charts.chart import cell_of
 from hierogram.samplers.compiled.intrinsics import (
     accumulate_eight,
     add_eight,
@@ -32,7 +33,7 @@ from hierogram.samplers.compiled.intrinsics import (
     sum_eight,
     zero_eight,
 )
-from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.compiled.jit import njit
 
 _BLOCK = 8
 """Number of columns that are summed at once. The length of rows is padded to a multiple of it."""
@@ -197,11 +198,6 @@ def make_dense_scratch(words: tuple[int, int], matrices: int, rules: int, longes
 @njit
 def _padded(size):
     return (size + _BLOCK - 1) // _BLOCK * _BLOCK
-
-
-@njit_inline
-def _span(i, j):
-    return j * (j - 1) // 2 + i
 
 
 @njit
@@ -378,7 +374,7 @@ def _keep_match(c, head, symbols, first, length, weight, scale, begin, work):
     for d in range(length):
         symbol = symbols[first + d]
         if symbol < 0:
-            work.match_span[number * arity - 1 - symbol] = _span(work.start[d], work.end[d])
+            work.match_span[number * arity - 1 - symbol] = cell_of(work.start[d], work.end[d])
         else:
             weight *= scale[begin + work.start[d]]
     work.match_rule[number] = c
@@ -392,7 +388,7 @@ def _match_rule(c, kind, weight, sides, words, piece, work):
     symbols, first = sides.source, work.part[c, 0]
     length = work.part[c, 1] - first
     n = piece.j - piece.i
-    heads = kind * _span(0, n + 1)
+    heads = kind * cell_of(0, n + 1)
     # Leave at least one word for the omitted nonterminal: before a straight rest, or after an inverted rest.
     if kind == _REAR_INVERTED:
         n -= 1
@@ -415,7 +411,7 @@ def _match_rule(c, kind, weight, sides, words, piece, work):
                     continue
             work.end[depth] = end
             if depth == length - 1:
-                head = heads + _span(i, end)
+                head = heads + cell_of(i, end)
                 _keep_match(c, head, symbols, first, length, weight, words.source_scale, piece.i, work)
             else:
                 depth += 1
@@ -482,7 +478,7 @@ def _match_all(chosen, number, sides, words, piece, work):
     if matches > len(work.match_rule) or matches * work.sizes[_ARITY] > len(work.match_span):
         work.sizes[NEEDED] = matches
         return False
-    heads = _FRONT * _span(0, n + 1)
+    heads = _FRONT * cell_of(0, n + 1)
     for p in range(heads + 1):
         work.first[p] = 0
     for s in range(matches):
@@ -662,12 +658,12 @@ def _list_product(number, left, right, rows, summands, work):
 @njit
 def _join(i, j, section, size, work):
     matrix = size * _padded(size)
-    offset = _span(i, j) * matrix
+    offset = cell_of(i, j) * matrix
     whole = np.int64(0), size
     for front in range(2 if work.sizes[_FRONTS] > 0 else 1):
         number = 0
         for k in range(i + 1, j):
-            left, right = _span(i, k) * matrix, _span(k, j) * matrix
+            left, right = cell_of(i, k) * matrix, cell_of(k, j) * matrix
             if front == 0:
                 _list_product(number, left, _REAR * section + right, whole, whole, work)
                 _list_product(number + 1, right, _REAR_INVERTED * section + left, whole, whole, work)
@@ -684,12 +680,12 @@ def _fill_inside(sides, words, piece, base, null, work):
     size = m + 1
     stride = _padded(size)
     matrix = size * stride
-    section = _span(0, n + 1) * matrix
+    section = cell_of(0, n + 1) * matrix
     inside = work.inside
     for width in range(1, n + 1):
         for i in range(n + 1 - width):
             j = i + width
-            head = _span(i, j)
+            head = cell_of(i, j)
             offset = head * matrix
             for k in range(offset, offset + matrix):
                 inside[k] = 0.0
@@ -702,7 +698,7 @@ def _fill_inside(sides, words, piece, base, null, work):
                 first, last = piece.i + i, piece.i + j - 1
                 left = base.null * words.source_nulls[first] * words.source_scale[first]
                 right = base.null * words.source_nulls[last] * words.source_scale[last]
-                without_first, without_last = _span(i + 1, j) * matrix, _span(i, j - 1) * matrix
+                without_first, without_last = cell_of(i + 1, j) * matrix, cell_of(i, j - 1) * matrix
                 for k in range(matrix):
                     inside[offset + k] += left * inside[without_first + k] + right * inside[without_last + k]
             _add_matches(head, sides, words, piece, work)
@@ -734,10 +730,10 @@ def _list_heads(i, j, n, contribution, section, matrix, work):
     number = 0
     for k in range(j + 1, n + 1):
         if part != _RIGHT_PART:
-            number = _list_head(number, _span(i, k), right * section + _span(j, k) * matrix, kind, matrix, work)
+            number = _list_head(number, cell_of(i, k), right * section + cell_of(j, k) * matrix, kind, matrix, work)
     for k in range(i):
         if part != _LEFT_PART:
-            number = _list_head(number, _span(k, j), left * section + _span(k, i) * matrix, kind, matrix, work)
+            number = _list_head(number, cell_of(k, j), left * section + cell_of(k, i) * matrix, kind, matrix, work)
     return number
 
 
@@ -760,9 +756,9 @@ def _add_larger_spans(i, j, base, sides, words, piece, joint, work):
     n = piece.j - piece.i
     size = piece.y - piece.x + 1
     matrix = size * _padded(size)
-    spans = _span(0, n + 1)
+    spans = cell_of(0, n + 1)
     section = spans * matrix
-    head = _span(i, j)
+    head = cell_of(i, j)
     offset = head * matrix
     for k in range(section, section + (_SECTIONS - 1) * matrix):
         work.outside[k] = 0.0
@@ -942,21 +938,21 @@ def _reverse_matches(head, i, above, begin, last, sides, words, piece, joint, wo
 
 @njit
 def _fill_outside(sides, words, piece, base, null, joint, work):
-    """Compute outside sums, and add expected word pairs to `joint`. Returns the expected words that the base emits."""
+    """Compute outside sums, and add expected word pairs to `joint`. Returns the expected words emitted by the base."""
     n, m = piece.j - piece.i, piece.y - piece.x
     size = m + 1
     stride = _padded(size)
     matrix = size * stride
     inside, outside = work.inside, work.outside
-    for k in range(_span(0, n + 1) * matrix):
+    for k in range(cell_of(0, n + 1) * matrix):
         outside[k] = 0.0
-    root = _span(0, n) * matrix + m
+    root = cell_of(0, n) * matrix + m
     outside[root] = 1.0 / inside[root]
     emitted = 0.0
     for width in range(n, 0, -1):
         for i in range(n + 1 - width):
             j = i + width
-            head = _span(i, j)
+            head = cell_of(i, j)
             offset = head * matrix
             if width < n:
                 _add_larger_spans(i, j, base, sides, words, piece, joint, work)
@@ -966,7 +962,7 @@ def _fill_outside(sides, words, piece, base, null, joint, work):
                         continue
                     word = piece.i + position
                     weight = base.null * words.source_nulls[word] * words.source_scale[word]
-                    above = (_span(i - 1, j) if side == 0 else _span(i, j + 1)) * matrix
+                    above = (cell_of(i - 1, j) if side == 0 else cell_of(i, j + 1)) * matrix
                     for k in range(matrix):
                         value = weight * outside[above + k]
                         outside[offset + k] += value
@@ -1000,7 +996,7 @@ def sum_piece(chosen, number, sides, words, piece, base, null, joint, work):
         word = piece.x + x
         null[x] = base.null * words.target_nulls[word] * words.target_scale[word]
     _fill_inside(sides, words, piece, base, null, work)
-    total = work.inside[_span(0, n) * (m + 1) * _padded(m + 1) + m]
+    total = work.inside[cell_of(0, n) * (m + 1) * _padded(m + 1) + m]
     if not MIN_TOTAL < total < MAX_TOTAL:
         return total, 0.0
     return total, _fill_outside(sides, words, piece, base, null, joint, work)

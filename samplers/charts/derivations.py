@@ -69,7 +69,7 @@ def _add(row, weight, kind, rule, left, right, split):
 
 
 @njit
-def weigh_edges(symbol, i, j, grammar, chart, rows):
+def _weigh_edges(symbol, i, j, grammar, chart, rows):
     """Write the incoming edges of an item, with linear weights relative to the cell's maximum. Returns their number."""
     cell = cell_of(i, j)
     number = 0
@@ -107,13 +107,13 @@ def weigh_edges(symbol, i, j, grammar, chart, rows):
 
 
 @njit
-def find_or_add_item(symbol, i, j, grammar, chart, items):
+def _find_or_add_item(symbol, i, j, grammar, chart, items):
     """Return the index of an item, after adding it if it is new. Returns -1 if memory is too small."""
     cell = cell_of(i, j)
     known = items.item_number[cell, symbol]
     if known > 0:
         return np.int64(known) - 1
-    found = weigh_edges(symbol, i, j, grammar, chart, items.weights)
+    found = _weigh_edges(symbol, i, j, grammar, chart, items.weights)
     row = items.used[0]
     first = items.used[1]
     if row >= len(items.item) or first + found > len(items.edge):
@@ -142,7 +142,7 @@ def find_or_add_item(symbol, i, j, grammar, chart, items):
 
 
 @njit_inline
-def choose_edge(u, item, edge):
+def _choose_edge(u, item, edge):
     """Return the first edge of an item whose cumulative probability exceeds u in [0, 1), or its last edge."""
     low, high = item["first"], item["last"] - 1
     while low < high:
@@ -198,7 +198,7 @@ class SentenceKey(NamedTuple):
     sentence: int
 
 
-class LazyHypergraph(NamedTuple):
+class _LazyHypergraph(NamedTuple):
     """Derivations of the symbol `root` over all words, with edges that are computed on demand."""
 
     root: int
@@ -223,7 +223,7 @@ def count_visits(key: SentenceKey, drawn: Draws) -> NDArray[np.int64]:
 
 
 class ChartDerivations:
-    """All derivations in a chart with one root symbol over all words, which must have a derivation."""
+    """Derivations of the symbol `root` over all words of a chart. At least one must exist."""
 
     def __init__(self, grammar: SentenceGrammar, chart: Chart, root: int) -> None:
         starts = grammar.parent_start, grammar.word_start, grammar.unary_start
@@ -232,7 +232,7 @@ class ChartDerivations:
         # The capacity is large, because unused memory costs nothing.
         item, edge = np.empty(1 << 15, ITEM), np.empty(1 << 20, EDGE)
         items = Items(np.zeros(chart.value.shape, np.int32), item, edge, np.zeros(2, np.int64), weights)
-        self.graph = LazyHypergraph(root, grammar, chart, items)
+        self.graph = _LazyHypergraph(root, grammar, chart, items)
 
     def draw(self, key: SentenceKey, draws: int, productions: Productions, processes: FragmentMasses) -> Draws:
         """Return independent samples. Sample k uses the stream of (seed, sentence, k)."""
@@ -240,14 +240,14 @@ class ChartDerivations:
         uses = np.zeros(len(processes.fragment_mass), np.int32), np.zeros(len(processes.label_mass), np.int32)
         scratch = uses, *self._scratch()
         done = 0
-        while (done := draw_derivations(done, key, self.graph, productions, processes, draws_made, *scratch)) < draws:
+        while (done := _draw_derivations(done, key, self.graph, productions, processes, draws_made, *scratch)) < draws:
             self._make_room()
         return draws_made
 
     def count_uses(self, key: SentenceKey, visits: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the uses of each edge, float64[E]. Sample k of a `draw` with this key counts `visits[k]` times."""
         counts = np.zeros(self.graph.items.used[1])
-        count_edges(key, self.graph, visits, counts, *self._scratch())
+        _count_edges(key, self.graph, visits, counts, *self._scratch())
         return counts
 
     def derivation(self, key: SentenceKey, draw: int) -> NDArray[np.int64]:
@@ -263,7 +263,7 @@ class ChartDerivations:
         while True:
             item_uses = np.zeros_like(self.graph.chart.value)
             counts = np.zeros(len(self.graph.items.edge))
-            if add_expected_uses(self.graph, item_uses, np.zeros_like(item_uses[0]), counts):
+            if _add_expected_uses(self.graph, item_uses, np.zeros_like(item_uses[0]), counts):
                 return counts[: self.graph.items.used[1]]
             self._make_room()
 
@@ -319,7 +319,7 @@ def _tree_hash(edge, item, productions):
 
 
 @njit
-def draw_derivations(first, key, graph, productions, processes, drawn, uses, stack, path):
+def _draw_derivations(first, key, graph, productions, processes, drawn, uses, stack, path):
     """Draw the samples from index `first` on. Returns the number of samples so far, < D if memory is too small."""
     fragment_uses, label_uses = uses
     for draw in range(first, len(drawn.tree)):
@@ -354,7 +354,7 @@ def walk(key, draw, best, graph, stack, path):
     number = 0
     while top > 0:
         top -= 1
-        item_row = find_or_add_item(stack[top, 0], stack[top, 1], stack[top, 2], graph.grammar, graph.chart, items)
+        item_row = _find_or_add_item(stack[top, 0], stack[top, 1], stack[top, 2], graph.grammar, graph.chart, items)
         if item_row < 0:
             return -1
         item = items.item[item_row]
@@ -365,7 +365,7 @@ def walk(key, draw, best, graph, stack, path):
                     chosen = k
         else:
             state = advance(state)
-            chosen = choose_edge(uniform(state), item, items.edge)
+            chosen = _choose_edge(uniform(state), item, items.edge)
         path[0, number], path[1, number] = chosen, item_row
         number += 1
         top = _push_parts(stack, top, items.edge[chosen], item)
@@ -373,7 +373,7 @@ def walk(key, draw, best, graph, stack, path):
 
 
 @njit
-def count_edges(key, graph, visits, counts, stack, path):
+def _count_edges(key, graph, visits, counts, stack, path):
     """Redraw the samples. For each sample, add its visits to the counts of its edges."""
     for draw in range(len(visits)):
         if visits[draw] > 0:
@@ -382,7 +382,7 @@ def count_edges(key, graph, visits, counts, stack, path):
 
 
 @njit
-def add_expected_uses(graph, item_uses, pending, counts):
+def _add_expected_uses(graph, item_uses, pending, counts):
     """Add the expected uses of each edge to `counts`. Returns False if memory is too small."""
     grammar, chart, items = graph.grammar, graph.chart, graph.items
     words = grammar.words
@@ -406,7 +406,7 @@ def add_expected_uses(graph, item_uses, pending, counts):
                     if waiting <= _MIN_USES:
                         continue
                     pending[label] = 0.0
-                    row = find_or_add_item(label, i, j, grammar, chart, items)
+                    row = _find_or_add_item(label, i, j, grammar, chart, items)
                     if row < 0:
                         return False
                     for k in range(items.item[row]["first"], items.item[row]["last"]):
@@ -420,7 +420,7 @@ def add_expected_uses(graph, item_uses, pending, counts):
                 symbol = active[a]
                 if cell_uses[symbol] <= _MIN_USES:
                     continue
-                row = find_or_add_item(symbol, i, j, grammar, chart, items)
+                row = _find_or_add_item(symbol, i, j, grammar, chart, items)
                 if row < 0:
                     return False
                 for k in range(items.item[row]["first"], items.item[row]["last"]):

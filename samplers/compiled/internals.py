@@ -11,7 +11,7 @@ from numba.core.codegen import CPUCodeLibrary, JITCPUCodegen
 INLINED = "inlined."
 """Prefix of the qualified names of functions that are always inlined."""
 
-# Callers contain the optimized code of inlined functions, so optimizing and emitting inlined functions is skipped.
+# Skip optimizing and emitting inlined functions, because their callers contain the optimized code.
 
 _libraries: Any = CPUCodeLibrary
 _codegen: Any = JITCPUCodegen
@@ -35,8 +35,8 @@ def _optimize_functions(library: Any, module: Any) -> None:
 
 
 def _optimize_kernel(library: Any) -> None:
-    """Optimize a kernel. Its linked functions are made internal, so that LLVM drops unused arguments."""
     if not _is_inlined(library):
+        # Make linked functions internal, so that LLVM drops unused arguments.
         for linked in library._final_module.functions:
             if not linked.is_declaration and linked.linkage == Linkage.linkonce_odr:
                 linked.linkage = Linkage.internal
@@ -44,11 +44,11 @@ def _optimize_kernel(library: Any) -> None:
 
 
 def _load_kernel(library: Any) -> None:
-    """Emit the machine code of a kernel and set the environments of its inlined functions."""
     if _is_inlined(library):
         library._finalized = True
         return
     _load(library)
+    # The kernel contains the code of its inlined functions, so it also needs their environments.
     for variable in library._final_module.global_variables:
         known = _environments.get(variable.name)
         if known is not None:
@@ -70,7 +70,6 @@ _resolved: dict[object, tuple[Any, Any, Any]] = {}
 
 
 def _call_type(function: Any, context: Any, arguments: Any, keywords: Any) -> Any:
-    """Return the signature of a call to a numba function, cached by argument types and compiler options."""
     if keywords or not all(isinstance(argument, _PLAIN) for argument in arguments):
         return _resolve(function, context, arguments, keywords)
     key = id(function), id(context), tuple(arguments), _stack.top_or_none()
@@ -115,8 +114,7 @@ def prepare_to_compile() -> None:
     numba_index = arrays.fix_integer_index
 
     def index_of(context: Any, builder: Any, index_type: Any, index: Any, size: Any) -> Any:
-        """Convert an index to a machine integer, without numba's check for negative indices in kernels."""
-        # Code with reference counts is not a kernel (see `njit`), so index -1 must be the last item, as in Python.
+        # Only code without reference counts (see `njit`) omits the check for negative indices.
         if context.enable_nrt:
             return numba_index(context, builder, index_type, index, size)
         return context.cast(builder, index, index_type, types.intp if index_type.signed else types.uintp)

@@ -1,9 +1,9 @@
 """Decorators that compile kernels, and a cache of compiled kernels that is private to the user.
 
-Numba's cache checks the file of a kernel for changes, but not the modules that the kernel calls. This cache's folder
-therefore has a digest of all sampler sources and of the versions of numba and Python in its name, and the subfolder of
-a kernel outside samplers/ has a digest of that kernel's folder. Loading a cached kernel runs its code, so other users
-must not be able to write to the cache folder.
+Numba's cache checks the file of a kernel for changes, but not the modules that the kernel calls. The name of this
+cache's folder therefore contains a digest of all sampler sources and of the versions of numba and Python. The name of
+the subfolder of a kernel outside samplers/ contains a digest of that kernel's folder. Loading a cached kernel runs its
+code, so other users must not be able to write to the cache folder.
 """
 
 import hashlib
@@ -140,9 +140,7 @@ class CacheFile(_caching.IndexDataCacheFile):
         return cast("str", self._data_name_pattern.format(number=uuid4().int))
 
 
-class KernelCache(_caching.FunctionCache):
-    """Cache of one kernel."""
-
+class _KernelCache(_caching.FunctionCache):
     _impl_class = _KernelCacheImpl
 
     def __init__(self, function: Any) -> None:
@@ -150,7 +148,6 @@ class KernelCache(_caching.FunctionCache):
         self._cache_file = CacheFile(self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp())
 
     def load_overload(self, signature: Any, target: Any) -> Any:
-        """Load a cached kernel. Returns None if the kernel is not cached, or the folder is unreadable or unsafe."""
         # Initialize only numba's runtime, since initializing the compiler would take longer than importing numba.
         rtsys.initialize(target)
         kept = None
@@ -163,7 +160,7 @@ class KernelCache(_caching.FunctionCache):
         return kept
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
-        """Cache a kernel. Ignores failures, because the kernel is already compiled in memory."""
+        # Ignore failures, because the kernel is already compiled in memory.
         with suppress(OSError):
             super().save_overload(signature, compiled)
 
@@ -188,7 +185,7 @@ change_compiler()
 
 def _kernel(function: Function, **options: Any) -> Function:
     compiled = _compile(nogil=True, error_model="numpy", **options)(function)
-    compiled._cache = KernelCache(function)
+    compiled._cache = _KernelCache(function)
     return cast("Function", compiled)
 
 
@@ -202,7 +199,7 @@ def njit(function: Function) -> Function:
 
 
 def njit_allocating(function: Function) -> Function:
-    """Compile like `njit`, for code outside sweeps that may create arrays."""
+    """Compile code outside sweeps, which may create arrays. Otherwise like `njit`, but negative indices are valid."""
     return _kernel(function)
 
 

@@ -12,7 +12,7 @@ _ONE = np.uint64(1)
 
 
 def capacity_for(items: int, smallest: int) -> int:
-    """Return the smallest power of two times `smallest` with at least two slots per item."""
+    """Return a capacity of at least two slots per item: the smallest one that is `smallest` times a power of two."""
     capacity = smallest
     while capacity < 2 * items:
         capacity *= 2

@@ -81,7 +81,7 @@ def draw_beta(a, b, state):
 
 @njit_inline
 def draw_tables(count, mass, state):
-    """Sample the number of tables of `count` draws in a Chinese restaurant process. `mass` is α P0, linear."""
+    """Sample the number of tables of `count` customers in a Chinese restaurant process. `mass` is α P0, linear."""
     tables = 1 if count > 0 else 0
     for seated in range(1, count):
         state = advance(state)

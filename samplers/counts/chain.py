@@ -29,10 +29,10 @@ class CountsError(SamplerError, RuntimeError):
 
 
 class SweepInfo(NamedTuple):
-    """Statistics of one sweep. `evaluations`: number of rules scored. `reads`: number of rules read from the table.
+    """Statistics of one sweep. `evaluations` is the number of rules scored, which is only estimated for trees.
 
-    Trees have an estimate of `evaluations`. ITGs have proposals and accepted proposals instead of sampled and changed
-    edges, and combinations of cells instead of `evaluations`.
+    ITGs have proposals and accepted proposals instead of sampled and changed edges, and combinations of cells instead
+    of `evaluations`.
     """
 
     edges_sampled: int
@@ -40,7 +40,6 @@ class SweepInfo(NamedTuple):
     cuts_sampled: int
     cuts_changed: int
     evaluations: int
-    reads: int = 0
 
 
 _COUNT_BITS = np.uint64(64 - 3 * SIZE_BITS)

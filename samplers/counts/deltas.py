@@ -101,7 +101,7 @@ def weigh_trees(changes: Sequence[Change]) -> WeightedTrees:
 
 
 @njit
-def write_source_side(v, view, words, symbols, position, space):
+def _write_source_side(v, view, words, symbols, position, space):
     """Write the source side of the rule at node v and number its nonterminals. Returns (position after it, number)."""
     numbers, stack, stack_tail, stack_position = space.numbers, space.stacks[0], space.stacks[1], space.stacks[2]
     count = 0
@@ -142,8 +142,8 @@ def write_source_side(v, view, words, symbols, position, space):
 
 
 @njit
-def write_target_side(v, view, words, symbols, position, space):
-    """Write the target side, after `write_source_side` has numbered the nonterminals. Returns the next position."""
+def _write_target_side(v, view, words, symbols, position, space):
+    """Write the target side, after `_write_source_side` has numbered the nonterminals. Returns the next position."""
     numbers, stack, stack_position, stack_last = space.numbers, space.stacks[0], space.stacks[1], space.stacks[2]
     depth = 1
     stack[0], stack_position[0], stack_last[0] = v, view.node[v]["target_start"], -1
@@ -253,7 +253,7 @@ def empty_deltas() -> CountDeltas:
 _BY_ENTRY = tuple(name for name in CountDeltas._fields if name not in ("rows", "symbols", "sizes"))
 
 
-class CountingSpace(NamedTuple):
+class _CountingSpace(NamedTuple):
     """Scratch memory for counting. `numbers` int64[n]: nonterminal number by node. `stacks`: int64[3, n + 1]."""
 
     walk: WalkSpace
@@ -261,9 +261,9 @@ class CountingSpace(NamedTuple):
     stacks: NDArray[np.int64]
 
 
-def _counting_space(batch: Batch) -> CountingSpace:
+def _counting_space(batch: Batch) -> _CountingSpace:
     nodes = batch.max_nodes + 1
-    return CountingSpace(walk_space(batch), np.zeros(nodes, np.int64), np.zeros((3, nodes + 1), np.int64))
+    return _CountingSpace(walk_space(batch), np.zeros(nodes, np.int64), np.zeros((3, nodes + 1), np.int64))
 
 
 @njit
@@ -275,8 +275,8 @@ def _enter_rule(deltas, batch, pair, v, view, weights, space):
     target = bitext.target[bitext.target_offset[pair] : bitext.target_offset[pair + 1]]
     high, low = summary_key(work.summary, v, batch.words.key_mask)
     start = deltas.sizes[1]
-    middle, nonterminals = write_source_side(v, view, source, deltas.symbols, start, space)
-    end = write_target_side(v, view, target, deltas.symbols, middle, space)
+    middle, nonterminals = _write_source_side(v, view, source, deltas.symbols, start, space)
+    end = _write_target_side(v, view, target, deltas.symbols, middle, space)
     row = find(deltas.rows, high, low)
     if deltas.rows[row, KEY_LOW] == np.uint64(0) and deltas.rows[row, KEY_HIGH] == np.uint64(0):
         entry = deltas.sizes[0]
@@ -323,28 +323,28 @@ def _add_pairs(deltas, batch, state, pairs, weights, space):
     return k == len(pairs)
 
 
-FITS, COLLIDES, MISFITS = 0, 1, 2
+_FITS, _COLLIDES, _MISFITS = 0, 1, 2
 """Results of counting: success, a key collision, and a tree or fragment that does not match its forest."""
 
 
 @njit
 def _add_trees(deltas, batch, state, weighted, first, last, stack, space):
-    """Add the weights of trees `first` to `last` - 1. Returns (FITS, -1), or the failure and the pair that failed."""
+    """Add the weights of trees `first` to `last` - 1. Returns (_FITS, -1), or the failure and the pair that failed."""
     trees = weighted.trees
     for k in range(first, last):
         pair = trees.pairs[k]
         view = view_pair(batch, state, pair)
         if not decode_tree(view, trees.content, trees.starts[k], trees.ends[k], stack):
-            return MISFITS, pair
+            return _MISFITS, pair
         weights = weighted.weights[k, 0], weighted.weights[k, 1], weighted.weights[k, 2], 0
         if not _enter_pair(deltas, batch, state, pair, weights, space):
-            return COLLIDES, pair
-    return FITS, -1
+            return _COLLIDES, pair
+    return _FITS, -1
 
 
 @njit
 def _bound_sizes(batch, pairs):
-    """Return upper bounds on the numbers of rules and symbols in derivations of `pairs`."""
+    """Return upper bounds on the total numbers of rules and symbols in derivations of `pairs`."""
     rules, symbols = 0, 0
     for pair in pairs:
         own = batch.derivation_rules[pair + 1] - batch.derivation_rules[pair]
@@ -398,9 +398,9 @@ def add_trees(deltas: CountDeltas, batch: Batch, weighted: WeightedTrees) -> Cou
         last = min(first + _PAIRS_PER_CALL, len(pairs))
         deltas = _with_room(deltas, batch, *_bound_sizes(batch, pairs[first:last]))
         outcome, pair = _add_trees(deltas, batch, state, weighted, first, last, stack, space)
-        if outcome == COLLIDES:
+        if outcome == _COLLIDES:
             raise KeyCollisionError(_COLLISION)
-        if outcome == MISFITS:
+        if outcome == _MISFITS:
             raise mismatch_error("tree", "does not match its forest", [int(pair)])
     return deltas
 
@@ -431,18 +431,18 @@ def _bound_symbols(batch, fragments, first, last):
 
 @njit
 def _add_fragments(deltas, batch, state, fragments, first, last, stack, space):
-    """Add the weights of fragments `first` to `last` - 1. Returns (FITS, -1), or the failure and the failed pair."""
+    """Add the weights of fragments `first` to `last` - 1. Returns (_FITS, -1), or the failure and the failed pair."""
     for k in range(first, last):
         pair, root = fragments.pairs[k], fragments.roots[k]
         view = view_pair(batch, state, pair)
         if not decode_fragment(root, view, stack, fragments.content, fragments.starts[k], fragments.ends[k]):
-            return MISFITS, pair
+            return _MISFITS, pair
         space.walk.registers[0]["epoch"] += 1
         make_summary(root, view, space.walk)
         weights = 0, fragments.weights[k], fragments.variances[k], 0
         if not _enter_rule(deltas, batch, pair, root, view, weights, space):
-            return COLLIDES, pair
-    return FITS, -1
+            return _COLLIDES, pair
+    return _FITS, -1
 
 
 def add_fragments(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> CountDeltas:
@@ -454,9 +454,9 @@ def add_fragments(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> Co
         last = min(first + _PAIRS_PER_CALL, len(fragments.pairs))
         deltas = _with_room(deltas, batch, last - first, _bound_symbols(batch, fragments, first, last))
         outcome, pair = _add_fragments(deltas, batch, state, fragments, first, last, stack, space)
-        if outcome == COLLIDES:
+        if outcome == _COLLIDES:
             raise KeyCollisionError(_COLLISION)
-        if outcome == MISFITS:
+        if outcome == _MISFITS:
             raise mismatch_error("averages", "do not match its forest", [int(pair)])
     return deltas
 

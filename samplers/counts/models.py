@@ -18,7 +18,7 @@ TABLE_UNIT = 2.0**32
 _ONE_UNIT = 1.0 / TABLE_UNIT
 _KNOWN_COUNTS = 1 << 14
 _LINEAR_NATS = 250.0
-"""Rules are scored in log space if their probability may be below e^-250, since products are rescaled at 2^-256."""
+"""Rules whose probability may be below e^-250 are scored in log space, because products with them could underflow."""
 
 
 BY_LENGTH = np.dtype(
@@ -67,8 +67,8 @@ class ModelSettings:
 def build_model(settings: ModelSettings, source_types: int, target_types: int, longest_rule: int) -> Model:
     """Build the kernel constants for rules of length up to `longest_rule` and the given vocabulary sizes.
 
-    The base P0 = V_f^-|f| V_e^-|e| of the Dirichlet process is not normalized over rule sizes, as in the paper: a rule
-    without terminals has P0 = 1. Raises `ValueError` if a setting is invalid.
+    The base P0 = V_f^-|f| V_e^-|e| of the Dirichlet process is not normalized over rule sizes: a rule without terminals
+    has P0 = 1. Raises `ValueError` if a setting is invalid.
     """
     if settings.kind not in MODELS:
         raise ValueError(f"model must be {' or '.join(MODELS)}, got {settings.kind!r}")
@@ -143,7 +143,7 @@ def cached_mass(model, count):
 
 
 @njit_inline
-def new_table_mass(model, tables):
+def _new_table_mass(model, tables):
     """Return α + d T, the weight of a new table without the factor P0, given `tables` T in units of 2^-32."""
     return model.strength + model.discount * (tables * _ONE_UNIT)
 
@@ -157,7 +157,7 @@ def probability(model, count, length, source_terminals, target_terminals, tokens
     """
     if model.pitman_yor:
         poisson = model.by_length[length]["poisson"]
-        mass = new_table_mass(model, tables) * poisson + cached_mass(model, count)
+        mass = _new_table_mass(model, tables) * poisson + cached_mass(model, count)
         return poisson * mass, tokens + model.strength
     base = model.by_length[source_terminals]["power_source"] * model.by_length[target_terminals]["power_target"]
     return count + model.strength * base, total + model.strength
@@ -168,7 +168,7 @@ def log_probability(model, count, length, source_terminals, target_terminals, to
     """Return ln P(r | rest), the logarithm of `probability`, for rules of any length."""
     if model.pitman_yor:
         log_poisson = model.by_length[length]["log_poisson"]
-        log_mass = math.log(new_table_mass(model, tables)) + log_poisson
+        log_mass = math.log(_new_table_mass(model, tables)) + log_poisson
         if count > 0:
             log_mass = math.log(_discounted(model, count) + math.exp(log_mass))
         return log_poisson + log_mass - math.log(tokens + model.strength)

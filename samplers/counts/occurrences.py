@@ -79,7 +79,7 @@ class RuleLinks(NamedTuple):
 
 @njit
 def _number_symbols(start, end, nonterminal_end, symbol_position):
-    """Write the rule-side position of each word outside nonterminals in [start, end). Clears `nonterminal_end`."""
+    """Write the index of each word within the rule's side, except words in nonterminals. Clears `nonterminal_end`."""
     position = start
     symbol = 0
     while position < end:
@@ -95,7 +95,7 @@ def _number_symbols(start, end, nonterminal_end, symbol_position):
 
 @njit
 def _mark_nonterminals(v, view, stack, source_end, target_end):
-    """Write the span end of each nonterminal of the rule at node v at the index of the nonterminal's span start."""
+    """For each nonterminal of the rule at node v, write the end of its span at the index of the start of its span."""
     stack[0] = v
     depth = 1
     while depth > 0:

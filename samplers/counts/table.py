@@ -38,7 +38,7 @@ class CountTable(NamedTuple):
     rows: NDArray[np.uint64]
     # uint8[capacity]: tag of each row: 0 for free rows, otherwise `key_tag`.
     tags: NDArray[np.uint8]
-    # LENGTH[L]
+    # LENGTH[L]: totals of the rules of each length.
     by_length: NDArray[np.void]
     # int64[2]: number of customers of all rules, and number of used rows.
     totals: NDArray[np.int64]
@@ -75,7 +75,6 @@ def key_tag(key_high):
 
 @njit_inline
 def _ends_tagged_search(table, row, key):
-    """Check if a row contains the key or is free. Most other rows are rejected by their tag."""
     tag, high, low = key
     known = table.tags[row]
     return known == _NO_TAG or (known == tag and table.rows[row, KEY_LOW] == low and table.rows[row, KEY_HIGH] == high)
@@ -111,7 +110,6 @@ def _move_row(table, row, hole):
 
 @njit_inline
 def _vacate(table, row):
-    """Delete a row, and move up later rows that probes would otherwise miss."""
     free = close_gap(np.uint64(row), table_mask(table.rows), _home_row, _move_row, table)
     for column in range(4):
         table.rows[free, column] = _ZERO

@@ -441,7 +441,7 @@ def begin_chart(task, chart):
 
 @njit
 def begin_cell(chart):
-    """Discard the cubes and candidates of the previous cell."""
+    """Discard the cubes, candidates and hash table of the previous cell."""
     for pool in (Pool.CUBES, Pool.CUBE_CELLS, Pool.CANDIDATES, Pool.COORDINATES, Pool.HEAP, Pool.KEPT, Pool.SPARE):
         chart.taken[pool] = 0
     chart.taken[Pool.STAMP] += 1

@@ -25,8 +25,8 @@ class SentenceDecoder:
         grammar: PackedGrammar,
         weights: NDArray[np.float64],
         lm_words: NDArray[np.int32],
-        language_model: LanguageModel | None = None,
-        limits: SearchLimits | None = None,
+        language_model: LanguageModel | None,
+        limits: SearchLimits,
         charts: list[DecodingChart] | None = None,
     ) -> None:
         """Weigh the grammar. `weights` float64[F + 6] are for grammar features, then for `COUNTED`.
@@ -36,7 +36,7 @@ class SentenceDecoder:
         """
         self.grammar = grammar
         self.language_model = no_model() if language_model is None else language_model
-        self.limits = limits or SearchLimits(SPAN, POPS)
+        self.limits = limits
         self.weighed: WeightedGrammar = weigh(grammar, weights, self.language_model, lm_words)
         self._unused: list[DecodingChart] = [] if charts is None else charts
 

@@ -39,7 +39,7 @@ def _record(chart, node, end, arity):
 
 
 @njit
-def match_from(task, chart, node, position, arity, end):
+def _match_from(task, chart, node, position, arity, end):
     """Record all matches that pass through a trie node at `position`, up to `end`. Returns False if a pool is full.
 
     The first `arity` cells of `path` belong to earlier nonterminals. Cells from `position` on must be filled.
@@ -131,7 +131,7 @@ def _fill_start(task, chart, start):
     for k in range(n + 1):
         chart.heads[k] = NONE
     first = word_child(task.grammar, _ROOT, words[start])
-    if first > 0 and not match_from(task, chart, first, start + 1, 0, end):
+    if first > 0 and not _match_from(task, chart, first, start + 1, 0, end):
         return False
     child = gap_child(task.grammar, _ROOT)
     for middle in range(start + 1, end + 1):
@@ -140,7 +140,7 @@ def _fill_start(task, chart, start):
         cell = x_cell(task, start, middle)
         if child > 0 and chart.cells[cell, 1] > chart.cells[cell, 0]:
             chart.path[0] = cell
-            if not match_from(task, chart, child, middle, 1, end):
+            if not _match_from(task, chart, child, middle, 1, end):
                 return False
     return True
 

@@ -1,4 +1,4 @@
-"""Lazy k-best derivations of a filled chart [Huang & Chiang 2005, Algorithm 3] (docs/model.md).
+"""Lazy k-best derivations of a filled chart [Huang & Chiang 2005, Algorithm 3] (docs/model.md, section 10).
 
 An entry is a derivation of an item: an edge, and an entry for each of the edge's tails. The first entry of an item is
 its best derivation, and has the number of the item. Further entries are created on demand from candidates. The first
@@ -128,8 +128,8 @@ def _remove_best(lists, heap):
 
 
 @njit_inline
-def next_symbol(task, rule, position, arity):
-    """Return (symbol at a position of a rule's target side, True), or (any symbol, False) past the end."""
+def _next_symbol(task, rule, position, arity):
+    """Return (symbol at a position of a rule's target side, True), or (unused value, False) past the end."""
     grammar, sentence = task.grammar, task.sentence
     rules = len(grammar.target_start) - 1
     if rule < 0:
@@ -151,7 +151,7 @@ def _hash_words(task, chart, lists, entry):
     word_hash, shift = _FREE, _ONE
     position = 0
     while True:
-        symbol, has_more = next_symbol(task, np.int64(edge.rule), position, edge.arity)
+        symbol, has_more = _next_symbol(task, np.int64(edge.rule), position, edge.arity)
         if not has_more:
             break
         if symbol >= 0:
@@ -181,8 +181,7 @@ def _is_new(lists, entry):
 
 
 @njit
-def begin_lists(task, chart, lists):
-    """Initialize the list of every item with its first entry."""
+def _begin_lists(task, chart, lists):
     # A first entry has the number of its item, so the tail items of an edge are also the tail entries of a first entry.
     for k in range(chart.taken[Pool.TAILS]):
         lists.tails[k] = chart.tails[k]
@@ -250,7 +249,7 @@ def _add_variant(task, chart, lists, entry, tail, with_entry):
 
 
 @njit
-def extend(task, chart, lists, item):
+def _extend(task, chart, lists, item):
     """Add the next entry to an item's list. Returns 1, 0 at the end of the list, or -1 if memory is too small."""
     depth = 0
     lists.stack[0] = item
@@ -294,13 +293,13 @@ def extend(task, chart, lists, item):
 
 
 @njit
-def find_best(task, chart, lists, goal, limit, entries):
+def _find_best(task, chart, lists, goal, limit, entries):
     """Write up to `limit` best entries of the goal. Returns their number, and False if memory is too small."""
-    begin_lists(task, chart, lists)
+    _begin_lists(task, chart, lists)
     number = 1
     entries[0] = goal
     while number < limit:
-        outcome = extend(task, chart, lists, goal)
+        outcome = _extend(task, chart, lists, goal)
         if outcome < 0:
             return number, False
         if outcome == 0:
@@ -327,7 +326,7 @@ def best_entries(
             np.zeros(2, np.int64),
         )
         entries = np.empty(limit, np.int32)
-        number, done = find_best(task, chart, lists, goal, limit, entries)
+        number, done = _find_best(task, chart, lists, goal, limit, entries)
         if done or (distinct and size >= MAX_ENTRIES):
             return lists, entries[: int(number)]
         size *= 4
@@ -411,7 +410,7 @@ def _write_derivation(task, chart, lists, entry, row, outputs):
             entry = np.int64(NONE)
         use = outputs.uses[first_use + current]
         edge = lists.entries[use.entry].edge
-        symbol, has_more = next_symbol(task, np.int64(use.rule), np.int64(use.symbol), chart.edges[edge].arity)
+        symbol, has_more = _next_symbol(task, np.int64(use.rule), np.int64(use.symbol), chart.edges[edge].arity)
         if has_more:
             use.symbol += 1
             if symbol >= 0:
@@ -438,11 +437,10 @@ def _write_derivation(task, chart, lists, entry, row, outputs):
 
 @njit
 def _write(task, chart, lists, entries, outputs):
-    outputs.features[:, :] = 0
     for row in range(len(entries)):
         if not _write_derivation(task, chart, lists, np.int64(entries[row]), row, outputs):
-            return np.int64(row)
-    return np.int64(len(entries))
+            return False
+    return True
 
 
 def write_out(task: DecodingTask, chart: DecodingChart, lists: Lists, entries: NDArray[np.int32]) -> Outputs:
@@ -459,7 +457,7 @@ def write_out(task: DecodingTask, chart: DecodingChart, lists: Lists, entries: N
             np.zeros((k, features)),
             np.zeros(k),
         )
-        if _write(task, chart, lists, entries, outputs) == k:
+        if _write(task, chart, lists, entries, outputs):
             words, uses = int(outputs.word_start[-1]), int(outputs.use_start[-1])
             return outputs._replace(words=outputs.words[:words].copy(), uses=outputs.uses[:uses].copy())
         size *= 4

@@ -35,6 +35,7 @@ class Layout(NamedTuple):
 
     # True if fields are separated by tabs instead of bars.
     tabs: bool
+    # Field of the source side. If it is 1, field 0 has the left-hand side.
     source: int
     target: int
     values: int
@@ -103,7 +104,7 @@ class RuleLines(NamedTuple):
         )
 
 
-def room_for(rules: int, old: RuleLines | None = None) -> RuleLines:
+def make_lines(rules: int, old: RuleLines | None = None) -> RuleLines:
     """Allocate memory for about `rules` rules, and copy the rules of `old`, if any, into it."""
     sizes = (rules, 6 * rules + 4096, 6 * rules + 4096, 4 * rules + 4096, 9 * rules + 4096)
     made = RuleLines(
@@ -289,7 +290,7 @@ def _read_rule(text, rules, layout, vocabularies, number):
     if target < 0:
         return NO_ROOM if target == -1 else NO_VOCABULARY
     links = 0
-    if 0 <= layout.links < number:
+    if layout.links < number:
         links = _read_links(text, fields[layout.links], rules, taken[_LINKS])
         if links < 0:
             return NO_ROOM if links == -1 else NO_LINK
@@ -321,11 +322,7 @@ def read_rules(
             last -= 1
         fields = _split_fields(text, start, last, rules, layout.tabs)
         empty = fields == 1 and rules.fields[0, 1] == rules.fields[0, 0]
-        glue = (
-            layout.source == 1
-            and not layout.tabs
-            and _is_glue(text, *_next_token(text, rules.fields[0, 0], rules.fields[0, 1]))
-        )
+        glue = layout.source == 1 and _is_glue(text, *_next_token(text, rules.fields[0, 0], rules.fields[0, 1]))
         if not empty and not glue:
             outcome = int(_read_rule(text, rules, layout, vocabularies, fields))
             if outcome != 0:

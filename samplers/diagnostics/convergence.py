@@ -1,7 +1,7 @@
 """Convergence of chains: R-hat, effective sample sizes, Monte Carlo errors [Vehtari et al. 2021].
 
-Functions take draws float64[S, C, N] of S quantities in C chains with N >= 4 draws, and return float64[S] by default.
-Results equal the results of arviz-stats. `VERDICTS` lists the verdicts on a quantity.
+Functions take draws float64[S, C, N] of S quantities in C chains with N >= 4 draws, and return float64[S] unless stated
+otherwise. Results equal the results of arviz-stats.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ def _normal_quantiles(size: int) -> NDArray[np.float64]:
     return np.array([np.nan, np.nan, *map(inverse, shares)])
 
 
-def double_ranks(values: NDArray[np.float64]) -> NDArray[np.int64]:
+def _double_ranks(values: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return twice the rank of each value in its row, int64[S, M]. Ranks begin at 1. Ties share their mean rank."""
     ranks = np.empty(values.shape, np.int64)
     for k, row in enumerate(values):
@@ -33,10 +33,10 @@ def double_ranks(values: NDArray[np.float64]) -> NDArray[np.int64]:
     return ranks
 
 
-def normal_scores(draws: NDArray[np.float64]) -> NDArray[np.float64]:
+def _normal_scores(draws: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the normal scores of draws by their rank among all draws of a quantity, float64[S, C, N]."""
     flat = draws.reshape(len(draws), -1)
-    return _normal_quantiles(flat.shape[1])[double_ranks(flat)].reshape(draws.shape)
+    return _normal_quantiles(flat.shape[1])[_double_ranks(flat)].reshape(draws.shape)
 
 
 Draws = NDArray[np.float64]
@@ -70,7 +70,7 @@ def split(draws: Draws) -> Draws:
     return np.concatenate((draws[:, :, :half], draws[:, :, -half:]), axis=1)
 
 
-def plain_r_hat(draws: Draws) -> Values:
+def _plain_r_hat(draws: Draws) -> Values:
     """Return R-hat of unsplit chains: the square root of (pooled variance / variance within chains)."""
     size = draws.shape[2]
     between = size * draws.mean(axis=2).var(axis=1, ddof=1)
@@ -80,17 +80,17 @@ def plain_r_hat(draws: Draws) -> Values:
 
 
 def r_hat(draws: Draws) -> Values:
-    """Return rank-normalized split R-hat: the larger R-hat of the draws and of their distances from the median."""
+    """Return the larger of two rank-normalized split R-hats: of the draws, and of their distances from the median."""
     halves = split(draws)
-    return _larger_r_hat(halves, normal_scores(halves))
+    return _larger_r_hat(halves, _normal_scores(halves))
 
 
 def _larger_r_hat(halves: Draws, scores: Draws) -> Values:
     median = np.median(halves, axis=(1, 2), keepdims=True)
-    return np.fmax(plain_r_hat(scores), plain_r_hat(normal_scores(np.abs(halves - median))))
+    return np.fmax(_plain_r_hat(scores), _plain_r_hat(_normal_scores(np.abs(halves - median))))
 
 
-def autocovariance(draws: Draws) -> Draws:
+def _autocovariance(draws: Draws) -> Draws:
     """Return the autocovariance at each lag, averaged over chains, float64[S, N]."""
     size = draws.shape[2]
     # Pad with zeros to avoid circular correlation.
@@ -105,7 +105,7 @@ def effective_size(draws: Draws) -> Values:
     """Return the effective sample size for the mean, by Geyer's initial monotone sequence. Equal draws all count."""
     _, chains, size = draws.shape
     total = chains * size
-    covariance = autocovariance(draws)
+    covariance = _autocovariance(draws)
     within = covariance[:, 0] * size / (size - 1.0)
     pooled = covariance[:, 0].copy()
     if chains > 1:
@@ -155,7 +155,7 @@ def summarize(draws: Draws) -> Summary:
             f"expected draws of shape (quantities, chains, draws) with at least {MIN_DRAWS} draws, got {draws.shape}"
         )
     halves = split(draws)
-    scores = normal_scores(halves)
+    scores = _normal_scores(halves)
     deviation = draws.std(axis=(1, 2), ddof=1)
     return Summary(
         draws.mean(axis=(1, 2)),

@@ -44,7 +44,7 @@ _CHAIN_ERROR = 0.28
 """Measured factor c. Expected uses m of a rule in a pair have squared error c m (1 - min(m, 1)/2) / √T in T sweeps."""
 SWEEPS_PER_PRUNING = 16
 BYTES_PER_SLOT = 10
-"""Number of bytes of a fragment for each slot of its entry."""
+"""Number of bytes in a slot. The fragment of an entry occupies whole slots."""
 _SLOTS, _SLOTS_PER_RULE = 16, 4
 """Number of slots of a pair: `_SLOTS`, plus `_SLOTS_PER_RULE` for each rule that its derivation can have."""
 
@@ -69,7 +69,7 @@ class Averages(NamedTuple):
 
 
 def slots_of_pairs(batch: Batch) -> NDArray[np.int64]:
-    """Return the number of slots of each pair, from the maximum number of rules in its derivation."""
+    """Return the number of slots of each pair, int64[P]."""
     return _SLOTS + _SLOTS_PER_RULE * np.diff(batch.derivation_rules)
 
 

@@ -24,6 +24,7 @@ from hierogram.samplers.forests.forest import push_tails, view_pair
 from hierogram.samplers.forests.fragments import base_powers, cumulate_hashes, summary_key
 from hierogram.samplers.forests.records import Fragments
 from hierogram.samplers.grammar.keys import ALL_BITS, hash_words, numbering
+from hierogram.samplers.grammar.numbers import ONE_COMPOSITION
 from hierogram.samplers.grammar.rules import HIERO_MAX_SOURCE_SYMBOLS, MAX_SHORT_SOURCE, unescape_terminal
 
 ORDER = 3
@@ -280,8 +281,8 @@ class Compositions(NamedTuple):
         return Fragments(content, *(column[rows] for column in columns))
 
 
-def compositions(batch: Batch, weight: int, ngrams: Ngrams) -> Compositions:
-    """Return the compositions of a batch's pairs, each with weight `weight`.
+def compositions(batch: Batch, ngrams: Ngrams) -> Compositions:
+    """Return the compositions of a batch's pairs, each with weight `ONE_COMPOSITION`.
 
     Phrases have up to `LONGEST` words per side and a free cut. Rules have up to `HIERO_MAX_SOURCE_SYMBOLS` source
     symbols. `ngrams` must include the source text of the pairs.
@@ -293,5 +294,5 @@ def compositions(batch: Batch, weight: int, ngrams: Ngrams) -> Compositions:
     output = Compositions(fragments, np.zeros(number, np.uint64), np.zeros(number))
     nodes, below = np.zeros((2, batch.max_nodes + 2), np.int64)
     used = _compose(batch, state, nodes, below, work, ngrams, output)
-    fragments.weights[:] = weight
+    fragments.weights[:] = ONE_COMPOSITION
     return Compositions(output.select(np.arange(number) < used), output.keys[:used], output.expected[:used])

@@ -133,7 +133,7 @@ def _is_same(fragments, k, others, j):
 
 @njit
 def _subtract_equal(before, after):
-    """Subtract `before` from equal fragments in `after`, and set subtracted values to 0. Entries keep their order."""
+    """Subtract each fragment of `before` from its equal in `after`, and set it to 0. Both must have the same order."""
     search_start = 0
     for k in range(len(after.pairs)):
         pair = after.pairs[k]

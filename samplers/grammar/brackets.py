@@ -291,7 +291,7 @@ def pack(parses: Sequence[Parse]) -> Parse:
 
 
 def productions(parse: Parse) -> Iterable[tuple[int, int, tuple[str, ...]]]:
-    """Yield (node number, edge number, symbols) for each expansion: node label, child labels, NUL-prefixed words."""
+    """Yield (node number, edge number, symbols): a node's label, then its child labels and NUL-prefixed words."""
     for number, node in enumerate(parse.nodes):
         for k, edge in enumerate(node.edges):
             parts = _parts(parse, node, edge)

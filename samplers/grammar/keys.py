@@ -43,7 +43,7 @@ def numbering() -> defaultdict[str, int]:
 
 
 def hash_words(words: Iterable[str], salt: int) -> NDArray[np.uint64]:
-    """Return the hash of each word under a salt, uint64."""
+    """Return the hash of each word under a salt, uint64[n]."""
     salted = salt.to_bytes(8, "little")
     digests = b"".join(hashlib.blake2b(word.encode(), digest_size=8, salt=salted).digest() for word in words)
     return np.frombuffer(digests, "<u8").astype(np.uint64)

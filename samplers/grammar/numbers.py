@@ -39,7 +39,7 @@ ONE_COMPOSITION = ONE_USE // 4
 STEP = ONE_USE // 4
 """Rounding step of expected uses if no other pair uses a rule. Smaller uses are rounded at random to 0 or the step."""
 SHARED_STEP = ONE_USE // 32
-"""Rounding step of expected uses of rules that other pairs also use."""
+"""Rounding step of expected uses of ITG rules, and of rules that other pairs also use."""
 DRAWS = 128
 """Number of equally probable random numbers that decide if expected uses are rounded up or down."""
 MAX_SWEEPS = 2048

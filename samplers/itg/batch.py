@@ -162,7 +162,7 @@ def _write_keys(offsets, numbers, longest, keys):
 
 _SIZE_SHIFT, _SIDE_SHIFT = np.uint64(58), np.uint64(29)
 _MAX_NUMBERS = 1 << 29
-"""Exclusive limit of a batch's words on each side. A key has 29 bits for a phrase's number among its length."""
+"""Exclusive limit of a batch's words on each side. A key has 29 bits for the number of a phrase of each side."""
 
 
 _NO_PHRASES = Phrases(1, np.zeros(0, np.int32), np.zeros((0, 2), np.int8), np.zeros((0, 4), np.int64))
@@ -209,9 +209,10 @@ def make_batch(
     pairs: NDArray[np.int64] | None = None,
     longest_phrase: int = 1,
 ) -> ItgBatch:
-    """Return a batch of sentence pairs. Raises `AlignmentInputError` if a sentence or the whole batch is too long.
+    """Return a batch of sentence pairs.
 
     `pairs` int64[P] are keys of random streams, by default 0, 1, …. Phrases have up to `longest_phrase` words per side.
+    Raises `AlignmentInputError` if a sentence is too long, or a batch with phrases has too many words.
     """
     lengths = np.diff(source_offset), np.diff(target_offset)
     for side, words in zip(("source", "target"), lengths, strict=True):

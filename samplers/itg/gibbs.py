@@ -26,7 +26,6 @@ from hierogram.samplers.itg.derivations import (
     INVERTED,
     NODE,
     PAIR,
-    RULE_TYPES,
     SOURCE_NULL,
     STRAIGHT,
     TARGET_NULL,
@@ -43,6 +42,7 @@ from hierogram.samplers.itg.model import (
     count_rule,
     frozen_weight,
     pair_mass,
+    rule_mass,
     source_null_mass,
     target_null_mass,
 )
@@ -184,9 +184,7 @@ def _weigh_items(batch, pair, base, counts, local):
     items, source, target = local.items, local.source, local.target
     n, m = local.numbers[_SOURCES], local.numbers[_TARGETS]
     items.size[0], items.size[1] = n, m
-    total = 0.0
-    for rule in range(RULE_TYPES):
-        total += counts.rules[rule] + TYPE_PRIOR
+    total = rule_mass(counts)
     for rule in (STRAIGHT, INVERTED):
         items.rules[rule] = (counts.rules[rule] + TYPE_PRIOR) / total
     width = batch.target_offset[pair + 1] - batch.target_offset[pair]
@@ -245,7 +243,7 @@ def _add_old(batch, pair, base, counts, local, number):
 
 @njit
 def _add_new(batch, pair, base, counts, local, length, change):
-    """Count the sampled rules one by one, or remove the rules if `change` is -1. Returns a product like `_add_old`."""
+    """Count the sampled rules one by one, and return a product like `_add_old`. Removes the rules if `change` is -1."""
     drawn = local.drawn
     ratio = 1.0
     for k in range(length):
@@ -321,7 +319,7 @@ def _replace(local, rules, length, at, sampled_length):
 
 @njit
 def _move(batch, pair, base, counts, local, at, side, stream_state):
-    """Resample the rules below a node. Returns (length of the sampled derivation or 0 if rejected, stream state)."""
+    """Resample the rules above a node's pieces. Returns (number of sampled rules or 0 if rejected, stream state)."""
     _select_pieces(local, at, side)
     _list_items(local)
     number = _list_rules(local, at)

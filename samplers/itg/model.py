@@ -1,7 +1,7 @@
 """Model of ITG derivations: rule types, emissions by Dirichlet processes, and base distributions [BC10 §1].
 
-docs/model.md, section 7, has the equations of the model (DeNero, Bouchard-Côté & Klein 2008). `ItgSettings` selects if
-P_f and P_e and the strengths are resampled after each sweep, given the derivations [Teh et al. 2006 §5.3; Neal 2003].
+docs/model.md, section 7, has the equations of the model (DeNero, Bouchard-Côté & Klein 2008). P_f, P_e and the
+strengths can be resampled after each sweep, given the derivations [Teh et al. 2006 §5.3; Neal 2003].
 The base distribution of emissions uses IBM Model 1 in both directions [Brown et al. 1993], in which each sentence has
 the empty word as an additional conditioning word.
 """
@@ -255,6 +255,15 @@ def count_derivation(batch, pair, nodes, length, counts, change):
         count_rule(batch, pair, counts, np.int64(nodes[at]["rule"]), nodes[at]["i"], nodes[at]["x"], change)
 
 
+@njit_inline
+def rule_mass(counts):
+    """Return the denominator of the probabilities of rule types: the number of rules plus the prior of all types."""
+    total = RULE_TYPES * TYPE_PRIOR
+    for rule in range(RULE_TYPES):
+        total += counts.rules[rule]
+    return total
+
+
 @njit
 def _weigh_pair_phrases(batch, pair, base, counts, scale, weights):
     longest = batch.phrases.longest
@@ -278,9 +287,7 @@ def weigh_rules(batch, pair, base, counts, weights):
     """Set `weights` to the probabilities of all rules of a pair under the current counts."""
     s, t = batch.source_offset[pair], batch.target_offset[pair]
     height, width = batch.source_offset[pair + 1] - s, batch.target_offset[pair + 1] - t
-    total = 0.0
-    for rule in range(RULE_TYPES):
-        total += counts.rules[rule] + TYPE_PRIOR
+    total = rule_mass(counts)
     for rule in range(RULE_TYPES):
         weights.rules[rule] = (counts.rules[rule] + TYPE_PRIOR) / total
     scale = weights.rules[PAIR] / (counts.rules[PAIR] + base.strengths[PAIR_STRENGTH])
@@ -307,11 +314,8 @@ def weigh_rules(batch, pair, base, counts, weights):
 @njit_inline
 def add_rule(batch, pair, base, counts, rule, i, x):
     """Count a rule. Returns its probability before it is counted. An emission begins at words i and x."""
-    total = RULE_TYPES * TYPE_PRIOR
-    for other in range(RULE_TYPES):
-        total += counts.rules[other]
     type_count = counts.rules[rule_type(rule)]
-    p = (type_count + TYPE_PRIOR) / total
+    p = (type_count + TYPE_PRIOR) / rule_mass(counts)
     if rule == SOURCE_NULL:
         word = batch.source[batch.source_offset[pair] + i]
         p *= counts.source_nulls[word] + source_null_mass(base, word)

@@ -166,10 +166,7 @@ _PAIRS_PER_REPORT = 512
 
 
 class ItgInfo(NamedTuple):
-    """Statistics of a sweep: numbers of proposals, of charts that were given up, and of combinations of two cells.
-
-    `proposed` counts proposals that differ from the current derivation.
-    """
+    """Numbers of proposals that differ from the derivation, accepted ones, charts given up, and cell combinations."""
 
     proposed: int
     accepted: int

@@ -112,9 +112,9 @@ def _slice_weight(slices, unit):
 
 
 @njit
-def _mark_current(own, nodes, length, present):
+def _mark_current(own, length, present):
     for at in range(length):
-        node = nodes[at]
+        node = own.nodes[at]
         if node["i"] < node["j"] and node["x"] < node["y"]:
             span = _span_index(np.int64(node["i"]), np.int64(node["j"]))
             if present:
@@ -155,8 +155,8 @@ def _rule_weights(slices, i, j, x, y):
 
 
 @njit
-def _weigh_own_emissions(to, slices, weights, length):
-    shape, longest = slices.shape, weights.size[2]
+def _weigh_own_emissions(to, slices, length):
+    shape, weights, longest = slices.shape, slices.weights, slices.weights.size[2]
     for at in range(length):
         node = slices.own.nodes[at]
         i, j, x, y = np.int64(node["i"]), np.int64(node["j"]), np.int64(node["x"]), np.int64(node["y"])
@@ -238,7 +238,7 @@ def _weigh_flat_emissions(to, weights, shape, nodes, length, key):
 
 
 class Viability(NamedTuple):
-    """Constraints on the cells of n source and m target words from words that cannot be null."""
+    """Possible partners of the n source and m target words that must be linked, because their nulls are pruned."""
 
     # int16[n, 2], int16[m, 2]: first and last word of the other side to which each word can be linked. A word that can
     # be null has the length of the other side and -1.
@@ -363,7 +363,7 @@ class SparseChart(NamedTuple):
     own: CurrentCells
     powers: Powers
     drawn: SampledDerivation
-    # int64[3]: numbers of cells and combinations of two cells, and a limit (see `CELLS`).
+    # int64[3]: see `CELLS`, `COMBINATIONS` and `LIMIT`.
     registers: NDArray[np.int64]
 
 
@@ -433,7 +433,7 @@ GIVEN_UP, NO_ROOM = -1, -2
 """Results of a failed draw. After `NO_ROOM`, a larger chart may suffice."""
 
 CELLS, COMBINATIONS, LIMIT = 0, 1, 2
-"""Indices of `registers`: number of cells, number of combinations, and maximum number of combinations."""
+"""Indices of `registers`: numbers of cells and of combinations of two cells, and maximum number of combinations."""
 
 
 @njit_inline
@@ -711,11 +711,11 @@ def draw_by_slices(chart, weights, shape, nodes, length, key):
     straight, inverted = weights.rules[STRAIGHT], weights.rules[INVERTED]
     own = CurrentCells(chart.own.first, chart.own.next, nodes)
     slices = Slices(shape, chart.powers, key, n, m, straight, inverted, straight**shape, inverted**shape, own, weights)
-    _mark_current(own, nodes, length, True)
+    _mark_current(own, length, True)
     _weigh_emissions(chart.emissions, weights, n, m, key, _weight_outside, slices)
-    _weigh_own_emissions(chart.emissions, slices, weights, length)
+    _weigh_own_emissions(chart.emissions, slices, length)
     drawn = _parse(chart, slices)
-    _mark_current(own, nodes, length, False)
+    _mark_current(own, length, False)
     return drawn if drawn != 0 else GIVEN_UP
 
 

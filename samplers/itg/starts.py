@@ -11,7 +11,7 @@ from hierogram.samplers.itg.slices import NO_ROOM, draw_from_emissions
 LEFT_BRANCHING, MODEL1, LINKS = "lb", "m1", "m4"
 STARTS = (LEFT_BRANCHING, MODEL1, LINKS)
 
-BEAM = 3.0
+_BEAM = 3.0
 """Maximum distance of links from the diagonal for M1, in words of the longer side."""
 _STRAIGHT, _INVERTED, _NULL = 0.8, 0.2, 0.01
 
@@ -45,7 +45,7 @@ def _weigh_by_model1(batch, pair, base, weights):
     longer = max(n, m)
     for i in range(n):
         for x in range(m):
-            near_diagonal = abs((i + 0.5) / n - (x + 0.5) / m) * longer <= BEAM
+            near_diagonal = abs((i + 0.5) / n - (x + 0.5) / m) * longer <= _BEAM
             weights.pairs[i, x] = base.lexical[batch.types[cell]] if near_diagonal else 0.0
             weights.phrases[i, x] = 0.0
             cell += 1
@@ -90,8 +90,7 @@ def _reduce(links, n, stack, tree):
 @njit
 def _rank(links, n, m, ranks):
     number = 0
-    for i in range(n):
-        ranks[i] = -1
+    ranks[:n] = -1
     for x in range(m):
         for i in range(n):
             if links[i] == x:

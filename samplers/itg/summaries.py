@@ -104,7 +104,7 @@ _BYTES_PER_NUMBER = 5
 
 
 class ItgAverages(NamedTuple):
-    """Uses of the rule at each position of each pair over all sweeps, uint32[S], and sweeps of each pair, int64[P]."""
+    """Sum of the uses of the rule at each position of each pair, uint32[S], and number of sweeps, int64[P]."""
 
     uses: NDArray[np.uint32]
     sweeps: NDArray[np.int64]
@@ -202,7 +202,7 @@ def _next_entry(content, position, last, at, end):
 
 @njit_inline
 def _has_rule(batch, pair, at):
-    """Return False for the position of a phrase pair across the end of a sentence."""
+    """Return False for a position where a phrase pair would cross the end of a sentence."""
     words = batch.source_offset[pair + 1] + batch.target_offset[pair + 1]
     phrase = at - BINARY * (pair + 1) - words - batch.cell_offset[pair + 1]
     return phrase < batch.cell_offset[pair] * (batch.phrases.longest**2 - 1) or batch.phrases.types[phrase] >= 0

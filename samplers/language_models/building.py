@@ -136,7 +136,7 @@ def _rehash(ngrams, larger):
 
 @njit
 def _number_states(nodes, order):
-    """Assign numbers to states: nodes that are extended, have a backoff, or are a state's suffix. Returns the count."""
+    """Find and number the states: EMPTY, and nodes that are extended, have a backoff or are a suffix of a state."""
     for length in range(order - 1, 0, -1):
         for k in range(len(nodes)):
             if nodes[k].length == length and (nodes[k].extended != 0 or nodes[k].backoff != 0):
@@ -189,14 +189,15 @@ def _capacity(ngrams: int) -> int:
 
 
 class ModelBuilder:
-    """Builder of a model of one order. Unigrams are added first, then each higher order."""
+    """Builder of a language model. Unigrams are added first, then each higher order."""
 
     def __init__(
         self, order: int, log10: NDArray[np.float32], backoff: NDArray[np.float32], expected: Sequence[int] = ()
     ) -> None:
         """Add the unigrams. `log10` and `backoff` float32[V] are log10 probabilities and backoff weights of words.
 
-        `expected` are the expected numbers of bigrams, trigrams, …, for which tables are allocated.
+        `expected` are the expected numbers of bigrams, trigrams, …, for which tables are allocated. Raises
+        `SamplerError` unless 1 <= `order` <= `MAX_ORDER`.
         """
         if not 1 <= order <= MAX_ORDER:
             raise SamplerError(f"order must be from 1 to {MAX_ORDER}, got {order}")

@@ -106,7 +106,7 @@ def line_end(text, start):
 
 
 @njit_inline
-def next_field(text, at, end):
+def _next_field(text, at, end):
     """Return the start and end of the next field from `at`. Both are `end` after the last field."""
     while at < end and _is_space(text[at]):
         at += 1
@@ -131,14 +131,14 @@ def _read_line(text, span, vocabulary, size, rows, row, is_highest):
     """Parse the line `text[span[0] : span[1]]` into a row. Returns `MORE`, `NO_ROOM` or an error."""
     at, end = span
     order = rows.words.shape[1]
-    start, at = next_field(text, at, end)
+    start, at = _next_field(text, at, end)
     log10, is_number = parse_number(text, start, at)
     if not is_number:
         return NO_NUMBER
     if log10 > _ROUNDING:
         return POSITIVE
     for k in range(order):
-        start, at = next_field(text, at, end)
+        start, at = _next_field(text, at, end)
         if start == end:
             return NO_FIELDS
         word = np.int64(UNKNOWN)
@@ -151,10 +151,10 @@ def _read_line(text, span, vocabulary, size, rows, row, is_highest):
             return NO_ROOM if order == 1 else NO_WORD
         rows.words[row, k] = word
     backoff, is_number = 0.0, True
-    start, at = next_field(text, at, end)
+    start, at = _next_field(text, at, end)
     if start < end:
         backoff, is_number = parse_number(text, start, at)
-        start, at = next_field(text, at, end)
+        start, at = _next_field(text, at, end)
     if start < end:
         return NO_FIELDS
     if not is_number:
@@ -186,7 +186,7 @@ def read_lines(
         end = line_end(text, start)
         if end == len(text):
             return MORE
-        first, _ = next_field(text, start, end)
+        first, _ = _next_field(text, start, end)
         if first < end:
             if text[first] == _BACKSLASH:
                 return SECTION
@@ -301,7 +301,7 @@ def read_words(
             return MORE
         filled = cursor[ROWS]
         while True:
-            start, at = next_field(text, at, end)
+            start, at = _next_field(text, at, end)
             if start == end:
                 break
             if filled + 1 >= len(numbers):

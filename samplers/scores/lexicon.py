@@ -176,7 +176,6 @@ def link_count(links, source, target):
 
 @njit
 def _own_links(own, source, target):
-    """Return the number of the pair's own links between two words."""
     number = 0
     for k in range(len(own.links[0])):
         if own.words[0][own.links[0][k]] == source and own.words[1][own.links[1][k]] == target:
@@ -185,7 +184,7 @@ def _own_links(own, source, target):
 
 
 @njit
-def mark_own_links(lexicon, own, facts):
+def _mark_own_links(lexicon, own, facts):
     """Mark the pair's linked words and, for each word pair that no other pair links, its first link in this pair."""
     facts.is_linked[0, : len(own.words[0])] = 0
     facts.is_linked[1, : len(own.words[1])] = 0
@@ -202,7 +201,7 @@ def mark_own_links(lexicon, own, facts):
 
 @njit
 def _fill_side(side, words, own, lexicon, facts):
-    """Fill `unigram`, `nulls` and `links` of one side. An unknown word is -1."""
+    """Fill `unigram`, `nulls` and `links` of one side."""
     counts, own_words, own_ends = lexicon.sides[side], own.words[side], own.links[side]
     # The vocabulary excludes words that no other pair contains, so subtract them.
     vocabulary, bound = len(counts.words), 0
@@ -262,7 +261,7 @@ def _fill_links(source, target, own, lexicon, facts):
 
 @njit
 def _around(words, k, base):
-    """Return the digits of the words before, at and after position k (see `base`). An unknown word has the digit 0."""
+    """Return the digits (see `NeighborCounts.base`) of the words before, at and after position k."""
     left = np.uint64(words[k - 1] + 1) if k > 0 else np.uint64(base - 2)
     right = np.uint64(words[k + 1] + 1) if k + 1 < len(words) else np.uint64(base - 1)
     return left, np.uint64(words[k] + 1), right
@@ -270,7 +269,6 @@ def _around(words, k, base):
 
 @njit
 def _fill_neighbors(side, words, own_words, counts, facts):
-    """Fill `neighbors` of one side from the contexts in other pairs."""
     base = np.uint64(counts.base)
     for k in range(len(words)):
         left, middle, right = _around(words, k, counts.base)
@@ -299,7 +297,7 @@ def _fill_neighbors(side, words, own_words, counts, facts):
 @njit
 def fill_facts(source, target, own, lexicon, facts):
     """Fill `facts` with the statistics of a pair's words."""
-    mark_own_links(lexicon, own, facts)
+    _mark_own_links(lexicon, own, facts)
     _fill_side(0, source, own, lexicon, facts)
     _fill_side(1, target, own, lexicon, facts)
     _fill_links(source, target, own, lexicon, facts)

@@ -42,8 +42,8 @@ _PAIR, _NULL, _STRAIGHT, _INVERTED = 0.5, 0.05, 0.25, 0.05
 nonterminals in straight or inverted order.
 """
 _MIN_NEW = 1e-6
-_MAX_SEATS = 1 << 22
-"""Maximum number of seats (matches of source sides of rules) in a chart. A piece with more seats is cut."""
+_MAX_MATCHES = 1 << 22
+"""Maximum number of matches of source sides of rules in a chart. A piece with more matches is cut."""
 EXPANDED = 2 * FEATURES + FEATURES * (FEATURES + 1) // 2 + 1
 """Number of weights of a classifier: for features, their negative parts, products of two features, and a constant."""
 MAX_FEATURE = 4.0
@@ -159,12 +159,12 @@ class ScorerScratch(NamedTuple):
 
 
 class ScorerCapacities(NamedTuple):
-    """Capacities of a thread: words per side, links per pair, selected rules per pair, and seats of these rules."""
+    """Capacities of a thread: words per side, links per pair, selected rules per pair, and matches of these rules."""
 
     longest: int
     links: int
     rules: int
-    seats: int
+    matches: int
 
 
 def make_scorer_scratch(rules: KnownRules, lexicon: Lexicon, sizes: ScorerCapacities, max_cells: int) -> ScorerScratch:
@@ -178,7 +178,7 @@ def make_scorer_scratch(rules: KnownRules, lexicon: Lexicon, sizes: ScorerCapaci
     shapes = [(n, max(1, min(longest, max_cells // n))) for n in range(1, longest + 1)]
     max_matrices = max(matrices_size(n, m) for n, m in [*shapes, (1, longest)])
     return ScorerScratch(
-        make_dense_scratch((longest, longest), max_matrices, number, symbols, sizes.seats),
+        make_dense_scratch((longest, longest), max_matrices, number, symbols, sizes.matches),
         facts,
         PairWords(numbers[0], numbers[1], facts.joint, weights[0], weights[1], weights[2], weights[3]),
         ChosenRules(np.zeros(number, np.int64), np.zeros(number)),
@@ -264,7 +264,7 @@ def _contains_words(rule, sides, scratch):
 
 @njit
 def _select_in_group(group, rules, number, scratch):
-    """Select the rules of a group whose words are in the pair. Returns `number` plus the rule count."""
+    """Select rules of a group whose words are all in the pair. Returns `number` plus the number of selected rules."""
     for k in range(rules.word_start[group], rules.word_start[group + 1]):
         rule = rules.by_rarest_word[k]
         if _contains_words(rule, rules.sides, scratch):
@@ -338,7 +338,7 @@ def _scale_words(source, target, facts, words):
 
 @njit
 def _find_likely(n, m, facts, likely):
-    """Write the links that are best for both of their words and better than null. Returns their number."""
+    """Write the links that are best for both of their words, and more probable than chance. Returns their number."""
     number = 0
     for i in range(n):
         best = 0
@@ -387,7 +387,7 @@ def _put_piece(pieces, number, i, j, x, y):
 
 @njit
 def _sum_pieces(rules, base, chosen, likely, max_cells, n, m, scratch):
-    """Return ln of the scaled sum, number of words emitted by the base, and number of pieces (0 if out of seats)."""
+    """Return (ln of the scaled sum, expected words emitted by the base, number of pieces, 0 if memory is too small)."""
     words, dense = scratch.words, scratch.dense
     log_total, emitted = 0.0, 0.0
     number = 0
@@ -419,7 +419,7 @@ def _sum_pieces(rules, base, chosen, likely, max_cells, n, m, scratch):
                 log_total += np.log(total)
                 emitted += base_words
                 continue
-            if total < 0.0 and (not divisible or dense.sizes[NEEDED] < _MAX_SEATS):
+            if total < 0.0 and (not divisible or dense.sizes[NEEDED] < _MAX_MATCHES):
                 return 0.0, 0.0, 0
         a, b = choose_cut(piece, scratch.likely, likely)
         _put_piece(scratch.pieces, stacked, a, j, b, y)
@@ -478,8 +478,7 @@ def _find_misfits(pair, n, m, classifiers, scratch, scored):
 
 
 @njit
-def pair_contribution(pairs, pair):
-    """Return the stored words and links of a pair, which the lexicon counts. Empty for a new pair."""
+def _pair_contribution(pairs, pair):
     links = slice(pairs.link_first[pair], pairs.link_first[pair + 1])
     source = slice(pairs.own_source_first[pair], pairs.own_source_first[pair + 1])
     target = slice(pairs.own_target_first[pair], pairs.own_target_first[pair + 1])
@@ -503,15 +502,15 @@ def score_pairs(
 ) -> tuple[int, int]:
     """Score pairs from index `begin`, and write links from index `links`. Returns the next pair and link index.
 
-    Stops before a pair that needs more rules or seats than `scratch` has room for. `scratch.dense.sizes[NEEDED]` is
-    then the number of seats, or minus the number of rules.
+    Stops before a pair that needs more rules or matches than `scratch` has room for. `scratch.dense.sizes[NEEDED]` is
+    then the number of matches, or minus the number of rules.
     """
     for pair in range(begin, len(pairs.source_first) - 1):
         source = pairs.source[pairs.source_first[pair] : pairs.source_first[pair + 1]]
         target = pairs.target[pairs.target_first[pair] : pairs.target_first[pair + 1]]
         n, m = len(source), len(target)
         facts = scratch.facts
-        fill_facts(source, target, pair_contribution(pairs, pair), lexicon, facts)
+        fill_facts(source, target, _pair_contribution(pairs, pair), lexicon, facts)
         new_mass, total_uses = _fill_factors(rules, pairs, pair, scratch)
         scored.numbers[pair, DERIVATION] = _mean_weight(rules, pairs, pair, new_mass, total_uses, scratch)
         chosen = _select_rules(rules, pairs, pair, scratch)
@@ -551,12 +550,12 @@ def score_pairs(
 def list_features(
     pairs: PairsToScore, lexicon: Lexicon, side: int, facts: PairFacts, features: NDArray[np.float64]
 ) -> None:
-    """Fill `features` float64[words, 9] of all words of one side of all pairs, in order."""
+    """Fill `features` float64[words, 9] with the features of the words of one side of all pairs, in order."""
     first = 0
     for pair in range(len(pairs.source_first) - 1):
         source = pairs.source[pairs.source_first[pair] : pairs.source_first[pair + 1]]
         target = pairs.target[pairs.target_first[pair] : pairs.target_first[pair + 1]]
-        fill_facts(source, target, pair_contribution(pairs, pair), lexicon, facts)
+        fill_facts(source, target, _pair_contribution(pairs, pair), lexicon, facts)
         sizes = len(source), len(target)
         fill_features(side, sizes, facts, features[first : first + sizes[side]])
         first += sizes[side]

@@ -17,7 +17,6 @@ SCALE = 2.0**256
 UNSCALE = 1.0 / SCALE
 LOG_SCALE = 256 * math.log(2.0)
 
-
 SCALED = np.dtype([("value", np.float64), ("exponent", np.int64)])
 
 

@@ -58,7 +58,6 @@ RULE = np.dtype(
 `long`: 1 if the rule is scored in log space.
 """
 
-
 CREDIT = np.dtype(
     [("stamp", np.int64), ("uses", np.int64), ("start", np.int32), ("size", np.int32), ("root", np.int32)], align=True
 )
@@ -243,7 +242,6 @@ def read_counts(context):
         rule["row"] = row
         rule["count"] = count
         rule["initial_count"] = count
-    work.statistics[0]["reads"] += work.registers[0]["found"] - work.registers[0]["counted"]
     work.registers[0]["counted"] = work.registers[0]["found"]
 
 
@@ -363,7 +361,7 @@ def _copy_list(t, rules, size, work):
 
 @njit_inline
 def _list_node(x, first, last, context):
-    """Summarize x, list the rules of its derivation and count its options. The rules of its tails must be listed."""
+    """Summarize x, and list the rules of its derivation, given the lists of its tails. Also computes its `options`."""
     pair, work = context.pair, context.work
     summary = work.summary[x]
     epoch = np.uint32(work.registers[0]["epoch"])

@@ -100,7 +100,7 @@ class Round(NamedTuple):
     end: int
     pairs_per_block: int
     # int64[1]: number of blocks taken.
-    turns: NDArray[np.int64]
+    blocks_taken: NDArray[np.int64]
     # True if each pair changes the table. Otherwise the table is frozen, and changes are appended to the log.
     direct: bool
 
@@ -125,7 +125,7 @@ class SweepPlan(NamedTuple):
 @njit_inline
 def next_block(round_):
     """Take the next block. Returns its first pair, which is ≥ `round_.end` if no block remains."""
-    return round_.start + fetch_and_increment(round_.turns) * round_.pairs_per_block
+    return round_.start + fetch_and_increment(round_.blocks_taken) * round_.pairs_per_block
 
 
 @njit_inline
@@ -204,7 +204,7 @@ class Blocks:
         """Return blocks with up to 1/16 of the pairs per round, or None for small batches, which are sequential."""
         if pairs < _MIN_PAIRS:
             return None
-        return cls(min(32, pairs // 1024), 64)
+        return cls(min(32, pairs // _MIN_PAIRS))
 
 
 _SEQUENTIAL = Blocks(_PAIRS_PER_CALL, 1)
@@ -324,7 +324,7 @@ def build(
 
 
 def _max_changes(batch: Batch, pairs: int) -> int:
-    """Return an upper bound on the counts that `pairs` consecutive pairs change: two per rule of a derivation."""
+    """Return the maximum number of counts that `pairs` consecutive pairs can change: two per rule of a derivation."""
     starts = np.arange(batch.size)
     ends = np.minimum(starts + pairs, batch.size)
     return 2 * int((batch.derivation_rules[ends] - batch.derivation_rules[starts]).max(initial=1))

@@ -13,7 +13,7 @@ from hierogram.samplers.counts.chain import ChainState, CountsError
 from hierogram.samplers.counts.models import Model
 from hierogram.samplers.counts.table import BELOW_ZERO, CountTable, add, look_up, with_room
 from hierogram.samplers.forests.derivations import Batch, State, WalkSpace, make_summary, walk_space
-from hierogram.samplers.forests.forest import tail_range, view_pair
+from hierogram.samplers.forests.forest import push_tails, view_pair
 from hierogram.samplers.forests.fragments import (
     compose,
     source_terminals_of,
@@ -115,13 +115,10 @@ def _find_sites(pair, last_node, batch, state, sites, space):
                 sites.types[first + v] = _site_type(space)
                 if v == last_node:
                     return
-        tail, last = tail_range(v, view)
-        while tail < last:
-            t = np.int64(view.tails[tail])
-            work.stack[depth] = t
-            work.summary[t]["parent"] = v
-            depth += 1
-            tail += 1
+        above = depth
+        depth = push_tails(v, view, work.stack, depth)
+        for k in range(above, depth):
+            work.summary[work.stack[k]]["parent"] = v
 
 
 @njit
@@ -194,7 +191,8 @@ class TypeSampler:
     def step(self, key: int, state: ChainState, number: int, pivots: int) -> ChainState:
         """Return the state after `pivots` moves with one pivot each. Consumes `state`.
 
-        Move i uses the random stream of sweep `number` * MAX_TYPE_MOVES + i of pair `PIVOTS` + first pair number.
+        Move i after sweep `number` uses the random stream of sweep `number` * MAX_TYPE_MOVES + i of pair `PIVOTS` +
+        number of the first pair.
         Pivots are drawn uniformly from all free cuts, inside and outside the derivations, so that the choice of a pivot
         does not depend on the state. Raises `CountsError` if a count falls below 0.
         """

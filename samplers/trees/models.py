@@ -29,8 +29,8 @@ class LabelProcesses(NamedTuple):
     # α_c, the strength of each process, and β_c, the probability that the base distribution expands the label.
     strength: NDArray[np.float64]
     expansion_probability: NDArray[np.float64]
-    # Natural logs of α_c, β_c and 1 - β_c. A store does not contain logs. They are recomputed, so that a resumed run
-    # equals an uninterrupted run.
+    # Natural logs of α_c, β_c and 1 - β_c. `set_label` computes them from α_c and β_c, the only values that are stored,
+    # so that a resumed run equals an uninterrupted run.
     log_strength: NDArray[np.float64]
     log_expanded: NDArray[np.float64]
     log_stopped: NDArray[np.float64]

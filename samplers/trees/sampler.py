@@ -24,7 +24,7 @@ from hierogram.samplers.kernel import Report
 from hierogram.samplers.trees.models import LabelProcesses, TreeModel, TreeState, log_base, set_label
 
 STATISTICS = np.dtype([(name, np.int64) for name in SweepInfo._fields[:4]])
-"""Numbers of sampled and changed variables."""
+"""Numbers of sampled and changed edges and cuts."""
 
 FRAGMENT = np.dtype([("high", np.uint64), ("low", np.uint64), ("label", np.uint64), ("log_base", np.float64)])
 """Fragment of an option: its key (`high`, `low`), its root label, and ln P0 (`log_base`)."""
@@ -307,7 +307,7 @@ def _draw(log_weights, size, u):
 
 @njit
 def _sample_edge(v, u, temperature, context):
-    """Sample the edge of v by P^(1/T) times density factor [CFGŠ14 eq. 6]. Returns False if a count fell below 0."""
+    """Draw an edge with weights P^(1/T) · density factor [CFGŠ14 eq. 6]. Returns False if a count fell below 0."""
     view, space = context.tree, context.space
     current_edge = np.int64(view.edge[v])
     edges = np.int64(view.node[v]["degree"])

@@ -237,7 +237,7 @@ class Scorer:
             if done == number:
                 break
             missing = int(scratch.dense.sizes[NEEDED])
-            padding = {"seats": 2 * missing} if missing > 0 else {"rules": -2 * missing}
+            padding = {"matches": 2 * missing} if missing > 0 else {"rules": -2 * missing}
             capacities = capacities._replace(**padding)
             scratch = self._make_scratch(capacities)
         self._free_scratches.append((capacities, scratch))

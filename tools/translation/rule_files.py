@@ -18,7 +18,7 @@ from hierogram.daemon.progress import Progress
 from hierogram.daemon.text.lines import open_lines
 from hierogram.samplers.decoding import reading
 from hierogram.samplers.decoding.grammar import RuleColumns
-from hierogram.samplers.decoding.reading import Layout, Vocabularies, number_gaps, read_rules, room_for
+from hierogram.samplers.decoding.reading import Layout, Vocabularies, make_lines, number_gaps, read_rules
 from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
 from hierogram.storage.browsing.reader import literal
 
@@ -73,7 +73,7 @@ class RuleReader:
         self._source = GrowingVocabulary()
         self._target = GrowingVocabulary()
         self._feature_vocabulary = GrowingVocabulary()
-        self._rules = room_for(_FIRST_RULES)
+        self._rules = make_lines(_FIRST_RULES)
         self._cursor = np.array([0, 1], np.int64)
 
     @property
@@ -103,7 +103,7 @@ class RuleReader:
             if outcome == reading.MORE:
                 return data[int(self._cursor[reading.AT]) :]
             if outcome == reading.NO_ROOM:
-                self._rules = room_for(2 * len(self._rules.line), self._rules)
+                self._rules = make_lines(2 * len(self._rules.line), self._rules)
             elif outcome == reading.NO_VOCABULARY:
                 # The kernel does not report which vocabulary is full, so grow each vocabulary that may lack room for a
                 # long word.

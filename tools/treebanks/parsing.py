@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.text.treebanks.transformations import UNKNOWN, coarser_class, word_or_class
 from hierogram.daemon.text.treebanks.trees import ESCAPES, Node, Tree, with_words
-from hierogram.samplers.charts.chart import fill_chart, restricted
+from hierogram.samplers.charts.chart import fill_chart, restrict_grammar
 from hierogram.samplers.charts.derivations import LEXICAL_EDGE, UNARY_EDGE, ChartDerivations, SentenceKey, count_visits
 from hierogram.tools.treebanks.approximation import LEFT_SPAN, RIGHT_SPAN, WHOLE_SPAN, Approximation, FragmentRule
 from hierogram.tools.treebanks.grammars import Production
@@ -125,9 +125,9 @@ class Parser:
         return None if None in word_ids else np.array(word_ids, np.int32)
 
     def _forest(self, words: NDArray[np.int32], best: bool) -> ChartDerivations | None:
-        rules = restricted(self.grammar.chart, words, best)
+        rules = restrict_grammar(self.grammar.chart, words, best)
         chart = fill_chart(rules)
-        if not np.isfinite(chart.log_weight(self.grammar.root, 0, len(words))):
+        if not np.isfinite(chart.log_weight(self.grammar.root, len(words))):
             return None
         return ChartDerivations(rules, chart, self.grammar.root)
 

@@ -1,1 +1,1 @@
-"""Aligner models, their registry, and the sampler that runs any of them."""
+"""Aligner models, their registry, and the sampler of the HMM models."""

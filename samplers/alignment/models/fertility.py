@@ -52,7 +52,7 @@ WORDS, JUMPS, FERTILITIES = 1, 2, 3
 class EmittedPlace(NamedTuple):
     """Emitted word that is resampled: position and word number, `start` and `length` of the conditioning sentence.
 
-    `before`, `after`: conditioning positions of the previous and the next link.
+    `before`, `after`: conditioning positions of the previous link or -1, and of the next link or `length`.
     """
 
     emitted: np.int64
@@ -71,7 +71,7 @@ def _count_jump(before, after, change, jumps):
 
 @njit_inline
 def _count_link(word, i, before, after, change, chain, scratch):
-    """Add `change` to the counts of the jumps and the fertility of a link to `word` at position i, or UNLINKED."""
+    """Add (`change` 1) or remove (-1) a link to `word` at position i, or UNLINKED, in the jump and fertility counts."""
     if i == UNLINKED:
         _count_jump(before, after, change, chain.jumps)
     else:
@@ -307,7 +307,6 @@ def _sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
             if plan.sampled:
                 row_of_word = (g - start) * (length + 1)
                 if exact:
-                    # Add the conditional distribution of the link, which has less variance than the draw.
                     scale = 1.0 / scratch.weight[length]
                     marginals.cells[row_of_word] += CELL(scratch.weight[0] * scale)
                     for i in range(1, length + 1):

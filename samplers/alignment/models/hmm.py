@@ -148,7 +148,7 @@ def _count_hmm(first, sides, chain):
 
 @njit
 def _count_options(sides, chain, g, word):
-    """Count the options of an emitted position that are `word`. Half of all options are the empty word."""
+    """Count `word` among the words that a joint move can propose for a token. Half of them are the empty word."""
     pair = chain.tokens.pair[g]
     start, stop = sides.conditioning_offset[pair], sides.conditioning_offset[pair + 1]
     if word == len(chain.conditioning) - 1:

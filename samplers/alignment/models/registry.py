@@ -10,11 +10,11 @@ from hierogram.samplers.alignment.options import ALL_POSITIONS, AlignerOptions
 from hierogram.samplers.exceptions import AlignmentInputError
 
 _SMALL_CORPUS = 1000
-"""Maximum number of pairs for `_MAX_CHAINS` chains of `_MAX_SWEEPS` sweeps of bhmm-f."""
+"""Number of pairs up to which bhmm-f runs `_MAX_CHAINS` chains of `_MAX_SWEEPS` sweeps."""
 _MAX_CHAINS, _MIN_CHAINS, _CHAINS_EXPONENT = 9, 3, 0.4
 _MAX_SWEEPS, _MIN_SWEEPS = 40, 16
 _EFFORT_EXPONENT = 0.6
-"""For N > `_SMALL_CORPUS` pairs, chains * sweeps falls as N ** -0.6 and chains as N ** -0.4, down to minima."""
+"""Beyond `_SMALL_CORPUS`, N pairs have chains * sweeps ∝ N ** -0.6 and chains ∝ N ** -0.4, down to minima."""
 _MAX_ITG_SWEEPS, _MIN_ITG_SWEEPS, _ITG_SWEEPS_SCALE = 60, 20, 1300
 """ITG chains have `_ITG_SWEEPS_SCALE` / sqrt(pairs) sweeps within these limits."""
 _MASKS = 16
@@ -42,7 +42,7 @@ def _paper_options(
     """Return defaults of a model of [SA16 §5]. `warming` is the share of warm-up sweeps."""
     chosen = sweeps or max_sweeps
     thinning = min(25, chosen)
-    # End the warm-up early enough for one sample.
+    # End the warm-up before the last sweep that can be sampled.
     warm = max(0, min(round(warming * chosen), chosen // thinning * thinning - 1))
     return AlignerOptions(
         model=model,
@@ -135,7 +135,6 @@ JOINT_MODELS = {
     )
 }
 """Models that align both directions jointly, by name."""
-
 
 ALL_MODELS = {**MODELS, **JOINT_MODELS}
 DEFAULT_MODEL = next(iter(MODELS))

@@ -1,4 +1,4 @@
-"""Bayesian HMM aligners of Schulz & Aziz (2016) and variants, one direction at a time.
+"""Bayesian HMM aligners [SA16] and variants, one direction at a time.
 
 Random streams are keyed by chain seed, pair or word, and sweep, so links do not depend on the assignment of work to
 threads.
@@ -48,7 +48,6 @@ class Runs(NamedTuple):
 
 
 RunChains = Callable[[int, Sides, Runs, AlignmentChain, AlignmentChain, AlignmentScratch, Marginals, Marginals], int]
-"""Signature of `Steps.run_chains`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +188,7 @@ class AlignmentKernel:
             chain = chain._replace(pairs=larger_pairs(chain.pairs, self.direction.sides.longest_emitted))
 
     def _empty_chain(self, links: NDArray[np.int16], collocated: NDArray[np.uint8] | None = None) -> AlignmentChain:
-        """Return a chain with these links, which are not counted yet. Its counts are prior counts of other pairs."""
+        """Return a chain with these links, which are not counted yet. Its counts are the prior counts, or 0."""
         sides, emitted, conditioning_side = self.direction
         options, prior = self.options, self._prior
         emitted_words = len(emitted.vocabulary) if prior is None else prior.emitted_words
@@ -197,9 +196,8 @@ class AlignmentKernel:
         settings = np.array([(*strengths, options.unlinked, 1.0, 1.0, emitted_words, options.candidates)], SETTINGS)
         conditioning = np.zeros(len(conditioning_side.vocabulary) + 1, CONDITIONING)
         conditioning["prior"] = options.lexical * emitted_words
-        pairs = empty_pairs()
-        if options.similarity > 0:
-            pairs = favor_similar(self.direction, options.similarity, pairs, conditioning)
+        similarity = options.similarity
+        pairs = favor_similar(self.direction, similarity, conditioning) if similarity > 0 else empty_pairs()
         furthest = furthest_event(sides.longest_conditioning)
         if prior is not None:
             furthest = max(furthest, SINGLE_WIDTHS)

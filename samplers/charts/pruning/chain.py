@@ -3,15 +3,11 @@
 Each step selects variables, fixes them at their values in the last sampled derivation, and sums over all derivations
 with these values. It returns the expectations (soft counts), and samples a derivation from the same chart. The mean of
 soft counts over many steps converges to the exact expectations. The results of a mask are cached, with several
-derivations sampled from its chart. When the mask recurs, the next unused derivation is taken.
+derivations sampled from its chart. When the mask recurs, the next unused derivation is taken. The first masks depend
+on the rules and a cheap model (see `systems`), never on a sampled derivation.
 
-*Start.* The cheap model prefers some variables to be positive. If no derivation has all of them positive, some are
-excluded. Doubts are also computed given the exclusions, and the larger doubt of a variable is used.
-The start depends on the grammar and the cheap model, never on a sampled derivation.
-
-*Means.* Each mask yields the total weight of the derivations that it keeps. Different masks of one selection keep
-disjoint sets of derivations, so their weights can be added. The share of the total weight that all masks of a selection
-keep is estimated from derivations sampled under other selections.
+Each mask also yields the total weight of the derivations that it keeps. Different masks of one selection keep disjoint
+sets of derivations, so their weights can be added. `weighted_mean` uses these weights.
 """
 
 from collections import Counter
@@ -23,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.charts.hypergraph import Key, score, total_weight
-from hierogram.samplers.charts.pruning.selection import long_selection
+from hierogram.samplers.charts.pruning.selection import step_selection
 from hierogram.samplers.charts.pruning.systems import PairSystem
 
 _UNUSED_PART = 4
-"""The share is not estimated from the first 1 / `_UNUSED_PART` of the steps, because they may depend on the start."""
+"""`cover` estimates the share without the first 1 / `_UNUSED_PART` of the steps, which may depend on the start."""
 
 
 class Pruned(NamedTuple):
@@ -222,7 +218,7 @@ class PruningKernel:
     def select(self, key: int, plan: int) -> NDArray[np.bool_]:
         """Return the selection of step `plan`, bool[V]."""
         selection_key = self.stream_key(key, plan, self.chains)
-        return long_selection(self.start.doubts, self.system.branching, plan, selection_key)
+        return step_selection(self.start.doubts, self.system.branching, plan, selection_key)
 
     def stream_key(self, key: int, plan: int, use: int) -> Key:
         """Return the key of the stream of chain `use`, or of the selection if `use` is the number of chains."""

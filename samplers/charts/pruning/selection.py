@@ -81,7 +81,7 @@ def doubtful_selection(doubts: NDArray[np.float64], free: int, key: Key) -> NDAr
     return selected
 
 
-def long_selection(doubts: NDArray[np.float64], branching: int, plan: int, key: Key) -> NDArray[np.bool_]:
+def step_selection(doubts: NDArray[np.float64], branching: int, plan: int, key: Key) -> NDArray[np.bool_]:
     """Return the selection of step `plan`, bool[V]. The first wide step frees the most doubtful variables."""
     free = free_size(doubts, branching, plan)
     if plan != _WIDE:

@@ -12,7 +12,7 @@ Huang & Jebara 2009]. They are exact if words and emissions form a tree, and app
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.charts.bitexts import PairBuilder, PairGraph, drawn_links, expected_emissions
+from hierogram.samplers.charts.bitexts import PairBuilder, PairGraph, expected_emissions, sample_links
 from hierogram.samplers.charts.hypergraph import Hypergraph, Key
 from hierogram.samplers.charts.pairs import PairWords, Rules, unmasked
 from hierogram.samplers.compiled.jit import njit, njit_allocating
@@ -103,7 +103,7 @@ class PairSystem:
 
     def draws(self, inside: NDArray[np.float64], key: Key) -> NDArray[np.bool_]:
         """Return the values of variables in derivations sampled from the last graph, bool[N, V]."""
-        return drawn_links(self.bitext, inside, key, self.links, self._task, _DRAWS)
+        return sample_links(self.bitext, inside, key, self.links, self._task, _DRAWS)
 
     def features(self, expected: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the features of the last graph, float64[K]."""

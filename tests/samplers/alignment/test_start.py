@@ -153,7 +153,7 @@ def test_pairs_removed_one_by_one_leave_the_other_pairs_in_the_table() -> None:
 def similarity_of(one: str, other: str) -> float:
     emitted, words = read_side([one]), read_side([other])
     conditioning_words = np.zeros(2, CONDITIONING)
-    pairs = favor_similar(make_direction(emitted, words), 2.0, empty_pairs(), conditioning_words)
+    pairs = favor_similar(make_direction(emitted, words), 2.0, conditioning_words)
     weight = float(pair_weight(pairs, key_of(0, 0)))
     assert conditioning_words[0]["prior"] == weight
     return weight / 2
@@ -174,7 +174,7 @@ def test_many_favored_pairs_make_the_table_grow() -> None:
     emitted = read_side(" ".join(f"word{k}" for k in range(60)) for _ in range(2))
     words = read_side(" ".join(f"wordy{k}" for k in range(60)) for _ in range(2))
     conditioning_words = np.zeros(61, CONDITIONING)
-    pairs = favor_similar(make_direction(emitted, words), 1.0, empty_pairs(), conditioning_words)
+    pairs = favor_similar(make_direction(emitted, words), 1.0, conditioning_words)
     assert pairs.registers[TAKEN] == 60 * 60
     assert conditioning_words["prior"][:60].sum() == pytest.approx(pairs.rows["prior"].sum(), rel=1e-5)
 

@@ -93,15 +93,15 @@ def sum_pair(sides: RuleSides, weights: np.ndarray, words: PairWords, base: Base
     chosen = ChosenRules(np.arange(len(weights)), np.asarray(weights, np.float64))
     together, null = np.zeros((n, m)), np.zeros(m)
     joined_base = add_joins(chosen, len(weights), sides, base)
-    seats = 1 << 10
+    matches = 1 << 10
     while True:
-        room = make_dense_scratch((n, m), matrices_size(n, m), len(weights), longest, seats)
+        room = make_dense_scratch((n, m), matrices_size(n, m), len(weights), longest, matches)
         total, emitted = sum_piece(
             chosen, len(weights), sides, words, PairPiece(0, n, 0, m), joined_base, null, together, room
         )  # fmt: skip
         if total >= 0:
             return PairSums(float(np.log(total)) - log_scale(words), together, emitted)
-        seats = int(room.sizes[NEEDED]) * 2
+        matches = int(room.sizes[NEEDED]) * 2
 
 
 @pytest.mark.parametrize("rules", [[], OTHERS, FRAMES, OTHERS + FRAMES], ids=["base", "others", "frames", "all"])

@@ -14,8 +14,8 @@ from hierogram.samplers.charts.pruning.chain import Pruned, PruningKernel, find_
 from hierogram.samplers.charts.pruning.selection import (
     doubtful_selection,
     free_size,
-    long_selection,
     selected_size,
+    step_selection,
 )
 from hierogram.tools.lab.papers.pruning.pairs import branching
 from hierogram.tools.lab.papers.pruning.single_chain import SingleChain, first_selection, next_selection
@@ -150,7 +150,7 @@ def test_freed_variables_are_drawn_without_replacement_in_proportion_to_their_do
 
 def test_the_first_wide_step_frees_the_most_doubtful_variables() -> None:
     doubts = np.array([0.02, 1.0, 0.3, 0.05, 0.3, 0.02, 0.3, 0.02])
-    found = {step: long_selection(doubts, 2, step, Key(1, 0, step)) for step in range(1, 9)}
+    found = {step: step_selection(doubts, 2, step, Key(1, 0, step)) for step in range(1, 9)}
     assert np.flatnonzero(~found.pop(4)).tolist() == [1, 2, 4, 6]
     for step, selected in found.items():
         assert (selected == doubtful_selection(doubts, free_size(doubts, 2, step), Key(1, 0, step))).all()

@@ -15,6 +15,7 @@ from hierogram.samplers.counts.deltas import add_fragments, empty_deltas
 from hierogram.samplers.forests.compositions import Ngrams, add_ngrams, empty_ngrams, expected_occurrences
 from hierogram.samplers.forests.compositions import compositions as composed
 from hierogram.samplers.forests.derivations import Batch
+from hierogram.samplers.grammar.numbers import ONE_COMPOSITION
 from hierogram.samplers.grammar.rules import MAX_SHORT_SOURCE, render_side
 
 NO_NGRAMS = empty_ngrams()
@@ -25,10 +26,10 @@ def test_the_kernel_makes_the_twin_s_compositions(span_limit: int) -> None:
     forests = [UNLINKED, TWICE, TANGLED, *(direct_forest(*pair) for pair in random_pairs(33, 200, 16))]
     batch = to_batch(forests, span_limit)
     expected = Counter(rule for forest in forests for rule in compositions(forest, span_limit))
-    found = composed(batch, 3, NO_NGRAMS)
+    found = composed(batch, NO_NGRAMS)
     deltas = add_fragments(empty_deltas(), batch, found.fragments)
     assert rules_of_deltas(deltas._replace(counts=deltas.expected_uses), forests) == {
-        r: 3 * n for r, n in expected.items()
+        r: ONE_COMPOSITION * n for r, n in expected.items()
     }
     assert len(found.keys) == expected.total() > 100
     assert {len(rule.source) for rule in expected} == set(range(1, min(span_limit or 5, 5) + 1))
@@ -42,7 +43,7 @@ def test_the_kernel_makes_the_twin_s_compositions(span_limit: int) -> None:
 
 def test_a_batch_without_phrases_has_no_compositions() -> None:
     batch = to_batch([direct_forest(("a", "b"), ("x",), set())], 0)
-    assert len(composed(batch, 1, NO_NGRAMS).keys) == 0
+    assert len(composed(batch, NO_NGRAMS).keys) == 0
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +69,7 @@ def counted() -> tuple[list[Forest], Batch, Ngrams]:
 def test_expected_occurrences_of_compositions_match_the_twin(counted: tuple[list[Forest], Batch, Ngrams]) -> None:
     forests, batch, ngrams = counted
     sentences = [forest.source for forest in forests]
-    found = composed(batch, 1, ngrams)
+    found = composed(batch, ngrams)
     rules = [rule for forest in forests for rule in compositions(forest, 7)]
     texts = expected_occurrences(ngrams, [render_side(rule.source) for rule in rules], SALT)
     twins = {side: twin(side, sentences) for side in {rule.source for rule in rules}}

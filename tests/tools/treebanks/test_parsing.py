@@ -16,7 +16,7 @@ from tests.reference.streams import Stream
 
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.text.treebanks.trees import Tree, read_tree
-from hierogram.samplers.charts.chart import fill_chart, restricted
+from hierogram.samplers.charts.chart import fill_chart, restrict_grammar
 from hierogram.samplers.charts.derivations import ChartDerivations, Draws, SentenceKey, count_visits
 from hierogram.samplers.exceptions import GrammarError
 from hierogram.samplers.grammar.settings import UNIFORM
@@ -88,7 +88,7 @@ def kept_fragments(grammar: TreeGrammar, smoothed: bool) -> list:
 
 
 def forest_of(known: Approximation, words: list[str], best: bool = False) -> ChartDerivations:
-    rules = restricted(known.chart, np.array([known.words[word] for word in words], np.int32), best)
+    rules = restrict_grammar(known.chart, np.array([known.words[word] for word in words], np.int32), best)
     return ChartDerivations(rules, fill_chart(rules), known.root)
 
 
@@ -108,14 +108,14 @@ def test_the_inside_weight_is_the_sum_over_derivations(example) -> None:
     known, weights, _, _, found = example
     total = sum(weight(weights, derivation) for derivation in found)
     forest = forest_of(known, SENTENCE)
-    assert forest.graph.chart.log_weight(known.root, 0, len(SENTENCE)) == pytest.approx(log(total), abs=2e-3)
+    assert forest.graph.chart.log_weight(known.root, len(SENTENCE)) == pytest.approx(log(total), abs=2e-3)
 
 
 def test_the_best_derivation_has_maximum_weight(example) -> None:
     known, weights, _, _, found = example
     best = max(found, key=lambda derivation: weight(weights, derivation))
     forest = forest_of(known, SENTENCE, best=True)
-    assert forest.graph.chart.log_weight(known.root, 0, len(SENTENCE)) == pytest.approx(log(weight(weights, best)))
+    assert forest.graph.chart.log_weight(known.root, len(SENTENCE)) == pytest.approx(log(weight(weights, best)))
     parsed = Parser(known).parse(SENTENCE, 0, (MPD,))
     assert nested(parsed.trees[MPD]) == best.tree
 
@@ -268,11 +268,11 @@ def test_sentence_weights_of_random_grammars_are_at_least_the_enumerated_sum(wor
     grammar = TreeGrammar([(fragment, float(random.integers(1, 9))) for fragment in fragments.values()])
     known = approximate(grammar, "T", smoothed=False)
     weights, _, _ = weights_of(known, [nested(fragment) for fragment, _ in grammar.fragments])
-    forest_rules = restricted(known.chart, np.array([known.words[word] for word in words], np.int32))
+    forest_rules = restrict_grammar(known.chart, np.array([known.words[word] for word in words], np.int32))
     chart = fill_chart(forest_rules)
     # Unary fragments can be nested without limit, so the enumeration up to depth 5 gives a lower bound.
     bound = sum(weight(weights, d) for d in derivations(weights, "T", words, 5))
-    got = exp(chart.log_weight(known.root, 0, len(words)))
+    got = exp(chart.log_weight(known.root, len(words)))
     assert got >= bound * (1 - 1e-9)
     assert (got > 0) == (bound > 0) or got < 1e-2
 
@@ -346,7 +346,7 @@ def test_long_sentences_do_not_underflow() -> None:
     grammar = grammar_of("(TOP (X)) ||| 1\n(X (X) (Y)) ||| 1000\n(X the) ||| 1\n(Y the) ||| 1\n(Y rare) ||| 99999")
     known = approximate(grammar)
     assert Parser(known).parse(words, 0).found
-    assert forest_of(known, words).graph.chart.log_weight(known.root, 0, len(words)) < -1500
+    assert forest_of(known, words).graph.chart.log_weight(known.root, len(words)) < -1500
 
 
 def test_a_treebank_and_a_file_give_the_same_grammar(tmp_path: Path) -> None:

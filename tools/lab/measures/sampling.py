@@ -183,7 +183,6 @@ def measure_sweeps(corpus: Corpus) -> Figures:
         "log_likelihood_after": after,
         "full_sweep_microseconds_per_pair_and_core": 1e6 * seconds / batch.size,
         "full_sweep_evaluations": info.evaluations,
-        "full_sweep_table_reads": info.reads,
         "table_bytes": table.rows.nbytes,
     }
 
