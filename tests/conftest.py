@@ -60,7 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _signals_arrive() -> Iterator[None]:
+def _check_signals() -> Iterator[None]:
     """Fail if a test left Ctrl-C ignored or a signal blocked, because child processes inherit both. Restores Ctrl-C."""
     yield
     ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
@@ -267,7 +267,6 @@ class Templates:
         return self.made[name, backend]
 
     def copy(self, name: str, url: str, make: Callable[[str], None], database: Callable[[], str]) -> None:
-        """Put a copy of the named store at the URL."""
         backend = make_url(url).get_backend_name()
         template = self.url(name, backend, make, database)
         if backend == "sqlite":
@@ -292,7 +291,7 @@ _ROLE = (Path(__file__).parents[1] / "packaging" / "postgres" / "sql_role.sql").
 """SQL script that creates the Postgres role for queries."""
 
 
-def sql_role_url_of(store_url: str | URL) -> str | None:
+def create_sql_role(store_url: str | URL) -> str | None:
     """Create the documented role for a store on Postgres, and return the URL for its queries. None for SQLite."""
     url = make_url(store_url)
     if url.get_backend_name() == "sqlite":

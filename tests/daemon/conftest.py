@@ -47,8 +47,6 @@ def make_store(url: str = "sqlite:///hierogram.db", **settings: Any) -> None:
 
 
 class CommandResult(NamedTuple):
-    """Exit code and output of a command."""
-
     code: int
     out: str
     err: str

@@ -24,7 +24,7 @@ WHAT = {"mkate": "bread", "samaki": "fish", "chai": "tea", "maji": "water", "mka
 VERSES = [(f"{who}{do} {what}", f"{WHO[who]} {DO[do]} {WHAT[what]}") for who, do, what in product(WHO, DO, WHAT)]
 PREFIXES = [(who, english) for who, english in WHO.items() for _ in range(12)]
 ROOTS = [(do, english) for do, english in DO.items() for _ in range(12)]
-"""Pairs of the beginnings and ends of words, so that the words are compounds."""
+"""Verb stems as separate pairs. With `PREFIXES`, they make the source words of `VERSES` compounds."""
 SOURCE_WORDS = {word for source, _ in [*VERSES, *PREFIXES, *ROOTS] for word in source.split()}
 TARGET_WORDS = {word for _, target in VERSES for word in target.split()}
 
@@ -36,7 +36,6 @@ def learn_parts(pairs: Sequence[tuple[str, str]], source: int, target: int) -> t
 
 
 def open_parts(path: Path, word_parts: tuple[str, ...], **settings: Any) -> hg.GrammarStore:
-    """Create a store with the setting `word_parts`."""
     made = open_store(str(path), create=True, settings=Settings(word_parts=word_parts, **settings))
     return hg.GrammarStore(made, created=True)
 

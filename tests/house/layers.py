@@ -21,7 +21,7 @@ def rows(layers: str) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def allowed(declared: dict[str, tuple[str, ...]]) -> dict[str, set[str]]:
+def importable(declared: dict[str, tuple[str, ...]]) -> dict[str, set[str]]:
     """Return the folders that each folder may import: those named by its row and listed above it."""
     above: list[str] = []
     found = {}

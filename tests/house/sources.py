@@ -22,7 +22,6 @@ class Import(NamedTuple):
 
 @cache
 def modules() -> tuple[Path, ...]:
-    """Return every module of every part."""
     return tuple(path for part in PARTS for path in sorted((ROOT / part).rglob("*.py")))
 
 
@@ -32,11 +31,10 @@ def tree(path: Path) -> ast.Module:
 
 
 def part(path: Path) -> str:
-    """Return the part that contains a module."""
     return path.relative_to(ROOT).parts[0]
 
 
-def dotted(path: Path) -> str:
+def dotted_name(path: Path) -> str:
     """Return the dotted name of a module, such as `hierogram.storage.store`, or of the package of an `__init__`."""
     name = ".".join(("hierogram", *path.relative_to(ROOT).with_suffix("").parts))
     return name.removesuffix(".__init__")
@@ -71,7 +69,7 @@ def imports(syntax: ast.Module) -> Iterator[Import]:
 
 
 @cache
-def imported(path: Path) -> frozenset[Path]:
+def imported_modules(path: Path) -> frozenset[Path]:
     """Return the project's modules that a module imports, except itself.
 
     Names under `if TYPE_CHECKING:` are not imported at run time. Fails if no prefix of an
@@ -92,7 +90,7 @@ def imported(path: Path) -> frozenset[Path]:
 
 
 def module_at(steps: list[str]) -> Path | None:
-    """Return the module at a dotted name, or None."""
+    """Return the file of a module, given the parts of its dotted name. None if it does not exist."""
     place = ROOT.joinpath(*steps)
     for path in (place.with_suffix(".py"), place / "__init__.py"):
         if path.is_file():
@@ -123,6 +121,6 @@ def reach(start: str, edges: dict[str, set[str]]) -> set[str]:
     return found
 
 
-def named(paths: Iterable[Path]) -> list[str]:
+def relative_names(paths: Iterable[Path]) -> list[str]:
     """Return sorted paths relative to the repository root, for messages."""
     return sorted(str(path.relative_to(ROOT)) for path in paths)

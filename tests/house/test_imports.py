@@ -13,7 +13,7 @@ from hierogram.storage.store import open_store
 SAMPLERS_DO_WITHOUT = {"sqlalchemy", "sqlite3", "psycopg", "logging", "time", "datetime", "pathlib", "io"}
 
 
-def misplaced(path: Path) -> Iterator[str]:
+def forbidden_imports(path: Path) -> Iterator[str]:
     """Yield forbidden imports of a module: packages its part must not use, or our packages under the wrong name."""
     for name, *_ in imports(tree(path)):
         top = name.partition(".")[0]
@@ -27,7 +27,7 @@ def misplaced(path: Path) -> Iterator[str]:
 
 
 def test_no_module_has_a_forbidden_import() -> None:
-    assert not [f"{path.relative_to(ROOT)}: {fault}" for path in modules() for fault in misplaced(path)]
+    assert not [f"{path.relative_to(ROOT)}: {fault}" for path in modules() for fault in forbidden_imports(path)]
 
 
 def loaded_by(*commands: list[str]) -> set[str]:

@@ -4,8 +4,8 @@ import ast
 import re
 from pathlib import Path
 
-from tests.house.layers import LAYERS, allowed, row_of, rows
-from tests.house.sources import ROOT, cycles, dotted, imported, imports, modules, named, tree
+from tests.house.layers import LAYERS, importable, row_of, rows
+from tests.house.sources import ROOT, cycles, dotted_name, imported_modules, imports, modules, relative_names, tree
 
 
 def layered_modules() -> list[Path]:
@@ -27,17 +27,17 @@ def test_every_folder_has_a_row_and_every_row_has_modules() -> None:
 def test_every_row_names_only_folders_listed_above_it() -> None:
     declared = rows(LAYERS)
     for folder, names in declared.items():
-        reached = allowed(declared)[folder]
+        reached = importable(declared)[folder]
         for name in names:
             assert any(f"{other}/".startswith(f"{name}/") for other in reached), f"{folder}: {name} is not above it"
 
 
 def test_imports_follow_the_layers() -> None:
-    may = allowed(rows(LAYERS))
+    may = importable(rows(LAYERS))
     upward = [
         f"{path.relative_to(ROOT)} imports {other.relative_to(ROOT)}"
         for path in layered_modules()
-        for other in imported(path)
+        for other in imported_modules(path)
         if other.parent.parent != ROOT or other.name != "__init__.py"
         if row_of(path) != row_of(other) and row_of(other) not in may[row_of(path)]
     ]
@@ -47,7 +47,7 @@ def test_imports_follow_the_layers() -> None:
 def test_imports_between_folders_have_no_cycle() -> None:
     edges: dict[str, set[str]] = {}
     for path in layered_modules():
-        edges.setdefault(row_of(path), set()).update(row_of(other) for other in imported(path))
+        edges.setdefault(row_of(path), set()).update(row_of(other) for other in imported_modules(path))
     found = cycles({row: others - {row} for row, others in edges.items()})
     assert not found, f"import cycles: {found}"
 
@@ -84,7 +84,7 @@ def test_classes_and_functions_named_in_the_architecture_document_exist() -> Non
 
 
 def test_modules_have_no_import_cycle() -> None:
-    edges = {dotted(path): {dotted(other) for other in imported(path)} for path in modules()}
+    edges = {dotted_name(path): {dotted_name(other) for other in imported_modules(path)} for path in modules()}
     assert not cycles(edges), f"import cycles: {cycles(edges)}"
 
 
@@ -106,7 +106,7 @@ def test_all_forms_of_import_are_found() -> None:
 
 def test_imported_names_resolve_to_their_modules() -> None:
     path = ROOT / "storage" / "store.py"
-    assert named(imported(path))[:2] == ["storage/aligner/aligner.py", "storage/checks/repair.py"]
+    assert relative_names(imported_modules(path))[:2] == ["storage/aligner/aligner.py", "storage/checks/repair.py"]
 
 
 def test_cycles_of_imports_are_found() -> None:
@@ -132,4 +132,4 @@ def test_a_row_allows_the_named_folders_above_it() -> None:
         '"b.py" = { holds = "three", imports = ["a/y", "c"] }\n'
         '"c/z" = { holds = "four", imports = ["a", "b.py"] }\n'
     )
-    assert allowed(rows(layers)) == {"a/x": set(), "a/y": {"a/x"}, "b.py": {"a/y"}, "c/z": {"a/x", "a/y", "b.py"}}
+    assert importable(rows(layers)) == {"a/x": set(), "a/y": {"a/x"}, "b.py": {"a/y"}, "c/z": {"a/x", "a/y", "b.py"}}

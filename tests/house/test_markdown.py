@@ -59,7 +59,6 @@ def test_links_to_files_and_headings_resolve() -> None:
 
 
 def anchors(text: str) -> set[str]:
-    """Return the anchors of a document's headings."""
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

@@ -72,9 +72,8 @@ def test_code_uses_plain_wordings() -> None:
 def test_pages_use_plain_wordings() -> None:
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
     assert len(pages) > 20
-    assert not [finding for page in pages for finding in findings(enumerated(page), str(page.relative_to(ROOT)))]
+    assert not [finding for page in pages for finding in findings(numbered_lines(page), str(page.relative_to(ROOT)))]
 
 
-def enumerated(page: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a page with their numbers."""
+def numbered_lines(page: Path) -> Iterator[tuple[int, str]]:
     return iter(enumerate(page.read_text(encoding="utf-8").splitlines(), 1))

@@ -5,7 +5,7 @@ from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
-from tests.house.sources import ROOT, named
+from tests.house.sources import ROOT, relative_names
 
 MODEL = (ROOT / "docs" / "model.md").read_text(encoding="utf-8")
 REFERENCES = (ROOT / "docs" / "references.md").read_text(encoding="utf-8")
@@ -62,7 +62,7 @@ def test_the_first_author_and_year_of_every_citation_are_listed() -> None:
     # Works with a key may also be spelled out, by the first author's family name.
     listed |= {(re.split(r",| and ", authors)[0].split()[-1], authors[-5:-1]) for authors in keyed}
     missing = {path: first_author_and_year(text_of(path)) - listed for path in CITING if path.name != "references.md"}
-    assert not {named([path])[0]: authors for path, authors in missing.items() if authors}
+    assert not {relative_names([path])[0]: authors for path, authors in missing.items() if authors}
 
 
 def test_cited_sections_and_equations_are_in_the_model_document() -> None:
@@ -94,22 +94,22 @@ def sections_of(document: str) -> dict[str, str]:
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
-def linked(text: str) -> list[Path]:
+def linked_modules(text: str) -> list[Path]:
     return [(ROOT / "docs" / target).resolve() for target in re.findall(r"\]\((\.\./[^)]*\.py)\)", text)]
 
 
 def test_works_with_a_key_link_to_modules_that_cite_the_key() -> None:
     for key, section in sections_of(REFERENCES).items():
-        assert linked(section), f"{key}: link the modules that implement it"
-        for path in linked(section):
+        assert linked_modules(section), f"{key}: link the modules that implement it"
+        for path in linked_modules(section):
             assert key in cited_places(text_of(path)), f"{path} does not cite {key}"
 
 
 def test_works_without_a_key_link_to_modules_that_cite_them() -> None:
     for row in re.findall(r"^\| (.* (?:19|20)\d\d \| .*) \|$", REFERENCES, re.MULTILINE):
         cited, _, where = row.split(" | ")
-        assert linked(where) or where == "[model.md](model.md)", f"{cited}: link the modules that cite it"
-        for path in linked(where):
+        assert linked_modules(where) or where == "[model.md](model.md)", f"{cited}: link the modules that cite it"
+        for path in linked_modules(where):
             [(author, _)] = first_author_and_year(cited)
             assert author in text_of(path), f"{path} does not cite {cited}"
 

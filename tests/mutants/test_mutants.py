@@ -23,7 +23,7 @@ FAILED = 1
 """Exit code of pytest if tests ran and failed."""
 
 
-def linked(folder: Path) -> Path:
+def link_checkout(folder: Path) -> Path:
     """Create a checkout of symbolic links, which `change` replaces by copies. Returns the folder for PYTHONPATH."""
     package = folder / "imports" / "hierogram"
     package.mkdir(parents=True)
@@ -70,7 +70,7 @@ def run(imports: Path, tests: tuple[str, ...]) -> subprocess.CompletedProcess[st
 @pytest.mark.mutants
 @pytest.mark.parametrize("fault", FAULTS, ids=[f"{fault.module}: {fault.name}" for fault in FAULTS])
 def test_a_fault_is_detected(fault: Fault, tmp_path: Path) -> None:
-    imports = linked(tmp_path)
+    imports = link_checkout(tmp_path)
     for extreme in fault.extremes:
         change(imports, *extreme)
     change(imports, fault.module, fault.original, fault.mutated)
@@ -87,7 +87,7 @@ def test_a_fault_is_detected(fault: Fault, tmp_path: Path) -> None:
 def test_the_same_tests_pass_without_the_fault(
     tests: tuple[str, ...], extremes: tuple[Change, ...], tmp_path: Path
 ) -> None:
-    imports = linked(tmp_path)
+    imports = link_checkout(tmp_path)
     for extreme in extremes:
         change(imports, *extreme)
     ran = run(imports, tests)
@@ -96,7 +96,7 @@ def test_the_same_tests_pass_without_the_fault(
 
 def test_packages_of_the_linked_checkout_are_imported(tmp_path: Path) -> None:
     script = "import hierogram.samplers as samplers; print(samplers.__file__)"
-    environment = {**os.environ, "PYTHONPATH": str(linked(tmp_path))}
+    environment = {**os.environ, "PYTHONPATH": str(link_checkout(tmp_path))}
     where = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
     assert str(tmp_path) in where.stdout
 

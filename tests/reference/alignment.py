@@ -38,8 +38,6 @@ FERTILITY_PRIOR = (0.3, 0.5, 0.12, 0.04, 0.015, 0.012, 0.008, 0.005)
 
 
 class Pair(NamedTuple):
-    """A sentence pair: the emitted words and the conditioning words."""
-
     emitted: tuple[str, ...]
     conditioning: tuple[str, ...]
 
@@ -248,7 +246,6 @@ def posterior(corpus: Corpus, settings: Settings) -> dict[State, float]:
 
 
 def with_word(state: State, p: int, g: int, word: Word) -> State:
-    """Return the state with one word's variables changed."""
     words = (*state[p][:g], word, *state[p][g + 1 :])
     return (*state[:p], words, *state[p + 1 :])
 
@@ -385,7 +382,7 @@ class Move(NamedTuple):
 
 
 def sites_of(corpus: Corpus, f: str) -> list[Site]:
-    """Return the positions of an emitted word."""
+    """Return the positions of the emitted word `f` in all pairs."""
     return [(p, g) for p, pair in enumerate(corpus.pairs) for g, word in enumerate(pair.emitted) if word == f]
 
 

@@ -16,8 +16,7 @@ def side(symbols: Side) -> str:
     return " ".join(f"[X,{symbol}]" if isinstance(symbol, int) else str(symbol) for symbol in symbols)
 
 
-def times(ngram: Sequence[str], sentences: Iterable[Sequence[str]]) -> int:
-    """Return the number of occurrences of an n-gram in sentences."""
+def occurrences(ngram: Sequence[str], sentences: Iterable[Sequence[str]]) -> int:
     n = len(ngram)
     return sum(tuple(s[k : k + n]) == tuple(ngram) for s in sentences for k in range(len(s) - n + 1))
 
@@ -25,9 +24,9 @@ def times(ngram: Sequence[str], sentences: Iterable[Sequence[str]]) -> int:
 def probability(words: Sequence[str], sentences: Sequence[Sequence[str]]) -> float:
     """Return P(last word | words before it), smoothed by counting each n-gram once less than it occurs."""
     if len(words) == 1:
-        return (max(times(words, sentences) - 1, 0) + 0.5) / sum(map(len, sentences))
+        return (max(occurrences(words, sentences) - 1, 0) + 0.5) / sum(map(len, sentences))
     shorter = probability(words[1:], sentences)
-    return (max(times(words, sentences) - 1, 0) + shorter) / max(times(words[:-1], sentences), 1)
+    return (max(occurrences(words, sentences) - 1, 0) + shorter) / max(occurrences(words[:-1], sentences), 1)
 
 
 def expected_occurrences(source: Side, sentences: Sequence[Sequence[str]]) -> float:

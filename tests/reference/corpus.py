@@ -34,8 +34,7 @@ def metropolis(model: Model, *, span_limit: int = NO_LIMIT, mutant: str | None =
     return lambda forest, others: Metropolis(forest, model, others, span_limit, mutant)
 
 
-def replaced(joint: Joint, pair: int, variables: Variables) -> Joint:
-    """Return the same state with new variables for one pair."""
+def with_variables(joint: Joint, pair: int, variables: Variables) -> Joint:
     return (*joint[:pair], variables, *joint[pair + 1 :])
 
 
@@ -62,7 +61,7 @@ class Corpus:
         """Return the state after one pair is resampled in sweep `number`."""
         others = RuleCounts(self.rules(joint, without=pair))
         stream = Stream(seed, pair, number)
-        return replaced(joint, pair, mover(self.forests[pair], others).sample(joint[pair], stream))
+        return with_variables(joint, pair, mover(self.forests[pair], others).sample(joint[pair], stream))
 
     def sweep(self, joint: Joint, mover: Mover, seed: int, number: int) -> Joint:
         """Return the state after every pair is resampled once. Sweeps are numbered from 1."""
@@ -83,7 +82,7 @@ class Corpus:
                 seen = before
                 for p in block:
                     seen = self.resample(seen, p, mover, seed, number)
-                    after = replaced(after, p, seen[p])
+                    after = with_variables(after, p, seen[p])
         return after
 
     def push(self, distribution: dict[Joint, float], mover: Mover) -> dict[Joint, float]:
@@ -93,7 +92,7 @@ class Corpus:
             for joint, mass in distribution.items():
                 step = mover(forest, RuleCounts(self.rules(joint, without=p)))
                 for variables, q in step.transitions(joint[p]).items():
-                    key = replaced(joint, p, variables)
+                    key = with_variables(joint, p, variables)
                     after[key] = after.get(key, 0.0) + mass * q
             distribution = after
         return distribution

@@ -13,8 +13,6 @@ Key = TypeVar("Key")
 
 
 class Choice(NamedTuple):
-    """The choices of a derivation at one of its nodes."""
-
     node: int
     edge: int
     cut: int
@@ -39,7 +37,6 @@ def variables_of(forest: Forest, tree: Tree) -> Variables:
 
 
 def cut_values(forest: Forest, node: int, span_limit: int) -> tuple[int, ...]:
-    """Return the possible values of a node's cut."""
     return (0, 1) if cut_is_free(forest, node, span_limit) else (1,)
 
 

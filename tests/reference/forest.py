@@ -32,7 +32,6 @@ class Node:
 
     @property
     def degree(self) -> int:
-        """Number of incoming edges."""
         return len(self.edges)
 
 
@@ -46,7 +45,6 @@ class Forest:
 
     @property
     def root(self) -> int:
-        """The root's number."""
         return len(self.nodes) - 1
 
     @cached_property
@@ -56,12 +54,10 @@ class Forest:
 
 
 def inside(inner: Span, outer: Span) -> bool:
-    """Check if one span is inside another."""
     return outer[0] <= inner[0] and inner[1] <= outer[1]
 
 
 def disjoint(a: Span, b: Span) -> bool:
-    """Check if two spans have no position in common."""
     return a[1] <= b[0] or b[1] <= a[0]
 
 

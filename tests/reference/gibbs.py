@@ -62,7 +62,6 @@ class Options:
     log_weights: tuple[float, ...]
 
     def probabilities(self) -> list[float]:
-        """Return the normalized weights."""
         top = max(self.log_weights)
         weights = [exp(w - top) for w in self.log_weights]
         return [w / sum(weights) for w in weights]
@@ -127,7 +126,6 @@ class Sweep:
     avoid_current: bool = False
 
     def start(self) -> Agenda:
-        """Return the tasks of the root."""
         return self.tasks(self.forest.root)
 
     def tasks(self, node: int) -> Agenda:

@@ -36,5 +36,4 @@ def p_value(samples: Iterable[Key], expected: dict[Key, float]) -> float:
 
 
 def draws(distribution: dict[Key, float], count: int, seed: int) -> list[Key]:
-    """Return independent samples from a distribution."""
     return Random(seed).choices(list(distribution), list(distribution.values()), k=count)

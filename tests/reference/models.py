@@ -73,12 +73,10 @@ class Dirichlet:
     target_words: int
 
     def base(self, rule: Rule) -> float:
-        """Return P0(rule)."""
         source = float(self.source_words) ** -rule.source_terminals
         return float(source * float(self.target_words) ** -rule.target_terminals)
 
     def log_probability(self, rule: Rule, known: RuleCounts) -> float:
-        """Return ln P(rule | counts)."""
         mass = known.counts[rule] + self.strength * self.base(rule)
         return log(mass) - log(known.tokens + self.strength)
 
@@ -107,15 +105,12 @@ class PitmanYor:
     rate: float
 
     def log_poisson(self, length: int) -> float:
-        """Return ln of the Poisson probability of a length."""
         return length * log(self.rate) - self.rate - lgamma(length + 1)
 
     def base(self, rule: Rule) -> float:
-        """Return P0(rule)."""
         return exp(self.log_poisson(rule.length))
 
     def log_probability(self, rule: Rule, known: RuleCounts) -> float:
-        """Return ln P(rule | counts)."""
         length = rule.length
         count = known.counts[rule]
         tables = count**self.discount if count else 0.0

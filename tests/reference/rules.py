@@ -61,12 +61,11 @@ def sizes(rule: Rule) -> tuple[int, int, int]:
 
 
 def is_nonterminal(symbol: Symbol) -> bool:
-    """Check if a symbol stands for another derivation."""
     return isinstance(symbol, (int, Nonterminal))
 
 
 class Variables(NamedTuple):
-    """The state of a pair: the chosen incoming edge of every node of its forest, and whether it is cut."""
+    """State of a pair: the chosen edge of each node of its forest, and 1 for each node that is cut."""
 
     edges: tuple[int, ...]
     cuts: tuple[int, ...]
@@ -174,7 +173,7 @@ def rule_holder(forest: Forest, variables: Variables, node: int) -> int:
     for v in preorder(forest, variables):
         if node in forest.nodes[v].edges[variables.edges[v]]:
             return rule_holder(forest, variables, v)
-    raise ValueError(f"node {node} is not on the derivation")
+    raise ValueError(f"node {node} is not in the derivation")
 
 
 def cut_is_free(forest: Forest, node: int, span_limit: int) -> bool:
@@ -185,12 +184,10 @@ def cut_is_free(forest: Forest, node: int, span_limit: int) -> bool:
 
 
 def with_edge(variables: Variables, node: int, edge: int) -> Variables:
-    """Return the same variables with another edge at one node."""
     edges = variables.edges
     return Variables((*edges[:node], edge, *edges[node + 1 :]), variables.cuts)
 
 
 def with_cut(variables: Variables, node: int, cut: int) -> Variables:
-    """Return the same variables with another cut at one node."""
     cuts = variables.cuts
     return Variables(variables.edges, (*cuts[:node], cut, *cuts[node + 1 :]))

@@ -26,11 +26,9 @@ class Numbers:
 
     @property
     def ended(self) -> bool:
-        """True if all bytes have been read."""
         return self.position == len(self._content)
 
     def next(self) -> int:
-        """Return the next number."""
         value = shift = 0
         while shift < NUMBER_BITS and not self.ended:
             byte = self._content[self.position]
@@ -44,7 +42,6 @@ class Numbers:
         raise MalformedError
 
     def take(self, size: int) -> bytes:
-        """Return the next `size` bytes."""
         if size < 0 or self.position + size > len(self._content):
             raise MalformedError
         self.position += size

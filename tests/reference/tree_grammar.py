@@ -17,7 +17,7 @@ from hierogram.samplers.grammar.brackets import Parse
 Fragment = tuple[object, ...]
 """A label, then its children: words, fragments, and frontier nonterminals (one-element tuples)."""
 Variables = tuple[tuple[int, ...], tuple[int, ...]]
-"""Edges and cuts of a forest's nodes."""
+"""The chosen edge of each node of a forest, and 1 for each node that is cut."""
 Joint = tuple[Variables, ...]
 
 NO_DENSITY = "no density factor"
@@ -29,12 +29,10 @@ MUTANTS = (NO_DENSITY, REPEAT_IGNORED, STALE_COUNTS, ONE_PROCESS, NO_STOPS)
 
 
 def tails_of(parse: Parse, edges: Sequence[int], v: int) -> list[int]:
-    """Return the tails of v's current edge."""
     return parse.nodes[v].edges[edges[v]]
 
 
 def fragment_at(parse: Parse, variables: Variables, v: int) -> Fragment:
-    """Return the fragment whose root is v."""
     edges, cuts = variables
     node = parse.nodes[v]
     below: list[object] = []
@@ -56,7 +54,6 @@ def on_tree(parse: Parse, variables: Variables) -> list[int]:
 
 
 def fragments_of(parse: Parse, variables: Variables) -> list[Fragment]:
-    """Return the fragments of the derivation."""
     root = len(parse.nodes) - 1
     return [fragment_at(parse, variables, v) for v in on_tree(parse, variables) if v == root or variables[1][v]]
 
@@ -155,7 +152,7 @@ class Grammar:
 EDGE = 0
 
 
-def changed(variables: Variables, which: int, v: int, value: int) -> Variables:
+def with_value(variables: Variables, which: int, v: int, value: int) -> Variables:
     """Return the variables with a new edge (`which` 0) or cut (1) at v."""
     new = list(variables)
     new[which] = (*variables[which][:v], value, *variables[which][v + 1 :])
@@ -188,8 +185,7 @@ class Treebank:
         return [which for which, number in enumerate(self.options(p, v)) if number > 1]
 
     def choices(self, joint: Joint, p: int, which: int, v: int) -> list[Variables]:
-        """Return the outcomes of a step."""
-        return [changed(joint[p], which, v, value) for value in range(self.options(p, v)[which])]
+        return [with_value(joint[p], which, v, value) for value in range(self.options(p, v)[which])]
 
     def probabilities(self, joint: Joint, p: int, which: int, v: int, temperature: float = 1.0) -> list[float]:
         """Return the conditional distribution over the choices of a step."""

@@ -6,7 +6,7 @@ from random import Random
 from tests.reference.forest import Edge, Forest, Node
 
 
-class Treebank:
+class RandomTrees:
     """Random trees over a few labels and words, one word below each preterminal, without a target side."""
 
     def __init__(self, seed: int, labels: int = 3, words: str = "ab") -> None:

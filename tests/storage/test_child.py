@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.processes import is_running
 from tests.storage import child_work
 
 from hierogram.storage.exceptions import HumanLinksError, StoreUnavailableError, WorkerProcessError
@@ -25,14 +26,6 @@ def child() -> Iterator[WorkerProcess]:
     made = WorkerProcess(memory_bytes=1 << 28, silent_seconds=3.0)
     yield made
     made.close()
-
-
-def is_running(process: int) -> bool:
-    try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
 
 
 def wait_until_ended(process: int) -> None:

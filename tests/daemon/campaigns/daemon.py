@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 import httpx2
 from tests.daemon.conftest import QUICK
+from tests.processes import is_running
 
 from hierogram.daemon.learning.verifying import verify
 from hierogram.daemon.serving.service import warm_up
@@ -28,7 +29,7 @@ COMMAND = (sys.executable, "-m", "hierogram")
 TIMEOUT = 300.0
 """Timeout in seconds for any single step on a busy machine."""
 NO_TIMEOUT = float("inf")
-"""A feeder waits without limit, as the daemon may be killed repeatedly. `Feeding.finish` limits the total time."""
+"""Timeout of a feeder, because the daemon may be killed repeatedly. `Feeding.finish` limits the total time."""
 
 
 def free_port() -> int:
@@ -38,7 +39,7 @@ def free_port() -> int:
 
 
 def wait_until(reached: Callable[[], Any], what: str, seconds: float = TIMEOUT, pause: float = 0.05) -> Any:
-    """Poll until the result is true, and return it. Fails after `seconds`."""
+    """Call `reached` repeatedly until its result is true, and return the result. Fails after `seconds`."""
     until = time.monotonic() + seconds
     while not (answer := reached()):
         assert time.monotonic() < until, f"{what}: not within {seconds:.0f} s"
@@ -57,13 +58,6 @@ def reader_processes(process: int) -> list[int]:
                 if parent == process and b"hierogram.storage.worker_process" in (folder / "cmdline").read_bytes():
                     found.append(int(folder.name))
     return found
-
-
-def is_running(process: int) -> bool:
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 class Daemon:

@@ -14,17 +14,17 @@ import time
 from pathlib import Path
 
 from tests.daemon.learning.every_kind import CASES
-from tests.daemon.learning.mutations import Fuzz, Outcome, learned
+from tests.daemon.learning.mutations import Fuzz, Outcome, learn_pairs
 
 _BOUNDS = "NUMBA_BOUNDSCHECK"
 _ROUNDS_PER_SWEEP = 8
-"""One round in this many includes a sweep, which takes longer than all other kernels."""
+"""A sweep takes longer than all other kernels, so only one round in eight includes a sweep."""
 
 
 def run(kind: str, mutations: int, seed: int) -> tuple[Outcome, float]:
     """Damage at least `mutations` derivations of a kind. Returns the outcome and the seconds."""
     with tempfile.TemporaryDirectory() as folder:
-        rows, settings = learned(kind, f"sqlite:///{Path(folder) / 'some.db'}")
+        rows, settings = learn_pairs(kind, f"sqlite:///{Path(folder) / 'some.db'}")
     fuzz = Fuzz(rows, settings, seed)
     started = time.perf_counter()
     number = 0

@@ -221,7 +221,6 @@ class Measured:
         return float(np.percentile([one for some in self.seconds.values() for one in some], share))
 
     def line(self) -> str:
-        """Return the figures as text."""
         slowest = max(self.seconds, key=lambda page: max(self.seconds[page], default=0.0))
         number = sum(map(len, self.seconds.values()))
         return (
@@ -232,7 +231,7 @@ class Measured:
 
 
 class Target:
-    """A running daemon and the pages that are requested."""
+    """Daemon under attack, and the pages that other clients request."""
 
     def __init__(self, daemon: Daemon, words: Sequence[str], languages: tuple[str, str]) -> None:
         self.daemon = daemon

@@ -87,7 +87,7 @@ class EditFeeder:
     def feed(self, daemon: Daemon, number: int) -> None:
         random = self.stream.random
         for _ in range(random.randint(0, 6)):
-            last = stored_pairs(daemon) + len(self.withdrawn)
+            last = count_stored_pairs(daemon) + len(self.withdrawn)
             pair = random.randint(1, last) if last else 0
             found = daemon.request("GET", f"/v1/pairs/{pair}")
             if found.status_code == 200:
@@ -107,8 +107,7 @@ class EditFeeder:
             self.corrections += 1
 
 
-def stored_pairs(daemon: Daemon) -> int:
-    """Return the number of stored pairs."""
+def count_stored_pairs(daemon: Daemon) -> int:
     store = wait_until(lambda: daemon.request("GET", "/v1/status").json()["store"], "the store is available")
     return sum(store["pairs"].values())
 
@@ -131,7 +130,7 @@ def run_soak(database: Database, folder: Path, seconds: float, curves: Path) -> 
         write_samples(daemon, database, feeding, seconds, curves)
         feeding.finish()
         kept = len(feeding.sent_pairs()) - len(edits.withdrawn)
-        wait_until(lambda: stored_pairs(daemon) == kept, "all pairs are stored")
+        wait_until(lambda: count_stored_pairs(daemon) == kept, "all pairs are stored")
         wait_until(daemon.settled, "all pairs are settled", pause=0.5)
         status = daemon.request("GET", "/v1/status").json()
         daemon.end()
@@ -216,7 +215,6 @@ def quiet(samples: Samples) -> Samples:
 
 
 def results(samples: Samples) -> dict[str, str]:
-    """Return the results of a soak by name."""
     lag = samples["lag"][samples["outage"] == 0]
     pairs = np.nanmax(samples["pairs"])
     return {

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 from tests.daemon.campaigns.daemon import TIMEOUT, Daemon, assert_consistent, wait_until
 from tests.daemon.conftest import QUICK
-from tests.daemon.learning.alignment.languages import invented
+from tests.daemon.learning.alignment.languages import invented_corpus
 from tests.storage.building import NewPair, pairs_of, query
 
 from hierogram.daemon.exports.exporting import export
@@ -25,7 +25,7 @@ FIXED = (0, 1)
 
 def prepare(url: str) -> tuple[str, str]:
     """Create a store of aligned pairs, and return the texts of the pair to correct, which is unique."""
-    sources, targets, _ = invented(PAIRS)
+    sources, targets, _ = invented_corpus(PAIRS)
     sources.append("rare words here")
     targets.append("words odd rare")
     with open_store(url, create=True, settings=QUICK) as store:

@@ -31,7 +31,7 @@ _LATEST = 9.0
 _READY_SECONDS = 15.0
 
 
-def signaled(url: str, folder: Path, number: int) -> Daemon:
+def make_daemon(url: str, folder: Path, number: int) -> Daemon:
     """Return a daemon with new pairs in its spool."""
     daemon = Daemon(url, folder, HIEROGRAM_DAEMON__GRACE_SECONDS="30")
     daemon.spool.mkdir(exist_ok=True)
@@ -57,7 +57,7 @@ def test_daemon_exits_with_0_if_terminated_at_any_moment(store_url: str, tmp_pat
     open_store(store_url, create=True, settings=QUICK).close()
     slowest = 0.0
     for number in range(_TERMINATIONS):
-        daemon = signaled(store_url, tmp_path, number)
+        daemon = make_daemon(store_url, tmp_path, number)
         moment = random.uniform(0.0, _LATEST)
         with daemon.started():
             assert daemon.process is not None
@@ -77,7 +77,7 @@ def test_daemon_reloaded_at_any_moment_ingests_its_spool(store_url: str, tmp_pat
     random = Random(62)
     open_store(store_url, create=True, settings=QUICK).close()
     for number in range(_RELOADS):
-        daemon = signaled(store_url, tmp_path, number)
+        daemon = make_daemon(store_url, tmp_path, number)
         with daemon.started():
             assert daemon.process is not None
             wait_until_handling(daemon)

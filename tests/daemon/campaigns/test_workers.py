@@ -34,7 +34,7 @@ main()
 BY_WORKERS = ("--workers", "3")
 
 
-def learning(url: str, *arguments: str) -> list[str]:
+def learn_command(url: str, *arguments: str) -> list[str]:
     """Return the command that aligns the pairs and completes their sweeps."""
     return [sys.executable, "-c", LEARNING, url, "--sweeps", str(SWEEPS), *arguments]
 
@@ -74,7 +74,7 @@ def kill_again_and_again(server: Any, folder: Path, kills: int, fates: tuple[str
     url = server.get_uri()
     alone = f"sqlite:///{folder}/expected.db"
     fill_unaligned(alone)
-    subprocess.run(learning(alone, "--threads", "1"), check=True)
+    subprocess.run(learn_command(alone, "--threads", "1"), check=True)
     with open_store(alone) as store:
         expected = contents(store)
     fill_unaligned(url)
@@ -82,7 +82,7 @@ def kill_again_and_again(server: Any, folder: Path, kills: int, fates: tuple[str
     finished = while_aligning = 0
     started: set[psutil.Process] = set()
     while sum(killed.values()) < kills or not finished:
-        command = learning(url, *BY_WORKERS)
+        command = learn_command(url, *BY_WORKERS)
         with (folder / "log").open("ab") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
             wait_until(lambda p=process: p.poll() is not None or worker_processes(p), "workers start")
             at_work: set[psutil.Process] = set()

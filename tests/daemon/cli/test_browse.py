@@ -6,7 +6,6 @@ import subprocess
 import sys
 import urllib.request
 from importlib.resources import files
-from pathlib import Path
 
 import pytest
 from tests.daemon.conftest import Run
@@ -32,7 +31,7 @@ def test_browse_serves_pages_until_a_signal(learned_url: str, how: str) -> None:
         assert process.wait(60) in (0, 130, -signal.SIGINT)
 
 
-def test_browse_refuses_missing_stores_and_public_hosts_without_token(hierogram: Run, tmp_path: Path) -> None:
+def test_browse_refuses_missing_stores_and_public_hosts_without_token(hierogram: Run) -> None:
     missing = hierogram("browse", "nothing.db")
     assert (missing.code, "no store at" in missing.err) == (3, True)
     assert hierogram("browse", "a.db", "--store", "b.db").code == 2

@@ -454,13 +454,13 @@ class FailingModule(ModuleType):
         raise self._error
 
 
-def wrapped(cause: BaseException) -> RuntimeError:
+def wrap(cause: BaseException) -> RuntimeError:
     error = RuntimeError("Error calling __set_name__")
     error.__cause__ = cause
     return error
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), wrapped(KeyboardInterrupt())])
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), wrap(KeyboardInterrupt())])
 def test_interrupting_an_import_shows_no_traceback(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
     assert project["scripts"] == {"hierogram": "hierogram.__main__:main"}
@@ -471,7 +471,7 @@ def test_interrupting_an_import_shows_no_traceback(error: BaseException, monkeyp
 
 
 def test_import_errors_other_than_interruptions_are_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "hierogram.daemon.cli.main", FailingModule(wrapped(ValueError())))
+    monkeypatch.setitem(sys.modules, "hierogram.daemon.cli.main", FailingModule(wrap(ValueError())))
     with pytest.raises(RuntimeError, match="__set_name__"):
         main()
 

@@ -23,8 +23,6 @@ class Color(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Paint(Options):
-    """Options of the command `paint`."""
-
     what: Annotated[str, Option("Object to paint.", positional=True)]
     coats: Annotated[int, Option("Number of coats.", min=1, max=9)] = 2
     share: Annotated[float | None, Option("Share of water.", above=0, below=1, shown="as it comes")] = None
@@ -120,17 +118,17 @@ def test_help_shows_bounds_values_and_defaults() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--share", "1"), "--share: must be < 1, got 1.0"),
         (("--share", "nan"), "--share: must be > 0, got nan"),
         (("--tool", "hand"), "--tool: must be one of brush, roller, got 'hand'"),
     ],
 )
-def test_errors_of_invalid_values_name_the_flag(arguments: tuple[str, ...], said: str) -> None:
+def test_errors_of_invalid_values_name_the_flag(arguments: tuple[str, ...], message: str) -> None:
     with pytest.raises(UsageError) as error:
         run("wall", *arguments)
-    assert str(error.value) == said
+    assert str(error.value) == message
 
 
 def test_declared_bounds_apply_to_flags_and_objects() -> None:

@@ -21,9 +21,9 @@ def unwritable_file(learned_url: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = Path(learned_url.removeprefix("sqlite:///"))
     access = os.access
 
-    def may(asked: str | Path, mode: int, **options: bool) -> bool:
+    def may(entry: str | Path, mode: int, **options: bool) -> bool:
         # Only the check of access fails: the folder stays writable, because the test exports to it.
-        return access(asked, mode, **options) and not (mode == os.W_OK and str(asked) in (str(path), str(path.parent)))
+        return access(entry, mode, **options) and not (mode == os.W_OK and str(entry) in (str(path), str(path.parent)))
 
     monkeypatch.setattr(os, "access", may)
     return path

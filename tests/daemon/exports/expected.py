@@ -17,22 +17,22 @@ for _given in ODD:
     TARGET_COUNTS[_given.target] += _given.uses
 
 
-def _seen(given: Given, samples: int) -> Fraction:
-    """Return the factor of a rule's discount: its expected uses, limited to 1."""
+def _capped_uses(given: Given, samples: int) -> Fraction:
+    """Return the expected uses of a rule, but 1 if it has more than one."""
     return Fraction(min(given.uses, samples), samples)
 
 
-def smoothed(given: Given, side: str, other: str, samples: int, discount: Fraction) -> Fraction:
+def smoothed_probability(given: Given, side: str, other: str, samples: int, discount: Fraction) -> Fraction:
     """Return p(other | side) among `ODD`, smoothed by [Foster, Kuhn & Johnson 2006]."""
     own = [rule for rule in ODD if getattr(rule, side) == getattr(given, side)]
     backing = [rule for rule in ODD if getattr(rule, other) == getattr(given, other)]
-    back_off = sum(_seen(rule, samples) for rule in backing) / sum(_seen(rule, samples) for rule in ODD)
-    left = Fraction(given.uses, samples) - discount * _seen(given, samples)
-    taken = discount * sum(_seen(rule, samples) for rule in own)
+    back_off = sum(_capped_uses(rule, samples) for rule in backing) / sum(_capped_uses(rule, samples) for rule in ODD)
+    left = Fraction(given.uses, samples) - discount * _capped_uses(given, samples)
+    taken = discount * sum(_capped_uses(rule, samples) for rule in own)
     return (left + taken * back_off) / sum(Fraction(rule.uses, samples) for rule in own)
 
 
-def expected(given: Given, samples: int = 1, discount: Fraction = Fraction(7, 10)) -> Parsed:
+def expected_rule(given: Given, samples: int = 1, discount: Fraction = Fraction(7, 10)) -> Parsed:
     source, target, links = parse_side(given.source), parse_side(given.target), parsers.links(given.alignment)
     to_target, to_source = weights(LINKS, source, target, links)
     gaps = sum(isinstance(symbol, int) for symbol in source)
@@ -41,8 +41,8 @@ def expected(given: Given, samples: int = 1, discount: Fraction = Fraction(7, 10
         target,
         links,
         {
-            "p_target_given_source": float(smoothed(given, "source", "target", samples, discount)),
-            "p_source_given_target": float(smoothed(given, "target", "source", samples, discount)),
+            "p_target_given_source": float(smoothed_probability(given, "source", "target", samples, discount)),
+            "p_source_given_target": float(smoothed_probability(given, "target", "source", samples, discount)),
             "lex_target_given_source": max(float(to_target), 0),
             "lex_source_given_target": max(float(to_source), 0),
             "count": given.uses / samples,

@@ -56,7 +56,7 @@ ODD = [
 
 
 class Source:
-    """The parts of a snapshot that an export needs."""
+    """Fake snapshot with the methods that an export calls."""
 
     def __init__(self, rules: Sequence[Given], pairs: Sequence[tuple[str, str, str]] = PAIRS) -> None:
         self.rules = rules

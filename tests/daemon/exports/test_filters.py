@@ -162,10 +162,10 @@ def test_sentence_index_finds_the_sentences_that_a_side_matches(
 
 def test_sentence_index_searches_only_sentences_with_the_rarest_words(monkeypatch: pytest.MonkeyPatch) -> None:
     class Places(dict[int, list[int]]):
-        asked = 0
+        calls = 0
 
         def __contains__(self, number: object) -> bool:
-            Places.asked += 1
+            Places.calls += 1
             return super().__contains__(number)
 
     find = SentenceIndex._find
@@ -173,9 +173,9 @@ def test_sentence_index_searches_only_sentences_with_the_rarest_words(monkeypatc
     test_set = SentenceIndex(["the the the"] * 500 + ["rare is the x", "the x is rare"] * 3)
     assert list(test_set.matches("the [X,1] rare")) == [501, 503, 505]
     # Both runs are searched in the six sentences with the rare word, and in no other.
-    assert Places.asked == 12
+    assert Places.calls == 12
     assert next(test_set.matches("the [X,1]")) == 0
-    assert Places.asked == 13
+    assert Places.calls == 13
 
 
 def test_filter_for_keeps_only_rules_that_match_the_test_set(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pyarrow.parquet
 import pytest
 from tests.daemon.exports import parsers
-from tests.daemon.exports.expected import expected
+from tests.daemon.exports.expected import expected_rule
 from tests.daemon.exports.parsers import Parsed
 from tests.daemon.exports.rules import ODD, Given, write
 
@@ -41,7 +41,7 @@ def check(found: list[Parsed], *, links: bool, samples: int = 1, order: bool = T
         assert [rule.source for rule in found] == [parse_side(given.source) for given in rules]
     for rule in found:
         given = by_sides[rule.source, rule.target]
-        wanted = expected(given, samples)
+        wanted = expected_rule(given, samples)
         if links:
             assert rule.links == wanted.links
         for name, value in rule.values.items():
@@ -154,7 +154,7 @@ def test_scores_by_exported_configurations_equal_scores_by_the_default_weights(
     assert found == pytest.approx([DEFAULT_WEIGHTS[name] for name in ("glue", "words", "unknown", "lm")], rel=1e-3)
     names = FORMATS[format].features
     wanted = []
-    for values in (expected(given).values for given in ODD):
+    for values in (expected_rule(given).values for given in ODD):
         # Words without links in any pair have no lexical weight to compare.
         if all(values[name] > 0 for name in names if parsers.is_logarithm(name)):
             terms = ((name, math.log(values[name]) if parsers.is_logarithm(name) else values[name]) for name in names)

@@ -72,7 +72,6 @@ def test_the_default_format_depends_on_the_kind_of_grammar() -> None:
 
 
 def test_moses_and_cdec_formats_are_compressed_with_gzip_only() -> None:
-    """Moses and cdec read gzip, and no other compression."""
     assert {FORMATS[name].compression for name in ("cdec", "moses")} == {GZIP}
 
 

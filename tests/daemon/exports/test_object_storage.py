@@ -5,7 +5,6 @@ import hashlib
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -92,7 +91,7 @@ def test_a_job_without_changes_writes_nothing(learned: Store, bucket: Any) -> No
         add_job(learned, job("other", f"s3://{bucket.name}/news/"))
 
 
-def test_object_storage_errors_contain_the_url(learned: Store, bucket: Any, tmp_path: Path) -> None:
+def test_object_storage_errors_contain_the_url(learned: Store, bucket: Any) -> None:
     with pytest.raises(ExportError, match="s3://no-such-bucket/x"):
         publish(learned, Versions(open_folder("s3://no-such-bucket/x"), "news"))
     with pytest.raises(OptionError, match=r"nowhere://x: cannot be opened .*nowhere"):

@@ -20,7 +20,7 @@ HOURLY = ExportJob(
 
 
 def test_unreadable_stored_jobs_are_reported_and_never_executed(
-    store: Store, store_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    store: Store, store_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     add_job(store, NIGHTLY)
     rows = {

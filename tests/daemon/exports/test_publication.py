@@ -191,7 +191,7 @@ def kill_again_and_again(folder: Path, times: int, seed: int) -> None:
         assert check_complete(folder) <= 3
         assert (folder / "versions" / "latest").resolve() == made.folder
         for hidden in (folder / "versions").glob(".news.*.tmp"):
-            # Only a version that was renamed for removal has no lock, and is removed after a minute.
+            # Hidden folders that remain are deleted versions, which have no lock. They are removed after a minute.
             assert not (hidden / "lock").exists()
         assert {row.state for row in export_rows(store)} <= {"done", "running"}
         store.close_abandoned_exports()

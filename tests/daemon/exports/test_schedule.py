@@ -84,7 +84,6 @@ def make_due(url: str, name: str, missed: timedelta = timedelta(hours=5)) -> Non
 
 
 def change(store: Store) -> None:
-    """Change the grammar of the store."""
     commit(store, [], [delta("a", "x", 1)])
 
 
@@ -188,9 +187,7 @@ def test_job_postponed_by_another_scheduler_does_not_run(
     assert runs() == []
 
 
-def test_a_next_run_stored_by_a_fast_clock_is_corrected(
-    store: Store, store_url: str, tmp_path: Path, runs: Runs
-) -> None:
+def test_a_next_run_stored_by_a_fast_clock_is_corrected(store: Store, tmp_path: Path, runs: Runs) -> None:
     now = datetime(2026, 3, 28, 12, tzinfo=UTC)
     jobs = [
         job(tmp_path, "hourly"),

@@ -8,7 +8,7 @@ from hierogram.daemon.learning.learning import learn
 from hierogram.storage.store import open_store
 
 
-def learned(folder: str) -> int:
+def checksum(folder: str) -> int:
     """Return a checksum of the results of learning a new store."""
     with open_store(f"sqlite:///{folder}/store.db", create=True, settings=QUICK) as store:
         fill(store, some_pairs(30))

@@ -22,19 +22,15 @@ from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
 
 
-def learned(name: str, url: str) -> tuple[list[PairRow], Settings]:
+def learn_pairs(name: str, url: str) -> tuple[list[PairRow], Settings]:
     """Return the pairs of a store of this kind after some sweeps, without checksums, and its settings."""
     case = CASES[name]
     with open_store(url, create=True, settings=replace(case.settings, span_limit=5)) as store:
         case.fill(store)
         case.add(store)
         learn(store, sweeps=7)
-        return rows_without_checksums(store), store.settings()
-
-
-def rows_without_checksums(store: Store) -> list[PairRow]:
-    """Return the pairs of a store without checksums, so that only the structure of their bytes is checked."""
-    return [row._replace(checksum=None) for row in store.pairs()]
+        # Without checksums, only the structure of the bytes is checked.
+        return [row._replace(checksum=None) for row in store.pairs()], store.settings()
 
 
 def mutated(random: np.random.Generator, blob: bytes, others: Sequence[bytes]) -> bytes:
@@ -92,7 +88,7 @@ def forest_nodes(forests: Forests, pair: int) -> list[ForestNode]:
 
 @dataclass(slots=True)
 class Outcome:
-    """Numbers of damaged derivations and averages, and how many of each still fit their pair."""
+    """Numbers of damaged derivations and averages, in total and still valid for their pair."""
 
     derivations: int = 0
     derivations_that_fit: int = 0
@@ -160,7 +156,7 @@ class Fuzz:
         return set()
 
     def _run(self, states: list[bytes], records: list[bytes], sweep: bool) -> None:
-        """Run kernels that read derivations or averages, and check counts. With `sweep`, also run one sweep."""
+        """Encode and count the derivations, then run one sweep or, without `sweep`, only add them to their averages."""
         loaded, kind, settings = self._loaded, self._kind, self._settings
         state = loaded.decode(join_blobs(states))
         assert split_blobs(loaded.encode(state)) == states
@@ -195,7 +191,6 @@ class Fuzz:
 
 
 def overwrite(store: Store, pair_id: int, current: bytes, averages: bytes, *, checksum: int | None = None) -> None:
-    """Overwrite a pair's derivation and averages, and optionally their checksum."""
     changes = "current = :current, averages = :averages, checksum = coalesce(:checksum, checksum)"
     values = {"current": current, "averages": averages, "checksum": checksum, "pair": pair_id}
     with store.engine.begin() as connection:
@@ -203,7 +198,7 @@ def overwrite(store: Store, pair_id: int, current: bytes, averages: bytes, *, ch
 
 
 def damage_and_repair(store: Store, random: np.random.Generator) -> tuple[int, int]:
-    """Damage about 70 % of the pairs and repair them. Returns the number of these pairs, and of new valid checksums."""
+    """Damage about 70 % of the pairs and repair them. Returns the numbers of changed pairs and new valid checksums."""
     rows = store.pairs()
     states, records = [row.current or b"" for row in rows], [row.averages or b"" for row in rows]
     detectable, sealed = set(), set()

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from tests.daemon.learning.stores import fill
 from tests.storage.building import NewPair
-from tests.storage.rows import rule_rows
 
 from hierogram.samplers.grammar.settings import ITG
 from hierogram.storage.records.settings import Settings
@@ -36,9 +35,3 @@ def put(store: Store, pairs: Sequence[tuple[str, str]], first: int = 1, links: s
         sizes, occurrence = (len(source.split()), len(target.split())), pairs[:k].count((source, target))
         new.append(NewPair(source, target, links, *sizes, first + k, None, occurrence))
     assert fill(store, new) == len(pairs)
-
-
-def dictionary(store: Store) -> dict[tuple[str, str], tuple[int, int]]:
-    """Return counts and expected uses by the rules' sides."""
-    with store.snapshot() as snapshot:
-        return {(row.source, row.target): (row.count, row.expected_uses) for row in rule_rows(snapshot)}

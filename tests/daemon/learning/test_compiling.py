@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.daemon.learning.checksum import learned
+from tests.daemon.learning.checksum import checksum
 
 from hierogram.daemon.learning.kinds import synchronous as kernels
 from hierogram.daemon.learning.kinds.synchronous import BackgroundCompilation
@@ -18,9 +18,9 @@ COMMAND = [sys.executable, "-m", "hierogram.daemon.learning.kinds.synchronous", 
 
 LEARNING = """
 import sys
-from tests.daemon.learning.checksum import learned
+from tests.daemon.learning.checksum import checksum
 from hierogram.samplers.synchronous.sweeps import compile_sweep, sweep_pairs
-print(learned(sys.argv[1]), sum(sweep_pairs.stats.cache_hits.values()), sum(sweep_pairs.stats.cache_misses.values()))
+print(checksum(sys.argv[1]), sum(sweep_pairs.stats.cache_hits.values()), sum(sweep_pairs.stats.cache_misses.values()))
 compile_sweep()
 print(len(sweep_pairs.signatures))
 """
@@ -44,7 +44,7 @@ def expected(tmp_path: Path) -> int:
     """Checksum of learning with the current cache. Missing kernels are compiled into it."""
     folder = tmp_path / "expected"
     folder.mkdir()
-    return learned(str(folder))
+    return checksum(str(folder))
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_learning_succeeds_if_the_compiler_dies(tmp_path: Path, expected: int, m
             os.kill(self.process.pid, signal.SIGKILL)
 
     monkeypatch.setattr("hierogram.daemon.learning.kinds.synchronous.BackgroundCompilation", Doomed)
-    assert learned(str(tmp_path)) == expected
+    assert checksum(str(tmp_path)) == expected
     assert len(started) == 1
     with pytest.raises(ProcessLookupError):
         os.kill(started[0], 0)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.daemon.learning.every_kind import CASES
-from tests.daemon.learning.mutations import Fuzz, damage_and_repair, learned, overwrite
+from tests.daemon.learning.mutations import Fuzz, damage_and_repair, learn_pairs, overwrite
 from tests.daemon.learning.stores import fill, is_consistent, some_pairs
 from tests.storage.building import query
 
@@ -24,7 +24,7 @@ from hierogram.storage.store import Store, open_store
 @pytest.mark.parametrize("kind", CASES)
 @pytest.mark.database("sqlite")
 def test_kernels_accept_the_same_derivations_as_the_reference(kind: str, tmp_path: Path) -> None:
-    fuzz = Fuzz(*learned(kind, f"sqlite:///{tmp_path / 'some.db'}"), seed=3)
+    fuzz = Fuzz(*learn_pairs(kind, f"sqlite:///{tmp_path / 'some.db'}"), seed=3)
     for number in range(6):
         fuzz.round(sweep=number == 0)
     assert 0 < fuzz.outcome.derivations_that_fit < fuzz.outcome.derivations
@@ -35,7 +35,7 @@ def test_kernels_accept_the_same_derivations_as_the_reference(kind: str, tmp_pat
 @pytest.mark.parametrize("kind", CASES)
 @pytest.mark.database("sqlite")
 def test_kernels_sample_all_valid_derivations(kind: str, tmp_path: Path) -> None:
-    fuzz = Fuzz(*learned(kind, f"sqlite:///{tmp_path / 'some.db'}"), seed=4)
+    fuzz = Fuzz(*learn_pairs(kind, f"sqlite:///{tmp_path / 'some.db'}"), seed=4)
     for _ in range(40):
         fuzz.round()
         fuzz.show_mutated()

@@ -19,12 +19,12 @@ from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.grammar import keys
 from hierogram.storage.store import Store, open_store
 
-OTHERS = {"itg of phrases"}
+ON_ONE_DATABASE = {"itg of phrases"}
 """Variants of a kind that are tested on one database only, since both databases get the same data."""
 
 
 @pytest.fixture(
-    params=[pytest.param(name, marks=[pytest.mark.database("sqlite")] * (name in OTHERS)) for name in CASES]
+    params=[pytest.param(name, marks=[pytest.mark.database("sqlite")] * (name in ON_ONE_DATABASE)) for name in CASES]
 )
 def case(request: pytest.FixtureRequest) -> Case:
     return CASES[request.param]

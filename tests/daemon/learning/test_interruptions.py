@@ -47,14 +47,13 @@ def case(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Cas
     return CASES[kind]
 
 
-def everything(store: Store) -> tuple[object, ...]:
+def all_contents(store: Store) -> tuple[object, ...]:
     return (*contents(store), store.labels())
 
 
-def after(sweeps: int) -> LearnOptions:
-    """Return options of a run that is stopped after a number of sweeps."""
-    asked = iter(range(10_000))
-    return LearnOptions(1, stop=lambda: next(asked) >= sweeps)
+def stopped_after(sweeps: int) -> LearnOptions:
+    calls = iter(range(10_000))
+    return LearnOptions(1, stop=lambda: next(calls) >= sweeps)
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +72,7 @@ def expected(
         with open_store(f"sqlite:///{tmp_path}/whole.db", create=True, settings=case.settings) as store:
             case.fill(store)
             assert learn(store, sweeps=SWEEPS, options=LearnOptions(1)).finished
-            whole[of_case] = everything(store)
+            whole[of_case] = all_contents(store)
     return whole[of_case]
 
 
@@ -86,11 +85,11 @@ def test_stopped_runs_continue_to_the_result_of_an_uninterrupted_run(
             case.fill(store)
             numbers = cycle(steps)
             runs = 1
-            while not learn(store, sweeps=SWEEPS, options=after(next(numbers))).finished:
+            while not learn(store, sweeps=SWEEPS, options=stopped_after(next(numbers))).finished:
                 assert verify(store).problems == []
                 runs += 1
             assert runs > 1
-            assert everything(store) == expected
+            assert all_contents(store) == expected
             assert store.unfinished_run() is None
 
 
@@ -126,13 +125,13 @@ def test_failed_commits_keep_the_store_consistent_and_the_result_equal(
                     learn(store, sweeps=SWEEPS, options=LearnOptions(1))
             assert verify(store).problems == []
         assert learn(store, options=LearnOptions(1)).finished
-        assert everything(store) == expected
+        assert all_contents(store) == expected
 
 
 def test_the_number_of_sweeps_determines_whether_a_run_is_continued(store_url: str) -> None:
     with open_store(store_url, create=True, settings=QUICK) as store:
         CASES["phrases"].fill(store)
-        learn(store, sweeps=5, options=after(8))
+        learn(store, sweeps=5, options=stopped_after(8))
         run = store.unfinished_run()
         assert run is not None
         assert (run.sweeps, run.sweeps_done) == (5, 1)
@@ -140,7 +139,7 @@ def test_the_number_of_sweeps_determines_whether_a_run_is_continued(store_url: s
         learn(store, sweeps=1)
         assert {row.sweep for row in store.pairs()} == {8}
         assert store.unfinished_run() is None
-        learn(store, sweeps=5, options=after(3))
+        learn(store, sweeps=5, options=stopped_after(3))
         learn(store)
         assert {row.sweep for row in store.pairs()} == {13}
 
@@ -179,7 +178,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[o
         with open_store(f"sqlite:///{file}", create=True, settings=case.settings) as store:
             case.fill(store)
             learn(store, sweeps=30, options=LearnOptions(1))
-            found[kind] = everything(store)
+            found[kind] = all_contents(store)
     return found
 
 
@@ -225,7 +224,7 @@ def test_learning_interrupted_by_signals_and_continued_has_the_same_result(
         ran = hierogram("--store", store_url, "learn", "--sweeps", "30", "--threads", "1")
         assert ran.code == 0
         assert "continuing an interrupted run" in ran.err
-        assert everything(store) == uninterrupted[kind]
+        assert all_contents(store) == uninterrupted[kind]
 
 
 ENDING = """
@@ -280,12 +279,12 @@ def test_a_finished_run_is_not_sampled_again(store_url: str, hierogram: Run) -> 
             killed = run(signal.SIGKILL, point)
             assert (killed.returncode, killed.stdout) == (-9, "")
             expected += 5
-            before = everything(store)
+            before = all_contents(store)
             again = hierogram("--store", store_url, "learn", "--sweeps", "5", "--threads", "1")
             assert (again.code, "the interrupted run had completed" in again.err) == (0, True), again
             assert "log-likelihood" in again.out
             assert store.status().sweeps == expected
-            assert everything(store) == before
+            assert all_contents(store) == before
 
 
 @pytest.mark.slow
@@ -293,13 +292,13 @@ def test_an_unreported_run_is_reported_and_not_sampled_again(case: Case, store_u
     with open_store(store_url, create=True, settings=case.settings) as store:
         case.fill(store)
         done = learn(store, sweeps=SWEEPS, options=LearnOptions(1), leave_unfinished=True)
-        before = everything(store)
+        before = all_contents(store)
         for sweeps in (SWEEPS, None):
             again = learn(store, sweeps=sweeps, options=LearnOptions(1), leave_unfinished=True)
             assert (again.finished, again.sweeps, again.pairs) == (True, 0, done.pairs)
             assert (again.rules_in_use_after, again.tokens_after) == (done.rules_in_use_after, done.tokens_after)
             assert again.log_likelihood_after == pytest.approx(done.log_likelihood_after)
-            assert everything(store) == before
+            assert all_contents(store) == before
         # After the report is recorded, the same call starts another run.
         store.finish_run()
         assert learn(store, sweeps=SWEEPS, options=LearnOptions(1)).pair_sweeps == done.pairs * SWEEPS
@@ -366,14 +365,14 @@ def test_a_run_terminated_or_killed_after_its_last_commit_loses_no_sweep_and_no_
                 if process.poll() is None:
                     at_end += 1
                     os.kill(process.pid, number)
-                said, notes = process.communicate(timeout=120)
+                output, notes = process.communicate(timeout=120)
             if killed_as_reported and "the interrupted run had completed" in notes:
                 # The process was killed after the report and before it was recorded.
                 killed_as_reported = False
                 assert (process.returncode, store.status().sweeps) == (0, before)
                 continue
             assert store.status().sweeps == before + sweeps
-            reported = "log-likelihood" in said
+            reported = "log-likelihood" in output
             killed_as_reported = reported and process.returncode == -signal.SIGKILL
             if number == signal.SIGTERM:
                 assert (process.returncode, reported) == (0, True)

@@ -82,7 +82,7 @@ def store_digest(path: Path) -> dict[str, str]:
     return found
 
 
-def learned(run: Run, folder: Path, settings: Settings, ingest: list[str], sweeps: str) -> dict[str, str]:
+def learn_and_digest(run: Run, folder: Path, settings: Settings, ingest: list[str], sweeps: str) -> dict[str, str]:
     path = folder / "store.db"
     store = ["--store", f"sqlite:///{path}"]
     open_store(store[1], create=True, settings=settings).close()
@@ -93,43 +93,43 @@ def learned(run: Run, folder: Path, settings: Settings, ingest: list[str], sweep
 
 
 def case_phrases(run: Run, folder: Path) -> dict[str, str]:
-    return learned(
+    return learn_and_digest(
         run, folder, Settings(seed=3, schedule="paper"), [bars(folder / "c.bars", 1, 400), "--format", "pipes"], "12"
     )
 
 
 def case_phrases_in_blocks(run: Run, folder: Path) -> dict[str, str]:
     settings = Settings(schedule="paper", sweeps_per_level=2, levels=4, round_sweeps=3)
-    return learned(run, folder, settings, [bars(folder / "c.bars", 2, 2500), "--format", "pipes"], "9")
+    return learn_and_digest(run, folder, settings, [bars(folder / "c.bars", 2, 2500), "--format", "pipes"], "9")
 
 
 def case_phrases_dirichlet(run: Run, folder: Path) -> dict[str, str]:
     settings = Settings(model="dirichlet", strength=100, span_limit=0, schedule="paper", sweeps_per_level=3)
-    return learned(run, folder, settings, [bars(folder / "c.bars", 3, 200), "--format", "pipes"], "8")
+    return learn_and_digest(run, folder, settings, [bars(folder / "c.bars", 3, 200), "--format", "pipes"], "8")
 
 
 def case_unaligned_pairs(run: Run, folder: Path) -> dict[str, str]:
     (folder / "c.f").write_text("".join(s + "\n" for s, _, _ in bitext(4, 150)))
     (folder / "c.e").write_text("".join(t + "\n" for _, t, _ in bitext(4, 150)))
     settings = Settings(schedule="paper", sweeps_per_level=2, levels=3)
-    return learned(run, folder, settings, [str(folder / "c.f"), str(folder / "c.e")], "5")
+    return learn_and_digest(run, folder, settings, [str(folder / "c.f"), str(folder / "c.e")], "5")
 
 
 def case_trees(run: Run, folder: Path) -> dict[str, str]:
     settings = Settings(grammar="trees", annealing=20, round_sweeps=5, temperature=3.0)
-    return learned(run, folder, settings, ["--trees", trees(folder / "t.mrg", 5, 150)], "20")
+    return learn_and_digest(run, folder, settings, ["--trees", trees(folder / "t.mrg", 5, 150)], "20")
 
 
 def case_trees_uniform_base(run: Run, folder: Path) -> dict[str, str]:
     settings = Settings(grammar="trees", base="uniform", start="random", annealing=10, seed=9)
-    return learned(run, folder, settings, ["--trees", trees(folder / "t.mrg", 6, 60)], "15")
+    return learn_and_digest(run, folder, settings, ["--trees", trees(folder / "t.mrg", 6, 60)], "15")
 
 
 def case_packed_forests(run: Run, folder: Path) -> dict[str, str]:
     path = folder / "t.mrg"
     path.write_text("".join(FOREST.replace("duck", word) + "\n" for word in ("duck", "dog", "duck", "swan", "duck")))
     settings = Settings(grammar="trees", annealing=10, start="cut")
-    return learned(run, folder, settings, ["--trees", str(path)], "30")
+    return learn_and_digest(run, folder, settings, ["--trees", str(path)], "30")
 
 
 def aligned(model: str) -> Callable[[Run, Path], dict[str, str]]:

@@ -16,7 +16,7 @@ from hierogram.storage.store import Store, open_store
 
 VERIFYING, INTEGRITY = "hierogram.daemon.learning.verifying", "hierogram.storage.checks.integrity"
 RANGE = 5
-"""Number of rule ids in memory at once in small parts."""
+"""Rule ids per range if verification reads small parts."""
 
 
 @pytest.fixture
@@ -127,9 +127,7 @@ def test_repairing_in_parts_restores_the_store(
     assert contents(learned) == before
 
 
-def test_verifying_in_parts_reports_rules_with_the_same_key(
-    learned: Store, store_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_verifying_in_parts_reports_rules_with_the_same_key(learned: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keys, "ALL_BITS", np.uint64(0x3F << 54))
     monkeypatch.setattr(f"{VERIFYING}._PAIRS_PER_READ", 1)
     at_once = verify(learned)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from tests.daemon.learning.stores import fill
 from tests.storage.building import NewPair
-from tests.storage.rows import rule_rows
 
 from hierogram.samplers.grammar.brackets import read_parse
 from hierogram.samplers.grammar.settings import TREES as TREE_GRAMMAR
@@ -49,9 +48,3 @@ def put(store: Store, texts: Sequence[str], first: int = 1) -> None:
         words = read_parse(text).words
         pairs.append(NewPair(" ".join(words), text, "", len(words), 0, first + k, occurrence=texts[:k].count(text)))
     assert fill(store, pairs) == len(texts)
-
-
-def grammar(store: Store) -> dict[tuple[str, str], tuple[int, int]]:
-    """Return counts and expected uses by label and fragment."""
-    with store.snapshot() as snapshot:
-        return {(row.source, row.target): (row.count, row.expected_uses) for row in rule_rows(snapshot)}

@@ -18,14 +18,14 @@ TREES = "(S (NP (DT the) (NN cat)) (VP (VBZ sleeps)))\n(S (NP (DT a) (NN dog)) (
 
 
 def expect(call: Callable[[], object], error: type[Exception], named: str) -> None:
-    met: Exception | None = None
+    caught: Exception | None = None
     try:
         call()
     except Exception as raised:
-        met = raised
-    assert isinstance(met, error), met
-    assert isinstance(met, hg.StoreError | hg.DaemonError | hg.SamplerError)
-    assert named in str(met)
+        caught = raised
+    assert isinstance(caught, error), caught
+    assert isinstance(caught, hg.StoreError | hg.DaemonError | hg.SamplerError)
+    assert named in str(caught)
 
 
 MEMORY = """<?xml version="1.0" encoding="UTF-8"?>

@@ -16,7 +16,7 @@ import pandas
 import polars
 import pyarrow
 import pytest
-from tests.conftest import sql_role_url_of
+from tests.conftest import create_sql_role
 from tests.daemon.conftest import LINES, make_store
 from tests.daemon.learning.stores import contents, some_pairs
 
@@ -213,9 +213,9 @@ def test_learning_interrupted_in_a_loop_and_continued_equals_learning_with_a_cal
         with hg.open(url, create=True) as store:
             store.add(pairs)
     with hg.open(whole) as store:
-        heard: list[int] = []
-        report = store.learn(sweeps=8).run(lambda sweep: heard.append(sweep.sweep))
-        assert heard == list(range(1, report.sweeps + 1))
+        reported_sweeps: list[int] = []
+        report = store.learn(sweeps=8).run(lambda sweep: reported_sweeps.append(sweep.sweep))
+        assert reported_sweeps == list(range(1, report.sweeps + 1))
     with hg.open(store_url) as store:
         learning = store.learn(sweeps=8)
         for sweep in learning:
@@ -536,7 +536,7 @@ def test_human_links_are_set_checked_and_removed(new: hg.GrammarStore) -> None:
 
 @pytest.mark.database("sqlite", "postgres")
 def test_sql_queries_return_rows_up_to_a_limit_and_cannot_delete(opened: hg.GrammarStore, store_url: str) -> None:
-    asked_by = sql_role_url_of(store_url)
+    asked_by = create_sql_role(store_url)
     found = opened.query("SELECT id, source FROM sentence_pairs ORDER BY id", limit=2, sql_url=asked_by)
     assert found.columns == ["id", "source"]
     assert found.rows == [(1, PAIRS[0][0]), (2, PAIRS[1][0])]

@@ -12,6 +12,8 @@ from typing import IO
 
 import pytest
 
+from hierogram.daemon.serving.spool import create_spool
+
 SECONDS = 120.0
 """Timeout in seconds for an expected event, which may include the compilation of kernels."""
 
@@ -102,3 +104,10 @@ def until(what: Callable[[], bool]) -> None:
     while not what():
         assert time.monotonic() < end, "the condition was not met in time"
         time.sleep(0.05)
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Path:
+    folder = tmp_path / "spool"
+    create_spool(folder)
+    return folder

@@ -70,7 +70,7 @@ def test_restarted_daemon_settles_the_pairs_of_a_killed_one(serve: Serve, tmp_pa
         assert verify(store).problems == []
 
 
-def refused(hierogram: Run, *arguments: str) -> tuple[int, list[str]]:
+def refused_start(hierogram: Run, *arguments: str) -> tuple[int, list[str]]:
     """Return the exit code and messages of a daemon that must not start, without notes about created files."""
     ended = hierogram("serve", *arguments)
     return ended.code, [line for line in ended.err.splitlines() if line.startswith("hierogram: ")]
@@ -79,10 +79,10 @@ def refused(hierogram: Run, *arguments: str) -> tuple[int, list[str]]:
 def test_an_occupied_port_prevents_the_start(hierogram: Run, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        code, [said] = refused(hierogram, "--store", str(tmp_path / "s.db"), "--port", str(port))
+        code, [message] = refused_start(hierogram, "--store", str(tmp_path / "s.db"), "--port", str(port))
     assert code == 3
-    assert said.startswith(f"hierogram: cannot listen on 127.0.0.1 port {port}: ")
-    assert "--port" in said
+    assert message.startswith(f"hierogram: cannot listen on 127.0.0.1 port {port}: ")
+    assert "--port" in message
 
 
 def test_daemon_on_a_store_in_use_is_refused_before_the_service_is_imported(
@@ -91,24 +91,24 @@ def test_daemon_on_a_store_in_use_is_refused_before_the_service_is_imported(
     monkeypatch.setitem(sys.modules, "hierogram.daemon.serving.service", None)
     with open_store(quick_url) as store:
         store.take_lease("hierogram learn", 60)
-        code, [said] = refused(hierogram, "--store", quick_url, "--port", "0")
-        assert (code, "`hierogram learn` (process " in said) == (3, True)
+        code, [message] = refused_start(hierogram, "--store", quick_url, "--port", "0")
+        assert (code, "`hierogram learn` (process " in message) == (3, True)
 
 
 @pytest.mark.parametrize("place", ["file/spool", "file"])
 def test_a_spool_that_cannot_be_created_prevents_the_start(hierogram: Run, tmp_path: Path, place: str) -> None:
     (tmp_path / "file").write_text("no folder")
     arguments = ("--store", str(tmp_path / "s.db"), "--spool", str(tmp_path / place), "--port", "0")
-    code, [said] = refused(hierogram, *arguments)
+    code, [message] = refused_start(hierogram, *arguments)
     assert code == 3
-    assert said.startswith(f"hierogram: spool: {tmp_path / place} cannot be created: ")
+    assert message.startswith(f"hierogram: spool: {tmp_path / place} cannot be created: ")
 
 
 JOB = 'name = "{}"\nto = "{}"\nevery = "1d"\n'
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         (
             "[[exports]]\n" + JOB.format("a", "x") + "[[exports]]\n" + JOB.format("a", "y"),
@@ -126,27 +126,27 @@ JOB = 'name = "{}"\nto = "{}"\nevery = "1d"\n'
         ('timezone = "Berlin"\n', "timezone: 'Berlin': time zone not found"),
     ],
 )
-def test_an_invalid_configuration_prevents_the_start(hierogram: Run, tmp_path: Path, text: str, told: str) -> None:
+def test_an_invalid_configuration_prevents_the_start(hierogram: Run, tmp_path: Path, text: str, expected: str) -> None:
     file = tmp_path / "daemon.toml"
     file.write_text(text)
-    code, [said] = refused(hierogram, "--store", str(tmp_path / "s.db"), "--config", str(file), "--port", "0")
+    code, [message] = refused_start(hierogram, "--store", str(tmp_path / "s.db"), "--config", str(file), "--port", "0")
     assert code == 2
-    assert said.startswith(f"hierogram: {file}: ")
-    assert told in said
+    assert message.startswith(f"hierogram: {file}: ")
+    assert expected in message
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "hint"),
     [
         (["--host", "0.0.0.0"], "set token"),
         (["--host", "no.such.host.invalid"], "set token"),
         (["--port", "70000"], "65535"),
     ],
 )
-def test_an_invalid_address_is_a_usage_error(hierogram: Run, tmp_path: Path, arguments: list[str], told: str) -> None:
+def test_an_invalid_address_is_a_usage_error(hierogram: Run, tmp_path: Path, arguments: list[str], hint: str) -> None:
     ended = hierogram("serve", "--store", str(tmp_path / "s.db"), *arguments)
     assert ended.code == 2
-    assert told in ended.err
+    assert hint in ended.err
     assert "Traceback" not in ended.err
 
 
@@ -165,9 +165,9 @@ def test_daemon_uses_its_options_and_environment_and_refuses_a_second_daemon(
     with pytest.raises(urllib.error.HTTPError, match="422") as too_many:
         urllib.request.urlopen(request, timeout=60)
     assert "the limit is 10 (in a daemon: max_rejected_lines in [intake]" in too_many.value.read().decode()
-    code, [said] = refused(hierogram, "--store", str(store), "--port", "0")
+    code, [message] = refused_start(hierogram, "--store", str(store), "--port", "0")
     assert code == 3
-    assert f"`hierogram serve` (process {daemon.process.pid} on " in said
+    assert f"`hierogram serve` (process {daemon.process.pid} on " in message
     assert daemon.end() == 0
     [started] = [json.loads(line) for line in daemon.log if "daemon started" in line]
     assert started["spool"] is None
@@ -240,9 +240,9 @@ def test_systemd_is_notified_and_a_second_signal_ends_the_daemon_immediately(tmp
         systemd.settimeout(60)
 
         def next_but_watchdog() -> str:
-            while (said := systemd.recv(1000).decode()) == "WATCHDOG=1":
+            while (message := systemd.recv(1000).decode()) == "WATCHDOG=1":
                 pass
-            return said
+            return message
 
         daemon = serve(
             "--store", str(tmp_path / "s.db"), NOTIFY_SOCKET=address.replace("\0", "@"), WATCHDOG_USEC="200000"

@@ -26,17 +26,17 @@ if kind != "nothing":
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kind", "code", "said"),
+    ("kind", "code", "message"),
     [
         ("nothing", 0, ""),
         ("sleeps", 3, "shutdown took more than 1 s: exiting now\n"),
         ("keeps Python's lock", 1, "Timeout (0:00:04)!\n"),
     ],
 )
-def test_process_exits_in_time_even_if_a_thread_blocks(kind: str, code: int, said: str) -> None:
+def test_process_exits_in_time_even_if_a_thread_blocks(kind: str, code: int, message: str) -> None:
     began = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-c", _SCRIPT.format(kind=kind)], capture_output=True, text=True, timeout=60, check=False
     )
-    assert (done.returncode, done.stderr[: len(said)]) == (code, said)
+    assert (done.returncode, done.stderr[: len(message)]) == (code, message)
     assert time.monotonic() - began < 40

@@ -15,14 +15,7 @@ from tests.storage.building import integrity, query
 
 from hierogram.daemon.exceptions import InputError, SpoolError
 from hierogram.daemon.serving import spool as spool_module
-from hierogram.daemon.serving.spool import (
-    FileMoveError,
-    SpoolInput,
-    StoppedError,
-    create_spool,
-    find_inputs,
-    move,
-)
+from hierogram.daemon.serving.spool import FileMoveError, SpoolInput, StoppedError, create_spool, find_inputs, move
 from hierogram.daemon.text.reading import IngestOptions
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
@@ -30,13 +23,6 @@ from hierogram.storage.store import Store, open_store
 pytestmark = pytest.mark.database("sqlite")
 
 TEXT = "".join(line + "\n" for line in LINES)
-
-
-@pytest.fixture
-def spool(tmp_path: Path) -> Path:
-    folder = tmp_path / "spool"
-    create_spool(folder)
-    return folder
 
 
 def put(path: Path, text: str = TEXT, *, changed: int = 0) -> Path:
@@ -88,8 +74,8 @@ def test_three_files_are_one_input_once_all_have_arrived(spool: Path) -> None:
 @pytest.mark.database("sqlite")
 def test_notes_on_a_file_are_logged(store: Store, spool: Path) -> None:
     put(spool / "a.pipes", "l &apos; ami ||| the friend\n")
-    told, _ = run(store, ScanLimit(nothing), folder=spool)
-    [note] = [line for line in told if line["event"] == "note on file"]
+    log, _ = run(store, ScanLimit(nothing), folder=spool)
+    [note] = [line for line in log if line["event"] == "note on file"]
     assert (note["file"], note["note"], note["log_level"]) == ("a.pipes", "escaped", "warning")
 
 

@@ -11,7 +11,7 @@ from tests.daemon.serving.spool_loop import ScanLimit, nothing, read, run
 from hierogram.daemon.exceptions import InputError, SpoolError
 from hierogram.daemon.files import folder_within, open_within, write_in
 from hierogram.daemon.serving import spool as spooling
-from hierogram.daemon.serving.spool import SpoolInput, create_spool, find_inputs, move
+from hierogram.daemon.serving.spool import SpoolInput, find_inputs, move
 from hierogram.daemon.text.reading import STORE_DEFAULTS, Input
 from hierogram.daemon.text.treebanks.reading import TreebankFile, open_treebank
 from hierogram.storage.records.settings import Settings
@@ -21,13 +21,6 @@ pytestmark = pytest.mark.database("sqlite")
 
 SECRET = b"mot secret ||| secret word ||| 0-1 1-0\n"
 GOOD = b"la maison ||| the house ||| 0-0 1-1\n"
-
-
-@pytest.fixture
-def spool(tmp_path: Path) -> Path:
-    folder = tmp_path / "spool"
-    create_spool(folder)
-    return folder
 
 
 @pytest.fixture

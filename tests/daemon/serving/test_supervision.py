@@ -72,8 +72,8 @@ def until_given_up(supervisor: Supervisor) -> DaemonError:
 
 
 def test_a_failing_loop_is_restarted_and_its_error_recorded() -> None:
-    loop, heard = ScriptedLoop("ingest", fail(ValueError("one")), fail(ValueError("two"))), LoopLog()
-    supervisor = Supervisor([loop], SOON, heard)
+    loop, log = ScriptedLoop("ingest", fail(ValueError("one")), fail(ValueError("two"))), LoopLog()
+    supervisor = Supervisor([loop], SOON, log)
     supervisor.start()
     assert loop.settled.wait(LONG)
     supervisor.check()
@@ -82,16 +82,16 @@ def test_a_failing_loop_is_restarted_and_its_error_recorded() -> None:
     assert health.running
     assert supervisor.problem() is None
     assert supervisor.stop(LONG) == []
-    assert heard.failures == [("ingest", "one", False), ("ingest", "two", False)]
+    assert log.failures == [("ingest", "one", False), ("ingest", "two", False)]
 
 
 def test_a_loop_that_fails_too_often_in_a_row_is_given_up() -> None:
-    loop, heard = ScriptedLoop("resample", *[fail(ValueError("always"))] * 3), LoopLog()
-    supervisor = Supervisor([loop], SOON, heard)
+    loop, log = ScriptedLoop("resample", *[fail(ValueError("always"))] * 3), LoopLog()
+    supervisor = Supervisor([loop], SOON, log)
     supervisor.start()
     error = until_given_up(supervisor)
     assert "the loop resample failed 3 times in a row: always" in str(error)
-    assert heard.failures[-1] == ("resample", "always", True)
+    assert log.failures[-1] == ("resample", "always", True)
     assert supervisor.stop(LONG) == []
 
 
@@ -127,12 +127,12 @@ def test_a_loop_is_not_given_up_while_its_store_is_unavailable() -> None:
 
 
 def test_a_loop_that_ends_by_itself_is_recorded_as_failed() -> None:
-    loop, heard = ScriptedLoop("schedule", lambda _stop, _beat: None), LoopLog()
-    supervisor = Supervisor([loop], SOON, heard)
+    loop, log = ScriptedLoop("schedule", lambda _stop, _beat: None), LoopLog()
+    supervisor = Supervisor([loop], SOON, log)
     supervisor.start()
     assert loop.settled.wait(LONG)
     supervisor.stop(LONG)
-    assert heard.failures == [("schedule", "the loop schedule ended unexpectedly", False)]
+    assert log.failures == [("schedule", "the loop schedule ended unexpectedly", False)]
 
 
 def test_a_stalled_loop_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:

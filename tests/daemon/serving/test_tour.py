@@ -22,7 +22,7 @@ TOUR = README.split("## Run the daemon")[1].split("\n## ")[0]
 
 @pytest.mark.slow
 def test_commands_of_the_readme_for_the_daemon_run(
-    tmp_path: Path, serve: Callable[..., Daemon], hierogram: Run, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, serve: Callable[..., Daemon], hierogram: Run
 ) -> None:
     for name, column in zip(
         ("news.fr", "news.en", "news.align"), zip(*(line.split(" ||| ") for line in LINES), strict=True), strict=True

@@ -138,7 +138,7 @@ class IngestFault:
 
 
 @pytest.mark.parametrize(
-    "error", [WorkerProcessError("it stood still"), UnicodeError("odd\udcff"), StoreRefusedError("too big")]
+    "error", [WorkerProcessError("no progress"), UnicodeError("odd\udcff"), StoreRefusedError("too big")]
 )
 def test_file_is_retried_after_one_failure_and_moved_aside_after_two(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
@@ -240,7 +240,7 @@ def documents() -> Iterator[tuple[str, Callable[[], Iterator[bytes]], str]]:
 @pytest.mark.slow
 @pytest.mark.parametrize(("content", "reason"), [pytest.param(*more, id=name) for name, *more in documents()])
 def test_translation_memories_beyond_the_limits_or_in_an_unknown_encoding_are_refused(
-    store: Store, tmp_path: Path, content: Callable[[], Iterator[bytes]], reason: str
+    tmp_path: Path, content: Callable[[], Iterator[bytes]], reason: str
 ) -> None:
     path = tmp_path / "x.tmx"
     with path.open("wb") as file:

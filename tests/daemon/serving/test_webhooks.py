@@ -37,20 +37,20 @@ class Receiver:
 
     def __init__(self, *statuses: int, wait: float = 0.0) -> None:
         self.statuses = list(statuses)
-        self.heard: list[tuple[dict[str, str], bytes]] = []
-        self.says = b""
+        self.requests: list[tuple[dict[str, str], bytes]] = []
+        self.answer = b""
         receiver = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["content-length"]))
-                receiver.heard.append(({name.lower(): value for name, value in self.headers.items()}, body))
+                receiver.requests.append(({name.lower(): value for name, value in self.headers.items()}, body))
                 status = receiver.statuses.pop(0) if len(receiver.statuses) > 1 else receiver.statuses[0]
                 time.sleep(wait)
                 self.send_response(status)
                 self.send_header("location", "/elsewhere")
                 self.end_headers()
-                self.wfile.write(receiver.says)
+                self.wfile.write(receiver.answer)
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -75,7 +75,7 @@ class ShortPauses(WebhooksSection):
 
 
 @contextmanager
-def sending(store: Store, heart: Heartbeat | None = None, **values: Any) -> Iterator[None]:
+def webhook_loop(store: Store, heart: Heartbeat | None = None, **values: Any) -> Iterator[None]:
     """Run the webhook loop in a thread. Fails if the thread does not end."""
     section = ShortPauses(**values)
     configuration = Configuration(webhooks=section)
@@ -107,7 +107,7 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def is_registered(store: Store, store_url: str) -> Callable[[], bool]:
+def is_registered(store_url: str) -> Callable[[], bool]:
     return lambda: bool(query(store_url, "SELECT name FROM webhooks"))
 
 
@@ -120,11 +120,11 @@ def test_a_webhook_without_its_extra_is_refused(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.database("sqlite", "postgres")
 def test_webhook_reports_an_export_with_a_signature(store: Store, store_url: str) -> None:
-    with Receiver(204).listening() as receiver, sending(store, url=receiver.url, secret=SECRET):
-        until(is_registered(store, store_url))
+    with Receiver(204).listening() as receiver, webhook_loop(store, url=receiver.url, secret=SECRET):
+        until(is_registered(store_url))
         export(store)
         until(lambda: count_deliveries(store)["done"] == 1)
-        [(headers, body)] = receiver.heard
+        [(headers, body)] = receiver.requests
     report = json.loads(body)
     assert (report["kind"], report["count"], report["detail"]["name"]) == ("export-done", 7, "g")
     assert headers["webhook-id"] == str(report["id"])
@@ -145,21 +145,21 @@ def test_a_secret_of_standard_webhooks_signs_as_specified() -> None:
 
 
 def test_delivery_is_retried_until_it_is_accepted(store: Store, store_url: str) -> None:
-    with Receiver(500, 302, 200).listening() as receiver, sending(store, url=receiver.url):
-        until(is_registered(store, store_url))
+    with Receiver(500, 302, 200).listening() as receiver, webhook_loop(store, url=receiver.url):
+        until(is_registered(store_url))
         export(store)
         until(lambda: count_deliveries(store)["done"] == 1)
-        assert len(receiver.heard) == 3
-        assert len({body for _, body in receiver.heard}) == 1
-        assert all("webhook-signature" not in headers for headers, _ in receiver.heard)
+        assert len(receiver.requests) == 3
+        assert len({body for _, body in receiver.requests}) == 1
+        assert all("webhook-signature" not in headers for headers, _ in receiver.requests)
     assert query(store_url, "SELECT attempts, status FROM webhook_deliveries") == [(3, 200)]
 
 
 def test_a_delivery_is_given_up_after_the_allowed_attempts_and_the_next_one_is_sent(
     store: Store, store_url: str
 ) -> None:
-    with Receiver(500, 500, 200).listening() as receiver, sending(store, url=receiver.url, attempts=2):
-        until(is_registered(store, store_url))
+    with Receiver(500, 500, 200).listening() as receiver, webhook_loop(store, url=receiver.url, attempts=2):
+        until(is_registered(store_url))
         export(store, "g")
         until(lambda: count_deliveries(store)["failed"] == 1)
         export(store, "h")
@@ -174,8 +174,8 @@ def test_a_delivery_is_given_up_after_the_allowed_attempts_and_the_next_one_is_s
 def test_exports_continue_if_no_receiver_listens(store: Store, store_url: str) -> None:
     receiver = Receiver(200)
     receiver.server.server_close()
-    with sending(store, url=receiver.url, attempts=1):
-        until(is_registered(store, store_url))
+    with webhook_loop(store, url=receiver.url, attempts=1):
+        until(is_registered(store_url))
         for name in "abc":
             export(store, name)
         until(lambda: count_deliveries(store)["failed"] == 3)
@@ -185,8 +185,8 @@ def test_exports_continue_if_no_receiver_listens(store: Store, store_url: str) -
 @pytest.mark.slow
 def test_slow_receiver_does_not_delay_exports(store: Store, store_url: str) -> None:
     receiver = Receiver(200, wait=1.0)
-    with receiver.listening(), sending(store, url=receiver.url, attempts=1, timeout_seconds=0.1):
-        until(is_registered(store, store_url))
+    with receiver.listening(), webhook_loop(store, url=receiver.url, attempts=1, timeout_seconds=0.1):
+        until(is_registered(store_url))
         began = time.monotonic()
         export(store)
         assert time.monotonic() - began < 0.9
@@ -233,9 +233,9 @@ def dripping(first: bytes, then: bytes) -> Iterator[str]:
 def test_response_with_arbitrary_bytes_is_recorded_without_nul(store: Store, store_url: str) -> None:
     with (
         dripping(b"HTTP/1.1 500 No\r\n\r\n" + bytes(range(256)) * 4, b"\0") as url,
-        sending(store, url=url, attempts=1),
+        webhook_loop(store, url=url, attempts=1),
     ):
-        until(is_registered(store, store_url))
+        until(is_registered(store_url))
         export(store)
         until(lambda: count_deliveries(store)["failed"] == 1)
     [(error,)] = query(store_url, "SELECT error FROM webhook_deliveries")
@@ -254,8 +254,8 @@ def sqlite_store(tmp_path: Path) -> Iterator[Store]:
 def test_a_delivery_times_out_although_its_receiver_keeps_sending_bytes(sqlite_store: Store, part: str) -> None:
     store = sqlite_store
     heart = Heartbeat()
-    with dripping(*DRIPS[part]) as url, sending(store, heart, url=url, attempts=1, timeout_seconds=1.0):
-        until(is_registered(store, store.url))
+    with dripping(*DRIPS[part]) as url, webhook_loop(store, heart, url=url, attempts=1, timeout_seconds=1.0):
+        until(is_registered(store.url))
         export(store)
         began = time.monotonic()
         oldest = 0.0
@@ -269,8 +269,8 @@ def test_a_delivery_times_out_although_its_receiver_keeps_sending_bytes(sqlite_s
 @pytest.mark.slow
 def test_webhook_loop_ends_while_a_receiver_answers_slowly(sqlite_store: Store) -> None:
     with dripping(*DRIPS["head"]) as url:
-        with sending(sqlite_store, url=url, timeout_seconds=1_000.0):
-            until(is_registered(sqlite_store, sqlite_store.url))
+        with webhook_loop(sqlite_store, url=url, timeout_seconds=1_000.0):
+            until(is_registered(sqlite_store.url))
             export(sqlite_store)
             # Give the attempt time to begin.
             time.sleep(1)
@@ -279,16 +279,16 @@ def test_webhook_loop_ends_while_a_receiver_answers_slowly(sqlite_store: Store) 
 
 
 def test_only_the_configured_kinds_of_events_are_sent(store: Store, store_url: str) -> None:
-    with Receiver(200).listening() as receiver, sending(store, url=receiver.url, events=("export-failed",)):
-        until(is_registered(store, store_url))
+    with Receiver(200).listening() as receiver, webhook_loop(store, url=receiver.url, events=("export-failed",)):
+        until(is_registered(store_url))
         export(store)
         store.finish_export(store.record_export("h", "/h", "cdec"), error="no room")
         until(lambda: count_deliveries(store)["done"] == 1)
-        assert [json.loads(body)["kind"] for _, body in receiver.heard] == ["export-failed"]
+        assert [json.loads(body)["kind"] for _, body in receiver.requests] == ["export-failed"]
 
 
 @pytest.mark.parametrize(
-    ("section", "said"),
+    ("section", "message"),
     [
         ('url = "ftp://x/"', "url: must be a URL"),
         ('url = "https:///hook"', "url: must be a URL"),
@@ -298,10 +298,10 @@ def test_only_the_configured_kinds_of_events_are_sent(store: Store, store_url: s
         ('secret = "short"', "at least 16 characters"),
     ],
 )
-def test_invalid_webhooks_are_rejected(tmp_path: Any, section: str, said: str) -> None:
+def test_invalid_webhooks_are_rejected(tmp_path: Any, section: str, message: str) -> None:
     file = tmp_path / "daemon.toml"
     file.write_text(f"[webhooks]\n{section}\n")
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=message):
         load_configuration(file)
 
 
@@ -313,13 +313,13 @@ def test_credentials_of_a_webhook_are_not_in_configuration_errors(
     assert "swordfish" not in repr(load_configuration(file))
     for wrong in ("https://who:swordfish@x:0/hook", "gopher://who:swordfish@x/hook"):
         file.write_text(f'[webhooks]\nurl = "{wrong}"\n')
-        with pytest.raises(UsageError) as told:
+        with pytest.raises(UsageError) as raised:
             load_configuration(file)
-        assert "swordfish" not in str(told.value)
+        assert "swordfish" not in str(raised.value)
     monkeypatch.setenv("HIEROGRAM_WEBHOOKS__URL", "gopher://who:swordfish@x/hook")
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as raised:
         load_configuration()
-    assert "swordfish" not in str(told.value)
+    assert "swordfish" not in str(raised.value)
 
 
 def test_a_webhook_is_identified_by_its_origin_and_an_scrypt_hash() -> None:
@@ -338,7 +338,7 @@ def test_a_webhook_is_identified_by_its_origin_and_an_scrypt_hash() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "left"),
+    ("message", "redacted"),
     [
         ("Cannot POST /hooks/T012/s3cret-token?key=4711", "Cannot POST …"),
         ("who:swordfish is not known", "… is not known"),
@@ -349,9 +349,9 @@ def test_a_webhook_is_identified_by_its_origin_and_an_scrypt_hash() -> None:
         ("that ends in s3cret-to", "that ends in "),
     ],
 )
-def test_credentials_of_a_url_are_removed_from_messages(said: str, left: str) -> None:
+def test_credentials_of_a_url_are_removed_from_messages(message: str, redacted: str) -> None:
     url = "https://who:sword%66ish@example.org/hooks/T012/s3cret-token?key=4711"
-    assert redact_credentials(said, url) == left
+    assert redact_credentials(message, url) == redacted
 
 
 @pytest.mark.database("sqlite", "postgres")
@@ -359,14 +359,14 @@ def test_no_table_and_no_log_contains_the_credentials_of_a_webhook(
     store: Store, store_url: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     receiver = Receiver(404)
-    receiver.says = b"Cannot POST /hook/t0ken-of-the-path?key=query-key"
+    receiver.answer = b"Cannot POST /hook/t0ken-of-the-path?key=query-key"
     with receiver.listening():
         url = receiver.url.replace("//", "//who:swordfish@") + "/t0ken-of-the-path?key=query-key"
-        with sending(store, url=url, attempts=1):
-            until(is_registered(store, store_url))
+        with webhook_loop(store, url=url, attempts=1):
+            until(is_registered(store_url))
             export(store)
             until(lambda: count_deliveries(store)["failed"] == 1)
-        [(headers, _)] = receiver.heard
+        [(headers, _)] = receiver.requests
     assert headers["authorization"] == f"Basic {base64.b64encode(b'who:swordfish').decode()}"
     [(origin, error)] = query(
         store_url, "SELECT w.origin, d.error FROM webhooks w JOIN webhook_deliveries d ON d.webhook = w.name"
@@ -384,8 +384,8 @@ def test_a_clock_that_was_ahead_delays_no_delivery(
 ) -> None:
     ahead = 2 * 365 * 86_400.0
     clock = time.time
-    with Receiver(500, 200).listening() as receiver, sending(store, url=receiver.url):
-        until(is_registered(store, store_url))
+    with Receiver(500, 200).listening() as receiver, webhook_loop(store, url=receiver.url):
+        until(is_registered(store_url))
         monkeypatch.setattr("hierogram.daemon.serving.webhooks.time.time", lambda: clock() + ahead)
         monkeypatch.setattr(ShortPauses, "pause_seconds", 1_000.0)
         export(store)

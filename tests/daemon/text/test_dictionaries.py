@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 from tests.daemon.conftest import QUICK, Run
-from tests.daemon.learning.alignment.languages import invented
+from tests.daemon.learning.alignment.languages import invented_corpus
 from tests.storage.building import NewPair, pairs_of
 
 from hierogram.daemon.exceptions import InputError, UsageError
@@ -215,7 +215,7 @@ PAIRS = 150
 
 def create_learned_store(url: str) -> Store:
     """Create and learn a store of an invented language in which `alpha` and `beta` always occur together."""
-    sources, targets, _ = invented(PAIRS)
+    sources, targets, _ = invented_corpus(PAIRS)
     sources = [f"{source} alpha beta" if k < 4 else source for k, source in enumerate(sources)]
     targets = [f"{target} one two" if k < 4 else target for k, target in enumerate(targets)]
     store = open_store(url, create=True, settings=QUICK)

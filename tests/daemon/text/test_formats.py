@@ -153,7 +153,7 @@ def test_every_line_of_parallel_files_is_accepted_or_rejected_once(a: list, b: l
 
 
 @pytest.mark.parametrize(
-    ("line", "reason", "said"),
+    ("line", "reason", "message"),
     [
         (b"a ||| b ||| 0-0 ||| x", "field-count", "got 4 fields"),
         (b"a ||| ||| b ||| 0-0", "field-count", "got 4 fields"),
@@ -179,16 +179,16 @@ def test_every_line_of_parallel_files_is_accepted_or_rejected_once(a: list, b: l
         (b"1 2 3 4 5 6 7 8 9 ||| c ||| 0-0", "too-long", "9 tokens, the limit of this store is 8"),
     ],
 )  # fmt: skip
-def test_errors_in_delimited_lines_are_reported(line: bytes, reason: str, said: str) -> None:
+def test_errors_in_delimited_lines_are_reported(line: bytes, reason: str, message: str) -> None:
     good = b"a ||| b ||| 0-0"
     pairs, [rejected] = validate_all(parse_lines(iter([[good, line, good]]), parse_pipes))
     assert [p.line for p in pairs] == [1, 3]
     assert (rejected.line, rejected.reason) == (2, reason)
-    assert said in rejected.message
+    assert message in rejected.message
 
 
 @pytest.mark.parametrize(
-    ("line", "reason", "said"),
+    ("line", "reason", "message"),
     [
         ('{"source": "a"', "malformed-json", "not JSON"),
         ('["a", "b", "0-0"]', "malformed-json", "not a JSON object"),
@@ -213,11 +213,11 @@ def test_errors_in_delimited_lines_are_reported(line: bytes, reason: str, said: 
         ("", "empty-line", "empty"),
     ],
 )
-def test_errors_in_json_lines_are_reported(line: str, reason: str, said: str) -> None:
+def test_errors_in_json_lines_are_reported(line: str, reason: str, message: str) -> None:
     pairs, [rejected] = validate_all(parse_lines(iter([[line.encode()]]), parse_json_object))
     assert pairs == []
     assert (rejected.line, rejected.reason) == (1, reason)
-    assert said in rejected.message
+    assert message in rejected.message
 
 
 def test_fixed_and_forbidden_links_are_kept_with_their_pairs() -> None:

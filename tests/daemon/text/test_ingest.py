@@ -137,7 +137,7 @@ def test_ingesting_an_empty_file_stores_nothing(store: Store, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("paths", "format", "said"),
+    ("paths", "format", "message"),
     [
         (["a", "b", "c", "d"], "auto", "got 4 files"),
         (["a"], "parallel", "--format parallel requires 2 or 3 files, got 1"),
@@ -146,8 +146,8 @@ def test_ingesting_an_empty_file_stores_nothing(store: Store, tmp_path: Path) ->
         (["-", "-", "a"], "parallel", r"standard input \(-\) can be used only once"),
     ],
 )
-def test_wrong_number_of_files_or_unknown_format_is_reported(paths: list[str], format: str, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_wrong_number_of_files_or_unknown_format_is_reported(paths: list[str], format: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         Input(paths, format)
 
 

@@ -41,7 +41,7 @@ def word_with_signs(chance: random.Random) -> str:
     return chance.choice(SYLLABLES) + "".join(pieces)
 
 
-def learned(language: str, lines: list[str]) -> Language:
+def learn_language(language: str, lines: list[str]) -> Language:
     """Learn an orthography from every second line, and return the rules of the language with it."""
     orthography = learn_orthography(language, lines[::2])
     assert orthography
@@ -55,7 +55,7 @@ def assert_restored(rules: Language, lines: list[str]) -> None:
 
 def test_signs_between_letters_are_letters_anywhere_in_a_word() -> None:
     lines = make_lines(200, word_with_signs)
-    rules = learned("qaa", lines)
+    rules = learn_language("qaa", lines)
     assert rules.orthography.letters == "+:’"
     assert_restored(rules, lines)
     assert rules.tokens("“Ka+ to:” :ne’li+, su++ma.") == ["“", "Ka+", "to:", "”", ":ne’li+", ",", "su++ma", "."]
@@ -68,20 +68,20 @@ def test_signs_between_letters_are_letters_anywhere_in_a_word() -> None:
 def test_spaces_beside_signs_follow_the_corpus(comma: str, stop: str) -> None:
     lines = make_lines(120, plain_word, comma, stop)
     for language in ("qaa", "fr"):
-        assert_restored(learned(language, lines), lines)
+        assert_restored(learn_language(language, lines), lines)
 
 
 def test_spaces_between_adjacent_signs_are_restored() -> None:
     given = enumerate(make_lines(90, plain_word))
     lines = [f"Article {k} : « {line[:-1]} » ( {line.split(',')[0]} ), {k} °C" for k, line in given]
-    assert_restored(learned("qaa", lines), lines)
+    assert_restored(learn_language("qaa", lines), lines)
 
 
 def test_irregular_spaces_are_tokens() -> None:
     lines = [line for pair in zip(*(make_lines(60, plain_word, ", ", stop) for stop in (".", " .")), strict=True)
              for line in pair]  # fmt: skip
     random.Random(1).shuffle(lines)
-    rules = learned("qaa", lines)
+    rules = learn_language("qaa", lines)
     assert_restored(rules, lines)
     assert rules.tokens("kato .") == ["kato", SPACE, "."]
     assert rules.tokens("kato.") == ["kato", "."]
@@ -98,13 +98,13 @@ def test_irregular_spaces_are_tokens() -> None:
 )
 def test_text_keeps_the_unicode_form_of_the_corpus(written: Callable[[str], str]) -> None:
     lines = [written(line) for line in make_lines(120, plain_word)]
-    assert_restored(learned("qaa", lines), lines)
+    assert_restored(learn_language("qaa", lines), lines)
 
 
 def test_rare_signs_in_words_and_signs_without_spaces_are_not_letters() -> None:
     lines = make_lines(150, plain_word, ",", "!")
     lines += [f"{line[:-1]} AT&T his/her kato-ne 3*4 ma:Li a.b" for line in lines]
-    assert learned("qaa", lines).orthography.letters == ""
+    assert learn_language("qaa", lines).orthography.letters == ""
 
 
 def test_no_orthography_is_learned_from_few_lines() -> None:
@@ -150,9 +150,7 @@ def test_no_orthography_is_learned_from_text_with_links_or_tokens(tmp_path: Path
         assert store.settings().orthographies == ()
 
 
-def test_input_is_refused_if_another_one_sets_the_orthography_meanwhile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_input_is_refused_if_another_one_sets_the_orthography_meanwhile(tmp_path: Path) -> None:
     with hg.open(tmp_path / "a.db", create=True, languages=("qaa", "qab"), tokenize=True) as store:
 
         def pairs() -> Iterator[tuple[str, str]]:

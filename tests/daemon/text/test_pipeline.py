@@ -101,7 +101,7 @@ def test_given_translations_are_tokenized_like_sentences() -> None:
     assert part == InputPhrase(("l'", "eau"), (("the", "man", "'s"), ("water",)))
 
 
-def translated(hierogram: Run, *arguments: str) -> str:
+def translate(hierogram: Run, *arguments: str) -> str:
     ran = hierogram("translate", *arguments)
     assert ran.code == 0, ran.err
     assert "the text seems to be" not in ran.err
@@ -110,19 +110,19 @@ def translated(hierogram: Run, *arguments: str) -> str:
 
 @pytest.mark.slow
 def test_translating_raw_text_equals_translating_its_tokens(hierogram: Run, raw_store: str, tmp_path: Path) -> None:
-    tokens = translated(hierogram, raw_store, "in.hand", "--tokenized")
-    assert translated(hierogram, raw_store, "in.raw", "--no-text") == tokens
+    tokens = translate(hierogram, raw_store, "in.hand", "--tokenized")
+    assert translate(hierogram, raw_store, "in.raw", "--no-text") == tokens
     expected = BOTH.target.rules.join(tokens.split()) + "\n"
     assert "man, " in expected
-    assert translated(hierogram, raw_store, "in.raw") == expected
+    assert translate(hierogram, raw_store, "in.raw") == expected
     assert hierogram("--store", raw_store, "export", "-o", "g.cdec.gz").code == 0
-    assert translated(hierogram, "g.cdec.gz", "in.raw") == expected
+    assert translate(hierogram, "g.cdec.gz", "in.raw") == expected
     (tmp_path / "bare.cdec.gz").write_bytes((tmp_path / "g.cdec.gz").read_bytes())
-    assert translated(hierogram, "bare.cdec.gz", "in.raw", "--tokenize", "fr,en") == expected
+    assert translate(hierogram, "bare.cdec.gz", "in.raw", "--tokenize", "fr,en") == expected
     for grammar in (raw_store, "g.cdec.gz"):
         packed = ("--store", grammar) if grammar == raw_store else ("--grammar", grammar)
         assert hierogram("export", *packed, "-o", "g.packed", "--format", "packed").code == 0
-        assert translated(hierogram, "g.packed", "in.raw") == expected
+        assert translate(hierogram, "g.packed", "in.raw") == expected
     assert hierogram("translate", "g.packed", "in.raw", "--tokenize", "en,fr").code == 2
     both = hierogram("translate", "g.packed", "in.raw", "--tokenize", "fr,en", "--tokenized")
     assert (both.code, "cannot be combined" in both.err) == (2, True)

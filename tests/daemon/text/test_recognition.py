@@ -14,7 +14,7 @@ TREES = "(S (NP (DT the) (NN cat)) (VP (VBD slept)))\n(S (NP (DT a) (NN dog)))\n
 ARCHIVE = "PK\x03\x04\x14\0\0\0\n\x01\x02\0\n"
 
 
-def refused(run: Run, folder: Path, *contents: str, options: tuple[str, ...] = (), code: int = 3) -> str:
+def refusal(run: Run, folder: Path, *contents: str, options: tuple[str, ...] = (), code: int = 3) -> str:
     names = []
     for name, content in zip("abc", contents, strict=False):
         (folder / name).write_bytes(content.encode("latin-1"))
@@ -45,19 +45,19 @@ def refused(run: Run, folder: Path, *contents: str, options: tuple[str, ...] = (
 def test_file_of_another_kind_is_not_read_as_sentences(
     hierogram: Run, tmp_path: Path, content: str, message: str
 ) -> None:
-    assert message in refused(hierogram, tmp_path, content, SENTENCES)
-    assert message.replace("a:", "b:", 1)[:18] in refused(hierogram, tmp_path, SENTENCES, content)
-    assert message in refused(hierogram, tmp_path, content, SENTENCES, LINKS)
+    assert message in refusal(hierogram, tmp_path, content, SENTENCES)
+    assert message.replace("a:", "b:", 1)[:18] in refusal(hierogram, tmp_path, SENTENCES, content)
+    assert message in refusal(hierogram, tmp_path, content, SENTENCES, LINKS)
 
 
 @pytest.mark.parametrize("content", [SENTENCES, OBJECTS, PIPED, TREES, ARCHIVE])
 def test_a_file_that_is_not_links_is_not_read_as_links(hierogram: Run, tmp_path: Path, content: str) -> None:
-    assert "c: expected " in refused(hierogram, tmp_path, SENTENCES, SENTENCES, content)
+    assert "c: expected " in refusal(hierogram, tmp_path, SENTENCES, SENTENCES, content)
 
 
 def test_an_empty_file_among_others_is_reported(hierogram: Run, tmp_path: Path) -> None:
     text = "c: empty, but a is not: parallel files must have the same number of lines"
-    assert text in refused(hierogram, tmp_path, SENTENCES, SENTENCES, "")
+    assert text in refusal(hierogram, tmp_path, SENTENCES, SENTENCES, "")
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_an_empty_file_among_others_is_reported(hierogram: Run, tmp_path: Path) 
     ],
 )
 def test_one_file_of_another_kind_is_reported(hierogram: Run, tmp_path: Path, content: str, message: str) -> None:
-    assert message in refused(hierogram, tmp_path, content)
+    assert message in refusal(hierogram, tmp_path, content)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_one_file_of_another_kind_is_reported(hierogram: Run, tmp_path: Path, co
 def test_input_in_another_format_than_requested_is_reported(
     hierogram: Run, tmp_path: Path, options: tuple[str, ...], content: str
 ) -> None:
-    assert "a: expected " in refused(hierogram, tmp_path, content, options=options)
+    assert "a: expected " in refusal(hierogram, tmp_path, content, options=options)
 
 
 def test_sentences_with_similar_punctuation_are_sentences(hierogram: Run, tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_the_first_pairs_decide_tokenization_through_every_interface(
         assert (REASON if is_running else KEPT) in note
         assert store.settings().tokenize is is_running
         assert sorted(texts(store)) == sorted(DIVIDED)
-        # The decision is final.
+        # Later pairs do not change the decision.
         hg.GrammarStore(store).add([("Oui.", "Yes.")], corpus="b")
         assert store.settings().tokenize is is_running
         assert texts(store)[-1] == (("Oui .", "Yes .") if is_running else ("Oui.", "Yes."))
@@ -128,7 +128,7 @@ def test_text_without_signs_is_kept_and_later_text_decides_tokenization(store_ur
         assert texts(store) == [*NO_SIGNS, *RUNNING]
         opened.add(RUNNING, corpus="b")
         assert texts(store)[-3:] == DIVIDED
-        # Links refer to the words of the input.
+        # Pairs with links are not tokenized, because the links refer to the words of the input.
         opened.add([(*RUNNING[0], "0-0")], corpus="c")
         assert texts(store)[-1] == RUNNING[0]
 

@@ -60,7 +60,7 @@ class Attack:
 
     def _connect(self, port: int, number: int) -> socket.socket | None:
         connection = socket.socket()
-        # Each connects from its own address, so that no rate limit applies.
+        # Each connection has its own client address, so that no rate limit applies.
         connection.bind((f"127.0.{2 + number // 250}.{1 + number % 250}", 0))
         connection.settimeout(1.0)
         with suppress(OSError):
@@ -179,7 +179,6 @@ OTHERS = {
     ),
     "constant metrics requests": Attack(http_request("GET /metrics") * 10, 60),
 }
-"""Other attacks."""
 
 
 def all_attacks() -> Iterator[tuple[str, Attack]]:

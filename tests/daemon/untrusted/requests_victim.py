@@ -19,7 +19,7 @@ MAX_BYTES = 1_200_000_000
 
 
 class Victim:
-    """A running daemon, as seen by its users."""
+    """Daemon under attack. Records its faults, slowest response and peak memory."""
 
     def __init__(self, daemon: Daemon) -> None:
         self.daemon = daemon

@@ -14,16 +14,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.daemon.campaigns.daemon import (
-    Daemon,
-    assert_consistent,
-    is_running,
-    reader_processes,
-    stored_lines,
-    wait_until,
-)
+from tests.daemon.campaigns.daemon import Daemon, assert_consistent, reader_processes, stored_lines, wait_until
 from tests.daemon.conftest import QUICK
 from tests.daemon.untrusted.files_attacks import EITHER, GOOD, INGESTED, MOVED_ASIDE, Attack, attack_path, attacks
+from tests.processes import is_running
 from tests.storage.building import integrity
 
 from hierogram.storage.store import open_store
@@ -72,7 +66,7 @@ class Watch:
         """Stop watching, and fail if a response was wrong, late or missing, or memory too high."""
         self._end.set()
         self._thread.join()
-        print(f"{self.answers} answers, the slowest {self.slowest:.2f} s, memory at most {self.memory >> 20} MiB")
+        print(f"{self.answers} responses, slowest {self.slowest:.2f} s, peak memory {self.memory >> 20} MiB")
         assert self.wrong == []
         assert self.answers > 0
         assert self.memory < MAX_BYTES
@@ -91,7 +85,7 @@ def read_memory(process: int) -> int:
 
 
 @contextmanager
-def attacked(url: str, folder: Path) -> Iterator[tuple[Daemon, Watch]]:
+def attacked_daemon(url: str, folder: Path) -> Iterator[tuple[Daemon, Watch]]:
     """Watch a daemon with few descriptors. At the end, check that its store is consistent and that it exits cleanly."""
     open_store(url, create=True, settings=QUICK).close()
     daemon = Daemon(url, folder, HIEROGRAM_DAEMON__GRACE_SECONDS="20")
@@ -148,7 +142,7 @@ def find_fate(daemon: Daemon, attack: Attack) -> tuple[str, str]:
 
 
 def test_every_file_is_ingested_or_moved_aside(store_url: str, tmp_path: Path) -> None:
-    with attacked(store_url, tmp_path) as (daemon, _):
+    with attacked_daemon(store_url, tmp_path) as (daemon, _):
         everything = list(attacks())
         for attack in everything:
             put(daemon, attack)
@@ -164,7 +158,7 @@ def test_every_file_is_ingested_or_moved_aside(store_url: str, tmp_path: Path) -
 
 
 def test_a_file_and_a_folder_may_have_the_same_name(store_url: str, tmp_path: Path) -> None:
-    with attacked(store_url, tmp_path) as (daemon, _):
+    with attacked_daemon(store_url, tmp_path) as (daemon, _):
         for content in (GOOD, b"what\n"):
             drop(daemon, b"news", content)
             wait_until(lambda: empty(daemon), "the file is gone")
@@ -178,7 +172,7 @@ def test_a_file_and_a_folder_may_have_the_same_name(store_url: str, tmp_path: Pa
 def test_file_is_moved_aside_if_its_reader_is_killed_or_stopped_twice(store_url: str, tmp_path: Path) -> None:
     """A good file whose reader is killed once is ingested."""
     lines = b"".join(b"la maison %d ||| the house %d ||| 0-0 1-1 2-2\n" % (k, k) for k in range(400_000))
-    with attacked(store_url, tmp_path) as (daemon, _):
+    with attacked_daemon(store_url, tmp_path) as (daemon, _):
         for number, times in ((signal.SIGKILL, 1), (signal.SIGKILL, 2), (signal.SIGSTOP, 2)):
             name = b"hit-%d-%d.bars" % (number, times)
             # Killing an idle reader would not interrupt the next file.
@@ -211,7 +205,7 @@ def readers(daemon: Daemon) -> list[int]:
 def test_files_that_change_during_reading_do_not_stop_the_daemon(store_url: str, tmp_path: Path) -> None:
     """Files vanish, shrink, grow or become a FIFO, and valid files arrive in between."""
     many = GOOD * 20_000
-    with attacked(store_url, tmp_path) as (daemon, _):
+    with attacked_daemon(store_url, tmp_path) as (daemon, _):
         for turn in range(12):
             path = daemon.spool / f"change-{turn}"
             drop(daemon, os.fsencode(path.name), many)
@@ -242,7 +236,7 @@ def turn_into_fifo(path: Path) -> None:
 
 
 def test_a_daemon_blocked_on_a_file_ends_on_request(store_url: str, tmp_path: Path) -> None:
-    with attacked(store_url, tmp_path) as (daemon, watch):
+    with attacked_daemon(store_url, tmp_path) as (daemon, watch):
         drop(daemon, b"large.bars", GOOD * 2_000_000)
         [reader] = wait_until(lambda: readers(daemon), "a reader")
         os.kill(reader, signal.SIGSTOP)
@@ -314,7 +308,7 @@ def test_no_pair_is_lost_or_stored_twice_if_the_loop_is_killed(store_url: str, t
     finally:
         loop.process.kill()
         loop.process.wait()
-    print(f"{kills} kills, {with_readers} with a reader at work, {of_readers} of a reader before")
+    print(f"{kills} kills, {with_readers} of them during reading, and {of_readers} kills of a reader")
     assert list((spool / "failed").iterdir()) == []
     assert sorted(stored_lines(store_url)) == sorted(expected_lines)
     with open_store(store_url) as store:

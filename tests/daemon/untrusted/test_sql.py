@@ -13,7 +13,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from tests.conftest import sql_role_url_of
+from tests.conftest import create_sql_role
 from tests.daemon.campaigns.daemon import Daemon, assert_consistent, wait_until
 from tests.storage.building import query
 
@@ -98,9 +98,9 @@ ON_POSTGRES = [
 
 
 @contextmanager
-def attacked(url: str, folder: Path) -> Iterator[Daemon]:
+def attacked_daemon(url: str, folder: Path) -> Iterator[Daemon]:
     """A daemon with few descriptors, on a store with pairs that are sampled forever."""
-    role = {"HIEROGRAM_HTTP__SQL_URL": found} if (found := sql_role_url_of(url)) else {}
+    role = {"HIEROGRAM_HTTP__SQL_URL": found} if (found := create_sql_role(url)) else {}
     daemon = Daemon(url, folder, HIEROGRAM_HTTP__SQL_SECONDS=f"{SECONDS:g}", **role)
     with daemon.limited(descriptors=1_024):
         yield daemon
@@ -202,7 +202,7 @@ def count_sessions(url: str, which: str) -> int:
 
 def test_daemon_survives_arbitrary_queries(learned_url: str, tmp_path: Path) -> None:
     questions = ON_SQLITE if learned_url.startswith("sqlite") else ON_POSTGRES
-    with attacked(learned_url, tmp_path) as daemon:
+    with attacked_daemon(learned_url, tmp_path) as daemon:
         found = attack(daemon, questions)
         assert set(found.values()) <= {200, 422, 503}, found
         assert ask(daemon, "SELECT count(*) FROM rules", ".json") == 200
@@ -223,7 +223,7 @@ def test_unread_answers_of_forty_clients_take_little_memory(learned_url: str, tm
         if learned_url.startswith("sqlite")
         else "SELECT g, repeat('ab', 2000) FROM generate_series(1, 100000) g"
     )
-    with attacked(learned_url, tmp_path) as daemon, ThreadPoolExecutor(4) as pool:
+    with attacked_daemon(learned_url, tmp_path) as daemon, ThreadPoolExecutor(4) as pool:
         watch = Watch(daemon)
         opened: list[httpx2.Client] = []
 
@@ -254,7 +254,7 @@ def test_the_query_process_ends_if_the_daemon_is_killed(learned_url: str, tmp_pa
     """HIEROGRAM_TEST_KILLS overrides the number of kills."""
     slow = ON_SQLITE[0] if learned_url.startswith("sqlite") else "SELECT pg_sleep(1000)"
     for _ in range(int(os.environ.get("HIEROGRAM_TEST_KILLS", "100"))):
-        with attacked(learned_url, tmp_path) as daemon, ThreadPoolExecutor(2) as pool:
+        with attacked_daemon(learned_url, tmp_path) as daemon, ThreadPoolExecutor(2) as pool:
             assert daemon.process is not None
             parent = daemon.process.pid
 

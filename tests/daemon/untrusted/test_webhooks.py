@@ -49,7 +49,7 @@ class Receiver:
 
     def __init__(self, listener: socket.socket) -> None:
         self.mode = next(iter(RECEIVERS))
-        self.heard = 0
+        self.connections = 0
         self._listener = listener
         self._ended = threading.Event()
 
@@ -57,7 +57,7 @@ class Receiver:
         with suppress(OSError):
             while True:
                 connection, _ = self._listener.accept()
-                self.heard += 1
+                self.connections += 1
                 threading.Thread(target=self._answer, args=(connection, self.mode), daemon=True).start()
 
     def _answer(self, connection: socket.socket, mode: str) -> None:
@@ -74,7 +74,7 @@ class Receiver:
 
 
 @contextmanager
-def receiving() -> Iterator[tuple[Receiver, str]]:
+def running_receiver() -> Iterator[tuple[Receiver, str]]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         receiver = Receiver(listener)
         thread = threading.Thread(target=receiver.serve, daemon=True)
@@ -86,7 +86,7 @@ def receiving() -> Iterator[tuple[Receiver, str]]:
             thread.join(10)
 
 
-def failed(url: str) -> int:
+def count_failed(url: str) -> int:
     with open_store(url) as store:
         return count_deliveries(store)["failed"]
 
@@ -105,7 +105,7 @@ def test_daemon_works_with_webhook_receivers_that_never_finish(
 ) -> None:
     monkeypatch.setattr(campaign_daemon, "COMMAND", (sys.executable, "-c", IMPATIENT))
     with (
-        receiving() as (receiver, hook),
+        running_receiver() as (receiver, hook),
         victim(
             store_url,
             tmp_path,
@@ -118,7 +118,7 @@ def test_daemon_works_with_webhook_receivers_that_never_finish(
         time.sleep(2)
         for number, name in enumerate(RECEIVERS):
             receiver.mode = name
-            before = receiver.heard
+            before = receiver.connections
             bad = b'{"source": "a"}\n' + b'{"source": "x%d", "target": "y", "alignment": "0-0"}\n' % number
             posted = httpx2.post(
                 daemon.daemon.address("/v1/pairs"),
@@ -127,9 +127,9 @@ def test_daemon_works_with_webhook_receivers_that_never_finish(
                 timeout=60,
             )
             assert posted.status_code == 200, posted.text
-            wait_until(lambda before=before: receiver.heard > before, f"{name}: an attempt begins", 60)
+            wait_until(lambda before=before: receiver.connections > before, f"{name}: an attempt begins", 60)
             began = time.monotonic()
-            while failed(store_url) <= number:
+            while count_failed(store_url) <= number:
                 daemon.look(name)
                 assert time.monotonic() < began + 30, f"{name}: the attempt does not end"
                 time.sleep(0.3)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
-from tests.conftest import CopyStore, LastingStore, make_new, sql_role_url_of
+from tests.conftest import CopyStore, LastingStore, create_sql_role, make_new
 from tests.daemon.conftest import learned_store_maker
 
 from hierogram.daemon.configuration import HttpConfiguration, configuration_type
@@ -97,7 +97,7 @@ def connect() -> Iterator[Connect]:
         def make(
             service: FakeService, host: str = "127.0.0.1", limits: InputLimits = DEFAULT_LIMITS, **values: object
         ) -> TestClient:
-            role = {"sql_url": sql_role_url_of(service.store.engine.url)}
+            role = {"sql_url": create_sql_role(service.store.engine.url)}
             http, intake = HttpConfiguration(**(role | values)), limits
             app = build_app(service, configuration_type()(http=http, intake=intake))
             client = TestClient(app, f"http://{host}", raise_server_exceptions=False)
@@ -127,7 +127,7 @@ def shared_clients() -> Iterator[Callable[[str], TestClient]]:
         def client(url: str) -> TestClient:
             if url not in made:
                 store = stack.enter_context(open_store(url))
-                asked = HttpConfiguration(sql_url=sql_role_url_of(url), max_rate=1e6, max_burst=10**6)
+                asked = HttpConfiguration(sql_url=create_sql_role(url), max_rate=1e6, max_burst=10**6)
                 app = build_app(FakeService(store), configuration_type()(http=asked))
                 opened = TestClient(app, "http://127.0.0.1", raise_server_exceptions=False)
                 made[url] = stack.enter_context(opened)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.conftest import sql_role_url_of
+from tests.conftest import create_sql_role
 from tests.daemon.web.conftest import FakeService
 
 from hierogram.daemon.configuration import DaemonSection, HttpConfiguration, configuration_type
@@ -20,7 +20,7 @@ class Running:
     def __init__(self, service: FakeService, **values: object) -> None:
         self.stop = threading.Event()
         self.heartbeat = Heartbeat()
-        values = {"port": 0, "sql_url": sql_role_url_of(service.store.engine.url)} | values
+        values = {"port": 0, "sql_url": create_sql_role(service.store.engine.url)} | values
         service.configuration = configuration_type()(
             http=HttpConfiguration(**values), daemon=DaemonSection(grace_seconds=10.0)
         )
@@ -43,3 +43,11 @@ class Running:
     def connected(self) -> Iterator[socket.socket]:
         with socket.create_connection(self.loop.address or ("", 0), timeout=60) as connection:
             yield connection
+
+
+def receive_all(connection: socket.socket) -> bytes:
+    """Return all data that the other side sends until it closes."""
+    received = b""
+    while block := connection.recv(65536):
+        received += block
+    return received

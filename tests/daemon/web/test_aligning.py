@@ -6,7 +6,7 @@ import pytest
 from starlette.testclient import TestClient
 from tests.conftest import CopyStore
 from tests.daemon.conftest import QUICK
-from tests.daemon.learning.alignment.languages import invented
+from tests.daemon.learning.alignment.languages import invented_corpus
 from tests.daemon.web.conftest import Connect, FakeService
 from tests.storage.building import NewPair, pairs_of
 
@@ -22,7 +22,7 @@ KNOWN, PAIRS = 250, 270
 
 def create_trained_aligner(url: str) -> None:
     """Create a store whose aligner has seen pairs of an invented language."""
-    sources, targets, alignments = invented(PAIRS)
+    sources, targets, alignments = invented_corpus(PAIRS)
     with open_store(url, create=True, settings=QUICK) as store:
         batch = store.begin_ingest("invented", "memory", "pipes")
         pairs = [
@@ -47,7 +47,7 @@ def client(aligner: Store, connect: Connect) -> TestClient:
 
 
 def new_pairs() -> tuple[list[dict[str, str]], list[set[str]]]:
-    sources, targets, alignments = invented(PAIRS)
+    sources, targets, alignments = invented_corpus(PAIRS)
     pairs = [{"source": s, "target": t} for s, t in zip(sources[KNOWN:], targets[KNOWN:], strict=True)]
     return pairs, [set(line.split()) for line in alignments[KNOWN:]]
 

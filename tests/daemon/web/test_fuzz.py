@@ -69,8 +69,8 @@ def test_mutated_bodies_are_answered_and_counted(quick: Store, store_url: str, c
         found = answer.json()
         assert found["lines"] == lines_in(body)
         assert sum(found["reasons"].values()) == found["rejected"]
-        told = sum(run["last_line"] - run["line"] + 1 for run in found["rejected_lines"])
-        assert told + found["more_rejected"] == found["rejected"]
+        listed = sum(run["last_line"] - run["line"] + 1 for run in found["rejected_lines"])
+        assert listed + found["more_rejected"] == found["rejected"]
         assert found["accepted"] + found["duplicates"] + found["rejected"] == found["lines"]
         totals += IngestTotals(found["accepted"], found["duplicates"], found["rejected"])
         reasons.update(found["reasons"])
@@ -116,12 +116,12 @@ def test_mutated_requests_cause_no_internal_error(tmp_path: Path) -> None:
         def ask(number: int) -> None:
             own = Random(number)
             for _ in range(number, REQUESTS, 8):
-                asked = request(own)
-                said = _exchange(running, asked)
-                status = said[9:12]
+                sent = request(own)
+                answer = _exchange(running, sent)
+                status = answer[9:12]
                 statuses[status] += 1
                 if status.startswith(b"5") and status != b"503":
-                    failures.append(asked + b"\n=> " + said)
+                    failures.append(sent + b"\n=> " + answer)
 
         threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
         for thread in threads:
@@ -137,11 +137,11 @@ def test_mutated_requests_cause_no_internal_error(tmp_path: Path) -> None:
         assert verify(store).problems == []
 
 
-def _exchange(running: Running, asked: bytes) -> bytes:
+def _exchange(running: Running, sent: bytes) -> bytes:
     """Return the server's answer to a client that sends this and nothing else."""
     received = b""
     with running.connected() as connection, suppress(OSError):
-        connection.sendall(asked)
+        connection.sendall(sent)
         connection.shutdown(socket.SHUT_WR)
         while block := connection.recv(65536):
             received += block

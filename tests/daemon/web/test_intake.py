@@ -63,9 +63,7 @@ def test_posted_pairs_are_stored_and_invalid_lines_are_reported(
     assert query(store_url, "SELECT count(*) FROM rejected_lines") == [(4,)]
 
 
-def test_the_same_body_is_stored_once_and_each_of_its_rejections_is_counted(
-    client: TestClient, store: Store, store_url: str
-) -> None:
+def test_the_same_body_is_stored_once_and_each_of_its_rejections_is_counted(client: TestClient, store: Store) -> None:
     for turn in range(3):
         found = post(client, BODY + b"bad\n").json()
         assert (found["accepted"], found["duplicates"]) == ((len(LINES), 0) if turn == 0 else (0, len(LINES)))
@@ -148,15 +146,15 @@ def test_links_of_a_body_that_refer_to_split_words_are_stored_with_the_right_wor
 
 @pytest.mark.database("sqlite")
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
-@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("is_declared", [True, False])
 def test_a_compressed_body_is_refused(
-    client: TestClient, store: Store, pack: Callable[[bytes], bytes], told: bool
+    client: TestClient, store: Store, pack: Callable[[bytes], bytes], is_declared: bool
 ) -> None:
     packed = pack(BODY * 10_000)
-    headers = JSONL | ({"Content-Encoding": "zstd"} if told else {})
+    headers = JSONL | ({"Content-Encoding": "zstd"} if is_declared else {})
     answer = client.post("/v1/pairs", content=packed, headers=headers)
-    assert answer.status_code == (415 if told else 422)
-    if not told:
+    assert answer.status_code == (415 if is_declared else 422)
+    if not is_declared:
         kind = "gzip" if pack is gzip.compress else "zstd"
         assert answer.json()["detail"].startswith(f"the body is {kind} data: send JSON lines")
     assert store.count_pairs() == 0
@@ -197,10 +195,10 @@ def test_a_body_without_lines_of_json_is_refused(client: TestClient, store: Stor
         b'[\n{"source": "a", "target": "b"},\n{"source": "c", "target": "d"}\n]\n': "the body is a JSON array",
     }
     keys = [f"k{number}" for number in range(len(bodies))]
-    for own_key, (body, says) in zip(keys, bodies.items(), strict=True):
+    for own_key, (body, message) in zip(keys, bodies.items(), strict=True):
         for key in (None, own_key, own_key):
             answer = post(client, body, key)
-            assert (answer.status_code, says in answer.json()["detail"]) == (422, True), answer.text
+            assert (answer.status_code, message in answer.json()["detail"]) == (422, True), answer.text
     assert store.count_pairs() == 0
     assert query(store_url, "SELECT count(*) FROM ingest_batches") == [(0,)]
     accepted = [post(client, BODY, key).json()["accepted"] for key in keys]
@@ -223,7 +221,7 @@ def test_invalid_corpus_names_and_keys_are_refused(empty_client: TestClient, cor
 
 @pytest.mark.database("sqlite")
 def test_oversized_bodies_and_lines_are_refused(
-    service: FakeService, connect: Connect, store: Store, monkeypatch: pytest.MonkeyPatch
+    service: FakeService, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hierogram.daemon.text.formats.MAX_LINE_BYTES", 100)
     client = connect(service, max_request_bytes=len(BODY))

@@ -78,16 +78,16 @@ def test_progress_of_an_export_is_consistent(learned: Store, tmp_path: Path) -> 
 
     # Rules are deleted and added, so their ids exceed their number.
     learn(learned, sweeps=3)
-    heard: dict[str, list[tuple[int, int | None]]] = defaultdict(list)
+    reports: dict[str, list[tuple[int, int | None]]] = defaultdict(list)
     for name in ("g.cdec", "g.s2t"):
         manifest = export(
-            learned, tmp_path / name, ExportOptions(), lambda what, done, total: heard[what].append((done, total))
+            learned, tmp_path / name, ExportOptions(), lambda what, done, total: reports[what].append((done, total))
         )
         assert manifest.rules
-    for what, told in heard.items():
-        assert all(total is None or done <= total for done, total in told), what
-        assert told[-1][0] == told[-1][1], what
-    assert heard["count"][-1] == (len(LINES), len(LINES))
+    for what, steps in reports.items():
+        assert all(total is None or done <= total for done, total in steps), what
+        assert steps[-1][0] == steps[-1][1], what
+    assert reports["count"][-1] == (len(LINES), len(LINES))
 
 
 def test_kernels_for_the_settings_are_warmed_up_and_logged(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,11 +108,11 @@ def test_kernels_for_the_settings_are_warmed_up_and_logged(monkeypatch: pytest.M
 def test_warm_up_aligns_a_pair_with_and_without_a_fixed_link(monkeypatch: pytest.MonkeyPatch) -> None:
     align_pair, made = text_aligner._align_pair, []
 
-    def noting(texts: Any, units: Any, prior: Any, known: Any) -> Any:
+    def noted_align(texts: Any, units: Any, prior: Any, known: Any) -> Any:
         made.append((known.fixed, align_pair(texts, units, prior, known)))
         return made[-1][1]
 
-    monkeypatch.setattr(text_aligner, "_align_pair", noting)
+    monkeypatch.setattr(text_aligner, "_align_pair", noted_align)
     text_aligner.warm_up()
     assert [fixed for fixed, _ in made] == [frozenset(), {(0, 0)}]
     assert made[1][1].posterior[0, 0] == 1
@@ -126,7 +126,7 @@ def test_libraries_do_not_log_each_webhook() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "said"),
+    ("path", "body", "message"),
     [
         ("align", {"pairs": [{"source": 3, "target": "a"}]}, "pairs.0.source: Input should be a valid string, got 3"),
         ("align", {"pairs": [{"source": "a"}]}, "pairs.0.target: Field required"),
@@ -140,10 +140,10 @@ def test_libraries_do_not_log_each_webhook() -> None:
     ],
 )
 def test_invalid_requests_are_explained(
-    learned_client: TestClient, path: str, body: dict[str, object], said: str
+    learned_client: TestClient, path: str, body: dict[str, object], message: str
 ) -> None:
     answer = learned_client.post(f"/v1/{path}", json=body)
-    assert (answer.status_code, said in answer.json()["detail"]) == (422, True), answer.text
+    assert (answer.status_code, message in answer.json()["detail"]) == (422, True), answer.text
     assert answer.json()["faults"]
 
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 import httpx2
 import pytest
 from tests.daemon.web.conftest import FakeService
-from tests.daemon.web.running import Running
+from tests.daemon.web.running import Running, receive_all
 
 from hierogram.daemon.deadline import check_deadline
 from hierogram.daemon.text.ingest import ingest
@@ -78,13 +78,6 @@ def start(learned: Store) -> Iterator[Callable[..., Running]]:
             return running
 
         yield run
-
-
-def receive_all(connection: socket.socket) -> bytes:
-    received = b""
-    while block := connection.recv(65536):
-        received += block
-    return received
 
 
 def ask_pages(running: Running) -> None:

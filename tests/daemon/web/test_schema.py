@@ -105,14 +105,14 @@ def failures(schema: Any) -> Iterator[str]:
         count += len(event.recorder.cases)
         for results in event.recorder.checks.values():
             for found in results:
-                if found.failure_info is not None and not _links_again(found.failure_info.failure):
+                if found.failure_info is not None and not _only_links_were_deleted(found.failure_info.failure):
                     failure = found.failure_info.failure
                     yield f"{event.label}: {failure.title}: {failure.message}\n{found.failure_info.code_sample}"
     if count < 100:
         yield f"only {count} requests were made"
 
 
-def _links_again(failure: Failure) -> bool:
+def _only_links_were_deleted(failure: Failure) -> bool:
     """Check if only the human links of a pair were deleted, and its other links remain."""
     return isinstance(failure, UseAfterFree) and failure.free.endswith("/links")
 

@@ -16,7 +16,7 @@ import pytest
 from tests.daemon.conftest import LINES
 from tests.daemon.web.bodies import BODY
 from tests.daemon.web.conftest import FakeService
-from tests.daemon.web.running import Running
+from tests.daemon.web.running import Running, receive_all
 
 from hierogram.daemon.configuration import Configuration, HttpConfiguration, configuration_type
 from hierogram.daemon.exceptions import DaemonError
@@ -24,14 +24,6 @@ from hierogram.daemon.serving.supervision import Heartbeat
 from hierogram.daemon.web import server
 from hierogram.daemon.web.server import HttpLoop, connection_limit
 from hierogram.storage.store import Store, open_store
-
-
-def receive_all(connection: socket.socket) -> bytes:
-    """Return all data that the other side sends until it closes."""
-    received = b""
-    while block := connection.recv(65536):
-        received += block
-    return received
 
 
 def head(length: int | str, more: str = "") -> bytes:

@@ -26,7 +26,7 @@ BLOCKS = Blocks(3, 5)
 PAIRS, SWEEPS = 47, 5
 
 
-def learned(url: str, cluster: FakeCluster | None, settings: Settings = QUICK, blocks: Blocks = BLOCKS) -> object:
+def learn_store(url: str, cluster: FakeCluster | None, settings: Settings = QUICK, blocks: Blocks = BLOCKS) -> object:
     """Learn in a new store with workers or threads, check the store, and return its contents and log-likelihoods."""
     with open_store(url, create=True, settings=settings) as store:
         fill(store, some_pairs(PAIRS))
@@ -38,14 +38,14 @@ def learned(url: str, cluster: FakeCluster | None, settings: Settings = QUICK, b
 
 @pytest.fixture(scope="module")
 def by_threads(tmp_path_factory: pytest.TempPathFactory) -> object:
-    return learned(f"sqlite:///{tmp_path_factory.mktemp('threads')}/s.db", None)
+    return learn_store(f"sqlite:///{tmp_path_factory.mktemp('threads')}/s.db", None)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [1, 2, 9])
 def test_any_number_of_workers_learns_like_threads(number: int, by_threads: object, store_url: str) -> None:
     cluster = FakeCluster(number)
-    assert learned(store_url, cluster) == by_threads
+    assert learn_store(store_url, cluster) == by_threads
     assert cluster.started == number
 
 
@@ -55,13 +55,13 @@ def test_the_result_does_not_depend_on_how_counts_are_transferred(
 ) -> None:
     monkeypatch.setattr(pool, "_MAX_PASSED_REFERENCES", passed)
     cluster = FakeCluster(3, fills_machine=crowded)
-    assert learned(f"sqlite:///{tmp_path}/s.db", cluster) == by_threads
+    assert learn_store(f"sqlite:///{tmp_path}/s.db", cluster) == by_threads
     # If the workers fill the machine, the counts come from a worker.
     assert any(call.method == "rules" for call in cluster.called) == crowded
 
 
 def test_block_size_changes_the_result(by_threads: object, tmp_path: Path) -> None:
-    assert learned(f"sqlite:///{tmp_path}/s.db", FakeCluster(), blocks=Blocks(3, 4)) != by_threads
+    assert learn_store(f"sqlite:///{tmp_path}/s.db", FakeCluster(), blocks=Blocks(3, 4)) != by_threads
 
 
 def at_random(seed: int, share: float) -> Callable[[int, str], int]:
@@ -81,7 +81,7 @@ def test_lost_workers_do_not_change_the_result(
         monkeypatch.setattr("hierogram.daemon.learning.learner.SECONDS_PER_COMMIT", 0.0)
         monkeypatch.setattr("hierogram.daemon.learning.learner._MIN_INTERVAL_PER_COMMIT", 0)
     cluster = FakeCluster(3, at_random(seed, 0.1), fills_machine=seed > 1)
-    assert learned(store_url, cluster) == by_threads
+    assert learn_store(store_url, cluster) == by_threads
     assert cluster.lost > 3
 
 
@@ -92,7 +92,7 @@ def test_consecutive_batches_reuse_the_tables_of_workers(
 ) -> None:
     monkeypatch.setattr(learners, "_WORDS_PER_BATCH", 150)
     cluster = FakeCluster(2, at_random(3, share))
-    assert learned(store_url, cluster) == learned(f"sqlite:///{tmp_path}/t.db", None)
+    assert learn_store(store_url, cluster) == learn_store(f"sqlite:///{tmp_path}/t.db", None)
     whole = [call.arguments[1] is not None for call in cluster.called if call.method == "reset"]
     # Workers get the whole table with the first batch, and later only after a worker was lost.
     assert sum(whole) < len(whole) / 2 if not share else sum(whole) < len(whole)
@@ -111,7 +111,7 @@ def test_remaining_workers_take_over_the_shards_of_lost_ones(by_threads: object,
         return -1
 
     cluster.fails = one_less
-    assert learned(store_url, cluster) == by_threads
+    assert learn_store(store_url, cluster) == by_threads
     assert (cluster.lost, cluster.started, len(cluster.living)) == (2, 3, 1)
 
 
@@ -129,7 +129,7 @@ def test_a_late_replacement_of_a_lost_worker_is_given_a_shard(by_threads: object
         return -1 if is_crowded else 0
 
     cluster.fails = crowded_for_a_while
-    assert learned(store_url, cluster) == by_threads
+    assert learn_store(store_url, cluster) == by_threads
     assert (cluster.lost, cluster.started) == (1, 3)
     assert [call.worker for call in cluster.called if call.method == "sample"][-1] == 3
 
@@ -143,7 +143,7 @@ def test_changes_of_the_number_of_workers_do_not_change_the_result(by_threads: o
         return 0
 
     cluster.fails = more
-    assert learned(store_url, cluster) == by_threads
+    assert learn_store(store_url, cluster) == by_threads
     assert cluster.started == 3
 
 
@@ -153,17 +153,17 @@ def test_shards_are_collected_in_every_sweep_if_no_data_may_be_kept(
 ) -> None:
     monkeypatch.setattr(pool, "_MAX_KEPT_BYTES", 0)
     cluster = FakeCluster(2)
-    assert learned(store_url, cluster) == by_threads
+    assert learn_store(store_url, cluster) == by_threads
     assert sum(call.method == "collect" for call in cluster.called) >= 2 * (SWEEPS + 6)
 
 
 def test_permanent_loss_of_all_workers_is_reported(tmp_path: Path) -> None:
     cluster = FakeCluster(2, lambda number, method: -1 if number > 9 else 0)
     with pytest.raises(DaemonError, match="workers were lost"):
-        learned(f"sqlite:///{tmp_path}/a.db", cluster)
+        learn_store(f"sqlite:///{tmp_path}/a.db", cluster)
     cluster = FakeCluster(2, lambda number, method: -1 if number > 9 else 0, room=0)
     with pytest.raises(DaemonError, match="cannot start a worker"):
-        learned(f"sqlite:///{tmp_path}/b.db", cluster)
+        learn_store(f"sqlite:///{tmp_path}/b.db", cluster)
 
 
 def test_stores_that_cannot_be_distributed_are_refused() -> None:

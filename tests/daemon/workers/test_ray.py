@@ -23,7 +23,7 @@ BLOCKS = Blocks(3, 8)
 PAIRS, SWEEPS = 120, 3
 
 
-def learned(url: str, chain: Any = None) -> object:
+def learn_store(url: str, chain: Any = None) -> object:
     with open_store(url, create=True, settings=QUICK) as store:
         fill(store, some_pairs(PAIRS))
         learn(store, sweeps=SWEEPS, options=LearnOptions(1, blocks=BLOCKS, make_chain=chain))
@@ -33,7 +33,7 @@ def learned(url: str, chain: Any = None) -> object:
 
 @pytest.fixture(scope="module")
 def by_threads(tmp_path_factory: pytest.TempPathFactory) -> object:
-    return learned(f"sqlite:///{tmp_path_factory.mktemp('threads')}/s.db")
+    return learn_store(f"sqlite:///{tmp_path_factory.mktemp('threads')}/s.db")
 
 
 # Postgres suffices here: the command below covers SQLite, and test_pool covers lost workers with a fake cluster.
@@ -44,7 +44,7 @@ def test_workers_learn_like_threads(by_threads: object, store_url: str) -> None:
     from hierogram.daemon.workers.ray_cluster import ray_cluster
 
     with ray_cluster(Workers(4), 1) as cluster:
-        assert learned(store_url, partial(ClusterChain, cluster=cluster)) == by_threads
+        assert learn_store(store_url, partial(ClusterChain, cluster=cluster)) == by_threads
         assert len(cluster.workers()) == 4
 
 
@@ -56,7 +56,7 @@ def test_a_worker_killed_during_a_sweep_is_replaced(by_threads: object, store_ur
 
     cluster = KillingCluster({"sample": (10, 40), "collect": (1,)})
     try:
-        assert learned(store_url, partial(ClusterChain, cluster=cluster)) == by_threads
+        assert learn_store(store_url, partial(ClusterChain, cluster=cluster)) == by_threads
         assert cluster.killed == 3
         assert sorted(cluster.workers()) != [0, 1]
     finally:

@@ -2,7 +2,6 @@
 
 import os
 import random
-import socket
 import subprocess
 import sys
 import time
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.daemon.campaigns.daemon import free_port
 from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
 
 from hierogram.daemon.learning.learner import LearnOptions
@@ -21,12 +21,6 @@ from hierogram.storage.store import open_store
 
 PAIRS, SWEEPS = 400, 100
 SECONDS = 300.0
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def processes_below(process: psutil.Process) -> list[psutil.Process]:

@@ -48,7 +48,7 @@ class Use:
         return frozenset(product(self.source, self.target))
 
 
-def laid(symbols: list[int], words: list[int], start: int, end: int) -> Iterator[tuple[dict, tuple[int, ...], int]]:
+def match(symbols: list[int], words: list[int], start: int, end: int) -> Iterator[tuple[dict, tuple[int, ...], int]]:
     """Yield ways to match a side with words [start, end): nonterminal spans, word positions, place of `ANY` or -1."""
     if not symbols:
         if start == end:
@@ -57,11 +57,11 @@ def laid(symbols: list[int], words: list[int], start: int, end: int) -> Iterator
     first, rest = symbols[0], symbols[1:]
     if first >= 0 or first == ANY:
         if start < end and first in (ANY, words[start]):
-            for spans, positions, wild in laid(rest, words, start + 1, end):
+            for spans, positions, wild in match(rest, words, start + 1, end):
                 yield spans, (start, *positions), start if first == ANY else wild
     else:
         for middle in range(start, end + 1):
-            for spans, positions, wild in laid(rest, words, middle, end):
+            for spans, positions, wild in match(rest, words, middle, end):
                 yield {-1 - first: (start, middle), **spans}, positions, wild
 
 
@@ -69,8 +69,8 @@ def uses(pair: Pair, head: Bispan) -> Iterator[Use]:
     """Yield all applications of rules to a bispan."""
     i, j, x, y = head
     for number, (source, target, weight) in enumerate(pair.rules):
-        for spans, positions, wild in laid(source, pair.source, i, j):
-            for others, targets, other in laid(target, pair.target, x, y):
+        for spans, positions, wild in match(source, pair.source, i, j):
+            for others, targets, other in match(target, pair.target, x, y):
                 tails = tuple((*spans[k], *others[k]) for k in range(len(spans)))
                 if any(sum(sides(tail)) == 0 or (0 in sides(tail) and not pair.empty_sides) for tail in tails):
                     continue
@@ -101,7 +101,8 @@ def derivations(pair: Pair, head: Bispan) -> Iterator[tuple[Use, ...]]:
 class Class:
     """All derivations that emit the same word pairs.
 
-    The fields are the sum of their weights, and sums of weights times uses of each rule and times unpaired words.
+    The fields are sums over these derivations: of weights, and of weight times uses of each rule or times unpaired
+    words.
     """
 
     weight: float

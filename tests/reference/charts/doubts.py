@@ -5,8 +5,8 @@ from itertools import product
 import numpy as np
 
 
-def enumerated(pairs: np.ndarray, source_nulls: np.ndarray, target_nulls: np.ndarray) -> np.ndarray:
-    """Return the probability that two words are not partners, float64[n, m]."""
+def doubts_by_enumeration(pairs: np.ndarray, source_nulls: np.ndarray, target_nulls: np.ndarray) -> np.ndarray:
+    """Return the probability that two words are not partners, float64[n, m], from the weights of partners and nulls."""
     n, m = pairs.shape
     together, whole = np.zeros((n, m)), 0.0
     for partners in product(range(-1, m), repeat=n):
@@ -24,8 +24,8 @@ def enumerated(pairs: np.ndarray, source_nulls: np.ndarray, target_nulls: np.nda
     return found
 
 
-def by_messages(pairs: np.ndarray, source_nulls: np.ndarray, target_nulls: np.ndarray, rounds: int) -> np.ndarray:
-    """Return the probabilities of `enumerated`, approximated by `rounds` rounds of message passing with full sums."""
+def doubts_by_passing(pairs: np.ndarray, source_nulls: np.ndarray, target_nulls: np.ndarray, rounds: int) -> np.ndarray:
+    """Approximate the same probabilities by `rounds` rounds of message passing with full sums."""
     n, m = pairs.shape
     to_source = {(x, i): 1 / (target_nulls[x] + pairs[:, x].sum()) for i in range(n) for x in range(m)}
     for _ in range(rounds):

@@ -38,7 +38,7 @@ class Cube(NamedTuple):
     cells: list[list[Item]]
 
 
-def added(*values: float) -> float:
+def add_rounded(*values: float) -> float:
     """Return the sum, rounded at each step as in the kernel. Python's `sum` may compensate for rounding.
 
     Without this rounding, the order of derivations with nearly equal scores could differ from the kernel's order.
@@ -62,7 +62,7 @@ class Search:
                 for symbol in task.grammar.source_of(int(first)):
                     below = below.setdefault(max(symbol, -1), {})
                 below["rules"] = [int(rule) for rule in task.weighed.order[first:last]]
-        self.asked: dict[tuple[int, int], tuple[float, int]] = {}
+        self.queries: dict[tuple[int, int], tuple[float, int]] = {}
         self.cells: dict[tuple[int | None, int], list[Item]] = {}
 
     def best(self) -> float:
@@ -175,7 +175,7 @@ class Search:
     def estimate(self, cube: Cube, place: Sequence[int], gained: float) -> float:
         """Return the estimate before joining (`apart`), plus `INHERITED` times a neighbor's gain, plus a margin."""
         margin = (NEAR_MARGIN if any(place[1:]) else MARGIN) * max(self.weight(LM), 0.0) * len(cube.cells)
-        return added(self.apart(cube, place), INHERITED * gained, margin)
+        return add_rounded(self.apart(cube, place), INHERITED * gained, margin)
 
     def apart(self, cube: Cube, place: Sequence[int]) -> float:
         """Return the estimate of a place before joining: the rule with the n-grams inside its runs of words, and the
@@ -189,7 +189,7 @@ class Search:
             if rule >= self.rules:
                 words = self.side(rule)
                 total += self.through(words, EMPTY)[0] * LN_10 * self.weight(LM)
-        return added(total, *(cell[k].rank for cell, k in zip(cube.cells, place[1:], strict=True)))
+        return add_rounded(total, *(cell[k].rank for cell, k in zip(cube.cells, place[1:], strict=True)))
 
     def weight(self, feature: int) -> float:
         return float(self.task.weighed.weights[feature])
@@ -217,10 +217,10 @@ class Search:
         return [symbol if symbol < 0 else self.numbers[symbol] for symbol in symbols]
 
     def query(self, state: int, word: int) -> tuple[float, int]:
-        if (state, word) not in self.asked:
+        if (state, word) not in self.queries:
             log10, following = score(self.task.model, state, word)
-            self.asked[state, word] = float(log10), int(following)
-        return self.asked[state, word]
+            self.queries[state, word] = float(log10), int(following)
+        return self.queries[state, word]
 
     def through(self, words: Sequence[int], state: int) -> tuple[float, int]:
         if not self.task.model.order:
@@ -235,7 +235,7 @@ class Search:
         rule = cube.rules[place[0]]
         tails = [cell[k] for cell, k in zip(cube.cells, place[1:], strict=True)]
         opened, state, closed, final, promised = self.words(rule, tails)
-        total = added(self.own(rule) + self.weight(LM) * (final * LN_10), *(tail.score for tail in tails))
+        total = add_rounded(self.own(rule) + self.weight(LM) * (final * LN_10), *(tail.score for tail in tails))
         return Item(tuple(opened), state, closed, promised, total, total + self.weight(LM) * LN_10 * promised)
 
     def words(self, rule: int, tails: list[Item]) -> tuple[list[int], int, bool, float, float]:

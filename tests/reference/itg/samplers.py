@@ -14,6 +14,8 @@ from typing import Any
 from tests.reference.streams import GOLDEN, MASK, Stream, mix
 
 STRAIGHT, INVERTED, PAIR, SOURCE_NULL, TARGET_NULL = range(5)
+Pair = tuple[tuple[int, ...], tuple[int, ...]]
+"""Word numbers of the source and the target."""
 Tree = tuple[Any, ...]
 """A rule, followed by two subtrees if it has children."""
 Cell = tuple[int, int, int, int]
@@ -57,7 +59,7 @@ class Use:
 class Corpus:
     """Sentence pairs of word numbers, and the base distributions (as functions of words) and strengths of the model."""
 
-    pairs: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+    pairs: tuple[Pair, ...]
     base_pair: Callable[[int, int], float]
     base_source_null: Callable[[int], float]
     base_target_null: Callable[[int], float]
@@ -172,9 +174,9 @@ class Counts:
         self.dishes[dish] += change
 
 
-def dish_of(corpus: Corpus, pair: int, use: Use) -> Dish:
+def dish_of(pair: Pair, use: Use) -> Dish:
     """Return the identity of the rule of a use, which does not depend on the cell."""
-    source, target = corpus.pairs[pair]
+    source, target = pair
     if use.rule > TARGET_NULL:
         return use.rule, source[use.i : use.j], target[use.x : use.y]
     f = source[use.i] if use.rule in (PAIR, SOURCE_NULL) else -1
@@ -199,14 +201,14 @@ def predictive(corpus: Corpus, counts: Counts, dish: Dish) -> float:
 def count(corpus: Corpus, counts: Counts, pair: int, tree: Tree, change: int) -> None:
     """Add a derivation's rules to the counts, `change` times."""
     for use in uses_of(tree):
-        counts.add(dish_of(corpus, pair, use), change)
+        counts.add(dish_of(corpus.pairs[pair], use), change)
 
 
 def add_sequentially(corpus: Corpus, counts: Counts, pair: int, tree: Tree) -> float:
     """Add a derivation's rules to the counts, one after the other. Returns ln P of the sequence."""
     total = 0.0
     for use in uses_of(tree):
-        dish = dish_of(corpus, pair, use)
+        dish = dish_of(corpus.pairs[pair], use)
         total += math.log(predictive(corpus, counts, dish))
         counts.add(dish, 1)
     return total
@@ -263,7 +265,6 @@ class Chart:
                         yield rule, left, right
 
     def inside(self, cell: Cell) -> float:
-        """Return the inside sum of a cell."""
         if cell not in self.sums:
             total = self.emission(cell) if self.is_emitted(cell) else 0.0
             weights = self.rules(cell)
@@ -296,16 +297,11 @@ class Chart:
         return rule, one, self.draw(right, uniform)
 
 
-class Draws:
+class Draws(Stream):
     """A random stream that starts from a given state."""
 
     def __init__(self, state: int) -> None:
         self.state = state & MASK
-
-    def uniform(self) -> float:
-        """Return the next uniform draw from [0, 1)."""
-        self.state = (self.state + GOLDEN) & MASK
-        return (mix(self.state) >> 11) * 2.0**-53
 
 
 def unit(visit: int, cell: Cell) -> float:
@@ -333,7 +329,7 @@ def weights_of(corpus: Corpus, counts: Counts, pair: int) -> Callable[[int, Cell
     frozen = Counts(counts.rules.copy(), counts.dishes.copy())
 
     def weight(rule: int, cell: Cell) -> float:
-        return predictive(corpus, frozen, dish_of(corpus, pair, Use(rule, *cell)))
+        return predictive(corpus, frozen, dish_of(corpus.pairs[pair], Use(rule, *cell)))
 
     return cache(weight)
 
@@ -525,11 +521,11 @@ def local_move(
 
     old = old_rules()
     for use in old:
-        counts.add(dish_of(corpus, pair, use), -1)
+        counts.add(dish_of(corpus.pairs[pair], use), -1)
     frozen = Counts(counts.rules.copy(), counts.dishes.copy())
 
     def weight_of_use(use: Use) -> float:
-        return predictive(corpus, frozen, dish_of(corpus, pair, use))
+        return predictive(corpus, frozen, dish_of(corpus.pairs[pair], use))
 
     def emission(item: Cell) -> float:
         i, j, x, y = item
@@ -571,7 +567,7 @@ def local_move(
         now = Counts(frozen.rules.copy(), frozen.dishes.copy())
         ratio = 1.0
         for use in uses:
-            dish = dish_of(corpus, pair, use)
+            dish = dish_of(corpus.pairs[pair], use)
             ratio *= predictive(corpus, now, dish) / weight_of_use(use)
             now.add(dish, 1)
         return ratio
@@ -580,7 +576,7 @@ def local_move(
     before = choices(len(pieces), bool(atoms)) * turn(old)
     accepted = draws.uniform() * before < after
     for use in new if accepted else old:
-        counts.add(dish_of(corpus, pair, use), 1)
+        counts.add(dish_of(corpus.pairs[pair], use), 1)
     if not accepted:
         return tree, False
 

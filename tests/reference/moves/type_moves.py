@@ -6,7 +6,7 @@ from itertools import combinations
 from math import comb, exp, log
 from typing import NamedTuple
 
-from tests.reference.corpus import Joint, replaced
+from tests.reference.corpus import Joint, with_variables
 from tests.reference.forest import Forest
 from tests.reference.models import Model, RuleCounts, log_score
 from tests.reference.rules import Rule, cut_is_free, preorder, rule_at, rule_holder, rules_of, with_cut
@@ -91,7 +91,6 @@ class TypeMoves:
         return found
 
     def rules(self, joint: Joint) -> list[Rule]:
-        """Return all rules of all pairs."""
         return [r for f, variables in zip(self.forests, joint, strict=True) for r in rules_of(f, variables)]
 
     def weights(self, sites: Sequence[Site], joint: Joint) -> list[float]:
@@ -115,9 +114,8 @@ class TypeMoves:
         return [exp(value - max(logs)) for value in logs]
 
     def with_cuts(self, sites: Sequence[Site], cuts: Sequence[int], joint: Joint) -> Joint:
-        """Return the state with new cuts at these sites."""
         for site, cut in zip(sites, cuts, strict=True):
-            joint = replaced(joint, site.pair, with_cut(joint[site.pair], site.node, cut))
+            joint = with_variables(joint, site.pair, with_cut(joint[site.pair], site.node, cut))
         return joint
 
     def settled(self, pivot: Site, sites: Sequence[Site], before: Joint, after: Joint) -> Joint:

@@ -79,16 +79,13 @@ class KernelChain:
 
     @property
     def chain(self) -> AlignmentChain:
-        """The current chain."""
         return self.state.chain
 
     @property
     def marginals(self) -> Marginals:
-        """The accumulated marginals."""
         return self.state.marginals
 
     def sweep(self) -> State:
-        """Run one sweep and return the state after it."""
         self.sweeps += 1
         self.chain.settings[0]["s"], self.chain.settings[0]["r"] = self.settings.s, self.settings.r
         self.state, _ = self.kernel.step(self.seed, self.state, self.options.plan(self.sweeps))
@@ -114,7 +111,7 @@ def from_marginals(sides: Sides, marginals: Marginals) -> list[np.ndarray]:
     return means
 
 
-def counted(chain: AlignmentChain) -> dict[int, tuple[int, float]]:
+def pair_counts(chain: AlignmentChain) -> dict[int, tuple[int, float]]:
     """Return the count and the prior of each stored word pair, by key."""
     rows = chain.pairs.rows
     return {int(row["key"]): (int(row["count"]), float(row["prior"])) for row in rows[rows["key"] != 0]}
@@ -123,7 +120,7 @@ def counted(chain: AlignmentChain) -> dict[int, tuple[int, float]]:
 def same_counts(one: AlignmentChain, other: AlignmentChain) -> bool:
     """Check if the counts of two chains are equal, and the priors of their word pairs."""
     arrays = ("conditioning", "jumps", "fertility", "bigram_count", "followers")
-    return counted(one) == counted(other) and all((getattr(one, a) == getattr(other, a)).all() for a in arrays)
+    return pair_counts(one) == pair_counts(other) and all((getattr(one, a) == getattr(other, a)).all() for a in arrays)
 
 
 def random_corpus(random: Random) -> Corpus:

@@ -18,7 +18,7 @@ CORPUS = Corpus([Pair(("a", "b"), ("x", "y")), Pair(("a", "a"), ("x", "x"))])
 ONE_PAIR = Corpus([Pair(("a", "b", "a"), ("x", "y", "x"))])
 
 
-def sampled(corpus: Corpus, settings: Settings, thinning: int, seed: int, samples: int = SAMPLES) -> list[State]:
+def sample_states(corpus: Corpus, settings: Settings, thinning: int, seed: int, samples: int = SAMPLES) -> list[State]:
     expected = posterior(corpus, settings)
     [start] = draws(expected, 1, seed)
     kernel = KernelChain(corpus, start, settings, seed)
@@ -45,7 +45,7 @@ every_chain = pytest.mark.parametrize(
 @every_chain
 def test_state_frequencies_match_the_posterior(corpus: Corpus, model: str, candidates: int, thinning: int) -> None:
     settings = Settings(model, candidates=candidates)
-    assert p_value(sampled(corpus, settings, thinning, seed=11), posterior(corpus, settings)) > ALPHA
+    assert p_value(sample_states(corpus, settings, thinning, seed=11), posterior(corpus, settings)) > ALPHA
 
 
 @pytest.mark.campaign
@@ -54,7 +54,7 @@ def test_state_frequencies_match_the_posterior_in_long_chains(
     corpus: Corpus, model: str, candidates: int, thinning: int
 ) -> None:
     settings = Settings(model, candidates=candidates)
-    samples = sampled(corpus, settings, thinning, seed=12, samples=MANY_SAMPLES)
+    samples = sample_states(corpus, settings, thinning, seed=12, samples=MANY_SAMPLES)
     assert p_value(samples, posterior(corpus, settings)) > ALPHA
 
 

@@ -4,7 +4,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from tests.samplers.alignment.kernels import counted, same_counts
+from tests.samplers.alignment.kernels import pair_counts, same_counts
 
 from hierogram.samplers.alignment import prior_counts
 from hierogram.samplers.alignment.bitext import Direction, Side, fold, make_direction, read_side, split_tokens
@@ -81,7 +81,7 @@ def test_prior_counts_replace_the_other_pairs_in_a_chain(seed: int) -> None:
     beside = AlignmentKernel(options(), new, known).make_chain(links[words:])
     together = AlignmentKernel(options(), direction, nothing).make_chain(links)
     assert same_counts(beside, together)
-    assert counted(together)
+    assert pair_counts(together)
 
 
 def test_counts_of_pairs_are_subtracted() -> None:

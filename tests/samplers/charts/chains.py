@@ -6,7 +6,7 @@ from functools import cache, cached_property
 
 import numpy as np
 from tests.reference.charts import bitexts
-from tests.samplers.charts.pairs import ITG, MIXED, all_links, compiled, random_pair
+from tests.samplers.charts.pairs import ITG, MIXED, all_links, random_pair, to_kernels
 
 from hierogram.samplers.charts.pruning.systems import PairSystem
 from hierogram.tools.lab.papers.pruning.pairs import branching
@@ -39,11 +39,11 @@ class Known:
 
     @property
     def _classes(self) -> list[tuple[bitexts.Links, bitexts.Class]]:
-        return _enumerated(pickle.dumps(self.pair))
+        return _enumerate_classes(pickle.dumps(self.pair))
 
 
 @cache
-def _enumerated(pickled: bytes) -> list[tuple[bitexts.Links, bitexts.Class]]:
+def _enumerate_classes(pickled: bytes) -> list[tuple[bitexts.Links, bitexts.Class]]:
     """Return the classes of all derivations of a pair, which many tests need."""
     pair = pickle.loads(pickled)
     return list(bitexts.classes(pair)[pair.whole].items())
@@ -52,7 +52,7 @@ def _enumerated(pickled: bytes) -> list[tuple[bitexts.Links, bitexts.Class]]:
 def known_pair(pair: bitexts.Pair, links: np.ndarray | None = None, is_uniform: bool = False) -> Known:
     """Return a chart with the given variables, by default all word pairs."""
     links = all_links(pair) if links is None else links
-    rules, words = compiled(pair)
+    rules, words = to_kernels(pair)
     system = PairSystem(rules, words, links.astype(np.int32), pair.empty_sides)
     system.branching = max(2, branching(rules))
     return Known(system, pair, links, is_uniform)

@@ -36,7 +36,7 @@ def random_pair(rules: list, size: tuple[int, int], seed: int, empty_sides: bool
     )
 
 
-def compiled(pair: Pair, scaled: bool = True) -> tuple[Rules, PairWords]:
+def to_kernels(pair: Pair, scaled: bool = True) -> tuple[Rules, PairWords]:
     """Return the pair in the kernels' format. If `scaled` is True, each word has a random scale."""
     random = np.random.default_rng(len(pair.source))
     n, m = len(pair.source), len(pair.target)

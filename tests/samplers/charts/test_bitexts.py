@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 from tests.reference.charts.bitexts import Pair, agreeing, classes, derivations, expectations
-from tests.samplers.charts.pairs import ITG, MIXED, compiled, log_scale, random_pair
+from tests.samplers.charts.pairs import ITG, MIXED, log_scale, random_pair, to_kernels
 
 from hierogram.samplers.charts.bitexts import PairBuilder, PairGraph, expected_emissions
 from hierogram.samplers.charts.hypergraph import ITEMS, TAILS, draw, score, sum_outside, total_weight
@@ -48,7 +48,7 @@ def features(bitext: PairGraph, expected: np.ndarray, task: PairTask) -> np.ndar
 @pytest.mark.slow
 @pytest.mark.parametrize(("pair", "number"), ALL_MASKS)
 def test_sums_of_masked_charts_equal_the_enumeration(pair: Pair, number: int | None) -> None:
-    rules, words = compiled(pair)
+    rules, words = to_kernels(pair)
     everything = classes(pair)
     builder = PairBuilder(1 << 18)
     with_derivations = 0
@@ -73,7 +73,7 @@ def test_sums_of_masked_charts_equal_the_enumeration(pair: Pair, number: int | N
 
 def test_items_contain_or_exclude_whole_positive_pairs() -> None:
     pair = random_pair(ITG, (5, 4), 9)
-    rules, words = compiled(pair)
+    rules, words = to_kernels(pair)
     for fixed in masks(pair, 12):
         positive = np.argwhere(fixed > 0).tolist()
         bitext = PairBuilder(1 << 18).build(unmasked(rules, words, True)._replace(fixed=fixed))
@@ -88,7 +88,7 @@ def test_items_contain_or_exclude_whole_positive_pairs() -> None:
 
 @pytest.mark.parametrize("pair", [random_pair(ITG, (2, 2), 11), random_pair(MIXED, (3, 3), 12, empty_sides=False)])
 def test_outside_sums_equal_the_enumeration(pair: Pair) -> None:
-    rules, words = compiled(pair, scaled=False)
+    rules, words = to_kernels(pair, scaled=False)
     task = unmasked(rules, words, pair.empty_sides)
     bitext = PairBuilder(1 << 18).build(task)
     scores = score(bitext.graph)
@@ -102,7 +102,7 @@ def test_outside_sums_equal_the_enumeration(pair: Pair) -> None:
 
 def test_a_chart_with_too_many_edges_is_not_built() -> None:
     pair = random_pair(MIXED, (3, 3), 32, empty_sides=False)
-    rules, words = compiled(pair)
+    rules, words = to_kernels(pair)
     task = unmasked(rules, words, False)
     edges = PairBuilder(1 << 18).build(task).graph.edges
     # A limit above the number of edges does not change the chart.
@@ -113,7 +113,7 @@ def test_a_chart_with_too_many_edges_is_not_built() -> None:
 
 def test_drawn_derivations_use_each_edge_with_its_expected_frequency() -> None:
     pair = random_pair(MIXED, (3, 3), 32, empty_sides=False)
-    rules, words = compiled(pair)
+    rules, words = to_kernels(pair)
     graph = PairBuilder(1 << 18).build(unmasked(rules, words, False)).graph
     scores = score(graph)
     draws, random = 20_000, np.uint64(5)
@@ -128,7 +128,7 @@ def test_drawn_derivations_use_each_edge_with_its_expected_frequency() -> None:
 
 def test_charts_with_excluded_bispans_sum_only_derivations_without_them() -> None:
     pair = random_pair(ITG, (2, 3), 41)
-    rules, words = compiled(pair, scaled=False)
+    rules, words = to_kernels(pair, scaled=False)
     random = np.random.default_rng(1)
     everything = list(derivations(pair, pair.whole))
     for _ in range(20):

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from tests.reference.charts.bitexts import Pair, classes, expectations
-from tests.samplers.charts.pairs import ANY, X1, X2, X3, compiled, log_scale, random_pair
+from tests.samplers.charts.pairs import ANY, X1, X2, X3, log_scale, random_pair, to_kernels
 
 from hierogram.samplers.charts.bitexts import PairBuilder, expected_emissions
 from hierogram.samplers.charts.dense import (
@@ -109,7 +109,7 @@ def sum_pair(sides: RuleSides, weights: np.ndarray, words: PairWords, base: Base
 def test_sums_of_charts_without_edges_equal_the_enumeration(rules: list, size: tuple[int, int]) -> None:
     for seed in range(3):
         pair = random_pair(OF_THE_BASE + rules, size, seed, empty_sides=False)
-        _, words = compiled(pair)
+        _, words = to_kernels(pair)
         found = sum_pair(sides_of(rules), np.array([rule[2] for rule in rules]), words, BASE)
         everything = classes(pair)[pair.whole]
         n, m = size
@@ -130,7 +130,7 @@ def test_sums_without_edges_equal_sums_of_charts_with_edges() -> None:
         n, m = size
         near = np.abs(np.arange(n)[:, None] / n - np.arange(m) / m)
         pair.pairs[:] *= np.exp(-sharp * 9 * near)
-        table, words = compiled(pair, scaled=False)
+        table, words = to_kernels(pair, scaled=False)
         task = unmasked(table, words, False)
         bitext = PairBuilder(1 << 24).build(task)
         scores = score(bitext.graph)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.reference.charts.doubts import by_messages, enumerated
+from tests.reference.charts.doubts import doubts_by_enumeration, doubts_by_passing
 from tests.samplers.charts.chains import charts
 
 from hierogram.samplers.charts.pruning.systems import unlinked_probabilities
@@ -19,7 +19,7 @@ def weights(size: tuple[int, int], seed: int) -> tuple[np.ndarray, np.ndarray, n
 @pytest.mark.parametrize("size", SIZES)
 def test_unlinked_probabilities_equal_message_passing_by_definition(size: tuple[int, int]) -> None:
     given = weights(size, 3)
-    np.testing.assert_allclose(unlinked_probabilities(*given), by_messages(*given, rounds=20), rtol=1e-9)
+    np.testing.assert_allclose(unlinked_probabilities(*given), doubts_by_passing(*given, rounds=20), rtol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -27,13 +27,13 @@ def test_unlinked_probabilities_are_exact_if_emissions_form_a_tree(seed: int) ->
     pairs, source_nulls, target_nulls = weights((4, 4), seed)
     tree = np.array([[1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 0], [0, 0, 1, 1]])
     given = pairs * tree, source_nulls, target_nulls
-    np.testing.assert_allclose(unlinked_probabilities(*given), enumerated(*given), rtol=1e-9)
+    np.testing.assert_allclose(unlinked_probabilities(*given), doubts_by_enumeration(*given), rtol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_unlinked_probabilities_are_approximate_if_emissions_form_cycles(seed: int) -> None:
     given = weights((4, 5), seed)
-    assert np.abs(unlinked_probabilities(*given) - enumerated(*given)).max() < 0.15
+    assert np.abs(unlinked_probabilities(*given) - doubts_by_enumeration(*given)).max() < 0.15
 
 
 def test_a_link_is_doubtful_if_another_word_needs_its_partner() -> None:
@@ -52,7 +52,7 @@ def test_words_without_another_choice_have_finite_unlinked_probabilities() -> No
 def test_the_doubt_of_a_link_is_its_unlinked_probability_plus_0_005() -> None:
     for known in charts()[:3]:
         words, (i, x) = known.system.words, known.system.links.T
-        expected = by_messages(words.pairs, words.source_nulls, words.target_nulls, rounds=20)[i, x]
+        expected = doubts_by_passing(words.pairs, words.source_nulls, words.target_nulls, rounds=20)[i, x]
         np.testing.assert_allclose(known.system.doubts(), expected + 0.005)
 
 
@@ -64,7 +64,7 @@ def test_absent_links_change_the_doubts_of_other_links() -> None:
             without = np.arange(known.system.variables) == variable
             pairs = words.pairs.copy()
             pairs[i[variable], x[variable]] = 0
-            expected = by_messages(pairs, words.source_nulls, words.target_nulls, rounds=20)[i, x]
+            expected = doubts_by_passing(pairs, words.source_nulls, words.target_nulls, rounds=20)[i, x]
             found = known.system.doubts(without)
             np.testing.assert_allclose(found, expected + 0.005)
             assert found[variable] == 1.005

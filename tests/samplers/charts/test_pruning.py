@@ -24,14 +24,14 @@ KINDS = ("ITG", "ITG with few variables", "mixed rules", "uniform selections", "
 LARGER = ("ITG", "mixed rules with empty sides", "mixed rules", "uniform selections")
 
 
-def following(selected: tuple[int, ...], variables: int) -> list[tuple[int, ...]]:
+def next_selections(selected: tuple[int, ...], variables: int) -> list[tuple[int, ...]]:
     """Return all possible next selections, each equally likely [BPK09 §3.2]."""
     others = tuple(v for v in range(variables) if v not in selected)
     size = len(selected) - len(others)
     return [tuple(sorted(others + part)) for part in combinations(selected, size)]
 
 
-def freed(doubts: np.ndarray, free: int) -> dict[tuple[int, ...], float]:
+def free_selections(doubts: np.ndarray, free: int) -> dict[tuple[int, ...], float]:
     """Return the probability of each selection if `free` variables are drawn by doubt without replacement."""
     variables = range(len(doubts))
     found: dict[tuple[int, ...], float] = {}
@@ -48,10 +48,10 @@ def freed(doubts: np.ndarray, free: int) -> dict[tuple[int, ...], float]:
 def moves(known: Known, selection: tuple[int, ...]) -> dict[tuple[int, ...], float]:
     """Return the probability of each selection that may follow the given one."""
     if known.is_uniform:
-        options = following(selection, known.system.variables)
+        options = next_selections(selection, known.system.variables)
         return dict.fromkeys(options, 1 / len(options))
     doubts = known.system.doubts()
-    return freed(doubts, len(doubts) - selected_size(len(doubts), known.system.branching))
+    return free_selections(doubts, len(doubts) - selected_size(len(doubts), known.system.branching))
 
 
 @pytest.mark.parametrize("variables", range(2, 12))
@@ -134,7 +134,7 @@ def test_fewer_than_two_variables_are_not_selected() -> None:
 
 def test_next_selections_are_equally_likely() -> None:
     start = first_selection(6, 2, Key(3, 0, 0))
-    options = following(tuple(np.flatnonzero(start).tolist()), 6)
+    options = next_selections(tuple(np.flatnonzero(start).tolist()), 6)
     drawn = [tuple(np.flatnonzero(next_selection(start, Key(3, 1, step))).tolist()) for step in range(6000)]
     assert len(options) == 6
     assert p_value(drawn, dict.fromkeys(options, 1 / 6)) > 1e-5
@@ -142,7 +142,7 @@ def test_next_selections_are_equally_likely() -> None:
 
 def test_freed_variables_are_drawn_without_replacement_in_proportion_to_their_doubts() -> None:
     doubts = np.array([0.02, 1.0, 0.3, 0.05, 0.5, 0.02, 0.1])
-    chances = freed(doubts, 2)
+    chances = free_selections(doubts, 2)
     assert sum(chances.values()) == pytest.approx(1)
     drawn = [tuple(np.flatnonzero(doubtful_selection(doubts, 2, Key(3, 1, step)))) for step in range(20_000)]
     assert p_value(drawn, chances) > 1e-5

@@ -38,7 +38,7 @@ def test_a_start_includes_every_variable_that_can_be_positive(number: int) -> No
 
 
 def test_a_variable_excluded_too_early_is_added_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The variable with the largest conflicts, as patched, is excluded first, although it conflicts with no other."""
+    """The patched conflicts exclude the last variable first, although it conflicts with no other."""
     pair = random_pair(ITG, (3, 3), 5)
     pair.pairs[:] = 1
     known = known_pair(pair, np.array([(0, 0), (0, 1), (2, 2)]))
@@ -72,7 +72,7 @@ def test_the_second_start_exchanges_the_best_variable_if_that_increases_the_weig
 
 @pytest.mark.slow
 def test_the_two_starts_may_be_equal_or_different() -> None:
-    """The test of the second start covers both cases."""
+    """The seeds of the test of the second start cover both cases."""
     starts = (find_start(inside_out(seed).system).positive for seed in range(3))
     same = [bool((first == second).all()) for first, second in starts]
     assert set(same) == {True, False}
@@ -80,7 +80,6 @@ def test_the_two_starts_may_be_equal_or_different() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_doubts_include_the_doubts_given_the_negative_variables_of_each_start(seed: int) -> None:
-    """Variables that the cheap model doubts, given the negative variables of a start, are also in doubt."""
     known = inside_out(seed)
     found = find_start(known.system)
     before = wanted = known.system.doubts()

@@ -126,7 +126,6 @@ def test_a_kernel_is_recompiled_after_an_edit_in_its_folder(tmp_path: Path) -> N
 
 
 def folders(cache: Path) -> list[Path]:
-    """Return all folders inside a cache folder."""
     return sorted(path for path in cache.rglob("*") if path.is_dir())
 
 

@@ -1,4 +1,4 @@
-"""Rule-count deltas: symbols, also of nodes without target words, sums, and refused trees, labels and keys."""
+"""Rule-count deltas: symbols, sums, nodes without target words, and refused trees, labels and keys."""
 
 import numpy as np
 import pytest

@@ -55,7 +55,7 @@ def chain(seed: int = 1) -> AveragedChain:
     return AveragedChain(FORESTS, MODEL, seed=seed)
 
 
-def after(sweeps: int, seed: int = 1) -> AveragedChain:
+def chain_after(sweeps: int, seed: int = 1) -> AveragedChain:
     made = chain(seed)
     for _ in range(sweeps):
         made.average()
@@ -64,8 +64,7 @@ def after(sweeps: int, seed: int = 1) -> AveragedChain:
 
 @cache
 def some_records() -> tuple[AveragedChain, Blobs]:
-    """Return a chain, and the records of its averages."""
-    made = after(12)
+    made = chain_after(12)
     return made, write_averages(made.chain.averages)
 
 
@@ -83,14 +82,14 @@ def weights(made: AveragedChain, *records: Blobs) -> dict[tuple[int, int], tuple
 
 @pytest.mark.parametrize("sweeps", [1, 7, 40])
 def test_averages_survive_a_round_trip_through_records(sweeps: int) -> None:
-    made = after(sweeps)
+    made = chain_after(sweeps)
     records = write_averages(made.chain.averages)
     read = read_averages(made.batch, records)
     again = write_averages(read)
     assert split_blobs(again) == split_blobs(records)
     assert read.sweeps.tolist() == [sweeps] * len(FORESTS)
     # Continuing from the records gives the same result as continuing without a break.
-    other = after(sweeps)
+    other = chain_after(sweeps)
     other.chain = other.chain._replace(averages=read)
     for _ in range(20):
         made.average()
@@ -130,7 +129,7 @@ def test_damaged_records_raise_only_derivation_errors(data: st.DataObject) -> No
 
 @pytest.mark.parametrize(("first", "second"), [(0, 5), (5, 6), (30, 34), (5, 0), (20, 20)])
 def test_fragment_changes_turn_one_record_into_another(first: int, second: int) -> None:
-    one, other = after(first), after(second)
+    one, other = chain_after(first), chain_after(second)
     before, now = write_averages(one.chain.averages), write_averages(other.chain.averages)
     change = fragment_changes(list_fragments(before), list_fragments(now))
     assert (change.weights != 0).any() or first == second
@@ -145,13 +144,12 @@ def test_fragment_changes_turn_one_record_into_another(first: int, second: int) 
 
 
 def entries(averages: Averages, pair: int) -> NDArray[np.void]:
-    """Return the entries of a pair."""
     first = int(averages.first[pair])
     return averages.entry[first : first + int(averages.entry_counts[pair])]
 
 
 def test_weights_are_rounded_means_of_the_entries() -> None:
-    made = after(40)
+    made = chain_after(40)
     averages = made.chain.averages
     fragments = list_fragments(write_averages(averages))
     expected = []
@@ -277,7 +275,6 @@ class OnePair:
 
 
 def draw_of(rule: Hashable) -> int:
-    """Return the draw of a rule of `OnePair`."""
     assert isinstance(rule, int)
     return twins.draw_of_rule(0, rule, 3 * rule)
 

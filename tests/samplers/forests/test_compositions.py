@@ -131,7 +131,7 @@ def test_the_ngram_table_at_its_maximum_size_drops_ngrams_with_one_occurrence(
 
 def test_the_expected_text_is_as_long_as_the_corpus_or_100000_words() -> None:
     def words_of(ngrams: Ngrams) -> float:
-        """Return the length of the text in words: a side without words is expected once for each word."""
+        """Return the length of the text in words: a side of one nonterminal is expected once per word."""
         return float(expected_occurrences(ngrams, ["[X,1]"], 0)[0])
 
     assert words_of(empty_ngrams()) == 100_000

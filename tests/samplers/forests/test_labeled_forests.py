@@ -8,7 +8,7 @@ from tests.reference.enumeration import all_trees, posterior, spread, total_vari
 from tests.reference.gibbs import NO_DENSITY
 from tests.reference.models import Dirichlet, Model, PitmanYor, RuleCounts
 from tests.reference.rules import Bracket, Nonterminal, Rule, Variables, rules_of
-from tests.reference.trees import Treebank, parse_forest
+from tests.reference.trees import RandomTrees, parse_forest
 from tests.samplers.synchronous.kernel_chain import KernelChain, from_arrays, rules_of_deltas, to_arrays
 
 from hierogram.samplers.counts.deltas import add_state, empty_deltas
@@ -38,7 +38,7 @@ def test_brackets_and_labels_are_part_of_a_rule() -> None:
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("method", ["gibbs", "metropolis"])
 def test_trees_are_sampled_like_the_twin_draw_for_draw(method: str, model: str) -> None:
-    treebank = Treebank(seed=51)
+    treebank = RandomTrees(seed=51)
     forests = [treebank.tree(leaves) for leaves in (1, 2, 3, 3, 4, 5, 5, 6, 8)] + [parse_forest()] * 2
     if method == "gibbs":
         kernel = KernelChain(forests, MODELS[model], seed=6)
@@ -74,7 +74,7 @@ def test_gibbs_leaves_the_posterior_of_a_parse_forest_invariant() -> None:
 
 
 def test_gibbs_leaves_the_posterior_of_two_trees_invariant() -> None:
-    treebank = Treebank(seed=52)
+    treebank = RandomTrees(seed=52)
     forests = [treebank.tree(2), treebank.tree(2)]
     assert sorted(len(f.nodes) for f in forests) == [4, 5]
     model = MODELS["DP"]

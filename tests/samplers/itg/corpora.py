@@ -86,7 +86,7 @@ def corpus_of(pairs: Pairs, kernel: ItgKernel, state: ItgState) -> Corpus:
     )
 
 
-def put(batch: ItgBatch, trees: Iterable[Tree]) -> Derivations:
+def to_derivations(batch: ItgBatch, trees: Iterable[Tree]) -> Derivations:
     """Return derivations in the kernels' format."""
     derivations = empty_derivations(batch)
     for pair, tree in enumerate(trees):

@@ -18,7 +18,7 @@ from tests.reference.itg.samplers import (
     slice_visit,
     string_of,
 )
-from tests.samplers.itg.corpora import Pairs, corpus_of, kernel_of, put, trees_of
+from tests.samplers.itg.corpora import Pairs, corpus_of, kernel_of, to_derivations, trees_of
 
 from hierogram.samplers.itg.sampler import ItgPlan
 from hierogram.tools.lab.baselines.itg import EXHAUSTIVE, FLAT, GIBBS, METHODS, SLICE
@@ -76,7 +76,7 @@ def test_the_kernels_and_their_twins_draw_the_same_derivations(method: str, long
         shape = random.choice([0.1, 0.15, 0.25, 1.0])
         trees = tuple(random.choice(derivations(len(f), len(e), longest)) for f, e in pairs)
         kernel = kernel_of(pairs, method, shape, strength=random.choice([0.01, 0.3, 1.0, 5.0]), longest=longest)
-        state = kernel.resume(put(kernel.batch, trees))
+        state = kernel.resume(to_derivations(kernel.batch, trees))
         for number in range(1, 7):
             corpus = corpus_of(pairs, kernel, state)
             assert kernel.log_likelihood(state) == pytest.approx(joint(corpus, trees))

@@ -28,7 +28,7 @@ from tests.reference.itg.samplers import (
     string_of,
     type_of,
 )
-from tests.samplers.itg.corpora import PHRASE_END, Pairs, corpus_of, kernel_of, model1_of, put, trees_of
+from tests.samplers.itg.corpora import PHRASE_END, Pairs, corpus_of, kernel_of, model1_of, to_derivations, trees_of
 
 from hierogram.samplers.itg.model import (
     SOURCE_STRENGTH,
@@ -91,7 +91,7 @@ def after_sweeps(kernel: ItgKernel, starts: list[tuple[Tree, ...]], seed: int) -
     """Return the derivations after one sweep from each start, with fixed base distributions and a stream per start."""
     found = []
     for number, trees in enumerate(starts, 1):
-        state = kernel.resume(put(kernel.batch, trees))
+        state = kernel.resume(to_derivations(kernel.batch, trees))
         state, _ = kernel.step(seed, state, make_plan(kernel.batch, number))
         found.append(trees_of(state))
     return found
@@ -160,11 +160,11 @@ def test_each_start_leads_to_the_posterior(method: str, start: str) -> None:
 def test_a_sweep_leaves_the_posterior_of_three_by_three_words_invariant(method: str) -> None:
     kernel = kernel_of(LARGE, method, 0.15, strength=2.0)
     exact = exact_of(LARGE, 2.0)
-    told: defaultdict[tuple[object, ...], float] = defaultdict(float)
+    expected: defaultdict[tuple[object, ...], float] = defaultdict(float)
     for trees, p in exact.items():
-        told[signature(trees)] += p
+        expected[signature(trees)] += p
     samples = after_sweeps(kernel, draws(exact, SAMPLES, seed=5), seed=2)
-    assert p_value(map(signature, samples), told) > ALPHA
+    assert p_value(map(signature, samples), expected) > ALPHA
 
 
 @pytest.mark.slow
@@ -176,7 +176,7 @@ def test_a_sweep_that_gives_up_oversized_charts_leaves_the_posterior_invariant(m
     exact = exact_of(ONE, 0.7)
     samples, given_up = [], 0
     for number, trees in enumerate(draws(exact, 10_000, seed=3), 1):
-        state = kernel.resume(put(kernel.batch, trees))
+        state = kernel.resume(to_derivations(kernel.batch, trees))
         state, info = kernel.step(7, state, make_plan(kernel.batch, number))
         given_up += info.given_up
         samples.append(trees_of(state))
@@ -236,7 +236,7 @@ def with_tables(kernel: ItgKernel, pairs: Pairs, state: ItgState) -> dict[tuple[
     return {key: weight / scale for key, weight in weights.items()}
 
 
-def current_tables(kernel: ItgKernel, number: int, state: ItgState) -> tuple[object, ...]:
+def current_tables(kernel: ItgKernel) -> tuple[object, ...]:
     """Return the tables drawn in the last sweep."""
     tables, batch = kernel._tables, kernel.batch
     words = len(batch.type_source)
@@ -269,7 +269,7 @@ def chain_has_the_posterior_of_tables(
     for number in range(1, thinning * samples + 1):
         state, _ = kernel.step(seed, state, make_plan(kernel.batch, number))
         if number % thinning == 0:
-            found.append((signature(trees_of(state)), current_tables(kernel, number, state)))
+            found.append((signature(trees_of(state)), current_tables(kernel)))
     return p_value(found, exact) > ALPHA
 
 
@@ -386,13 +386,15 @@ def test_an_unused_rule_survives_with_its_probability_to_the_power_of_the_shape(
     """Checks a null and a word pair that the derivation does not emit."""
     pairs: Pairs = (((0, 1), (0, 1)),)
     kernel = kernel_of(pairs, method, shape, strength=0.1)
-    derivation = put(kernel.batch, [(0, (PAIR,), (PAIR,))])
+    derivation = to_derivations(kernel.batch, [(0, (PAIR,), (PAIR,))])
     corpus = corpus_of(pairs, kernel, kernel.resume(derivation))
     emissions = kernel._scratch.chart.emissions
     nulls = others = 0
     sweeps = 3_000
     for number in range(1, sweeps + 1):
-        kernel.step(9, kernel.resume(put(kernel.batch, [(0, (PAIR,), (PAIR,))])), make_plan(kernel.batch, number))
+        kernel.step(
+            9, kernel.resume(to_derivations(kernel.batch, [(0, (PAIR,), (PAIR,))])), make_plan(kernel.batch, number)
+        )
         nulls += emissions.source_nulls[0] > 0
         others += emissions.pairs[0, 1] > 0
     for lives, dish in ((nulls, (SOURCE_NULL, 0, -1)), (others, (PAIR, 0, 1))):

@@ -26,7 +26,7 @@ def test_phrase_pairs_are_numbered_by_their_words(longest: int) -> None:
     assert phrases.longest == longest
     places = longest**2 - 1
     assert len(phrases.types) == len(batch.types) * places
-    met: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
+    numbers: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
     cell = 0
     for source, target in pairs:
         for i in range(len(source)):
@@ -40,7 +40,7 @@ def test_phrase_pairs_are_numbered_by_their_words(longest: int) -> None:
                             assert number == -1
                             continue
                         words = source[i : i + s], target[x : x + t]
-                        assert met.setdefault(words, number) == number
+                        assert numbers.setdefault(words, number) == number
                         at = number - len(batch.type_source)
                         f, e, of_cell, step = phrases.first[at].tolist()
                         assert phrases.sizes[at].tolist() == [s, t]
@@ -52,7 +52,7 @@ def test_phrase_pairs_are_numbered_by_their_words(longest: int) -> None:
                                 pair = int(batch.type_source[of_type]), int(batch.type_target[of_type])
                                 assert pair == (words[0][k], words[1][z])
                 cell += 1
-    assert sorted(met.values()) == list(range(len(batch.type_source), batch.emitted_types))
+    assert sorted(numbers.values()) == list(range(len(batch.type_source), batch.emitted_types))
 
 
 def test_too_many_words_for_phrases_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

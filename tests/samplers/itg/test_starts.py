@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.reference.itg.samplers import Tree, derivations, links_of, phrase, size_of, string_of, uses_of
-from tests.samplers.itg.corpora import Pairs, batch_of, kernel_of, put, trees_of
+from tests.samplers.itg.corpora import Pairs, batch_of, kernel_of, to_derivations, trees_of
 
 from hierogram.samplers.exceptions import AlignmentInputError, DerivationError
 from hierogram.samplers.grammar.columns import join_blobs, split_blobs
@@ -143,7 +143,7 @@ def test_derivations_survive_a_round_trip_through_bytes() -> None:
     random = Random(1)
     trees = [random.choice(derivations(len(f), len(e))) for f, e in PAIRS[:-1] if len(f) < 4]
     small = batch_of(tuple(pair for pair in PAIRS[:-1] if len(pair[0]) < 4))
-    stored = encode(put(small, trees))
+    stored = encode(to_derivations(small, trees))
     assert split_blobs(stored) == [bytes(string_of(tree)) for tree in trees]
     again = decode(small, stored)
     assert encode(again).content.tolist() == stored.content.tolist()
@@ -166,7 +166,7 @@ def counted_links(tree: Tree, longest: int = 1) -> tuple[set[tuple[int, int]], s
     """Return the links and the implied links that `add_links` counts for a pair of four words per side."""
     batch = batch_of((((0, 1, 2, 3), (0, 1, 2, 0)),), longest)
     sums = np.zeros((2, 16), np.float32)
-    add_links(batch, put(batch, [tree]), sums[0], sums[1])
+    add_links(batch, to_derivations(batch, [tree]), sums[0], sums[1])
     assert sums.max(axis=1).tolist() == [1, 1]
     linked, implied = ({divmod(int(cell), 4) for cell in np.flatnonzero(cells)} for cells in sums)
     return linked, implied

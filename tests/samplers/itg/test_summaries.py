@@ -3,13 +3,23 @@
 from collections import Counter
 from math import prod
 from random import Random
-from typing import Any
 
 import numpy as np
 import pytest
 from tests.reference.averages import draw_of_rule, error_variance, round_uses
-from tests.reference.itg.samplers import PAIR, SOURCE_NULL, TARGET_NULL, Tree, derivations, phrase, uses_of
-from tests.samplers.itg.corpora import Pairs, batch_of, kernel_of, put, trees_of
+from tests.reference.itg.samplers import (
+    PAIR,
+    SOURCE_NULL,
+    TARGET_NULL,
+    Dish,
+    Pair,
+    Tree,
+    derivations,
+    dish_of,
+    phrase,
+    uses_of,
+)
+from tests.samplers.itg.corpora import Pairs, batch_of, kernel_of, to_derivations, trees_of
 
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.grammar.columns import empty_blobs, join_blobs, slice_blobs, split_blobs
@@ -31,27 +41,14 @@ from hierogram.tools.lab.baselines.itg import make_plan
 
 PAIRS: Pairs = (((0, 1, 0), (1, 2)), ((1,), (0, 0, 1)), ((), (1, 1)), ((2, 0), ()), ((0, 1), (0, 1)))
 
-Rule = tuple[int, Any, Any]
-"""Number of a rule, its source word and its target word (-1 for none), or the tuples of words of its phrases."""
+
+def rules_of(pair: Pair, tree: Tree) -> Counter[Dish]:
+    return Counter(dish_of(pair, use) for use in uses_of(tree))
 
 
-def rules_of(pairs: Pairs, pair: int, tree: Tree) -> Counter[Rule]:
-    """Return the twin's rule uses of a derivation, by words."""
-    source, target = pairs[pair]
-    found: Counter[Rule] = Counter()
-    for use in uses_of(tree):
-        if use.rule > TARGET_NULL:
-            found[use.rule, source[use.i : use.j], target[use.x : use.y]] += 1
-            continue
-        f = source[use.i] if use.rule in (PAIR, SOURCE_NULL) else -1
-        e = target[use.x] if use.rule in (PAIR, TARGET_NULL) else -1
-        found[use.rule, f, e] += 1
-    return found
-
-
-def named(batch: ItgBatch, uses: RuleUses) -> dict[tuple[int, Rule], tuple[int, int, int]]:
+def by_rule(batch: ItgBatch, uses: RuleUses) -> dict[tuple[int, Dish], tuple[int, int, int]]:
     """Return the kernels' added count, expected uses and variance, by pair and rule."""
-    found: dict[tuple[int, Rule], tuple[int, int, int]] = {}
+    found: dict[tuple[int, Dish], tuple[int, int, int]] = {}
     f, e = batch.source_words, batch.target_words
     for rule, pair, *numbers in zip(*(column.tolist() for column in uses), strict=True):
         if rule < 2:
@@ -82,14 +79,14 @@ def test_rule_uses_match_the_twin(longest: int) -> None:
     random = Random(3)
     for first in (0, 2):
         trees = random_trees(random, longest)
-        blobs = slice_blobs(encode(put(batch, trees)), first, len(PAIRS))
+        blobs = slice_blobs(encode(to_derivations(batch, trees)), first, len(PAIRS))
         chosen = np.array([random.randrange(3) for _ in range(len(PAIRS) - first)], np.int8)
-        found = named(batch, list_tree_uses(batch, blobs, chosen, first))
+        found = by_rule(batch, list_tree_uses(batch, blobs, chosen, first))
         expected = {
             (pair, rule): (uses, uses * ONE_USE * (how == 2), uses * VARIANCE_PER_DRAW * ONE_SQUARE * (how == 2))
             for pair, how in enumerate(chosen.tolist(), first)
             if how
-            for rule, uses in rules_of(PAIRS, pair, trees[pair]).items()
+            for rule, uses in rules_of(PAIRS[pair], trees[pair]).items()
         }
         assert found == expected
 
@@ -99,14 +96,14 @@ def test_averages_are_the_mean_uses_in_all_sweeps(longest: int) -> None:
     batch = batch_of(PAIRS, longest)
     random = Random(5)
     averages = empty_averages(batch)
-    expected: list[Counter[Rule]] = [Counter() for _ in PAIRS]
+    expected: list[Counter[Dish]] = [Counter() for _ in PAIRS]
     sweeps = [0] * len(PAIRS)
     for _ in range(9):
         trees = random_trees(random, longest)
         due = np.array([random.random() < 0.7 for _ in PAIRS])
-        add_derivations(batch, put(batch, trees), due, averages)
+        add_derivations(batch, to_derivations(batch, trees), due, averages)
         for pair in np.flatnonzero(due).tolist():
-            expected[pair] += rules_of(PAIRS, pair, trees[pair])
+            expected[pair] += rules_of(PAIRS[pair], trees[pair])
             sweeps[pair] += 1
     assert averages.sweeps.tolist() == sweeps
     records = write_averages(batch, averages)
@@ -115,7 +112,7 @@ def test_averages_are_the_mean_uses_in_all_sweeps(longest: int) -> None:
     assert (again.sweeps == averages.sweeps).all()
     # A rule that occurs at two places of a pair is rounded at each.
     one = list_record_uses(batch, records)
-    found = named(batch, one)
+    found = by_rule(batch, one)
     for pair, of_pair in enumerate(expected):
         for rule, uses in of_pair.items():
             count, mean, _ = found.pop((pair, rule))
@@ -137,7 +134,7 @@ def test_averages_follow_a_chain_that_changes_its_derivation(before: int, since:
     batch = batch_of((((0, 1), (0, 1)),))
     averages = empty_averages(batch)
     due = np.ones(1, np.bool_)
-    put_in = [put(batch, [tree]) for tree in (NULLS, STRAIGHT)]
+    put_in = [to_derivations(batch, [tree]) for tree in (NULLS, STRAIGHT)]
     weights, sweeps = [0.0, 0.0], 0
     for number in range(before + since):
         which = int(number >= before)
@@ -147,8 +144,8 @@ def test_averages_follow_a_chain_that_changes_its_derivation(before: int, since:
         if sweeps == MAX_SWEEPS:
             weights, sweeps = [weight / 2 for weight in weights], sweeps // 2
     assert averages.sweeps.tolist() == [sweeps]
-    twins = [rules_of((((0, 1), (0, 1)),), 0, tree) for tree in (NULLS, STRAIGHT)]
-    found = named(batch, list_record_uses(batch, write_averages(batch, averages)))
+    twins = [rules_of(((0, 1), (0, 1)), tree) for tree in (NULLS, STRAIGHT)]
+    found = by_rule(batch, list_record_uses(batch, write_averages(batch, averages)))
     for rule in twins[0] | twins[1]:
         truth = sum(weight * own[rule] for weight, own in zip(weights, twins, strict=True)) / sweeps
         _, mean, _ = found.get((0, rule), (0, 0, 0))
@@ -166,7 +163,7 @@ def test_small_uses_of_a_place_are_rounded_at_random() -> None:
     averages = empty_averages(batch)
     for number in range(90):
         tree = NULLS if number == 3 else STRAIGHT
-        add_derivations(batch, put(batch, [tree] * 40), np.ones(40, np.bool_), averages)
+        add_derivations(batch, to_derivations(batch, [tree] * 40), np.ones(40, np.bool_), averages)
     uses = list_record_uses(batch, write_averages(batch, averages))
     small = uses.expected_uses == SHARED_STEP
     # The places of the four words without a partner follow the places of the two rules with children.
@@ -201,11 +198,11 @@ def test_averages_do_not_depend_on_when_a_chain_is_committed() -> None:
     sweeps = 200
     due = np.ones(len(pairs), np.bool_)
     committed = {number: empty_averages(kernel.batch) for number in (1, 16, 37, sweeps)}
-    exact: list[Counter[Rule]] = [Counter() for _ in pairs]
+    exact: list[Counter[Dish]] = [Counter() for _ in pairs]
     for number in range(1, sweeps + 1):
         state, _ = kernel.step(1, state, make_plan(kernel.batch, number))
         for pair, tree in enumerate(trees_of(state)):
-            exact[pair] += rules_of(pairs, pair, tree)
+            exact[pair] += rules_of(pairs[pair], tree)
         for each in committed:
             add_derivations(kernel.batch, state.derivations, due, committed[each])
             if number % each == 0:
@@ -214,7 +211,7 @@ def test_averages_do_not_depend_on_when_a_chain_is_committed() -> None:
     assert len({record.content.tobytes() for record in records}) == 1
     kept = list_record_uses(kernel.batch, records[0])
     total = sum(sum(of_pair.values()) for of_pair in exact) / sweeps
-    found = named(kernel.batch, kept)
+    found = by_rule(kernel.batch, kept)
     for pair, of_pair in enumerate(exact):
         for rule, uses in of_pair.items():
             _, mean, _ = found.get((pair, rule), (0, 0, 0))
@@ -227,7 +224,7 @@ def test_averages_do_not_depend_on_when_a_chain_is_committed() -> None:
 def test_malformed_records_and_derivations_are_refused() -> None:
     batch = batch_of(PAIRS)
     averages = empty_averages(batch)
-    add_derivations(batch, put(batch, random_trees(Random(1))), np.ones(len(PAIRS), np.bool_), averages)
+    add_derivations(batch, to_derivations(batch, random_trees(Random(1))), np.ones(len(PAIRS), np.bool_), averages)
     good = split_blobs(write_averages(batch, averages))
     for bad in (good[0][:-1], good[0] + b"\x7f\x01", good[0] + b"\x00\x00", b"\x00\x01\x01", b"\x80"):
         records = join_blobs([bad, *good[1:]])
@@ -235,7 +232,7 @@ def test_malformed_records_and_derivations_are_refused() -> None:
             read_averages(batch, records)
         with pytest.raises(DerivationError, match=r"averages of pair (number )?0"):
             list_record_uses(batch, records)
-    trees = split_blobs(encode(put(batch, random_trees(Random(1)))))
+    trees = split_blobs(encode(to_derivations(batch, random_trees(Random(1)))))
     for bad in (trees[0][:-1], trees[1], b"\x07", b"\x02" * 99):
         with pytest.raises(DerivationError, match=r"derivation of pair (number )?0"):
             list_tree_uses(batch, join_blobs([bad, *trees[1:]]), np.ones(len(PAIRS), np.int8))
@@ -249,12 +246,12 @@ def test_malformed_records_and_derivations_are_refused() -> None:
 def test_phrases_that_are_too_long_or_cross_the_end_are_refused() -> None:
     """Checks derivations and records of averages."""
     pairs: Pairs = (((0, 1, 2), (0, 1)), ((0,), (1,)))
-    long = encode(put(batch_of(pairs, 3), [(phrase(3, 2),), (PAIR,)]))
+    long = encode(to_derivations(batch_of(pairs, 3), [(phrase(3, 2),), (PAIR,)]))
     for longest, fitting in ((3, True), (2, False), (1, False)):
         batch = batch_of(pairs, longest)
         everything = np.ones(2, np.int8)
         if fitting:
-            assert named(batch, list_tree_uses(batch, long, everything))[0, (phrase(3, 2), (0, 1, 2), (0, 1))][0] == 1
+            assert by_rule(batch, list_tree_uses(batch, long, everything))[0, (phrase(3, 2), (0, 1, 2), (0, 1))][0] == 1
             assert encode(decode(batch, long)).content.tolist() == long.content.tolist()
             continue
         with pytest.raises(DerivationError, match=r"derivation of pair (number )?0"):

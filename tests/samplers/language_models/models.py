@@ -10,7 +10,7 @@ from hierogram.samplers.language_models.building import ModelBuilder
 from hierogram.samplers.language_models.model import EMPTY, LanguageModel, score
 
 
-def built(model: Model, words: int, rows_at_once: int = 1_000, expected: bool = True) -> LanguageModel:
+def kernel_model(model: Model, words: int, rows_at_once: int = 1_000, expected: bool = True) -> LanguageModel:
     """Return the model in the kernels' format."""
     by_order = [sorted(gram for gram in model.log10 if len(gram) == k + 1) for k in range(model.order)]
     log10 = np.array([model.log10[w,] for w in range(words)], np.float32)

@@ -6,7 +6,7 @@ from random import Random
 import numpy as np
 import pytest
 from tests.reference.language_models.backoff import Model, random_model
-from tests.samplers.language_models.models import built, rows, walk
+from tests.samplers.language_models.models import kernel_model, rows, walk
 
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.language_models.building import ModelBuilder
@@ -22,7 +22,7 @@ def test_probabilities_and_states_equal_the_reference(order: int, pruned: float)
     random = Random(order)
     for _ in range(20):
         reference = random_model(random, order, WORDS, pruned)
-        model = built(reference, WORDS, rows_at_once=3, expected=False)
+        model = kernel_model(reference, WORDS, rows_at_once=3, expected=False)
         text = [random.randrange(WORDS) for _ in range(200)]
         log10, states = walk(model, text)
         seen = {}
@@ -50,7 +50,7 @@ def test_words_whose_probability_depends_on_earlier_words_are_open(order: int, p
     random = Random(100 + order)
     for _ in range(5):
         reference = random_model(random, order, 4, pruned)
-        model = built(reference, 4)
+        model = kernel_model(reference, 4)
         for _ in range(20):
             words = [random.randrange(4) for _ in range(random.randint(1, 6))]
             number = open_words(model, words)
@@ -65,7 +65,7 @@ def test_words_whose_probability_depends_on_earlier_words_are_open(order: int, p
 
 def test_models_with_growing_tables_score_like_models_with_preallocated_tables() -> None:
     reference = random_model(Random(5), 4, 40, children=6)
-    one, other = built(reference, 40), built(reference, 40, rows_at_once=7, expected=False)
+    one, other = kernel_model(reference, 40), kernel_model(reference, 40, rows_at_once=7, expected=False)
     text = [Random(6).randrange(40) for _ in range(2_000)]
     for found, expected in zip(walk(one, text), walk(other, text), strict=True):
         assert np.array_equal(found, expected)
@@ -87,7 +87,7 @@ def test_orders_of_0_and_16_are_refused() -> None:
 
 def test_scoring_one_word_returns_its_probability_and_state() -> None:
     reference = random_model(Random(8), 3, WORDS)
-    model = built(reference, WORDS)
+    model = kernel_model(reference, WORDS)
     log10, state = score(model, model.begin, 4)
     assert log10 == pytest.approx(reference.probability([BEGIN], 4), abs=1e-6)
     assert score(model, state, 5)[0] == pytest.approx(reference.probability([BEGIN, 4], 5), abs=1e-6)

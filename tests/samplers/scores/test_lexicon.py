@@ -32,7 +32,7 @@ def random_pairs(seed: int) -> list[LinkedPair]:
     return [*pairs, LinkedPair(every, every, []), LinkedPair([WORDS, 0, WORDS], [1, WORDS], [(0, 1), (2, 1), (1, 0)])]
 
 
-def counted(pairs: list[LinkedPair]) -> Lexicon:
+def count_lexicon(pairs: list[LinkedPair]) -> Lexicon:
     links = twin.links_of(pairs)
     sides, around = [], []
     for side in (0, 1):
@@ -72,7 +72,7 @@ def of_pair(pair: LinkedPair, known: bool) -> tuple[np.ndarray, np.ndarray, Pair
 @pytest.mark.parametrize("seed", range(4))
 def test_features_come_from_the_other_pairs_only(seed: int) -> None:
     pairs = random_pairs(seed)
-    lexicon = counted(pairs)
+    lexicon = count_lexicon(pairs)
     new = LinkedPair([0, WORDS - 1, 0], [1, 1, 2, 3], [])
     for place, pair in [*enumerate(pairs), (-1, new)]:
         others = [other for k, other in enumerate(pairs) if k != place]
@@ -98,7 +98,7 @@ def test_words_absent_from_stored_pairs_have_the_features_of_the_twin() -> None:
     facts = make_facts(4, 4)
     source, target = np.array([-1, 0], np.int32), np.array([-1], np.int32)
     empty = np.zeros(0, np.int32)
-    fill_facts(source, target, PairContribution((empty, empty), (empty, empty)), counted(pairs), facts)
+    fill_facts(source, target, PairContribution((empty, empty), (empty, empty)), count_lexicon(pairs), facts)
     pair = LinkedPair([-1, 0], [-1], [])
     np.testing.assert_allclose(facts.unigram[0, :2], twin.alone(pairs, pair.source, 0))
     np.testing.assert_allclose(facts.joint[:2, :1], twin.together(pairs, pair))

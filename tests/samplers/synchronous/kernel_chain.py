@@ -30,15 +30,14 @@ from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build, swee
 SALT = 3
 
 
-def numbered(texts: Sequence[Sequence[str]]) -> dict[str, int]:
-    """Return a number for each distinct word."""
+def number_words(texts: Sequence[Sequence[str]]) -> dict[str, int]:
     return {word: n for n, word in enumerate(sorted({word for text in texts for word in text}))}
 
 
 def to_bitext(pairs: Sequence[RandomPair]) -> arrays.Bitext:
     """Return pairs of words and links in the kernels' format."""
-    source = numbered([f for f, _, _ in pairs])
-    target = numbered([e for _, e, _ in pairs])
+    source = number_words([f for f, _, _ in pairs])
+    target = number_words([e for _, e, _ in pairs])
     links = [link for _, _, pair_links in pairs for link in sorted(pair_links)]
     return arrays.Bitext(
         np.array([source[w] for f, _, _ in pairs for w in f], np.int32),
@@ -69,7 +68,6 @@ def from_arrays(forests: arrays.Forests, pairs: Sequence[RandomPair]) -> list[Fo
 
 
 def nodes_of(forests: arrays.Forests, pair: int) -> list[Node]:
-    """Return the nodes of one pair."""
     nodes = []
     for row in forests.node[forests.node_offset[pair] : forests.node_offset[pair + 1]]:
         arity = int(row["arity"])
@@ -100,8 +98,8 @@ def to_model(model: Model, longest_rule: int) -> KernelModel:
 def to_batch(forests: Sequence[Forest], span_limit: int) -> Batch:
     """Return the twin's corpus in the kernels' format, with pairs numbered from 0."""
     bitext = to_bitext([(f.source, f.target, set()) for f in forests])
-    source = hash_words(numbered([f.source for f in forests]), SALT)
-    target = hash_words(numbered([f.target for f in forests]), SALT)
+    source = hash_words(number_words([f.source for f in forests]), SALT)
+    target = hash_words(number_words([f.target for f in forests]), SALT)
     words = cumulate_hashes(source[bitext.source], target[bitext.target], np.uint64((1 << 64) - 1))
     longest = max(2 * len(f.source) + len(f.target) + 2 * len(f.nodes) for f in forests) + 4
     return make_batch(bitext, words, to_arrays(forests, span_limit), np.arange(len(forests)), longest)
@@ -181,18 +179,15 @@ class KernelChain:
 
     @property
     def table(self) -> CountTable:
-        """The counts of all rules."""
         return self.chain.table
 
     def variables(self) -> Joint:
-        """Return the state of every pair."""
         edges, cuts = self.state.edge.tolist(), self.state.cut.tolist()
         return tuple(
             Variables(tuple(edges[a:b]), tuple(cuts[a:b])) for a, b in zip(self.bounds, self.bounds[1:], strict=False)
         )
 
     def trees(self) -> tuple[Tree, ...]:
-        """Return the derivation of every pair."""
         return tuple(tree_of(f, variables) for f, variables in zip(self.forests, self.variables(), strict=True))
 
     def log_likelihood(self) -> float:

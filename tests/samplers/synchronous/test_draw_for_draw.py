@@ -53,7 +53,6 @@ class Walk:
         self.seen.add(state)
 
     def compare_likelihoods(self) -> None:
-        """Check that the kernels and the twin have the same log-likelihood."""
         expected = self.model.log_likelihood(RuleCounts(self.twin.rules(self.state)))
         assert self.kernel.log_likelihood() == pytest.approx(expected, rel=1e-9)
 

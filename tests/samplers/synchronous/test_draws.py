@@ -56,7 +56,7 @@ def test_scaled_values_are_converted_to_the_scale_of_another() -> None:
     assert value_at_scale(Scaled(3.0, -6), Scaled(1.0, 5)) == 0.0
 
 
-def drawn(options: list[tuple[float, int]], draws: int = 400) -> list[float]:
+def draw_shares(options: list[tuple[float, int]], draws: int = 400) -> list[float]:
     """Return the frequency of each option for evenly spaced u."""
     found: Counter[int] = Counter()
     for k in range(draws):
@@ -78,4 +78,4 @@ def drawn(options: list[tuple[float, int]], draws: int = 400) -> list[float]:
     ],
 )
 def test_draws_follow_the_weights_at_any_scale(options: list[tuple[float, int]], shares: list[float]) -> None:
-    assert drawn(options) == pytest.approx(shares, abs=0.01)
+    assert draw_shares(options) == pytest.approx(shares, abs=0.01)

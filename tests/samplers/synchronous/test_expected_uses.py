@@ -90,7 +90,7 @@ def test_the_kernel_credits_the_same_uses_as_its_twin(model: Model, span_limit: 
             sweep = mover(forest, RuleCounts(twin.rules(joint, without=p)))
             assert isinstance(sweep, Sweep)
             variables, found = gibbs.sample_credits(sweep, joint[p], Stream(kernel.seed, p, number))
-            joint = corpus.replaced(joint, p, variables)
+            joint = corpus.with_variables(joint, p, variables)
             credits.update(found)
     assert kernel.variables() == joint
     assert kernel.uses() == Counter({rule: uses for rule, uses in credits.items() if uses})
@@ -120,7 +120,7 @@ def test_rules_kept_in_averages_match_the_twin(slots: int) -> None:
             sweep = mover(forest, RuleCounts(whole.rules(joint, without=p)))
             assert isinstance(sweep, Sweep)
             variables, found = gibbs.sample_credits(sweep, joint[p], Stream(kernel.seed, p, number))
-            joint = corpus.replaced(joint, p, variables)
+            joint = corpus.with_variables(joint, p, variables)
             shared = {rule for rule, mark in kernel.marks(p, "shared").items() if mark}
             twins[p].sweep({rule: (uses, 1) for rule, uses in found.items()}, shared)
             assert twins[p].is_within_its_errors()
@@ -248,7 +248,6 @@ def test_a_rule_without_other_users_is_no_longer_shared() -> None:
 
 
 def rules_in(kernel: AveragedChain) -> list[Rule]:
-    """Return all rules of the current derivations."""
     return [r for f, v in zip(kernel.forests, kernel.variables(), strict=True) for r in rules_of(f, v)]
 
 
@@ -257,8 +256,7 @@ def test_metropolis_hastings_counts_the_rules_of_its_derivations() -> None:
     drawn: Counter[Rule] = Counter()
     for _ in range(15):
         kernel.average()
-        for forest, variables in zip(kernel.forests, kernel.variables(), strict=True):
-            drawn.update(rules_of(forest, variables))
+        drawn.update(rules_in(kernel))
     assert kernel.uses() == Counter({rule: uses * ONE_USE for rule, uses in drawn.items()})
 
 

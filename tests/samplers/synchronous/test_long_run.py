@@ -72,7 +72,6 @@ DISCOUNTED: dict[str, Case] = {
 
 
 def exact(case: Case) -> Distribution:
-    """Return the exact posterior of a case."""
     return posterior(case.forests, case.model, case.span_limit)
 
 

@@ -55,7 +55,7 @@ OUTSIDE = 1_500
 PLANTED = Dirichlet(strength=0.2, source_words=2, target_words=2)
 
 
-def planted() -> KernelChain:
+def planted_chain() -> KernelChain:
     """Return a chain of fifty equal pairs with two modes of similar weight: most cuts joined, or most split."""
     kernel = KernelChain([examples.ladder(2)] * PAIRS, PLANTED, seed=5)
     high, low = rule_key(Rule(("a",), ("A",)), SALT)
@@ -92,7 +92,7 @@ def weight_of_split() -> float:
 
 
 def test_type_moves_visit_two_planted_modes_with_the_correct_weights() -> None:
-    kernel = planted()
+    kernel = planted_chain()
     sampler = TypeSampler(kernel.model, kernel.batch)
     modes = []
     for number in range(1, 401):
@@ -106,7 +106,7 @@ def test_type_moves_visit_two_planted_modes_with_the_correct_weights() -> None:
 
 
 def test_single_cuts_rarely_switch_between_modes() -> None:
-    kernel = planted()
+    kernel = planted_chain()
     modes = []
     for _ in range(400):
         kernel.sweep()

@@ -1,7 +1,7 @@
 """The synthetic problem of [CGB09 §6]: the rules of a grammar that no CFG can represent are recovered from 50 trees."""
 
 import pytest
-from tests.tools.lab.programs import printed
+from tests.tools.lab.programs import run_lab
 
 from hierogram.tools.lab.papers.ten_rules import RULES, learn_fragments, treebank
 
@@ -18,4 +18,4 @@ def test_one_seed_recovers_the_rules() -> None:
 
 @pytest.mark.campaign
 def test_nine_of_ten_seeds_recover_the_rules() -> None:
-    assert int(printed("papers.ten_rules").split(" seeds end")[0].split("\n")[-1].split(" of ")[0]) >= 9
+    assert int(run_lab("papers.ten_rules").split(" seeds end")[0].split("\n")[-1].split(" of ")[0]) >= 9

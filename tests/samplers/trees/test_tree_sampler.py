@@ -112,7 +112,7 @@ def sweep_trees(kernels: TreeChain, key: int, plan: TreePlan) -> None:
 
 
 def walk_together(kernels: TreeChain, twin: Treebank, sweeps: int) -> None:
-    """Sweep both from one state while cooling. States, and the final log-likelihood and fragments, must be equal."""
+    """Sweep kernels and twin from one state while cooling. States, final log-likelihood and fragments must be equal."""
     joint = state_of(kernels)
     size = len(joint)
     names = list(range(1, size + 1))

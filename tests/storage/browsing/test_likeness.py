@@ -22,8 +22,8 @@ GROWING = ("rules", "rule_words", "sentence_pairs", "vocabulary", "pair_words", 
 def transaction(store_url: str, copy_store: CopyStore) -> Iterator[ReadTransaction]:
     """Read access to a store on which ANALYZE was not run."""
     copy_store("unanalyzed", store_url, make)
-    with Reader(store_url) as reader, reader.read() as looking:
-        yield looking
+    with Reader(store_url) as reader, reader.read() as transaction:
+        yield transaction
 
 
 def make(url: str) -> None:

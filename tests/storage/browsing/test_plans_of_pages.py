@@ -42,15 +42,15 @@ def reader_of() -> Iterator[Callable[[str], Reader]]:
 @pytest.fixture
 def unanalyzed(lasting_store: LastingStore, reader_of: Callable[[str], Reader]) -> Iterator[ReadTransaction]:
     """Read access to a large store that was never analyzed. Postgres then estimates sizes from the files of tables."""
-    with reader_of(lasting_store("unanalyzed pages", make_unanalyzed)).read() as looking:
-        yield looking
+    with reader_of(lasting_store("unanalyzed pages", make_unanalyzed)).read() as transaction:
+        yield transaction
 
 
 @pytest.fixture
 def transaction(lasting_store: LastingStore, reader_of: Callable[[str], Reader]) -> Iterator[ReadTransaction]:
     """Read access to a store that is large enough for the planners to prefer indexes."""
-    with reader_of(lasting_store("large", make)).read() as looking:
-        yield looking
+    with reader_of(lasting_store("large", make)).read() as transaction:
+        yield transaction
 
 
 def make(url: str) -> None:

@@ -41,8 +41,8 @@ RULES = [
 def transaction(store_url: str, copy_store: CopyStore) -> Iterator[ReadTransaction]:
     """Read access to a store with `RULES`."""
     copy_store("search", store_url, make)
-    with Reader(store_url) as reader, reader.read() as looking:
-        yield looking
+    with Reader(store_url) as reader, reader.read() as transaction:
+        yield transaction
 
 
 def make(url: str) -> None:
@@ -60,43 +60,43 @@ def sides(rules: list[RuleRow]) -> list[tuple[str, str]]:
     return [(rule.source, rule.target) for rule in rules]
 
 
-def found(transaction: ReadTransaction, typed: str, **values: object) -> list[tuple[str, str]]:
+def find(transaction: ReadTransaction, typed: str, **values: object) -> list[tuple[str, str]]:
     return sides(search(transaction, read_phrase(typed), Query(limit=100, **values)).rules)
 
 
 def test_a_word_is_found_anywhere_or_as_a_whole_side(transaction: ReadTransaction) -> None:
-    anywhere = found(transaction, "maison")
+    anywhere = find(transaction, "maison")
     assert anywhere[:3] == [("maison", "house"), ("la maison", "the house"), ("la [X,1] maison", "the [X,1] house")]
     assert len(anywhere) == 7
-    assert found(transaction, "maison", match=WHOLE) == [("maison", "house"), ("maison", "home"), ("Maison", "House")]
-    assert found(transaction, "Maison")[0] == ("Maison", "House")
-    assert found(transaction, "maison")[-1] == ("Maison", "House")
-    assert found(transaction, "house", side="target", match=WHOLE) == [("maison", "house"), ("Maison", "House")]
-    assert found(transaction, "nowhere") == []
-    assert found(transaction, "house") == []
+    assert find(transaction, "maison", match=WHOLE) == [("maison", "house"), ("maison", "home"), ("Maison", "House")]
+    assert find(transaction, "Maison")[0] == ("Maison", "House")
+    assert find(transaction, "maison")[-1] == ("Maison", "House")
+    assert find(transaction, "house", side="target", match=WHOLE) == [("maison", "house"), ("Maison", "House")]
+    assert find(transaction, "nowhere") == []
+    assert find(transaction, "house") == []
 
 
 def test_words_of_a_phrase_are_found_in_their_order(transaction: ReadTransaction) -> None:
-    assert found(transaction, "la maison") == [("la maison", "the house"), ("la maison", "home")]
-    assert found(transaction, "maison la") == [("maison la", "house the")]
-    assert found(transaction, "la maison", match=WHOLE) == [("la maison", "the house"), ("la maison", "home")]
+    assert find(transaction, "la maison") == [("la maison", "the house"), ("la maison", "home")]
+    assert find(transaction, "maison la") == [("maison la", "house the")]
+    assert find(transaction, "la maison", match=WHOLE) == [("la maison", "the house"), ("la maison", "home")]
 
 
 def test_gaps_match_one_or_more_words(transaction: ReadTransaction) -> None:
-    assert found(transaction, "ne _ pas")[0] == ("ne [X,1] pas", "not [X,1]")
-    assert set(found(transaction, "ne _ pas")[1:]) == {
+    assert find(transaction, "ne _ pas")[0] == ("ne [X,1] pas", "not [X,1]")
+    assert set(find(transaction, "ne _ pas")[1:]) == {
         ("ne vient pas", "comes not"), ("il ne [X,1] pas [X,2]", "he [X,1] not [X,2]"),
     }  # fmt: skip
-    assert found(transaction, "ne _ pas", match=WHOLE) == [("ne [X,1] pas", "not [X,1]"), ("ne vient pas", "comes not")]
-    assert found(transaction, "ne pas") == [("ne pas", "not to")]
-    assert found(transaction, "_ la _ _ maison _") == [("la [X,1] maison", "the [X,1] house")]
+    assert find(transaction, "ne _ pas", match=WHOLE) == [("ne [X,1] pas", "not [X,1]"), ("ne vient pas", "comes not")]
+    assert find(transaction, "ne pas") == [("ne pas", "not to")]
+    assert find(transaction, "_ la _ _ maison _") == [("la [X,1] maison", "the [X,1] house")]
 
 
 @pytest.mark.parametrize(("typed", "target"), [("50%", "50_"), ("a*b", "x?y"), ("[", "!"), ("\\\\_", "_")])
 @pytest.mark.parametrize("match", [PART, WHOLE])
 def test_pattern_characters_match_literally(transaction: ReadTransaction, typed: str, target: str, match: str) -> None:
-    assert found(transaction, typed, match=match) == [(typed, target)]
-    assert found(transaction, "\\_" if target == "_" else target, side="target", match=match) == [(typed, target)]
+    assert find(transaction, typed, match=match) == [(typed, target)]
+    assert find(transaction, "\\_" if target == "_" else target, side="target", match=match) == [(typed, target)]
 
 
 def test_rules_are_ordered_by_probability_and_surprise(transaction: ReadTransaction) -> None:
@@ -115,13 +115,13 @@ def test_rules_are_ordered_by_probability_and_surprise(transaction: ReadTransact
 
 
 def test_rules_are_filtered_by_count_scope_and_corpus(transaction: ReadTransaction) -> None:
-    assert found(transaction, "maison", min_count=4) == [("maison", "house"), ("la maison", "the house")]
+    assert find(transaction, "maison", min_count=4) == [("maison", "house"), ("la maison", "the house")]
     # Rules that the filter excludes still count in the probabilities.
     [rule] = search(transaction, read_phrase("la maison"), Query(order=PROBABILITY, min_count=2)).rules
     assert rule.p_target_given_source == 4 / 5
-    assert ("il ne [X,1] pas [X,2]", "he [X,1] not [X,2]") not in found(transaction, "pas", max_scope=0)
-    assert ("il ne [X,1] pas [X,2]", "he [X,1] not [X,2]") in found(transaction, "pas", max_scope=1)
-    assert found(transaction, "maison", corpus="corpus") == []
+    assert ("il ne [X,1] pas [X,2]", "he [X,1] not [X,2]") not in find(transaction, "pas", max_scope=0)
+    assert ("il ne [X,1] pas [X,2]", "he [X,1] not [X,2]") in find(transaction, "pas", max_scope=1)
+    assert find(transaction, "maison", corpus="corpus") == []
 
 
 def test_rules_of_a_corpus_are_found_in_every_order(transaction: ReadTransaction, store_url: str) -> None:
@@ -129,8 +129,8 @@ def test_rules_of_a_corpus_are_found_in_every_order(transaction: ReadTransaction
     query(store_url, f"INSERT INTO rule_pairs (rule_id, pair_id, uses) VALUES ({rule_id}, 1, 1)")
     with Reader(store_url) as reader, reader.read() as fresh:
         for order in (USE, PROBABILITY, SURPRISE):
-            assert found(fresh, "maison", corpus="corpus", order=order) == [("la maison", "home")]
-            assert found(fresh, "maison", corpus="other", order=order) == []
+            assert find(fresh, "maison", corpus="corpus", order=order) == [("la maison", "home")]
+            assert find(fresh, "maison", corpus="other", order=order) == []
 
 
 @pytest.mark.parametrize("order", [USE, PROBABILITY, SURPRISE])
@@ -181,16 +181,16 @@ def test_only_the_most_used_rules_are_ordered_by_surprise(
     ingest(store, [pair("a b c", "d e f")])
     commit(store, [], [delta(f"a {s}", t, 1, n) for n, (s, t) in enumerate(["bd", "be", "cd", "cf"], 1)])
     with Reader(store_url) as reader, reader.read() as transaction:
-        assert found(transaction, "a", order=SURPRISE) == [("a c", "d"), ("a c", "f")]
+        assert find(transaction, "a", order=SURPRISE) == [("a c", "d"), ("a c", "f")]
 
 
 def test_the_order_by_surprise_omits_rules_with_few_expected_uses_by_default(store: Store, store_url: str) -> None:
     ingest(store, [pair("a", "b c")])
     commit(store, [], [delta("a", "b", 1, 1), delta("a", "c", 1, 0.125)])
     with Reader(store_url) as reader, reader.read() as transaction:
-        assert found(transaction, "a", order=SURPRISE) == [("a", "b")]
-        assert found(transaction, "a", order=SURPRISE, min_count=0) == [("a", "c"), ("a", "b")]
-        assert found(transaction, "a") == [("a", "b"), ("a", "c")]
+        assert find(transaction, "a", order=SURPRISE) == [("a", "b")]
+        assert find(transaction, "a", order=SURPRISE, min_count=0) == [("a", "c"), ("a", "b")]
+        assert find(transaction, "a") == [("a", "b"), ("a", "c")]
 
 
 def test_recorded_statements_return_the_same_rules(transaction: ReadTransaction) -> None:
@@ -215,8 +215,8 @@ def test_a_nonterminal_typed_into_the_search_is_read_as_a_word(store: Store, sto
     ingest(store, [pair("[X,1] b", "c")])
     commit(store, [], [delta("\\[X,1] b", "c", 1, 1), delta("[X,1] b", "[X,1]", 1, 1)])
     with Reader(store_url) as reader, reader.read() as transaction:
-        assert found(transaction, "[X,1]") == [("\\[X,1] b", "c")]
-        assert found(transaction, "[X,1] b") == [("\\[X,1] b", "c")]
+        assert find(transaction, "[X,1]") == [("\\[X,1] b", "c")]
+        assert find(transaction, "[X,1] b") == [("\\[X,1] b", "c")]
         assert Phrase(("[X,1]", "b")).side() == "\\[X,1] b"
 
 
@@ -230,8 +230,8 @@ SPELLED = [
 def spelled(store_url: str, copy_store: CopyStore) -> Iterator[ReadTransaction]:
     """Read access to a store whose words differ in accents, capital letters and normal forms."""
     copy_store("spelled", store_url, make_spelled)
-    with Reader(store_url) as reader, reader.read() as looking:
-        yield looking
+    with Reader(store_url) as reader, reader.read() as transaction:
+        yield transaction
 
 
 def make_spelled(url: str) -> None:
@@ -244,22 +244,22 @@ def make_spelled(url: str) -> None:
 @pytest.mark.parametrize("typed", ["λογος", "ΛΟΓΟΣ", "λόγος", unicodedata.normalize("NFD", "λόγος")])
 @pytest.mark.parametrize("order", [USE, PROBABILITY])
 def test_accents_capitals_and_normal_forms_are_ignored(spelled: ReadTransaction, typed: str, order: str) -> None:
-    rules = found(spelled, typed, order=order)
+    rules = find(spelled, typed, order=order)
     assert set(rules) == {("λόγος", "word"), ("Λόγος", "Word"), ("λόγος τοῦ", "word of")}
     assert typed != "λόγος" or rules[-1] == ("Λόγος", "Word")
     assert guess_side(spelled, dict.fromkeys(("source", "target"), read_phrase(typed))) == "source"
 
 
 def test_phrases_are_matched_without_accents(spelled: ReadTransaction) -> None:
-    assert found(spelled, "λογος του") == [("λόγος τοῦ", "word of")]
-    assert found(spelled, "λογος του", match=WHOLE) == [("λόγος τοῦ", "word of")]
-    assert found(spelled, "λογος", match=WHOLE) == [("λόγος", "word"), ("Λόγος", "Word")]
-    assert found(spelled, "του λογος") == []
+    assert find(spelled, "λογος του") == [("λόγος τοῦ", "word of")]
+    assert find(spelled, "λογος του", match=WHOLE) == [("λόγος τοῦ", "word of")]
+    assert find(spelled, "λογος", match=WHOLE) == [("λόγος", "word"), ("Λόγος", "Word")]
+    assert find(spelled, "του λογος") == []
 
 
 def test_exact_spellings_come_first(spelled: ReadTransaction) -> None:
-    assert found(spelled, "e") == [("e", "x"), ("é", "e"), ("e\u0301 b", "y")]
-    assert found(spelled, "é") == [("é", "e"), ("e\u0301 b", "y"), ("e", "x")]
+    assert find(spelled, "e") == [("e", "x"), ("é", "e"), ("e\u0301 b", "y")]
+    assert find(spelled, "é") == [("é", "e"), ("e\u0301 b", "y"), ("e", "x")]
     page, after, together = 0, None, []
     while page == 0 or after is not None:
         answer = search(spelled, read_phrase("e"), Query(limit=1), after)

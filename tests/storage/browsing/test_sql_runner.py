@@ -12,7 +12,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from tests.conftest import sql_role_url_of
+from tests.conftest import create_sql_role
+from tests.processes import is_running
 from tests.storage.building import commit, delta, query
 
 from hierogram.storage.browsing import sql_runner
@@ -57,7 +58,7 @@ WRITES = [
 @pytest.fixture
 def runner(store: Store, store_url: str) -> Iterator[SqlRunner]:
     commit(store, [], [delta("la maison", "the house", 4, 8), delta("ne [X,1] pas", "not [X,1]", 2)])
-    with closing(SqlRunner(store_url, sql_role_url_of(store_url))) as made:
+    with closing(SqlRunner(store_url, create_sql_role(store_url))) as made:
         yield made
 
 
@@ -281,7 +282,7 @@ def test_queries_end_with_their_client(runner: SqlRunner, store_url: str) -> Non
         "import sys; from hierogram.storage.browsing.sql_runner import SqlRunner;"
         " print(flush=True); SqlRunner(sys.argv[1], sys.argv[2] or None).query(sys.argv[3], 90, 1)"
     )
-    arguments = [sys.executable, "-c", program, store_url, sql_role_url_of(store_url) or "", slow]
+    arguments = [sys.executable, "-c", program, store_url, create_sql_role(store_url) or "", slow]
     parent = subprocess.Popen(arguments, stdout=subprocess.PIPE)
     try:
         until = time.monotonic() + 60
@@ -292,7 +293,7 @@ def test_queries_end_with_their_client(runner: SqlRunner, store_url: str) -> Non
         parent.kill()
         parent.communicate()
     until = time.monotonic() + 3
-    while any(alive(child) for child in born) or (not on_sqlite(store_url) and sessions_of(store_url)):
+    while any(map(is_running, born)) or (not on_sqlite(store_url) and sessions_of(store_url)):
         assert time.monotonic() < until
         time.sleep(0.05)
 
@@ -302,13 +303,6 @@ def children(parent: int) -> list[int]:
     for task in Path(f"/proc/{parent}/task").iterdir():
         found += [int(child) for child in (task / "children").read_text().split()]
     return [child for child in found if "untrusted_sql" in Path(f"/proc/{child}/cmdline").read_text()]
-
-
-def alive(process: int) -> bool:
-    try:
-        return ") Z " not in Path(f"/proc/{process}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 def busy(process: int, store_url: str) -> bool:
@@ -361,7 +355,7 @@ ATTACKS = [
 def role(store: Store, store_url: str) -> str:
     if on_sqlite(store_url):
         return ""
-    return sql_role_url_of(store_url) or ""
+    return create_sql_role(store_url) or ""
 
 
 @pytest.mark.database("postgres")

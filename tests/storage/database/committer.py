@@ -15,7 +15,7 @@ PAIRS = 200
 RULES = 150
 
 
-def counted(derivation: int, sign: int) -> list[Delta]:
+def derivation_deltas(derivation: int, sign: int) -> list[Delta]:
     """Return deltas that add (sign 1) or subtract (-1) the counts of a derivation: a shared rule and its own rules."""
     own = [delta(f"of{derivation} s{n} [X,1]", f"[X,1] t{n}", sign, sign) for n in range(RULES)]
     return [delta("shared", "rule", sign * (derivation + 1)), *own]
@@ -41,9 +41,9 @@ def commit_forever(url: str) -> None:
         current = store.pairs(limit=1)[0].current
         last = -1 if current is None else int(current)
         while True:
-            deltas = counted(last + 1, 1)
+            deltas = derivation_deltas(last + 1, 1)
             if last >= 0:
-                deltas += counted(last, -1)
+                deltas += derivation_deltas(last, -1)
             commit(store, [update(n, b"%d" % (last + 1), sweep=last + 1) for n in range(1, PAIRS + 1)], deltas)
             last += 1
             print(last, flush=True)

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 from tests.storage.building import commit, counts_of, ingest, integrity, pair, pairs_of
-from tests.storage.database.committer import CHUNK, LINES, PAIRS, counted
+from tests.storage.database.committer import CHUNK, LINES, PAIRS, derivation_deltas
 
 from hierogram.storage.store import Store
 
@@ -51,7 +51,7 @@ def test_a_process_killed_while_it_commits_keeps_whole_commits(store: Store, sto
         (derivation,) = {int(row.current or b"-1") for row in store.pairs()}
         # A commit may be complete but not yet reported.
         assert derivation in (reported, reported + 1)
-        expected = {(d.source, d.target): (d.count, d.expected_uses) for d in counted(derivation, 1)}
+        expected = {(d.source, d.target): (d.count, d.expected_uses) for d in derivation_deltas(derivation, 1)}
         assert counts_of(store) == expected
         assert {row.sweep for row in store.pairs()} == {derivation}
         assert integrity(store) == []

@@ -64,7 +64,7 @@ class Committer:
 
 
 @contextmanager
-def committing(path: Path, soon: float) -> Iterator[Committer]:
+def running_committer(path: Path, soon: float) -> Iterator[Committer]:
     make_new(str(path))
     committer = Committer(path, soon)
     try:
@@ -97,7 +97,7 @@ def test_commits_survive_a_deleted_log_that_is_noticed(
     tmp_path: Path, delete: Callable[[Path], None], then: str
 ) -> None:
     path = tmp_path / "s.db"
-    with committing(path, NEVER) as committer:
+    with running_committer(path, NEVER) as committer:
         assert [committer("commit"), committer("commit")] == ["done"] * 2
         delete(path)
         output = committer(then)
@@ -114,7 +114,7 @@ def test_commits_survive_a_deleted_log_that_is_noticed(
 def test_commits_survive_a_log_deleted_soon_after_them(tmp_path: Path) -> None:
     """The process does not use the store after the deletion, so its timer must have copied the log before."""
     path = tmp_path / "s.db"
-    with committing(path, 0.05) as committer:
+    with running_committer(path, 0.05) as committer:
         assert committer("commit") == "done"
         time.sleep(1)
         delete_log(path)
@@ -124,7 +124,7 @@ def test_commits_survive_a_log_deleted_soon_after_them(tmp_path: Path) -> None:
 
 def test_a_deleted_log_is_not_copied_if_a_new_log_has_content(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
-    with committing(path, NEVER) as committer:
+    with running_committer(path, NEVER) as committer:
         assert committer("commit") == "done"
         delete_log(path)
         path.with_name(f"{path.name}-wal").write_bytes(bytes(32))
@@ -136,7 +136,7 @@ def test_a_deleted_log_is_not_copied_if_a_new_log_has_content(tmp_path: Path) ->
 
 def test_a_deleted_log_is_not_copied_over_writes_of_another_program(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
-    with committing(path, NEVER) as committer:
+    with running_committer(path, NEVER) as committer:
         assert committer("commit") == "done"
         delete_log_and_index(path)
         with closing(sqlite3.connect(path)) as other:

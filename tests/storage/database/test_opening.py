@@ -131,7 +131,7 @@ def test_opening_a_store_imports_no_heavy_package(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "advice"),
+    ("message", "advice"),
     [
         ("database or disk is full", "the disk is full .*: free some space"),
         ('could not extend file "base/5/1": wrote only 4096 of 8192 bytes', "the disk is full .*: free some space"),
@@ -140,10 +140,10 @@ def test_opening_a_store_imports_no_heavy_package(tmp_path: Path) -> None:
         ("unable to open database file", "the file of the store and its folder must be writable"),
     ],
 )
-def test_a_full_disk_or_an_unwritable_folder_is_reported_with_advice(said: str, advice: str) -> None:
+def test_a_full_disk_or_an_unwritable_folder_is_reported_with_advice(message: str, advice: str) -> None:
     url = parse_url("sqlite:///s.db")
     with pytest.raises(StoreUnavailableError, match=rf"s\.db: .*{advice}"), convert_errors(url):
-        raise sqlite3.OperationalError(said)
+        raise sqlite3.OperationalError(message)
 
 
 def test_a_new_store_is_in_its_file_and_not_only_in_the_log(tmp_path: Path) -> None:

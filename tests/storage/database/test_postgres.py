@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 from sqlalchemy import make_url, text
-from tests.conftest import sql_role_url_of
+from tests.conftest import create_sql_role
 from tests.pgbouncer import CONNECTIONS
 from tests.storage.building import commit, counts_of, delta, integrity, query
 from tests.storage.database.writers import WRITERS, run_concurrently
@@ -169,7 +169,7 @@ def test_a_store_can_be_used_through_a_pooler(database: str, pooler: Callable[[s
 
 def test_sql_queries_of_clients_run_through_a_pooler(database: str, pooler: Callable[[str], str]) -> None:
     open_store(database, create=True).close()
-    role = sql_role_url_of(database)
+    role = create_sql_role(database)
     assert role is not None
     with closing(SqlRunner(pooler(database), pooler(role))) as asker:
         for n in range(8):

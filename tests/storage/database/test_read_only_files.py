@@ -94,8 +94,8 @@ def forbidden(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Path of a store that appears read-only to permission checks."""
     access = os.access
 
-    def may(asked: str | Path, mode: int) -> bool:
-        return access(asked, mode) and not (mode & os.W_OK and str(asked) in (str(path), str(path.parent)))
+    def may(entry: str | Path, mode: int) -> bool:
+        return access(entry, mode) and not (mode & os.W_OK and str(entry) in (str(path), str(path.parent)))
 
     monkeypatch.setattr(os, "access", may)
     return path

@@ -18,7 +18,7 @@ from hierogram.storage.store import Store
 HOOK = Webhook("5ca1ab1e", "http://example.org:80")
 
 
-def moved(source: str, uses: float, variance: float = 0.0) -> Delta:
+def shift(source: str, uses: float, variance: float = 0.0) -> Delta:
     """Return a delta of a rule's expected uses, rounded to 1/4096, and of the variance of their error."""
     change = delta(source, source.upper(), 0, round(4096 * uses) / 4096)
     return change._replace(expected_uses_variance=variance)
@@ -29,7 +29,7 @@ def event_rows(events: Sequence[Event]) -> list[tuple[object, ...]]:
 
 
 def test_rules_that_appear_change_or_disappear_cause_events(store: Store) -> None:
-    commit(store, [], [moved("a", 20, 2), moved("b", 7.9), moved("c", 8), moved("d", 1000)])
+    commit(store, [], [shift("a", 20, 2), shift("b", 7.9), shift("c", 8), shift("d", 1000)])
     first = store.events()
     assert event_rows(first.events) == [
         ("rule-added", "a", None, 20.0),
@@ -41,9 +41,9 @@ def test_rules_that_appear_change_or_disappear_cause_events(store: Store) -> Non
     assert (first.events[0].target, first.events[0].standard_error, rule.expected_uses_error) == ("A", error, error)
     # The next commit changes each rule by less than twice its error or a tenth of its uses. With the later commits the
     # sums of changes exceed both.
-    commit(store, [], [moved("a", 7), moved("c", 0.7), moved("d", 90)])
-    commit(store, [], [moved("a", 2)])
-    commit(store, [], [moved("c", 2.3), moved("d", 20)])
+    commit(store, [], [shift("a", 7), shift("c", 0.7), shift("d", 90)])
+    commit(store, [], [shift("a", 2)])
+    commit(store, [], [shift("c", 2.3), shift("d", 20)])
     assert event_rows(store.events(first.last).events) == [
         ("rule-updated", "a", 20.0, 29.0),
         ("rule-updated", "c", 8.0, pytest.approx(11.0, abs=0.001)),
@@ -51,14 +51,14 @@ def test_rules_that_appear_change_or_disappear_cause_events(store: Store) -> Non
     ]
     # A reported rule remains reported until its uses are below four.
     last = store.events().last
-    commit(store, [], [moved("c", -6.9)])
-    commit(store, [], [moved("c", -0.2), moved("a", -29)])
+    commit(store, [], [shift("c", -6.9)])
+    commit(store, [], [shift("c", -0.2), shift("a", -29)])
     assert event_rows(store.events(last).events) == [
         ("rule-updated", "c", pytest.approx(11.0, abs=0.001), pytest.approx(4.1, abs=0.001)),
         ("rule-removed", "a", 29.0, 0.0),
         ("rule-removed", "c", pytest.approx(4.1, abs=0.001), pytest.approx(3.9, abs=0.001)),
     ]
-    commit(store, [], [moved("a", 9)])
+    commit(store, [], [shift("a", 9)])
     assert event_rows(store.events().events[-1:]) == [("rule-added", "a", None, 9.0)]
 
 
@@ -71,50 +71,48 @@ def test_replayed_events_give_the_current_uses(store: Store, store_url: str, mon
     monkeypatch.setattr(changes, "MAX_EVENTS", 1_000_000)
     random.seed(4)
     uses = dict.fromkeys("abcdefgh", 0.0)
-    heard: dict[str, float] = {}
+    replayed: dict[str, float] = {}
     position = 0
     for _ in range(60):
         rows = []
         for name in random.sample(sorted(uses), 4):
             after = max(0.0, round(uses[name] + random.choice([-9, -2, -0.5, 0.5, 3, 12]), 2))
-            rows.append(moved(name, after - uses[name], 0.01))
+            rows.append(shift(name, after - uses[name], 0.01))
             uses[name] = after
         commit(store, [], rows)
         page = store.events(position)
         for event in page.events:
             assert event.source is not None
             assert event.expected_uses_now is not None
-            assert event.expected_uses_before == heard.get(event.source)
-            assert (event.kind == "rule-added") == (event.source not in heard)
-            heard[event.source] = event.expected_uses_now
+            assert event.expected_uses_before == replayed.get(event.source)
+            assert (event.kind == "rule-added") == (event.source not in replayed)
+            replayed[event.source] = event.expected_uses_now
             if event.kind == "rule-removed":
-                del heard[event.source]
+                del replayed[event.source]
         position = page.last
         for name, number in uses.items():
-            if name in heard:
+            if name in replayed:
                 assert number >= 4
-                group = sum((0.018 * uses**2 + 0.2 * 1.2**2) / (1 + uses / 15) for uses in (heard[name], number))
-                assert abs(heard[name] - number) <= max(0.1 * heard[name], 2 * (120 * 0.01 + group) ** 0.5) + 0.01
+                group = sum((0.018 * uses**2 + 0.2 * 1.2**2) / (1 + uses / 15) for uses in (replayed[name], number))
+                assert abs(replayed[name] - number) <= max(0.1 * replayed[name], 2 * (120 * 0.01 + group) ** 0.5) + 0.01
             else:
                 assert number < 8 + 0.01
     assert position > 50
     stored = query(
         store_url, "SELECT r.source, t.expected_uses FROM reported_rules AS t JOIN rules AS r ON r.id = t.rule_id"
     )
-    assert dict(stored) == heard
+    assert dict(stored) == replayed
 
 
 def test_events_follow_from_the_summed_changes_of_a_commit(store: Store) -> None:
-    store.commit([(None, deltas_of([moved("a", 30)])), (None, deltas_of([moved("a", -25), moved("b", 9)]))])
+    store.commit([(None, deltas_of([shift("a", 30)])), (None, deltas_of([shift("a", -25), shift("b", 9)]))])
     assert event_rows(store.events().events) == [("rule-added", "b", None, 9.0)]
 
 
-def test_many_changes_are_summarized_in_one_event(
-    store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_changes_are_summarized_in_one_event(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes, "MAX_EVENTS", 3)
-    commit(store, [], [moved(name, 10) for name in "abc"])
-    commit(store, [], [moved("a", 10), moved("b", -10), *(moved(name, 10) for name in "defg")])
+    commit(store, [], [shift(name, 10) for name in "abc"])
+    commit(store, [], [shift("a", 10), shift("b", -10), *(shift(name, 10) for name in "defg")])
     [*single, summary] = store.events().events
     assert len(single) == 3
     assert (summary.kind, summary.count, summary.detail) == (
@@ -123,7 +121,7 @@ def test_many_changes_are_summarized_in_one_event(
         {"added": 4, "removed": 1, "updated": 1},
     )
     # The summarized rules are also recorded as reported.
-    commit(store, [], [moved("d", 5)])
+    commit(store, [], [shift("d", 5)])
     assert event_rows(store.events(summary.id).events) == [("rule-updated", "d", 10.0, 15.0)]
 
 
@@ -159,17 +157,17 @@ def test_finished_and_failed_exports_are_reported_as_events(store: Store) -> Non
 
 
 def test_rolled_back_changes_are_not_reported(store: Store) -> None:
-    commit(store, [], [moved("a", 10)])
+    commit(store, [], [shift("a", 10)])
     with pytest.raises(StoreError, match="would have a negative count"):
-        store.commit([(None, deltas_of([moved("b", 10)])), (None, deltas_of([moved("a", -99)]))])
+        store.commit([(None, deltas_of([shift("b", 10)])), (None, deltas_of([shift("a", -99)]))])
     page = store.events()
     assert (event_rows(page.events), page.last) == ([("rule-added", "a", None, 10.0)], 1)
-    commit(store, [], [moved("b", 10)])
+    commit(store, [], [shift("b", 10)])
     assert store.events(1).events[0].id == 2
 
 
 def test_a_repair_forgets_reported_rules_that_it_removes(store: Store, store_url: str) -> None:
-    commit(store, [], [moved("a", 10), moved("b", 10)])
+    commit(store, [], [shift("a", 10), shift("b", 10)])
     none = np.zeros(0, np.int64)
     with store.repairing() as (repair, _):
         repair.repair_rules(deltas_of([]), none, none, none, np.array([1]))
@@ -180,30 +178,30 @@ def test_a_repair_forgets_reported_rules_that_it_removes(store: Store, store_url
 def test_a_late_reader_gets_the_number_of_missed_events(store: Store) -> None:
     assert store.events() == ([], 1, 0, 0)
     for name in "abcdef":
-        commit(store, [], [moved(name, 10)])
+        commit(store, [], [shift(name, 10)])
     assert (store.events(6).events, store.events(6).missed) == ([], 0)
     store.set_event_limit(2)
     page = store.events(1)
     assert ([event.id for event in page.events], page.oldest, page.last, page.missed) == ([5, 6], 5, 6, 3)
     assert (store.events(4).missed, store.events().missed, store.events(5, 1).missed) == (0, 0, 0)
-    commit(store, [], [moved("g", 10), moved("h", 10), moved("i", 10)])
+    commit(store, [], [shift("g", 10), shift("h", 10), shift("i", 10)])
     assert [event.id for event in store.events(0).events] == [8, 9]
     assert [event.id for event in store.events(limit=1).events] == [8]
 
 
 def test_events_are_selected_by_kind(store: Store) -> None:
-    commit(store, [], [moved("a", 10), moved("b", 10)])
-    commit(store, [], [moved("a", -10)])
+    commit(store, [], [shift("a", 10), shift("b", 10)])
+    commit(store, [], [shift("a", -10)])
     assert [event.id for event in store.events(kinds=["rule-removed"]).events] == [3]
     assert [event.id for event in store.events(1, kinds=["rule-removed", "rule-added"]).events] == [2, 3]
 
 
 def test_queries_of_events_use_indexes(store: Store) -> None:
-    commit(store, [], [moved("a", 10), moved("b", 10)])
+    commit(store, [], [shift("a", 10), shift("b", 10)])
     with plans() as seen:
         store.events(1)
         store.events(1, kinds=["export-done"])
-        commit(store, [], [moved("a", 10), moved("b", -9)])
+        commit(store, [], [shift("a", 10), shift("b", -9)])
         store.queue_deliveries(HOOK, ["rule-added"])
         store.due_deliveries(HOOK, 1.0, 60.0)
     for entry in seen:
@@ -214,11 +212,11 @@ def test_queries_of_events_use_indexes(store: Store) -> None:
 
 def test_deliveries_are_queued_retried_and_recorded(store: Store, store_url: str) -> None:
     kinds = ["rule-added"]
-    commit(store, [], [moved("a", 10)])
+    commit(store, [], [shift("a", 10)])
     # A new webhook starts with the events after its creation.
     assert store.queue_deliveries(HOOK, kinds) == 0
-    commit(store, [], [moved("b", 10), moved("c", 10)])
-    commit(store, [], [moved("b", -10)])
+    commit(store, [], [shift("b", 10), shift("c", 10)])
+    commit(store, [], [shift("b", -10)])
     assert (store.queue_deliveries(HOOK, kinds), store.queue_deliveries(HOOK, kinds)) == (2, 0)
     first, second = store.due_deliveries(HOOK, 100.0, 60.0)
     assert (first.event_id, second.event_id, first.attempts) == (2, 3, 0)
@@ -239,7 +237,7 @@ def test_many_deliveries_are_queued_in_batches(store: Store, monkeypatch: pytest
     monkeypatch.setattr("hierogram.storage.events.feed._EVENTS_AT_ONCE", 2)
     kinds = ["rule-added"]
     store.queue_deliveries(HOOK, kinds)
-    commit(store, [], [moved(name, 10) for name in "abcde"])
+    commit(store, [], [shift(name, 10) for name in "abcde"])
     assert [store.queue_deliveries(HOOK, kinds) for _ in range(4)] == [2, 2, 1, 0]
     assert [delivery.event_id for delivery in store.due_deliveries(HOOK, 1.0, 60.0)] == [1, 2, 3, 4, 5]
 
@@ -248,7 +246,7 @@ def test_old_finished_deliveries_are_deleted(store: Store, monkeypatch: pytest.M
     monkeypatch.setattr("hierogram.storage.events.feed._MAX_FINISHED", 2)
     store.queue_deliveries(HOOK, ["rule-added"])
     for name in "abcdef":
-        commit(store, [], [moved(name, 10)])
+        commit(store, [], [shift(name, 10)])
         store.queue_deliveries(HOOK, ["rule-added"])
         [delivery] = store.due_deliveries(HOOK, 1.0, 60.0)
         store.record_delivery(delivery, 200, None, None)
@@ -257,7 +255,7 @@ def test_old_finished_deliveries_are_deleted(store: Store, monkeypatch: pytest.M
 
 def test_a_delivery_scheduled_by_a_fast_clock_still_becomes_due(store: Store) -> None:
     store.queue_deliveries(HOOK, ["rule-added"])
-    commit(store, [], [moved("a", 10), moved("b", 10)])
+    commit(store, [], [shift("a", 10), shift("b", 10)])
     store.queue_deliveries(HOOK, ["rule-added"])
     first, second = store.due_deliveries(HOOK, 1_000.0, 60.0)
     two_years = 2 * 365 * 86_400.0
@@ -273,7 +271,7 @@ def test_webhooks_have_separate_queues(store: Store, store_url: str) -> None:
     other = HOOK._replace(name="0ddba11")
     for hook in (HOOK, other):
         store.queue_deliveries(hook, ["rule-added"])
-    commit(store, [], [moved("a", 10)])
+    commit(store, [], [shift("a", 10)])
     assert (store.queue_deliveries(HOOK, ["rule-added"]), store.queue_deliveries(other, ["rule-added"])) == (1, 1)
     [delivery] = store.due_deliveries(other, 1.0, 60.0)
     store.record_delivery(delivery, 200, None, None)

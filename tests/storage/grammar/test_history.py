@@ -17,24 +17,24 @@ def days(monkeypatch: pytest.MonkeyPatch) -> list[datetime]:
     return known
 
 
-def used(source: str, target: str, uses: int) -> Delta:
+def grow(source: str, target: str, uses: int) -> Delta:
     """Return a delta that adds `uses` to both the count and the expected uses of a rule."""
     return delta(source, target, uses, uses)
 
 
-def remembered(store_url: str) -> list[tuple[object, ...]]:
+def read_history(store_url: str) -> list[tuple[object, ...]]:
     return query(store_url, "SELECT day, source, expected_uses FROM rule_history ORDER BY day, source")
 
 
 def test_the_first_change_of_a_day_is_recorded(store: Store, store_url: str, days: list[datetime]) -> None:
-    commit(store, [], [used("a", "x", 20), used("b", "y", 9), used("c", "z", 7), used("d", "w", 30)])
+    commit(store, [], [grow("a", "x", 20), grow("b", "y", 9), grow("c", "z", 7), grow("d", "w", 30)])
     days.append(datetime(2026, 3, 2, tzinfo=UTC))
-    commit(store, [], [used("a", "x", -5), used("c", "z", -1), delta("d", "w", 8)])
-    commit(store, [], [used("a", "x", -5)])
-    assert remembered(store_url)[3:] == [("2026-03-02", "a", 20)]
+    commit(store, [], [grow("a", "x", -5), grow("c", "z", -1), delta("d", "w", 8)])
+    commit(store, [], [grow("a", "x", -5)])
+    assert read_history(store_url)[3:] == [("2026-03-02", "a", 20)]
     days.append(datetime(2026, 3, 3, tzinfo=UTC))
-    commit(store, [], [used("a", "x", -9), used("b", "y", -9)])
-    assert remembered(store_url)[4:] == [("2026-03-03", "a", 10), ("2026-03-03", "b", 9)]
+    commit(store, [], [grow("a", "x", -9), grow("b", "y", -9)])
+    assert read_history(store_url)[4:] == [("2026-03-03", "a", 10), ("2026-03-03", "b", 9)]
     assert query(
         store_url,
         "SELECT day, source, expected_uses_before, expected_uses_now, change FROM rule_changes"
@@ -43,12 +43,12 @@ def test_the_first_change_of_a_day_is_recorded(store: Store, store_url: str, day
 
 
 def test_a_new_rule_starts_at_0_on_its_first_day(store: Store, store_url: str, days: list[datetime]) -> None:
-    commit(store, [], [used("a", "x", 20), used("b", "y", 5), used("c", "z", 2)])
-    commit(store, [], [used("a", "x", 10), used("b", "y", 5)])
-    assert remembered(store_url) == [("2026-03-01", "a", 0), ("2026-03-01", "b", 0)]
+    commit(store, [], [grow("a", "x", 20), grow("b", "y", 5), grow("c", "z", 2)])
+    commit(store, [], [grow("a", "x", 10), grow("b", "y", 5)])
+    assert read_history(store_url) == [("2026-03-01", "a", 0), ("2026-03-01", "b", 0)]
     days.append(datetime(2026, 3, 2, tzinfo=UTC))
-    commit(store, [], [used("c", "z", 20), used("d", "w", 4)])
-    commit(store, [], [used("c", "z", 20), used("d", "w", 9)])
+    commit(store, [], [grow("c", "z", 20), grow("d", "w", 4)])
+    commit(store, [], [grow("c", "z", 20), grow("d", "w", 9)])
     assert query(
         store_url,
         "SELECT day, source, expected_uses_before, expected_uses_now FROM rule_changes ORDER BY day, source",
@@ -58,38 +58,38 @@ def test_a_new_rule_starts_at_0_on_its_first_day(store: Store, store_url: str, d
 
 
 def test_a_rule_that_reappears_keeps_its_history(store: Store, store_url: str, days: list[datetime]) -> None:
-    commit(store, [], [used("a", "x", 20)])
+    commit(store, [], [grow("a", "x", 20)])
     days.append(datetime(2026, 3, 2, tzinfo=UTC))
-    commit(store, [], [used("a", "x", -20)])
-    commit(store, [], [used("a", "x", 3)])
+    commit(store, [], [grow("a", "x", -20)])
+    commit(store, [], [grow("a", "x", 3)])
     changes = "SELECT source, expected_uses_before, expected_uses_now FROM rule_changes ORDER BY day"
     assert query(store_url, changes) == [("a", 0, 3), ("a", 20, 3)]
 
 
 def test_history_is_deleted_after_a_year(store: Store, store_url: str, days: list[datetime]) -> None:
-    commit(store, [], [used("a", "x", 20)])
+    commit(store, [], [grow("a", "x", 20)])
     days.append(datetime(2027, 3, 2, tzinfo=UTC))
-    commit(store, [], [used("b", "y", 20)])
-    assert remembered(store_url) == [("2026-03-01", "a", 0), ("2027-03-02", "b", 0)]
+    commit(store, [], [grow("b", "y", 20)])
+    assert read_history(store_url) == [("2026-03-01", "a", 0), ("2027-03-02", "b", 0)]
     days.append(datetime(2027, 3, 3, tzinfo=UTC))
-    commit(store, [], [used("b", "y", 1)])
-    assert remembered(store_url) == [("2027-03-02", "b", 0), ("2027-03-03", "b", 20)]
+    commit(store, [], [grow("b", "y", 1)])
+    assert read_history(store_url) == [("2027-03-02", "b", 0), ("2027-03-03", "b", 20)]
 
 
 def test_a_failed_commit_records_no_history(store: Store, store_url: str, days: list[datetime]) -> None:
     from hierogram.storage.exceptions import StoreError
 
-    commit(store, [], [used("a", "x", 5)])
+    commit(store, [], [grow("a", "x", 5)])
     with pytest.raises(StoreError, match="would have a negative count"):
-        commit(store, [], [used("a", "x", 5), used("b", "y", -1)])
-    assert remembered(store_url) == []
+        commit(store, [], [grow("a", "x", 5), grow("b", "y", -1)])
+    assert read_history(store_url) == []
 
 
 def test_large_changes_are_marked_as_significant(store: Store, store_url: str, days: list[datetime]) -> None:
-    commit(store, [], [used("a", "x", 20), used("b", "y", 20)])
+    commit(store, [], [grow("a", "x", 20), grow("b", "y", 20)])
     query(store_url, "UPDATE rules SET expected_uses_variance = 2")
     days.append(datetime(2026, 3, 2, tzinfo=UTC))
-    commit(store, [], [used("a", "x", 3), used("b", "y", 8)])
+    commit(store, [], [grow("a", "x", 3), grow("b", "y", 8)])
     rows = query(
         store_url,
         "SELECT source, change, standard_error, significant FROM rule_changes WHERE day = '2026-03-02' ORDER BY source",

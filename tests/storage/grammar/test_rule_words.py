@@ -16,12 +16,12 @@ FIRST_RULE = 7_000_000_000
 
 
 def test_word_and_rule_numbers_of_large_stores_do_not_overlap() -> None:
-    asked: list[tuple[str, list[str]]] = []
+    lookups: list[tuple[str, list[str]]] = []
     ids: dict[tuple[str, str], int] = {}
 
     def look_up(side: str, tokens: Iterable[str]) -> dict[str, int]:
         wanted = list(tokens)
-        asked.append((side, wanted))
+        lookups.append((side, wanted))
         return {token: ids.setdefault((side, token), FIRST_WORD + len(ids)) for token in wanted}
 
     grammar_kind = GRAMMAR_KINDS[SYNCHRONOUS]
@@ -45,9 +45,9 @@ def test_word_and_rule_numbers_of_large_stores_do_not_overlap() -> None:
         ]
     )
     assert list(zip(words.word_ids(found).tolist(), words.rule_ids(found).tolist(), strict=True)) == expected
-    assert sorted(asked) == [(SOURCE, ["la", "maison"]), (TARGET, ["the", "house"])]
+    assert sorted(lookups) == [(SOURCE, ["la", "maison"]), (TARGET, ["the", "house"])]
     assert words.find(sides, rule_ids).tolist() == found.tolist()
-    assert len(asked) == 2
+    assert len(lookups) == 2
     assert words.find({SOURCE: [], TARGET: []}, rule_ids[:0]).tolist() == []
 
 

@@ -13,7 +13,7 @@ from hierogram.storage.store import Store
 WORDS = "abcdefg"
 
 
-def noted(url: str) -> dict[str, list[int]]:
+def stored_postings(url: str) -> dict[str, list[int]]:
     """Return the ids of the indexed pairs of each source word."""
     tokens = dict(query(url, "SELECT id, token FROM vocabulary WHERE side = 'source'"))
     held: dict[str, list[int]] = defaultdict(list)
@@ -22,7 +22,7 @@ def noted(url: str) -> dict[str, list[int]]:
     return dict(held)
 
 
-def counted(store: Store) -> dict[str, list[int]]:
+def expected_postings(store: Store) -> dict[str, list[int]]:
     held: dict[str, list[int]] = defaultdict(list)
     for row in store.pairs():
         for word in set(row.source.split(" ")):
@@ -47,15 +47,15 @@ def test_postings_hold_each_pair_and_word_once(texts: list[list[str]], first: in
 def test_the_index_of_pairs_grows_by_pairs_and_blocks_and_shrinks(store: Store, store_url: str) -> None:
     ingest(store, [pair("a b a", "x"), pair("b c", "x")])
     ingest(store, [pair("a d", "x")])
-    assert noted(store_url) == counted(store) == {"a": [1, 3], "b": [1, 2], "c": [2], "d": [3]}
+    assert stored_postings(store_url) == expected_postings(store) == {"a": [1, 3], "b": [1, 2], "c": [2], "d": [3]}
     many = 1 << BLOCK_BITS
     ingest(store, [pair(f"a w{n % 50}", "y", line=n, external_id=str(n)) for n in range(many)])
-    assert noted(store_url) == counted(store)
+    assert stored_postings(store_url) == expected_postings(store)
     blocks = query(store_url, "SELECT DISTINCT block FROM pair_words ORDER BY block")
     assert [row[0] for row in blocks] == [0, 1]
     withdraw(store, store.pairs_by_id([2, 3, many, many + 1]))
-    held = noted(store_url)
-    assert held == counted(store)
+    held = stored_postings(store_url)
+    assert held == expected_postings(store)
     assert "c" not in held
     assert "d" not in held
     assert integrity(store) == []
@@ -65,13 +65,13 @@ def test_errors_in_the_index_of_pairs_are_found_and_repaired(store: Store, store
     from hierogram.daemon.learning.repairing import repair
 
     ingest(store, [pair("a b", "x"), pair("b c", "x")])
-    before = noted(store_url)
+    before = stored_postings(store_url)
     for damage in ("DELETE FROM pair_words WHERE word_id = 1", "UPDATE pair_words SET block = 3 WHERE word_id = 2"):
         query(store_url, damage)
         assert any("indexed under wrong words" in line for line in integrity(store))
         assert repair(store).pair_word_blocks > 0
         assert integrity(store) == []
-        assert noted(store_url) == before
+        assert stored_postings(store_url) == before
 
 
 def test_wrong_anchors_of_rules_are_found_and_repaired(store: Store, store_url: str) -> None:

@@ -31,7 +31,7 @@ def memory(path: Path, units: dict[str, tuple[str, str]]) -> Path:
     return path
 
 
-def written(store: hg.GrammarStore, corpus: str | None = None, since: datetime | None = None) -> str:
+def export_tmx(store: hg.GrammarStore, corpus: str | None = None, since: datetime | None = None) -> str:
     return "".join(hg.memory(store, corpus, since))
 
 
@@ -43,7 +43,7 @@ def stored(store: hg.GrammarStore) -> dict[str | None, tuple[int, str]]:
 def test_a_translation_memory_survives_a_round_trip(opened: hg.GrammarStore, tmp_path: Path) -> None:
     assert opened.synchronize(memory(tmp_path / "m.tmx", FIRST), "memory")[1:] == (0, 0)
     out = tmp_path / "out.tmx"
-    out.write_text(written(opened))
+    out.write_text(export_tmx(opened))
     found = tmxfile.parsefile(str(out))
     assert [(unit.source, unit.target) for unit in found.units] == list(FIRST.values())
     assert [unit.getid() for unit in found.units] == list(FIRST)
@@ -139,18 +139,18 @@ def test_all_texts_of_a_unit_are_synchronized_unless_it_has_an_identifier(
 def test_exported_pairs_are_selected_by_corpus_and_date(opened: hg.GrammarStore) -> None:
     opened.add([("le chat", "the cat")], corpus="other")
     opened.add([("le chien", "the dog")], corpus="memory")
-    assert "the cat" not in written(opened, "memory")
-    assert "the dog" in written(opened, "memory")
+    assert "the cat" not in export_tmx(opened, "memory")
+    assert "the dog" in export_tmx(opened, "memory")
     now = datetime.now(UTC)
-    assert "<tu " in written(opened, since=now - timedelta(hours=1))
-    assert "<tu " not in written(opened, since=now + timedelta(hours=1))
+    assert "<tu " in export_tmx(opened, since=now - timedelta(hours=1))
+    assert "<tu " not in export_tmx(opened, since=now + timedelta(hours=1))
 
 
 def test_a_store_without_languages_exports_private_language_codes(tmp_path: Path) -> None:
     with hg.open(tmp_path / "s.db", create=True) as store:
         store.add([("le chat", "the cat")], corpus="memory")
         out = tmp_path / "out.tmx"
-        out.write_text(written(store))
+        out.write_text(export_tmx(store))
         assert 'xml:lang="x-target"><seg>the cat</seg>' in out.read_text()
         assert store.synchronize(out, "memory").kept == 1
 
@@ -161,7 +161,7 @@ def test_an_export_with_any_characters_is_well_formed(tmp_path: Path, odd: str) 
         given = {"source": f"le d{odd}fl <{odd}>", "target": f'the {odd} "cat"', "id": f'a"{odd}&'}
         assert store.add([given, ("un chien", "a dog")], corpus=f"news {odd}").totals.accepted == 2
         out = tmp_path / "out.tmx"
-        out.write_text(written(store))
+        out.write_text(export_tmx(store))
         found = tmxfile.parsefile(str(out)).units
         kept = odd if odd in "\x7f\ufdd0\U0001ffff" else ""
         assert found[0].getid() == f'a"{kept}&'

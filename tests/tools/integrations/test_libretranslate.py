@@ -51,7 +51,7 @@ def api_client(french: Store, connect: Connect) -> TestClient:
 
 
 @contextmanager
-def listening(store: Store, **values: object) -> Iterator[str]:
+def running_server(store: Store, **values: object) -> Iterator[str]:
     running = Running(FakeService(store), libretranslate=True, **values)
     try:
         host, port = running.loop.address or ("", 0)
@@ -61,7 +61,7 @@ def listening(store: Store, **values: object) -> Iterator[str]:
 
 
 def test_the_pypi_client_translates_detects_and_lists_languages(french: Store) -> None:
-    with listening(french) as url:
+    with running_server(french) as url:
         client = LibreTranslateAPI(url)
         assert set(client.translate("la maison verte", "fr", "en").lower().split()) == {"the", "green", "house"}
         assert [one["code"] for one in client.languages()] == ["fr", "en"]
@@ -72,7 +72,7 @@ def test_the_pypi_client_translates_detects_and_lists_languages(french: Store) -
 
 
 def test_the_pypi_client_must_send_the_right_key(french: Store) -> None:
-    with listening(french, token=TOKEN) as url:
+    with running_server(french, token=TOKEN) as url:
         assert LibreTranslateAPI(url, TOKEN).translate("la maison", "fr", "en")
         for key, status in (("another key that is long", 403), (None, 400)):
             with pytest.raises(HTTPError) as refused:
@@ -262,13 +262,13 @@ def test_a_text_keeps_its_correction_while_an_earlier_one_is_restored(french: St
 
 
 def test_a_correction_starts_in_the_case_of_the_text(correct: Callable[[str, str], str]) -> None:
-    for text, translation, said in (
+    for text, translation, expected in (
         ("La maison verte.", "the greenhouse.", "The greenhouse."),
         ("3 Maisons.", "3 houses.", "3 houses."),
         ("les maisons", "houses", "houses"),
         ("«La maison»", "“house”", "“House”"),
     ):
-        assert correct(text, translation) == said
+        assert correct(text, translation) == expected
 
 
 def test_a_correction_in_html_capitalizes_its_first_word_and_no_tag(api_client: TestClient) -> None:

@@ -11,12 +11,10 @@ from tests.reference.rules import Rule, Side
 
 
 def spans(length: int, longest: int) -> Iterator[Span]:
-    """Return all spans of up to `longest` words."""
     return ((i, j) for i in range(length) for j in range(i + 1, min(i + longest, length) + 1))
 
 
 def within(position: int, span: Span) -> bool:
-    """Check if a word is inside a span."""
     return span[0] <= position < span[1]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from tests.reference.examples import RandomPair
 from tests.reference.rules import Rule
-from tests.samplers.synchronous.kernel_chain import numbered, to_bitext
+from tests.samplers.synchronous.kernel_chain import number_words, to_bitext
 
 from hierogram.samplers.counts.texts import spellings
 from hierogram.samplers.grammar import rules as notation
@@ -59,7 +59,7 @@ def merged(runs: list[np.ndarray], limits: ExtractionLimits, most: int = 1 << 16
 
 
 def lines_of(rows: np.ndarray, pairs: list[RandomPair], limits: ExtractionLimits) -> list[str]:
-    sides = [list(numbered([pair[k] for pair in pairs])) for k in (0, 1)]
+    sides = [list(number_words([pair[k] for pair in pairs])) for k in (0, 1)]
     return rule_lines(rows, row_shape(limits), spellings(sides[0]), spellings(sides[1])).decode().splitlines()
 
 

@@ -7,15 +7,15 @@ import typer
 from typer.testing import CliRunner, Result
 
 
-def ran(module: str, *arguments: str) -> Result:
+def invoke_lab(module: str, *arguments: str) -> Result:
     """Run a module's program. Returns its exit code, output and exception."""
     app = typer.Typer()
     app.command()(import_module(f"hierogram.tools.lab.{module}").main)
     return CliRunner().invoke(app, arguments)
 
 
-def printed(module: str, *arguments: str | Path) -> str:
+def run_lab(module: str, *arguments: str | Path) -> str:
     """Return the output of a module's program, which must succeed."""
-    result = ran(module, *map(str, arguments))
+    result = invoke_lab(module, *map(str, arguments))
     assert result.exit_code == 0, f"{result.stderr}{result.exception!r}"
     return result.stdout

@@ -5,7 +5,7 @@ from contextlib import chdir
 from pathlib import Path
 
 from tests.daemon.learning.stores import some_pairs
-from tests.tools.lab.programs import printed
+from tests.tools.lab.programs import run_lab
 
 from hierogram.tools.lab.measures.block_losses import SEQUENTIAL, block_losses
 
@@ -24,7 +24,7 @@ def bitext(folder: Path, pairs: int) -> list[str]:
 
 def run(module: str, folder: Path, *arguments: str) -> str:
     with chdir(folder):
-        return printed(f"measures.{module}", *arguments)
+        return run_lab(f"measures.{module}", *arguments)
 
 
 def test_gains_of_block_schemes_are_printed_and_results_are_reused(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.tools.lab.programs import printed
+from tests.tools.lab.programs import run_lab
 
 from hierogram.tools.lab.measures.blocks import BlockDifference, ChainMeans, distance, summary
 
@@ -21,7 +21,7 @@ def test_the_comparison_draws_a_figure_and_writes_a_table(tmp_path: Path) -> Non
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
     options = ["--sizes", "3,6", "--pairs", "9", "--sweeps", "15"]
     with chdir(tmp_path):
-        output = printed("measures.blocks", "f", "e", "a", *options)
+        output = run_lab("measures.blocks", "f", "e", "a", *options)
     assert output.startswith("3 pairs, 3 corpora:")
     assert (tmp_path / "blocks.png").read_bytes().startswith(b"\x89PNG")
     with (tmp_path / "blocks.csv").open() as file:

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.tools.lab.programs import printed
+from tests.tools.lab.programs import run_lab
 
 from hierogram.tools.lab.measures.growth import joined_pairs
 
@@ -29,11 +29,11 @@ def test_the_measurement_prints_tables_and_reuses_stored_figures(tmp_path: Path)
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
     options = ["--work", tmp_path / "work", "--pairs", "400,500", "--sweeps", "0"]
     arguments = "measures.growth", tmp_path / "f", tmp_path / "e", tmp_path / "a", *options
-    output = printed(*arguments)
+    output = run_lab(*arguments)
     assert output.count("| pairs | ingest | learn | ingest 300 | learn 300 | export | verify |") == 3
     assert re.search(r"Sizes:\n\n.*\n.*\n\| 400 \| [\d,]+ \| [\d.]+ \|\n\| 500 \| ", output)
     cache = tmp_path / "work" / "growth.json"
     figures = json.loads(cache.read_text())
     assert len(figures) == 2 * 6
-    printed(*arguments)
+    run_lab(*arguments)
     assert json.loads(cache.read_text()) == figures

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.daemon.learning.every_kind import CASES
 from tests.daemon.learning.stores import QUICK, fill, some_pairs
-from tests.tools.lab.programs import printed
+from tests.tools.lab.programs import run_lab
 
 from hierogram.storage.store import open_store
 from hierogram.tools.lab.measures.averages import Uses, align_means, sum_uses
@@ -71,7 +71,7 @@ def test_the_coverage_command_prints_rows_for_each_age(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'some.db'}"
     with open_store(url, create=True, settings=QUICK) as store:
         fill(store, some_pairs(12))
-    output_lines = printed("measures.coverage", url, "--seeds", "3", "--ages", "5,20").splitlines()
+    output_lines = run_lab("measures.coverage", url, "--seeds", "3", "--ages", "5,20").splitlines()
     assert output_lines[0].startswith("| pairs | sweeps | uses reported |")
     assert {line.split(" | ")[1] for line in output_lines[2:]} == {"5", "20"}
     assert all("%" in line for line in output_lines[2:])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.daemon.conftest import create_learned_store, write_corpus
-from tests.tools.lab.programs import printed
+from tests.tools.lab.programs import run_lab
 
 from hierogram.storage.store import open_store
 from hierogram.tools.lab.measures import new_pairs
@@ -17,22 +17,22 @@ def test_the_command_prints_times_to_translation_and_leaves_the_store_unchanged(
     create_learned_store(url, write_corpus(tmp_path))
     with open_store(url) as store:
         before = store.position()
-    output = printed("measures.new_pairs", tmp_path / "store.db", "--pairs", "2", "--rest", "0")
+    output = run_lab("measures.new_pairs", tmp_path / "store.db", "--pairs", "2", "--rest", "0")
     assert re.fullmatch(r"pair 1: [\d.]+ s\npair 2: [\d.]+ s\nmedian [\d.]+ s, largest [\d.]+ s\n", output)
     with open_store(url) as store:
         assert store.position() == before
 
 
 def test_waiting_for_a_translation_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+    paths: list[str] = []
 
     def ask(_url: str, place: str, _body: object) -> dict[str, object]:
-        asked.append(place)
+        paths.append(place)
         return {"sentences": [{"translation": "the house"}]}
 
     monkeypatch.setattr(new_pairs, "post", ask)
     monkeypatch.setattr(new_pairs, "_TIMEOUT_SECONDS", 0.3)
     with pytest.raises(TimeoutError, match="zut was not translated"):
         new_pairs.seconds_to_translation("http://nowhere", ("la", "the"), ("zut", "darn"))
-    assert asked[0] == "/v1/pairs"
-    assert asked.count("/v1/translate") > 1
+    assert paths[0] == "/v1/pairs"
+    assert paths.count("/v1/translate") > 1

@@ -14,7 +14,7 @@ NOTEBOOKS = sorted((Path(__file__).parents[3] / "docs" / "notebooks").glob("*.ip
 MAX_BYTES = 60_000
 
 
-def shown(notebook: dict[str, Any]) -> list[Any]:
+def stored_outputs(notebook: dict[str, Any]) -> list[Any]:
     """Return the outputs of all cells, without temporary folders."""
     found = [cell.get("outputs") for cell in notebook["cells"]]
     return json.loads(re.sub(r"sqlite:[^ \"&<]*/", "sqlite:///", json.dumps(found)))
@@ -28,8 +28,8 @@ def test_a_notebook_reproduces_its_stored_output(path: Path) -> None:
     again = with_outputs(kept)
     # The three notebooks together may take a minute.
     assert time.process_time() - started < 20
-    assert shown(again) == shown(kept)
-    assert sum(map(bool, shown(again))) > 4
+    assert stored_outputs(again) == stored_outputs(kept)
+    assert sum(map(bool, stored_outputs(again))) > 4
     assert path.stat().st_size < MAX_BYTES
 
 

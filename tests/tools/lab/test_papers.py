@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.tools.lab.programs import printed, ran
+from tests.tools.lab.programs import invoke_lab, run_lab
 
 from hierogram.tools.lab.papers.sampling import Point, group_curves, reached, report
 from hierogram.tools.lab.papers.schedules import PAPER, table
@@ -32,7 +32,7 @@ def bitext(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 def rows_of(module: str, *arguments: str, figure: Path) -> list[dict[str, str]]:
-    printed(f"papers.{module}", *arguments, "--figure", figure)
+    run_lab(f"papers.{module}", *arguments, "--figure", figure)
     assert figure.read_bytes().startswith(b"\x89PNG")
     with figure.with_suffix(".csv").open() as file:
         return list(csv.DictReader(file))
@@ -141,7 +141,7 @@ def test_grammars_of_raw_pairs_translate_with_phrases(tmp_path: Path) -> None:
     work = tmp_path / "work"
     arguments = [tmp_path / "c.0", tmp_path / "c.1", "--work", work, "--test", "10", "--tuning", "10"]
     arguments += ["--phrases", "1,4", "--sweeps", "30", "--iterations", "2", "--threads", "1"]
-    lines = printed("papers.itg_phrases", *arguments).splitlines()
+    lines = run_lab("papers.itg_phrases", *arguments).splitlines()
     rows = [line.split("\t") for line in lines]
     assert [row[0] for row in rows] == ["grammar", "phrases of 1", "phrases of 4"]
     of_words, of_phrases = (float(row[4].split()[0]) for row in rows[1:])
@@ -152,7 +152,7 @@ def test_grammars_of_raw_pairs_translate_with_phrases(tmp_path: Path) -> None:
     ]
     assert longest[0] == 1 < longest[1] <= 4
     before = {path: path.stat().st_mtime_ns for path in work.iterdir()}
-    assert printed("papers.itg_phrases", *arguments).splitlines() == lines
+    assert run_lab("papers.itg_phrases", *arguments).splitlines() == lines
     assert all(path.stat().st_mtime_ns == time for path, time in before.items() if path.suffix in (".db", ".cdec"))
 
 
@@ -166,7 +166,7 @@ def test_grammars_from_links_of_the_itg_samplers_translate(bitext: list[str], tm
         varied[-1].write_text("".join(lines))
     arguments = [*map(str, varied), "--work", str(tmp_path / "work"), "--sweeps", "20", "--exhaustive", "0"]
     arguments += ["--test", "10", "--tuning", "10", "--min-a", "0.15"]
-    output = printed("papers.slice_sampling", *arguments)
+    output = run_lab("papers.slice_sampling", *arguments)
     table = output[output.index("| sampler") :].splitlines()[2:]
     bleu = {cells[1].strip(): float(cells[8].split()[0]) for cells in (line.split("|") for line in table)}
     assert {*bleu} >= {"bhmm-f", "start LB", "gibbs M1", "slice a=0.15 M1"}
@@ -176,6 +176,6 @@ def test_grammars_from_links_of_the_itg_samplers_translate(bitext: list[str], tm
     assert all(0 <= value <= 100 for value in bleu.values())
     # The folder has results of other options, which must not be mixed with new ones.
     assert (tmp_path / "work" / "weights.toml").exists()
-    refused = ran("papers.slice_sampling", *arguments, "--pairs", "30")
+    refused = invoke_lab("papers.slice_sampling", *arguments, "--pairs", "30")
     assert refused.exit_code != 0
     assert "name another folder" in refused.stderr + str(refused.exception)

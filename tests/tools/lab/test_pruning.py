@@ -14,7 +14,7 @@ from hierogram.tools.lab.comparison.pruning import MIN_LOG_PROBABILITY, composit
 LIMITS = ExtractionLimits(5, 4)
 
 
-def numbered(source: Side, target: Side) -> Rule | None:
+def renumber(source: Side, target: Side) -> Rule | None:
     """Return the rule with nonterminals numbered in source order.
 
     Returns None if the nonterminals differ between sides, or if there are more than two.
@@ -35,14 +35,14 @@ def best_of_two(rule: Rule, logs: dict[Rule, float]) -> float:
         for j in range(i + 1, len(source) + 1):
             for first in range(len(target)):
                 for last in range(first + 1, len(target) + 1):
-                    inner = numbered(source[i:j], target[first:last])
+                    inner = renumber(source[i:j], target[first:last])
                     if inner not in logs or all(isinstance(symbol, int) for symbol in source[i:j]):
                         continue
-                    outer = numbered((*source[:i], 9, *source[j:]), (*target[:first], 9, *target[last:]))
+                    outer = renumber((*source[:i], 9, *source[j:]), (*target[:first], 9, *target[last:]))
                     if outer in logs and 0 < j - i < len(source):
                         found.append(logs[inner] + logs[outer])
                     if i == first == 0 and j < len(source) and last < len(target):
-                        rest = numbered(source[j:], target[last:])
+                        rest = renumber(source[j:], target[last:])
                         if rest in logs:
                             found.append(logs[inner] + logs[rest])
     return max(found)

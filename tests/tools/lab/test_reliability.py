@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.tools.lab.programs import printed
+from tests.tools.lab.programs import run_lab
 
 from hierogram.tools.alignment_scores import GoldLinks
 from hierogram.tools.lab.reliability import Bin, calibration_error, judge, make_bins
@@ -41,7 +41,7 @@ def test_the_reliability_command_prints_a_table_for_a_corpus(tmp_path: Path) -> 
     (folder / "corpus.en").write_text("the cat sleeps\nthe dog sleeps\n" * 8)
     (folder / "gold.talp").write_text("0-0 1-1 2p2\n" * 5)
     with chdir(tmp_path):
-        output_lines = printed("reliability", "gold-fr-en").splitlines()
+        output_lines = run_lab("reliability", "gold-fr-en").splitlines()
     assert output_lines[0].startswith("gold-fr-en: ")
     assert output_lines[1] == "| links | mean probability | sure or possible | sure |"
     assert len(output_lines) > 3

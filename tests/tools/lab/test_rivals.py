@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.tools.lab.grammars import write_bitext
-from tests.tools.lab.programs import printed
+from tests.tools.lab.programs import run_lab
 
 from hierogram.tools.lab.papers import rivals
 from hierogram.tools.lab.papers.rivals import bootstrap_p_value
@@ -19,7 +19,7 @@ def test_one_command_makes_the_table_of_rivals(tmp_path: Path, monkeypatch: pyte
     bitext = write_bitext(tmp_path)
     arguments = [*bitext, "--work", tmp_path / "work"]
     arguments += ["--tuning", "12", "--test", "12", "--iterations", "1", "--chains", "2"]
-    output = printed("papers.rivals", *arguments)
+    output = run_lab("papers.rivals", *arguments)
     rows = {row["name"]: row for row in json.loads((tmp_path / "work" / "rivals.json").read_text())}
     assert all(f"\n{name}\t" in f"\n{output}" for name in rows)
     hiero, default, means = (rows[name] for name in ("Hiero, all features", "translation grammar", "posterior means"))
@@ -31,7 +31,7 @@ def test_one_command_makes_the_table_of_rivals(tmp_path: Path, monkeypatch: pyte
     assert all(rows[f"Hiero of our size by {name}"]["rules"] == first for name in ("significance", "entropy"))
     assert default["spread"][0] <= default["bleu"] <= default["spread"][1]
     assert 0 < default["p"] <= 1
-    printed("papers.rivals", *arguments, "--only", "entropy")
+    run_lab("papers.rivals", *arguments, "--only", "entropy")
     some = json.loads((tmp_path / "work" / "rivals.json").read_text())
     assert [row["name"] for row in some] == ["Hiero, all features", "Hiero of our size by entropy"]
 

@@ -38,30 +38,30 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _wanted(folder: Path) -> SmallOptions:
+def _options(folder: Path) -> SmallOptions:
     return SmallOptions(work=folder / "work", test=8, draft=6, block=3)
 
 
 def test_the_test_book_is_not_learned(folder: Path) -> None:
-    verses = split_verses(folder, Cell("sw", "en", 40, WORDS), _wanted(folder))
+    verses = split_verses(folder, Cell("sw", "en", 40, WORDS), _options(folder))
     assert (len(verses.train), len(verses.test)) == (40, 8)
     assert not {*verses.train} & {*verses.test}
 
 
 def test_a_smaller_cell_learns_the_first_verses_of_a_larger_one(folder: Path) -> None:
-    small, large = (split_verses(folder, Cell("sw", "en", size, WORDS), _wanted(folder)) for size in (10, 40))
+    small, large = (split_verses(folder, Cell("sw", "en", size, WORDS), _options(folder)) for size in (10, 40))
     assert large.train[:10] == small.train
     assert large.test == small.test
 
 
 def test_too_few_verses_are_reported(folder: Path) -> None:
     with pytest.raises(UsageError, match="verses of other books, got 13 and 51"):
-        split_verses(folder, Cell("sw", "en", 52, WORDS), _wanted(folder))
+        split_verses(folder, Cell("sw", "en", 52, WORDS), _options(folder))
 
 
 @pytest.mark.slow
 def test_a_cell_reports_quality_length_and_unknown_words(folder: Path) -> None:
-    found = {way: measure(folder, Cell("sw", "en", 48, way), _wanted(folder)) for way in (WORDS, PARTS)}
+    found = {way: measure(folder, Cell("sw", "en", 48, way), _options(folder)) for way in (WORDS, PARTS)}
     assert json.loads(json.dumps(found)) == found
     for figures in found.values():
         assert 20 < figures["chrf"] <= 100
@@ -71,7 +71,7 @@ def test_a_cell_reports_quality_length_and_unknown_words(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_drafting_learns_from_corrections(folder: Path) -> None:
-    found = draft(folder, Cell("en", "sw", 12, WORDS), _wanted(folder))
+    found = draft(folder, Cell("en", "sw", 12, WORDS), _options(folder))
     assert found["verses"] == [3, 6]
     # The first block is translated before anything of the book is learned.
     assert found["updated"][0] == found["unchanged"][0]

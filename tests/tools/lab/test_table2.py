@@ -9,7 +9,7 @@ from tests.daemon.conftest import LINES
 from tests.reference.examples import links_of
 from tests.tools.lab import definition as reference
 from tests.tools.lab.grammars import write_bitext
-from tests.tools.lab.programs import printed
+from tests.tools.lab.programs import run_lab
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.exports.options import ExportOptions
@@ -30,7 +30,7 @@ def bitext(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 @pytest.mark.slow
 def test_one_command_makes_the_table_of_grammars(bitext: list[str], tmp_path: Path) -> None:
     options = ["--work", str(tmp_path / "work"), "--tuning", "12", "--test", "12", "--iterations", "2"]
-    output = printed("papers.table2", *bitext, *options)
+    output = run_lab("papers.table2", *bitext, *options)
     table = json.loads((tmp_path / "work" / "table2.json").read_text())
     rows = {row["name"]: row for row in table["rows"]}
     assert list(rows) == [system.name for system in SYSTEMS]

@@ -75,7 +75,6 @@ BASIC_2_DTD = """
 
 
 def assert_basic_2(path: str) -> None:
-    """Assert that a file has the structure of TBX-Basic 2."""
     tree = etree.parse(path)
     structure = etree.DTD(StringIO(BASIC_2_DTD))
     assert structure.validate(tree), structure.error_log

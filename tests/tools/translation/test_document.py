@@ -20,8 +20,8 @@ def test_the_documented_example_prints_its_translation_and_links(hierogram: Run,
     [(text, file)] = re.findall(r"echo '(.*)' > (\S+)", code)
     (tmp_path / file).write_text(text + "\n")
     ran = hierogram(*shlex.split(code.splitlines()[-1])[1:])
-    said, links = re.findall(r"prints `(.*?)`.*?word links `(.*?)`", example, re.DOTALL)[0]
-    assert (ran.code, ran.out) == (0, said + "\n")
+    translation, links = re.findall(r"prints `(.*?)`.*?word links `(.*?)`", example, re.DOTALL)[0]
+    assert (ran.code, ran.out) == (0, translation + "\n")
     assert (tmp_path / "out.al").read_text() == links + "\n"
 
 

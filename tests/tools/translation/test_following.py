@@ -46,7 +46,6 @@ Features = dict[tuple[str, str], dict[str, float]]
 
 
 def features_of(grammar: TranslationGrammar) -> Features:
-    """Return the features of each rule, by its sides."""
     found = {}
     for rule in range(grammar.packed.rules):
         source = [grammar.source_words[k] if k >= 0 else "X" for k in grammar.packed.source_of(rule)]
@@ -187,7 +186,7 @@ def test_changes_that_cannot_be_added_wait_for_the_next_reload(
     follower.newest()
 
     def fails(_self: StoreGrammar) -> bool:
-        raise StoreError("the store went away")
+        raise StoreError("the store is not available")
 
     monkeypatch.setattr(StoreGrammar, "add_new_pairs", fails)
     add(learned, tmp_path, "zut ||| darn ||| 0-0")

@@ -22,7 +22,6 @@ from hierogram.tools.translation.resources import load_resources
 
 
 def counts(store: Store, options: ExportOptions) -> dict[tuple[str, str], float]:
-    """Return counts of rules by their sides."""
     with progress("read", "rules") as shown:
         grammar = StoreGrammar(store, options, shown).grammar
     packed, column = grammar.packed, grammar.features.index("count")

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zstandard
-from tests.daemon.exports.expected import expected
+from tests.daemon.exports.expected import expected_rule
 from tests.daemon.exports.rules import ODD, write
 
 from hierogram.daemon.exceptions import InputError
@@ -48,7 +48,7 @@ def test_rules_of_all_formats_are_read(tmp_path: Path, format: str) -> None:
     assert set(found) == {(parse_side(given.source), parse_side(given.target)) for given in ODD}
     for given in ODD:
         rule = found[parse_side(given.source), parse_side(given.target)]
-        values = expected(given).values
+        values = expected_rule(given).values
         for name, value in zip(table.features, table.columns.features[rule], strict=True):
             if values[name] == 0 and BY_NAME[name].lexical:
                 # The reference has 0 for products of floors.

@@ -84,9 +84,7 @@ def test_a_model_is_rebuilt_when_the_text_changes(learned: Store, built: list[st
 
 
 @pytest.mark.database("sqlite")
-def test_a_damaged_file_is_rebuilt_and_old_files_are_deleted(
-    learned: Store, built: list[str], cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_file_is_rebuilt_and_old_files_are_deleted(learned: Store, built: list[str], cache: Path) -> None:
     [path] = (model_of(learned), cache)[1].iterdir()
     path.write_bytes(path.read_bytes()[:-100])
     model_of(learned)

@@ -387,7 +387,7 @@ WORDS = [
 MARKS = ["%s", "%1$d", "{name}", "{0}", "http://x.org/a?b=1", "a@b.org", "{{ v }}", "@who"]
 
 
-def made_up(random: random.Random, is_html: bool) -> str:
+def random_segment(random: random.Random, is_html: bool) -> str:
     """Return a random segment of words, placeholders, addresses and nested tags."""
 
     def some(deep: int) -> list[str]:
@@ -413,7 +413,7 @@ def test_no_tag_or_placeholder_is_lost_or_doubled(text_translator: TextTranslato
     source = random.Random(5)
     for number in range(1000):
         is_html = number % 2 == 1
-        segment = made_up(source, is_html)
+        segment = random_segment(source, is_html)
         found = text_translator.translate(segment, format="html" if is_html else "text", best=1 + number % 3)
         for text in found.texts:
             wanted, got = (
@@ -526,7 +526,7 @@ def test_translations_in_tokens_are_not_detokenized(text_translator: TextTransla
 
 def test_translations_of_text_do_not_depend_on_threads(text_translator: TextTranslator) -> None:
     source = random.Random(8)
-    lines = [made_up(source, False) for _ in range(40)]
+    lines = [random_segment(source, False) for _ in range(40)]
     one, three = ([found.text for found in in_threads(text_translator.translate, lines, k)] for k in (1, 3))
     assert one == three
 

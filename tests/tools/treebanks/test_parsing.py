@@ -22,12 +22,7 @@ from hierogram.samplers.exceptions import GrammarError
 from hierogram.samplers.grammar.settings import UNIFORM
 from hierogram.tools.lab.measures.treebanks import to_context_free
 from hierogram.tools.treebanks.approximation import Approximation, approximate, solve_strength
-from hierogram.tools.treebanks.grammars import (
-    Prior,
-    TreeGrammar,
-    binarize,
-    read_grammar,
-)
+from hierogram.tools.treebanks.grammars import Prior, TreeGrammar, binarize, read_grammar
 from hierogram.tools.treebanks.parsing import Parser
 from hierogram.tools.treebanks.requests import METHODS, MPD
 
@@ -67,8 +62,8 @@ def grammar_of(text: str) -> TreeGrammar:
     return TreeGrammar([(read_tree(tree, frontiers=True), float(count)) for tree, count in rows])
 
 
-def nested(node: Tree | str):
-    return node if isinstance(node, str) else (node.label, *map(nested, node.children))
+def to_tuples(node: Tree | str):
+    return node if isinstance(node, str) else (node.label, *map(to_tuples, node.children))
 
 
 def weights_of(known: Approximation, fragments: list) -> tuple[dict, dict, dict]:
@@ -80,7 +75,7 @@ def weights_of(known: Approximation, fragments: list) -> tuple[dict, dict, dict]
 
 
 def kept_fragments(grammar: TreeGrammar, smoothed: bool) -> list:
-    found = dict.fromkeys(nested(fragment) for fragment, _ in grammar.fragments)
+    found = dict.fromkeys(to_tuples(fragment) for fragment, _ in grammar.fragments)
     if smoothed:
         for label, right, lexical in grammar.productions():
             found.setdefault((label, *(word if lexical else (word,) for word in right)))
@@ -117,7 +112,7 @@ def test_the_best_derivation_has_maximum_weight(example) -> None:
     forest = forest_of(known, SENTENCE, best=True)
     assert forest.graph.chart.log_weight(known.root, len(SENTENCE)) == pytest.approx(log(weight(weights, best)))
     parsed = Parser(known).parse(SENTENCE, 0, (MPD,))
-    assert nested(parsed.trees[MPD]) == best.tree
+    assert to_tuples(parsed.trees[MPD]) == best.tree
 
 
 def expected_productions(weights, found) -> dict:
@@ -161,7 +156,7 @@ def test_drawn_trees_follow_the_grammar_and_their_repeats_the_dirichlet_processe
     parser = Parser(known)
     of_hash: dict[int, tuple] = {}
     for k in np.unique(drawn.tree, return_index=True)[1].tolist():
-        of_hash[int(drawn.tree[k])] = nested(parser._tree(forest, forest.derivation(SentenceKey(7, 0), k)))
+        of_hash[int(drawn.tree[k])] = to_tuples(parser._tree(forest, forest.derivation(SentenceKey(7, 0), k)))
     assert len(set(of_hash.values())) == len(of_hash)
     visits = count_visits(SentenceKey(7, 0), drawn)
     for weigh, counts in (
@@ -232,7 +227,7 @@ def test_log_ratios_equal_the_ratios_of_the_processes(example) -> None:
         ratios[derivation.tree].add(process_log_weight(seated, whole, derivation) - log(weight(weights, derivation)))
     parser = Parser(known)
     for k in range(200):
-        tree = nested(parser._tree(forest, forest.derivation(SentenceKey(3, 1), k)))
+        tree = to_tuples(parser._tree(forest, forest.derivation(SentenceKey(3, 1), k)))
         if tree in ratios:
             assert min(abs(drawn.log_ratio[k] - ratio) for ratio in ratios[tree]) < 1e-9
 
@@ -267,7 +262,7 @@ def test_sentence_weights_of_random_grammars_are_at_least_the_enumerated_sum(wor
         fragments.setdefault(text, read_tree(text, frontiers=True))
     grammar = TreeGrammar([(fragment, float(random.integers(1, 9))) for fragment in fragments.values()])
     known = approximate(grammar, "T", smoothed=False)
-    weights, _, _ = weights_of(known, [nested(fragment) for fragment, _ in grammar.fragments])
+    weights, _, _ = weights_of(known, [to_tuples(fragment) for fragment, _ in grammar.fragments])
     forest_rules = restrict_grammar(known.chart, np.array([known.words[word] for word in words], np.int32))
     chart = fill_chart(forest_rules)
     # Unary fragments can be nested without limit, so the enumeration up to depth 5 gives a lower bound.

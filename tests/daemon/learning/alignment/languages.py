@@ -3,7 +3,7 @@
 from random import Random
 
 
-def invented(pairs: int, seed: int = 1) -> tuple[list[str], list[str], list[str]]:
+def invented_corpus(pairs: int, seed: int = 1) -> tuple[list[str], list[str], list[str]]:
     """Return source sentences, word-by-word translations and true links.
 
     About half of the translations have two adjacent words swapped, and about 30 % end with an unlinked word.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import zstandard
 from tests.daemon.conftest import Run
-from tests.daemon.learning.alignment.languages import invented
+from tests.daemon.learning.alignment.languages import invented_corpus
 
 from hierogram.daemon.learning.alignment.aligning import align, corpus_options
 from hierogram.daemon.learning.alignment.requests import AlignOptions
@@ -19,7 +19,7 @@ from hierogram.tools.alignment_scores import GoldLinks, evaluate
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[list[str], list[str], list[str]]:
     """Lines of the files `s`, `t` and `gold`, which are in `tmp_path`."""
-    corpus = invented(400)
+    corpus = invented_corpus(400)
     for name, lines in zip(("s", "t", "gold"), corpus, strict=True):
         (tmp_path / name).write_text("".join(line + "\n" for line in lines))
     return corpus

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 from tests.daemon.conftest import QUICK, Run, make_store
 from tests.daemon.learning.alignment.arrivals import PAIRS, error_rate, put, texts
-from tests.daemon.learning.alignment.languages import invented
+from tests.daemon.learning.alignment.languages import invented_corpus
 from tests.daemon.serving.turns import ManualTurns
 from tests.storage.building import aligner_counts, query
 
@@ -39,11 +39,11 @@ def test_new_pairs_are_aligned_with_the_store_s_counts(store: Store) -> None:
     assert align_pending(store).pairs == 270
     assert error_rate(store, 0, 270) < 0.1
     put(store, 270, PAIRS)
-    heard: list[tuple[int, int]] = []
-    done = align_pending(store, report=lambda now, total: heard.append((now, total)))
+    reports: list[tuple[int, int]] = []
+    done = align_pending(store, report=lambda now, total: reports.append((now, total)))
     assert (done.pairs, done.realigned, done.trained) == (30, 0, 0)
     assert error_rate(store, 270, PAIRS) < 0.1
-    assert heard[-1] == (30, 30)
+    assert reports[-1] == (30, 30)
     assert {(state, by) for _, state, by in texts(store)} == {("waiting", "aligner")}
     for row in store.pairs():
         stored = [float(probability) for probability in (row.link_probabilities or "").split()]
@@ -170,7 +170,7 @@ def test_change_of_ten_percent_of_links_is_material() -> None:
 
 
 def test_learn_command_aligns_new_pairs_first(hierogram: Run, tmp_path: Path) -> None:
-    sources, targets, _ = invented(60)
+    sources, targets, _ = invented_corpus(60)
     for name, lines in (("src", sources), ("tgt", targets)):
         (tmp_path / name).write_text("".join(line + "\n" for line in lines))
     make_store(schedule="paper", sweeps_per_level=2, levels=2)
@@ -254,7 +254,7 @@ def test_pairs_in_burn_in_are_not_realigned(store: Store, store_url: str) -> Non
 
 
 def test_files_are_aligned_with_the_counts_of_a_store(hierogram: Run, tmp_path: Path) -> None:
-    sources, targets, alignments = invented(PAIRS)
+    sources, targets, alignments = invented_corpus(PAIRS)
     with open_store(f"sqlite:///{tmp_path}/store.db", create=True, settings=QUICK) as store:
         put(store, 0, 250)
         align_pending(store)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.daemon.learning.alignment.languages import invented
+from tests.daemon.learning.alignment.languages import invented_corpus
 
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.learning.alignment.aligning import align
@@ -17,7 +17,7 @@ ITG = AlignOptions(model="itg", sweeps=12, chains=2)
 
 @pytest.mark.parametrize("options", [ITG, AlignOptions(model="itg-pruned")], ids=lambda options: options.model)
 def test_itg_finds_the_links_of_an_invented_language(options: AlignOptions) -> None:
-    source, target, right = invented(150, seed=3)
+    source, target, right = invented_corpus(150, seed=3)
     found = [set(line.split()) for line in align(source, target, options).lines()]
     wanted = [set(line.split()) for line in right]
     shared = sum(len(one & other) for one, other in zip(found, wanted, strict=True))
@@ -27,7 +27,7 @@ def test_itg_finds_the_links_of_an_invented_language(options: AlignOptions) -> N
 
 def test_chains_start_from_links_of_the_default_model() -> None:
     """The targets are reversed, so that most links on the diagonal are wrong."""
-    source, forwards, right = invented(15, seed=3)
+    source, forwards, right = invented_corpus(15, seed=3)
     target = [" ".join(reversed(line.split())) for line in forwards]
     lengths = [len(line.split()) for line in forwards]
     found = [set(line.split()) for line in align(source, target, AlignOptions(model="itg", sweeps=1)).lines()]
@@ -41,33 +41,33 @@ def test_chains_start_from_links_of_the_default_model() -> None:
 
 
 def test_threads_and_progress_reports_do_not_change_the_links() -> None:
-    source, target, _ = invented(100, seed=5)
-    heard: list[tuple[int, int]] = []
-    one = align(source, target, AlignOptions(model="itg", sweeps=6, chains=3, threads=1), lambda *at: heard.append(at))
+    source, target, _ = invented_corpus(100, seed=5)
+    steps: list[tuple[int, int]] = []
+    one = align(source, target, AlignOptions(model="itg", sweeps=6, chains=3, threads=1), lambda *at: steps.append(at))
     two = align(source, target, AlignOptions(model="itg", sweeps=6, chains=3, threads=2))
     assert list(one.lines(True)) == list(two.lines(True))
     first = registry.options_for(registry.DEFAULT_MODEL, 100).sweeps
     sweeps = 3 * (2 * first + 6)
-    assert heard == [(done, sweeps) for done in range(1, sweeps + 1)]
+    assert steps == [(done, sweeps) for done in range(1, sweeps + 1)]
     other = align(source, target, AlignOptions(model="itg", sweeps=6, chains=3, seed=9))
     assert list(one.lines(True)) != list(other.lines(True))
 
 
 def test_the_pruned_itg_reports_every_sweep_and_is_reproducible() -> None:
     """One pair exceeds the edge limit of its chart, and one has an empty side."""
-    source, target, _ = invented(40, seed=5)
+    source, target, _ = invented_corpus(40, seed=5)
     source[7], target[7], source[8] = " ".join("ab" * 20), " ".join("xy" * 20), ""
-    heard: list[tuple[int, int]] = []
+    steps: list[tuple[int, int]] = []
     request = AlignOptions(model="itg-pruned", sweeps=3)
-    one = align(source, target, request, lambda *at: heard.append(at))
+    one = align(source, target, request, lambda *at: steps.append(at))
     assert list(one.lines(True)) == list(align(source, target, request).lines(True))
     sweeps = 2 * registry.options_for(registry.DEFAULT_MODEL, 40).sweeps + 3
-    assert heard == [(done, sweeps) for done in range(1, sweeps + 1)]
+    assert steps == [(done, sweeps) for done in range(1, sweeps + 1)]
     assert list(one)[8] == []
 
 
 def test_itg_links_are_one_to_one() -> None:
-    source, target, _ = invented(60, seed=8)
+    source, target, _ = invented_corpus(60, seed=8)
     for line in align(source, target, AlignOptions(model="itg", sweeps=8)).lines():
         links = [link.split("-") for link in line.split()]
         assert len({i for i, _ in links}) == len({x for _, x in links}) == len(links)

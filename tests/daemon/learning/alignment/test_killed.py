@@ -61,7 +61,7 @@ def test_a_process_killed_during_alignment_keeps_committed_links(
         aligned = [row for row in store.pairs() if row.alignment]
         assert len(aligned) == PAIRS - left
         assert {row.aligned_by for row in aligned} == {"aligner"}
-        # All pairs are already known when sent again, aligned or not.
+        # Every pair that is sent again is a duplicate, whether it is aligned or not.
         put(store, 0, PAIRS)
         assert (store.count_pairs(), store.count_pairs([UNALIGNED])) == (PAIRS, left)
         monkeypatch.setattr(incremental, "_CELLS_PER_BATCH", 1_000)

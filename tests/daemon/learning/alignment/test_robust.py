@@ -6,7 +6,7 @@ from random import Random
 import numpy as np
 import pytest
 from tests.daemon.conftest import Run
-from tests.daemon.learning.alignment.languages import invented
+from tests.daemon.learning.alignment.languages import invented_corpus
 
 from hierogram.daemon.learning.alignment.aligning import align, assign_roles, select_pairs
 from hierogram.daemon.learning.alignment.requests import AlignOptions
@@ -62,7 +62,7 @@ def test_selected_pairs_have_only_their_own_words() -> None:
 
 @pytest.fixture(scope="module")
 def corpus() -> tuple[list[str], list[str], list[frozenset[tuple[int, int]]]]:
-    source, target, gold = invented(300)
+    source, target, gold = invented_corpus(300)
     return source, target, [frozenset(parse_links(line)) for line in gold]
 
 
@@ -101,7 +101,7 @@ def test_copies_of_a_pair_have_its_links_and_cause_few_errors(corpus: Corpus) ->
     many = [*source, *[source[0]] * 3_000], [*target, *[wrong] * 3_000]
     assert error(*many, gold) < error(source, target, gold) + 0.02
     lines = list(align(*many, QUICK).lines())
-    # About a dozen copies are counted, and the rest have the links of the first.
+    # The aligner counts about a dozen copies. All other copies have the links of the first one.
     assert sum(line == lines[300] for line in lines[300:]) > 2_980
 
 

@@ -28,11 +28,11 @@ def test_nothing_of_a_round_is_committed_before_the_round_is_aligned(
 ) -> None:
     align_one, rounds = incremental.align_new_batch, list[list[tuple[int, int]]]()
 
-    def noting(store: Store, ids: list[int], *given: Any) -> list[AlignerChange]:
+    def noted_batch(store: Store, ids: list[int], *given: Any) -> list[AlignerChange]:
         rounds[-1].append((store.count_pairs(["unaligned"]), len(ids)))
         return align_one(store, ids, *given)
 
-    monkeypatch.setattr(incremental, "align_new_batch", noting)
+    monkeypatch.setattr(incremental, "align_new_batch", noted_batch)
     with open_store(f"sqlite:///{tmp_path}/s.db", create=True, settings=QUICK) as store:
         put(store, 0, PAIRS)
         aligner, done, left = IncrementalAligner(store, 1), -1, PAIRS
@@ -69,13 +69,13 @@ def test_a_pair_larger_than_a_batch_is_a_batch_by_itself(monkeypatch: pytest.Mon
 
 
 def test_progress_reaches_the_number_of_pairs(tmp_path: Path) -> None:
-    heard: list[tuple[int, int]] = []
+    reports: list[tuple[int, int]] = []
     with open_store(f"sqlite:///{tmp_path}/s.db", create=True, settings=QUICK) as store:
         put(store, 0, 100)
-        align_pending(store, 1, report=lambda done, total: heard.append((done, total)))
-    assert heard == sorted(heard)
-    assert heard[-1] == (100, 100)
-    assert len(set(heard)) > 4
+        align_pending(store, 1, report=lambda done, total: reports.append((done, total)))
+    assert reports == sorted(reports)
+    assert reports[-1] == (100, 100)
+    assert len(set(reports)) > 4
 
 
 def test_align_new_aligns_one_batch_by_default(tmp_path: Path) -> None:

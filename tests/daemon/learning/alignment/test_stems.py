@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.daemon.conftest import QUICK
 from tests.daemon.learning.alignment.arrivals import put
-from tests.daemon.learning.alignment.languages import invented
+from tests.daemon.learning.alignment.languages import invented_corpus
 from tests.storage.building import aligner_counts
 
 from hierogram.daemon.learning.alignment.aligning import align_sides, corpus_options
@@ -51,7 +51,7 @@ def with_stems(sentences: Iterable[str]) -> Side:
 
 
 def test_two_of_three_chains_use_stems() -> None:
-    sources, targets, _ = invented(30)
+    sources, targets, _ = invented_corpus(30)
     # Add endings, because the invented words are shorter than a stem.
     sources, targets = (
         [" ".join(f"{word}st{k % 3}" for word in line.split()) for k, line in enumerate(side)]
@@ -168,11 +168,11 @@ def test_stem_counts_exclude_the_pairs_being_aligned(store: Store, monkeypatch: 
     align_pending(store)
     seen = []
 
-    def noting(*texts_and_options: Any, prior: PriorsByUnit, **given: Any) -> object:
+    def noted_align(*texts_and_options: Any, prior: PriorsByUnit, **given: Any) -> object:
         seen.append(prior)
         return align_sides(*texts_and_options, prior=prior, **given)
 
-    monkeypatch.setattr("hierogram.daemon.learning.alignment.incremental.align_sides", noting)
+    monkeypatch.setattr("hierogram.daemon.learning.alignment.incremental.align_sides", noted_align)
     IncrementalAligner(store).realign_stale(40)
     [prior] = seen
     # All pairs of the store are being aligned, so no counts remain.

@@ -111,18 +111,18 @@ def test_the_documented_commands_learn_rules_from_lists_and_forests(
     (tmp_path / "forests.txt").write_text(FORESTS)
     [block] = [block for block in re.findall(r"```sh\n(.*?)```", DOCUMENT, re.DOTALL) if "forests.db" in block]
     commands = block.splitlines()
-    said = []
+    runs = []
     for line in commands:
         ran = hierogram(*line.replace("forests.db", store_url).split()[1:])
         assert ran.code == 0, (line, ran.err)
-        said.append(ran)
-    assert said[0].out.startswith("2 forests stored, 0 duplicates in the corpus default, 0 lines rejected")
-    assert said[1].out.startswith("1 tree stored, 0 duplicates in the corpus default, 2 lines rejected")
-    assert re.search(r"forests.txt:1: malformed-tree: .*beside words or other child nodes", said[1].err)
+        runs.append(ran)
+    assert runs[0].out.startswith("2 forests stored, 0 duplicates in the corpus default, 0 lines rejected")
+    assert runs[1].out.startswith("1 tree stored, 0 duplicates in the corpus default, 2 lines rejected")
+    assert re.search(r"forests.txt:1: malformed-tree: .*beside words or other child nodes", runs[1].err)
     assert re.search(
-        r"forests.txt:5: malformed-tree: .*expected the word 'She' as in another expansion, got 'He'", said[1].err
+        r"forests.txt:5: malformed-tree: .*expected the word 'She' as in another expansion, got 'He'", runs[1].err
     )
-    assert "(NP" in said[4].out
+    assert "(NP" in runs[4].out
     with open_store(store_url) as store:
         rows = store.pairs()
         assert [row.source for row in rows] == ["She saw her duck", "She saw her dog", "UNK-INITC saw her duck"]

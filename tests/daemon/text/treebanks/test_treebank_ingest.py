@@ -133,7 +133,7 @@ def uniform(hierogram: Run, store_url: str, copy_store: CopyStore, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_parsing_with_a_store_uses_its_base_distribution(hierogram: Run, uniform: str, tmp_path: Path) -> None:
+def test_parsing_with_a_store_uses_its_base_distribution(hierogram: Run, uniform: str) -> None:
     parsed = hierogram("parse", uniform, "text", "--method", "mpd")
     assert "base distribution" not in parsed.err
     assert hierogram("parse", uniform, "text", "--method", "mpd", "--base", "uniform").out == parsed.out
@@ -185,7 +185,7 @@ def test_the_error_for_input_of_another_kind_names_the_input_that_the_store_acce
 
 
 @pytest.mark.database("sqlite")
-def test_parser_uses_posterior_means_or_the_current_sample(hierogram: Run, uniform: str) -> None:
+def test_parser_uses_posterior_means_or_the_current_sample(uniform: str) -> None:
     with open_store(uniform) as store, store.snapshot() as snapshot:
         means, drawn = load_grammar(store)[0], load_grammar(store, current_sample=True)[0]
         rules = {rule.target: rule for rule in rule_rows(snapshot)}

@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 from starlette.testclient import TestClient
-from tests.conftest import CopyStore, sql_role_url_of
+from tests.conftest import CopyStore, create_sql_role
 from tests.daemon.learning.treebanks import put
 from tests.daemon.web.conftest import Connect, FakeService
 from tests.storage.building import integrity, pair, pairs_of, query
@@ -71,7 +71,7 @@ class Checked(HTMLParser):
 def browser(reading_url: str) -> Iterator[TestClient]:
     """A client of the pages of a store without a daemon."""
     with Reader(reading_url) as reader:
-        app = build_browser(reader, HttpConfiguration(sql_url=sql_role_url_of(reading_url)))
+        app = build_browser(reader, HttpConfiguration(sql_url=create_sql_role(reading_url)))
         yield TestClient(app, "http://127.0.0.1", raise_server_exceptions=False)
 
 
@@ -120,10 +120,6 @@ def count_rows(client: TestClient, statements: list[str]) -> list[int]:
     return found
 
 
-def count_pairs_by_state(client: TestClient) -> dict[str, int]:
-    return client.get("/now.json").json()["store"]["pairs"]
-
-
 def test_contents_of_pages_agree_with_the_store(reading_client: TestClient) -> None:
     found = reading_client.get("/search.json?q=ne+_+pas").json()
     assert {"source": "ne [X,1] pas", "target": "not [X,1]"}.items() <= found["rules"][0].items()
@@ -146,7 +142,7 @@ def test_contents_of_pages_agree_with_the_store(reading_client: TestClient) -> N
     assert word["count"] == 6
     dispersion = word["dispersion"]
     assert dispersion["pairs_with_word"] == sum(share["pairs_with_word"] for share in dispersion["shares"]) == 6
-    assert word["dispersion"]["pairs_read"] == sum(count_pairs_by_state(reading_client).values())
+    assert word["dispersion"]["pairs_read"] == sum(reading_client.get("/now.json").json()["store"]["pairs"].values())
     assert len(word["lines"]) == 6
     for line in word["lines"]:
         assert [line["source"].split(" ")[place] for place in line["source_positions"]] == ["maison"]
@@ -383,7 +379,6 @@ TREEBANK = [
 
 @pytest.fixture
 def tree_client(store_url: str, copy_store: CopyStore, connect: Connect) -> Iterator[TestClient]:
-    """A client of a tree store. Parametrized by database."""
     copy_store("tree pages", store_url, make_trees)
     with open_store(store_url) as store:
         yield connect(FakeService(store))
@@ -561,7 +556,7 @@ def test_pages_and_queries_can_be_switched_off(learned: Store, connect: Connect)
     assert "/sql" not in without_asking.get("/", headers=HTML).text
 
 
-def test_history_of_a_rule_is_shown_as_a_curve(learned: Store, learned_client: TestClient, learned_url: str) -> None:
+def test_history_of_a_rule_is_shown_as_a_curve(learned_client: TestClient, learned_url: str) -> None:
     [(rule_id,)] = query(learned_url, "SELECT id FROM rules WHERE source = 'ne [X,1] pas' AND target = 'not [X,1]'")
     assert "No history yet" in learned_client.get(f"/rule?{RULE}", headers=HTML).text
     today = time.strftime("%Y-%m-%d", time.gmtime())

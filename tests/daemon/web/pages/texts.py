@@ -46,7 +46,6 @@ def odd_pairs(tokens: list[str], words: int = 6) -> list[NewPair]:
 
 
 def learn_from(store: Store, pairs: Iterable[NewPair]) -> None:
-    """Store the pairs and learn from them."""
     from hierogram.daemon.learning.learning import learn
 
     batch = store.begin_ingest("<b>corpus</b>", "</td><script>alert(1)</script>", "jsonl")

@@ -9,13 +9,8 @@ from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
 
 
-@pytest.fixture
-def client(learned: Store, connect: Connect) -> TestClient:
-    return connect(FakeService(learned))
-
-
-def test_evidence_of_a_sentence_is_returned(client: TestClient, learned: Store) -> None:
-    answer = client.get("/v1/evidence", params={"source": "il ne voit pas la porte", "pairs": 2})
+def test_evidence_of_a_sentence_is_returned(learned_client: TestClient, learned: Store) -> None:
+    answer = learned_client.get("/v1/evidence", params={"source": "il ne voit pas la porte", "pairs": 2})
     assert answer.status_code == 200
     body = answer.json()
     assert body["position"] == learned.position()
@@ -42,9 +37,9 @@ def test_text_for_a_prompt_is_detokenized(store_url: str, connect: Connect, boun
     assert ("l'eau" in text, "it's" in text, "it 's" in text) == (True, True, False)
 
 
-def test_prompt_is_shortened_to_the_given_characters(client: TestClient) -> None:
+def test_prompt_is_shortened_to_the_given_characters(learned_client: TestClient) -> None:
     parameters = {"source": "la porte est verte", "format": "prompt", "characters": 60}
-    found = client.get("/v1/evidence", params=parameters).text
+    found = learned_client.get("/v1/evidence", params=parameters).text
     assert ("door" in found, "target:" in found, len(found) <= 60) == (True, False, True)
 
 
@@ -66,7 +61,7 @@ def test_invalid_evidence_requests_are_refused(reading_client: TestClient, query
 
 
 @pytest.mark.parametrize(
-    ("query", "says"),
+    ("query", "message"),
     [
         ("", "source: Field required"),
         ("source=", "source: must contain a word"),
@@ -74,9 +69,9 @@ def test_invalid_evidence_requests_are_refused(reading_client: TestClient, query
         ("source=la%00", "source: must not contain NUL"),
     ],
 )
-def test_an_invalid_sentence_is_explained(reading_client: TestClient, query: str, says: str) -> None:
+def test_an_invalid_sentence_is_explained(reading_client: TestClient, query: str, message: str) -> None:
     answer = reading_client.get(f"/v1/evidence?{query}")
-    assert (answer.status_code, says in answer.json()["detail"]) == (422, True), answer.text
+    assert (answer.status_code, message in answer.json()["detail"]) == (422, True), answer.text
 
 
 def test_a_tree_store_has_no_evidence(store_url: str, connect: Connect) -> None:

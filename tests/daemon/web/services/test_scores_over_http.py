@@ -2,7 +2,6 @@
 
 import pytest
 from starlette.testclient import TestClient
-from tests.daemon.web.conftest import Connect, FakeService
 
 from hierogram.storage.store import Store
 from hierogram.tools.scores.learned_counts import LearnedCounts
@@ -11,18 +10,13 @@ from hierogram.tools.scores.scoring import Scorer, save_scores
 pytestmark = pytest.mark.database("sqlite")
 
 
-@pytest.fixture
-def client(learned: Store, connect: Connect) -> TestClient:
-    return connect(FakeService(learned))
-
-
-def test_a_stored_score_is_returned(client: TestClient, learned: Store) -> None:
+def test_a_stored_score_is_returned(learned_client: TestClient, learned: Store) -> None:
     scorer = Scorer(LearnedCounts(learned, lambda *_: None))
     [row] = learned.pairs_by_id([2])
     [(score, derivation)] = made = scorer.score_stored([row])
     assert derivation is not None
     save_scores(learned, scorer, [row], made)
-    answer = client.get("/v1/pairs/2/score")
+    answer = learned_client.get("/v1/pairs/2/score")
     assert answer.status_code == 200
     body = answer.json()
     assert body["pair"] == 2
@@ -36,9 +30,9 @@ def test_a_stored_score_is_returned(client: TestClient, learned: Store) -> None:
     ]
 
 
-def test_pairs_without_a_score_are_reported(client: TestClient) -> None:
-    waiting = client.get("/v1/pairs/2/score")
+def test_pairs_without_a_score_are_reported(learned_client: TestClient) -> None:
+    waiting = learned_client.get("/v1/pairs/2/score")
     assert (waiting.status_code, "not been scored yet" in waiting.text) == (409, True)
-    gone = client.get("/v1/pairs/99/score")
+    gone = learned_client.get("/v1/pairs/99/score")
     assert (gone.status_code, "pair 99 not found" in gone.text) == (404, True)
-    assert client.get("/v1/pairs/0/score").status_code == 422
+    assert learned_client.get("/v1/pairs/0/score").status_code == 422

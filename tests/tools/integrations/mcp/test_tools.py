@@ -70,14 +70,14 @@ async def round_trip(client: Client) -> None:
         assert [line["source"] for line in lines] == ["la porte"] * 2
 
 
-def served(store: hg.GrammarStore, *, may_add: bool = False) -> Any:
+def build_server(store: hg.GrammarStore, *, may_add: bool = False) -> Any:
     tools = McpTools(store, StoreTranslator(store, TranslateOptions()))
     return make_server(tools, Threads(), may_add=may_add)
 
 
 def test_every_reading_tool_returns_results_in_process(opened: hg.GrammarStore) -> None:
     async def run() -> None:
-        async with Client(served(opened)) as client:
+        async with Client(build_server(opened)) as client:
             await round_trip(client)
             assert await ask(client, "concordance", phrase="la girafe") == []
 
@@ -86,9 +86,9 @@ def test_every_reading_tool_returns_results_in_process(opened: hg.GrammarStore) 
 
 def test_pairs_are_added_only_if_allowed(opened: hg.GrammarStore) -> None:
     async def run() -> None:
-        async with Client(served(opened)) as client:
+        async with Client(build_server(opened)) as client:
             assert [tool.name for tool in (await client.list_tools()).tools] == READING
-        async with Client(served(opened, may_add=True)) as client:
+        async with Client(build_server(opened, may_add=True)) as client:
             assert [tool.name for tool in (await client.list_tools()).tools] == [*READING, "add_pair"]
             number = await ask(client, "add_pair", source="La girafe", target="The giraffe")
             assert opened.pair(number).target == "the giraffe"
@@ -99,7 +99,7 @@ def test_pairs_are_added_only_if_allowed(opened: hg.GrammarStore) -> None:
 
 def test_errors_are_reported_to_the_model(opened: hg.GrammarStore) -> None:
     async def run() -> None:
-        async with Client(served(opened)) as client:
+        async with Client(build_server(opened)) as client:
             answer = await client.call_tool("evidence", {"sentence": "la " * 300})
             assert (answer.is_error, "the limit is 200" in str(answer.content)) == (True, True)
             answer = await client.call_tool("evidence", {"sentence": "la", "characters": 0})
@@ -141,4 +141,4 @@ def test_a_daemon_serves_tools_over_http_to_clients_with_the_token(opened: hg.Gr
 def test_a_missing_mcp_package_is_reported(opened: hg.GrammarStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp.server.mcpserver", None)
     with pytest.raises(hg.UsageError, match=r"pip install '\.\[mcp\]'"):
-        served(opened)
+        build_server(opened)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tests.reference.alignment import BHMM, Settings, log_joint
 from tests.samplers.alignment.kernels import random_corpus, random_state, to_chain, to_direction, to_options
-from tests.tools.lab.programs import printed
+from tests.tools.lab.programs import run_lab
 
 from hierogram.tools.lab.papers.alignment_starts import HALF, MODEL1, NOTHING, first_links, log_likelihood
 
@@ -40,7 +40,7 @@ def test_the_command_runs_a_chain_from_each_start(tmp_path: Path) -> None:
         lines = [line.format(f"w{k % 5}", f"v{k % 7}") for k in range(70)]
         (tmp_path / name).write_text("".join(f"{one}\n" for one in lines))
     files = [str(tmp_path / name) for name in "st"]
-    rows = [line.split("\t") for line in printed("papers.alignment_starts", *files, "--sweeps", "40").splitlines()[1:]]
+    rows = [line.split("\t") for line in run_lab("papers.alignment_starts", *files, "--sweeps", "40").splitlines()[1:]]
     assert [(row[0], row[1]) for row in rows] == [
         (s, str(n)) for s in (MODEL1, HALF, NOTHING) for n in (8, 16, 24, 32, 40)
     ]

@@ -1,4 +1,4 @@
-"""Each row of docs/papers.md has an experiment, and claims are judged by the output of its program."""
+"""Each row of docs/papers.md has an experiment. The output of its program decides whether the row's claims hold."""
 
 import json
 import re
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.tools.lab.grammars import write_bitext
-from tests.tools.lab.programs import ran
+from tests.tools.lab.programs import invoke_lab
 
 from hierogram.tools.lab.papers.claims import EXPERIMENTS, Finding, Inputs, above
 
@@ -15,9 +15,9 @@ TABLES = re.findall(r"^\| table or figure .*\n\|---.*\n((?:\|.*\n)+)", DOCUMENT,
 ROWS = [line for table in TABLES for line in table.splitlines()]
 
 
-def findings_of(program: str, work: Path, said: str = "") -> dict[str, Finding]:
+def findings_of(program: str, work: Path, output: str = "") -> dict[str, Finding]:
     [run] = [run for run in EXPERIMENTS if run.program == program]
-    return {found.claim: found for found in run.findings(Inputs("s", "t", "trees", work), said)}
+    return {found.claim: found for found in run.findings(Inputs("s", "t", "trees", work), output)}
 
 
 def test_every_row_of_the_document_has_an_experiment() -> None:
@@ -80,7 +80,7 @@ def test_the_sampling_experiments_report_their_claims_on_small_data(tmp_path: Pa
     """Experiments whose program name contains `sampl`, on a regular bitext, on which claims need not hold."""
     source, target, _ = write_bitext(tmp_path)
     (tmp_path / "trees").write_text("(S (NP (DT the) (NN dog)) (VP (VBZ sees) (NP (NNS stars))))\n" * 30)
-    done = ran(
+    done = invoke_lab(
         "papers.claims", source, target, str(tmp_path / "trees"), "--work", str(tmp_path / "w"), "--only", "sampl"
     )
     rows = [line.split("\t") for line in done.stdout.splitlines()]

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.tools.lab.programs import printed
+from tests.tools.lab.programs import run_lab
 
 from hierogram.daemon.text.treebanks.trees import read_tree
 from hierogram.tools.lab.papers.fragments import Size, fragment_size, histograms, most_frequent
@@ -31,7 +31,7 @@ def test_sizes_count_the_parts_of_a_fragment() -> None:
 def test_the_command_lists_fragments_and_counts_their_sizes(tmp_path: Path) -> None:
     (tmp_path / "fragments").write_text("".join(f"{line}\n" for line in LINES))
     figure = tmp_path / "f.png"
-    output = printed("papers.fragments", tmp_path / "fragments", "--number", "2", "--figure", figure)
+    output = run_lab("papers.fragments", tmp_path / "fragments", "--number", "2", "--figure", figure)
     assert figure.read_bytes().startswith(b"\x89PNG")
     tables = output.split("\n\n")
     rows = [[line.split("\t") for line in table.splitlines()] for table in tables]

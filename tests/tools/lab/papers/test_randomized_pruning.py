@@ -66,7 +66,7 @@ def test_the_most_probable_one_to_one_links_are_read(files: list[str]) -> None:
         read_corpus(*files)
 
 
-def test_measured_edges_and_errors_are_consistent(files: list[str], tmp_path: Path) -> None:
+def test_measured_edges_and_errors_are_consistent(files: list[str]) -> None:
     corpus = read_corpus(*files)
     pairs = list(chosen_pairs(corpus, 3, seed=1))
     assert len(pairs) == len(set(pairs)) >= 4

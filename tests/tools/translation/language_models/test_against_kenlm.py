@@ -23,15 +23,15 @@ def compare(theirs: kenlm.Model, ours: ModelWithVocabulary, words: list[str], be
     """Check that both models give the same scores to words. Returns the number of additional states of KenLM."""
     numbers = ours.vocabulary.numbers(words)
     log10, states = walk(ours.model, numbers, ours.model.begin if begin else EMPTY)
-    state, met = kenlm.State(), {}
+    state, seen = kenlm.State(), {}
     (theirs.BeginSentenceWrite if begin else theirs.NullContextWrite)(state)
     for k, word in enumerate(words):
         after = kenlm.State()
         assert theirs.BaseScore(state, word, after) == pytest.approx(log10[k], abs=1e-5)
-        assert met.setdefault(after, states[k]) == states[k]
+        assert seen.setdefault(after, states[k]) == states[k]
         state = after
-    assert len(met) >= 4
-    return len(met) - len(set(met.values()))
+    assert len(seen) >= 4
+    return len(seen) - len(set(seen.values()))
 
 
 @pytest.mark.parametrize("text", [KENLM, SRILM, IRSTLM])

@@ -19,7 +19,7 @@ from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
 from hierogram.tools.translation.language_models.files import ModelWithVocabulary, read_arpa, write_arpa
 
 
-def listed(named: ModelWithVocabulary) -> dict[tuple[str, ...], tuple[float, float]]:
+def list_ngrams(named: ModelWithVocabulary) -> dict[tuple[str, ...], tuple[float, float]]:
     """Return all n-grams with their probabilities and backoff weights."""
     return {
         tuple(map(named.vocabulary.word, words)): (float(log10), float(backoff))
@@ -30,15 +30,15 @@ def listed(named: ModelWithVocabulary) -> dict[tuple[str, ...], tuple[float, flo
 
 def test_files_of_three_programs_give_the_same_model(tmp_path: Path) -> None:
     kenlm, srilm, irstlm = (read_text(tmp_path, text) for text in (KENLM, SRILM, IRSTLM))
-    expected = listed(kenlm)
+    expected = list_ngrams(kenlm)
     assert len(expected) == 11
     assert expected["la", "maison"] == (np.float32(-0.5), np.float32(-0.25))
     assert expected["<s>",] == (0, np.float32(-0.30103))
     for named, differences in ((srilm, {"<unk>", "<s>"}), (irstlm, {"<s>"})):
-        found = listed(named)
+        found = list_ngrams(named)
         assert found.keys() == expected.keys()
         assert {gram[0] for gram in found if found[gram] != expected[gram]} == differences
-    assert listed(srilm)["<unk>",][0] == -100
+    assert list_ngrams(srilm)["<unk>",][0] == -100
     assert [kenlm.vocabulary.word(number) for number in (UNKNOWN, BEGIN, END)] == ["<unk>", "<s>", "</s>"]
 
 
@@ -56,12 +56,12 @@ def test_files_of_three_programs_give_the_same_model(tmp_path: Path) -> None:
     ],
 )
 def test_small_deviations_from_the_arpa_format_are_accepted(tmp_path: Path, change) -> None:
-    assert listed(read_text(tmp_path, change(KENLM))) == listed(read_text(tmp_path, KENLM))
+    assert list_ngrams(read_text(tmp_path, change(KENLM))) == list_ngrams(read_text(tmp_path, KENLM))
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
 def test_compressed_arpa_files_are_read(tmp_path: Path, pack) -> None:
-    assert listed(read_text(tmp_path, pack(KENLM.encode()))) == listed(read_text(tmp_path, KENLM))
+    assert list_ngrams(read_text(tmp_path, pack(KENLM.encode()))) == list_ngrams(read_text(tmp_path, KENLM))
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_written_models_survive_a_round_trip(tmp_path: Path, suffix: str, pruned
     named = read_text(tmp_path, arpa_of(random_model(random, 4, len(names), pruned), names, random))
     path = tmp_path / f"again.arpa{suffix}"
     write_arpa(path, named)
-    assert listed(read_arpa(str(path), Quiet())) == listed(named)
+    assert list_ngrams(read_arpa(str(path), Quiet())) == list_ngrams(named)
 
 
 @given(st.lists(st.floats(-200, 0, width=32), min_size=1), st.lists(st.floats(-200, 200, width=32), min_size=1))

@@ -38,7 +38,7 @@ def random_text(random: Random, sentences: int, words: int) -> list[list[str]]:
     return text
 
 
-def estimated(folder: Path, text: list[list[str]], **options) -> tuple[ModelWithVocabulary, EstimationReport]:
+def estimate_model(folder: Path, text: list[list[str]], **options) -> tuple[ModelWithVocabulary, EstimationReport]:
     path = folder / "text"
     path.write_text("".join(" ".join(sentence) + "\n" for sentence in text))
     made: list[ModelWithVocabulary] = []
@@ -64,7 +64,7 @@ def contexts_of(text: list[list[str]], order: int) -> list[tuple[str, ...]]:
 def test_probabilities_follow_the_definition_of_kneser_ney_smoothing(tmp_path: Path, order: int) -> None:
     random = Random(order)
     text = random_text(random, 300, 25)
-    named, report = estimated(tmp_path, text, order=order)
+    named, report = estimate_model(tmp_path, text, order=order)
     reference = KneserNey(text, order)
     assert report.ngrams == [
         sum(1 for gram in reference.counts if len(gram) == n) + (2 if n == 1 else 0) for n in range(1, order + 1)
@@ -85,9 +85,9 @@ def test_probabilities_follow_the_definition_of_kneser_ney_smoothing(tmp_path: P
 
 def test_little_memory_and_small_batches_give_the_same_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = random_text(Random(7), 400, 30)
-    named, _ = estimated(tmp_path, text, order=3)
+    named, _ = estimate_model(tmp_path, text, order=3)
     monkeypatch.setattr(estimation, "_WORDS_PER_READ", 17)
-    again, _ = estimated(tmp_path, text, order=3, memory=100)
+    again, _ = estimate_model(tmp_path, text, order=3, memory=100)
     for one, other in zip(iterate_ngrams(named.model), iterate_ngrams(again.model), strict=True):
         for column, expected in zip(one, other, strict=True):
             assert np.array_equal(column, expected)
@@ -99,7 +99,7 @@ def test_words_outside_the_vocabulary_are_unknown(tmp_path: Path) -> None:
     first = {word: k for k, word in reversed(list(enumerate(w for s in text for w in s)))}
     kept = set(sorted(frequent, key=lambda word: (-frequent[word], first[word]))[:12])
     replaced = [[word if word in kept else "<unk>" for word in sentence] for sentence in text]
-    named, report = estimated(tmp_path, text, order=2, max_words=12)
+    named, report = estimate_model(tmp_path, text, order=2, max_words=12)
     assert len(named.vocabulary) == 15
     assert report.unknown == sum(word == "<unk>" for sentence in replaced for word in sentence)
     reference = KneserNey(replaced, 2)
@@ -107,7 +107,7 @@ def test_words_outside_the_vocabulary_are_unknown(tmp_path: Path) -> None:
         for context in [(), ("<unk>",), ("<s>",), (replaced[0][0],)]:
             expected = reference.probability(context, word)
             assert probability(named, context, word) == pytest.approx(np.log10(expected), abs=1e-6)
-    seldom, _ = estimated(tmp_path, text, order=2, min_word_count=5)
+    seldom, _ = estimate_model(tmp_path, text, order=2, min_word_count=5)
     assert {seldom.vocabulary.word(k) for k in range(3, len(seldom.vocabulary))} == {
         word for word, number in frequent.items() if number >= 5
     }
@@ -122,7 +122,7 @@ def test_files_in_both_formats_contain_the_same_model(tmp_path: Path) -> None:
     report = build_model([str(path) for path in paths], outputs, EstimationOptions(), Quiet())
     assert report.sentences == 100
     arpa, binary = read_arpa(str(outputs[0]), Quiet()), open_language_model(str(outputs[1]), Quiet())
-    expected, _ = estimated(tmp_path, text)
+    expected, _ = estimate_model(tmp_path, text)
     for sentence in text[:20]:
         for named in (arpa, binary):
             assert probability(named, (*sentence[:-1],), sentence[-1]) == pytest.approx(
@@ -160,7 +160,7 @@ def test_invalid_texts_are_refused_with_the_reason(tmp_path: Path, text: bytes, 
 
 
 def test_unigrams_include_sentence_ends(tmp_path: Path) -> None:
-    named, report = estimated(tmp_path, [["a"], ["a", "b"]], order=1)
+    named, report = estimate_model(tmp_path, [["a"], ["a", "b"]], order=1)
     assert report.without_discounts == [1]
     # Counts 2, 1 and 2 of a, b and </s>: 2.5 of 5 is discounted and shared by these and <unk>.
     shared = (1.0 + 0.5 + 1.0) / 5 / 4

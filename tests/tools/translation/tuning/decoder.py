@@ -11,7 +11,6 @@ Words = tuple[str, ...]
 
 
 def select_best(candidates: KBest, weights: NDArray[np.float64], count: int) -> KBest:
-    """Return the `count` best candidates of a sentence by weights."""
     first = np.argsort(-(candidates.features @ weights), kind="stable")[:count]
     return KBest([candidates.words[k] for k in first], candidates.features[first])
 

@@ -32,7 +32,7 @@ def files(tmp_path: Path) -> list[str]:
     return list(texts)
 
 
-def theirs(folder: Path, *arguments: str) -> str:
+def run_sacrebleu(folder: Path, *arguments: str) -> str:
     """Return the output of sacrebleu's command."""
     command = [sys.executable, "-m", "sacrebleu", *arguments, "--format", "text"]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
@@ -43,7 +43,9 @@ def test_scores_and_significance_tests_match_sacrebleu(hierogram: Run, files: li
     ran = hierogram("evaluate", "first", "second", "-r", "one", "--json")
     assert ran.code == 0, ran.err
     found = json.loads(ran.out)
-    output = theirs(tmp_path, "one", "-i", "first", "second", "-m", "bleu", "chrf", "ter", "--paired-bs", "-w", "4")
+    output = run_sacrebleu(
+        tmp_path, "one", "-i", "first", "second", "-m", "bleu", "chrf", "ter", "--paired-bs", "-w", "4"
+    )
     # The output has two rows of three metrics, and three tests in the second row.
     expected = [[*map(float, cell)] for cell in re.findall(r"([\d.]+) \(([\d.]+) ± ([\d.]+)\)", output)]
     tests = [float(p) for p in re.findall(r"\(p = ([\d.]+)\)", output)]
@@ -67,7 +69,7 @@ def test_references_may_be_missing_for_some_sentences(hierogram: Run, files: lis
     assert metric["scores"][0]["score"] > alone["scores"][0]["score"]
 
 
-def theirs_of(translation: list[str], *references: list[str]) -> list[float]:
+def sacrebleu_scores(translation: list[str], *references: list[str]) -> list[float]:
     """Return the scores of sacrebleu's library for one translation."""
     metrics = sacrebleu.BLEU(), sacrebleu.CHRF(), sacrebleu.TER()
     return [metric.corpus_score(translation, references).score for metric in metrics]
@@ -82,9 +84,11 @@ def test_empty_references_count_as_in_sacrebleu(hierogram: Run, files: list[str]
             (tmp_path / f"{name}{number}").write_text("".join(line + "\n" for line in lines))
         ran = hierogram("evaluate", f"t{number}", "-r", f"r{number}", "--json")
         found = [metric["scores"][0]["score"] for metric in json.loads(ran.out)]
-        assert found == pytest.approx(theirs_of(translation, reference))
+        assert found == pytest.approx(sacrebleu_scores(translation, reference))
         ran = hierogram("evaluate", f"t{number}", "-r", f"r{number}", "-r", f"r{number}", "--json")
-        assert json.loads(ran.out)[0]["scores"][0]["score"] == pytest.approx(theirs_of(translation, reference)[0])
+        assert json.loads(ran.out)[0]["scores"][0]["score"] == pytest.approx(
+            sacrebleu_scores(translation, reference)[0]
+        )
 
 
 def test_text_in_other_normal_forms_is_the_same_text(hierogram: Run, files: list[str], tmp_path: Path) -> None:

@@ -223,7 +223,7 @@ class TrapDecoder:
 
     def __init__(self, seed: int, sentences: int = 80) -> None:
         random = Random(seed)
-        self.asked: list[int] = []
+        self.calls: list[int] = []
         self.references = [[tuple(f"w{k}{j}" for j in range(12))] for k in range(sentences)]
         self._lists = []
         for [reference] in self.references:
@@ -237,9 +237,9 @@ class TrapDecoder:
             self._lists.append(KBest(words, np.array(rows)))
 
     def __call__(self, weights):
-        self.asked.append(0)
+        self.calls.append(0)
         for candidates in self._lists:
-            self.asked[-1] += 1
+            self.calls[-1] += 1
             yield select_best(candidates, weights, 8)
 
 
@@ -255,7 +255,7 @@ def test_no_round_is_far_below_the_start(start: tuple[float, ...], seed: int) ->
     a_sentence = 2 * 100 / len(decode.references)
     assert min(scores) > scores[0] - 2 - a_sentence, scores
     assert max(scores) == scores[tuned.best]
-    assert [iteration.sentences for iteration in tuned.history] == decode.asked
+    assert [iteration.sentences for iteration in tuned.history] == decode.calls
     early = [iteration for iteration in tuned.history if iteration.sentences < len(decode.references)]
     assert all(iteration.bleu.score < scores[0] - 2 for iteration in early)
     # This start avoids the misleading feature, which no list shows.

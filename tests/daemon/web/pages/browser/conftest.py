@@ -28,7 +28,7 @@ TIMEOUT = 30_000
 
 
 @pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def chromium() -> Iterator[Any]:
     """Chromium for the tests of a module. Playwright keeps an event loop in this thread."""
     path = CHROMIUM if Path(CHROMIUM).exists() else shutil.which("chromium")
     if path is None:
@@ -66,24 +66,24 @@ Visit = Callable[..., Any]
 @pytest.fixture
 def visit(chromium: Any) -> Iterator[Visit]:
     """Function that opens a page. Fails afterwards if a page requested another host or logged a message."""
-    said: list[str] = []
+    logged: list[str] = []
     hosts: set[str] = set()
     wanted: set[str] = set()
     with ExitStack() as stack:
 
-        def open_page(address: str, complaints: tuple[str, ...] = (), **options: object) -> Any:
+        def open_page(address: str, **options: object) -> Any:
             context = chromium.new_context(**options)
             stack.callback(context.close)
             context.set_default_timeout(TIMEOUT)
             wanted.add(urlsplit(address).netloc)
             context.on("request", lambda request: hosts.add(urlsplit(request.url).netloc))
             page = context.new_page()
-            page.on("console", lambda message: said.append(message.text))
-            page.on("pageerror", lambda error: said.append(str(error)))
-            page.on("dialog", lambda dialog: (said.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+            page.on("console", lambda message: logged.append(message.text))
+            page.on("pageerror", lambda error: logged.append(str(error)))
+            page.on("dialog", lambda dialog: (logged.append(f"dialog: {dialog.message}"), dialog.dismiss()))
             page.goto(address)
             return page
 
         yield open_page
         assert hosts <= wanted
-        assert said == []
+        assert logged == []

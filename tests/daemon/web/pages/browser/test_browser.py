@@ -25,7 +25,7 @@ def tab_to(page: Any, selector: str) -> None:
     raise AssertionError(f"{selector} does not get the focus")
 
 
-def lit(page: Any) -> set[str]:
+def highlighted(page: Any) -> set[str]:
     return set(page.locator(".sentence .w.lit").all_text_contents())
 
 
@@ -50,12 +50,12 @@ def test_a_rule_is_found_and_a_pair_withdrawn_with_the_keyboard_only(
     assert marked == ["ne", "pas", "not"]
     tab_to(page, ".sentence")
     for _ in range(3):
-        if "pas" in lit(page):
+        if "pas" in highlighted(page):
             break
         page.keyboard.press("ArrowRight")
-    while "pas" not in lit(page):
+    while "pas" not in highlighted(page):
         page.keyboard.press("ArrowRight")
-    assert lit(page) == {"pas", "not"}
+    assert highlighted(page) == {"pas", "not"}
     expect(page.locator("#status")).to_have_text("pas – not")
 
     tab_to(page, ".concordance .number")
@@ -86,18 +86,18 @@ def test_a_rule_is_found_and_a_pair_withdrawn_with_the_mouse(learned: Store, ser
     page.locator("a.rule").first.click()
     page.wait_for_selector(".concordance")
     page.locator(".concordance li").first.locator(".w", has_text="pas").hover()
-    assert lit(page) == {"pas", "not"}
+    assert highlighted(page) == {"pas", "not"}
     page.locator(".concordance .number").first.click()
     page.wait_for_selector("svg.trees .node")
 
     page.goto(f"{address}/pairs/1")
     page.locator(".sentence .w", has_text="blanche").hover()
-    assert lit(page) == {"blanche", "white"}
+    assert highlighted(page) == {"blanche", "white"}
     expect(page.locator("svg.trees .word.lit")).to_have_count(2)
     expect(page.locator("svg.trees .arc.lit")).to_have_count(1)
     page.locator("svg.trees .node").first.hover()
     expect(page.locator("svg.trees .node.lit")).to_have_count(2)
-    assert lit(page) == set()
+    assert highlighted(page) == set()
 
     page.get_by_role("link", name="Withdraw this pair").click()
     page.get_by_role("button", name="Withdraw").click()
@@ -183,7 +183,7 @@ def test_a_text_is_translated_with_the_keyboard_and_corrected(learned: Store, se
     tab_to(page, "button")
     tab_to(page, ".sentence")
     page.keyboard.press("End")
-    assert lit(page) == {"verte", "green"}
+    assert highlighted(page) == {"verte", "green"}
     expect(page.locator(".phrases tr.lit").first).to_be_attached()
     expect(page.locator("#status")).to_have_text("verte – green")
     page.wait_for_selector("#near .concordance")

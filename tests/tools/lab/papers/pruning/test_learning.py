@@ -5,15 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.tools.lab.programs import printed
+from tests.tools.lab.programs import run_lab
 
-from hierogram.tools.lab.papers.pruning.learning import (
-    ItgPairs,
-    LearnableItg,
-    SoftCounts,
-    count_exactly,
-    run_em,
-)
+from hierogram.tools.lab.papers.pruning.learning import ItgPairs, LearnableItg, SoftCounts, count_exactly, run_em
 
 
 def itg() -> LearnableItg:
@@ -69,7 +63,7 @@ def test_the_command_learns_with_exact_and_soft_counts(tmp_path: Path) -> None:
         lines = [line.format(nouns[k % 4], nouns[(k + 1 + k // 4) % 4]) for k in range(24)]
         (tmp_path / name).write_text("".join(f"{one}\n" for one in lines))
         files.append(str(tmp_path / name))
-    output = printed("papers.pruning.learning", *files, "--pairs", "8", "--iterations", "4", "--masks", "1,20")
+    output = run_lab("papers.pruning.learning", *files, "--pairs", "8", "--iterations", "4", "--masks", "1,20")
     rows = [line.split("\t") for line in output.splitlines()[1:]]
     found = {way: [float(row[2]) for row in rows if row[0] == way] for way in ("exact", "1 masks", "20 masks")}
     assert [row[1] for row in rows] == [str(k) for _ in found for k in range(5)]

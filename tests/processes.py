@@ -1,0 +1,10 @@
+"""State of processes, by id."""
+
+from pathlib import Path
+
+
+def is_running(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
