@@ -4,7 +4,7 @@ import http.client
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, cast
 
@@ -14,9 +14,10 @@ from hierogram.daemon.configuration import HttpConfiguration, configuration_type
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.serving.service import Daemon
-from hierogram.daemon.serving.supervision import Heartbeat
+from hierogram.daemon.serving.supervision import DaemonStatus, Heartbeat, Lag
 from hierogram.daemon.web.pages.rendering import build_url
 from hierogram.daemon.web.server import HttpLoop
+from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.samplers.grammar.rules import parse_side
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.database.connection import POSTGRES, make_engine, parse_url
@@ -118,14 +119,23 @@ def _page_requests(rules: list[tuple[str, str]], draw: random.Random) -> Iterato
 
 
 class _StubDaemon:
-    """Stub of `Daemon` for `HttpLoop` that serves one store."""
+    """Stub of `Daemon` for `HttpLoop`: serves one store and changes no pairs."""
 
     def __init__(self, store: Store) -> None:
         self.store, self.grammar_store = store, GrammarStore(store)
         self.configuration = configuration_type()(http=_UNLIMITED)
 
+    def status(self) -> DaemonStatus:
+        return DaemonStatus((), Lag())
+
     def stopping(self) -> bool:
         return False
+
+    def withdraw(self, pair_ids: Sequence[int]) -> list[int]:
+        return []
+
+    def correct(self, pair_id: int, links: KnownLinks, origin: str) -> bool | None:
+        return None
 
 
 @contextmanager
