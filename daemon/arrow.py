@@ -38,7 +38,6 @@ class ArrowTable:
         self._batches = batches
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Return an Arrow stream of the batches."""
         import nanoarrow
         from nanoarrow import c_array_from_buffers
         from nanoarrow.c_array_stream import CArrayStream

@@ -78,7 +78,7 @@ class SpoolSection(Section):
     """Seconds between scans of the folder."""
     languages: Languages = None
     unaligned_after: Seconds | None = None
-    """Seconds after which `.source` and `.target` files are ingested without an `.alignment`."""
+    """Seconds without changes after which `.source` and `.target` files are ingested without an `.alignment`."""
 
 
 class SamplingSection(Section):
@@ -168,8 +168,8 @@ class HttpConfiguration(Section):
     """Addresses and networks of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted, or `*` for all
     ([proxies](http.md#use-a-reverse-proxy))."""
     max_connections: Positive = 100
-    """Maximum number of open connections and of running requests. Beyond this number, the client that has been idle
-    longest is disconnected."""
+    """Maximum number of open connections, and of running requests. Beyond this number, the client that has been idle
+    longest is disconnected, and new requests are rejected with 503."""
     max_lag: Positive = 100_000
     """Number of unsettled pairs above which new pairs are delayed, and finally rejected with 503."""
     backlog_timeout: Seconds = 30.0
@@ -260,7 +260,7 @@ class _EnvironmentFirst(BaseSettings):
 def load_configuration(file: Path | None = None, **overrides: object) -> Configuration:
     """Load the configuration. Environment variables override the file, and `overrides` override both.
 
-    `overrides` are keys such as `store=…` and `spool_folder=…`; None values are ignored.
+    `overrides` are keys such as `store=…` and `spool_folder=…`; None values are ignored. Raises `UsageError`.
     """
     content = _read(file) if file else {}
     # Pydantic only reads variables of known sections, so it does not detect a misspelled section.

@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 
 
 class Deadline:
-    """Time limit of `seconds` from now. `cancel` ends the work earlier."""
+    """Time limit of `seconds` from now."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -35,7 +35,7 @@ class Deadline:
             raise DeadlineError(f"the request took longer than {self.seconds:g} s: send a smaller request")
 
     def run(self, work: Callable[[], Result]) -> Result:
-        """Restart the deadline and run work with it. Raises `DeadlineError` if the deadline was canceled."""
+        """Restart the deadline and run work, which must check it. Raises `DeadlineError`."""
         self.restart()
         token = _current.set(self)
         try:

@@ -6,7 +6,7 @@ class DaemonError(Exception):
 
 
 class UsageError(DaemonError):
-    """Options are invalid or contradict each other. The command line ends with exit code 2."""
+    """Options or arguments are invalid or contradict each other. The command line ends with exit code 2."""
 
 
 class ClusterLostError(DaemonError):
@@ -18,7 +18,7 @@ class SpoolError(DaemonError):
 
 
 class InputError(DaemonError):
-    """An input is unreadable, damaged, of an unknown format, or beyond a limit."""
+    """An input is unreadable, invalid or beyond a limit, or names pairs that do not exist."""
 
 
 class WrongKindError(InputError):
@@ -30,11 +30,11 @@ class TemporarySpaceError(InputError):
 
 
 class TooManyRejectedError(InputError):
-    """An input has more rejected lines than the limit allows. Lines stored before the error are kept."""
+    """An input has more rejected lines than the limit allows. Pairs stored before the error are kept."""
 
 
 class ExportError(DaemonError):
-    """An export cannot be written."""
+    """An export cannot be written, read or scheduled, or another output file cannot be written."""
 
 
 class NothingLearnedError(DaemonError):

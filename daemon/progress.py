@@ -63,7 +63,7 @@ def show_progress() -> None:
 
 @contextmanager
 def progress(title: str, unit: str) -> Iterator[Progress]:
-    """Report progress, counted in `unit`, on standard error. The bar disappears at the end of the block."""
+    """Show progress in `unit` on standard error, if `show_progress` was called. A bar disappears at the end."""
     if not _enabled or not sys.stderr.isatty():
         plain = Progress(title, unit)
         if not _enabled:

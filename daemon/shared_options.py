@@ -35,10 +35,9 @@ REFERENCE = Option(
 )  # fmt: skip
 Seed = Annotated[int, Option("Random seed.", min=0)]
 SWEEPS = Option(
-    "Sweeps over all pairs or trees after the burn-in (default: 26 sweeps for pairs, 200 for trees, 10 for ITGs).",
-    min=0,
-    shown="24; 74 for trees and ITGs",
-)
+    "Sweeps over all pairs or trees after the burn-in. The settings of the store determine the burn-in.",
+    min=0, shown="24; 74 for trees and ITGs",
+)  # fmt: skip
 STANDARD = "-"
 """Name of standard input and standard output."""
 SPOOL = Option("Folder to watch for files; created if it does not exist.", metavar="FOLDER", shown="none")

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from hierogram.daemon.library.store import GrammarStore
     from hierogram.daemon.text.pipeline import TextSide
 
-
-OK, PROBLEMS_FOUND, USAGE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 3, 130
+PROBLEMS_FOUND, USAGE, BAD_INPUT, INTERRUPTED = 1, 2, 3, 130
 
 STORE_HELP = "Store to work on: sqlite:///FILE, postgresql://USER@HOST/DATABASE, or a path ending in .db."
 
@@ -41,7 +40,7 @@ def open_chosen_store(context: typer.Context) -> "GrammarStore":
 
 
 def files_or_input(files: Sequence[str] | None, content: str) -> list[str]:
-    """Return the files, by default `-` (standard input). Prints a hint if this is a terminal."""
+    """Return the files, by default `-` (standard input). Prints a hint if the user must type the input."""
     names = list(files or (STANDARD,))
     if STANDARD in names and sys.stdin.isatty():
         print_note(f"reading {content} from standard input; press Ctrl-D to finish")

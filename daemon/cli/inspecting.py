@@ -201,7 +201,7 @@ def sql(
         for number, statement in enumerate(statements):
             with closing(opened.open_query_result(statement, limit=limit, seconds=_TIMEOUT_SECONDS)) as result:
                 if to_file:
-                    rows = write_result(result, Path(output))
+                    rows = _write_result(result, Path(output))
                     print_note(f"{output}: {plural(rows, 'row')}")
                 elif as_json:
                     print_json(list(_dictionaries(result)))
@@ -230,8 +230,7 @@ def split_statements(text: str) -> list[str]:
     return [statement.strip() for statement in statements if statement.strip()]
 
 
-def write_result(result: "SpooledResult", path: Path) -> int:
-    """Write the rows to a .csv, .json or .parquet file atomically, and return their number."""
+def _write_result(result: "SpooledResult", path: Path) -> int:
     with atomic_write(path) as file:
         if path.suffix == ".parquet":
             _write_parquet(result, file)

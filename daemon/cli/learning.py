@@ -96,13 +96,13 @@ def learn(
 
 
 def align_pending(learning: "Learning") -> "AlignReport":
-    """Align the pairs without an alignment, with a progress bar."""
+    """Run the alignment of a learning run, with a progress bar."""
     with progress("align", "pairs") as bar:
         return learning.align(bar.update)
 
 
 def print_aligned(report: "AlignReport") -> None:
-    """Print the number of aligned pairs and the time, or nothing if no pair was aligned."""
+    """Print the numbers of aligned and re-aligned pairs and the time, or nothing if no pair was aligned."""
     if report.pairs:
         realigned = f", {plural(report.realigned, 'pair')} re-aligned" if report.realigned else ""
         print(f"{plural(report.pairs, 'pair')} aligned in {report.seconds:.1f} s{realigned}")

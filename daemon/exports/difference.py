@@ -13,27 +13,22 @@ import numpy as np
 import zstandard
 
 from hierogram.daemon.exceptions import ExportError
-from hierogram.daemon.exports.formats import BY_NAME, FeatureSet, Format, find_format
+from hierogram.daemon.exports.formats import BY_NAME, Features, Format, find_format
 from hierogram.daemon.exports.publication import MANIFEST, manifest_path, read_manifest
-from hierogram.daemon.exports.scratch import Blocks, Scratch, scratch
+from hierogram.daemon.exports.scratch import SIDE_COLUMNS, Blocks, Scratch, scratch
 from hierogram.samplers.grammar.numbers import ONE_USE, STEP
 from hierogram.storage.browsing.reader import literal
 from hierogram.storage.records.uncertainty import squared_error_sql
 
-Exported = tuple[Path, dict[str, Any]]
-"""Path of a file of rules, and its manifest."""
 
-
-def find_export(path: Path) -> Exported:
-    """Return the export at a path, which is a file of rules or the folder of a version. Raises `ExportError`."""
+def _find_export(path: Path) -> tuple[Path, dict[str, Any]]:
     if path.is_dir():
         manifest = read_manifest(path / MANIFEST)
         return path / str(manifest["file"]), manifest
     return path, read_manifest(manifest_path(path))
 
 
-def _load(database: Scratch, table: str, exported: Exported) -> None:
-    path, manifest = exported
+def _load(database: Scratch, table: str, path: Path, manifest: dict[str, Any]) -> None:
     try:
         format = find_format(manifest["format"])
         features = [BY_NAME[name] for name in manifest["features"]]
@@ -47,7 +42,8 @@ def _load(database: Scratch, table: str, exported: Exported) -> None:
         rules = f"read_parquet({literal(str(path))}, hive_partitioning=false)"
         database.run(f"CREATE TABLE {table} AS SELECT source, target, {count} AS count FROM {rules}")
     else:
-        database.load(table, _COLUMNS, _blocks(exported, format, features))
+        blocks = _blocks(path, manifest["compression"], format, features)
+        database.load(table, SIDE_COLUMNS | {"count": "DOUBLE"}, blocks)
 
 
 def _lines(path: Path, compression: str) -> Iterator[str]:
@@ -63,7 +59,6 @@ def _lines(path: Path, compression: str) -> Iterator[str]:
 
 
 _LINES_PER_BLOCK = 10_000
-_COLUMNS = {"source": "VARCHAR", "target": "VARCHAR", "count": "DOUBLE"}
 # Allow for rounding errors: some formats write logarithms of counts with six digits.
 _IS_SAME = "abs(a.count - b.count) <= 1e-4 * greatest(abs(a.count), abs(b.count))"
 
@@ -102,16 +97,16 @@ def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
 
     A path is a file of rules or the folder of a version. Raises `ExportError`.
     """
-    a, b = find_export(Path(before)), find_export(Path(after))
-    formats = a[1]["format"], b[1]["format"]
-    if formats[0] != formats[1]:
+    exports = {"a": _find_export(Path(before)), "b": _find_export(Path(after))}
+    format, other_format = (manifest["format"] for _, manifest in exports.values())
+    if format != other_format:
         raise ExportError(
-            f"{before} has format {formats[0]}, {after} has format {formats[1]}: exports must have the same format"
+            f"{before} has format {format}, {after} has format {other_format}: exports must have the same format"
         )
-    variances = a[1].get("variance_per_use"), b[1].get("variance_per_use")
+    variances = [manifest.get("variance_per_use") for _, manifest in exports.values()]
     with tempfile.TemporaryDirectory(prefix="hierogram-") as folder, scratch(Path(folder)) as database:
-        for table, exported in (("a", a), ("b", b)):
-            _load(database, f"{table}_lines", exported)
+        for table, (path, manifest) in exports.items():
+            _load(database, f"{table}_lines", path, manifest)
             # Sum the counts, because some formats write different rules with equal sides, such as lowercased words.
             database.run(f"""
                 CREATE VIEW {table} AS
@@ -156,10 +151,9 @@ def _is_significant(variance_before: float | None, variance_after: float | None)
     return f"(abs({after} - {before}) > 2 * sqrt({error_before} + {error_after}))"
 
 
-def _blocks(exported: Exported, format: Format, features: FeatureSet) -> Blocks:
-    path, manifest = exported
+def _blocks(path: Path, compression: str, format: Format, features: Features) -> Blocks:
     assert format.read is not None
-    numbered = islice(enumerate(_lines(path, manifest["compression"]), 1), int(format.header is not None), None)
+    numbered = islice(enumerate(_lines(path, compression), 1), int(format.header is not None), None)
     number = 0
     while block := list(islice(numbered, _LINES_PER_BLOCK)):
         rules = []

@@ -21,12 +21,11 @@ from hierogram.daemon.exports.formats import (
     FORMATS,
     NUMBER_MACRO,
     Feature,
-    FeatureSet,
     Format,
-    columns,
     default_format,
     find_format,
     format_from_name,
+    table_columns,
 )
 from hierogram.daemon.exports.lexicon import load_lexical_weights, load_lexicon, load_word_pairs
 from hierogram.daemon.exports.options import SMOOTHING, ExportOptions
@@ -61,7 +60,7 @@ class ExportPlan:
     units_per_use: int = 1
     """Units of the integer column `uses` per use."""
     seen: str | None = None
-    """SQL expression for the column `seen`: discounted part of `uses`, s in docs/model.md. Default: at most one use."""
+    """SQL expression for the column `seen`: discounted part of `uses`, s in docs/model.md. Default: up to one use."""
     nonempty_sides: bool = False
     """Omit rules with an empty side."""
 
@@ -213,9 +212,9 @@ def write_rules(
     scratch: Scratch, plan: ExportPlan, path: Path, glue: Path, progress: Report
 ) -> tuple[int, list[ExportedFile]]:
     """Write the rules, glue rules and decoder configuration. Returns the number of rules and the files."""
-    features, format = plan.features, plan.format
+    format = plan.format
     if format.line is None:
-        rules, file = _write_table(scratch, features, format, path)
+        rules, file = _write_table(scratch, plan, path)
     else:
         rules, file = _write_rule_lines(scratch, plan, path, progress)
     files = [file]
@@ -223,7 +222,7 @@ def write_rules(
         files.append(_write_lines(glue, format.glue, plan.compression))
     if format.configure is not None:
         stem = split_suffix(path.name)[0]
-        for suffix, lines in format.configure(path.name, glue.name, features).items():
+        for suffix, lines in format.configure(path.name, glue.name, plan.features).items():
             files.append(_write_lines(path.with_name(stem + suffix), lines))
     return rules, files
 
@@ -255,8 +254,8 @@ def _write_rule_lines(scratch: Scratch, plan: ExportPlan, path: Path, progress: 
     return rules, ExportedFile(path.name, file.bytes, file.sha256)
 
 
-def _write_table(scratch: Scratch, features: FeatureSet, format: Format, path: Path) -> tuple[int, ExportedFile]:
-    query = f"SELECT {', '.join(columns(features))} FROM scored ORDER BY {format.order}"
+def _write_table(scratch: Scratch, plan: ExportPlan, path: Path) -> tuple[int, ExportedFile]:
+    query = f"SELECT {', '.join(table_columns(plan.features))} FROM scored ORDER BY {plan.format.order}"
     # Use one thread, because with several threads the row groups and their dictionaries differ from run to run.
     scratch.run("SET threads = 1")
     [rules] = scratch.row(
@@ -276,9 +275,8 @@ def resolve_plan(options: ExportOptions, grammar_kind: GrammarKind, path: Path |
 
     The suffixes of the path determine the default format and compression. Without a suffix or with `.txt`, the default
     format depends on the kind of grammar, and the file is not compressed. Without a path, the default compression
-    depends on the format. Raises `UsageError` if path and options disagree, the suffix is unknown, or the format does
-    not support the compression, and `ExportError` if the kind of grammar lacks the format or a feature, or the format
-    lacks a feature.
+    depends on the format. Raises `UsageError` for an invalid suffix or compression, and `ExportError` if the kind of
+    grammar does not support the format or a feature, or the format does not allow the chosen features.
     """
     stem, suffix_compression = split_suffix("" if path is None else path.name)
     suffix_format = format_from_name(stem)
@@ -306,15 +304,10 @@ def resolve_plan(options: ExportOptions, grammar_kind: GrammarKind, path: Path |
         is_smoothed = has_links and not format.word_pairs and options.count_kind is CountKind.TRANSLATION
         smoothing = SMOOTHING if is_smoothed else 0.0
     resolved = replace(options, format=format.name, features=features, smoothing=smoothing)
+    units = 1 if options.current_sample else ONE_USE
     # Omit an ITG's rules for words without a translation, because decoders cannot use a rule with an empty side.
     nonempty_sides = not has_links and format.needs == TRANSLATION
-    return ExportPlan(
-        resolved,
-        format,
-        compression,
-        units_per_use=1 if options.current_sample else ONE_USE,
-        nonempty_sides=nonempty_sides,
-    )
+    return ExportPlan(resolved, format, compression, units_per_use=units, nonempty_sides=nonempty_sides)
 
 
 def glue_name(name: str) -> str:
@@ -356,7 +349,7 @@ def export(
     """Write the store's grammar to `path`, and beside it a manifest and the glue rules and configuration of the format.
 
     The default path is `grammar` in the current folder, with the suffixes of format and compression. The same grammar
-    and options give the same bytes. Raises the errors of `resolve_plan`, `ExportError` and `NothingLearnedError`.
+    and options give the same rule file. Raises the errors of `resolve_plan`, `ExportError` and `NothingLearnedError`.
     """
     plan = resolve_plan(options or ExportOptions(), find_grammar_kind(store.settings().grammar), path)
     path = Path(GRAMMAR + plan.suffix).absolute() if path is None else path.absolute()

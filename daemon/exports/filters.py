@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 _MAX_INDEXED_WORDS = 3
 """Maximum length of indexed word runs. Longer runs are found by their first words, then compared with the sentence."""
 
-_NONTERMINAL_PREFIX = "[X,"
 _GAPS = re.compile(rf"((?:(?:^| ){NONTERMINAL}(?= |$))+)")
 
 Run = tuple[str, ...]
@@ -76,7 +75,7 @@ class SentenceIndex:
 def _split_runs(side: str) -> tuple[list[Run], list[int]]:
     """Split a side into word runs, and count the nonterminals before, between and after them."""
     parts = _GAPS.split(side)
-    runs, gaps = parts[::2], [part.count(_NONTERMINAL_PREFIX) for part in parts[1::2]]
+    runs, gaps = parts[::2], [part.count("[X,") for part in parts[1::2]]
     # `split` omits the empty gap before a first word and after a last word, so add both.
     gaps = [0] * bool(runs[0]) + gaps + [0] * bool(runs[-1])
     return [tuple(run.split()) for run in runs if run], gaps or [0]
@@ -145,7 +144,7 @@ def rule_filters(plan: "ExportPlan", linked: bool = False) -> Iterator[tuple[str
 
 
 def apply_filters(scratch: Scratch, plan: "ExportPlan", test_set: SentenceIndex | None = None) -> list[FilterCount]:
-    """Create the view `kept` of the rows of `rules` that pass all filters. Returns the counts of each filter.
+    """Create the view `kept` of the rules that pass all filters. Returns the rules before and after each filter.
 
     If a test set is given, the first filter keeps only rules whose source side matches a sentence of the test set.
     """

@@ -83,16 +83,15 @@ FEATURES = (
 MAX_SPAN, POP_LIMIT = 20, 1000
 """Maximum number of words in a rule's span, and pop limit of cube pruning, in decoder configurations."""
 LM, WORDS, RULES, GLUE, UNKNOWN, LM_UNKNOWN = "lm", "words", "rules", "glue", "unknown", "lm_unknown"
-"""Features of decoding: language model log probability, and numbers of target words, rules, glue
-rules, untranslated source words, and target words unknown to the language model.
-"""
+"""Features of decoding: language model log probability, and numbers of target words, rules, glue rules, untranslated
+source words, and target words unknown to the language model."""
 DEFAULT_WEIGHTS = {feature.name: feature.weight for feature in FEATURES if feature.weight}
 DEFAULT_WEIGHTS |= {LM: 0.35, WORDS: 1.0, RULES: 0.0, GLUE: -0.1, UNKNOWN: -5.0, LM_UNKNOWN: -1.0}
 """Default weights. A feature without an entry has weight 0."""
 
 BY_NAME = {feature.name: feature for feature in FEATURES}
 
-FeatureSet = Sequence[Feature]
+Features = Sequence[Feature]
 
 ReadRule = tuple[str, str, float | None]
 """Source side, target side and count of a rule in an export. The count is None if the export has no counts."""
@@ -108,9 +107,9 @@ class Format:
     features: tuple[str, ...]
     compression: Compression = Compression.NONE
     """Default compression. zstd is only allowed if it is the default."""
-    line: Callable[[FeatureSet], str] | None = None
+    line: Callable[[Features], str] | None = None
     """Returns the SQL expression of a rule's line for the chosen features."""
-    read: Callable[[str, FeatureSet], ReadRule] | None = None
+    read: Callable[[str, Features], ReadRule] | None = None
     """Parses a line. Raises `ValueError`, `IndexError` or `KeyError` if the line does not have the format."""
     fixed: bool = False
     """Always write all features."""
@@ -120,7 +119,7 @@ class Format:
     """Shape columns that the format needs."""
     order: str = "source, target"
     """Columns by which rules are sorted, or `line` to sort the written lines."""
-    header: Callable[[FeatureSet], str] | None = None
+    header: Callable[[Features], str] | None = None
     glue: Sequence[str] = ()
     """Lines of the file of glue rules."""
     needs: str | None = TRANSLATION
@@ -131,7 +130,7 @@ class Format:
     """List of words or phrases for other tools. Omit words with Unicode spaces, where these tools split lines."""
     rows: str | None = None
     """SQL query of the rows to write instead of the scored rules."""
-    configure: Callable[[str, str, FeatureSet], dict[str, list[str]]] | None = None
+    configure: Callable[[str, str, Features], dict[str, list[str]]] | None = None
     """Returns the lines of each configuration file of a decoder, by file name suffix.
 
     The arguments are the file names of rules and glue rules, and the features.
@@ -208,17 +207,6 @@ def map_symbols(side: str, terminal: str, nonterminal: str) -> str:
     )
 
 
-def links(source: str, target: str, alignment: str) -> str:
-    """Return SQL for the sorted links of a rule, including links between nonterminals with the same number."""
-    pair = "{'i': CAST(split_part(x, '-', 1) AS INTEGER), 'j': CAST(split_part(x, '-', 2) AS INTEGER)}"
-    parsed = f"list_transform(string_split({alignment}, ' '), lambda x: {pair})"
-    words = f"(CASE WHEN {alignment} = '' THEN [] ELSE {parsed} END)"
-    position = "CAST(list_position({side}, '[X,' || k || ']') - 1 AS INTEGER)"
-    source_position, target_position = (position.format(side=f"string_split({side}, ' ')") for side in (source, target))
-    gaps = f"list_transform(range(1, nonterminals + 1), lambda k: {{'i': {source_position}, 'j': {target_position}}})"
-    return f"array_to_string(list_transform(list_sort(list_concat({words}, {gaps})), lambda l: l.i || '-' || l.j), ' ')"
-
-
 def format_number(value: str) -> str:
     """Return SQL that formats a number: integers below 1e15 exactly, other numbers with six significant digits."""
     return f"format_number({value})"
@@ -242,7 +230,7 @@ def _cdec_side(side: str) -> str:
     return f"CASE WHEN {needs_no_escape(side, '|')} THEN {side} ELSE {escaped} END"
 
 
-def _cdec_line(features: FeatureSet) -> str:
+def _cdec_line(features: Features) -> str:
     values = []
     for feature in features:
         if feature.logarithmic:
@@ -255,7 +243,7 @@ def _cdec_line(features: FeatureSet) -> str:
     return concat(*sides, *values, linked)
 
 
-def _configure_cdec(grammar: str, _: str, features: FeatureSet) -> dict[str, list[str]]:
+def _configure_cdec(grammar: str, _: str, features: Features) -> dict[str, list[str]]:
     # Convert the weights, because cdec takes logarithms to base 10 and counts a word as -1 / ln 10.
     weights = {
         feature.cdec: DEFAULT_WEIGHTS.get(feature.name, 0.0) * (_LN_10 if feature.logarithmic else 1.0)
@@ -280,7 +268,7 @@ def _configure_cdec(grammar: str, _: str, features: FeatureSet) -> dict[str, lis
     return {".ini": lines, ".weights": [f"{name} {value:.6g}" for name, value in weights.items()]}
 
 
-def _read_cdec(line: str, _: FeatureSet) -> ReadRule:
+def _read_cdec(line: str, _: Features) -> ReadRule:
     fields = line.split(" ||| ")
     counts = [named.removeprefix("Count=") for named in fields[3].split(" ") if named.startswith("Count=")]
     return fields[1], fields[2], float(10.0 ** float(counts[0])) if counts else None
@@ -312,18 +300,27 @@ def _moses_side(side: str) -> str:
     return f"CASE WHEN {needs_no_escape(side, '|' + chr(92))} THEN {quick} ELSE {slow} END"
 
 
-def _moses_line(features: FeatureSet) -> str:
+def _moses_links() -> str:
+    """Return SQL for the sorted links of a rule, including links between nonterminals with the same number."""
+    pair = "{'i': CAST(split_part(x, '-', 1) AS INTEGER), 'j': CAST(split_part(x, '-', 2) AS INTEGER)}"
+    parsed = f"list_transform(string_split(alignment, ' '), lambda x: {pair})"
+    words = f"(CASE WHEN alignment = '' THEN [] ELSE {parsed} END)"
+    position = "CAST(list_position(string_split({}, ' '), '[X,' || k || ']') - 1 AS INTEGER)"
+    i, j = position.format("source"), position.format("target")
+    gaps = f"list_transform(range(1, nonterminals + 1), lambda k: {{'i': {i}, 'j': {j}}})"
+    return f"array_to_string(list_transform(list_sort(list_concat({words}, {gaps})), lambda l: l.i || '-' || l.j), ' ')"
+
+
+def _moses_line(features: Features) -> str:
     scores = (format_number(feature.name if feature.logarithmic else f"exp({feature.name})") for feature in features)
     counts = map(format_number, ("target_count", "source_count", "count"))
     bars = "' ||| '"
     sides = (_moses_side("source"), "' [X] ||| '", _moses_side("target"), "' [X] ||| '")
-    linked = links("source", "target", "alignment")
-    return concat(
-        *sides, concat(*scores, separator=" "), bars, linked, bars, concat(*counts, separator=" "), "' ||| |||'"
-    )
+    fields = (concat(*scores, separator=" "), bars, _moses_links(), bars, concat(*counts, separator=" "))
+    return concat(*sides, *fields, "' ||| |||'")
 
 
-def _read_moses(line: str, _: FeatureSet) -> ReadRule:
+def _read_moses(line: str, _: Features) -> ReadRule:
     source, target, _scores, alignment, counts, _rest = line.split(" ||| ", 5)
     left, right = source.split(" ")[:-1], target.split(" ")[:-1]
     # Keep one link per symbol, because only nonterminals are looked up, and each nonterminal has one link.
@@ -334,7 +331,7 @@ def _read_moses(line: str, _: FeatureSet) -> ReadRule:
     return " ".join(left), " ".join(right), float(counts.split(" ")[2])
 
 
-def _configure_moses(grammar: str, glue: str, features: FeatureSet) -> dict[str, list[str]]:
+def _configure_moses(grammar: str, glue: str, features: Features) -> dict[str, list[str]]:
     table = "PhraseDictionaryMemory name=TranslationModel{} num-features={} path={} input-factor=0 output-factor=0"
     lines = [
         *("[input-factors]", "0", "", "[mapping]", "0 T 0", "1 T 1", ""),
@@ -381,13 +378,13 @@ _FLAT = f"""array_to_string([
     FOR piece IN string_split(target, ' ') IF piece NOT LIKE '(%' OR {_FRONTIER}], ' ')"""
 
 
-def _read_fragment(line: str, _: FeatureSet) -> ReadRule:
+def _read_fragment(line: str, _: Features) -> ReadRule:
     # Split from the end, because a word of the fragment may be `|||`.
     fragment, count, _share = line.rsplit(" ||| ", 2)
     return _root(fragment), fragment, float(count)
 
 
-def _read_flat(line: str, _: FeatureSet) -> ReadRule:
+def _read_flat(line: str, _: Features) -> ReadRule:
     # Search for a round bracket, which only the fragment contains, because words may be `|||`.
     rule_and_values, fragment = line.split(" ||| (", 1)
     _rule, values = rule_and_values.rsplit(" ||| ", 1)
@@ -426,27 +423,27 @@ _RULE_COLUMNS = ("source", "target", "alignment", *_TABLE_SHAPE, "source_count",
 _TEXT_COLUMNS = ("source", "target", "alignment")
 
 
-def columns(features: FeatureSet) -> list[str]:
-    """Return the columns of a table of rules, in order."""
+def table_columns(features: Features) -> list[str]:
+    """Return the columns of the formats jsonl, tsv and parquet, in order."""
     return [*_RULE_COLUMNS, *(feature.name for feature in features if feature.name not in _RULE_COLUMNS)]
 
 
-def _json_line(features: FeatureSet) -> str:
+def _json_line(features: Features) -> str:
     parts: list[str] = []
-    for name in columns(features):
+    for name in table_columns(features):
         value = f"CAST(to_json({name}) AS VARCHAR)" if name in _TEXT_COLUMNS else f"CAST({name} AS VARCHAR)"
         parts += [f"""'{", " if parts else "{"}"{name}": '""", value]
     return concat(*parts, "'}'")
 
 
-def _read_json(line: str, _: FeatureSet) -> ReadRule:
+def _read_json(line: str, _: Features) -> ReadRule:
     rule = json.loads(line)
     return rule["source"], rule["target"], rule.get("count")
 
 
-def _tab_line(features: FeatureSet) -> str:
+def _tab_line(features: Features) -> str:
     values = []
-    for name in columns(features):
+    for name in table_columns(features):
         if name in _TEXT_COLUMNS:
             # Quote values that contain a quotation mark, or a carriage return, which readers treat as a line end.
             needs_quotes = " OR ".join(f"contains({name}, {character})" for character in ("'\"'", "chr(13)"))
@@ -456,9 +453,9 @@ def _tab_line(features: FeatureSet) -> str:
     return concat(*values, separator="\t")
 
 
-def _read_tabs(line: str, features: FeatureSet) -> ReadRule:
+def _read_tabs(line: str, features: Features) -> ReadRule:
     fields = next(csv.reader([line], delimiter="\t")) if '"' in line else line.split("\t")
-    values = dict(zip(columns(features), fields, strict=True))
+    values = dict(zip(table_columns(features), fields, strict=True))
     return values["source"], values["target"], float(values["count"]) if "count" in values else None
 
 
@@ -471,7 +468,7 @@ TSV = _table(
     compression=Compression.ZSTD,
     line=_tab_line,
     read=_read_tabs,
-    header=lambda features: "\t".join(columns(features)),
+    header=lambda features: "\t".join(table_columns(features)),
 )
 PARQUET = _table(name="parquet", suffix=".parquet")
 
@@ -483,7 +480,7 @@ def _plain_words(side: str) -> str:
     return f"array_to_string(list_transform(string_split({side}, ' '), lambda x: {word('x')}), ' ')"
 
 
-def _read_fields(line: str, _: FeatureSet, source: int, target: int) -> ReadRule:
+def _read_fields(line: str, _: Features, source: int, target: int) -> ReadRule:
     fields = line.split("\t") if "\t" in line else line.split(" ")
     return fields[source], fields[target], None
 
@@ -513,12 +510,6 @@ def _dictionary(name: str, suffix: str, probability: str = _BY_SOURCE) -> Format
     )
 
 
-BICLEANER = _dictionary("bicleaner", ".bicleaner")
-"""Dictionary for Bicleaner."""
-BICLEANER_REVERSE = _dictionary("bicleaner-reverse", ".bicleaner-reverse", _BY_TARGET)
-"""Dictionary for Bicleaner, in the reverse direction."""
-SHORTLIST = _dictionary("shortlist", ".s2t")
-"""Lexical shortlist for Marian."""
 PRIORS = _word_format(
     name="priors",
     suffix=".priors",
@@ -549,7 +540,11 @@ FORMATS: dict[str, Format] = {
     format.name: format
     for format in (
         *(CDEC, MOSES, FRAGMENTS, PCFG, JSONL, TSV, PARQUET),
-        *(BICLEANER, BICLEANER_REVERSE, SHORTLIST, VMAP, PRIORS, TTABLE),
+        _dictionary("bicleaner", ".bicleaner"),
+        _dictionary("bicleaner-reverse", ".bicleaner-reverse", _BY_TARGET),
+        # Lexical shortlist for Marian.
+        _dictionary("shortlist", ".s2t"),
+        *(VMAP, PRIORS, TTABLE),
     )
 }
 """All formats by name. The default of a kind of grammar is the first format that supports it."""

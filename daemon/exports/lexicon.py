@@ -9,7 +9,7 @@ do not depend on the order in which threads add them.
 """
 
 from hierogram.daemon.exports.formats import is_nonterminal, symbols, word
-from hierogram.daemon.exports.scratch import Blocks, Scratch
+from hierogram.daemon.exports.scratch import SIDE_COLUMNS, Blocks, Scratch
 from hierogram.samplers.kernel import Report
 
 FLOOR = 1e-7
@@ -18,7 +18,6 @@ FLOOR = 1e-7
 _RULES_PER_QUERY = 250_000
 """Number of rules per query of lexical weights, which limits the memory."""
 _NULL = "''"
-_PAIR_COLUMNS = {"source": "VARCHAR", "target": "VARCHAR", "alignment": "VARCHAR"}
 
 
 def load_lexicon(scratch: Scratch, blocks: Blocks) -> None:
@@ -47,7 +46,7 @@ def load_word_pairs(scratch: Scratch, blocks: Blocks, units_per_use: int, progre
 
 
 def _count_links(scratch: Scratch, blocks: Blocks, progress: Report | None = None) -> None:
-    scratch.load("pairs", _PAIR_COLUMNS, blocks, progress)
+    scratch.load("pairs", SIDE_COLUMNS | {"alignment": "VARCHAR"}, blocks, progress)
     scratch.run(f"""
         CREATE TABLE links AS
         WITH split AS (

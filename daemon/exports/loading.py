@@ -8,7 +8,7 @@ from collections.abc import Collection
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.exports.scratch import SIDE_COLUMNS, USES_COLUMN, Blocks, Scratch, view_loaded
+from hierogram.daemon.exports.scratch import SIDE_COLUMNS, USES_COLUMN, Blocks, Scratch, create_rules_view
 from hierogram.daemon.learning.kinds.kind import StoredSamples, load_undamaged
 from hierogram.daemon.learning.kinds.pairs import ForestPairs
 from hierogram.samplers.counts.deltas import add_fragments, add_minimal, add_state, empty_deltas
@@ -26,9 +26,7 @@ from hierogram.storage.records.grammar import CountKind
 
 _PAIRS_PER_READ = 2_000
 LINKED_COLUMNS = SIDE_COLUMNS | {"alignment": "VARCHAR"} | USES_COLUMN | {"composed": "BIGINT"}
-"""Columns of the table `aligned_uses`: a rule, an alignment, and the rule's uses with this alignment in derivations
-(`uses`) and compositions (`composed`).
-"""
+"""Columns of `aligned_uses`: a rule, an alignment, and the rule's uses with it in derivations and compositions."""
 
 
 def load_corpus_rules(
@@ -43,7 +41,7 @@ def load_corpus_rules(
         SELECT source, target, {shape_columns}CAST(sum(uses) AS BIGINT) AS uses FROM parts
          WHERE uses > 0 GROUP BY source, target""")
     scratch.run("DROP TABLE parts")
-    view_loaded(scratch, shape)
+    create_rules_view(scratch, shape)
 
 
 def _recount(
@@ -112,7 +110,7 @@ def load_new_rules(
         SELECT source, target FROM loaded WHERE fresh = 1
         INTERSECT
         SELECT source, target FROM aligned_uses WHERE uses > 0""")
-    view_loaded(scratch, shape)
+    create_rules_view(scratch, shape)
     link_rules(scratch)
     scratch.run("DROP TABLE aligned_uses")
     return True
@@ -141,9 +139,9 @@ class _TextStatistics:
             self._bucket_counts[buckets] = np.minimum(self._bucket_counts[buckets] + times, _TWICE)
 
     def compositions(self, batch: Batch) -> Fragments:
-        """Return compositions that occur twice, or whose source side is expected at least `min_expected` times.
+        """Return compositions that occur at least twice, or whose source side is not rare.
 
-        Also returns some that occur once, because hash buckets can collide.
+        Also returns some others that occur once, because hash buckets can collide.
         """
         found = compositions(batch, self._ngrams)
         twice = self._bucket_counts[found.keys % np.uint64(_BUCKETS)] >= _TWICE

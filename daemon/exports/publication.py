@@ -139,9 +139,9 @@ def is_object_storage(folder: Path) -> bool:
     return "://" in str(folder)
 
 
-def _storage(path: Path) -> tuple[Any, str]:
-    """Return the fsspec file system of a URL, and the bucket and key within it."""
-    return cast("Any", path).fs, str(cast("Any", path).path)
+def _storage(url: Any) -> tuple[Any, str]:
+    """Return the fsspec file system of a `UPath`, and the bucket and key within it."""
+    return url.fs, str(url.path)
 
 
 def canonical_folder(to: str | Path) -> str:

@@ -29,7 +29,7 @@ from hierogram.storage.store import Store
 
 RunState = Literal["never", "running", "done", "failed", "unchanged", "unreadable"]
 
-RUNS_SHOWN = 3
+_RUNS_SHOWN = 3
 INTERRUPTED = "interrupted by a shutdown or reload of the daemon; the job will run again"
 
 _log = logging.getLogger(__name__)
@@ -251,7 +251,7 @@ def _status(row: JobRow, job: ExportJob | str, valid_jobs: list[ExportJob]) -> J
         zone, options = job.zone, as_plain(job)
         if row.next_run is not None:
             due = datetime.fromtimestamp(row.next_run, UTC)
-            next_runs = (due.astimezone(zone), *islice(job.runs_after(due, due), RUNS_SHOWN - 1))
+            next_runs = (due.astimezone(zone), *islice(job.runs_after(due, due), _RUNS_SHOWN - 1))
         try:
             check_job(job, [other for other in valid_jobs if other is not job])
         except OptionError as problem:

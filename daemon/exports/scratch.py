@@ -1,6 +1,6 @@
 """Temporary DuckDB database for one export or comparison. Data beyond its memory limit are spilled to files.
 
-Results do not depend on the number of threads: sums are integers, and output is sorted by unique keys.
+Exports do not depend on the number of threads: sums are integers, and output is sorted by unique keys.
 """
 
 import os
@@ -50,9 +50,9 @@ class Scratch:
         self._memory = memory
         self._loaded = 0
 
-    def run(self, statement: str, parameters: list[object] | None = None) -> None:
+    def run(self, statement: str) -> None:
         """Run a statement."""
-        self._connection.execute(statement, parameters)
+        self._connection.execute(statement)
 
     def row(self, statement: str) -> tuple[int, ...]:
         """Return the only row of a query."""
@@ -185,13 +185,13 @@ USES_COLUMN = {"uses": "BIGINT"}
 def load_rules(
     scratch: Scratch, snapshot: Snapshot, count_kind: CountKind, shape: Collection[str], progress: Report | None = None
 ) -> None:
-    """Load the rules in use into the view `rules` (id, source, target, empty alignment, `shape`, uses)."""
+    """Load the rules with uses of this kind into the view `rules` (id, sides, empty alignment, `shape`, uses)."""
     kinds = SIDE_COLUMNS | dict.fromkeys(shape, "INTEGER") | USES_COLUMN
     scratch.load("loaded", kinds, snapshot.rule_blocks((*SIDE_COLUMNS, *shape), count_kind), progress)
-    view_loaded(scratch, shape)
+    create_rules_view(scratch, shape)
 
 
-def view_loaded(scratch: Scratch, shape: Collection[str]) -> None:
+def create_rules_view(scratch: Scratch, shape: Collection[str]) -> None:
     """Create the view `rules`, which adds ids and empty alignments to the table `loaded`."""
     shape_columns = "".join(f"{name}, " for name in shape)
     scratch.run(f"""

@@ -56,7 +56,7 @@ def align(
 def resolve_text_pipeline(
     store: GrammarStore | None, tokenize: tuple[str, str] | None, tokenized: bool
 ) -> TextPipeline:
-    """Return a store's text pipeline (None: default settings) with `tokenize` or `tokenized`. Raises `UsageError`."""
+    """Return the text pipeline of a store or of the default settings, with these changes. Raises `UsageError`."""
     if tokenized and tokenize is not None:
         raise UsageError("tokenize and tokenized are mutually exclusive")
     pipeline = make_pipeline({} if store is None else store.settings(), tokenize=tokenize)

@@ -121,23 +121,21 @@ class Learning:
             self.stop()
 
     def _learn(self, stepwise: bool) -> None:
-        stopped = self._stopped
-
         def check_stopped(_done: int, _total: int) -> None:
-            if stopped.is_set():
+            if self._stopped.is_set():
                 raise _StoppedError
 
         def report_sweep(step: LearnProgress) -> None:
             if step.phase == "sweep":
                 self._messages.put(step)
-                if stepwise and not stopped.is_set():
+                if stepwise and not self._stopped.is_set():
                     self._permits.acquire()
 
         try:
             if stepwise:
                 self._permits.acquire()
             self.align(check_stopped)
-            report = self.sample(report_sweep, stopped.is_set)
+            report = self.sample(report_sweep, self._stopped.is_set)
             if report.finished:
                 self.finish()
             self._messages.put(report)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from numbers import Integral
 from operator import index
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from hierogram.daemon.exceptions import UsageError
 from hierogram.storage.options import Option, OptionError, OptionField, check
@@ -25,22 +25,21 @@ def resolve_options(kind: type[T], options: T | None, overrides: Mapping[str, ob
 
 def make_options(kind: type[T], values: Mapping[str, object], display_name: Callable[[str], str] = str) -> T:
     """Create options. Raises `UsageError`, with the name of an invalid field converted by `display_name`."""
-    declared: type = kind
-    if unknown := [name for name in values if name not in OptionField.of(declared)]:
-        raise UsageError(f"unknown option {unknown[0]}: expected {', '.join(OptionField.of(declared))}")
+    declared = OptionField.of(kind)
+    if unknown := [name for name in values if name not in declared]:
+        raise UsageError(f"unknown option {unknown[0]}: expected {', '.join(declared)}")
     return _validated(lambda: kind(**values), display_name)
 
 
 def _validated(make: Callable[[], T], display_name: Callable[[str], str] = str) -> T:
     try:
-        options: Any = make()
+        options = make()
         check(options)
+        return options
     except OptionError as error:
         raise UsageError(f"{display_name(error.option)}: {error.reason}") from error
     except ValueError as error:
         raise UsageError(str(error)) from error
-    validated: T = options
-    return validated
 
 
 def check_integer(name: str, number: object, minimum: int) -> int:

@@ -65,7 +65,7 @@ class StoredPair:
 
 
 def rows_by_id(store: Store, ids: Sequence[int]) -> Iterator[PairRow]:
-    """Return the pairs or trees with these ids. Raises `InputError` if a pair does not exist."""
+    """Return the pairs or trees with these ids, in id order. Raises `InputError` if a pair does not exist."""
     rows = store.pairs_by_id(ids)
     if missing := set(ids) - {row.id for row in rows}:
         raise InputError(f"{store.url}: pair {min(missing)} not found")

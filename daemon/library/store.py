@@ -84,8 +84,7 @@ class Withdrawn(NamedTuple):
     writer: Lease | None
 
 
-def make_settings(values: Mapping[str, object]) -> Settings:
-    """Return the settings of a new store, with defaults for missing values. Raises `UsageError`."""
+def _make_settings(values: Mapping[str, object]) -> Settings:
     settings = resolve_options(Settings, None, values)
     if settings.model == DIRICHLET:
         # Anneal by default, because chains that start at a low temperature seldom change their first rules.
@@ -110,7 +109,7 @@ def open(
     Raises `UsageError`, `StoreUrlError`, `StoreMissingError`, `StoreUnavailableError`, `SchemaOutdatedError`, and
     `StoreError` if the store has other settings or was created by a newer version.
     """
-    settings = make_settings(values) if values or create else Settings()
+    settings = _make_settings(values) if values or create else Settings()
     before, after = upgrade_schema(str(url)) if upgrade else (None, None)
     created = False
     try:
@@ -132,12 +131,7 @@ def open(
 
 @contextmanager
 def open_input(
-    files: Sequence[PathLike],
-    *,
-    format: str = "auto",
-    dictionary: bool = False,
-    trees: bool = False,
-    nbest: bool = False,
+    files: Sequence[PathLike], *, format: str, dictionary: bool, trees: bool, nbest: bool
 ) -> Iterator[Input | Dictionary | GivenPairs | OpenTreebank]:
     """Open files, a treebank (`trees`) or a `dictionary` for `GrammarStore.add`. Raises `InputError`, `UsageError`."""
     from hierogram.daemon.text.burrito import BURRITO, burrito_pairs

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 _DISPLAYED_RULES = 10
 
-
 COLUMNS = tuple(field.name for field in fields(RuleRow))
 
 
@@ -71,7 +70,6 @@ class RuleTable:
         return rules[:number]
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Return the table as an Arrow stream of one batch. Texts and numbers are not copied."""
         columns = {name: self._values[name] for name in COLUMNS}
         return ArrowTable(columns).__arrow_c_stream__(requested_schema)
 
@@ -160,7 +158,7 @@ _READ_EXPRESSIONS = (
 
 
 def table_from_store(snapshot: "Snapshot", current_sample: bool) -> RuleTable:
-    """Read all rules with expected (`current_sample`: current) uses, by id. Probabilities follow these uses."""
+    """Read the rules with expected (`current_sample`: current) uses, by id. Probabilities are relative uses."""
     # `rule_blocks` appends the uses of `count_kind`, so only the other kind of uses must be selected here.
     other_count = f"CAST(expected_uses * {ONE_USE} AS BIGINT)" if current_sample else "count"
     sides: tuple[list[bytes], list[bytes]] = [], []
