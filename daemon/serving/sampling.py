@@ -36,26 +36,24 @@ from hierogram.storage.store import Store
 _PAIRS_PER_ALIGNMENT = 10_000
 
 
-def exclude_damaged(store: Store, log: Log, error: DamagedPairsError) -> set[int]:
-    """Record damaged pairs, which are then not sampled, and return their ids."""
+def _exclude_damaged(store: Store, log: Log, error: DamagedPairsError) -> set[int]:
     for pair in store.record_damaged([DamagedPair(damage.pair_id, damage.reason) for damage in error.damaged]):
         log.warning("damaged pair: run `hierogram repair`", pair=pair.id, reason=pair.reason)
     return {damage.pair_id for damage in error.damaged}
 
 
-def open_undamaged(learner: Learner, rows: list[PairRow], log: Log) -> ResidentBatch | None:
-    """Open a batch of pairs, excluding damaged pairs from sampling. Returns None if no pair remains."""
+def _open_undamaged(learner: Learner, rows: list[PairRow], log: Log) -> ResidentBatch | None:
     while rows:
         try:
             return learner.open(rows)
         except DamagedPairsError as error:
-            damaged = exclude_damaged(learner.store, log, error)
+            damaged = _exclude_damaged(learner.store, log, error)
         rows = [row for row in rows if row.id not in damaged]
     return None
 
 
 @dataclass(eq=False)
-class BatchedPairs:
+class _BatchedPairs:
     """Some pairs in memory, as batches in a queue. A batch of new pairs takes turns until it has burned in."""
 
     _learner: Learner
@@ -80,21 +78,19 @@ class BatchedPairs:
             rows = [row for row in rows if row.id not in open_ids]
         # These pairs are not in memory yet, because the first commit of a batch changes the state of its pairs.
         rows += store.pairs(limit=room - len(rows), states=(WAITING,), undamaged=True)
-        return open_undamaged(self._learner, rows, self._log)
+        return _open_undamaged(self._learner, rows, self._log)
 
     def open_stalest(self, limit: int) -> ResidentBatch | None:
-        """Open a batch of up to `limit` settled pairs, least recently sampled first. Returns None without pairs."""
         rows = self._learner.store.stalest_pairs(min(limit, self._pairs_at_once))
-        return open_undamaged(self._learner, rows, self._log)
+        return _open_undamaged(self._learner, rows, self._log)
 
     def reload(self, ids: Sequence[int]) -> None:
-        """Load pairs that are not in memory, and add them to the queue as a batch."""
-        batch = open_undamaged(self._learner, self._learner.store.pairs_by_id(ids), self._log)
+        batch = _open_undamaged(self._learner, self._learner.store.pairs_by_id(ids), self._log)
         if batch is not None:
             self.queue.append(batch)
 
     def drop(self, ids: Collection[int]) -> None:
-        """Drop the pairs. The other pairs of their batches are reloaded from the store."""
+        # Reload the other pairs of their batches from the store.
         before, self.queue = self.queue, deque()
         for batch in before:
             remaining = [row.id for row in batch.rows if row.id not in ids]
@@ -105,7 +101,7 @@ class BatchedPairs:
 
 
 @dataclass(eq=False)
-class AllPairs:
+class _AllPairs:
     """All pairs in memory, for grammars that sample all pairs together. Any change reloads all pairs."""
 
     _learner: Learner
@@ -123,17 +119,15 @@ class AllPairs:
         return None
 
     def open_stalest(self, limit: int) -> ResidentBatch | None:
-        """Return all pairs regardless of the limit, because all were sampled at the same time."""
+        # Ignore the limit, because all pairs were sampled at the same time.
         return self._batch
 
     def reload(self, ids: Sequence[int] = ()) -> None:
-        """Reload all pairs of the store."""
         self.drop()
         rows = next(read_batches(self._learner.store, undamaged=True), [])
-        self._batch = open_undamaged(self._learner, rows, self._log)
+        self._batch = _open_undamaged(self._learner, rows, self._log)
 
     def drop(self, ids: Collection[int] = ()) -> None:
-        """Drop all pairs."""
         self.queue.clear()
         self._batch = None
 
@@ -143,9 +137,9 @@ _MIN_RESAMPLED_PAIRS = 64
 _INITIAL_RATE = 1_000.0
 """Assumed pair sweeps per second, with reading and writing, until the rate is measured."""
 _INDEX_SHARE = 0.25
-"""Share of a turn of settled pairs that is spent on indexing pairs by their rules."""
+"""Time for indexing pairs by their rules, as a share of the time for resampling settled pairs."""
 _IDLE_SECONDS = 1.0
-"""Seconds per turn of settled pairs while no new pairs wait. Arriving pairs wait for the end of the turn."""
+"""Duration of a turn while no new pairs wait. Arriving pairs wait for its end."""
 
 
 class SamplingLoop(StoreLoop):
@@ -172,7 +166,7 @@ class SamplingLoop(StoreLoop):
                 # A withdrawal, correction, re-alignment or indexing found a damaged pair. Its batch may be in any
                 # state, so reload all pairs except the damaged one.
                 excluded = {pair.id for pair in self._store.damaged_pairs()}
-                if exclude_damaged(self._store, self._log, error) <= excluded:
+                if _exclude_damaged(self._store, self._log, error) <= excluded:
                     raise
 
     def _sample(self, configuration: Configuration, stop: StopFlag, beat: Heartbeat) -> None:
@@ -197,7 +191,7 @@ class SamplingLoop(StoreLoop):
 
 @dataclass(eq=False)
 class SamplingTurns:
-    """Scheduler of turns. A turn changes withdrawn and corrected pairs, aligns, and samples new and settled pairs."""
+    """Scheduler of turns. A turn removes withdrawn pairs, applies corrections, and aligns and samples pairs."""
 
     _learner: Learner
     _section: SamplingSection
@@ -213,9 +207,9 @@ class SamplingTurns:
     def __post_init__(self) -> None:
         learner, section = self._learner, self._section
         self._aligner = IncrementalAligner(learner.store, section.threads or None)
-        self._pairs: BatchedPairs | AllPairs = BatchedPairs(learner, self._log, section.pairs_at_once)
+        self._pairs: _BatchedPairs | _AllPairs = _BatchedPairs(learner, self._log, section.pairs_at_once)
         if learner.kind.needs_all_pairs:
-            self._pairs = AllPairs(learner, self._log)
+            self._pairs = _AllPairs(learner, self._log)
         self._index = IncrementalIndexer(learner.store)
 
     def take(self) -> bool:
@@ -258,7 +252,7 @@ class SamplingTurns:
             raise StoppedError
 
     def realign_stale(self) -> list[int]:
-        """Re-align pairs if too many were only aligned on arrival. Returns the ids of pairs that restart."""
+        """Re-align pairs if too many were only aligned on arrival. Returns the ids of pairs whose sampling restarts."""
         restarted = []
         with suppress(StoppedError):
             if self._aligner.needs_realignment():
@@ -274,7 +268,7 @@ class SamplingTurns:
         share = self._section.new_share
         queue = self._pairs.queue
         if queue or new is not None:
-            # With `AllPairs`, the batch that was just sampled is also in the queue.
+            # With `_AllPairs`, the batch that was just sampled is also in the queue.
             if queue and queue[0] is not new and not self._stop.is_set():
                 seconds += self._sweep_burn_in(queue.popleft())
             self._owed += seconds * (1 - share) / share

@@ -40,7 +40,6 @@ from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.exceptions import StoreError, StoreUnavailableError
 from hierogram.storage.records.operations import LOOP_FAILED, NewEvent
 from hierogram.storage.records.settings import Settings
-from hierogram.storage.store import Store
 
 _CHECK_SECONDS = 1.0
 _TRIM_SECONDS = 30.0
@@ -60,14 +59,14 @@ class Daemon:
         self, store: GrammarStore, configuration: Configuration, log: Log, make_loops: "LoopFactory | None" = None
     ) -> None:
         self.grammar_store = store
-        self.store: Store = store.store
+        self.store = store.store
         self.configuration = configuration
         self.health = HealthRegistry()
         self.log = log
         self._started = time.monotonic()
         self._stopping = threading.Event()
         self.stopping = self._stopping.is_set
-        """Check if the daemon is shutting down. Long requests must then end."""
+        """Callback that returns True during shutdown, when long requests must end."""
         self.lease_problem: str | None = None
         loops: list[Loop] = [
             make_loop(store.store, lambda: self.configuration, self.health, log)
@@ -129,7 +128,7 @@ class Daemon:
         before = self.configuration
         changed = {name for name, value in configuration if getattr(before, name) != value}
         configuration = configuration.model_copy(update={name: getattr(before, name) for name in _FIXED_SECTIONS})
-        check_files(configuration)
+        _check_files(configuration)
         self.supervisor.prepare(configuration, frozenset(changed))
         for name in changed.intersection(_FIXED_SECTIONS):
             self.log.warning("this change takes effect after a restart of the daemon", key=name)
@@ -164,7 +163,7 @@ def serve(
     service = Daemon(store, configuration, log, make_loops)
     with holding_lease(store.store, "hierogram serve", report=service.record_lease):
         with _name_file_in_errors(file):
-            check_files(configuration)
+            _check_files(configuration)
             service.supervisor.prepare(configuration)
         prepare_kernels(store.settings(), log, http=configuration.http.enabled)
         signals = install_signal_handlers()
@@ -186,8 +185,7 @@ def serve(
         service.log.info("daemon stopped")
 
 
-def check_files(configuration: Configuration) -> None:
-    """Raise `UsageError` with the name of the key if a configured file is missing."""
+def _check_files(configuration: Configuration) -> None:
     for extension in extensions():
         if extension.check is not None:
             extension.check(configuration)

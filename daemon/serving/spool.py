@@ -26,9 +26,9 @@ from hierogram.daemon.configuration import Configuration
 from hierogram.daemon.exceptions import DaemonError, InputError, SpoolError, UsageError
 from hierogram.daemon.files import NOT_REGULAR, folder_within, printable, shorten_name, strip_suffix, write_in
 from hierogram.daemon.serving.supervision import FATAL, RETRYABLE, Heartbeat, StopFlag, StoppedError, StoreLoop
-from hierogram.daemon.text.ingest import DEFAULT_CORPUS, IngestReport, ingest_in_sandbox
+from hierogram.daemon.text.ingest import IngestReport, ingest_in_sandbox
 from hierogram.daemon.text.pipeline import make_pipeline, two_languages
-from hierogram.daemon.text.reading import STORE_DEFAULTS, IngestOptions
+from hierogram.daemon.text.reading import IngestOptions
 from hierogram.daemon.text.treebanks.ingest import ingest_trees_in_sandbox
 from hierogram.daemon.text.treebanks.reading import TreebankFile
 from hierogram.samplers.grammar.kinds import PAIRS, find_grammar_kind
@@ -63,7 +63,7 @@ class SpoolInput:
 
     @property
     def name(self) -> str:
-        """File names for the log."""
+        """File names for messages."""
         return " + ".join(printable(path.name) for path in self.paths)
 
     @property
@@ -78,9 +78,7 @@ class PendingFiles(NamedTuple):
     files: tuple[str, ...]
     reason: str
 
-    @property
-    def message(self) -> str:
-        """Message for users."""
+    def __str__(self) -> str:
         return f"{' and '.join(self.files)}: {self.reason}"
 
 
@@ -177,8 +175,8 @@ def ingest_input(
     spool_input: SpoolInput,
     reader: WorkerProcess,
     check_stop: Callable[[], None],
-    corpus: str = DEFAULT_CORPUS,
-    options: IngestOptions = STORE_DEFAULTS,
+    corpus: str,
+    options: IngestOptions,
 ) -> IngestReport:
     """Ingest an input with the process `reader`, into the corpus of its subfolder or else into `corpus`."""
     for path in spool_input.paths:
@@ -310,7 +308,7 @@ class SpoolLoop(StoreLoop):
         self._unmovable: dict[object, PendingFiles] = {}
 
     def prepare(self, configuration: Configuration) -> None:
-        """Create the spool folders. Raises `SpoolError` if this fails or the store has other languages."""
+        """Create the spool folders. Raises `SpoolError` if this fails or the store refuses the configured languages."""
         folder = configuration.spool.folder
         if folder is not None:
             create_spool(folder)
@@ -373,10 +371,10 @@ class SpoolLoop(StoreLoop):
 
     def _report_waiting(self, waiting: list[PendingFiles]) -> None:
         """Report waiting files. A warning is logged once, at the second poll that finds the files waiting."""
-        self._health.spool = replace(self._health.spool, incomplete=tuple(files.message for files in waiting))
+        self._health.spool = replace(self._health.spool, incomplete=tuple(map(str, waiting)))
         for files in waiting:
             if files in self._waiting and files not in self._logged:
-                self._log.warning("files are waiting", files=list(files.files), reason=files.message)
+                self._log.warning("files are waiting", files=list(files.files), reason=str(files))
         self._logged = set(waiting) & (self._logged | self._waiting)
         self._waiting = set(waiting)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from hierogram.daemon.configuration import Configuration, DaemonSection
 from hierogram.daemon.exceptions import DaemonError, SpoolError
 from hierogram.storage.exceptions import LeaseLostError, StoreHeldError, StoreUnavailableError
-from hierogram.storage.records.pairs import UNSETTLED, LagRow
+from hierogram.storage.records.pairs import LagRow
 
 if TYPE_CHECKING:
     from hierogram.daemon.serving.logs import Log
@@ -85,9 +85,8 @@ class DaemonStatus:
     uptime_seconds: float = 0.0
     spool: SpoolStatus = SpoolStatus()
 
-    def with_states(self, pairs: Mapping[str, int]) -> "DaemonStatus":
-        """Return a copy with the lag computed from current pair counts by state."""
-        states = {state: pairs.get(state, 0) for state in UNSETTLED}
+    def with_states(self, states: Mapping[str, int]) -> "DaemonStatus":
+        """Return a copy with the current numbers of unsettled pairs, by state."""
         total = sum(states.values())
         oldest = self.lag.oldest_seconds if total else None
         return replace(self, lag=replace(self.lag, pairs=total, oldest_seconds=oldest, states=states))

@@ -4,8 +4,8 @@ The store records each delivery before it is sent. If the daemon ends before it 
 again, so receivers may get an event twice. Requests are signed as in Standard Webhooks, with the headers `webhook-id`,
 `webhook-timestamp`, and `webhook-signature`, which is `v1,` and the base64 HMAC-SHA256 of `id.timestamp.body`.
 
-The URL may contain credentials, such as a token in its path, which only the receiver may see. The store and the log
-contain the URL's scheme, host and port, and a name derived from the URL.
+The URL may contain credentials, such as a token in its path, which only the receiver may see. The store contains only
+the URL's scheme, host and port and a hash of the URL, and error messages are redacted.
 """
 
 import asyncio

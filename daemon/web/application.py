@@ -1,4 +1,4 @@
-"""Application: the API of a daemon with its OpenAPI document, and the pages of a daemon or of `hierogram browse`."""
+"""ASGI applications: the API and pages of a daemon, and the pages of `hierogram browse`."""
 
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -47,22 +47,22 @@ _PROBLEM_REFERENCE = {"schema": {"$ref": "#/components/schemas/Problem"}}
 
 _COMMON_RESPONSES = {
     400: "The query is malformed, or a parameter is unknown or repeated.",
-    421: "The header Host does not name this machine, and the daemon has no token.",
+    421: "The daemon has no token, and the header Host is not localhost or a loopback address.",
     429: "Too many requests from this address. See Retry-After.",
     500: "Internal error. See the log of the daemon.",
-    503: "The store does not respond, or too many requests are running. See Retry-After.",
+    503: "The store does not respond, too many requests are running, or the daemon is stopping. See Retry-After.",
 }
 
 
-class DescribedApi(FastAPI):
-    """FastAPI application whose OpenAPI document contains the responses common to all routes."""
+class _DescribedApi(FastAPI):
+    # Its OpenAPI document contains the responses common to all routes.
 
     def __init__(self, *, with_token: bool, **settings: Any) -> None:
         super().__init__(**settings)
         self._with_token = with_token
 
     def openapi(self) -> dict[str, Any]:
-        """Return the OpenAPI document. FastAPI rebuilds it after routes are added."""
+        # FastAPI caches the document until routes are added.
         document = super().openapi()
         if "Problem" not in document.get("components", {}).get("schemas", {}):
             _complete(document, self._with_token)
@@ -121,24 +121,24 @@ def _lifespan(
 
 
 def build_app(service: Service, configuration: Configuration, stopping: Callable[[], bool] | None = None) -> ASGIApp:
-    """Return the ASGI application of a daemon. Long requests end when `stopping` (default: the daemon's) is True."""
+    """Return the ASGI application of a daemon. Long requests end when `stopping` returns True."""
     metrics, reader = RequestMetrics(), service.grammar_store.reader
     context = WebContext(service, configuration, stopping or service.stopping)
     http = context.http
     sql_runner = _sql_runner(reader, http) if http.pages else None
     protocols = [app for extension in extensions() if extension.apps for app in extension.apps(context)]
-    app = DescribedApi(
+    app = _DescribedApi(
         with_token=http.token is not None,
         title="Hierogram",
         summary="Grammar store that keeps learning.",
         version=version("hierogram"),
-        # Without this URL, FastAPI adds no pages about the document, which load scripts from other servers.
+        # FastAPI would also add documentation pages, which load scripts from other servers.
         openapi_url=None,
         dependencies=[Depends(QueryCheck())],
         lifespan=_lifespan(reader, sql_runner, apps=protocols),
     )
     install_problem_handlers(app)
-    # Scope `function`: pass the turn on before the response is sent, so that slow clients hold no turn.
+    # Scope `function`: end the turn before the response is sent, so that slow clients hold no turn.
     turns = [Depends(context.threads.read_turns, scope="function")]
     app.include_router(ingest_routes(context, metrics))
     for router in (

@@ -61,7 +61,7 @@ def connection_limit(requested: int) -> int:
 
 @dataclass(eq=False)
 class _Exchange:
-    _gate: "Gate"
+    _gate: "_Gate"
     _transport: asyncio.Transport
     _receive: Receive
     _send: Send
@@ -111,7 +111,7 @@ class _Exchange:
         return message
 
     async def send(self, message: Message) -> None:
-        """Send a message. Aborts the connection if the client reads no data within `client_timeout`."""
+        # Abort the connection if the client reads no data within `client_timeout`.
         self._response_started = True
         unsent, buffered = -1, self._transport.get_write_buffer_size()
         while buffered != unsent:
@@ -146,7 +146,6 @@ class _Client:
 
     @property
     def is_awaited(self) -> bool:
-        """True if the server waits until the client sends or reads data."""
         exchange = self.exchange
         return exchange is None or exchange.body_timeout is not None or self.transport.get_write_buffer_size() > 0
 
@@ -156,7 +155,7 @@ class _Client:
 
 
 @dataclass(eq=False)
-class Gate:
+class _Gate:
     """Middleware that enforces client deadlines and the connection limit.
 
     A client has `client_timeout` seconds to send a request head, to send a body, and to read part of a response. A body
@@ -172,10 +171,8 @@ class Gate:
     _running: set[_Exchange] = field(default_factory=set)
 
     def register(self, address: tuple[str, int], transport: asyncio.Transport) -> _Client:
-        """Register a connection. Above the limit, evict the awaited client that has been silent longest.
-
-        Above the spare connections, abort the new connection.
-        """
+        # Above the limit, evict the awaited client that has been silent longest. Abort the new connection if the spare
+        # connections are also in use.
         new = self._clients[address] = _Client(transport)
         connections = [client for client in self._clients.values() if not client.is_closing]
         if len(connections) > self.max_requests:
@@ -192,7 +189,6 @@ class Gate:
         return new
 
     def unregister(self, address: tuple[str, int]) -> None:
-        """Unregister a closed connection, and cancel its request if the method is GET or HEAD."""
         client = self._clients.pop(address, None)
         if client is not None and client.exchange is not None and client.exchange.cancel_scope is not None:
             client.exchange.cancel_scope.cancel()
@@ -207,13 +203,12 @@ class Gate:
                 client.transport.abort()
 
     def stop(self) -> None:
-        """Stop waiting for bodies. Requests whose bodies are complete are still answered."""
+        # Requests whose bodies are complete are still answered.
         reason = "the HTTP server is stopping: send the rest after its restart"
         for exchange in self._running:
             exchange.refuse(try_later(reason, _STOPPING_RETRY_SECONDS))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run the application with deadlines. Respond with 503 above the limit on running requests."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -240,13 +235,12 @@ class Gate:
                 client.exchange, client.waiting_since = None, _now()
 
 
-class Connection(H11Protocol):
+class _Connection(H11Protocol):
     """HTTP connection that registers with the gate and rejects requests that are expensive to parse."""
 
     _registered: _Client
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See `asyncio.Protocol`."""
         assert isinstance(transport, asyncio.Transport)
         super().connection_made(transport)
         if self.client is None or _has_left(transport):
@@ -256,23 +250,21 @@ class Connection(H11Protocol):
             self._registered = self._gate.register(self.client, transport)
 
     def data_received(self, data: bytes) -> None:
-        """See `asyncio.Protocol`."""
         self._registered.last_data_at = self.loop.time()
         super().data_received(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """See `asyncio.Protocol`."""
         super().connection_lost(exc)
         if self.client is not None:
             self._gate.unregister(self.client)
 
     @property
-    def _gate(self) -> Gate:
-        assert isinstance(self.config.app, Gate)
+    def _gate(self) -> _Gate:
+        assert isinstance(self.config.app, _Gate)
         return self.config.app
 
     def handle_events(self) -> None:
-        """Parse received data. Rejects a head with too many headers, because h11 needs 6 µs for each header."""
+        # Reject a head with too many headers, because h11 needs 6 µs for each header.
         if self.conn.their_state is h11.IDLE:
             head = _END_OF_HEAD.split(self.conn.trailing_data[0], maxsplit=1)[0]
             if head.count(b"\n") > _MAX_HEADERS:
@@ -281,10 +273,10 @@ class Connection(H11Protocol):
         super().handle_events()
 
     def send_400_response(self, msg: str) -> None:
-        """Respond with 400 to invalid HTTP. Aborts the connection if another response has started."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             super().send_400_response(msg)
         else:
+            # Another response has started.
             self.transport.abort()
 
 
@@ -304,8 +296,7 @@ def browse(store: str, configuration: HttpConfiguration, ready: Callable[[str, s
     """Serve the pages of a store until a signal arrives. `ready` receives the URLs of the store and the site."""
     with Reader(store) as reader, _bind(configuration) as listener:
         listener.listen(_BACKLOG)
-        host, port = listener.getsockname()[:2]
-        ready(reader.url, f"http://{f'[{host}]' if ':' in host else host}:{port}/")
+        ready(reader.url, f"{_url(listener)}/")
         gate = _make_gate(build_browser(reader, configuration), configuration)
         # In the main thread, uvicorn handles signals: it shuts down, then raises the signal again.
         asyncio.run(_serve(gate, listener, _BROWSE_GRACE_SECONDS, StopFlag(), Heartbeat()))
@@ -351,7 +342,7 @@ class HttpLoop:
             # samplers are loaded.
             listener.listen(_BACKLOG)
             self.address = listener.getsockname()[:2]
-            _log.info("listening on http://%s:%d", *self.address)
+            _log.info("listening on %s", _url(listener))
             asyncio.run(_serve(gate, listener, configuration.daemon.grace_seconds / 2, stop, beat))
 
 
@@ -378,17 +369,22 @@ def _bind(configuration: HttpConfiguration) -> socket.socket:
     return listener
 
 
-def _make_gate(app: ASGIApp, configuration: HttpConfiguration) -> Gate:
+def _url(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _make_gate(app: ASGIApp, configuration: HttpConfiguration) -> _Gate:
     limit = connection_limit(configuration.max_connections)
-    return Gate(app, configuration.client_timeout, configuration.min_bytes_per_second, limit)
+    return _Gate(app, configuration.client_timeout, configuration.min_bytes_per_second, limit)
 
 
-async def _serve(gate: Gate, listener: socket.socket, grace_seconds: float, stop: StopFlag, beat: Heartbeat) -> None:
+async def _serve(gate: _Gate, listener: socket.socket, grace_seconds: float, stop: StopFlag, beat: Heartbeat) -> None:
     """Run the server until `stop` is set, or until a signal arrives in the main thread."""
     server = uvicorn.Server(
         uvicorn.Config(
             gate,
-            http=Connection,
+            http=_Connection,
             backlog=_ACCEPT_BACKLOG,
             ws="none",
             loop="asyncio",

@@ -579,8 +579,8 @@ DAEMON_FAULTS = (
     Fault(
         "streams are counted after they have started",
         "daemon/web/api/events.py",
-        "        self.number += 1\n        try:\n            first = await self.page(kinds, after, 1)\n",
-        "        try:\n            first = await self.page(kinds, after, 1)\n            self.number += 1\n",
+        "        self.open_count += 1\n        try:\n            first = await self.page(kinds, after, 1)\n",
+        "        try:\n            first = await self.page(kinds, after, 1)\n            self.open_count += 1\n",
         (_STREAMS, "-k", "concurrent_streams"),
     ),
     Fault(

@@ -74,7 +74,7 @@ class AlignedAnswer(BaseModel):
     target: list[str]
     alignment: str = Field(description="Symmetrized links, such as `0-0 1-1`.")
     links: list[LinkAnswer] = Field(
-        description="Links of `alignment`, or all links with a probability of at least `min_probability`."
+        description="Links of `alignment`, or all links with a probability ≥ `min_probability`."
     )
     forward: list[WordLinkAnswer] = Field(description="Source word of each target word.")
     backward: list[WordLinkAnswer] = Field(description="Target word of each source word.")
@@ -83,7 +83,7 @@ class AlignedAnswer(BaseModel):
 class AlignAnswer(BaseModel):
     """Alignments, in the order of the pairs."""
 
-    position: int = Field(description="Position of the store at which the counts were read.")
+    position: int = Field(description="Number of writing transactions of the store when the counts were read.")
     pairs: list[AlignedAnswer]
     advice: str | None = Field(description="Advice if the texts seem to need tokenization, or to be tokenized already.")
 
@@ -145,7 +145,7 @@ class LinksAnswer(BaseModel):
     pair: int
     alignment: str
     link_probabilities: str | None = Field(
-        description="Probability of each link of `alignment`, separated by spaces. Null if the links were ingested."
+        description="Probability of each link, separated by spaces. Null if the aligner did not align the pair."
     )
     fixed: list[list[int]]
     forbidden: list[list[int]]

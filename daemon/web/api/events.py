@@ -22,7 +22,7 @@ from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records.operations import Event, EventKind, EventPage
 
 STREAM = "text/event-stream"
-_AFTER = "Return events after this number. By default, start with the oldest stored event."
+_AFTER = "Return events after this number. By default, pages begin with the oldest event, streams with the next one."
 _MAX_EVENTS = 1_000
 _MAX_STREAMS = 20
 _PAGE_SIZE = 200
@@ -82,8 +82,6 @@ def event_routes(context: WebContext) -> APIRouter:
 
 
 class _Stream(EventSourceResponse):
-    """Stream of events, counted as open until it ends, even if it never started."""
-
     def __init__(self, events: AsyncIterator[bytes], streams: "_Streams") -> None:
         # Caches must not store the stream, and proxies must not buffer it.
         super().__init__(events, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
@@ -93,31 +91,30 @@ class _Stream(EventSourceResponse):
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._streams.number -= 1
+            # Count down here, because an iterator of events that never started runs no `finally`.
+            self._streams.open_count -= 1
 
 
 class _Streams:
-    """Pages and streams of the store's events. The number of open streams is limited."""
-
     def __init__(self, context: WebContext) -> None:
         self._store = context.service.grammar_store
         self._threads = context.threads.downloads.threads
         self._stopping = context.stopping
-        self.number = 0
+        self.open_count = 0
 
     async def page(self, kinds: Collection[str], after: int | None, limit: int) -> EventPage:
         return await to_thread.run_sync(lambda: self._store.events(after, limit, kinds), limiter=self._threads)
 
     async def open(self, kinds: Collection[str], after: int | None) -> Response:
         """Return a stream of the events after number `after`, or of new events if it is None."""
-        if self.number >= _MAX_STREAMS:
+        if self.open_count >= _MAX_STREAMS:
             raise try_later(f"too many open event streams, the limit is {_MAX_STREAMS}", _RETRY_SECONDS)
         # Count the stream before the first await, so that concurrent requests cannot exceed the limit.
-        self.number += 1
+        self.open_count += 1
         try:
             first = await self.page(kinds, after, 1)
         except BaseException:
-            self.number -= 1
+            self.open_count -= 1
             raise
         return _Stream(self._events(kinds, first.last if after is None else after), self)
 

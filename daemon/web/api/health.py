@@ -170,7 +170,7 @@ def health_routes(context: WebContext, metrics: RequestMetrics) -> APIRouter:
             try:
                 status = await to_thread.run_sync(service.grammar_store.status, abandon_on_cancel=True, limiter=thread)
                 jobs = await to_thread.run_sync(list_jobs, service.store, abandon_on_cancel=True, limiter=thread)
-                return service.status().with_states(status.pairs), status, jobs, None
+                return service.status().with_states(status.unsettled), status, jobs, None
             except StoreError as error:
                 problem = str(error)
         return service.status(), None, (), problem

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from hashlib import blake2b
 from http import HTTPStatus
-from typing import Annotated, TypeVar
+from typing import Annotated
 from uuid import uuid4
 
 from anyio import CancelScope, CapacityLimiter, to_thread
@@ -19,6 +19,7 @@ from fastapi import APIRouter, Header, Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import JSONResponse, Response
 
+from hierogram.daemon.deadline import Result
 from hierogram.daemon.exceptions import InputError, TemporarySpaceError, UsageError
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.text.formats import JSONL, parse_json_object, parse_lines
@@ -36,8 +37,6 @@ from hierogram.storage.exceptions import StoreError, WriteConflictError
 from hierogram.storage.pairs.ingest import MAX_KEY_LENGTH, Receipt
 from hierogram.storage.records.operations import RequestRow
 from hierogram.storage.records.pairs import UNSETTLED, IngestTotals, RejectedLine
-
-Result = TypeVar("Result")
 
 _SHOWN_REJECTIONS = 100
 _SHOWN_FIELDS = 20
@@ -328,7 +327,7 @@ def ingest_routes(context: WebContext, metrics: RequestMetrics) -> APIRouter:
             str | None, Header(min_length=1, max_length=MAX_KEY_LENGTH, pattern=r"^[\x21-\x7e]+$")
         ] = None,
     ) -> Response:
-        """Ingest pairs, one JSON object `{"source", "target", "alignment", "id"}` per line.
+        """Ingest pairs, one JSON object per line with `source`, `target`, and optionally links and an `id`.
 
         If a request is interrupted, the lines already stored are kept. With an `Idempotency-Key`, the same request can
         be repeated until it succeeds, and its lines are counted once. `languages` are the source and target language of

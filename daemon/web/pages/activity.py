@@ -40,7 +40,7 @@ def add_activity_pages(app: FastAPI, page: PageContext) -> None:
             latest = {name: transaction.records(sql, most=_MAX_ROWS) for name, sql in progress.LATEST.items()}
             # Sweeps of stage 1 sample at other temperatures, so their log-likelihoods are not comparable.
             annealed = settings.grammar == TREES or (settings.grammar == SYNCHRONOUS and settings.schedule != PAPER)
-            daemon = asdict(page.service.status().with_states(status.pairs)) if page.service else None
+            daemon = asdict(page.service.status().with_states(status.unsettled)) if page.service else None
             time = datetime.now(UTC).replace(microsecond=0)
             content: dict[str, Any] = {
                 "store": asdict(status), "daemon": daemon, "sweeps": sweeps,

@@ -156,7 +156,7 @@ class PageContext:
     ) -> Response:
         """Render a page as HTML. If the path ends in `.json`, return JSON without keys that begin with `_`.
 
-        With a `snapshot`, the page can show its SQL statements, the names of units, and the symbols of rules.
+        With a `snapshot`, the page can show its SQL statements, the names of inputs (pairs or trees), and rule symbols.
         """
         if snapshot is not None:
             kind = snapshot.grammar_kind

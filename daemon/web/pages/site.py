@@ -33,7 +33,7 @@ def build_pages(
     page.navigation = [(item.name, item.path, item.title) for item in extra_pages]
     turns = Depends(page.threads.read_turns, scope="function")
     app = FastAPI(title="Hierogram pages", openapi_url=None, dependencies=[turns], lifespan=lifespan)
-    for add in (add_search_pages, add_rule_pages, add_pair_pages, add_word_pages, add_activity_pages, add_login_pages):
+    for add in (add_search_pages, add_rule_pages, add_pair_pages, add_word_pages, add_activity_pages, _add_login_pages):
         add(app, page)
     for item in extra_pages:
         app.include_router(item.router)
@@ -50,7 +50,7 @@ def build_pages(
     def render(request: Request, problem: ProblemError) -> Response:
         if request.url.path.endswith(JSON_SUFFIX) or "text/html" not in request.headers.get("accept", ""):
             return problem_response(problem)
-        content = {"title": problem.status.phrase, "status": int(problem.status), "detail": problem.detail}
+        content = {"title": problem.status.phrase, "detail": problem.detail}
         response = page.render_html(request, "problem", content, problem.status)
         response.headers.update(problem.headers)
         return response
@@ -59,8 +59,7 @@ def build_pages(
     return app
 
 
-def add_login_pages(app: FastAPI, page: PageContext) -> None:
-    """Add the pages `/login` and `/logout`."""
+def _add_login_pages(app: FastAPI, page: PageContext) -> None:
     sessions = page.sessions
 
     @app.get(LOGIN_PATH)

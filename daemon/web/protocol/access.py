@@ -148,10 +148,9 @@ class ProtocolApp(NamedTuple):
     """ASGI application for another protocol.
 
     `handles` returns True if a request belongs to the protocol. `refuse` renders a refusal in the protocol's format. If
-    `refuse` is given, the guard requires no token, because the body of a POST request may contain the token as an API
-    key. The application must then authenticate all requests, except public requests, and apply the
-    `RateLimiter` to POST requests without a token in the header. `lifespan` returns a context manager that is open
-    while the server runs.
+    it is given, the application must authenticate requests itself, because the body of a POST request may contain the
+    token as an API key, and apply the `RateLimiter` to POST requests without a token in the header. `lifespan` returns
+    a context manager that is open while the server runs.
     """
 
     handles: Callable[[Scope], bool]
@@ -192,7 +191,7 @@ class _RequestBody:
 class Guard:
     """Middleware that authenticates requests, limits their rate, counts them, and sets response headers.
 
-    Applications of `protocols` handle their own requests, `pages` all requests outside the API, and `app` all others.
+    Each of `protocols` handles its own requests, `pages` the other requests outside the API, and `app` all others.
     """
 
     app: ASGIApp

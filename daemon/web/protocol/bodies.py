@@ -127,7 +127,7 @@ _MAX_PARAMETERS = 100
 
 
 def parse_query(request: Request, accepted: Mapping[str, bool]) -> list[tuple[str, str]]:
-    """Parse the query. `accepted` maps the names of parameters to True if repeatable. Raises `ProblemError`."""
+    """Parse the query. `accepted` maps each allowed parameter to True if it may be repeated. Raises `ProblemError`."""
     try:
         query = request.scope["query_string"].decode("ascii")
         pairs = parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=_MAX_PARAMETERS)
@@ -147,13 +147,13 @@ def parse_query(request: Request, accepted: Mapping[str, bool]) -> list[tuple[st
 
 
 class QueryCheck:
-    """Check of queries against the parameters in the OpenAPI document, as a dependency of routes."""
+    """Dependency of routes that checks queries against the parameters in the OpenAPI document."""
 
     def __init__(self) -> None:
         self._accepted: dict[tuple[str, str], dict[str, bool]] = {}
 
     async def __call__(self, request: Request) -> None:
-        """Raise `ProblemError` for an unknown, repeated or malformed parameter."""
+        """Raise `ProblemError` (400) if the query is malformed or has an unknown or wrongly repeated parameter."""
         operation = getattr(request.scope["route"], "path_format", request.url.path), request.method.lower()
         if operation not in self._accepted:
             path, method = operation

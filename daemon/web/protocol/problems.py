@@ -33,7 +33,7 @@ _CONFLICTS = (errors.WrongKindError, errors.NothingLearnedError, errors.AlignerU
 
 
 class ProblemError(Exception):
-    """Request that cannot be answered: status, detail, headers, and extra members of the problem."""
+    """Error response: status, explanation, headers, and further members of the problem."""
 
     def __init__(
         self, status: HTTPStatus, detail: str, headers: Mapping[str, str] | None = None, **extra: object

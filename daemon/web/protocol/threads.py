@@ -6,14 +6,14 @@ from contextlib import ExitStack
 from inspect import iscoroutinefunction
 from operator import itemgetter
 from traceback import clear_frames
-from typing import Any, TypeVar
+from typing import Any
 
 from anyio import CapacityLimiter, Event, Semaphore, create_task_group, current_time, fail_after, to_thread
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from hierogram.daemon.deadline import Deadline
+from hierogram.daemon.deadline import Deadline, Result
 from hierogram.daemon.exceptions import BusyError, DeadlineError
 from hierogram.daemon.web.protocol.problems import try_later
 
@@ -32,7 +32,6 @@ _QUEUE_FACTOR = 20.0
 _RECENT_WEIGHT = 0.2
 """Weight of the last duration in an expected duration."""
 
-Result = TypeVar("Result")
 Pieces = Iterator[str | bytes]
 
 

@@ -11,7 +11,8 @@ from structlog.typing import EventDict as Told
 from hierogram.daemon.configuration import Configuration, SpoolSection
 from hierogram.daemon.serving.spool import SpoolInput, SpoolLoop, ingest_input
 from hierogram.daemon.serving.supervision import HealthRegistry, Heartbeat
-from hierogram.daemon.text.ingest import IngestReport
+from hierogram.daemon.text.ingest import DEFAULT_CORPUS, IngestReport
+from hierogram.daemon.text.reading import STORE_DEFAULTS
 from hierogram.storage.store import Store
 from hierogram.storage.worker_process import WorkerProcess
 
@@ -50,7 +51,8 @@ def read(
 ) -> IngestReport:
     """Ingest one input with its own reader process."""
     with closing(WorkerProcess()) as reader:
-        return ingest_input(store, files, reader, check_stop, **options)
+        defaults = {"corpus": DEFAULT_CORPUS, "options": STORE_DEFAULTS}
+        return ingest_input(store, files, reader, check_stop, **defaults | options)
 
 
 def nothing() -> None:

@@ -55,7 +55,7 @@ def test_three_files_are_one_input_once_all_have_arrived(spool: Path) -> None:
     put(spool / "y.v2.alignment", changed=1)
     found, incomplete = find_inputs(spool)
     assert found == []
-    assert [files.message for files in incomplete] == [
+    assert [str(files) for files in incomplete] == [
         "x.source and x.target.zst: waiting for x.alignment",
         "y.v2.alignment: waiting for y.v2.source and y.v2.target",
     ]
@@ -156,7 +156,7 @@ def test_source_and_target_are_taken_without_an_alignment_if_marked(spool: Path,
     put(spool / "x.source", "la maison\nun chat\n")
     put(spool / "x.target", "the house\na cat\n")
     put(spool / "y.unaligned", "")
-    assert [files.message for files in find_inputs(spool)[1]] == [
+    assert [str(files) for files in find_inputs(spool)[1]] == [
         "x.source and x.target: waiting for x.alignment",
         "y.unaligned: waiting for y.source and y.target and y.alignment",
     ]
