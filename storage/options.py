@@ -71,7 +71,6 @@ class Option:
         return next(filter(None, map(self._problem_of_one, items)), None)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: "GetCoreSchemaHandler") -> "CoreSchema":
-        """Return pydantic's schema of the annotated type, with the bounds and values of the option."""
         from pydantic_core.core_schema import no_info_after_validator_function
 
         return no_info_after_validator_function(self._valid, handler(source))

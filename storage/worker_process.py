@@ -28,7 +28,7 @@ Item = TypeVar("Item")
 Arguments = ParamSpec("Arguments")
 
 KeepAlive = Callable[[], None]
-"""Callback that the work must call regularly. Otherwise, the parent considers the child stalled."""
+"""Callback that the work must call regularly between items. Otherwise, the parent considers the child stalled."""
 
 MEMORY_BYTES = 512 << 20
 SILENCE_TIMEOUT_SECONDS = 60.0
@@ -200,7 +200,6 @@ class WorkerProcess:
         transfer: Callable[[int, memoryview], int],
         check: Callable[[], None],
     ) -> None:
-        """Read or write all bytes. Raises `WorkerProcessError` if the transfer stalls or the process ends."""
         poll = select.poll()
         poll.register(pipe, readiness)
         last_progress = self._unstarved_time()
@@ -234,7 +233,7 @@ class WorkerProcess:
         code = self._process.returncode
         killed = code is not None and code < 0
         end = f"was killed by signal {signal.Signals(-code).name}" if killed else f"exited with code {code}"
-        return _EndedError(f"the worker process {end}")
+        return _EndedError(f"the child process {end}")
 
 
 def set_resource_limit(resource_type: int, limit: int) -> None:

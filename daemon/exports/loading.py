@@ -104,7 +104,7 @@ def load_new_rules(
     sides = {side: [text for rows in scratch.row_blocks(query) for (text,) in rows] for side, query in queries}
     columns = (*SIDE_COLUMNS, *shape, f"CASE WHEN id > {last_rule} THEN 1 ELSE 0 END")
     kinds = SIDE_COLUMNS | dict.fromkeys((*shape, "fresh"), "INTEGER") | USES_COLUMN
-    scratch.load("loaded", kinds, snapshot.rules_beside(columns, sides, count_kind))
+    scratch.load("loaded", kinds, snapshot.matching_rule_blocks(columns, sides, count_kind))
     scratch.run("""
         CREATE TABLE fresh AS
         SELECT source, target FROM loaded WHERE fresh = 1

@@ -93,7 +93,7 @@ class Alignments(Leases):
             human_links = _known_links_of_texts(connection, texts) if has_human_links else {}
             return TextAlignerCounts(position, counts, (source_types, target_types), human_links)
 
-    def count_links(self, sweep: int) -> int:
+    def count_pairs_at_sweep(self, sweep: int) -> int:
         """Return the number of pairs that the aligner has sampled `sweep` times."""
         with self._reading() as connection:
             statement = select(func.count()).select_from(pair_links).where(pair_links.c.sweep == sweep)
@@ -164,7 +164,7 @@ class Alignments(Leases):
             return _known_links(connection, ids)
 
     def pending_corrections(self, limit: int) -> list[LinkCorrection]:
-        """Return up to `limit` undamaged, aligned pairs whose alignment does not follow their human links, by id."""
+        """Return up to `limit` undamaged, aligned pairs whose alignment does not follow their human links."""
         with self._reading() as connection:
             aligned = _CORRECTIONS.join(sentence_pairs, sentence_pairs.c.id == link_corrections.c.pair_id).where(
                 _IS_PENDING, sentence_pairs.c.state != UNALIGNED, is_undamaged(sentence_pairs.c.id)
@@ -197,7 +197,7 @@ def change_alignments(transaction: WriteTransaction, change: AlignerChange) -> N
 
 
 def add_aligner_counts(transaction: WriteTransaction, change: AlignerChange) -> None:
-    """Add to the aligner's counts, and delete rows in which all counts are 0."""
+    """Add to the aligner's counts, and delete rows without counts. Raises `StoreError` if a count would be negative."""
     changed: list[tuple[Table, Table, Sequence[Row]]] = [
         (aligner_lexicon, staged_lexicon, change.lexicon),
         (aligner_words, staged_word_counts, change.words),
@@ -326,7 +326,6 @@ def link_rows() -> Select[tuple[object, ...]]:
 
 
 def _known_links(connection: Connection, ids: Collection[int]) -> dict[int, KnownLinks]:
-    """Return the human links by pair id. Pairs without human links are omitted."""
     fixed: dict[int, set[Link]] = {}
     forbidden: dict[int, set[Link]] = {}
     for row in rows_with(connection, select(human_links), human_links.c.pair_id, ids):

@@ -128,12 +128,9 @@ _PAIRS_PER_PAGE = 10_000
 
 
 def find_pairs_by_id_prefix(transaction: ReadTransaction, corpus: str, prefix: str) -> list[PairRecord]:
-    """Return the pairs of a corpus whose external ids begin with `prefix`, newest first.
-
-    Omits ids in which the next character is not before "{".
-    """
+    """Return the pairs of a corpus whose external ids begin with `prefix`, newest first."""
     external_id = sentence_pairs.c.external_id
-    # Compare with a range instead of LIKE, so that an index can be used. "{" is the character after "z".
+    # Compare with a range, because LIKE cannot use an index. In these ids, no character after the prefix is above "z".
     in_range = (corpora.c.name == corpus) & (external_id >= prefix) & (external_id < prefix + "{")
     return pairs.pair_records(transaction.connection, in_range)[::-1]
 

@@ -151,11 +151,7 @@ def guess_side(transaction: ReadTransaction, phrases: Mapping[str, Phrase]) -> s
     words_by_side = known_words(transaction.connection, [word for phrase in phrases.values() for word in phrase.words])
     if not any(all(word in words_by_side[side] for word in phrase.words) for side, phrase in phrases.items()):
         words_by_side = {
-            side: {
-                word: spellings[0]
-                for word, spellings in _find_spellings(transaction, side, phrase.words).items()
-                if spellings
-            }
+            side: {word: found[0] for word, found in _find_spellings(transaction, side, phrase.words).items() if found}
             for side, phrase in phrases.items()
         }
 
@@ -243,9 +239,7 @@ class _Search:
         for reading in readings(choices):
             phrase_reading = {word: reading.get(word, word) for word in phrase.words}
             self.readings.append(phrase.replace_words(phrase_reading))
-        self.known |= {
-            spelling_row.token: spelling_row for candidates in spellings.values() for spelling_row in candidates
-        }
+        self.known |= {word.token: word for candidates in spellings.values() for word in candidates}
 
     def page(
         self, phrases: Sequence[Phrase], excluded: Phrase | None, after: PagePosition | None, limit: int
@@ -330,7 +324,7 @@ def known_labels(transaction: ReadTransaction) -> list[str]:
 
 
 def _run(transaction: ReadTransaction, statement: str, limit: int, values: dict[str, Value]) -> list[dict[str, Any]]:
-    """Run a statement with word ids, so that Postgres can estimate the number of rows. Records it with words."""
+    # Run the statement with word ids, so that Postgres can estimate the number of rows. Record it with words.
     records = transaction.records(statement, False, most=limit, **values)
     named = _WORD_ID.sub(r"(SELECT id FROM vocabulary WHERE token = :\1 AND side = :vocabulary)", statement)
     transaction.statements.append(inline_parameters(named, {**values, "most": limit}))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hierogram.storage.browsing.details import CompetingRule
 from hierogram.storage.browsing.reader import ReadTransaction
-from hierogram.storage.pairs.vocabulary import KnownWord
+from hierogram.storage.pairs.vocabulary import POSITION_BITS, KnownWord, decode_pairs
 from hierogram.storage.records.pairs import DICTIONARIES
 
 if TYPE_CHECKING:
@@ -136,9 +136,7 @@ def _pairs_by_word(
     """Return the ascending ids of the pairs that contain each word, by word id."""
     import numpy as np
 
-    from hierogram.storage.pairs.vocabulary import BLOCK_BITS, decode_pairs
-
-    last = last_pair >> BLOCK_BITS
+    last = last_pair >> POSITION_BITS
     blocks = range(max(0, last + 1 - _MAX_BLOCKS), last + 1)
     frequent = [word.id for word in words.values() if word.count > _MAX_CANDIDATES]
     rare = [word.id for word in words.values() if 0 < word.count <= _MAX_CANDIDATES]

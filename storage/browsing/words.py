@@ -11,7 +11,7 @@ from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, find_grammar_kind
 from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.storage.browsing.search import UsedRule
 from hierogram.storage.pairs.pairs import pairs_by_id
-from hierogram.storage.pairs.vocabulary import known_words
+from hierogram.storage.pairs.vocabulary import POSITION_BITS, decode_pairs, known_words
 from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.records.parts import PART_MARK, is_part
 
@@ -57,7 +57,7 @@ def find_collocates(
 ) -> list[Collocate]:
     """Return up to `limit` words on the same side of these rules as the word, by descending logDice. Omits word parts.
 
-    logDice = 14 + log₂(2·f(x, y) / (f(x) + f(y))), with expected uses f(x, y) of the rules and word counts f(x), f(y).
+    logDice = 14 + log₂(2·f(x, y) / (f(x) + f(y))), at most 14. f(x, y) are expected uses of rules, f(x) word counts.
     """
     grammar_kind = find_grammar_kind(transaction.settings().grammar)
     uses_by_word: defaultdict[str, float] = defaultdict(float)
@@ -151,13 +151,11 @@ def _count_pairs_with(transaction: ReadTransaction, side: str, token: str, last_
     """Return the number of pairs that contain the word, or None if the side has no word index."""
     if not _is_indexed(transaction, side):
         return None
-    from hierogram.storage.pairs.vocabulary import BLOCK_BITS
-
     [(count,)] = transaction.rows(
         f"""WITH RECURSIVE blocks(block) AS (
         SELECT 0
      UNION ALL
-        SELECT block + 1 FROM blocks WHERE block < {last_pair >> BLOCK_BITS})
+        SELECT block + 1 FROM blocks WHERE block < {last_pair >> POSITION_BITS})
 SELECT CAST(coalesce(sum(length(w.pairs)), 0) / 2 AS BIGINT)
   FROM blocks AS b
   {"JOIN" if transaction.postgres else "CROSS JOIN"} pair_words AS w ON w.block = b.block
@@ -183,11 +181,9 @@ def _is_indexed(transaction: ReadTransaction, side: str) -> bool:
 
 
 def _latest_by_index(transaction: ReadTransaction, token: str, limit: int) -> list[int]:
-    from hierogram.storage.pairs.vocabulary import BLOCK_BITS, decode_pairs
-
     rows = transaction.rows(
         f"""WITH RECURSIVE blocks(block) AS (
-        SELECT CAST({transaction.state().last_pair_id >> BLOCK_BITS} AS INTEGER)
+        SELECT CAST({transaction.state().last_pair_id >> POSITION_BITS} AS INTEGER)
      UNION ALL
         SELECT block - 1 FROM blocks WHERE block > 0)
 SELECT w.block, w.pairs

@@ -268,14 +268,14 @@ def _split_name(name: bytes) -> tuple[str, str]:
 class WrongIndexes(NamedTuple):
     """Ids of rules with wrong index entries, ascending.
 
-    `orphans` have word entries but do not exist, `wrong` have wrong word entries, `unfound` are missing from the key
-    index, and `gone` are in the key index but do not exist or have other keys.
+    Rules of `stale_words` have word entries but do not exist, rules of `wrong_words` have wrong word entries, rules of
+    `missing_keys` are missing from the key index, and rules of `stale_keys` do not exist or have other keys there.
     """
 
-    orphans: list[int]
-    wrong: list[int]
-    unfound: list[int]
-    gone: list[int]
+    stale_words: list[int]
+    wrong_words: list[int]
+    missing_keys: list[int]
+    stale_keys: list[int]
 
 
 def index_differences(connection: Connection, report: Callable[[StoredRules], None] = lambda _: None) -> WrongIndexes:
@@ -360,11 +360,11 @@ def _wrong_indexes(connection: Connection, report: Callable[[StoredRules], None]
         "words of pairs missing from the vocabulary": [f"{token} ({side})" for side, token, _ in missing],
         "words with a wrong folded form": [name for _, name, _ in unfolded],
         "pairs whose identity does not match their content or external id": wrong_identities(connection),
-        "deleted rules that are still in the word index": wrong.orphans,
-        "rules indexed under wrong words": wrong.wrong,
+        "deleted rules that are still in the word index": wrong.stale_words,
+        "rules indexed under wrong words": wrong.wrong_words,
         "blocks of pairs indexed under wrong words": wrong_blocks(connection),
-        "rules missing from the key index": wrong.unfound,
-        "key index entries of deleted rules, or with wrong keys": wrong.gone,
+        "rules missing from the key index": wrong.missing_keys,
+        "key index entries of deleted rules, or with wrong keys": wrong.stale_keys,
     }
     for problem, names in problems.items():
         if names:

@@ -18,7 +18,7 @@ from hierogram.storage.checks.integrity import (
 )
 from hierogram.storage.database.transactions import WriteTransaction, largest_id, staged_increments
 from hierogram.storage.grammar.changes import insert_rule_words, insert_rules, merge_deltas
-from hierogram.storage.grammar.indexes import rebuild
+from hierogram.storage.grammar.indexes import rebuild_runs
 from hierogram.storage.grammar.rules import count_restarts
 from hierogram.storage.pairs.vocabulary import fold, rebuild_blocks, wrong_blocks
 from hierogram.storage.records.aligner import AlignerChange
@@ -175,12 +175,12 @@ class Repair:
         )
         state.last_word_id += len(missing)
         differences = index_differences(self._connection)
-        reindexed = (*differences.orphans, *differences.wrong)
+        reindexed = (*differences.stale_words, *differences.wrong_words)
         if reindexed:
             self._transaction.stage_ids(reindexed)
             self._transaction.delete_staged("rule_words", column="rule_id")
-            for first in range(0, len(differences.wrong), _RULES_AT_ONCE):
-                self._transaction.stage_ids(differences.wrong[first : first + _RULES_AT_ONCE])
+            for first in range(0, len(differences.wrong_words), _RULES_AT_ONCE):
+                self._transaction.stage_ids(differences.wrong_words[first : first + _RULES_AT_ONCE])
                 rows = self._transaction.execute(
                     "SELECT r.id, r.source, r.target FROM staged_ids AS s JOIN rules AS r ON r.id = s.id"
                 ).all()
@@ -189,9 +189,9 @@ class Repair:
         wrong_words = {word_id for word_id, *_ in (*miscounted, *unfolded)}
         blocks = wrong_blocks(self._connection)
         rebuild_blocks(self._transaction, blocks)
-        by_keys = {*differences.unfound, *differences.gone}
+        by_keys = {*differences.missing_keys, *differences.stale_keys}
         if by_keys:
-            rebuild(self._transaction)
+            rebuild_runs(self._transaction)
         return len(wrong_words) + len(missing), len(reindexed), len(blocks), len(by_keys)
 
     def repair_totals(self) -> tuple[int, dict[str, tuple[int, int]]]:

@@ -4,7 +4,7 @@ A commit is on the disk before it returns (SQLite: WAL mode with `synchronous=FU
 failure. A writer that can repeat its work may skip this wait on SQLite (`durable=False`). Its commit reaches the disk a
 moment later, after all commits before it. Writers of pairs, rules and events take the store's one write lock (SQLite:
 BEGIN IMMEDIATE, Postgres: the row of `store_state`), so that they queue instead of failing half-way, and see each
-other's results. On Postgres, changes of jobs and leases lock only their own rows.
+other's results. On Postgres, changes of jobs, and renewals and releases of the lease, lock only their own rows.
 
 On SQLite, all writers of a process share one connection, because SQLite discards the page cache of a connection when
 another connection has written. A background thread syncs the log and copies it into the database file soon, because

@@ -39,7 +39,7 @@ class Leases(StoreAccess):
         self._lease = token
 
     def renew_lease(self, seconds: float) -> None:
-        """Extend the lease to `seconds` from now. Raises `LeaseLostError` if the lease was lost."""
+        """Extend the lease, if taken, to `seconds` from now. Raises `LeaseLostError` if the lease was lost."""
         if self._lease is None:
             return
         with writing_connection(self.engine) as connection:

@@ -31,7 +31,7 @@ def stored_revision(connection: Connection) -> str | None:
 
 
 def check_schema(engine: Engine) -> None:
-    """Raise `StoreMissingError` if no store exists, and `StoreError` if its schema is newer or older."""
+    """Raise `StoreMissingError`, `SchemaOutdatedError`, or `StoreError` if the schema is newer than this version."""
     url = hide_password(engine.url)
     file = sqlite_file(engine.url)
     missing = f"no store at {url}: create one with `hierogram init` or `hierogram ingest`"

@@ -105,7 +105,7 @@ class Loader:
         self._driver.executemany(f"{insert}{marks}", block).close()
 
     def stage(self, table: Table, rows: Iterable[Row]) -> None:
-        """Replace the content of a staging table until the transaction ends."""
+        """Replace the content of a staging table."""
         with self._replacing(table):
             self.insert(table, rows)
 
@@ -382,7 +382,7 @@ class WriteTransaction:
         return self.connection.execute(text(statement), values)
 
     def stage_ids(self, ids: Iterable[int]) -> None:
-        """Replace the content of `staged_ids` until the transaction ends."""
+        """Replace the content of `staged_ids`."""
         self.loader.stage(staged_ids, ((number,) for number in sorted(ids)))
 
     def delete_staged(self, *tables: str, column: str = "pair_id") -> None:

@@ -45,7 +45,7 @@ _MAX_FILES = 20
 _NICENESS = 5
 _BUSY_SECONDS = 10
 _MAX_DIGITS = 4_000
-"""Digits from which a decimal is returned as text, because Python does not convert longer integers to text."""
+"""Number of digits above which a decimal is returned as text, because Python does not convert longer integers."""
 _MESSAGE_BYTES = 1 << 16
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
@@ -176,7 +176,7 @@ def _query_sqlite(file: str, statement: str) -> Iterator[Iterable[object]]:
 def _query_postgres(
     connect: dict[str, Any], settings: str, statement: str, seconds: float, max_rows: int, own_role: bool
 ) -> Iterator[Iterable[object]]:
-    """Yield the items of `_query_sqlite`. Uses a cursor, which accepts only one SELECT, and truncates long values."""
+    """Yield the items of `_query_sqlite`, with long values truncated. A cursor accepts only one SELECT."""
     import psycopg
 
     milliseconds = max(1, round(seconds * 1000))

@@ -82,7 +82,7 @@ class Snapshot:
         last = read_state(self._connection).last_rule_id
         return self._blocks("rules", (*columns, number), last, f"AND {used} > 0")
 
-    def rules_beside(
+    def matching_rule_blocks(
         self, columns: Sequence[str], sides: Mapping[str, Collection[str | int]], kind: CountKind
     ) -> Iterator[Block]:
         """Yield columns like `rule_blocks`, only for rules with one of the given `source`s, `target`s or `id`s."""

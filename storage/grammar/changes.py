@@ -37,7 +37,7 @@ from hierogram.storage.database.transactions import (
 )
 from hierogram.storage.events.feed import append
 from hierogram.storage.exceptions import RuleKeyCollisionError, StoreError
-from hierogram.storage.grammar.indexes import RuleWords, add_keys, find_candidates, is_indexed_by_words, rebuild
+from hierogram.storage.grammar.indexes import RuleWords, add_keys, find_candidates, is_indexed_by_words, rebuild_runs
 from hierogram.storage.pairs.vocabulary import word_ids
 from hierogram.storage.records.columns import CHANGES, NUMBERS, PairUpdates, RuleDeltas
 from hierogram.storage.records.grammar import LabelRow, SweepRecord
@@ -167,7 +167,7 @@ def rekey(transaction: WriteTransaction, keys: Iterable[tuple[int, int, int]]) -
     transaction.execute(
         "UPDATE rules SET key_high = k.key_high, key_low = k.key_low FROM staged_keys AS k WHERE rules.id = k.rule_id"
     )
-    rebuild(transaction)
+    rebuild_runs(transaction)
 
 
 def change_rules(transaction: WriteTransaction, changed: NamedChanges) -> None:

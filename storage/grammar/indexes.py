@@ -151,7 +151,7 @@ def add_keys(transaction: WriteTransaction, keys: NDArray[np.int64], rule_ids: N
     _write(transaction, new_run)
 
 
-def rebuild(transaction: WriteTransaction) -> None:
+def rebuild_runs(transaction: WriteTransaction) -> None:
     """Rebuild the runs from the table `rules`."""
     transaction.connection.execute(delete(rule_key_runs))
     transaction.key_runs.clear()
@@ -265,13 +265,13 @@ class RuleWords:
         self._word_ids = word_ids
         self._bits = last_rule_id.bit_length()
 
-    def word_ids(self, packed: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the word ids of packed numbers."""
-        return packed >> self._bits
+    def word_ids(self, entries: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the word ids of entries."""
+        return entries >> self._bits
 
-    def rule_ids(self, packed: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the rule ids of packed numbers."""
-        ids: NDArray[np.int64] = packed & ((1 << self._bits) - 1)
+    def rule_ids(self, entries: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the rule ids of entries."""
+        ids: NDArray[np.int64] = entries & ((1 << self._bits) - 1)
         return ids
 
     def find(self, sides: Mapping[str, Sequence[str]], rule_ids: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -92,7 +92,7 @@ class Ingest(StoreAccess):
         receipt: Callable[[IngestTotals, list[RejectedLine]], Receipt] | None = None,
         learned: LearnedSettings | None = None,
     ) -> tuple[IngestTotals, list[RejectedLine]]:
-        """Store new pairs and rejected lines, atomically. Returns the totals of all lines, and the rejected runs.
+        """Store new pairs and rejected lines, atomically. Returns the totals of these lines, and the rejected runs.
 
         The store rejects a pair if its external id is stored with other content (`external-id-conflict`) or if a token
         or the external id exceeds `MAX_TOKEN_BYTES` (`token-too-long`). `receipt` returns the state of the request,
@@ -110,7 +110,7 @@ class Ingest(StoreAccess):
             if len(fresh) < len(new_pairs):
                 new_pairs, identities = new_pairs.at(fresh), [identities[k] for k in fresh]
             transaction.changes_grammar = bool(fresh)
-            pair_ids = _insert_pairs(transaction, (corpus_id, batch_id), identities, new_pairs)
+            pair_ids = _insert_pairs(transaction, corpus_id, batch_id, identities, new_pairs)
             insert_links(transaction, pair_ids, new_pairs, origin)
             rejected_runs = join_runs([*rejected, *refused])
             if rejected_runs:
@@ -215,9 +215,9 @@ def _save_runs(
 
 
 def _insert_pairs(
-    transaction: WriteTransaction, origin: tuple[int, int], identities: list[bytes], pairs: NewPairs
+    transaction: WriteTransaction, corpus_id: int, batch_id: int, identities: list[bytes], pairs: NewPairs
 ) -> range:
-    """Insert pairs, and count and index their words. `origin` is (corpus id, batch id). Returns the ids."""
+    """Insert pairs, and count and index their words. Returns the ids."""
     state = transaction.state
     pair_ids = range(state.last_pair_id + 1, state.last_pair_id + 1 + len(pairs))
     if not identities:
@@ -236,7 +236,8 @@ def _insert_pairs(
             sentence_pairs,
             zip(
                 pair_ids,
-                *map(repeat, origin),
+                repeat(corpus_id),
+                repeat(batch_id),
                 pairs.external_ids,
                 identities,
                 pairs.sources,

@@ -22,7 +22,7 @@ from hierogram.storage.database.transactions import (
 from hierogram.storage.events.feed import append
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.options import MAX_NUMBER
-from hierogram.storage.pairs.vocabulary import count_pair_words, count_words, known_words
+from hierogram.storage.pairs.vocabulary import count_pair_words, count_words, known_words, unindex_pairs
 from hierogram.storage.records.operations import PAIRS_DAMAGED, NewEvent
 from hierogram.storage.records.pairs import (
     UNSETTLED,
@@ -176,11 +176,8 @@ class StoredPairs(StoreAccess):
         """Record damaged pairs, which are then not sampled. Returns the stored pairs that were not recorded before."""
         with self._writing() as transaction:
             transaction.stage_ids({pair.id for pair in pairs})
-            new = transaction.execute(
-                "SELECT s.id FROM staged_ids AS s JOIN sentence_pairs ON sentence_pairs.id = s.id"
-                " WHERE NOT EXISTS (SELECT 1 FROM damaged_pairs WHERE pair_id = s.id)"
-            )
-            new_ids = set(new.scalars())
+            is_new = "NOT EXISTS (SELECT 1 FROM damaged_pairs WHERE pair_id = s.id)"
+            new_ids = set(transaction.execute(f"SELECT s.id {_STAGED_PAIRS} WHERE {is_new}").scalars())
             added = [pair for pair in pairs if pair.id in new_ids]
             moment = transaction.loader.moment()
             transaction.loader.insert(damaged_pairs, [(*pair, moment) for pair in sorted(added)])
@@ -322,8 +319,6 @@ def withdraw(transaction: WriteTransaction, rows: Sequence[PairRow]) -> None:
         "UPDATE withdrawals SET done_at = :moment WHERE pair_id IN (SELECT id FROM staged_ids)",
         moment=transaction.loader.moment(),
     )
-    from hierogram.storage.pairs.vocabulary import unindex_pairs
-
     sources, targets = [row.source for row in rows], [row.target for row in rows]
     unindex_pairs(transaction, [row.id for row in rows], sources)
     grammar_kind = read_grammar_kind(transaction.connection)

@@ -31,7 +31,6 @@ from hierogram.storage.records.parts import is_part
 from hierogram.storage.schema.tables import pair_words, vocabulary
 
 if TYPE_CHECKING:
-    # Do not import numpy when a store is opened, because numpy loads slowly.
     import numpy as np
     from numpy.typing import NDArray
 
@@ -228,10 +227,10 @@ def _words(connection: Connection, side: str, condition: ColumnElement[bool], li
     return [KnownWord(*row) for row in rows if row[2]]
 
 
-BLOCK_BITS = 14
-"""Number of low bits of a pair id that differ within a block. A block has 2^`BLOCK_BITS` ids."""
+POSITION_BITS = 14
+"""Number of low bits of a pair id that are its position in a block. A block has 2^`POSITION_BITS` ids."""
 
-_POSITION_MASK = (1 << BLOCK_BITS) - 1
+_POSITION_MASK = (1 << POSITION_BITS) - 1
 
 WordIds = Callable[[Iterable[str]], Mapping[str, int]]
 
@@ -243,7 +242,7 @@ def decode_pairs(block: int, content: bytes) -> "NDArray[np.int64]":
     """Decode the sorted pair ids of a row: positions in the block, uint16 each, little-endian."""
     import numpy as np
 
-    return np.frombuffer(content, "<u2").astype(np.int64) + (block << BLOCK_BITS)
+    return np.frombuffer(content, "<u2").astype(np.int64) + (block << POSITION_BITS)
 
 
 def make_postings(pair_ids: Sequence[int], sources: Sequence[str], find_ids: WordIds) -> Iterator[Posting]:
@@ -259,9 +258,9 @@ def make_postings(pair_ids: Sequence[int], sources: Sequence[str], find_ids: Wor
     numbers = np.repeat(np.array(pair_ids, np.int64), lengths)
     bits = int(words.max()).bit_length()
     # Pack block, word and position into one number, so that one sort orders all three.
-    packed = np.sort((numbers >> BLOCK_BITS << bits | words) << BLOCK_BITS | numbers & _POSITION_MASK)
+    packed = np.sort((numbers >> POSITION_BITS << bits | words) << POSITION_BITS | numbers & _POSITION_MASK)
     packed = packed[np.append(True, packed[1:] != packed[:-1])]
-    keys = packed >> BLOCK_BITS
+    keys = packed >> POSITION_BITS
     starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
     blocks, words_of_blocks = keys[starts] >> bits, keys[starts] & ((1 << bits) - 1)
     content = (packed & _POSITION_MASK).astype("<u2").tobytes()
@@ -276,7 +275,7 @@ def index_pairs(transaction: WriteTransaction, pair_ids: Sequence[int], sources:
         return
     postings = list(make_postings(pair_ids, sources, partial(word_ids, transaction, SOURCE)))
     # Append to stored rows only in the first block, because the other blocks are new.
-    started = pair_ids[0] >> BLOCK_BITS
+    started = pair_ids[0] >> POSITION_BITS
     started_blocks = [row for row in postings if row[0] == started] if pair_ids[0] & _POSITION_MASK else []
     transaction.loader.insert(pair_words, postings[len(started_blocks) :])
     if not started_blocks:
@@ -319,7 +318,7 @@ def wrong_blocks(connection: Connection) -> list[int]:
     """Return the sorted blocks whose rows do not match the pairs' texts."""
     if read_grammar_kind(connection).input_kind != PAIRS:
         return []
-    last = max(largest_id(connection, "sentence_pairs") >> BLOCK_BITS, largest_id(connection, "pair_words", "block"))
+    last = max(largest_id(connection, "sentence_pairs") >> POSITION_BITS, largest_id(connection, "pair_words", "block"))
     wrong = []
     for block in range(last + 1):
         stored = read_rows(
@@ -340,7 +339,7 @@ def _recount_block(connection: Connection, block: int, find_ids: WordIds) -> lis
     rows = read_rows(
         connection,
         "SELECT id, source FROM sentence_pairs WHERE id >= :first AND id <= :last ORDER BY id",
-        {"first": block << BLOCK_BITS, "last": block << BLOCK_BITS | _POSITION_MASK},
+        {"first": block << POSITION_BITS, "last": block << POSITION_BITS | _POSITION_MASK},
     )
     return list(make_postings([row[0] for row in rows], [row[1] for row in rows], find_ids))
 

@@ -49,7 +49,6 @@ class RuleDeltas:
     minimal_uses: NDArray[np.int64]
 
     def __len__(self) -> int:
-        """Return the number of rules."""
         return len(self.keys)
 
     def sum_by_group(self, groups: NDArray[np.int64]) -> RuleDeltas:
@@ -103,7 +102,6 @@ class PairUpdates:
     expected_sweeps: NDArray[np.int64]
 
     def __len__(self) -> int:
-        """Return the number of pairs."""
         return len(self.ids)
 
 

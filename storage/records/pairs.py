@@ -47,7 +47,6 @@ class NewPairs:
     human_links: Mapping[int, KnownLinks] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        """Return the number of pairs."""
         return len(self.sources)
 
     def at(self, indices: Sequence[int]) -> NewPairs:
@@ -76,7 +75,7 @@ class RejectedLine(NamedTuple):
     """Rejected line, or a run of consecutive lines that were rejected for the same reason.
 
     `line` is the number of the first line, `lines` the number of lines. `reason` is a short code, `message` a sentence
-    for users, `content` the truncated bytes of the line. If the run continues a run of an earlier chunk of the input,
+    for users, `content` the line, possibly truncated. If the run continues a run of an earlier chunk of the input,
     `earlier` is the number of lines before `line`. Message and content belong to the first line of the whole run.
     """
 
@@ -118,7 +117,6 @@ class IngestTotals:
     rejected: int = 0
 
     def __add__(self, other: IngestTotals) -> IngestTotals:
-        """Add the totals, field by field."""
         rejected = self.rejected + other.rejected
         return IngestTotals(self.accepted + other.accepted, self.duplicates + other.duplicates, rejected)
 
@@ -228,12 +226,13 @@ class Misfit:
 class PairScore:
     """Score of a pair under the learned grammar.
 
-    `doubt` summarizes the other numbers. Higher values are worse. `log_probability` is the natural logarithm of the
-    pair's probability, per token of both sides. `evidence` is the excess of `log_probability` over the log-probability
-    of the same words without rules for both sides. `unseen` is the expected share of words emitted by the base
-    distribution. `pieces` is the number of pieces of a long pair. If `exact` is False, derivations across the cuts are
-    missing, and the probability is a lower bound. `source_misfit` and `target_misfit` are the words that fit least, or
-    None in a small store. `links` are pairs of words that one rule emits, for each source word in order of probability.
+    `doubt` is the larger deviation of `evidence` or `log_probability` below the median of the store, plus penalties for
+    differing numbers and copied words. `log_probability` is the natural logarithm of the pair's probability, per token
+    of both sides. `evidence` is the excess of `log_probability` over the log-probability of the same words without
+    rules for both sides. `unseen` is the expected share of words emitted by the base distribution. `pieces` is the
+    number of pieces of a long pair. If `exact` is False, derivations across the cuts are missing, and the probability
+    is a lower bound. `source_misfit` and `target_misfit` are the words that fit least, or None in a small store.
+    `links` are pairs of words that one rule emits, for each source word in order of probability.
     """
 
     tokens: int

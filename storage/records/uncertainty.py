@@ -9,7 +9,6 @@ the pairs changed in groups of G uses. docs/model.md has the measurement of a, b
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    # Do not import numpy when a store is opened, because numpy loads slowly.
     import numpy as np
     from numpy.typing import NDArray
 

@@ -25,10 +25,12 @@ class Relation:
 def relations() -> tuple[Relation, ...]:
     """Return the descriptions of all relations. Relations for users come first."""
     content = tomllib.loads(files("hierogram.storage.schema").joinpath("catalog.toml").read_text(encoding="utf-8"))
-    return tuple(
-        Relation(name, columns.pop("about"), columns, columns.pop("internal", False))
-        for name, columns in content.items()
-    )
+    shared, described = content["rule_table"], []
+    for name, texts in content.items():
+        about, is_internal = texts.pop("about"), texts.pop("internal", False)
+        columns = {column: texts.get(column) or shared[column] for column in texts.pop("columns", texts)}
+        described.append(Relation(name, about, columns, is_internal))
+    return tuple(described)
 
 
 def _literal(text: str) -> str:

@@ -120,7 +120,7 @@ class IncrementalAligner:
         stalest = self._store.stalest_links(1)
         if not stalest or stalest[0].sweep != _SWEEP_ON_ARRIVAL:
             return False
-        return self._store.count_links(_SWEEP_ON_ARRIVAL) > MIN_ARRIVED_SHARE * self._store.count_pairs()
+        return self._store.count_pairs_at_sweep(_SWEEP_ON_ARRIVAL) > MIN_ARRIVED_SHARE * self._store.count_pairs()
 
     def realign_stale(
         self, limit: int = _PAIRS_PER_ROUND, report: Steps | None = None, max_batches: int = 1

@@ -54,8 +54,8 @@ def test_rules_with_given_sides_are_found(store: Store) -> None:
         assert (pair_id, last) == (2, len(RULES))
         columns = ("source", "target", f"CASE WHEN id > {last - 2} THEN 1 ELSE 0 END")
         sides = {"source": ["la", "Z", "not there"], "target": ["x"]}
-        blocks = list(snapshot.rules_beside(columns, sides, CountKind.CURRENT_SAMPLE))
-        nothing = list(snapshot.rules_beside(columns, {"source": [], "target": []}, CountKind.CURRENT_SAMPLE))
+        blocks = list(snapshot.matching_rule_blocks(columns, sides, CountKind.CURRENT_SAMPLE))
+        nothing = list(snapshot.matching_rule_blocks(columns, {"source": [], "target": []}, CountKind.CURRENT_SAMPLE))
     assert [rows for rows, _ in blocks] == [4]
     found = sorted(zip(*(column.split("\n") for column in blocks[0][1]), strict=True))
     # Z has no count. The other omitted rules have no requested side.

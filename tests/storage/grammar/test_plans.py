@@ -106,7 +106,7 @@ def test_lookups_of_rules_by_exact_side_use_indexes(big: Store, sides: dict[str,
 def test_lookups_of_rules_with_given_sides_use_indexes(big: Store) -> None:
     sides = {"source": [f"s{n} common" for n in range(40)], "target": [f"t{n} usual" for n in range(30)]}
     with big.snapshot() as snapshot, plans() as seen:
-        assert list(snapshot.rules_beside(("source",), sides, CountKind.CURRENT_SAMPLE))
+        assert list(snapshot.matching_rule_blocks(("source",), sides, CountKind.CURRENT_SAMPLE))
     plan = plan_of(seen, "FROM rules", "UNION")
     assert "rules_by_source" in plan
     assert "rules_by_target" in plan

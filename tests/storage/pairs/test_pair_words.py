@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from tests.storage.building import ingest, integrity, pair, query, withdraw
 
-from hierogram.storage.pairs.vocabulary import BLOCK_BITS, decode_pairs, make_postings
+from hierogram.storage.pairs.vocabulary import POSITION_BITS, decode_pairs, make_postings
 from hierogram.storage.store import Store
 
 WORDS = "abcdefg"
@@ -40,7 +40,7 @@ def test_postings_hold_each_pair_and_word_once(texts: list[list[str]], first: in
     assert found == {(ids[word], pair_id) for pair_id, text in zip(pair_ids, texts, strict=True) for word in text}
     assert sum(len(content) for _, _, content in rows) == 2 * len(found)
     for block, _, content in rows:
-        assert (decode_pairs(block, content) - (block << BLOCK_BITS)).astype("<u2").tobytes() == content
+        assert (decode_pairs(block, content) - (block << POSITION_BITS)).astype("<u2").tobytes() == content
 
 
 @pytest.mark.slow
@@ -48,7 +48,7 @@ def test_the_index_of_pairs_grows_by_pairs_and_blocks_and_shrinks(store: Store, 
     ingest(store, [pair("a b a", "x"), pair("b c", "x")])
     ingest(store, [pair("a d", "x")])
     assert stored_postings(store_url) == expected_postings(store) == {"a": [1, 3], "b": [1, 2], "c": [2], "d": [3]}
-    many = 1 << BLOCK_BITS
+    many = 1 << POSITION_BITS
     ingest(store, [pair(f"a w{n % 50}", "y", line=n, external_id=str(n)) for n in range(many)])
     assert stored_postings(store_url) == expected_postings(store)
     blocks = query(store_url, "SELECT DISTINCT block FROM pair_words ORDER BY block")
@@ -91,4 +91,4 @@ def test_frequent_words_have_the_first_numbers(store: Store, store_url: str) -> 
 
 
 def test_positions_of_pairs_in_a_block_take_two_bytes() -> None:
-    assert decode_pairs(1, b"\0\0\2\1").tolist() == [1 << BLOCK_BITS, (1 << BLOCK_BITS) + 258]
+    assert decode_pairs(1, b"\0\0\2\1").tolist() == [1 << POSITION_BITS, (1 << POSITION_BITS) + 258]
