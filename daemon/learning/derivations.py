@@ -17,7 +17,7 @@ from hierogram.storage.records.settings import Settings
 
 
 def read_derivation(row: PairRow, settings: Settings) -> list[RuleUse]:
-    """Return the current derivation of a pair, root rule first. The list is empty if no derivation is stored."""
+    """Return the derivation of a pair, root rule first, or [] if none is stored. Raises `DamagedPairsError`."""
     if row.current is None and row.is_intact():
         return []
     load_stored([row], settings)
@@ -97,7 +97,7 @@ def concordance(
         else:
             return ConcordancePage([], None, indexed, 0, last)
         for row in pairs_by_id(transaction.connection, ids):
-            line = make_concordance_row(row, settings, source, target)
+            line = _make_row(row, settings, source, target)
             if line is not None:
                 lines.append(line)
                 if len(lines) == limit:
@@ -106,7 +106,7 @@ def concordance(
     return ConcordancePage(lines, position if position < last else None, indexed, min(position, last), last)
 
 
-def make_concordance_row(row: PairRow, settings: Settings, source: str, target: str) -> ConcordanceRow | None:
+def _make_row(row: PairRow, settings: Settings, source: str, target: str) -> ConcordanceRow | None:
     """Return the row of a pair, or None if its derivation is unreadable or does not use the rule."""
     try:
         uses = read_derivation(row, settings)

@@ -247,7 +247,7 @@ def split_transactions(ids: Sequence[int]) -> Iterator[Sequence[int]]:
 
 
 def withdraw_all(store: Store, ids: Sequence[int], report: Callable[[int], None]) -> int:
-    """Remove pairs and return their number. `report` gets the number of `ids` done. Another writer must not exist."""
+    """Remove pairs and return their number. `report` gets the number of `ids` done. No other writer may exist."""
     settings = store.settings()
     withdrawn = 0
     for number, chunk in enumerate(split_transactions(ids)):
@@ -292,7 +292,7 @@ class LearnProgress:
 
 @dataclass(frozen=True, slots=True)
 class LearnOptions:
-    """Options of learning. Only `blocks` changes the result."""
+    """Options of learning."""
 
     threads: int | None = None
     """Number of threads, or None for one per core."""

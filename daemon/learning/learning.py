@@ -132,8 +132,9 @@ def _learn(store: Store, run: LearningRun, options: LearnOptions | None, started
         finished = executor.burn_in()
         burn_in = learner.sweeps
         finished = finished and executor.sweep_all_pairs()
-        if finished:
-            executor.index_batch()
+        if finished and executor.batch is not None:
+            # Index these pairs here, because `index_occurrences` would load them again.
+            learner.index(executor.batch)
         likelihood = learner.log_likelihood if learner.log_likelihood is not None else learner.measure()
         after = learner.chain.rule_types, learner.chain.rule_tokens, likelihood
         return LearnReport(
@@ -149,14 +150,13 @@ class _RunExecutor:
         self._learner = learner
         self._store = learner.store
         self._run = run
-        self._batch: ResidentBatch | None = None
+        self.batch: ResidentBatch | None = None
         self.pairs = self._store.count_pairs(ALIGNED_STATES)
         self.before: tuple[int, int, float] | None = None
         pending = self._store.count_pairs([WAITING, SAMPLING])
         learner.total_pair_sweeps = pending * learner.schedule.burn_in + self.pairs * (run.sweeps - run.sweeps_done)
 
     def burn_in(self) -> bool:
-        """Sweep over each new pair until it has burned in."""
         burn_in = self._learner.schedule.burn_in
         for rows in read_batches(self._store, [WAITING, SAMPLING]):
             batch = self._open(rows)
@@ -188,11 +188,6 @@ class _RunExecutor:
             self._open(rows)
         return True
 
-    def index_batch(self) -> None:
-        """Index the pairs in memory by their rules, because `index_occurrences` would load them again."""
-        if self._batch is not None:
-            self._learner.index(self._batch)
-
     def _advance_run(self, is_whole_store: bool, sweeps: int) -> LearningRun:
         sweeps_in_round = self._run.sweeps_in_round + sweeps
         if is_whole_store:
@@ -200,13 +195,13 @@ class _RunExecutor:
         return self._run._replace(sweeps_in_round=sweeps_in_round)
 
     def _open(self, rows: list[PairRow]) -> ResidentBatch:
-        if self._batch is None or self._batch.ids.tolist() != [row.id for row in rows]:
-            self._batch = None
-            self._batch = self._learner.open(rows)
+        if self.batch is None or self.batch.ids.tolist() != [row.id for row in rows]:
+            self.batch = None
+            self.batch = self._learner.open(rows)
         if self.before is None:
             chain = self._learner.chain
             self.before = chain.rule_types, chain.rule_tokens, self._learner.measure()
-        return self._batch
+        return self.batch
 
     def _sweep(
         self,

@@ -74,8 +74,8 @@ _RULE_DTYPE = np.dtype(
 )  # fmt: skip
 """Rule in a temporary file, without its sides. `number` is the id of a stored rule, or the index of a recounted row."""
 _COLUMNS = [name for name in _RULE_DTYPE.names or () if name != "number"]
-WORD_COUNT_COLUMNS = FertilityCounts._fields[2:]
-_COUNTS_DTYPE = np.dtype([("stored", np.bool_), ("counts", np.int64, len(WORD_COUNT_COLUMNS))])
+_WORD_COUNT_COLUMNS = FertilityCounts._fields[2:]
+_COUNTS_DTYPE = np.dtype([("stored", np.bool_), ("counts", np.int64, len(_WORD_COUNT_COLUMNS))])
 """Row of an aligner table in a temporary file, stored or recounted. The key is a text beside the row."""
 _SHIFT = np.uint64(64 - SLICES.bit_length() + 1)
 
@@ -178,7 +178,7 @@ class Recount:
             rows, [texts] = self._links.read(first, last)
             row_by_key: dict[bytes, int] = {}
             key_rows = np.array([row_by_key.setdefault(name, len(row_by_key)) for name in split_blobs(texts)], np.int64)
-            totals = np.zeros((2, len(row_by_key), len(WORD_COUNT_COLUMNS)), np.int64)
+            totals = np.zeros((2, len(row_by_key), len(_WORD_COUNT_COLUMNS)), np.int64)
             np.add.at(totals, (rows["stored"].astype(np.int64), key_rows), rows["counts"])
             counted, stored = totals
             keys = list(row_by_key)
@@ -264,7 +264,7 @@ def _count_name(key: list[str], column: int) -> tuple[object, ...]:
             return DIRECTIONS[column], source, target
         case [table, direction, width] if table == JUMP:
             return JUMP, direction, int(width)
-    return *key, WORD_COUNT_COLUMNS[column]
+    return *key, _WORD_COUNT_COLUMNS[column]
 
 
 def _format_rule(rules: RuleDeltas, row: int) -> str:

@@ -69,7 +69,7 @@ def read_token_text(path: str) -> TokenText:
 
 
 def read_links(path: str, source: TokenText, target: TokenText) -> dict[str, set[Link]]:
-    """Read links by verse. A record links all its source and target tokens in the same verse. Raises `InputError`."""
+    """Read links by verse. A record links its source tokens to its target tokens of the verse. Raises `InputError`."""
     try:
         records = json.loads(Path(path).read_text(encoding="utf-8-sig"))["records"]
     except OSError as error:
@@ -107,7 +107,7 @@ def common_verses(source: TokenText, target: TokenText) -> list[str]:
 
 
 def make_burrito(source: TokenText, target: TokenText, links: Mapping[str, Mapping[Link, float]]) -> dict[str, Any]:
-    """Return an alignment, given link probabilities by verse. Connected links form a record."""
+    """Return an alignment as JSON values, given link probabilities by verse. Connected links form a record."""
     records = []
     for verse in common_verses(source, target):
         verse_links = links.get(verse, {})

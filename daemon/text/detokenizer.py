@@ -77,7 +77,7 @@ class Detokenizer:
         return spaces
 
     def join(self, tokens: Sequence[str]) -> str:
-        """Restore the spaces between tokens, and convert the text to the written form of the corpus."""
+        """Join tokens to text in the written form of the corpus."""
         pieces = zip(self.separators(tokens), map(written, tokens), strict=True)
         return self.orthography.spell("".join(chain.from_iterable(pieces)))
 
@@ -91,7 +91,7 @@ class Detokenizer:
     def observe(self, text: str, tokens: Sequence[str]) -> list[tuple[int, Boundary, str]]:
         """Return the `boundaries` of the tokens of a text, with the text at each boundary.
 
-        The list is empty if the tokens do not spell the text, because the tokenizer changed it.
+        The list is empty if the tokenizer changed the text, because the gaps are then unknown.
         """
         gaps: list[str] = []
         position = 0
@@ -99,7 +99,6 @@ class Detokenizer:
             start = position
             while token != SPACE and not text.startswith(token, position):
                 if position == len(text) or not (text[position].isspace() or text[position] == ZERO_WIDTH_SPACE):
-                    # If the tokenizer changed the text, the gaps are unknown.
                     return []
                 position += 1
             gaps.append(text[start:position])
@@ -151,8 +150,8 @@ _TERMINAL, _STOP = regex.compile(r"\p{Terminal_Punctuation}"), regex.compile(r"\
 class _Sentence:
     """Tokens of a sentence. `_left` and `_right` are True for tokens that attach to the left or right."""
 
-    def __init__(self, language: Detokenizer, tokens: Sequence[str]) -> None:
-        self._language = language
+    def __init__(self, detokenizer: Detokenizer, tokens: Sequence[str]) -> None:
+        self._detokenizer = detokenizer
         self._tokens = tokens
         self._left = [False] * (len(tokens) + 1)
         self._right = [False] * (len(tokens) + 1)
@@ -188,7 +187,8 @@ class _Sentence:
             if Spacing.NEVER in sides or sides == {Spacing.PHRASES}:
                 # Use zero-width spaces only in scripts such as Thai. Chinese and Japanese have no separators, and
                 # Tibetan marks syllables itself.
-                return self._language.unspaced_separator if _ZERO_WIDTH.match(last) and _ZERO_WIDTH.match(first) else ""
+                is_separated = _ZERO_WIDTH.match(last) and _ZERO_WIDTH.match(first)
+                return self._detokenizer.unspaced_separator if is_separated else ""
             if last == ZERO_WIDTH_SPACE or (last in _DIVIDERS and before[-2:-1].isalpha()):
                 return ""
         return " "
@@ -200,12 +200,12 @@ class _Sentence:
         """Return the sign of a token, possibly repeated, without invisible characters. "" for other tokens."""
         token = self._tokens[k]
         sign = "" if token.isalnum() else token if len(token) == 1 else _visible_sign(token)
-        return "" if sign[:1] in self._language.orthography.letters else sign
+        return "" if sign[:1] in self._detokenizer.orthography.letters else sign
 
     def _attach(self, k: int) -> None:
         token, left, right = self._sign(k), self._left, self._right
         before, after = self._at(k - 1), self._at(k + 1)
-        apostrophe = self._language.apostrophe
+        apostrophe = self._detokenizer.apostrophe
         if not token:
             token = self._tokens[k]
             if apostrophe is Apostrophe.BEGINS_WORD and _CONTRACTION.fullmatch(token):

@@ -43,7 +43,7 @@ _TEXTS = frozenset({"note", "descrip"})
 """Elements whose content is free text, unless their attribute `type` names a status."""
 _STATUS_TYPE = re.compile("status|usage|authorization|qualifier|approv", re.IGNORECASE)
 _MAX_CHARACTERS = 1 << 16
-"""Number of characters after which a term is cut."""
+"""Approximate number of characters after which a term is cut."""
 _FORBIDDEN = re.compile(
     r"\W*(?:deprecated|superseded|obsolete|outdated|forbidden|prohibited|rejected"
     r"|not[ _-]?recommended|do[ _-]?not[ _-]?use)"
@@ -144,7 +144,7 @@ class Dictionary(OpenFiles):
         self._files = [self.enter_context(open_lines(path))]
 
     def line_chunks(self, languages: Languages | None) -> Iterator[LineColumns]:
-        """Yield the entries once, see `PairInput.line_chunks`. Raises `InputError` for a wrong header."""
+        """Yield the entries in chunks. Can be called once. Raises `InputError`."""
         entries = (self._concept_entries if self.format == TBX_ENTRIES else self._row_entries)(languages)
         while chunk := list(islice(entries, LINES_PER_CHUNK)):
             columns = LineColumns()

@@ -64,7 +64,7 @@ def collect_lines(
     *,
     keep_lines: bool = False,
 ) -> LineColumns:
-    """Parse numbered items to columns. `content` returns an item's bytes, stored in `lines` if `keep_lines`."""
+    """Parse numbered items to columns. `content` returns the bytes of an item, stored in `lines` if `keep_lines`."""
     columns = LineColumns(lines=[] if keep_lines else None)
     for number, item in numbered:
         try:
@@ -296,7 +296,7 @@ _EXPECTED = {
 
 
 def check_lines(lines: Sequence[bytes], path: str, format: str) -> None:
-    """Raise `InputError` if the first lines are like another format than `format` (pipes, jsonl, tsv or trees)."""
+    """Raise `InputError` if the first lines have another format than `format` (pipes, jsonl, tsv or trees)."""
     _check_kind(lines, path, *_EXPECTED[format])
 
 

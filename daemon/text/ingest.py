@@ -40,12 +40,12 @@ _ADVICE = {
 }
 
 
-def check_input_kind(store: Store, offered: str) -> Settings:
-    """Return the store's settings. Raises `WrongKindError` if it does not take this kind of input, pairs or trees."""
+def check_input_kind(store: Store, input_kind: str) -> Settings:
+    """Return a store's settings. Raises `WrongKindError` unless the store takes `input_kind`, `PAIRS` or `PARSES`."""
     settings = store.settings()
     grammar_kind = find_grammar_kind(settings.grammar)
-    if grammar_kind.input_kind != offered:
-        problem = grammar_kind.cannot(f"ingest {offered}")
+    if grammar_kind.input_kind != input_kind:
+        problem = grammar_kind.cannot(f"ingest {input_kind}")
         raise WrongKindError(f"{store.url}: {problem}: {_ADVICE[grammar_kind.input_kind]}")
     return settings
 
@@ -53,14 +53,14 @@ def check_input_kind(store: Store, offered: str) -> Settings:
 DEFAULT_CORPUS = "default"
 _SHOWN_REJECTIONS = 10
 _MAX_NON_NFC_WORDS = 1_000
-"""Inspection of lines for text outside NFC ends after this number of such words per side."""
+"""Number of words per side after which the search for words outside NFC ends."""
 _MAX_COUNTED_PAIRS = 2_000
 """Maximum number of pairs read to detect swapped sides in a store of word parts."""
 
 
 @dataclass(slots=True)
 class IngestReport:
-    """Progress of an input. `bytes_total` is the size of the input, None if unknown."""
+    """Progress or result of an ingest. `bytes_total` is the size of the input, None if unknown."""
 
     batch: int
     corpus: str
@@ -148,7 +148,7 @@ class IngestBatch:
 
 _PAIRS_PER_READ = 5_000
 _WORD_ODDS = 3.0
-"""Maximum contribution of a word to the log-odds."""
+"""Maximum absolute contribution of a word to the log-odds."""
 
 
 class WordSideCounts:
@@ -197,8 +197,8 @@ _MAX_SIDE_WORDS = 1_000
 """Maximum number of distinct words per side that are looked up in the store."""
 
 
-def are_swapped(words: WordSideCounts, sources: Sequence[str], targets: Sequence[str]) -> bool:
-    """Check if the source words are on the store's target side, and the target words on its source side."""
+def _are_swapped(words: WordSideCounts, sources: Sequence[str], targets: Sequence[str]) -> bool:
+    """Check if source words are more frequent on the store's target side, and target words on its source side."""
     for texts, sign in ((sources, -1), (targets, 1)):
         log_odds, known = words.odds(islice(dict.fromkeys(join_parts(" ".join(texts)).split(" ")), _MAX_SIDE_WORDS))
         if sign * log_odds < max(_SWAPPED_ODDS, _SWAPPED_ODDS_PER_WORD * known):
@@ -220,7 +220,7 @@ class _VocabularyNotes:
             self._non_nfc = {side: {} for side in find_grammar_kind(self._store.settings().grammar).pair_words}
             if len(self._non_nfc) == len(texts):
                 words = WordSideCounts(self._store, _MAX_COUNTED_PAIRS)
-                self._swapped = are_swapped(words, pairs.sources, pairs.targets)
+                self._swapped = _are_swapped(words, pairs.sources, pairs.targets)
         for side, odd in (self._non_nfc or {}).items():
             for text in texts[side]:
                 if len(odd) < _MAX_NON_NFC_WORDS and not is_normalized("NFC", text):
@@ -249,7 +249,7 @@ def ingest(
 
     Raises `InputError` if the input is damaged or too many lines are rejected. Earlier chunks then remain stored, the
     batch is marked as failed, and a second ingest of the repaired input adds only the missing pairs. Raises
-    `UsageError` if the languages of the input differ from the store's.
+    `WrongKindError` if the store takes trees, and `UsageError` if the languages differ from the store's.
     """
     validator = InputValidator(check_input_kind(store, PAIRS), options, format=source.format)
     messages = validator.messages(source)

@@ -2,7 +2,7 @@
 
 Notes do not reject lines. `InputValidator` collects notes on the text during reading. `daemon.text.ingest` adds notes
 on the stored words. The command line prints the notes, HTTP and the library return them, and `ingest_batches.notes`
-contains them. Signs of running text and of tokens are the spaces beside punctuation marks.
+contains them.
 """
 
 import re
@@ -76,16 +76,16 @@ class Notes:
     def collect(self) -> Iterator[Note]:
         """Yield the notes on the lines so far."""
         if self._escaped > _MIN_ESCAPED_SHARE * self._lines:
-            found = f"{_lines(self._escaped)} escapes of the Moses tokenizer, such as {self._escape}"
+            found = f"{_lines_have(self._escaped)} escapes of the Moses tokenizer, such as {self._escape}"
             advice = "ingest the original text (`sacremoses detokenize` restores it)"
             yield Note(ESCAPED, f"{found}, which other text does not contain: {advice}")
         if self._doubled or self._quoted > _MIN_QUOTED_SHARE * self._lines:
-            found = f"{_lines(self._quoted)} fields in quotation marks, as written by spreadsheets"
+            found = f"{_lines_have(self._quoted)} fields in quotation marks, as written by spreadsheets"
             advice = "the marks are stored as part of the text: write the file without quoting"
             yield Note(QUOTED_FIELDS, f"{found}; {advice}")
 
 
-def _lines(number: int) -> str:
+def _lines_have(number: int) -> str:
     return f"{number:,} {'line has' if number == 1 else 'lines have'}"
 
 

@@ -29,7 +29,7 @@ from hierogram.daemon.text.orthography import (
     learn_spaces,
     learn_spellings,
 )
-from hierogram.daemon.text.tokenizer import SPACE, Apostrophe, Tokenizer, WordFinder
+from hierogram.daemon.text.tokenizer import CLOSERS, SPACE, Apostrophe, Tokenizer, WordFinder
 from hierogram.storage.exceptions import install_extra
 
 GENERAL = "und"
@@ -38,11 +38,10 @@ GENERAL = "und"
 TextSpan = tuple[int, int]
 """Half-open span of characters."""
 
-_CLOSERS = "\"'»”’)]}›」』”）】"
 _OPENERS = "\"'«“„‘‹¿¡([{<%-–—"
 _SENTENCE_END = regex.compile(
-    rf"(?P<end>(?:[[\p{{STerm}}…]--[。！？｡]]|፡፡)+)(?:[{re.escape(_CLOSERS)}]|[ \u00a0\u202f]»)*(?=\s)"
-    rf"|[。！？｡]+[{re.escape(_CLOSERS)}]*",
+    rf"(?P<end>(?:[[\p{{STerm}}…]--[。！？｡]]|፡፡)+)(?:[{re.escape(CLOSERS)}]|[ \u00a0\u202f]»)*(?=\s)"
+    rf"|[。！？｡]+[{re.escape(CLOSERS)}]*",
     regex.V1,
 )
 _INITIAL = re.compile(r"(?:^|[\s.(\"'«“])([^\W\d_])$")

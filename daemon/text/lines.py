@@ -34,7 +34,7 @@ _LINES_PER_WRITE = 8192
 BYTES_PER_CHUNK = 1 << 22
 """Size above which a chunk ends, because later stages keep several copies of a chunk."""
 MAX_SKIPPED_LINE_BYTES = 1 << 28
-"""Maximum number of bytes of a skipped line. A longer line is probably binary data, such as a sparse file of zeros."""
+"""Maximum number of skipped bytes of a line. A longer line is probably binary data, such as a sparse file of zeros."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LEADING_MARKS = re.compile(rb"\A(?:\xef\xbb\xbf)+")
@@ -43,8 +43,6 @@ _COMPRESSED_BLOCK_BYTES = 1 << 14
 _HEAD_BYTES = 512
 _MAX_XZ_MEMORY = 128 << 20
 """Memory limit for decompressing an xz file, in bytes. Files written by `xz -9` need about half of it."""
-
-
 _MIN_UNPACKED = 16 << 20
 """Decompressed size in bytes up to which `max_unpacked_ratio` is not checked."""
 _MIN_REJECTED = 100
@@ -153,7 +151,7 @@ def detect_data_type(head: bytes) -> str | None:
 
 
 def check_text(head: bytes, name: str) -> None:
-    """Raise `InputError` if data begins like an archive or compressed data."""
+    """Raise `InputError` if data begins like compressed data, an archive, or another known binary file."""
     if (kind := detect_data_type(head)) is not None:
         raise InputError(f"{name}: expected text, got {kind}: extract or convert it first")
 

@@ -107,7 +107,7 @@ class TextSide:
         return words
 
     def convert_rule_side(self, text: str) -> str:
-        """Convert a rule's side, with words as typed by users, to stored tokens."""
+        """Convert the words of a rule's side, as typed by users, to stored tokens."""
         symbols: list[Symbol] = []
         for symbol in parse_side(text):
             # Do not split a symbol with a mark, because it is already a part of a word.
@@ -279,7 +279,7 @@ def two_languages(text: str, option: str) -> Languages:
 
 
 def check_settings(settings: Settings) -> None:
-    """Raise `UsageError` if settings for languages or tokens contradict each other or the grammar."""
+    """Raise `UsageError` if settings contradict each other, or a required package is not installed."""
     grammar_kind = find_grammar_kind(settings.grammar)
     if settings.max_tokens > grammar_kind.max_side_words:
         limit = f"must be at most {grammar_kind.max_side_words} for a store of {grammar_kind.content}"

@@ -290,7 +290,7 @@ class InputValidator:
         self._text_notes += describe_tokenization(signs, self._pipeline.rules, self._sets_tokenize)
 
     def _learn(self, chunks: Sequence[LineColumns], is_whole_input: bool) -> None:
-        """Learn orthographies from the first tokenized chunks, and word parts if these are the whole input."""
+        """Learn orthographies from the first chunks, and word parts if these are the whole input and have no links."""
         assert self._pipeline.rules is not None
         self._learns_orthography = False
         lines = _unlinked_lines(chunks)

@@ -38,7 +38,8 @@ _EXTEND = r"\p{M}\p{WB=Extend}\p{WB=Format}\u200c\u200d"
 _LETTER_SIGN = r"\u055f\u0970\u09fd\u0a76\u0af0\u104c-\u104f\u180a\U000110bb\U000114c6\U0001183b"
 _UNSPACED_LETTER = rf"[[{_SPACELESS}{_PHRASED}]&&[\p{{L}}\p{{Nl}}{_LETTER_SIGN}]]"
 _HYPHEN = r"[\-\u2010\u2011\u058a\u05be\u1400\u1806\u2e40]"
-_APOSTROPHE = r"['\u2018\u2019\u02b9\u02bb\u02bc\u2032\uff07`\u00b4]"
+_APOSTROPHES = "'\u2018\u2019\u02b9\u02bb\u02bc\u2032\uff07`\u00b4"
+_APOSTROPHE = f"[{_APOSTROPHES}]"
 _BETWEEN_LETTERS = r"[[\p{S}\p{Po}\p{Pc}]--\p{Terminal_Punctuation}--[\"/\\<>\u2025\u2026\u055d]]"
 _INNER = "|".join(
     (
@@ -69,8 +70,8 @@ _SPACING_PATTERNS = (
 )
 _OPENING = {"'": "'\u2019", "\u2018": "\u2019", "\u2019": "\u2019", "`": "'", "\u201a": "\u2018\u2019"}
 """Closing quotation marks that look like an apostrophe, by opening mark."""
-_APOSTROPHES = frozenset("'\u2018\u2019\u02b9\u02bb\u02bc\u2032\uff07`\u00b4")
-_CLOSERS = frozenset("\"'»”’)]}›」』”）】")
+CLOSERS = "\"'»”’)]}›」』”）】"
+"""Closing quotation marks and brackets."""
 
 
 @lru_cache
@@ -194,7 +195,7 @@ class Tokenizer:
         return self._detach_quotes(result, quotes) if quotes else result
 
     def _keeps_stop(self, tokens: Sequence[str], stop: int, following: str) -> bool:
-        if following in _CLOSERS:
+        if following in {*CLOSERS}:
             return False
         word = tokens[stop - 1]
         if word in self._abbreviations or (word in self._before_numbers and following[0].isdigit()):

@@ -25,7 +25,7 @@ _BREAKS = frozenset({"lb", "pb", "cb"})
 _BREAK = re.compile(r"\s*<br\b", re.IGNORECASE)
 _MAX_PLACE_LENGTH = 100
 _MAX_CHARACTERS = 1 << 20
-"""Maximum total length of a unit's segments."""
+"""Maximum number of characters of a unit's segments together."""
 _MAX_VARIANTS = 1_000
 _MAX_PAIRS = 100
 """Maximum number of pairs of a unit with several texts per language."""
@@ -107,7 +107,7 @@ def read_tmx(
 
     `languages` are source and target, None for the languages of the first unit, in its order. With `ids`, a unit's
     `tuid` is the id of its pairs. Do not use `ids` for several files that number their units from 1. Raises
-    `InputError` if the file is not TMX, is damaged, or declares entities.
+    `InputError` if the file is invalid, or its first unit does not have two languages and `languages` is None.
     """
     columns, units, held = LineColumns(), 0, 0
     for number, (tuid, variants) in enumerate(xml_streams.units(blocks, _Reader(name)), 1):

@@ -182,8 +182,8 @@ DAEMON_FAULTS = (
     Fault(
         "a typographic apostrophe is a token",
         "daemon/text/tokenizer.py",
-        r"""_APOSTROPHE = r"['\u2018\u2019""",
-        r"""_APOSTROPHE = r"['\u2018""",
+        r"""_APOSTROPHES = "'\u2018\u2019""",
+        r"""_APOSTROPHES = "'\u2018""",
         (_JOINING, "-k", "survives_tokenization"),
     ),
     Fault(

@@ -49,7 +49,7 @@ _STEMS_LOCK = threading.Lock()
 _MAX_LANE_WORDS = 20_000_000
 """Maximum number of emitted words in several lanes of `_sample` together. A lane needs about 40 bytes per word."""
 EXTREME_RATIO = 9
-"""Maximum ratio of the lengths of both sides, relative to the median ratio of the corpus."""
+"""Maximum ratio of the lengths of a counted pair's sides, relative to the median ratio of the corpus."""
 COUNTED_COPIES = 4
 """Number of copies that are all counted. A later copy is counted if its ordinal is a power of two."""
 
@@ -250,7 +250,7 @@ def align(
     prior = read_prior(*sides) if read_prior is not None else None
     # Build a direction only to raise an error if the sides have different numbers of lines.
     make_direction(*sides)
-    return replace(_align_robustly(sides, request, report, prior), skipped=skipped)
+    return replace(_align_by_role(sides, request, report, prior), skipped=skipped)
 
 
 def _read_sides(source: Iterable[str], target: Iterable[str]) -> tuple[list[Side], dict[int, int]]:
@@ -341,10 +341,10 @@ def select_pairs(side: Side, pairs: NDArray[np.int64]) -> Side:
     return Side(side.words[np.repeat(is_chosen, lengths)], np.append(0, np.cumsum(lengths[pairs])), side.vocabulary)
 
 
-def _align_robustly(
+def _align_by_role(
     sides: list[Side], request: AlignOptions, report: Steps | None, prior: PriorsByUnit | None
 ) -> AlignedCorpus:
-    """Align counted and uncounted pairs separately, and copy links to surplus copies. Clears `sides` to free memory."""
+    """Align counted, then uncounted pairs, and copy links to surplus copies. Clears `sides` to free memory."""
     roles = assign_roles(*sides)
     source, target = sides
     uncounted = select_pairs(source, roles.uncounted), select_pairs(target, roles.uncounted)
@@ -447,7 +447,6 @@ def align_sides(
     prior: PriorsByUnit | None = None,
     links: Links | None = None,
     known: Mapping[int, KnownLinks] | None = None,
-    symmetrization: str = POSTERIOR,
 ) -> tuple[Links, AlignedCorpus]:
     """Align both directions. Returns their links and the alignment. `known` contains known links by pair index."""
     if options.model in JOINT_MODELS:
@@ -464,7 +463,7 @@ def align_sides(
         tasks = [task._replace(evidence=make_evidence(task.direction.sides, known, task.number == 0)) for task in tasks]
     marginals = _sample(tasks, options, threads, report)
     decoded = _decode_links([task.direction for task in tasks], options, marginals)
-    joined = join_directions(symmetrization, decoded, marginals, source, target)
+    joined = join_directions(POSTERIOR, decoded, marginals, source, target)
     if known:
         joined = _apply_known_links(joined, known)
     posterior = mean_posterior(joined, source, target, marginals)

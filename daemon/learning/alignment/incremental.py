@@ -1,7 +1,4 @@
-"""Align new pairs of a store given the aligner's counts, and re-align earlier pairs.
-
-Pairs are also re-aligned when users change their fixed or forbidden links.
-"""
+"""Align new pairs of a store given the aligner's counts, re-align earlier pairs, and apply human links."""
 
 import pickle
 import tempfile
@@ -66,7 +63,7 @@ class RealignReport:
 
 @dataclass(frozen=True, slots=True)
 class AlignReport:
-    """Numbers of aligned pairs, given alignments, re-aligned pairs and changed alignments, and the time in seconds."""
+    """Numbers of aligned pairs, input alignments, re-aligned pairs and changed alignments, and the time in seconds."""
 
     pairs: int
     trained: int
@@ -78,7 +75,7 @@ class AlignReport:
 class IncrementalAligner:
     """Aligner of the pairs in a store. Only one aligner may write to a store at a time.
 
-    Given alignments are kept and train the aligner. A round aligns one or more batches of pairs. Each batch uses the
+    Input alignments are kept and train the aligner. A round aligns one or more batches of pairs. Each batch uses the
     counts from before the round, without the old links of this batch. A round of several batches has no more pairs than
     there are linked pairs outside the round.
     """
@@ -102,7 +99,7 @@ class IncrementalAligner:
         return sum(map(len, batches))
 
     def train(self) -> int:
-        """Train the aligner on given alignments that it has not seen yet. Returns the number of alignments."""
+        """Train the aligner on input alignments that it has not seen yet. Returns the number of alignments."""
         number = 0
         while rows := self._store.untrained_pairs(self._trained_up_to, _PAIRS_PER_COMMIT):
             check_alignments(rows)

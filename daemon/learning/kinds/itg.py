@@ -227,7 +227,6 @@ class _ItgChain(Chain):
         return fill_table(empty_table(longest, len(rules)), model, rules.keys, rules.count, sizes)
 
     def add_pairs(self, loaded: LoadedRawPairs, state: Derivations, stored: NDArray[np.bool_]) -> None:
-        """Load all pairs, with the known strengths of the processes."""
         self._save_strengths()
         self._loaded = loaded
         self._kernel = ItgKernel(loaded.batch, _ITG_SETTINGS, self._settings.slices, loaded.model1)
@@ -236,7 +235,6 @@ class _ItgChain(Chain):
         self._state = self._kernel.resume(state, base._replace(strengths=np.array(known)))
 
     def change_counts(self, loaded: LoadedRawPairs, state: Derivations, weight: int) -> None:
-        """Drop the pairs in memory, which no longer match the store. The remaining pairs must be added again."""
         self._save_strengths()
         self._loaded = self._kernel = self._state = None
 
@@ -307,4 +305,4 @@ KIND = Kind(
     example=PairRow(1, "a b", "c d", "", WAITING, 0, 0, None, None),
     sweeps=74,
 )
-"""Inversion transduction grammars from pairs without links. All sweeps are at T = 1."""
+"""All sweeps are at T = 1."""

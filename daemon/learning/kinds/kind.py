@@ -130,7 +130,7 @@ class Chain(Protocol):
         """Add pairs and count derivations that are not `stored`. Some kinds replace the pairs in memory."""
 
     def change_counts(self, loaded: KindBatch, state: State, weight: int) -> None:
-        """Add `weight` to the count of each rule in the derivations, or drop all pairs, which must be added again."""
+        """Add `weight` to the count of each rule in the derivations. Some kinds drop all pairs, to be added again."""
 
     def sweep(self, loaded: KindBatch) -> Sweep:
         """Return a function that sweeps over these pairs. `add_pairs` must be called first."""

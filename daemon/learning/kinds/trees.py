@@ -179,7 +179,6 @@ class _TreebankChain(Chain):
         self._chain = TreeChain(loaded, state, self._settings.base, self._settings.seed, self._priors)
 
     def change_counts(self, loaded: LoadedTrees, state: State, weight: int) -> None:
-        """Drop the trees in memory, which no longer match the store. The remaining trees must be added again."""
         self._drop_chain()
 
     def _drop_chain(self) -> None:

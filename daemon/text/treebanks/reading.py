@@ -85,8 +85,7 @@ _SCORE = re.compile(_SCORE_NUMBER + rb"(?:[ \t]+(?=\()|[ \t]*\Z)", re.IGNORECASE
 _COUNT = re.compile(rb"([0-9]+)(?:[ \t]+[^ \t(].*)?[ \t]*\Z", re.DOTALL)
 
 
-def candidate_lists(chunks: Iterable[list[bytes]]) -> Iterator[TreeText]:
-    """Yield the unparsed n-best lists of a file."""
+def _candidate_lists(chunks: Iterable[list[bytes]]) -> Iterator[TreeText]:
     numbered = enumerate(chain.from_iterable(chunks), 1)
     for is_list, lines in groupby(numbered, lambda item: bool(item[1].strip())):
         if is_list:
@@ -201,7 +200,7 @@ def sentences(
 ) -> Iterator[ParsedSentence | RejectedLine]:
     """Yield the sentences and rejected lines of a file, in order."""
     lists = opened.treebank.lists
-    for text in candidate_lists(opened.chunks) if lists else tree_texts(opened.chunks):
+    for text in _candidate_lists(opened.chunks) if lists else tree_texts(opened.chunks):
         try:
             parse = _transformed(text, transformations, lists)
             check_length("the tree", len(parse.words), "words", max_tokens)

@@ -145,7 +145,7 @@ def transform_tree(tree: Tree, transformations: Transformations) -> Tree:
 
 
 def restore_tree(tree: Tree, transformations: Transformations) -> Tree:
-    """Return the cleaned tree, given the transformed tree."""
+    """Invert `transform_tree`."""
 
     def restore(label: str, children: list[Node]) -> list[Node]:
         if label.startswith(INTERMEDIATE):
@@ -175,7 +175,7 @@ def intermediate_label(label: str) -> str:
 
 
 def reject_unlabeled(unlabeled: Iterable[str]) -> None:
-    """Raise `RejectionError` if a word is directly below the root label."""
+    """Raise `RejectionError` if there are words directly below the root."""
     for word in unlabeled:
         problem = f"the word {word!r} is directly below the root: expected a label such as a part of speech"
         raise RejectionError(MALFORMED_TREE, problem)
