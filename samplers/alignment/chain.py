@@ -124,17 +124,17 @@ class Tokens(NamedTuple):
 
     # int64[W + 1]: word f is at the positions `position[offset[f] : offset[f + 1]]`.
     offset: NDArray[np.int64]
-    # int32[N]: emitted positions, grouped by word, and pair of each emitted position.
+    # int32[N]: emitted positions, grouped by word. int32[N]: pair of each emitted position, not grouped.
     position: NDArray[np.int32]
     pair: NDArray[np.int32]
     # int16[N]: link of each emitted position before the position was last relinked (`hmm._relink`).
     saved_links: NDArray[np.int16]
 
 
-def group_tokens(sides: Sides, words: int) -> Tokens:
-    """Return the occurrences of each emitted word."""
-    offset = np.zeros(words + 1, np.int64)
-    np.cumsum(np.bincount(sides.emitted, minlength=words), out=offset[1:])
+def group_tokens(sides: Sides, vocabulary: int) -> Tokens:
+    """Return the occurrences of each of `vocabulary` emitted words."""
+    offset = np.zeros(vocabulary + 1, np.int64)
+    np.cumsum(np.bincount(sides.emitted, minlength=vocabulary), out=offset[1:])
     lengths = np.diff(sides.emitted_offset)
     return Tokens(
         offset,

@@ -144,7 +144,7 @@ def link_pair(pairs, conditioning, conditioning_word, key):
 
 @njit_inline
 def unlink_pair(pairs, conditioning, conditioning_word, key):
-    """Remove a link of the word pair and return the row, which is kept even if its count is 0."""
+    """Remove a link of the word pair. Returns its row: call `free_if_unused` unless the pair is linked again."""
     row = find_pair(pairs.rows, pairs.registers[SHIFT], key)
     pairs.rows[row]["count"] -= 1
     conditioning[conditioning_word]["links"] -= 1

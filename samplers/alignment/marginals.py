@@ -37,15 +37,15 @@ _MIN_LIKELY = 0.1
 class Marginals(NamedTuple):
     """Mean posteriors of links over samples, linear. Only the largest posteriors of each pair are stored.
 
-    `cells` is scratch memory for the posteriors of one pair. Each emitted word has a row: the probability that the word
-    is unlinked or collocated, then the probability of a link to each conditioning position.
+    `cells` is scratch memory for the posteriors of one pair. Each emitted word has a row: the probability of no link,
+    or of a collocation, which also has a link (bhmm-z), then the probability of a link to each conditioning position.
     """
 
     # uint32[slots * N]: posteriors. The entries of a pair begin at `slots` times its first emitted position, and end
     # before the first 0 or the next pair. The high half of an entry is the distance from the previous entry's cell in
     # `cells`. The low half is the probability * WHOLE.
     entries: NDArray[np.uint32]
-    # int64[1]: number of samples.
+    # int64[1]: number of samples. The caller of `store_sums` updates it after all pairs.
     samples: NDArray[np.int64]
     cells: NDArray[np.float32]
     # int32[cells]: scratch memory for the indices of cells to store.
@@ -95,7 +95,7 @@ def load_sums(sides, pair, marginals):
 
 @njit
 def store_sums(sides, pair, samples, marginals):
-    """Divide the sums in `cells` by `samples`, and store the means, or only the largest means if not all fit."""
+    """Store the means `cells` / `samples` of a pair, or only the largest means if not all fit."""
     start, stop = sides.emitted_offset[pair], sides.emitted_offset[pair + 1]
     size = (stop - start) * (sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair] + 1)
     first, end = marginals.slots * start, marginals.slots * stop

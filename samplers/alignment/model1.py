@@ -1,4 +1,4 @@
-"""Initial links of HMM chains: random links, or Viterbi links of IBM Model 1 after expectation maximization."""
+"""Initial links of HMM chains: random links (bhmm-f), or Viterbi links of IBM Model 1 after EM (bhmm, bhmm-z)."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,7 +102,7 @@ def random_links(sides, seed, unlinked):
     return links
 
 
-def model1_links(sides: Sides, conditioning_words: int, with_empty_word: bool = True) -> NDArray[np.int16]:
+def model1_links(sides: Sides, conditioning_vocabulary: int, with_empty_word: bool = True) -> NDArray[np.int16]:
     """Return the Viterbi links of Model 1, int16[N]. Links to the empty word are `UNLINKED`."""
     lowest = UNLINKED if with_empty_word else 0
     capacity = _SMALLEST
@@ -111,7 +111,7 @@ def model1_links(sides: Sides, conditioning_words: int, with_empty_word: bool = 
     position = 0
     while True:
         shift = 65 - capacity.bit_length()
-        position = _add_pairs(position, sides, lowest, conditioning_words, rows, shift, rows_used)
+        position = _add_pairs(position, sides, lowest, conditioning_vocabulary, rows, shift, rows_used)
         if position == sides.pairs:
             break
         while 3 * capacity < 4 * (int(rows_used[0]) + sides.longest_conditioning + 1) * 3 // 2:
@@ -119,9 +119,9 @@ def model1_links(sides: Sides, conditioning_words: int, with_empty_word: bool = 
         larger = np.zeros(capacity, _ROW)
         _move_rows(rows, larger, 65 - capacity.bit_length())
         rows = larger
-    total = np.zeros(conditioning_words + 1)
+    total = np.zeros(conditioning_vocabulary + 1)
     for _ in range(ITERATIONS):
-        _iterate(sides, lowest, conditioning_words, rows, shift, total)
+        _iterate(sides, lowest, conditioning_vocabulary, rows, shift, total)
     links = np.zeros(len(sides.emitted), np.int16)
-    _best_links(sides, lowest, conditioning_words, rows, shift, links)
+    _best_links(sides, lowest, conditioning_vocabulary, rows, shift, links)
     return links

@@ -55,12 +55,11 @@ def enter_pairs(conditioning, emitted, count, pairs):
 
 
 def count_direction_links(
-    sides: Sides, links: NDArray[np.int16], weight: NDArray[np.int64], conditioning_words: int
+    sides: Sides, links: NDArray[np.int16], weight: NDArray[np.int64], conditioning_vocabulary: int
 ) -> PriorCounts:
     """Count links int16[N], each times the `weight` int64[P] of its pair, which may be 0 or negative.
 
-    `conditioning_words` is the size of the conditioning vocabulary. Omits word pairs of count 0. Leaves `emitted_words`
-    0 for the caller to set.
+    `conditioning_vocabulary` is the vocabulary's size. Omits word pairs of count 0. The caller sets `emitted_words`.
     """
     middle = sides.pairs // 2
     if middle and len(links) > _WORDS_AT_ONCE:
@@ -74,19 +73,19 @@ def count_direction_links(
                 sides.emitted[words], emitted - emitted[0],
                 sides.conditioning[conditioning[0] : conditioning[-1]], conditioning - conditioning[0],
             )  # fmt: skip
-            halves.append(count_direction_links(half, links[words], weight[first:last], conditioning_words))
+            halves.append(count_direction_links(half, links[words], weight[first:last], conditioning_vocabulary))
         return add_counts(halves[0], halves[1])
     lengths = np.diff(sides.emitted_offset)
     pair = np.repeat(np.arange(sides.pairs), lengths)
     linked = links >= 0
     conditioning_row = sides.conditioning_offset[pair] + links
-    conditioning = np.full(len(links), conditioning_words, np.int64)
+    conditioning = np.full(len(links), conditioning_vocabulary, np.int64)
     conditioning[linked] = sides.conditioning[conditioning_row[linked]]
-    link_counts = np.zeros(conditioning_words + 1, np.int64)
+    link_counts = np.zeros(conditioning_vocabulary + 1, np.int64)
     np.add.at(link_counts, conditioning, weight[pair])
 
     number = np.minimum(np.bincount(conditioning_row[linked], minlength=len(sides.conditioning)), MAX_FERTILITY)
-    fertility = np.zeros((conditioning_words, MAX_FERTILITY + 1), np.int64)
+    fertility = np.zeros((conditioning_vocabulary, MAX_FERTILITY + 1), np.int64)
     np.add.at(fertility, (sides.conditioning, number), np.repeat(weight, np.diff(sides.conditioning_offset)))
 
     return PriorCounts(

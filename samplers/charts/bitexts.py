@@ -1,4 +1,4 @@
-"""Hypergraph of all derivations of a sentence pair under a synchronous grammar and a mask.
+"""Hypergraph of all derivations of a sentence pair under a synchronous grammar and a mask, for randomized pruning.
 
 The grammar has one nonterminal symbol. Rules mix words and any number of nonterminals. An item is a bispan. An edge is
 a rule whose symbols have positions on both sides. Rules with b adjacent nonterminals create O(n^(b+1) m^(b+1)) edges
@@ -75,22 +75,22 @@ def _next_end(symbol, start, end, room, last, words):
 
 
 @njit
-def _keep_segmentation(rule, first, depth, symbols, segments, number):
+def _keep_segmentation(rule, first, depth, symbols, segments, segment):
     arity, emitted = 0, 0
-    segments.rule[number] = rule
-    segments.wild[number] = -1
+    segments.rule[segment] = rule
+    segments.wild[segment] = -1
     for d in range(depth):
         symbol = symbols[first + d]
         if symbol >= 0 or symbol == ANY:
-            segments.words[number, emitted] = segments.start[d]
+            segments.words[segment, emitted] = segments.start[d]
             emitted += 1
             if symbol == ANY:
-                segments.wild[number] = segments.start[d]
+                segments.wild[segment] = segments.start[d]
         else:
-            segments.spans[number, arity] = span_of(segments.start[d], segments.end[d])
+            segments.spans[segment, arity] = span_of(segments.start[d], segments.end[d])
             arity += 1
-    segments.arity[number] = arity
-    segments.emitted[number] = emitted
+    segments.arity[segment] = arity
+    segments.emitted[segment] = emitted
 
 
 @njit
@@ -133,7 +133,7 @@ def _segment_rule(rule, i, j, task, filled, segments, number):
 
 
 _NOTHING, _SEGMENTS, _EDGES = range(3)
-"""Results of `_write_edges`: the array that is too small."""
+"""Results of `_write_edges`. `_EDGES`: edges or tails do not fit in the hypergraph."""
 
 
 class PairGraph(NamedTuple):
@@ -148,9 +148,8 @@ class Emissions(NamedTuple):
 
     # float64[n, m]: expected emissions of each word pair. A rule emits all pairs of its source and target words.
     links: NDArray[np.float64]
-    # float64[n]: expected emissions of each source word by rules without target words.
+    # float64[n], float64[m]: expected emissions of each word by rules without words of the other side.
     source_nulls: NDArray[np.float64]
-    # float64[m]: expected emissions of each target word by rules without source words.
     target_nulls: NDArray[np.float64]
 
 
@@ -214,7 +213,7 @@ def sample_links(
     max_edges = bitext.graph.size[ITEMS] + bitext.graph.size[TAILS] + 1
     stack, edges = np.empty(max_edges, np.int64), np.empty(max_edges, np.int64)
     values = np.zeros((draws, len(links)), np.bool_)
-    stream_state = stream(key.seed, key.number, key.step)
+    stream_state = stream(key.seed, key.pair, key.step)
     for k in range(draws):
         number, stream_state = draw(bitext.graph, inside, stream_state, stack, edges)
         found.links[:] = 0.0
@@ -271,12 +270,12 @@ def _uncovered(graph, bispan, e, side, positions):
 
 
 @njit
-def _agrees(fixed, cells, segments, number, targets):
-    """Check if the mask allows segmentation `number` to emit its words with the words `positions[:targets]`."""
+def _agrees(fixed, cells, segments, segment, targets):
+    """Check if the mask allows a segmentation to emit its words with the words `positions[:targets]`."""
     n, m = fixed.shape
-    sources = segments.emitted[number]
+    sources = segments.emitted[segment]
     for k in range(sources):
-        i = segments.words[number, k]
+        i = segments.words[segment, k]
         if cells.bound_source[i]:
             for x in range(m):
                 if fixed[i, x] != 0:
@@ -292,22 +291,22 @@ def _agrees(fixed, cells, segments, number, targets):
                 if fixed[i, x] > 0:
                     emits = False
                     for k in range(sources):
-                        emits = emits or segments.words[number, k] == i
+                        emits = emits or segments.words[segment, k] == i
                     if not emits:
                         return False
     return True
 
 
 @njit
-def _weigh(task, segments, number, targets, wild):
+def _weigh(task, segments, segment, targets, wild):
     """Return the weight of a rule with its words. `wild` is the target position of `ANY`, or -1."""
     words = task.words
-    weight = task.rules.weight[segments.rule[number]]
-    for k in range(segments.emitted[number]):
-        weight *= words.source_scale[segments.words[number, k]]
+    weight = task.rules.weight[segments.rule[segment]]
+    for k in range(segments.emitted[segment]):
+        weight *= words.source_scale[segments.words[segment, k]]
     for t in range(targets):
         weight *= words.target_scale[segments.positions[t]]
-    source_wild = segments.wild[number]
+    source_wild = segments.wild[segment]
     if source_wild >= 0 and wild >= 0:
         weight *= words.pairs[source_wild, wild]
     elif source_wild >= 0:
@@ -318,15 +317,15 @@ def _weigh(task, segments, number, targets, wild):
 
 
 @njit
-def _write_edge(item, number, weight, segments, graph):
+def _write_edge(item, segment, weight, segments, graph):
     size = graph.size
     edge = size[EDGES]
-    arity = segments.arity[number]
+    arity = segments.arity[segment]
     if edge == len(graph.weight) or size[TAILS] + arity > len(graph.tails):
         return False
     graph.head[edge] = item
     graph.weight[edge] = weight
-    graph.rule[edge] = segments.rule[number]
+    graph.rule[edge] = segments.rule[segment]
     for k in range(arity):
         graph.tails[size[TAILS] + k] = segments.tails[k]
     size[EDGES] = edge + 1
@@ -353,24 +352,24 @@ def _next_item(span, start, end, room, last, cells, graph):
 
 
 @njit
-def _write_allowed(item, number, targets, wild, task, cells, segments, graph):
+def _write_allowed(item, segment, targets, wild, task, cells, segments, graph):
     """Write an edge if the mask allows it and its weight is > 0. Returns False if `graph` is full."""
-    if not _agrees(task.fixed, cells, segments, number, targets):
+    if not _agrees(task.fixed, cells, segments, segment, targets):
         return True
-    weight = _weigh(task, segments, number, targets, wild)
-    return weight <= 0.0 or _write_edge(item, number, weight, segments, graph)
+    weight = _weigh(task, segments, segment, targets, wild)
+    return weight <= 0.0 or _write_edge(item, segment, weight, segments, graph)
 
 
 @njit
-def _match_target(item, number, task, cells, segments, graph):
+def _match_target(item, segment, task, cells, segments, graph):
     """Write the edges of an item with one segmentation. Returns False if `graph` is full."""
     side, words = task.rules.target, task.words.target
-    rule = segments.rule[number]
+    rule = segments.rule[segment]
     first = np.int64(side.first[rule])
     length = side.first[rule + 1] - first
     x, y = np.int64(cells.bispan[item, 2]), np.int64(cells.bispan[item, 3])
     if length == 0:
-        return x < y or _write_allowed(item, number, 0, np.int64(-1), task, cells, segments, graph)
+        return x < y or _write_allowed(item, segment, 0, np.int64(-1), task, cells, segments, graph)
     if side.rest[first] > y - x:
         return True
     depth, targets, wild = 0, 0, np.int64(-1)
@@ -389,7 +388,7 @@ def _match_target(item, number, task, cells, segments, graph):
                 targets += 1
                 wild = start if symbol == ANY else wild
         else:
-            end, tail = _next_item(segments.spans[number, -1 - symbol], start, end, room, final, cells, graph)
+            end, tail = _next_item(segments.spans[segment, -1 - symbol], start, end, room, final, cells, graph)
             segments.tails[-1 - symbol] = tail
         if end < 0:
             depth -= 1
@@ -398,14 +397,14 @@ def _match_target(item, number, task, cells, segments, graph):
         if not final:
             depth += 1
             segments.start[depth], segments.end[depth] = end, -1
-        elif not _write_allowed(item, number, targets, wild, task, cells, segments, graph):
+        elif not _write_allowed(item, segment, targets, wild, task, cells, segments, graph):
             return False
     return True
 
 
 @njit
 def _write_edges(task, cells, segments, graph):
-    """Write the edges of all items. Returns `_NOTHING`, or `_SEGMENTS` or `_EDGES` if that array is too small."""
+    """Write the edges of all items. Returns the array that is too small: `_NOTHING`, `_SEGMENTS` or `_EDGES`."""
     n = len(task.fixed)
     graph.size[EDGES] = graph.size[TAILS] = graph.tail_first[0] = 0
     item = 0

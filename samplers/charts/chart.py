@@ -1,4 +1,4 @@
-"""Inside charts of a sentence, filled by CKY.
+"""Inside charts of a sentence under a tree-substitution grammar, filled by CKY, for parsing.
 
 The right side of a rule is two symbols, one symbol, or a word. Symbols are *labels*, which are numbered first, or
 internal to a fragment. Only labels have unary rules, so chains of unary rules, including cycles, are summed by the
@@ -21,7 +21,7 @@ _SMALLEST_CLOSURE = 1e-12
 
 
 class ChartGrammar(NamedTuple):
-    """Grammar for charts, with linear weights."""
+    """Tree-substitution grammar with linear weights. `restrict_grammar` returns its rules for one sentence."""
 
     # Number of labels.
     labels: int
@@ -49,7 +49,7 @@ class SentenceGrammar(NamedTuple):
     """Rules that a sentence of n words can use, in the orders in which kernels read them. S symbols remain."""
 
     # Number of words of the sentence, and number of labels.
-    words: int
+    length: int
     labels: int
     # int32[S]: number of each remaining symbol in the whole grammar. Labels have the same numbers here.
     symbol: NDArray[np.int32]
@@ -96,15 +96,14 @@ class SentenceGrammar(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """Filled chart of n words. Span [i, j) is cell j(j-1)/2 + i."""
+    """Filled chart of n words and S symbols. Span [i, j) is cell j(j-1)/2 + i."""
 
     # float64[cells, S]: linear weight of each symbol, scaled to a maximum of 1 in each cell.
     value: NDArray[np.float64]
     # float64[cells]: natural log of the maximum weight before scaling, -inf for a cell without symbols.
     scale: NDArray[np.float64]
-    # int32[cells, S]: symbols with weight > 0 in each cell.
+    # int32[cells, S], int64[cells]: symbols with weight > 0 in each cell, and their number.
     active: NDArray[np.int32]
-    # int64[cells]: number of symbols with weight > 0 in each cell.
     active_count: NDArray[np.int64]
 
     def log_weight(self, symbol: int, words: int) -> float:
@@ -115,9 +114,14 @@ class Chart(NamedTuple):
 
 
 def make_grammar(
-    labels: int, symbols: int, words: int, binary: NDArray[np.void], lexical: NDArray[np.void], unary: NDArray[np.void]
+    labels: int,
+    symbols: int,
+    vocabulary: int,
+    binary: NDArray[np.void],
+    lexical: NDArray[np.void],
+    unary: NDArray[np.void],
 ) -> ChartGrammar:
-    """Return a grammar with `words` words. Raises `GrammarError` if the sum over unary chains (nearly) diverges."""
+    """Return a grammar of `vocabulary` words. Raises `GrammarError` if the sum over unary chains (nearly) diverges."""
     once = np.zeros((labels, labels))
     np.add.at(once, (unary["parent"], unary["child"]), unary["weight"])
     radius = float(np.abs(np.linalg.eigvals(once)).max()) if labels else 0.0
@@ -139,7 +143,7 @@ def make_grammar(
     by_left = np.lexsort((binary["parent"], binary["right"], binary["left"]))
     by_parent = np.argsort(binary["parent"], kind="stable")
     by_word = np.argsort(lexical["word"], kind="stable")
-    starts = _starts(lexical["word"][by_word], words)
+    starts = _starts(lexical["word"][by_word], vocabulary)
     return ChartGrammar(labels, symbols, binary, lexical, unary, closure, best, by_left, by_parent, by_word, starts)
 
 
@@ -218,7 +222,7 @@ def cell_of(i, j):
 
 def fill_chart(grammar: SentenceGrammar) -> Chart:
     """Return the chart of inside sums of a sentence, or of best weights if `grammar.best`."""
-    cells = grammar.words * (grammar.words + 1) // 2
+    cells = grammar.length * (grammar.length + 1) // 2
     symbols = len(grammar.symbol)
     chart = Chart(
         np.zeros((cells, symbols)),
@@ -226,7 +230,7 @@ def fill_chart(grammar: SentenceGrammar) -> Chart:
         np.empty((cells, symbols), np.int32),
         np.zeros(cells, np.int64),
     )
-    fill(grammar, chart, np.zeros(grammar.labels))
+    _fill(grammar, chart, np.zeros(grammar.labels))
     return chart
 
 
@@ -273,10 +277,10 @@ def _close(grammar, value, active, number, before):
 
 
 @njit
-def fill(grammar, chart, before):
+def _fill(grammar, chart, before):
     """Fill an empty chart, short spans first. `before` float64[L] is scratch memory and must be 0."""
-    for width in range(1, grammar.words + 1):
-        for i in range(grammar.words - width + 1):
+    for width in range(1, grammar.length + 1):
+        for i in range(grammar.length - width + 1):
             j = i + width
             cell = cell_of(i, j)
             value = chart.value[cell]

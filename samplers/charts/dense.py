@@ -1,4 +1,4 @@
-"""Inside and outside sums of a pair without a mask and without stored edges, for rules and a base.
+"""Inside and outside sums of a pair without a mask or stored edges, for rules and a base, to score pairs.
 
 The base is a set of simple rules: two nonterminals in either order, each word pair, and one word beside a nonterminal.
 With the base, every bispan has a derivation, so each pair of adjacent bispans would have an edge. Edges are summed but
@@ -985,9 +985,9 @@ def _fill_outside(sides, words, piece, base, null, joint, work):
 def sum_piece(chosen, number, sides, words, piece, base, null, joint, work):
     """Sum over all derivations of a piece with the first `number` chosen rules and the base.
 
-    Returns the sum, or -1 if memory for matches is too small, and the expected number of words that the base emits.
-    Adds to `joint` the expected number of times that one rule emits each word pair. Expectations are computed only if
-    the sum is between `MIN_TOTAL` and `MAX_TOTAL`. `base` comes from `add_joins`. `null` float64[m] is scratch memory.
+    Returns (sum or -1 if memory for matches is too small, expected number of words that the base emits). Adds the
+    expected number of times that one rule emits each word pair to `joint`. Expectations are computed only if the sum is
+    between `MIN_TOTAL` and `MAX_TOTAL`. `base` comes from `add_joins`. `null` float64[m] is scratch memory.
     """
     if not _match_all(chosen, number, sides, words, piece, work):
         return -1.0, 0.0

@@ -228,7 +228,7 @@ class ChartDerivations:
     def __init__(self, grammar: SentenceGrammar, chart: Chart, root: int) -> None:
         starts = grammar.parent_start, grammar.word_start, grammar.unary_start
         binary, lexical, unary = (int(np.diff(start).max(initial=0)) for start in starts)
-        weights = np.empty(binary * grammar.words + lexical + unary + 1, EDGE)
+        weights = np.empty(binary * grammar.length + lexical + unary + 1, EDGE)
         # The capacity is large, because unused memory costs nothing.
         item, edge = np.empty(1 << 15, ITEM), np.empty(1 << 20, EDGE)
         items = Items(np.zeros(chart.value.shape, np.int32), item, edge, np.zeros(2, np.int64), weights)
@@ -276,7 +276,7 @@ class ChartDerivations:
 
     def _scratch(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         # A derivation may use a cycle of unary rules repeatedly, so leave room for 64 times the depth without cycles.
-        depth = 64 * (2 * self.graph.grammar.words + self.graph.grammar.labels)
+        depth = 64 * (2 * self.graph.grammar.length + self.graph.grammar.labels)
         return np.zeros((depth, 3), np.int32), np.zeros((2, depth), np.int64)
 
     def _walk(self, key: SentenceKey, draw: int, best: bool) -> NDArray[np.int64]:
@@ -350,7 +350,7 @@ def walk(key, draw, best, graph, stack, path):
     """Write a derivation's edges and items to `path` in preorder. Returns their number, -1 if memory is too small."""
     items = graph.items
     state = stream(key.seed, key.sentence, draw)
-    top = _push(stack, 0, graph.root, 0, graph.grammar.words)
+    top = _push(stack, 0, graph.root, 0, graph.grammar.length)
     number = 0
     while top > 0:
         top -= 1
@@ -385,7 +385,7 @@ def _count_edges(key, graph, visits, counts, stack, path):
 def _add_expected_uses(graph, item_uses, pending, counts):
     """Add the expected uses of each edge to `counts`. Returns False if memory is too small."""
     grammar, chart, items = graph.grammar, graph.chart, graph.items
-    words = grammar.words
+    words = grammar.length
     item_uses[cell_of(0, words), graph.root] = 1.0
     for width in range(words, 0, -1):
         for i in range(words - width + 1):

@@ -58,7 +58,7 @@ class Key(NamedTuple):
     """Key of a random stream."""
 
     seed: int
-    number: int
+    pair: int
     step: int
 
 

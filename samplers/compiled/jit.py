@@ -199,7 +199,7 @@ def njit(function: Function) -> Function:
 
 
 def njit_allocating(function: Function) -> Function:
-    """Compile code outside sweeps, which may create arrays. Otherwise like `njit`, but negative indices are valid."""
+    """Compile like `njit`, but arrays may be created, and negative indices count from the end. Not for sweeps."""
     return _kernel(function)
 
 

@@ -48,7 +48,7 @@ def find_key(keys, home, key):
 
 @njit_inline
 def close_gap(hole, mask, home_of, move, table):
-    """Move entries into a freed slot if a probe would no longer find them. Returns the slot that is free at the end.
+    """Move entries into a freed slot if a probe would no longer find them. Returns the slot that the caller must clear.
 
     `home_of(table, slot)` returns (slot is used, home slot of its entry). `move(table, slot, to)` copies an entry.
     """

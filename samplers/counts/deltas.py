@@ -389,7 +389,7 @@ def add_state(
 
 
 def add_trees(deltas: CountDeltas, batch: Batch, weighted: WeightedTrees) -> CountDeltas:
-    """Return the deltas plus the weights of each tree's rule uses. Raises `KeyCollisionError` and `DerivationError`."""
+    """Return the deltas plus the weights of trees. Raises `KeyCollisionError`, `DerivationError` for a mismatch."""
     space = _counting_space(batch)
     state = empty_state(batch.forests)
     stack = np.empty(batch.max_nodes + 1, np.int64)
@@ -446,7 +446,7 @@ def _add_fragments(deltas, batch, state, fragments, first, last, stack, space):
 
 
 def add_fragments(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> CountDeltas:
-    """Return the deltas plus the weights of fragments. Raises `KeyCollisionError` and `DerivationError`."""
+    """Return the deltas plus the weights of fragments. Raises `KeyCollisionError`, `DerivationError` for a mismatch."""
     space = _counting_space(batch)
     state = empty_state(batch.forests)
     stack = np.empty(batch.max_nodes + 1, np.int64)

@@ -82,7 +82,7 @@ def _ends_tagged_search(table, row, key):
 
 @njit_inline
 def look_up(table, key_high, key_low):
-    """Return (row of the key, count of the rule). The count is 0 if the rule is not in the table."""
+    """Return (row of the key, count of the rule), or (free row, 0) if the rule is not in the table."""
     key = key_tag(key_high), key_high, key_low
     row = probe(key_low & table_mask(table.rows), table_mask(table.rows), _ends_tagged_search, table, key)
     count = np.int64(0) if table.tags[row] == _NO_TAG else np.int64(table.rows[row, COUNT])
@@ -118,7 +118,7 @@ def _vacate(table, row):
 
 @njit_inline
 def add_row(rows, key_high, key_low, size):
-    """Return (row of the key, True if it is new). A new key is inserted with count 0."""
+    """Return (row of the key, True if it is new). A new key is inserted with count 0, for which a row must be free."""
     row = find(rows, key_high, key_low)
     is_new = rows[row, KEY_LOW] == np.uint64(0) and rows[row, KEY_HIGH] == np.uint64(0)
     if is_new:

@@ -154,13 +154,13 @@ class InputSentence(NamedTuple):
     words: NDArray[np.int32]
     # int32[n+1]: position p has the extra rules `extra_first[p]` to `extra_first[p + 1] - 1`.
     extra_first: NDArray[np.int32]
-    # int32[words]: target words of all extra rules. Numbers from the vocabulary's size on are words of the sentence.
+    # int32[words]: target words of all extra rules. V + k, with a vocabulary of V words, is the word of `lm_words[k]`.
     target: NDArray[np.int32]
     # int32[X+1]: index into `target` of the first word of each extra rule.
     target_start: NDArray[np.int32]
     # int32[X]: 1 for extra rules that pass a source word through, otherwise 0.
     passes: NDArray[np.int32]
-    # int32[words]: language-model number of each word of the sentence.
+    # int32[K]: language-model numbers of the target words of extra rules that are not in the vocabulary.
     lm_words: NDArray[np.int32]
 
 

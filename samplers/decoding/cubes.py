@@ -1,8 +1,8 @@
 """Cube pruning of a cell [Chiang 2007 §5.3.3; Huang & Chiang 2007] (docs/model.md, section 10).
 
-Axis 0 of a cube has the rules of one source side, and axis k has the items in the cell of nonterminal k, both best
-first. A candidate grows along the axis of its last step and later axes. Every position except the corner thus has
-exactly one predecessor, and no candidate is created twice.
+Axis 0 of a cube has the grammar's rules of one source side, or a single glue, goal or extra rule. Axis k has the items
+in the cell of nonterminal k. All axes are best first. A candidate grows along the axis of its last step and later axes.
+Every position except the corner thus has exactly one predecessor, and no candidate is created twice.
 """
 
 import numpy as np
@@ -323,7 +323,7 @@ def _is_state(chart, item, joined):
 
 @njit_inline
 def _find_slot(chart, joined):
-    """Return the slot of the item with a joined candidate's state, or a free slot, or -1 if too many slots are used."""
+    """Return the slot of the item with a joined candidate's state, or a free slot. -1 if too many slots are used."""
     made = chart.joined[joined]
     key = mix(np.uint64(made.state) * GOLDEN + np.uint64(2 * made.open + made.closed))
     for k in range(made.open):
@@ -379,7 +379,7 @@ def _add_edge(chart, cell, joined):
 
 @njit
 def add_cube(chart, base, rule, rules, cells, arity):
-    """Add a cube with the cells `cube_cells[cells:]` to the current cell. Returns False if the pool is full."""
+    """Add a cube with these fields of `CUBE` to the current cell. Returns False if the pool is full."""
     number = chart.taken[Pool.CUBES]
     if number == len(chart.cubes):
         return False

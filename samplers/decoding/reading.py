@@ -16,9 +16,8 @@ from hierogram.samplers.language_models.model import FREE
 from hierogram.samplers.language_models.vocabulary import Vocabulary, add
 
 MORE, NO_ROOM, NO_VOCABULARY, NO_FIELDS, NO_NUMBER, NO_NAME, NO_LINK = range(7)
-"""Outcomes of reading: end of the last complete line, full columns, full vocabulary, and four errors.
-
-The errors are too few fields, a value that is not a number, a value without a name, and an invalid link.
+"""Outcomes of reading: end of the last complete line, full columns, full vocabulary, and four errors: too few fields, a
+value that is not a number, a value without a name, and an invalid link.
 """
 
 AT, LINE = 0, 1
@@ -272,10 +271,10 @@ def _is_glue(text, start, end):
 
 
 @njit
-def _read_rule(text, rules, layout, vocabularies, number):
+def _read_rule(text, rules, layout, vocabularies, field_count):
     taken, fields = rules.taken, rules.fields
     rule = taken[_RULES]
-    if number <= max(layout.source, layout.target, layout.values):
+    if field_count <= max(layout.source, layout.target, layout.values):
         return NO_FIELDS
     if rule == len(rules.line):
         return NO_ROOM
@@ -290,7 +289,7 @@ def _read_rule(text, rules, layout, vocabularies, number):
     if target < 0:
         return NO_ROOM if target == -1 else NO_VOCABULARY
     links = 0
-    if layout.links < number:
+    if layout.links < field_count:
         links = _read_links(text, fields[layout.links], rules, taken[_LINKS])
         if links < 0:
             return NO_ROOM if links == -1 else NO_LINK
@@ -311,7 +310,7 @@ def _read_rule(text, rules, layout, vocabularies, number):
 def read_rules(
     text: NDArray[np.uint8], cursor: NDArray[np.int64], layout: Layout, vocabularies: Vocabularies, rules: RuleLines
 ) -> int:
-    """Read all rules of complete lines, except glue rules. Moves the cursor. Returns the outcome."""
+    """Read rules except glue rules. Returns the outcome. Moves the cursor to the first line that was not read."""
     while True:
         start = cursor[AT]
         end = line_end(text, start)

@@ -75,7 +75,7 @@ def mean_overlap(grammars: Sequence[GrammarCounts], min_uses: float = 0.0) -> Ov
 
 
 TOTALS = ("log_likelihood", "rule_tokens", "rule_types")
-"""Quantities recorded at each draw, before the counts of rules."""
+"""Names of the first rows of `ChainTrace.draws`. The counts of rules follow."""
 
 
 @njit_allocating

@@ -38,7 +38,7 @@ _MIN_SLOTS, _MAX_SLOTS = 1 << 12, 1 << 24
 _SLOTS_PER_NGRAM = 1.5
 _HALF_BITS = np.uint64(32)
 _POWERS = base_powers(ORDER)
-_END = "\n"
+_SEPARATOR = "\n"
 """Separator between sides, which no symbol contains."""
 
 
@@ -150,11 +150,11 @@ def expected_occurrences(ngrams: Ngrams, sides: Iterable[str], salt: int) -> NDA
     """
     sides = list(sides)
     numbers = numbering()
-    end = numbers[_END]
+    end = numbers[_SEPARATOR]
     # Number the symbols of all sides in one pass, so that each distinct symbol is parsed once. The end of a side
     # separates runs of words like a nonterminal.
-    symbols = np.array([numbers[symbol] for symbol in f" {_END} ".join(sides).split(" ")], np.int64)
-    spelled = [None if symbol == _END else unescape_terminal(symbol) for symbol in numbers]
+    symbols = np.array([numbers[symbol] for symbol in f" {_SEPARATOR} ".join(sides).split(" ")], np.int64)
+    spelled = [None if symbol == _SEPARATOR else unescape_terminal(symbol) for symbol in numbers]
     is_word = np.array([word is not None for word in spelled])[symbols]
     side = np.cumsum(symbols == end)
     hashes = hash_words((word or "" for word in spelled), salt)[symbols[is_word]]

@@ -108,7 +108,7 @@ class _Reader:
             self.refer(reference.group(1), done.start, offset)
             return
         if reference:
-            raise self.fail(f"{done.label!r} is not a label", offset)
+            raise self.fail(f"reference {done.label!r} cannot contain words or nodes: write ({done.label})", offset)
         if done.label == _EXPANSION:
             self.add_expansion(done.tails, offset)
             return

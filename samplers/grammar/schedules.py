@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 EVERY_LEVEL = 0x7FFF
 """Level that allows a sweep to sample every node."""
 
-
 NO_POWERS = np.zeros(0)
 """Powers 1/T of a sweep that samples every pair at T = 1."""
 
@@ -62,8 +61,8 @@ class Annealing:
     burn_in_sweeps: int = 0
     # True if draws avoid the current values of variables.
     avoid_current: bool = False
-    # Highest level of sweeps that sample only some levels. Each sweep samples two more levels than the previous one,
-    # since one more word adds two levels to a phrase, until this level is reached. Then sweeps sample all levels.
+    # Highest level of the partial sweeps, 0 for none. Sweep k samples levels up to 2k - 1 while that is <= `levels`,
+    # since one more word adds two levels to a phrase. Later sweeps sample all levels.
     levels: int = 0
 
     @property

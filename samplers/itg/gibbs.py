@@ -58,6 +58,7 @@ _PIECES, _SOURCES, _TARGETS = 0, 1, 2
 class LocalMove(NamedTuple):
     """Scratch memory of the local sampler."""
 
+    # Rule weights of the items, their full chart (`itg.charts.sum_inside`), and their sampled derivation.
     items: Weights
     chart: NDArray[np.float64]
     drawn: SampledDerivation

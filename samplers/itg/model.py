@@ -129,7 +129,7 @@ def train_model1(batch: ItgBatch, prior: NDArray[np.float64] | None = None) -> M
 class Base(NamedTuple):
     """Factors of the base distributions, linear."""
 
-    # float64[T]: [P_M1(e|f) P_M1(f|e) P(lengths)]^(1/2) of each type of word pairs and phrase pairs. Fixed.
+    # float64[T + Q]: [P_M1(e|f) P_M1(f|e) P(lengths)]^(1/2) of each type of word pairs and phrase pairs. Fixed.
     lexical: NDArray[np.float64]
     # float64[Vf], float64[Ve]: P_M1(f|ε)^(1/2) and P_M1(e|ε)^(1/2) of each word. Fixed.
     null_source: NDArray[np.float64]
@@ -144,7 +144,7 @@ class Base(NamedTuple):
 class ItgCounts(NamedTuple):
     """Counts of emissions and of rule types."""
 
-    # int32[T], int32[Vf], int32[Ve]: number of emissions of each pair type, source null and target null.
+    # int32[T + Q], int32[Vf], int32[Ve]: number of emissions of each pair type, source null and target null.
     pairs: NDArray[np.int32]
     source_nulls: NDArray[np.int32]
     target_nulls: NDArray[np.int32]
@@ -400,7 +400,7 @@ _TABLES, _STRENGTHS, _WORDS = -1, -2, -3
 class Tables(NamedTuple):
     """Numbers of tables of each emission in its Chinese restaurant process, and of draws from P_f and P_e."""
 
-    # int32[T], int32[Vf], int32[Ve]: number of tables of each pair type, source null and target null.
+    # int32[T + Q], int32[Vf], int32[Ve]: number of tables of each pair type, source null and target null.
     pairs: NDArray[np.int32]
     source_nulls: NDArray[np.int32]
     target_nulls: NDArray[np.int32]

@@ -69,7 +69,7 @@ class ItgPlan(NamedTuple):
 
 
 class ItgScratch(NamedTuple):
-    """Scratch memory of a sweep. `numbers` int64[4] has the fields of `ItgInfo`."""
+    """Scratch memory of a sweep. `nodes`, `proposed`: current and drawn derivation. `numbers` int64[4]: `ItgInfo`."""
 
     nodes: NDArray[np.void]
     proposed: NDArray[np.void]
@@ -83,7 +83,8 @@ class ItgScratch(NamedTuple):
 def count_drawn(batch, pair, state, scratch, proposal, stream_state):
     """Accept or reject a drawn derivation (rules, length), and count the rules of the pair's resulting derivation.
 
-    A derivation that differs from the current one is accepted by Metropolis–Hastings [Johnson et al. 2007].
+    `start_visit` must come first. A derivation that differs from the current one is accepted by Metropolis–Hastings
+    [Johnson et al. 2007].
     """
     derivations, counts, base = state
     rules, length = proposal

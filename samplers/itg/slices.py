@@ -1,7 +1,7 @@
 """Slice sampling of ITG derivations: slice variables, charts of surviving cells, and draws [BC10 §2].
 
-docs/model.md, section 7, has the target distribution and the order of cells. Each new cell is combined with lists of
-adjacent cells, so that only cells that survive pruning are visited [Klein & Manning 2004].
+A *cell* is a source span with a target span. docs/model.md, section 7, has the target distribution and the order of
+cells. A new cell is combined with lists of adjacent cells, so pruned cells are never visited [Klein & Manning 2004].
 """
 
 from typing import NamedTuple
@@ -430,7 +430,7 @@ def _cell_range(chart, span, x):
 MAX_CELLS = 1 << 22
 """Maximum number of cells. A larger chart is given up, to limit the memory per pair."""
 GIVEN_UP, NO_ROOM = -1, -2
-"""Results of a failed draw. After `NO_ROOM`, a larger chart may suffice."""
+"""Failures of a draw. `GIVEN_UP`: the chart would exceed `MAX_CELLS` or `LIMIT`. `NO_ROOM`: a larger may suffice."""
 
 CELLS, COMBINATIONS, LIMIT = 0, 1, 2
 """Indices of `registers`: numbers of cells and of combinations of two cells, and maximum number of combinations."""
@@ -680,7 +680,7 @@ def _split(sliced_chart, cell, u):
 
 @njit
 def _parse(chart, slices):
-    """Draw a derivation. Returns its length, `NO_ROOM`, `GIVEN_UP`, or 0 if the sum of derivations is 0 or infinite."""
+    """Draw a derivation. Returns its length, 0 if the total weight is 0 or infinite, or a failure."""
     n, m = slices.height, slices.width
     emissions, scale = chart.emissions, chart.scale
     find_required(chart.viability, emissions, n, m)
@@ -703,9 +703,9 @@ def _parse(chart, slices):
 def draw_by_slices(chart, weights, shape, nodes, length, key):
     """Draw slice variables given the current derivation, then a derivation given the slice variables.
 
-    The derivation is in `chart.drawn`. Returns its length, `NO_ROOM` if a larger chart may suffice, or `GIVEN_UP` if
-    the chart is too large, or the sum of derivations is 0 or infinite. Both failures depend only on slice variables, so
-    keeping the current derivation leaves the posterior invariant.
+    Returns the length of the derivation in `chart.drawn`, or a failure. A total weight of 0 or infinity also returns
+    `GIVEN_UP`. Failures depend only on the slice variables, so keeping the current derivation leaves the posterior
+    invariant.
     """
     n, m = np.int64(nodes[0]["j"]), np.int64(nodes[0]["y"])
     straight, inverted = weights.rules[STRAIGHT], weights.rules[INVERTED]
@@ -729,7 +729,7 @@ def draw_by_flat_slices(chart, weights, shape, nodes, length, key):
 
 @njit
 def draw_from_emissions(chart, weights, n, m, key):
-    """Draw a derivation like `_parse`, from the emissions of `chart` and the unsliced rules of `weights`."""
+    """Draw a derivation from the emissions of `chart` and unsliced rules. Returns the same values as `_parse`."""
     straight, inverted = weights.rules[STRAIGHT], weights.rules[INVERTED]
     slices = Slices(UNSLICED, chart.powers, key, n, m, straight, inverted, 1.0, 1.0, chart.own, weights)
     return _parse(chart, slices)

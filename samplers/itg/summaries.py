@@ -288,8 +288,8 @@ class RuleUses(NamedTuple):
 
 
 @njit_inline
-def _rule_at(batch, pair, position, words):
-    """Return the number of the rule at a position of a pair. `words` has both vocabulary sizes of the batch."""
+def _rule_at(batch, pair, position, vocabularies):
+    """Return the number of the rule at a position of a pair. `vocabularies` are the sizes of both vocabularies."""
     s, t = batch.source_offset[pair], batch.target_offset[pair]
     n, m = batch.source_offset[pair + 1] - s, batch.target_offset[pair + 1] - t
     if position < BINARY:
@@ -297,8 +297,8 @@ def _rule_at(batch, pair, position, words):
     if position < BINARY + n:
         return BINARY + np.int64(batch.source[s + position - BINARY])
     if position < BINARY + n + m:
-        return BINARY + words[0] + np.int64(batch.target[t + position - BINARY - n])
-    emitted = BINARY + words[0] + words[1]
+        return BINARY + vocabularies[0] + np.int64(batch.target[t + position - BINARY - n])
+    emitted = BINARY + vocabularies[0] + vocabularies[1]
     cell = position - BINARY - n - m
     if cell < n * m:
         return emitted + np.int64(batch.types[batch.cell_offset[pair] + cell])
@@ -318,7 +318,7 @@ def _write_use(uses, row, rule, pair, weights):
 
 
 @njit
-def _list_trees(batch, trees, chosen, first, words, uses, nodes):
+def _list_trees(batch, trees, chosen, first, vocabularies, uses, nodes):
     """List the rules of chosen derivations. Returns the number of rules, and the first invalid row of `trees` or -1."""
     count = 0
     for k in range(len(chosen)):
@@ -335,13 +335,13 @@ def _list_trees(batch, trees, chosen, first, words, uses, nodes):
         alone = chosen[k] == 2
         weights = 1, ONE_USE if alone else 0, VARIANCE_PER_DRAW * ONE_SQUARE if alone else 0
         for at in range(length):
-            rule = _rule_at(batch, pair, _rule_position(nodes[at], n, m, batch.phrases.longest), words)
+            rule = _rule_at(batch, pair, _rule_position(nodes[at], n, m, batch.phrases.longest), vocabularies)
             count = _write_use(uses, count, rule, pair, weights)
     return count, -1
 
 
 @njit
-def _list_records(batch, records, first, words, output):
+def _list_records(batch, records, first, vocabularies, output):
     count = 0
     for k in range(len(records.offsets) - 1):
         position, last = records.offsets[k], records.offsets[k + 1]
@@ -356,7 +356,7 @@ def _list_records(batch, records, first, words, output):
             draw = draw_of_rule(batch.pairs[pair], at - begin, 0)
             mean, variance = round_uses(uses * ONE_USE, 0, sweeps, SHARED_STEP, draw)
             if mean > 0:
-                rule = _rule_at(batch, pair, at - begin, words)
+                rule = _rule_at(batch, pair, at - begin, vocabularies)
                 count = _write_use(output, count, rule, pair, (0, mean, variance))
     return count
 
@@ -373,8 +373,8 @@ def list_tree_uses(batch: ItgBatch, trees: Blobs, chosen: NDArray[np.int8], firs
     """
     uses = _allocate_uses(len(trees.content))
     longest = 2 * (batch.longest_source + batch.longest_target)
-    words = batch.source_words, batch.target_words
-    count, wrong = _list_trees(batch, trees, chosen, first, words, uses, np.zeros(longest, NODE))
+    vocabularies = batch.source_words, batch.target_words
+    count, wrong = _list_trees(batch, trees, chosen, first, vocabularies, uses, np.zeros(longest, NODE))
     if wrong >= 0:
         raise mismatch_error("derivation", "does not match its words", [first + int(wrong)])
     return RuleUses(*(column[:count] for column in uses))

@@ -107,7 +107,7 @@ def _find_context(parts, words):
 
 @njit
 def _add(parts, words, log10, backoff, is_highest, row):
-    """Add n-grams from `row` on. Returns `DONE`, `FULL` or the row of a duplicate, and the first row not added."""
+    """Add n-grams from `row` on. Returns (`DONE`, `FULL` without room, or row of a duplicate; first row not added)."""
     length = words.shape[1]
     needed = length * length
     while row < len(words):

@@ -11,10 +11,9 @@ AT, LINE, ROWS = 0, 1, 2
 """Indices into a cursor int64[3], which has a byte offset, a line number, and a number of filled rows."""
 
 MORE, ENOUGH, SECTION, NO_ROOM, NO_FIELDS, NO_NUMBER, POSITIVE, NO_WORD, NO_BACKOFF, BACKOFF_TOO_MANY = range(10)
-"""Outcomes of reading: end of the last complete line, no free row, section line, full vocabulary, and six errors.
-
-A section line begins with a backslash. The errors are a wrong number of fields, an invalid first number, a probability
-above 1, a word that is not a unigram, an invalid last number, and a backoff weight in the highest order.
+"""Outcomes of reading. `MORE`: end of the last complete line. `ENOUGH`: no free row. `SECTION`: a line that begins with
+a backslash. `NO_ROOM`: full vocabulary. Errors: wrong number of fields, invalid first number, probability above 1, word
+that is not a unigram, invalid last number, and backoff weight in the highest order.
 """
 
 NEVER = -99.0
@@ -292,7 +291,7 @@ def read_words(
     """Convert the words of complete lines to numbers, with END after each nonempty line.
 
     Returns `MORE` after the last complete line, or stops before a line: `ENOUGH` if `numbers` is full, `NO_ROOM` if the
-    vocabulary is full, or `MARK`. Moves the cursor to the first line that was not converted.
+    vocabulary is full, `MARK` if the line contains <s> or </s>. Moves the cursor to the first line not converted.
     """
     while True:
         at = cursor[AT]

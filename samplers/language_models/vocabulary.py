@@ -111,8 +111,8 @@ def add(vocabulary, size, text, start, end):
 
 
 @njit
-def _fill(vocabulary, words):
-    for number in range(words):
+def _fill(vocabulary, size):
+    for number in range(size):
         first, end = vocabulary.starts[number], vocabulary.starts[number + 1]
         vocabulary.slots[find(vocabulary, vocabulary.letters, first, end)] = number
 

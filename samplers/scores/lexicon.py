@@ -57,9 +57,8 @@ class NeighborCounts(NamedTuple):
     # uint64: codes of trigrams without their middle word, in ascending order. int32: count of each of them.
     skip_bigrams: NDArray[np.uint64]
     skip_bigram_counts: NDArray[np.int32]
-    # int32[base]: number of tokens with each digit as left neighbor.
+    # int32[base], int32[base]: number of tokens with each digit as left neighbor, and as right neighbor.
     left_counts: NDArray[np.int32]
-    # int32[base]: number of tokens with each digit as right neighbor.
     right_counts: NDArray[np.int32]
     # Base of the codes. A code has one digit per word: word number + 1 (0 for an unknown word), `base` - 2 for the
     # start of a sentence, `base` - 1 for the end of a sentence.
@@ -75,7 +74,7 @@ class Lexicon(NamedTuple):
 
 
 class PairContribution(NamedTuple):
-    """Words and link positions that a stored pair contributes to the lexicon, by side. Empty for a new pair."""
+    """Word numbers and link positions of a stored pair, by side, int32 each. Empty for a new pair."""
 
     words: tuple[NDArray[np.int32], NDArray[np.int32]]
     links: tuple[NDArray[np.int32], NDArray[np.int32]]
@@ -119,12 +118,12 @@ def make_facts(longest: int, links: int) -> PairFacts:
     )
 
 
-def count_neighbors(tokens: NDArray[np.int32], first: NDArray[np.int64], words: int) -> NeighborCounts:
+def count_neighbors(tokens: NDArray[np.int32], first: NDArray[np.int64], vocabulary: int) -> NeighborCounts:
     """Count the bigrams, trigrams and skip-bigrams of sentences.
 
-    Sentence k is `tokens[first[k] : first[k + 1]]`. Word numbers are below `words`.
+    Sentence k is `tokens[first[k] : first[k + 1]]`. Word numbers are below `vocabulary`.
     """
-    base = words + 3
+    base = vocabulary + 3
     sizes = np.diff(first)
     padded = np.full(len(tokens) + 2 * len(sizes), base - 1, np.uint64)
     padded[first[:-1] + 2 * np.arange(len(sizes))] = base - 2

@@ -361,13 +361,13 @@ def _ratio(i, x, facts):
 
 
 @njit
-def choose_cut(piece, likely, number):
-    """Cut a piece near its middle so that few likely links are severed. Returns the source and target position."""
+def choose_cut(piece, likely, links):
+    """Cut a piece near its middle so that few of `links` likely links are severed. Returns (source, target) cut."""
     best, source_cut, target_cut = np.inf, piece.i + 1, piece.x + 1
     for i in range(piece.i + 1, piece.j):
         for x in range(piece.x + 1, piece.y):
             severed = 0.0
-            for k in range(number):
+            for k in range(links):
                 a, b = likely[k, 0], likely[k, 1]
                 if piece.i <= a < piece.j and piece.x <= b < piece.y and (a < i) != (b < x):
                     severed += 1
@@ -381,13 +381,13 @@ def choose_cut(piece, likely, number):
 
 
 @njit
-def _put_piece(pieces, number, i, j, x, y):
-    pieces[number, 0], pieces[number, 1], pieces[number, 2], pieces[number, 3] = i, j, x, y
+def _put_piece(pieces, row, i, j, x, y):
+    pieces[row, 0], pieces[row, 1], pieces[row, 2], pieces[row, 3] = i, j, x, y
 
 
 @njit
 def _sum_pieces(rules, base, chosen, likely, max_cells, n, m, scratch):
-    """Return (ln of the scaled sum, expected words emitted by the base, number of pieces, 0 if memory is too small)."""
+    """Return (ln of the scaled sum, expected words emitted by the base, pieces). 0 pieces: memory is too small."""
     words, dense = scratch.words, scratch.dense
     log_total, emitted = 0.0, 0.0
     number = 0

@@ -30,9 +30,9 @@ from hierogram.samplers.synchronous.resampling import (
 
 
 @njit_inline
-def begin_credits(averaged, work):
-    """Clear the credits of the previous pair. `averaged` is True if this sweep averages the pair."""
-    work.registers[0]["averaged"] = averaged
+def begin_credits(adds_to_averages, work):
+    """Clear the credits of the previous pair. `adds_to_averages`: True if the sweep of the pair is averaged."""
+    work.registers[0]["adds_to_averages"] = adds_to_averages
     work.registers[0]["credited"] = 0
     work.registers[0]["encoded"] = 0
     work.registers[0]["lost"] = 0
@@ -72,7 +72,7 @@ def _is_shared(number, context):
 def end_credits(averages, pair, context):
     """Add the credits of the finished sweep to the pair's averages, if the sweep averages the pair."""
     work = context.work
-    if not work.registers[0]["averaged"]:
+    if not work.registers[0]["adds_to_averages"]:
         return
     read_counts(context)
     stamp = work.registers[0]["stamp"]
@@ -223,7 +223,7 @@ def _sample_cut(v, u, context):
     joined_weight = _tempered(score(work.used, _list_cut(joined, upper, lower, 0, work), context), context)
     split_weight = _tempered(score(work.used, _list_cut(joined, upper, lower, 1, work), context), context)
     total = joined_weight.value + value_at_scale(split_weight, joined_weight)
-    if work.registers[0]["averaged"]:
+    if work.registers[0]["adds_to_averages"]:
         _credit(lower, v, 1.0 - joined_weight.value / total, context)
     choice = draw_binary(joined_weight.value, total, np.int64(current_cut), u, context.avoid_current)
     add_rules(work.used, _list_cut(joined, upper, lower, choice, work), context)
@@ -240,7 +240,7 @@ def _sample_cut(v, u, context):
 
 @njit_inline
 def sweep_pair(stream_state, stage, context):
-    """Sample each node of a derivation with a level up to `stage` once, top-down. A draw uses one random number."""
+    """Sample each node with a level up to `stage` once, top-down, after `begin_credits`. A draw uses one number."""
     pair, work = context.pair, context.work
     begin_pair(work)
     root = len(pair.node) - 1
@@ -257,7 +257,7 @@ def sweep_pair(stream_state, stage, context):
             if pair.node[v]["free"]:
                 stream_state = advance(stream_state)
                 _sample_cut(v, uniform(stream_state), context)
-            elif work.registers[0]["averaged"]:
+            elif work.registers[0]["adds_to_averages"]:
                 number = rule_at(v, context)
                 # Recompute the summary, because `_sample_edge` may have summarized v under another edge.
                 _summarize(v, context)

@@ -1,9 +1,9 @@
 """Resampling of one pair: local rule numbers, cached rule counts, and scores of options.
 
-An *option* is a value that a variable may get, with the rules under that value.
-
-Each rule of a pair gets a local number, and its count is read from the rule table once. Local numbers index small
-arrays of counts and lengths, which are the scratch memory of one worker. A sweep allocates no memory.
+A *variable* is a node's edge or cut. An *option* is a value that it may get, with the rules under that value. To draw a
+variable, `gibbs` numbers the rules of all options, then calls `read_counts`, `remove_rules` with the current option,
+`score` with each option, and `add_rules` with the drawn option. Local numbers of a pair's rules index small arrays of
+counts and lengths, which are the scratch memory of one worker. A sweep allocates no memory.
 """
 
 import math
@@ -33,7 +33,7 @@ from hierogram.samplers.synchronous.draws import LOG_SCALE, SCALE, SCALED, UNSCA
 
 _REGISTERS = (
     *("stamp", "epoch", "found", "counted", "listed", "customers", "overlaid", "logged"),
-    *("averaged", "credited", "encoded", "lost", "below_zero"),
+    *("adds_to_averages", "credited", "encoded", "lost", "below_zero"),
 )
 REGISTERS = np.dtype([(name, np.int64) for name in _REGISTERS])
 """Registers of a worker.
@@ -41,8 +41,8 @@ REGISTERS = np.dtype([(name, np.int64) for name in _REGISTERS])
 `stamp`: number of the current pair among the worker's pairs. `epoch`: number that marks valid summaries and lists.
 `found`: number of rules of the pair, and `counted` of rules whose count has been read from the table. `listed`,
 `overlaid`, `logged`: number of used items of `lists`, and of used rows of `overlay` and `log`. `customers`: number of
-customers of all rules, including the changes of the current block. `averaged`: 1 if this sweep averages the pair.
-`credited`, `encoded`: number of credited rules, and of bytes of their fragments. `lost`: uses, in units of 1/`ONE_USE`,
+customers of all rules, including the changes of the current block. `adds_to_averages`: 1 if the sweep of the pair is
+averaged. `credited`, `encoded`: number of credited rules, and of bytes of their fragments. `lost`: uses (1/`ONE_USE`)
 that were not credited because `fragments` was full. `below_zero`: 1 if a customer was removed from a rule without any.
 """
 
@@ -167,7 +167,7 @@ class Resampling(NamedTuple):
 
 @njit_inline
 def begin_pair(work):
-    """Clear the rules, summaries and lists of the previous pair."""
+    """Clear the rules, summaries and lists of the previous pair, but not its credits (`begin_credits`)."""
     work.registers[0]["stamp"] += 1
     work.registers[0]["found"] = 0
     work.registers[0]["counted"] = 0

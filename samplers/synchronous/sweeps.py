@@ -276,8 +276,8 @@ class PhraseKernel:
     def sample(self, key: int, state: ChainState, plan: SweepPlan, pairs: tuple[int, int]) -> None:
         """Run one round over `pairs` (start, exclusive end), and update their derivations and averages.
 
-        With blocks, the table does not change, and `changes` returns the count changes. Raises `CountsError` if a count
-        falls below 0.
+        `begin` must precede the first round. With blocks, the table does not change, and `changes` returns the count
+        changes. Otherwise, the table must have room for new rules. Raises `CountsError` if a count falls below 0.
         """
         pairs_per_block = (self.blocks or _SEQUENTIAL).pairs_per_block
         round_ = Round(key, *pairs, pairs_per_block, np.zeros(1, np.int64), self.blocks is None)

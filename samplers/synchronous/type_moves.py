@@ -170,8 +170,8 @@ def _rising(model: Model, rules: SiteRules, rest: NDArray[np.int64], which: int,
     return np.concatenate(([0.0], np.cumsum(factors)))
 
 
-def _uniform_numbers(key: int, pair: int, number: int) -> Iterator[float]:
-    state = np.uint64(stream(key, PIVOTS + pair, number))
+def _uniform_numbers(key: int, pair: int, move: int) -> Iterator[float]:
+    state = np.uint64(stream(key, PIVOTS + pair, move))
     while True:
         state = np.uint64(advance(state))
         yield float(uniform(state))
@@ -188,18 +188,17 @@ class TypeSampler:
         self._space = SiteSpace(walk_space(batch), np.zeros((3, 2), np.uint64), np.zeros(3, np.uint64))
         self._free = np.flatnonzero(batch.forests.node["free"])
 
-    def step(self, key: int, state: ChainState, number: int, pivots: int) -> ChainState:
+    def step(self, key: int, state: ChainState, sweep: int, pivots: int) -> ChainState:
         """Return the state after `pivots` moves with one pivot each. Consumes `state`.
 
-        Move i after sweep `number` uses the random stream of sweep `number` * MAX_TYPE_MOVES + i of pair `PIVOTS` +
-        number of the first pair.
-        Pivots are drawn uniformly from all free cuts, inside and outside the derivations, so that the choice of a pivot
-        does not depend on the state. Raises `CountsError` if a count falls below 0.
+        Move i after `sweep` uses the random stream of sweep `sweep` * MAX_TYPE_MOVES + i of pair `PIVOTS` + number of
+        the first pair. Pivots are drawn uniformly from all free cuts, inside and outside the derivations, so that the
+        choice of a pivot does not depend on the state. Raises `CountsError` if a count falls below 0.
         """
         derivations, table, averages = state
         self._update_sites(derivations, np.arange(self._batch.size))
         for pivot in range(pivots if len(self._free) else 0):
-            draws = _uniform_numbers(key, int(self._batch.pairs[0]), number * MAX_TYPE_MOVES + pivot)
+            draws = _uniform_numbers(key, int(self._batch.pairs[0]), sweep * MAX_TYPE_MOVES + pivot)
             node = int(self._free[int(next(draws) * len(self._free))])
             table = with_room(table, 3)
             self._move(node, draws, derivations, table)

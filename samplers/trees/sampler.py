@@ -2,7 +2,7 @@
 
 A sweep samples the trees one by one given the counts of all other trees, so the sampler is exact (docs/model.md,
 section 6). Before a tree is sampled, its nodes are summarized bottom up. A change of a cut then recomputes only the
-summaries up to the root of the fragment. An *option* is a value that a variable may get, with the fragments under that
+summaries up to the root of the fragment. An *option* is a value of a node's edge or cut, with the fragments under that
 value. In the rule table, the length of a fragment is its root label.
 """
 
@@ -33,7 +33,7 @@ FRAGMENT = np.dtype([("high", np.uint64), ("low", np.uint64), ("label", np.uint6
 class TreeSpace(NamedTuple):
     """Scratch memory for resampling a tree of a forest of up to n nodes."""
 
-    # SUMMARY[n], float64[n]: summary of each node, and ln P0 of its fragment.
+    # SUMMARY[n+1], float64[n]: summary of each node, and ln P0 of its fragment.
     summary: NDArray[np.void]
     log_bases: NDArray[np.float64]
     # int32[n], uint8[n]: parent of each node, and 1 if the node is in the current tree.

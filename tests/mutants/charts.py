@@ -30,8 +30,8 @@ CHART_FAULTS = (
     Fault(
         "rules of words and nonterminals may emit the words of a positive pair separately",
         "charts/bitexts.py",
-        "    if not _agrees(task.fixed, cells, segments, number, targets):",
-        "    if segments.arity[number] == 0 and not _agrees(task.fixed, cells, segments, number, targets):",
+        "    if not _agrees(task.fixed, cells, segments, segment, targets):",
+        "    if segments.arity[segment] == 0 and not _agrees(task.fixed, cells, segments, segment, targets):",
         _BITEXTS,
     ),
     Fault(
@@ -233,8 +233,8 @@ CHART_FAULTS = (
     Fault(
         "words emitted alone are not masked",
         "charts/bitexts.py",
-        "    if not _agrees(task.fixed, cells, segments, number, targets):",
-        "    if targets * segments.emitted[number] > 0 and not _agrees(task.fixed, cells, segments, number, targets):",
+        "    if not _agrees(task.fixed, cells, segments, segment, targets):",
+        "    if targets * segments.emitted[segment] and not _agrees(task.fixed, cells, segments, segment, targets):",
         _BITEXTS,
         (_ALL_BISPANS,),
     ),

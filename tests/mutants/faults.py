@@ -65,7 +65,7 @@ FAULTS = (
     Fault(
         "probabilities of options are credited after the draw",
         "synchronous/gibbs.py",
-        """    if work.registers[0]["averaged"]:
+        """    if work.registers[0]["adds_to_averages"]:
         _credit(lower, v, 1.0 - joined_weight.value / total, context)
     choice = draw_binary(joined_weight.value, total, np.int64(current_cut), u, context.avoid_current)
     add_rules(work.used, _list_cut(joined, upper, lower, choice, work), context)
@@ -74,7 +74,7 @@ FAULTS = (
     add_rules(work.used, _list_cut(joined, upper, lower, choice, work), context)
     joined_weight = score(work.used, _list_cut(joined, upper, lower, 0, work), context)
     two = score(work.used, _list_cut(joined, upper, lower, 1, work), context)
-    if work.registers[0]["averaged"]:
+    if work.registers[0]["adds_to_averages"]:
         total = joined_weight.value + value_at_scale(two, joined_weight)
         _credit(lower, v, 1.0 - joined_weight.value / total, context)
     _list_cut(joined, upper, lower, choice, work)

@@ -181,7 +181,7 @@ class Parser:
         best: dict[tuple[int, int], dict[str, _BestSpan]] = {}
         for span in sorted(cells, key=lambda span: (span[1] - span[0], span)):
             best[span] = _best_by_label(cells[span], best, *span)
-        words = forest.graph.grammar.words
+        words = forest.graph.grammar.length
         if self.root not in best.get((0, words), {}):
             raise InputError(f"the expected productions do not form a tree with root {self.root}: use --method mpd")
         return best[0, words][self.root].tree

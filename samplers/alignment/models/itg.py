@@ -108,10 +108,10 @@ def words_of_pair(batch: ItgBatch, pair: int) -> tuple[NDArray[np.int32], NDArra
 
 
 class LinkedPairs(NamedTuple):
-    """Sentence pairs, their Model 1, and their one-to-one `links`.
+    """Sentence pairs, their Model 1, and one-to-one `links` of each pair, int32[L, 2].
 
-    `type_links` has the number of links of each type of word pair. `source_links` and `target_links` have the number of
-    links of each word.
+    `type_links` float64[T], `source_links` float64[Vf] and `target_links` float64[Ve] are the numbers of links of each
+    type of word pair, source word and target word.
     """
 
     batch: ItgBatch

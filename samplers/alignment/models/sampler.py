@@ -56,17 +56,17 @@ class Steps:
 
     - `start` returns the initial links of a chain, int16[N].
     - `prepare` adds arrays to a chain that only this model uses.
-    - `count` counts the links of pair `first` and all later pairs. `sweep` resamples them. If the table of word pairs
-      is too full for a pair, both stop and return this pair. Otherwise they return the number of pairs.
+    - `count` counts the links of pair `first` and all later pairs. `sweep` resamples them. After a sampled sweep of
+      all pairs, the caller increments `marginals.samples`. Both return the number of pairs, or the pair at which they
+      stopped because the table of word pairs is too full.
     - `move` proposes joint moves of the links of each repeated emitted word from `first` on, after a sweep. It returns
       the word for which the table is too full, otherwise the number of words.
     - `warm_up` sets the strengths of the priors for a sweep, in place.
     - `finish` draws the remaining variables after a sweep.
     - `decode` returns the most probable links.
-    - `run_chains` runs all sweeps of chain `number` and all later chains in compiled code. Each chain starts as a copy
-      of `blank`, in which no links are counted. `chain` and `own` are memory for one chain and its marginals. The
-      marginals are added to `total`. If the table is full, it returns the number of the chain that must run again,
-      otherwise the number of chains.
+    - `run_chains` runs all sweeps of chain `first` and all later chains in compiled code. Each chain starts as a copy
+      of `blank`, in which no links are counted. `chain` and `own` are memory for one chain and its marginals, which are
+      added to `total`. It returns the number of chains, or the chain that must run again with a larger table.
     """
 
     start: Callable[[Direction, AlignerOptions, np.uint64], NDArray[np.int16]]
@@ -95,8 +95,8 @@ def chain_seed(seed: int, direction: int, chain: int) -> int:
 class AlignmentKernel:
     """Sampler of one direction under a model. Not thread-safe.
 
-    `prior` has counts of other pairs, `evidence` constraints on links. Raises `AlignmentInputError` if the model is
-    unknown or does not support these arguments.
+    `prior` has counts of other pairs. `evidence` has constraints on links, which require that all positions are
+    candidates. Raises `AlignmentInputError` for an unknown model, or for an argument that `options` do not support.
     """
 
     def __init__(

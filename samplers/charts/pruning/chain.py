@@ -1,10 +1,10 @@
 """Randomized pruning: a chain of masks, and expectations under them [BPK09 Algorithm 1].
 
-Each step selects variables, fixes them at their values in the last sampled derivation, and sums over all derivations
-with these values. It returns the expectations (soft counts), and samples a derivation from the same chart. The mean of
-soft counts over many steps converges to the exact expectations. The results of a mask are cached, with several
-derivations sampled from its chart. When the mask recurs, the next unused derivation is taken. The first masks depend
-on the rules and a cheap model (see `systems`), never on a sampled derivation.
+Each step selects variables (word pairs), fixes them at their values in the last sampled derivation, and sums over all
+derivations with these values. It returns the expectations (soft counts), and samples a derivation from the same chart.
+The mean of soft counts over many steps converges to the exact expectations. The results of a mask are cached, with
+several derivations sampled from its chart. When the mask recurs, the next unused derivation is taken. The first masks
+depend on the rules and a cheap model (see `systems`), never on a sampled derivation.
 
 Each mask also yields the total weight of the derivations that it keeps. Different masks of one selection keep disjoint
 sets of derivations, so their weights can be added. `weighted_mean` uses these weights.
@@ -173,19 +173,18 @@ _MAX_CACHE_BYTES = 1 << 26
 
 
 class PruningKernel:
-    """Randomized pruning of one chart with two chains. Random streams have the key (seed, `number`).
+    """Randomized pruning of one chart with two chains. `pair` is part of the key of each random stream (`stream_key`).
 
     The chains share their selections, so that the weights that their masks keep can be compared. They start from
     different masks if `find_start` finds two. The state is the values of all variables in the last samples,
-    bool[chains, V]. Each sampled derivation is used only once, so the cache does not change the distribution of the
-    chain.
+    bool[chains, V]. `step` uses each sampled derivation once, so the cache does not change the chain's distribution.
     """
 
     chains = 2
 
-    def __init__(self, system: PairSystem, number: int = 0) -> None:
+    def __init__(self, system: PairSystem, pair: int = 0) -> None:
         self.system = system
-        self._number = number
+        self._pair = pair
         self._cache: dict[tuple[bytes, bytes], tuple[Pruned, list[NDArray[np.bool_]]]] = {}
         """Results of each mask, and values of sampled derivations that are not used yet."""
 
@@ -222,7 +221,7 @@ class PruningKernel:
 
     def stream_key(self, key: int, plan: int, use: int) -> Key:
         """Return the key of the stream of chain `use`, or of the selection if `use` is the number of chains."""
-        return Key(key, self._number, (self.chains + 1) * plan + use)
+        return Key(key, self._pair, (self.chains + 1) * plan + use)
 
     def _masked(
         self, selected: NDArray[np.bool_], assigned: NDArray[np.bool_], key: Key

@@ -121,7 +121,7 @@ def test_oversized_trees_are_rejected() -> None:
         ("(| a)", "outside a node"),
         ("(S (#1) a)", "must be defined before"),
         ("(S #1=(A a) (#1))", "begins after 0 words, but is used after 1 words"),
-        ("(S (#1 a))", "'#1' is not a label"),
+        ("(S (#1 a))", "reference '#1' cannot contain words or nodes"),
         ("(#1)", "must be defined before"),
     ],
 )

@@ -65,7 +65,7 @@ def next_selection(selected: NDArray[np.bool_], key: Key) -> NDArray[np.bool_]:
 @njit
 def keep_some(among: NDArray[np.bool_], number: int, key: Key, chosen: NDArray[np.bool_]) -> None:
     """Set `chosen` to True for a uniformly random subset of `number` variables of the mask `among`."""
-    stream_state = stream(key.seed, key.number, key.step)
+    stream_state = stream(key.seed, key.pair, key.step)
     remaining = 0
     for v in range(len(among)):
         remaining += among[v]
