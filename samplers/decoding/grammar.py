@@ -6,6 +6,7 @@ source side. A derivation has the features of the grammar, then `COUNTED`.
 """
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -80,6 +81,27 @@ class PackedGrammar(NamedTuple):
             gaps += symbol < 0
             symbols.append(symbol if symbol >= 0 else -gaps)
         return symbols
+
+    def rules_with(self, word: int) -> list[int]:
+        """Return the rules with a word on the source side, ascending."""
+        rules: set[int] = set()
+        nodes = (np.flatnonzero(self.symbol == word) + 1).tolist()
+        while nodes:
+            node = nodes.pop()
+            rules.update(range(self.rule_first[node], self.rule_first[node + 1]))
+            nodes += range(self.child_first[node] + 1, self.child_first[node + 1] + 1)
+        return sorted(rules)
+
+    def has_side(self, words: Sequence[int]) -> bool:
+        """Check if words are the whole source side of a rule."""
+        node = 0
+        for word in words:
+            children = self.symbol[self.child_first[node] : self.child_first[node + 1]]
+            place = int(np.searchsorted(children, word))
+            if place == len(children) or children[place] != word:
+                return False
+            node = int(self.child_first[node]) + place + 1
+        return bool(self.rule_first[node] < self.rule_first[node + 1])
 
     def target_of(self, rule: int) -> list[int]:
         """Return the target symbols of a rule, as in `RuleColumns`."""

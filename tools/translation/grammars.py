@@ -5,6 +5,7 @@ import math
 import re
 import tempfile
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -82,6 +83,8 @@ _GROUP_QUANTILE = 0.9
 """`group_size` is this quantile of the number of sentences per pair."""
 _SENTENCE_END, _NO_WORD = regex.compile(r" [\p{STerm}…]+(?= )"), re.compile(r"[\W_]+\Z")
 """Token that ends a sentence, and the characters after the last word of a line."""
+_MAX_LINKED_RULES = 1_000
+"""Number of rules above which the links of a word are counted in a sample of its rules."""
 _MEMORY = 1 << 30
 """Memory limit of the scratch database, bytes."""
 
@@ -125,6 +128,29 @@ class TranslationGrammar:
         first = self.packed.rule_first
         top = int(self.packed.child_first[1])
         return set(self.packed.symbol[:top][first[1 : top + 1] < first[2 : top + 2]].tolist())
+
+    def linked_words(self, number: int) -> tuple[str, ...] | None:
+        """Return the target word that is most often linked to a source word in rules, or () if it is mostly unlinked.
+
+        Returns None if no rule with links contains the word.
+        """
+        if number not in self._linked_words:
+            counts: Counter[tuple[str, ...]] = Counter()
+            rules = self.packed.rules_with(number)
+            for rule in rules[:: 1 + len(rules) // _MAX_LINKED_RULES]:
+                target, links = self.packed.target_of(rule), self.packed.links_of(rule)
+                for place, symbol in enumerate(self.packed.source_of(rule)) if links else ():
+                    if symbol == number:
+                        linked: list[tuple[str, ...]] = [
+                            (self.target_words[target[j]],) for i, j in links if i == place
+                        ]
+                        counts.update(linked or [()])
+            self._linked_words[number] = max(counts, key=lambda words: (counts[words], words), default=None)
+        return self._linked_words[number]
+
+    @cached_property
+    def _linked_words(self) -> dict[int, tuple[str, ...] | None]:
+        return {}
 
 
 def pack_grammar(table: WordedRules, max_scope: float, **attributes: Any) -> TranslationGrammar:

@@ -40,6 +40,11 @@ def _remove_accents(word: str) -> str:
     return unicodedata.normalize("NFC", bare)
 
 
+def is_capitalized_within_sentence(word: str, before: str) -> bool:
+    """Check if a word after the word `before` has a capital that marks a noun or a name: after a word or a comma."""
+    return first_cased(word).isupper() and (before == "," or is_word(before))
+
+
 @dataclass(eq=False)
 class SubstituteFinder:
     """Index of the known words that can replace unknown words: those with `numbers` in `standalone`. Thread-safe.
@@ -86,8 +91,7 @@ class SubstituteFinder:
             for same in (folded, bare, self._accented.get(bare, bare)):
                 if same in self.known:
                     return (self.known[same],)
-        # A capital marks a noun or a name only within a sentence, that is, after a word or a comma.
-        noun = first_cased(word).isupper() and (before == "," or is_word(before))
+        noun = is_capitalized_within_sentence(word, before)
         if noun and (not self.casing.nouns or word in self.target_words):
             return ()
         if (folded, noun) not in self._found:

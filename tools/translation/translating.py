@@ -39,7 +39,7 @@ from hierogram.tools.translation.casing import is_word
 from hierogram.tools.translation.fixed_words import Glossary, InputPhrase, Words, input_phrases, split_words
 from hierogram.tools.translation.grammars import TranslationGrammar, pack_grammar
 from hierogram.tools.translation.language_models.files import ModelWithVocabulary
-from hierogram.tools.translation.oov_substitutes import SubstituteFinder
+from hierogram.tools.translation.oov_substitutes import SubstituteFinder, is_capitalized_within_sentence
 from hierogram.tools.translation.rule_files import RuleReader
 
 if TYPE_CHECKING:
@@ -346,20 +346,31 @@ class Translator:
         if positions:
             yield positions
 
-    def _symbols(self, positions: list[InputPhrase]) -> Iterator[tuple[InputPhrase, int, int]]:
-        """Yield (position, source word number, number of words that end there) for each symbol to decode."""
-        before = ""
+    def _symbols(self, positions: list[InputPhrase]) -> Iterator[tuple[InputPhrase, int, Words, int]]:
+        """Yield the position of each symbol to decode, its number or `UNKNOWN_SYMBOL`, and two more values.
+
+        These are the target words if no rule translates the symbol, and the number of source words that end at it.
+        """
+        grammar, before = self.grammar, ""
         for position in positions:
             if position.given:
                 given = position.given
                 if self._segmenters:
                     joined = (self._segmenters[1].split_line(" ".join(words)) for words in given)
                     position = InputPhrase(position.words, tuple(map(split_words, joined)))
-                yield position, UNKNOWN_SYMBOL, len(position.words)
+                yield position, UNKNOWN_SYMBOL, (), len(position.words)
             else:
-                parts, numbers = self._word_parts(position.words[0], before)
-                for number, (part, symbol) in enumerate(zip(parts, numbers, strict=True), 1):
-                    yield InputPhrase((part,) if part else ()), symbol, int(number == len(parts))
+                word = position.words[0]
+                parts, numbers = self._word_parts(word, before)
+                for k, (part, symbol) in enumerate(zip(parts, numbers, strict=True)):
+                    passed = grammar.linked_words(symbol) if symbol >= 0 and symbol not in grammar.standalone else None
+                    if passed is None and len(parts) > 1 and not is_modifier(parts[0]):
+                        # A subword must not be attached to a word of the target language. So the first one passes the
+                        # whole word through, and the others nothing.
+                        passed = () if k else (word,)
+                    elif passed is None:
+                        passed = (join_parts(part),) if part else ()
+                    yield InputPhrase((part,) if part else ()), symbol, passed, int(k == len(parts) - 1)
             before = position.words[-1]
 
     def _word_parts(self, word: str, before: str) -> tuple[Words, list[int]]:
@@ -368,7 +379,13 @@ class Translator:
         segmenter = self._segmenters[0] if self._segmenters else None
         parts = split_words(segmenter.split_line(word)) if segmenter else (word,)
         numbers = [known.get(part, UNKNOWN_SYMBOL) for part in parts]
-        if UNKNOWN_SYMBOL not in numbers or isinstance(segmenter, SubwordSegmenter):
+        if isinstance(segmenter, SubwordSegmenter):
+            # Parts of a rare name would be translated as other words.
+            is_name = is_capitalized_within_sentence(word, before) and not self.grammar.source_casing.nouns
+            if len(parts) > 1 and is_name and not self.grammar.packed.has_side(numbers):
+                return (word,), [UNKNOWN_SYMBOL]
+            return parts, numbers
+        if UNKNOWN_SYMBOL not in numbers:
             return parts, numbers
         if isinstance(segmenter, CompoundSegmenter) and len(parts) > 1:
             # A part such as `Haushalts` may be unknown in this form, so look up its known word, such as `Haushalt`.
@@ -394,13 +411,12 @@ class Translator:
             target_start.append(len(target))
             passes.append(passed_through)
 
-        for position, number, _ in symbols:
+        for position, number, passed, _ in symbols:
             words.append(number)
             for side in position.given:
                 append_side(side, 0)
             if not position.given and number not in grammar.standalone:
-                # The modifier of a compound must not be attached to a word of the target language.
-                append_side(tuple(join_parts(word) if is_modifier(word) else word for word in position.words), 1)
+                append_side(passed, 1)
             first.append(len(passes))
         arrays = [np.array(column, np.int32) for column in (words, first, target, target_start, passes)]
         sentence = InputSentence._make([*arrays, self._lm_words(list(own))])

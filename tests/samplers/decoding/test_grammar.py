@@ -1,5 +1,6 @@
 """Packed grammars: scopes, a round trip of rules through the trie, and refused rules."""
 
+import itertools
 import random
 
 import numpy as np
@@ -43,6 +44,12 @@ def test_rules_survive_a_round_trip_through_the_trie() -> None:
         assert grammar.rule_first[node] <= rule < grammar.rule_first[node + 1]
     assert word_child(grammar, 0, UNKNOWN_SYMBOL) == -1
     assert walk(grammar, [99]) == -1
+    found = [grammar.source_of(rule) for rule in range(grammar.rules)]
+    for word in range(4):
+        assert grammar.rules_with(word) == [rule for rule, source in enumerate(found) if word in source]
+    for side in itertools.product(range(4), repeat=2):
+        assert grammar.has_side(side) == (list(side) in found)
+    assert not grammar.has_side([])
 
 
 def walk(grammar, symbols: list[int]) -> int:

@@ -1,5 +1,6 @@
 """Translation of sentences: words, features, links, derivations, fixed words, long and empty lines."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 from tests.tools.translation.small import grammar_file, resources, small_translator
 
 from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.text.segments import format_merges
 from hierogram.tools.translation import translating
 from hierogram.tools.translation.fixed_words import InputPhrase, input_phrases, read_glossary
 from hierogram.tools.translation.translating import Candidate, Translation, Translator, best_combinations, in_threads
@@ -57,6 +59,43 @@ def test_derivations_are_trees_of_rules_with_their_spans(translator: Translator)
     assert [(use.source, use.children) for use in glued] == [("[X,1] [X,2]", (1, 2)), ("elle", ()), ("Xyz", ())]
 
 
+def make_translator(folder: Path, *rules: str, merges: Sequence[tuple[str, str]] = ()) -> Translator:
+    path = folder / "rules.cdec"
+    path.write_text("".join(f"[X] ||| {rule}\n" for rule in rules))
+    made = resources(folder, with_lm=False)
+    grammar = made.grammar(str(path))
+    parts = (format_merges(merges), "") if merges else ()
+    return made.translator(replace(grammar, pipeline=replace(grammar.pipeline, word_parts=parts)))
+
+
+def test_a_word_without_a_rule_of_its_own_is_translated_by_its_links(tmp_path: Path) -> None:
+    rules = ("ne [X,1] pas ||| does not [X,1] ||| F=-1 ||| 0-0 2-1", "le chat ||| cat ||| F=-1 ||| 1-0")
+    translator = make_translator(tmp_path, *rules, "bon jour ||| hello ||| F=-1 |||", "soir ||| evening ||| F=-1 |||")
+    assert translator.translate("pas soir").text == "not evening"
+    assert translator.translate("le soir").text == "evening"
+    assert translator.translate("bon soir").text == "bon evening"
+    assert translator.translate("pas soir").candidates[0].features["unknown"] == 1
+
+
+def test_the_most_frequent_link_translates_a_word(tmp_path: Path) -> None:
+    rules = [f"a w{k} ||| {word} ||| F=-1 ||| 0-0" for k, word in enumerate(("x", "y", "y"))]
+    assert make_translator(tmp_path, *rules).translate("a").text == "y"
+    unlinked = [f"a v{k} ||| z ||| F=-1 ||| 1-0" for k in range(3)]
+    assert make_translator(tmp_path, *rules, *unlinked).translate("a").text == ""
+
+
+def test_unknown_subwords_are_not_attached_to_target_words(tmp_path: Path) -> None:
+    rules = ("ka ||| house ||| F=-1 ||| 0-0", "K ||| and ||| F=-1 ||| 0-0")
+    merges = [("k", "a"), ("n", "i")]
+    translator = make_translator(tmp_path, *rules, merges=merges)
+    assert translator.translate("kani").text == "house"
+    assert translator.translate("kunika").text == "kunika"
+    # A name is kept whole, although a rule translates its first part.
+    assert translator.translate("ka Kani").text == "house Kani"
+    name = "K ￭a ￭ni ||| Cana ||| F=-1 ||| 0-0 1-0 2-0"
+    assert make_translator(tmp_path, *rules, name, merges=merges).translate("ka Kani").text == "house Cana"
+
+
 def test_an_unknown_compound_is_translated_by_its_parts(tmp_path: Path) -> None:
     rules = [("der", "the"), ("haushalt", "budget"), ("behörde", "authority")]
     path = tmp_path / "german.cdec"
@@ -97,7 +136,7 @@ def test_markup_fixes_the_translation_of_spans(translator: Translator) -> None:
     line = 'elle ne <x translation="arrive &amp; go">vient pas</x> la <np translation="flat||home">maison</np>'
     found = translator.translate(line, markup=True)
     assert found.source == ("elle", "ne", "vient", "pas", "la", "maison")
-    assert found.text == "she ne arrive & go the home"
+    assert found.text == "she does arrive & go the home"
     assert (3, 3) in found.alignment()
     assert (5, 6) in found.alignment()
     assert "translation=" in translator.translate(line).text
