@@ -47,7 +47,7 @@ def add_unique_words(lines: list[list[str]], share: float, randomness: random.Ra
 
 
 def transliterate(text: str, script: str) -> str:
-    """Transliterate a Latin text to a script, without accents."""
+    """Transliterate a Latin text to a script. Drops accents."""
     table = dict(pair.split(" ") for pair in LETTERS[script].split(","))
     decomposed = unicodedata.normalize("NFD", text.replace("œ", "oe").replace("æ", "ae").replace("Œ", "OE"))
     plain = "".join(character for character in decomposed if not unicodedata.combining(character))
@@ -64,16 +64,16 @@ def alter(
     output: Annotated[
         Path, typer.Argument(help="Folder to create. Name it like FOLDER, because names order the languages.")
     ],
-    unique: Annotated[float, typer.Option(min=0, max=1, help="Minimum share of tokens that occur once.")] = 0,
-    seed: Annotated[int, typer.Option(help="Random seed of the unique words.")] = 1,
+    unique: Annotated[float, typer.Option(min=0, max=1, help="Replace tokens until this share occurs once.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the random words.")] = 1,
     letters: Annotated[
-        str | None, typer.Option(help=f"Script of one side: {', '.join(LETTERS)}.", show_default="unchanged")
+        str | None, typer.Option(help=f"Script of --side: {', '.join(LETTERS)}.", show_default="unchanged")
     ] = None,
     side: Annotated[str | None, typer.Option(help="Language of the side to transliterate, such as fr.")] = None,
 ) -> None:
     """Write an altered copy of a corpus with manual links."""
     if (letters is None) != (side is None) or (letters is not None and letters not in LETTERS):
-        raise InputError(f"expected --letters {' or '.join(LETTERS)} with --side")
+        raise InputError(f"--letters ({' or '.join(LETTERS)}) and --side must be given together")
     output.mkdir(parents=True)
     randomness = random.Random(seed)
     for path in sorted(folder.glob("corpus.*")):

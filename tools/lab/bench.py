@@ -44,7 +44,7 @@ def _processor() -> str:
 
 
 def describe_machine() -> dict[str, str | int | float]:
-    """Return the hardware, the versions of software, and the load before the run, which affects the measurements."""
+    """Return the hardware, the versions of software, and the load before the run."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "processor": _processor(),
@@ -76,23 +76,21 @@ class BenchOptions:
     threads: Annotated[int, Option("Threads of the sampler.", min=1)] = 2
     seed: Annotated[int, Option("Seed of the random streams.")] = 1
     postgres: Annotated[str | None, Option("URL of an empty Postgres database, for ingest, pages or services.")] = None
-    rules: Annotated[int, Option("Rules in the sections queries, exporting, translating, pages, services.", min=1)] = (
-        1_000_000
-    )
+    rules: Annotated[int, Option("Maximum number of rules of a large store or grammar.", min=1)] = 1_000_000
 
 
 @with_options
 def bench(
     options: BenchOptions,
     source: Annotated[
-        Path | None, typer.Argument(help="Source side, one sentence per line.", exists=True, dir_okay=False)
+        Path | None, typer.Argument(help="Source sentences, one per line.", exists=True, dir_okay=False)
     ] = None,
-    target: Annotated[Path | None, typer.Argument(help="Target side.", exists=True, dir_okay=False)] = None,
+    target: Annotated[Path | None, typer.Argument(help="Target sentences.", exists=True, dir_okay=False)] = None,
     alignment: Annotated[
-        Path | None, typer.Argument(help="Alignments, Pharaoh lines.", exists=True, dir_okay=False)
+        Path | None, typer.Argument(help="Links, one Pharaoh line per pair.", exists=True, dir_okay=False)
     ] = None,
     treebank: Annotated[
-        Path | None, typer.Option(help="Trees in brackets, for the trees section.", exists=True, dir_okay=False)
+        Path | None, typer.Option(help="Trees in brackets, for the section trees.", exists=True, dir_okay=False)
     ] = None,
     only: Annotated[
         list[str] | None,

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from hierogram.tools.lab.comparison.comparing import Comparison
 
 _HELD_OUT = 1_000
-"""Approximate number of lines of FILES that are held out, up to a tenth of all lines."""
+"""Approximate number of lines of FILES that are held out, but up to a tenth of all lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompareOptions:
-    """Options of the comparison."""
+    """Options of the command."""
 
     keep: Annotated[Path | None, Option("Keep the store learned from FILES as FILE.db.", metavar="FILE.db")] = None
-    max_scope: Annotated[int, Option("Omit rules of a larger scope.", min=0, metavar="K")] = 2
+    max_scope: Annotated[int, Option("Omit rules with a scope above K.", min=0, metavar="K")] = 2
     sweeps: Annotated[int | None, Option("Sweeps after the burn-in.", min=0, shown="24")] = None
     threads: Annotated[int, Option("Threads; the result does not depend on them.", min=1)] = 2
 
@@ -105,9 +105,8 @@ def _learned(files: list[str], options: CompareOptions) -> Iterator["tuple[Store
             with HeldOutInput(files, every) as source, progress("ingest", "lines") as bar:
                 done = opened.add(source, progress=lambda now: bar.update(now.bytes_read, now.bytes_total, now.lines))
             if done.totals.rejected:
-                print_note(
-                    f"{plural(done.totals.rejected, 'line')} of the bitext rejected: see the table rejected_lines"
-                )
+                rejected = plural(done.totals.rejected, "line")
+                print_note(f"{rejected} of the bitext rejected: the store of --keep lists them in rejected_lines")
             learning = opened.learn(options.sweeps, options=LearnOptions(options.threads))
             aligned = align_pending(learning)
             if aligned.pairs:
@@ -122,14 +121,8 @@ def _print_table(comparison: "Comparison") -> None:
     from hierogram.daemon.cli.common import print_table
 
     grams = len(comparison.grammars[0].covered)
-    columns = [
-        "grammar",
-        *(f"scope {k}" for k in range(comparison.max_scope + 1)),
-        "rules",
-        "ratio",
-        *(f"{n}-grams" for n in range(1, grams + 1)),
-        "bytes",
-    ]
+    columns = ["grammar", *(f"scope {k}" for k in range(comparison.max_scope + 1)), "rules", "ratio to Hiero"]
+    columns += [*(f"{n}-grams" for n in range(1, grams + 1)), "compressed bytes"]
     rows = [
         [
             row.name,

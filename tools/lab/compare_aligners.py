@@ -1,9 +1,9 @@
-"""Compare our aligner with eflomal (Östling & Tiedemann 2016) and Thot on whole corpora: AER, time, peak memory.
+"""Compare Hierogram with eflomal (Östling & Tiedemann 2016) and Thot on whole corpora: AER, time, peak memory.
 
     python -m hierogram.tools.lab.compare_aligners gold-en-fr-hansards gold-es-en-collins200+europarl-es-en-5k
 
 The extra `compare` installs the other aligners. The aligners run one after the other, each in its own process, on the
-same sentences. Our aligner combines the posteriors of both directions. The links of eflomal are symmetrized by
+same sentences. Hierogram combines the posteriors of both directions. The links of eflomal are symmetrized by
 grow-diag-final-and, and its time does not include this. Thot runs with the defaults of sil-machine: hidden Markov
 models, lowercased text, grow-diag-final-and.
 """
@@ -90,7 +90,7 @@ def demo_corpus(folder: Path) -> CorpusFiles:
     return CorpusFiles(DEMO, (str(folder / "corpus.el"),), (str(folder / "corpus.en"),), str(folder / GOLD))
 
 
-def align_ours(source: Path, target: Path, output: Path, request: AlignOptions) -> float:
+def align_hierogram(source: Path, target: Path, output: Path, request: AlignOptions) -> float:
     """Align two files with Hierogram. Returns the seconds."""
     from hierogram.daemon.library.aligning import align
 
@@ -186,19 +186,19 @@ def run_aligner(aligner: str, files: tuple[Path, Path, Path], seed: int, threads
         seconds = align_eflomal(*files)
     else:
         request = AlignOptions(model=aligner, seed=seed, threads=threads)
-        # Exclude compilation, which happens once per machine.
+        # Compile or load the kernels now, so that the measured times exclude compilation.
         with tempfile.TemporaryDirectory() as folder:
             tiny = Path(folder, "tiny")
             tiny.write_text("a b\na\n")
-            align_ours(tiny, tiny, Path(folder, "links"), request)
+            align_hierogram(tiny, tiny, Path(folder, "links"), request)
         who = resource.RUSAGE_SELF
         before = processor_seconds(who)
-        seconds = align_ours(*files, request)
+        seconds = align_hierogram(*files, request)
     peak = resource.getrusage(who).ru_maxrss / _KIBIBYTES_PER_MEBIBYTE
     return seconds, processor_seconds(who) - before, peak
 
 
-COLUMNS = ("corpus", "pairs", "aligner", "AER", "precision", "recall", "links", "seconds", "cpu", "MiB")
+COLUMNS = ("corpus", "pairs", "aligner", "AER", "precision", "recall", "links", "seconds", "CPU seconds", "peak MiB")
 
 
 def _cells(row: AlignerRow) -> list[str]:
@@ -222,11 +222,11 @@ def compare(
             show_default=f"{EFLOMAL}, {DEFAULT_MODEL}",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of our aligner.")] = 1,
-    threads: Annotated[int, typer.Option(min=1, help="Threads of our aligner and eflomal.")] = 2,
+    seed: Annotated[int, typer.Option(help="Seed of Hierogram's aligners.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of Hierogram's aligners and of eflomal.")] = 2,
     first: Annotated[int | None, typer.Option(min=1, help="Use only the first N pairs.", show_default="all")] = None,
 ) -> None:
-    """Compare aligners on corpora: AER against manual links, wall-clock and processor time, memory."""
+    """Print AER against manual links, wall-clock and processor time, and peak memory of each aligner on each corpus."""
     print(*COLUMNS, sep="\t")
     for folders in corpora:
         with tempfile.TemporaryDirectory() as demo_folder:

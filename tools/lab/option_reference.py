@@ -146,7 +146,7 @@ def format_range(option: Option) -> str:
 
 
 def commands() -> Iterator[tuple[str, Any]]:
-    """Yield names and functions of commands, including commands of extensions."""
+    """Yield the name and function of each command, including commands of extensions."""
     for info in app.registered_commands:
         command = info.callback
         assert command is not None
@@ -154,7 +154,7 @@ def commands() -> Iterator[tuple[str, Any]]:
 
 
 def sections() -> Iterator[tuple[str, Any]]:
-    """Yield names and classes of the configuration's sections."""
+    """Yield the name and class of each section of the configuration file."""
     for name, info in configuration_type().model_fields.items():
         kind = info.annotation
         if isinstance(kind, type) and (issubclass(kind, BaseModel) or is_dataclass(kind)):
@@ -162,7 +162,7 @@ def sections() -> Iterator[tuple[str, Any]]:
 
 
 def keys(section: Any) -> Iterator[tuple[str, Row]]:
-    """Yield the keys of a section with their rows."""
+    """Yield the name and table row of each key of a section."""
     if is_dataclass(section):
         for name, field in OptionField.of(cast("type", section)).items():
             yield name, _row_of(field, name)
@@ -176,8 +176,8 @@ def keys(section: Any) -> Iterator[tuple[str, Row]]:
             yield name, _row_of(OptionField(name, info.annotation, default, option), name)
 
 
-def plain_parameters(command: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the parameters of a command that are declared by Typer."""
+def typer_parameters(command: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the name and declaration of each parameter declared with `typer.Option` or `typer.Argument`."""
     for name, hint in command.__annotations__.items():
         if get_origin(hint) is Annotated:
             notes = get_args(hint)[1:]
@@ -199,7 +199,7 @@ def distinct_options() -> dict[str, list[str]]:
     for command, function in commands():
         for name, (_, field) in command_options(function).items():
             note(f"hierogram {command}", name, field.option)
-        for name, declaration in plain_parameters(function):
+        for name, declaration in typer_parameters(function):
             if type(declaration).__name__ == "OptionInfo":
                 note(f"hierogram {command}", name, declaration)
     for kind in (ExportJob, *(options for options, _ in LIBRARY.values())):
@@ -216,7 +216,7 @@ def tables() -> dict[str, list[Row]]:
     groups: dict[str, list[Row]] = {}
     for command, function in commands():
         rows = [_row_of(field) for _, field in command_options(function).values()]
-        rows += [_row_of_parameter(*item) for item in plain_parameters(function)]
+        rows += [_row_of_parameter(*item) for item in typer_parameters(function)]
         groups[f"hierogram {command}"] = sorted(rows, key=lambda row: row.option.startswith("`-"))
     top = configuration_type().model_fields
     sections_by_name = dict(sections())
@@ -289,7 +289,7 @@ def _configuration_keys(function: Any) -> Iterator[str]:
 
 
 _COMMANDS = {"open": "init", "Decoder": "translate", "GrammarStore.export and publish": "export"}
-"""Commands of the library functions whose names differ."""
+"""Library functions whose names differ from their commands, with these commands."""
 
 _HEAD = f"""\
 # Options

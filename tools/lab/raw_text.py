@@ -36,7 +36,7 @@ from hierogram.tools.lab.measures.results import markdown_table, post, run_modul
 
 LANGUAGES = ("fr", "en")
 _PAIRS, _HELD_OUT = 12_000, 500
-"""Numbers of training pairs, and of pairs for tuning and for testing."""
+"""Number of training pairs, and number of pairs for tuning and for testing each."""
 
 app = typer.Typer(add_completion=False)
 
@@ -54,11 +54,11 @@ def make_texts(corpus: Path, folder: Path) -> None:
             raw = [str(detokenizer.detokenize(lines[k].split())) for k in numbers]
             write_lines(folder / f"{part}.raw.{language}", raw)
             tokens = [tokenizer.tokenize(line, return_str=True, escape=False) for line in raw]
-            write_lines(folder / f"{part}.hand.{language}", tokens)
+            write_lines(folder / f"{part}.tokens.{language}", tokens)
 
 
 def _bleu(folder: Path, translations: str, text: bool = False) -> float:
-    against, tokenizer = ("test.raw.en", "13a") if text else ("test.hand.en", "none")
+    against, tokenizer = ("test.raw.en", "13a") if text else ("test.tokens.en", "none")
     options = ("--metrics", "bleu", "--tokenizer", tokenizer, "--json")
     [score] = json.loads(run_module("hierogram", "evaluate", translations, "-r", against, *options, folder=folder))
     return float(score["scores"][0]["score"])
@@ -152,7 +152,8 @@ def by_script(round_trips: Iterable[RoundTrip]) -> str:
     for trip in round_trips:
         scripts.setdefault(trip.script, []).append(trip)
     everything = [trip for chosen in scripts.values() for trip in chosen]
-    columns = ("script", "languages", "lines", "rules, mean", "lowest", "learned, mean", "lowest", "split words")
+    columns = ["script", "texts", "lines", "restored by rules, mean", "lowest by rules"]
+    columns += ["restored after learning, mean", "lowest after learning", "split words"]
     rows = []
     for script, chosen in [*sorted(scripts.items()), ("all", everything)]:
         lines, split_words = sum(trip.lines for trip in chosen), sum(trip.split_words for trip in chosen)
@@ -183,7 +184,9 @@ def round_trips(
             print(by_script(_round_trips(languages_in(path))))
         else:
             trip = round_trip(path, path.suffix[1:])
-            print(f"{path.name:12} {trip.same:6.2f} %, learned {trip.learned:6.2f} % of {trip.lines:,} lines")
+            restored = f"{trip.same:6.2f} % of {trip.lines:,} lines restored"
+            learned = f"{trip.learned:6.2f} % of the even lines after learning from the odd lines"
+            print(f"{path.name:12} {restored}; {learned}")
 
 
 @app.command()
@@ -197,20 +200,20 @@ def interfaces(
     run_command = partial(run_module, "hierogram", folder=work)
     work.mkdir(parents=True, exist_ok=True)
     make_texts(corpus, work)
-    for kind, options in (("raw", ("--languages", "fr,en")), ("hand", ())):
+    for kind, options in (("raw", ("--languages", "fr,en")), ("tokens", ())):
         store = ("--store", f"{kind}.db")
         run_command(*store, "init", *options)
         run_command(*store, "ingest", f"train.{kind}.fr", f"train.{kind}.en")
         run_command(*store, "learn", "--sweeps", "30")
         run_command(*store, "export", "-o", f"{kind}.cdec.gz")
-    run_command("lm", "train.hand.en", "-o", "hand.lm")
+    run_command("lm", "train.tokens.en", "-o", "tokens.lm")
     run_command("lm", "train.raw.en", "-o", "raw.lm", "--store", "raw.db")
-    is_same_model = (work / "hand.lm").read_bytes() == (work / "raw.lm").read_bytes()
+    is_same_model = (work / "tokens.lm").read_bytes() == (work / "raw.lm").read_bytes()
     print(f"lm --store raw.db       same file as from tokens: {is_same_model}")
     (work / "bare.cdec.gz").write_bytes((work / "raw.cdec.gz").read_bytes())
     interfaces: dict[str, tuple[str, ...]] = {
-        "tokens": ("translate", "hand.db", "test.hand.fr", "--lm", "hand.lm"),
-        "raw, not tokenized": ("translate", "hand.db", "test.raw.fr", "--lm", "hand.lm", "--tokenized"),
+        "tokens": ("translate", "tokens.db", "test.tokens.fr", "--lm", "tokens.lm"),
+        "raw, not tokenized": ("translate", "tokens.db", "test.raw.fr", "--lm", "tokens.lm", "--tokenized"),
         "translate, to tokens": ("translate", "raw.db", "test.raw.fr", "--lm", "raw.lm", "--no-text"),
         "translate, store": ("translate", "raw.db", "test.raw.fr", "--lm", "raw.lm"),
         "translate, export": ("translate", "raw.cdec.gz", "test.raw.fr", "--lm", "raw.lm"),
@@ -228,12 +231,12 @@ def interfaces(
     write_lines(work / "moses.out", [str(moses.detokenize(line.split())) for line in translated])
     print(f"{'tokens, by Moses':22}  BLEU {_bleu(work, 'moses.out', True):.2f} of text")
     tuned = {}
-    for kind in ("hand", "raw"):
+    for kind in ("tokens", "raw"):
         texts = (f"dev.{kind}.fr", "-r", f"dev.{kind}.en", "--lm", f"{kind}.lm", "-o", f"{kind}.toml")
         report = run_command("tune", f"{kind}.db", *texts, "--iterations", "1", "--json")
         tuned[kind] = json.loads(report)["rounds"][0]["bleu"]
-    print(f"tune, first round       tokens {tuned['hand']:.2f}, raw {tuned['raw']:.2f}")
-    tokenization = {"hand": ["--tokenized"], "raw": ["--tokenize", "fr,en"]}
+    print(f"tune, first round       BLEU {tuned['tokens']:.2f} from tokens, {tuned['raw']:.2f} from raw text")
+    tokenization = {"tokens": ["--tokenized"], "raw": ["--tokenize", "fr,en"]}
     links = [
         run_command("align", f"test.{k}.fr", f"test.{k}.en", *link_options) for k, link_options in tokenization.items()
     ]

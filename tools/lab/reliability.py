@@ -91,7 +91,7 @@ def main(
             (f"{one.links:,}", f"{one.probability:.3f}", f"{one.share:.3f}", f"{other.share:.3f}")
             for one, other in zip(*bins, strict=True)
         )
-        print(markdown_table(("links", "mean probability", "sure or possible", "sure"), rows))
+        print(markdown_table(("links", "mean probability", "share sure or possible", "share sure"), rows))
 
 
 if __name__ == "__main__":

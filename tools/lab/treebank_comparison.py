@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
+from hierogram.daemon.cli.common import plural
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.learning.kinds.trees import TreeChain
 from hierogram.daemon.text.treebanks.reading import read_trees
@@ -166,7 +167,7 @@ def grammar_name(row: dict[str, Any]) -> str:
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
     """Return a Markdown table of the scores: means and standard deviations over the seeds."""
-    columns = ("grammar", "rules", "tree", "precision", "recall", "F1", "F1, ≤ 40 words", "exact")
+    columns = ["grammar", "rules", "tree", "precision, %", "recall, %", "F1, %", "F1, ≤ 40 words, %", "exact trees, %"]
     table_rows = []
     for kind in dict.fromkeys(map(grammar_name, rows)):
         chosen_rows = [row for row in rows if grammar_name(row) == kind]
@@ -226,8 +227,8 @@ class RunSet:
     test: Annotated[int, Option("Number of test trees, after the development trees.", min=1)] = 400
     seeds: Annotated[int, Option("Number of seeds, starting at 1.", min=1)] = 5
     annealing: Annotated[int, Option("Sweeps while the temperature falls from 5 to 1.", min=0)] = 400
-    sweeps: Annotated[int, Option("Sweeps at T = 1.", min=0)] = 50
-    draws: Annotated[int, Option("Derivations to draw for MPP and sampled MER; 0 omits both.", min=0)] = 1000
+    sweeps: Annotated[int, Option("Sweeps at temperature 1, after the annealing.", min=0)] = 50
+    draws: Annotated[int, Option("Derivations to draw for MPP and sampled MER; 0 to omit both.", min=0)] = 1000
     jobs: Annotated[int, Option("Number of parallel processes.", min=1)] = 2
 
 
@@ -262,8 +263,8 @@ def compare(
     for row in rows[: len(tasks)]:
         task, unparsed = row["task"], row["unparsed"]
         print(
-            f"{grammar_name(row)} seed {task['seed']}: {row['rules']:,} rules in {row['learning_seconds']:.0f} s, "
-            f"MER {row['sentences_per_second']:.1f} sentences/s, {unparsed} without a parse"
+            f"{grammar_name(row)}, seed {task['seed']}: {row['rules']:,} rules in {row['learning_seconds']:.0f} s, "
+            f"{row['sentences_per_second']:.1f} sentences/s by MER, {plural(unparsed, 'sentence')} without a parse"
         )
     if figure:
         draw(rows[: len(tasks)], rows[len(tasks) :], figure)

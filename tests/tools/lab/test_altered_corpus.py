@@ -44,5 +44,5 @@ def test_the_copy_has_one_side_in_another_script(tmp_path: Path) -> None:
     alter(folder, tmp_path / "copy", letters="cyrillic", side="fr")
     contents = [(tmp_path / "copy" / name).read_text() for name in ("corpus.fr", "corpus.en", "gold.talp")]
     assert contents == ["ле чат\n\n", "the cat\n\n", "0-0 1-1\n\n"]
-    with pytest.raises(InputError, match="with --side"):
+    with pytest.raises(InputError, match="--side must be given together"):
         alter(folder, tmp_path / "other", letters="cyrillic")

@@ -156,7 +156,7 @@ def test_the_command_learns_a_bitext_with_held_out_pairs(run: Compare, tmp_path:
     assert (table["pairs"], table["held_out"]) == (len(LINES) * 3 - len(LINES) * 3 // 10, len(LINES) * 3 // 10)
     assert table["grammars"][0]["covered"][0] > 0
     lines = [line.split("\t") for line in run("--store", str(kept))[0].splitlines()]
-    assert lines[0] == ["grammar", "scope 0", "scope 1", "scope 2", "rules", "ratio", "bytes"]
+    assert lines[0] == ["grammar", "scope 0", "scope 1", "scope 2", "rules", "ratio to Hiero", "compressed bytes"]
     again = [(line[0], int(line[4].replace(",", ""))) for line in lines[1:9]]
     assert again == [(row["name"], row["rules"]) for row in table["grammars"]]
 

@@ -18,7 +18,10 @@ def test_the_command_prints_times_to_translation_and_leaves_the_store_unchanged(
     with open_store(url) as store:
         before = store.position()
     output = run_lab("measures.new_pairs", tmp_path / "store.db", "--pairs", "2", "--rest", "0")
-    assert re.fullmatch(r"pair 1: [\d.]+ s\npair 2: [\d.]+ s\nmedian [\d.]+ s, largest [\d.]+ s\n", output)
+    assert re.fullmatch(
+        r"pair 1: translated after [\d.]+ s\npair 2: translated after [\d.]+ s\nmedian [\d.]+ s, maximum [\d.]+ s\n",
+        output,
+    )
     with open_store(url) as store:
         assert store.position() == before
 

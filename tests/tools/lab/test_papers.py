@@ -91,7 +91,10 @@ def test_the_table_compares_schedules_with_the_paper_s_schedule() -> None:
 
 def test_the_report_has_means_and_deviations() -> None:
     output = report([*points("a", 1, [-9, -5]), *points("a", 2, [-9, -3])])
-    assert output == f"a: -9, -4 after 1 sweeps, -4 (deviation {np.std([-5, -3], ddof=1):,.0f}) after 1 in 2.0 s"
+    assert output == (
+        f"a: log-likelihood -9 at the start, -4 after 1 sweep, -4 (standard deviation {np.std([-5, -3], ddof=1):,.0f}) "
+        "after 1 sweep in 2.0 s of processor time"
+    )
 
 
 SAMPLED = ["--sweeps", "6", "--exhaustive", "2", "--seeds", "2"]

@@ -72,7 +72,7 @@ def test_the_command_prints_areas_under_the_curve(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     rows = [line.split("\t") for line in result.stdout.splitlines() if "\t" in line]
-    assert rows[0][0] == "corruption"
+    assert rows[0][0] == "ROC area by corruption"
     assert [row[0] for row in rows[1:]] == [JUNK, CUT, SHIFTED, SWAPPED, COPIED, NUMBERS, REPLACED, MOST_KINDS]
     for row in rows[1:]:
         assert all(0 <= float(value) <= 1 for value in row[1:])

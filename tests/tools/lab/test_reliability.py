@@ -43,5 +43,5 @@ def test_the_reliability_command_prints_a_table_for_a_corpus(tmp_path: Path) -> 
     with chdir(tmp_path):
         output_lines = run_lab("reliability", "gold-fr-en").splitlines()
     assert output_lines[0].startswith("gold-fr-en: ")
-    assert output_lines[1] == "| links | mean probability | sure or possible | sure |"
+    assert output_lines[1] == "| links | mean probability | share sure or possible | share sure |"
     assert len(output_lines) > 3

@@ -23,17 +23,17 @@ def test_one_command_makes_the_table_of_rivals(tmp_path: Path, monkeypatch: pyte
     rows = {row["name"]: row for row in json.loads((tmp_path / "work" / "rivals.json").read_text())}
     assert all(f"\n{name}\t" in f"\n{output}" for name in rows)
     hiero, default, means = (rows[name] for name in ("Hiero, all features", "translation grammar", "posterior means"))
-    assert (hiero["share"], hiero["p"]) == (1.0, None)
+    assert (hiero["ratio"], hiero["p"]) == (1.0, None)
     assert (default["chains"], means["chains"], hiero["chains"]) == (2, 2, 1)
     assert means["rules"] < default["rules"] < hiero["rules"] == rows["Hiero"]["rules"]
-    first = rows["Hiero of our size by mass"]["rules"]
+    first = rows["Hiero pruned by mass"]["rules"]
     assert first <= hiero["rules"]
-    assert all(rows[f"Hiero of our size by {name}"]["rules"] == first for name in ("significance", "entropy"))
+    assert all(rows[f"Hiero pruned by {name}"]["rules"] == first for name in ("significance", "entropy"))
     assert default["spread"][0] <= default["bleu"] <= default["spread"][1]
     assert 0 < default["p"] <= 1
     run_lab("papers.rivals", *arguments, "--only", "entropy")
     some = json.loads((tmp_path / "work" / "rivals.json").read_text())
-    assert [row["name"] for row in some] == ["Hiero, all features", "Hiero of our size by entropy"]
+    assert [row["name"] for row in some] == ["Hiero, all features", "Hiero pruned by entropy"]
 
 
 def test_only_differences_beyond_the_spread_of_chains_are_significant() -> None:

@@ -42,7 +42,7 @@ def test_one_command_makes_the_table_of_grammars(bitext: list[str], tmp_path: Pa
     assert rows["averaged"]["rules"] >= rows["100th sample"]["rules"]
     assert rows["averaged, Hiero's constraints"]["rules"] <= rows["averaged"]["rules"]
     assert rows["averaged"]["rules"] >= rows["0th sample"]["rules"]
-    assert all(row["words"] > 0 for row in rows.values())
+    assert all(row["word_weight"] > 0 for row in rows.values())
     # Such regular patterns are learned well by all methods, but not before sampling.
     assert rows["0th sample"]["bleu"] < 50
     assert all(row["bleu"] > 90 for name, row in rows.items() if name != "0th sample")

@@ -52,7 +52,6 @@ class FullChart(NamedTuple):
 
 @njit
 def _copy_emissions(weights, to, n, m):
-    """Copy the emission weights of n source and m target words to `to`."""
     for i in range(n):
         to.source_nulls[i] = weights.source_nulls[i]
         for x in range(m):

@@ -104,7 +104,7 @@ def propose_pair(random, context):
 
 @njit
 def propose_pairs(round_, batch, state, averages, plan, table, model, work):
-    """Run one Metropolis-Hastings step for each planned pair, like `sweep_pairs`. Counts proposals as edges."""
+    """Run Metropolis-Hastings steps, like `sweep_pairs`. Edge statistics count proposed and accepted trees."""
     sound = True
     work.registers[0]["logged"] = 0
     while True:

@@ -36,7 +36,7 @@ _COLUMNS = ("numbers", "sources", "targets", "alignments", "ids", "lines")
 
 
 class HeldOutInput(Input):
-    """Input files of which one line in `every` is held out. Nonempty held-out source sides are added to `held_out`."""
+    """Input files without every `every`-th line. Nonempty source sides of these lines are added to `held_out`."""
 
     def __init__(self, paths: Sequence[str], every: int) -> None:
         super().__init__(paths)
@@ -73,7 +73,7 @@ Report = Callable[[str, int, int | None], None]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Table of a comparison, with a row for each grammar. The first row is Hiero's grammar."""
+    """Rows of grammars, Hiero's grammar first, and the numbers of their pairs, words and held-out sentences."""
 
     pairs: int
     source_words: int

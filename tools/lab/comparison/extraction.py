@@ -91,7 +91,7 @@ class RuleBuffer(NamedTuple):
 
 
 class SentencePair(NamedTuple):
-    """Words of a pair: `source`, `target` int32."""
+    """Word numbers of a sentence pair, one array per side."""
 
     source: NDArray[np.int32]
     target: NDArray[np.int32]
@@ -105,12 +105,13 @@ class ExtractionScratch(NamedTuple):
     reach: NDArray[np.int16]
     # int16[n+1] for n source words: number of aligned source words before each source word.
     aligned: NDArray[np.int16]
-    # int16[m, 4], int32[n+2]: initial phrases as half-open spans by source start, and first phrase of each start.
+    # int16[m, 4], int32[n+2]: initial phrases (half-open source and target spans, sorted by source start), and the
+    # first phrase of each source start.
     phrases: NDArray[np.int16]
     first: NDArray[np.int32]
-    # int32[m]: phrases inside the current phrase.
+    # int32[m]: rows of `phrases` that are inside the current phrase.
     inside: NDArray[np.int32]
-    # uint64[symbol_width]: symbols of the current rule.
+    # uint64[symbol_width]: packed symbols of the current rule.
     packed: NDArray[np.uint64]
 
 
@@ -389,7 +390,7 @@ def extract(
     )
     if after == position and position.pair < last and not buffer.sizes[0]:
         raise ExtractionError(
-            f"a phrase of pair {position.pair} of the batch has more than {len(buffer.rows)} rules, "
+            f"a phrase of pair {position.pair + 1} of the batch has more than {len(buffer.rows)} rules, "
             "the size of the buffer: use a larger buffer or shorter phrases"
         )
     return after
@@ -547,7 +548,7 @@ def rule_lines(rows: NDArray[np.uint64], shape: RowShape, source: Spellings, tar
 
 
 class HeuristicGrammar:
-    """Rules of all added bitexts. As a context manager, deletes the temporary file.
+    """Rules of all added bitexts, in memory and in a temporary file, which the context manager deletes.
 
     Each of `threads` threads has up to `rules_per_buffer` rules in memory.
     """

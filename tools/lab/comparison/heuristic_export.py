@@ -139,7 +139,6 @@ class _RuleBlocks:
         self._kept: dict[int, tuple[str, int, int]] = {}
 
     def blocks(self) -> Iterator[Block]:
-        """Yield the kept rules."""
         done = 0
         shape = self._grammar.shape
         for block in self._grammar.blocks():

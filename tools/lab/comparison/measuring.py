@@ -22,9 +22,9 @@ _ONE = np.uint64(1)
 class TextNgrams(NamedTuple):
     """Counts of the n-grams of a text for n = 1 to `longest`, identified by 128-bit hashes."""
 
-    # uint64[capacity, 4]: maps hashes to entries.
+    # uint64[capacity, 4]: hash table from the hashes of n-grams to their entry numbers.
     rows: NDArray[np.uint64]
-    # int32[e], int64[e]: n and number of occurrences of each n-gram.
+    # int32[entries], int64[entries]: n and number of occurrences of each n-gram.
     lengths: NDArray[np.int32]
     counts: NDArray[np.int64]
     longest: int
@@ -102,10 +102,10 @@ def coverage(ngrams: TextNgrams, covered: NDArray[np.bool_]) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class GrammarFigures:
-    """Row of a comparison: figures of a grammar."""
+    """Figures of a grammar."""
 
     name: str
-    # Rules of scope 0, 1, … up to the maximum, their sum, and rules of a larger scope.
+    # Numbers of rules of scope 0, 1, … up to the maximum, of all these rules, and of rules of a larger scope.
     rules_by_scope: list[int]
     rules: int
     omitted: int

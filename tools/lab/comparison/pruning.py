@@ -41,7 +41,7 @@ class Pruning(NamedTuple):
 
 
 def select_rules(grammar: HeuristicGrammar, pruning: Pruning) -> NDArray[np.bool_]:
-    """Return a mask of the selected rules, bool[n]. A hash of the rule decides between equally good rules."""
+    """Return a mask of the selected rules, bool[n]. Ties are broken by a hash of the rule."""
     shape = grammar.shape
     columns: list[tuple[NDArray[Any], ...]] = []
     for block in grammar.blocks():
@@ -104,7 +104,7 @@ class _Table(NamedTuple):
 
 
 class _Scratch(NamedTuple):
-    """Scratch memory: symbols and sizes of the current rule, by side, and new nonterminal numbers of a part."""
+    """Scratch memory: symbols and length of each side of the current rule, and renumbered nonterminals of a part."""
 
     symbols: NDArray[np.int64]
     sizes: NDArray[np.int64]

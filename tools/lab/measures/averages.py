@@ -2,9 +2,9 @@
 
     python -m hierogram.tools.lab.measures.averages corpus.zh corpus.en align.gdfa --pairs 3000
 
-Prints the squared error of each estimate, and the overlap of the rules with at least half a use in two chains: the
-share of common rules, the share of uses of common rules, and the Jaccard index. The last column is the Jaccard index of
-these rules in the estimate and in the long run.
+Prints the squared error of each estimate of one chain from the long run of another chain, summed over rules, and the
+overlap of the rules with at least half a use in both chains: the share of common rules, the share of uses of common
+rules, and the Jaccard index. The last column is the Jaccard index of these rules in the estimate and in the long run.
 """
 
 from collections.abc import Sequence
@@ -125,7 +125,7 @@ def main(
     target: BitextFile,
     alignment: BitextFile,
     pairs: Annotated[int, typer.Option(help="Use only the first N pairs.")] = 3_000,
-    sweeps: Annotated[int, typer.Option(help="Sweeps of the long runs, a power of two.")] = 1_024,
+    sweeps: Annotated[int, typer.Option(help="Averaged sweeps of the long runs, a power of two.")] = 1_024,
     seed: Annotated[int, typer.Option(help="Seed of the first chain.")] = 1,
 ) -> None:
     """Compare averages over sweeps with means over draws, and print a table."""
@@ -138,7 +138,7 @@ def main(
         mean, true = align_means(uses, truth)
         shares = f"{rule_share:.1%}", f"{use_share:.1%}", f"{jaccard:.3f}", f"{overlap(uses, truth)[2]:.3f}"
         rows.append([name, f"{((mean - true) ** 2).sum():,.0f}", *shares])
-    columns = ("", "squared error", "two chains share: rules", "uses", "Jaccard", "with the long run: Jaccard")
+    columns = ("estimate", "squared error", "common rules", "common uses", "Jaccard", "Jaccard with the long run")
     print(markdown_table(columns, rows))
 
 

@@ -36,7 +36,7 @@ def run(batch: Batch, scheme: str, seed: int, sweeps: int) -> float:
 
 
 def block_losses(ends: Mapping[str, Sequence[float]]) -> Iterator[tuple[str, float, float, float]]:
-    """Yield scheme, mean and deviation of log-likelihoods, and gain in standard deviations of sequential sampling."""
+    """Yield scheme, mean and standard deviation, and gain of the mean in standard deviations of `SEQUENTIAL`."""
     base = ends[SEQUENTIAL]
     for scheme, values in ends.items():
         yield scheme, mean(values), stdev(values), (mean(values) - mean(base)) / stdev(base)
@@ -50,11 +50,11 @@ def main(
         "block_losses.json"
     ),
     schemes: Annotated[
-        str, typer.Option(help="Pairs per block x blocks per round, separated by commas.")
+        str, typer.Option(help="Numbers of pairs per block x blocks per round, separated by commas.")
     ] = "4x64,20x16,313x16",
     pairs: Annotated[int, typer.Option(min=2, help="Use only the first N pairs.")] = 5000,
-    sweeps: Annotated[int, typer.Option(min=1, help="Sweeps of each chain.")] = 100,
-    seeds: Annotated[int, typer.Option(min=2, help="Chains of each scheme.")] = 5,
+    sweeps: Annotated[int, typer.Option(min=1, help="Number of sweeps of each chain.")] = 100,
+    seeds: Annotated[int, typer.Option(min=2, help="Number of chains of each scheme.")] = 5,
 ) -> None:
     """Sample a corpus sequentially and in blocks, and report the change of the log-likelihood."""
     batch = read_batch(Corpus(str(source), str(target), str(alignment), pairs))
@@ -68,7 +68,7 @@ def main(
     }
     for scheme, middle, deviation, excess in block_losses(ends):
         print(
-            f"{scheme}: log-likelihood {middle:,.0f} ± {deviation:,.0f}, "
+            f"{scheme}: final log-likelihood {middle:,.0f} ± {deviation:,.0f}, "
             f"gain {excess:+.2f} standard deviations of sequential sampling"
         )
 

@@ -39,7 +39,7 @@ class ChainMeans(NamedTuple):
 
 
 class BlockDifference(NamedTuple):
-    """Results for one corpus."""
+    """Difference between sampling one corpus in blocks and sequentially."""
 
     pairs: int
     # Log-likelihood in blocks minus sequential log-likelihood, in nats per pair.
@@ -141,7 +141,7 @@ def main(
     output: Annotated[Path, typer.Option("--output", "-o", help="PNG file; the table is written next to it.")] = Path(
         "blocks.png"
     ),
-    sizes: Annotated[str, typer.Option(help="Numbers of pairs, separated by commas.")] = "10,30,100,300,1000",
+    sizes: Annotated[str, typer.Option(help="Corpus sizes in pairs, separated by commas.")] = "10,30,100,300,1000",
     pairs: Annotated[int, typer.Option(min=1, help="Use only the first N pairs.")] = 6000,
     sweeps: Annotated[int, typer.Option(min=15, help="Sweeps of each chain.")] = 300,
     seed: Annotated[int, typer.Option(help="Seed of the first chain.")] = 1,
@@ -157,8 +157,8 @@ def main(
     write_table(output.with_suffix(".csv"), list(rows[0]), (row.values() for row in rows))
     draw(rows, output)
     for row in rows:
-        excess = f"{row['excess']:+.4f} ± {row['excess_error']:.4f} nats per pair"
-        variation = f"total variation {row['distance']:.3f}, of one scheme {row['same_scheme']:.3f}"
+        excess = f"log-likelihood gain of blocks {row['excess']:+.4f} ± {row['excess_error']:.4f} nats per pair"
+        variation = f"total variation {row['distance']:.3f} between schemes, {row['same_scheme']:.3f} within a scheme"
         print(f"{row['pairs']:,} pairs, {row['corpora']} corpora: {excess}; {variation}")
 
 

@@ -40,10 +40,10 @@ class ReportedUses(NamedTuple):
 
 
 class Coverage(NamedTuple):
-    """Results for the rules of a bin."""
+    """Results for the rules of a bin of true uses."""
 
     min_uses: float
-    # Mean number of rules of a chain.
+    # Number of rules with true uses in the bin, mean over chains.
     rules: int
     # Root mean square of the reported errors, and of the actual errors.
     reported_error: float
@@ -139,7 +139,7 @@ def main(
     with open_store(store) as opened:
         size = opened.count_pairs()
         found, truths = zip(*(measure(opened, seed, sweeps) for seed in range(1, seeds + 1)), strict=True)
-    columns = ("pairs", "sweeps", "uses reported", "true uses from", "rules", "reported error", "actual error")
+    columns = ("pairs", "sweeps", "uses reported", "true uses from", "rules per chain", "RMS reported error")
     rows = []
     for age, age_uses in zip(sweeps, zip(*found, strict=True), strict=True):
         share = sum(one.means.sum() for one in age_uses) / sum(truth.means.sum() for truth in truths)
@@ -150,7 +150,7 @@ def main(
                 rows.append(
                     [f"{size:,}", f"{age:,}", f"{share:.1%}", f"{row.min_uses:g}", f"{row.rules:,}", *errors, *shares]
                 )
-    print(markdown_table([*columns, "coverage", "rules reported"], rows))
+    print(markdown_table([*columns, "RMS actual error", "coverage of intervals", "rules reported"], rows))
 
 
 if __name__ == "__main__":

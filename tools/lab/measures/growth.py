@@ -26,7 +26,7 @@ _ADDED = 300
 """Number of pairs that are added to a store after it has learned all other pairs."""
 _JOINS = 5
 """Number of concatenations per pair of the bitext."""
-_TABLES = {"processor": "Processor time in seconds", "clock": "Time in seconds", "peak": "Peak memory in MB"}
+_TABLES = {"processor": "Processor time in seconds", "clock": "Wall-clock time in seconds", "peak": "Peak memory in MB"}
 
 AlignedPair = tuple[str, str, str]
 """Source, target and links of a pair."""
@@ -71,7 +71,7 @@ def run_command(arguments: Sequence[str], folder: Path) -> dict[str, float]:
 
 
 def write_corpora(paths: Sequence[Path], folder: Path, sizes: Sequence[int]) -> None:
-    """Write corpora of each size: the last 300 pairs to `SIZE.added.{f,e,a}`, the others to `SIZE.first.{f,e,a}`."""
+    """Write a corpus of each size: the last 300 pairs to `SIZE.added.{f,e,a}`, all before to `SIZE.first.{f,e,a}`."""
     lines = (path.read_text(encoding="utf-8").splitlines() for path in paths)
     pairs = list(joined_pairs(list(zip(*lines, strict=True))))
     for size in sizes:

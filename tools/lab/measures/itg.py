@@ -39,7 +39,7 @@ def make_text_batch(source: Iterable[str], target: Iterable[str]) -> ItgBatch:
 def measure_itg(corpus: Corpus) -> Figures:
     """Measure processor time and acceptance by sampler and slice parameter a.
 
-    Processor time is the mean over the second half of the sweeps, acceptance the mean over all sweeps.
+    Times are means over the second half of the sweeps, acceptance over all sweeps. Failed charts are of the last sweep.
     """
     batch = make_text_batch(*read_short_pairs(corpus.source, corpus.target, corpus.pairs))
     model1 = train_model1(batch)

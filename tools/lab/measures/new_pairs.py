@@ -40,10 +40,10 @@ def seconds_to_translation(url: str, frame: tuple[str, str], words: tuple[str, s
 def main(
     store: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A learned SQLite store.")],
     pairs: Annotated[int, typer.Option(min=1, help="Number of pairs to post.")] = 8,
-    rest: Annotated[float, typer.Option(min=0, help="Seconds of translation between two posted pairs.")] = 8.0,
+    rest: Annotated[float, typer.Option(min=0, help="Seconds of translation before each posted pair.")] = 8.0,
     seed: Annotated[int, typer.Option(help="Seed of the new words.")] = 1,
 ) -> None:
-    """Print the seconds from each posted pair to a translation that uses it, and their median."""
+    """Print the seconds from each posted pair to a translation that uses it, their median and their maximum."""
     draw = random.Random(seed)
     with temporary_folder() as folder:
         with closing(sqlite3.connect(store)) as original, closing(sqlite3.connect(folder / "store.db")) as copied:
@@ -61,8 +61,8 @@ def main(
                 letters = "".join(draw.choice("bcdfghjklm") for _ in range(6))
                 words = f"source{letters}{number}", f"target{letters}{number}"
                 times.append(seconds_to_translation(url, draw.choice(frames), words))
-                print(f"pair {number + 1}: {times[-1]:.1f} s", flush=True)
-    print(f"median {np.median(times):.1f} s, largest {max(times):.1f} s")
+                print(f"pair {number + 1}: translated after {times[-1]:.1f} s", flush=True)
+    print(f"median {np.median(times):.1f} s, maximum {max(times):.1f} s")
 
 
 if __name__ == "__main__":

@@ -88,7 +88,7 @@ def _measure_pages(url: str, seed: int) -> Figures:
 
 
 def _summary(milliseconds: list[float]) -> Figures:
-    return {"median_ms": float(np.median(milliseconds)), "95_percent_ms": float(np.percentile(milliseconds, 95))}
+    return {"median_ms": float(np.median(milliseconds)), "95th_percentile_ms": float(np.percentile(milliseconds, 95))}
 
 
 def _page_requests(rules: list[tuple[str, str]], draw: random.Random) -> Iterator[tuple[str, str]]:

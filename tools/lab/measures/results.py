@@ -53,7 +53,7 @@ class Corpus:
         return [self.source, self.target, self.alignment]
 
     def files(self, folder: Path) -> list[str]:
-        """Return `paths`, or with `pairs`, paths of copies of the first pairs, which are written to the folder."""
+        """Return `paths`. If `pairs` is set, write the first pairs to the folder and return their paths."""
         if self.pairs is None:
             return self.paths
         paths = []
@@ -133,7 +133,7 @@ def post(url: str, path: str, body: Any) -> Any:
     content = answer.read()
     connection.close()
     if answer.status >= http.client.BAD_REQUEST:
-        raise RuntimeError(f"{path}: {content.decode()}")
+        raise RuntimeError(f"POST {path}: status {answer.status}: {content.decode()}")
     return json.loads(content)
 
 
@@ -179,7 +179,7 @@ def check_settings(path: Path, settings: Mapping[str, Any]) -> None:
     before = json.loads(path.read_text(encoding="utf-8"))
     if before != now:
         differing = ", ".join(sorted(name for name in {*before, *now} if before.get(name) != now.get(name)))
-        raise UsageError(f"{path.parent} contains results with another value of {differing}: name another folder")
+        raise UsageError(f"{path.parent} contains results with other values of {differing}: name another folder")
 
 
 def select_spaced(items: Sequence[Value], number: int) -> Sequence[Value]:

@@ -173,7 +173,7 @@ def measure_sweeps(corpus: Corpus) -> Figures:
     return {
         "pairs": batch.size,
         "threads": corpus.threads,
-        "iterations_seconds": total,
+        "hundred_sweeps_seconds": total,
         "seconds_by_stage": {str(k): round(v, 3) for k, v in stages_seconds.items()},
         "evaluations_by_stage": {str(k): v for k, v in evaluations.items()},
         "evaluations_per_second": sum(evaluations.values()) / total,

@@ -59,7 +59,7 @@ class FigureOptions(ExperimentOptions):
 class LinksRow:
     """Row of the table: an aligner with its links of one direction, or with symmetrized links.
 
-    `seconds` is the processor time of both directions. `bleu` has a value for each kind of rules.
+    `seconds` is the processor time of both directions. `bleu` is BLEU by `PHRASES` and `HIERO`.
     """
 
     aligner: str
@@ -98,9 +98,10 @@ class _Figure:
             ONE: symmetrize("union", none, source_links, *offsets),
             BOTH: symmetrize(GDFA, target_links, source_links, *offsets),
         }
-        for symmetrization, links in links_by_name.items():
-            write_lines(paths[symmetrization], AlignedCorpus(links, np.zeros(len(links.source), np.float32)).lines())
-        print_note(f"{aligner}: {plural(len(links_by_name[BOTH].source), 'link')} in {spent:.0f} s")
+        for symmetrization, found in links_by_name.items():
+            write_lines(paths[symmetrization], AlignedCorpus(found, np.zeros(len(found.source), np.float32)).lines())
+        links = plural(len(links_by_name[BOTH].source), "symmetrized link")
+        print_note(f"{aligner}: {links}, {spent:.0f} s of processor time")
         return spent
 
     def _row(self, aligner: str, symmetrization: str, path: Path, seconds: float) -> LinksRow:
@@ -138,10 +139,9 @@ def main(
     figure = _Figure(options, begin([str(source), str(target)], options))
     rows = [row for aligner in options.only or ALIGNERS for row in figure.rows(aligner)]
     write_json(options.work / "figure1.json", [asdict(row) for row in rows])
-    base_links = {row.symmetrization: row.links for row in reversed(rows)} | {
-        row.symmetrization: row.links for row in rows if row.aligner == "bhmm"
-    }
-    columns = ["aligner", "links", "number", "of bhmm's", "phrases", "rules", "minutes"]
+    base = "bhmm" if any(row.aligner == "bhmm" for row in rows) else rows[0].aligner
+    base_links = {row.symmetrization: row.links for row in rows if row.aligner == base}
+    columns = ["aligner", "symmetrization", "links", f"of {base}'s links", "phrases", "rules", "CPU minutes"]
     columns += [f"BLEU, {kind}" for kind in (PHRASES, HIERO)]
     cells = []
     for row in rows:

@@ -69,12 +69,12 @@ def main(
     sweeps: Annotated[int | None, typer.Option(min=_PARTS, help="Sweeps of each chain.", show_default="2000")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the chains.")] = 1,
 ) -> None:
-    """Run a chain from each start, and print its progress."""
+    """Run a chain from each start, and print the means of each fifth of its sweeps."""
     sides = [read_side(read_sentences(str(path))[:pairs]) for path in (source, target)]
     direction = make_direction(sides[1], sides[0])
     options = options_for("bhmm", pairs, sweeps)
     kernel = AlignmentKernel(options, direction)
-    print("start", "sweep", "ln P", "linked", "seconds", sep="\t")
+    print("start", "sweep", "mean ln P", "linked words", "CPU seconds", sep="\t")
     for number, start in enumerate(STARTS):
         key = chain_seed(seed, 0, number)
         state, spent = kernel.init(key, first_links(direction, start, seed)), 0.0

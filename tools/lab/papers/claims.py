@@ -16,7 +16,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from hierogram.daemon.cli.common import print_note
+from hierogram.daemon.cli.common import plural, print_note
 from hierogram.tools.lab.measures.results import ResultCache, processor_seconds, run_module
 
 _RANGE = 0.2
@@ -57,7 +57,7 @@ class PaperRun:
 
 def above(where: str, claim: str, value: float, bound: float) -> Finding:
     """Return a finding that holds if a figure is above a bound."""
-    return Finding(where, claim, value > bound, f"{value:,.6g} and {bound:,.6g}")
+    return Finding(where, claim, value > bound, f"{value:,.6g} {'>' if value > bound else '≤'} {bound:,.6g}")
 
 
 def _table(path: str, delimiter: str = ",") -> list[dict[str, str]]:
@@ -87,31 +87,29 @@ def _sampling(name: str, pairs: int, sweeps: int, runs: int, data: Inputs) -> li
 
 def _figure_5(data: Inputs, output: str) -> Iterator[Finding]:
     ends = _last_sweeps(data, "figure-5")
-    yield above(
-        "[CFGŠ14] Figure 5", "top-down above Metropolis-Hastings", ends["top-down"][0], ends["Metropolis-Hastings"][0]
-    )
+    claim = "log-likelihood: top-down above Metropolis-Hastings"
+    yield above("[CFGŠ14] Figure 5", claim, ends["top-down"][0], ends["Metropolis-Hastings"][0])
 
 
 def _figure_6(data: Inputs, output: str) -> Iterator[Finding]:
     first, second = (end for end, _ in _last_sweeps(data, "figure-6").values())
-    yield above("[CFGŠ14] Figure 6", "with density factor above without", first, second)
+    yield above("[CFGŠ14] Figure 6", "log-likelihood: with density factor above without", first, second)
 
 
 def _stratified(data: Inputs, output: str) -> Iterator[Finding]:
     (stratified, seconds), (unstratified, unstratified_seconds) = _last_sweeps(data, "stratified").values()
-    yield Finding(
-        "[CFGŠ14] §5.3",
-        "stratified is as good",
-        abs(stratified / unstratified - 1) < 0.01,
+    claim, figures = (
+        "log-likelihood: stratified within 1 % of every level",
         f"{stratified:,.0f} and {unstratified:,.0f}",
     )
-    yield above("[CFGŠ14] §5.3", "stratified is faster", unstratified_seconds, seconds)
+    yield Finding("[CFGŠ14] §5.3", claim, abs(stratified / unstratified - 1) < 0.01, figures)
+    yield above("[CFGŠ14] §5.3", "processor seconds: every level above stratified", unstratified_seconds, seconds)
 
 
 def _processes(data: Inputs, output: str) -> Iterator[Finding]:
     ends = _last_sweeps(data, "processes")
     pitman_yor, dirichlet = ends["Pitman-Yor, by length"][0], ends["Dirichlet, by length (d = 0)"][0]
-    yield above("[CFGŠ14] §5.4.3", "Pitman-Yor likelier than d = 0", pitman_yor, dirichlet)
+    yield above("[CFGŠ14] §5.4.3", "log-likelihood: Pitman-Yor above d = 0", pitman_yor, dirichlet)
 
 
 def _table_2(data: Inputs, output: str) -> Iterator[Finding]:
@@ -123,11 +121,12 @@ def _table_2(data: Inputs, output: str) -> Iterator[Finding]:
     yield above(where, "rules: averaged above one sample", rules[averaged], rules[single])
     yield above(where, "rules: no singletons above averaged", rules["no singletons"], rules[averaged])
     yield above(where, "BLEU: averaged above no singletons", bleu[averaged], bleu["no singletons"])
-    p = rows[averaged]["p"]
-    yield Finding(where, "averaged is not worse than Hiero", bleu[averaged] >= bleu["Hiero"] or p > 0.05, f"p {p:.3f}")
+    p, scores = rows[averaged]["p"], f"{bleu[averaged]:.2f} and {bleu['Hiero']:.2f}"
+    is_as_good = bleu[averaged] >= bleu["Hiero"] or p > 0.05
+    yield Finding(where, "BLEU: averaged not significantly below Hiero", is_as_good, f"{scores}, p {p:.3f}")
     yield above(where, "BLEU: Pitman-Yor above d = 0", bleu[single], bleu[f"{single}, d = 0"])
     seconds = [rows[name]["seconds"] for name in (averaged, f"{averaged}, Hiero's constraints")]
-    yield above("[CFGŠ14] §5.4.3", "Hiero's constraints decode faster", *seconds)
+    yield above("[CFGŠ14] §5.4.3", "s per sentence: averaged above Hiero's constraints", *seconds)
 
 
 def _slices(data: Inputs, output: str) -> Iterator[Finding]:
@@ -136,13 +135,13 @@ def _slices(data: Inputs, output: str) -> Iterator[Finding]:
     slices = [end for name, (end, _) in ends.items() if name.startswith("slice")]
     gibbs = [end for name, (end, _) in ends.items() if name.startswith("gibbs")]
     flat = [end for name, (end, _) in ends.items() if name.startswith("flat")]
-    yield above(where, "every slice run above every local one", min(slices), max(gibbs))
-    yield above(where, "every flat-slice run above every local one (not of the paper)", min(flat), max(gibbs))
-    yield above(where, "local: M4 above M1", ends["gibbs M4"][0], ends["gibbs M1"][0])
-    yield above(where, "local: M1 above LB", ends["gibbs M1"][0], ends["gibbs LB"][0])
-    yield above(where, "slices: M1 above LB", ends["slice a=0.15 M1"][0], ends["slice a=0.15 LB"][0])
-    yield above(where, "slices: a = 0.15 above 0.25", ends["slice a=0.15 M1"][0], ends["slice a=0.25 M1"][0])
-    yield above(where, "slices take longer than local moves", ends["slice a=0.25 M1"][1], ends["gibbs M1"][1])
+    yield above(where, "ln P: every slice run above every local run", min(slices), max(gibbs))
+    yield above(where, "ln P: every flat-slice run above every local run (not of the paper)", min(flat), max(gibbs))
+    yield above(where, "ln P, local: M4 above M1", ends["gibbs M4"][0], ends["gibbs M1"][0])
+    yield above(where, "ln P, local: M1 above LB", ends["gibbs M1"][0], ends["gibbs LB"][0])
+    yield above(where, "ln P, slices: M1 above LB", ends["slice a=0.15 M1"][0], ends["slice a=0.15 LB"][0])
+    yield above(where, "ln P, slices: a = 0.15 above 0.25", ends["slice a=0.15 M1"][0], ends["slice a=0.25 M1"][0])
+    yield above(where, "processor seconds: slices above local moves", ends["slice a=0.25 M1"][1], ends["gibbs M1"][1])
 
 
 def _slices_and_phrases(data: Inputs, output: str) -> Iterator[Finding]:
@@ -152,10 +151,9 @@ def _slices_and_phrases(data: Inputs, output: str) -> Iterator[Finding]:
         name: [ends[f"{name} {start}"][0] for start in ("LB", "M1", "M4")] for name in ("gibbs", "flat a=0.15")
     }
     words = [ends[f"slice a=0.15 {start} words only"][0] for start in ("LB", "M1", "M4")]
-    yield above(
-        where, "slices with words only above every local run with phrases", min(words), max(likelihoods["gibbs"])
-    )
-    flat = "flat slices with phrases above every local run with phrases (not of the paper)"
+    claim = "ln P: slices with words only above every local run with phrases"
+    yield above(where, claim, min(words), max(likelihoods["gibbs"]))
+    flat = "ln P: flat slices with phrases above every local run with phrases (not of the paper)"
     yield above(where, flat, min(likelihoods["flat a=0.15"]), max(likelihoods["gibbs"]))
 
 
@@ -166,20 +164,12 @@ def _aligners(data: Inputs, output: str) -> Iterator[Finding]:
         where = f"[SA16] Figure 1, {symmetrization}"
         links = rows_by_aligner["bhmm"]["links"]
         fewest = min(row["links"] for name, row in rows_by_aligner.items() if name != "bhmm")
-        yield above(where, "bhmm sets the fewest links", fewest, links)
-        yield above(
-            where,
-            "fewer phrases by bhmm-z than by bhmm",
-            rows_by_aligner["bhmm"]["phrases"],
-            rows_by_aligner["bhmm-z"]["phrases"],
-        )
-        yield above(
-            where,
-            "BLEU: bhmm-z above bhmm",
-            *(rows_by_aligner[name]["bleu"]["phrases"] for name in ("bhmm-z", "bhmm")),
-        )
+        yield above(where, "links: all other aligners above bhmm", fewest, links)
+        bhmm, bhmm_z = rows_by_aligner["bhmm"], rows_by_aligner["bhmm-z"]
+        yield above(where, "phrases: bhmm above bhmm-z", bhmm["phrases"], bhmm_z["phrases"])
+        yield above(where, "BLEU of phrases: bhmm-z above bhmm", bhmm_z["bleu"]["phrases"], bhmm["bleu"]["phrases"])
     seconds = {row["aligner"]: row["seconds"] for row in rows}
-    yield above("[SA16] §5", "bhmm-z takes longer than bhmm", seconds["bhmm-z"], seconds["bhmm"])
+    yield above("[SA16] §5", "processor seconds: bhmm-z above bhmm", seconds["bhmm-z"], seconds["bhmm"])
 
 
 def _trees(data: Inputs, output: str) -> Iterator[Finding]:
@@ -193,12 +183,13 @@ def _trees(data: Inputs, output: str) -> Iterator[Finding]:
         yield above(where, "F1: TSG above the PCFG", worst, pcfg["scores"]["mpd"]["all"]["f1"])
         yield above(where, "F1: MER above MPD and MPP", f1["mer"], max(f1["mpd"], f1["mpp"]))
     sizes = {run["task"]["base"]: run["rules"] for run in runs if run["grammar"] == "TSG"}
-    yield above("[CGB09] Table 1", "grammars of P_C larger than grammars of P_M", sizes["pcfg"], sizes["uniform"])
+    yield above("[CGB09] Table 1", "rules: P_C above P_M", sizes["pcfg"], sizes["uniform"])
 
 
 def _ten_rules(data: Inputs, output: str) -> Iterator[Finding]:
     runs = output.count("10 rules of 10")
-    yield Finding("[CGB09] Figure 3", "all ten rules are found", runs == output.count("seed "), f"{runs} seeds")
+    figures = f"{plural(runs, 'seed')} with all rules"
+    yield Finding("[CGB09] Figure 3", "all ten rules are found", runs == output.count("seed "), figures)
 
 
 def _fragments(data: Inputs, output: str) -> Iterator[Finding]:
@@ -207,9 +198,10 @@ def _fragments(data: Inputs, output: str) -> Iterator[Finding]:
     rows = {cells[0]: [int(cell.replace(",", "")) for cell in cells[1:]] for cells in table}
     height, words, frontiers = rows["height"], rows["words"], rows["frontiers"]
     where = "[CGB09] Figure 4"
-    yield above(where, "most fragments have heights of 2 to 4", sum(height[2:5]), sum(height[5:]))
-    yield above(where, "most have at most two words", sum(words[:3]), sum(words[3:]))
-    yield above(where, "most have one or two nonterminals", sum(frontiers[1:3]), frontiers[0] + sum(frontiers[3:]))
+    yield above(where, "fragments: heights of 2 to 4 above larger heights", sum(height[2:5]), sum(height[5:]))
+    yield above(where, "fragments: up to two words above more words", sum(words[:3]), sum(words[3:]))
+    few, others = sum(frontiers[1:3]), frontiers[0] + sum(frontiers[3:])
+    yield above(where, "fragments: one or two frontier nonterminals above other numbers", few, others)
 
 
 def _pruning(data: Inputs, output: str) -> Iterator[Finding]:
@@ -225,25 +217,24 @@ def _pruning(data: Inputs, output: str) -> Iterator[Finding]:
 
     where = "[BPK09] Figure 4"
     ratios = [mean("exact edges", large) / mean("mask edges", large) for large in (True, False)]
-    yield above(f"{where} b", "a mask saves more of longer pairs", *ratios)
+    yield above(f"{where} b", "edges, whole chart over mask: longer pairs above shorter pairs", *ratios)
     growth = [mean(column, True) - mean(column, False) for column in ("one mask", "half the work")]
-    yield above(f"{where} c", "the error of one mask grows more than the error at half the work", *growth)
-    _, _, below = output.partition("every pair: share of work")
-    cells = [line.split("\t") for line in below.partition("masks of every pair")[0].splitlines()[1:]]
+    yield above(f"{where} c", "growth of the squared error with size: one mask above half the work", *growth)
+    _, _, below = output.partition("all pairs: share of work")
+    cells = [line.split("\t") for line in below.partition("masks per pair")[0].splitlines()[1:]]
     column_values = [
         (float(share), float(cut), float(masks)) for _, share, cut, masks, _ in filter(lambda row: len(row) > 4, cells)
     ]
     better = sum(masks < cut for share, cut, masks in column_values if share <= _RANGE)
     total = sum(share <= _RANGE for share, _, _ in column_values)
-    yield Finding(
-        f"{where} d", "masks better than tic-tac-toe up to a fifth of the work", better == total, f"{better} of {total}"
-    )
+    claim = "squared error: masks below tic-tac-toe up to a fifth of the work"
+    yield Finding(f"{where} d", claim, better == total, f"{better} of {total} thresholds")
 
 
 def _every_pair(data: Inputs, output: str) -> Iterator[Finding]:
     milliseconds = float(output.splitlines()[1].split("\t")[4])
     paper = 28 * 60_000 / 1493
-    yield above("[BPK09] §4.1", "a pair takes no longer than the paper's, ms", paper, milliseconds)
+    yield above("[BPK09] §4.1", "ms per pair: paper above Hierogram", paper, milliseconds)
 
 
 def _soft_counts(data: Inputs, output: str) -> Iterator[Finding]:
@@ -253,7 +244,8 @@ def _soft_counts(data: Inputs, output: str) -> Iterator[Finding]:
     }
     exact, masks = likelihoods["exact"], likelihoods["16 masks"]
     gained = (masks[-1] - masks[0]) / (exact[-1] - exact[0])
-    yield Finding("[BPK09] §3.3", "soft counts learn like exact counts", gained > 0.9, f"{gained:.0%} of the gain")
+    claim = "log-likelihood: soft counts reach 90 % of the gain of exact counts"
+    yield Finding("[BPK09] §3.3", claim, gained > 0.9, f"{gained:.0%}")
 
 
 def _bitext(data: Inputs, *options: str) -> list[str]:

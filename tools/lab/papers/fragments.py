@@ -81,8 +81,8 @@ def draw(histograms_by_label: dict[str, Counter[int]], path: Path) -> None:
 
 
 def main(
-    grammar: Annotated[str, typer.Argument(metavar="FRAGMENTS", help="Lines of `(NP (DT the) (NN)) ||| 17`.")],
-    number: Annotated[int, typer.Option(min=1, help="Number of fragments for each label.")] = 15,
+    grammar: Annotated[str, typer.Argument(metavar="FRAGMENTS", help="Lines like `(NP (DT the) (NN)) ||| 17`.")],
+    number: Annotated[int, typer.Option(min=1, help="Number of fragments for each root label.")] = 15,
     figure: Annotated[Path | None, typer.Option(help="PNG file of Figure 4.")] = None,
 ) -> None:
     """Print the most frequent fragments, with and without words, and the distribution of sizes."""
@@ -91,10 +91,10 @@ def main(
     _print_fragments("Table 3", most_frequent(fragments, ("NP", "VP"), number, lexical=True))
     by_label = histograms(fragments)
     several = sum(by_label["height"].values())
-    print(f"{len(fragments) - several:,} fragments of one production, {several:,} of several")
+    print(f"{len(fragments) - several:,} fragments of one production, {several:,} fragments of several productions")
     columns = [*map(str, range(_LARGEST)), f"{_LARGEST} or more"]
     cells = [[name, *(f"{counts[value]:,}" for value in range(_LARGEST + 1))] for name, counts in by_label.items()]
-    print_table(["Figure 4", *columns], cells, numeric=range(1, len(columns) + 1))
+    print_table(["Figure 4: fragments by size", *columns], cells, numeric=range(1, len(columns) + 1))
     if figure is not None:
         draw(by_label, figure)
 

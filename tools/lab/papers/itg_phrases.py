@@ -44,10 +44,8 @@ class PhraseOptions(ExperimentOptions):
     """Options of the table."""
 
     phrases: Annotated[tuple[str, ...], Option("Maximum phrase lengths; may be repeated.", metavar="NUMBERS")] = (
-        "1",
-        "2",
-        "3",
-    )
+        "1", "2", "3",
+    )  # fmt: skip
     sweeps: Annotated[int, Option("Sweeps after the burn-in.", min=1)] = 74
     iterations: Annotated[int, Option("Rounds of tuning.", min=1)] = 5
 
@@ -97,7 +95,7 @@ def main(
     for (grammar, learning), spent, score in zip(learned, seconds, experiment.score_bleu(grammars), strict=True):
         figures = f"{sum(grammar.by_scope):,}", f"{learning:.1f}", f"{1e3 * spent:.2f}"
         rows.append([score.name, *figures, format_bleu(score), format_p(score.p)])
-    print_table(["grammar", "rules", "learning s", "ms per sentence", "BLEU", "p"], rows)
+    print_table(["grammar", "rules", "CPU s to learn", "CPU ms per sentence", "BLEU", "p against the first"], rows)
 
 
 if __name__ == "__main__":

@@ -112,7 +112,7 @@ def print_scores(numbers: Sequence[int], chains: Sequence[Sequence[Figures]]) ->
             cells.append(f"{mean(differences):+.2f} ± {standard_error(differences):.2f}")
         learned = [sum(one["learning_seconds"] for one in chain[: k + 1]) for chain in chains]
         rows.append([*cells, f"{mean(learned):.0f}"])
-    columns = ["sweeps", "rules", "BLEU", "from last", "chrF", "from last", "learning s"]
+    columns = ["sweeps", "rules", "BLEU", "BLEU minus last", "chrF", "chrF minus last", "learning, s"]
     print_table(columns, rows, numeric=range(len(columns)))
 
 

@@ -192,7 +192,7 @@ def main(
     each: Annotated[int, typer.Option(min=1, help="Maximum number of corrupted pairs of each kind.")] = 70,
     seed: Annotated[int, typer.Option(help="Seed of the selection and corruption.")] = 1,
 ) -> None:
-    """Measure the detection of planted noise, and print a table."""
+    """Print the area under the ROC curve of each score, by kind of corruption."""
     texts = [[line.split() for line in read_sentences(name)] for name in (source, target)]
     chosen = np.random.default_rng(seed).permutation(len(texts[0]))[:pairs].tolist()
     foreign = [words for line in read_sentences(other) if (words := line.split())] if other else []
@@ -201,7 +201,7 @@ def main(
     with temporary_folder() as folder:
         doubts = score_doubts(learn_store(planted, folder), len(planted.kind))
     doubts["Model 1"] = model1_doubt(planted)
-    print("corruption", *doubts, sep="\t")
+    print("ROC area by corruption", *doubts, sep="\t")
     for noise, values in areas(doubts, planted.kind).items():
         print(noise, *(f"{value:.3f}" for value in values), sep="\t", flush=True)
 

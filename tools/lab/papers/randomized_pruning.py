@@ -92,14 +92,14 @@ _BUDGETS = 2.0 ** -np.arange(10, 0, -1)
 _COUNTS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128, 192, 256])
 """Numbers of masks per pair at the points of Figure 4 d."""
 _MAX_STEPS = 2_000
-_MAX_KNOWN = 100
+_MAX_MASKS_WITHOUT_CHART = 100
 """A chain ends after this number of consecutive masks without a new chart."""
 _NEAR = 0.08
-"""Maximum relative difference between the sizes of pairs in a group."""
+"""Maximum difference of the size of a pair from the size of its group, relative to the latter."""
 
 COLUMNS = (
-    "grammar", "pair", "size", "exact edges", "mask edges", "exact seconds", "mask seconds", "half seconds", "masks",
-    "steps", "one mask", "half the work",
+    "grammar", "pair", "size", "exact edges", "mask edges", "exact seconds", "mask seconds", "half seconds", "charts",
+    "masks", "one mask", "half the work",
 )  # fmt: skip
 
 
@@ -109,24 +109,24 @@ class PrunedPair(NamedTuple):
     grammar: str
     pair: int
     size: int
-    # Edges and seconds of the whole chart, and means of a mask.
+    # Edges and processor seconds of the whole chart, and their means over filled charts of masks.
     exact_edges: int
     mask_edges: float
     exact_seconds: float
     mask_seconds: float
     # Masks until half of the whole chart's work is reached: seconds, number of filled charts, and number of masks.
     half_seconds: float
+    charts: int
     masks: int
-    steps: int
-    # Error of one mask, and of the mean of the masks until half of the work.
+    # Error of the first mask, and of the mean of the masks until half of the work.
     one: float
     half: float
-    # float64[budgets]: error of the masks within each budget; NaN if one mask exceeds the budget.
+    # float64[budgets]: error of the masks within each budget; NaN if the first mask exceeds the budget.
     by_budget: NDArray[np.float64]
-    # float64[counts, 2]: work and error by number of masks.
+    # float64[counts, 2] for each number of masks in `_COUNTS`: work and error.
     by_count: NDArray[np.float64]
-    # float64[ratios, 3], by ratio of tic-tac-toe pruning: its share of the whole work, its error, and the error of
-    # masks with up to the same work, and up to half of the whole work; NaN if one mask exceeds it.
+    # float64[ratios, 3] for each tic-tac-toe threshold: share of the whole work, error, and error of the masks within
+    # that share or half the work, whichever is smaller; NaN if the first mask exceeds this limit.
     tictactoe: NDArray[np.float64]
 
 
@@ -150,7 +150,7 @@ def measure(corpus: LinkedCorpus, grammar: str, pair: int, seed: int, uniform: b
     seconds: list[float] = []
     while not work or (
         (first + sum(work) < edges / 2 or len(work) < _COUNTS[-1])
-        and any(work[-_MAX_KNOWN:])
+        and any(work[-_MAX_MASKS_WITHOUT_CHART:])
         and len(work) < _MAX_STEPS
     ):
         started = time.process_time()
@@ -196,7 +196,7 @@ def measure(corpus: LinkedCorpus, grammar: str, pair: int, seed: int, uniform: b
 
 @njit_allocating
 def exclude_bispans(bitext: PairGraph, kept: NDArray[np.bool_]) -> int:
-    """Set the weights of edges over excluded bispans to 0. Returns the number of other edges.
+    """Set the weights of edges over excluded bispans to 0. Returns the number of remaining edges.
 
     `kept` bool[spans, (m+1)²] has the layout of `figures_of_merit`. A bispan without edges is also excluded.
     """
@@ -240,7 +240,7 @@ def _tictactoe(
 
 
 def chosen_pairs(corpus: LinkedCorpus, number: int, seed: int) -> Iterator[int]:
-    """Yield up to `number` random pairs with at least two links from each quarter of the sizes up to `LARGEST`."""
+    """Yield up to `number` random pairs with at least two links from each of four equal size ranges."""
     sizes, linked = corpus.sizes(), corpus.linked()
     random = np.random.default_rng(seed)
     for part in range(4):
@@ -258,7 +258,7 @@ class Saving(NamedTuple):
     # Median ratio of whole-chart edges to mask edges.
     median: float
     mask_seconds: float
-    # Share of the shorter side's words that have a variable.
+    # Mean share of the shorter side's words that have a variable.
     linked: float
 
 
@@ -342,8 +342,8 @@ def draw(rows: Sequence[PrunedPair], path: Path) -> None:
 
 def _print_tables(grammar: str, grammar_rows: Sequence[PrunedPair]) -> None:
     print(
-        grammar, "size", "exact/mask edges", "median", "exact/mask seconds", "masks", "steps", "half/exact seconds",
-        "one mask", "half the work", sep="\t",
+        grammar, "mean word pairs", "exact/mask edges", "median exact/mask edges", "exact/mask seconds", "charts",
+        "masks", "half/exact seconds", "error of one mask", "error at half the work", sep="\t",
     )  # fmt: skip
     for k in range(4):
         part = [row for row in grammar_rows if k * LARGEST / 4 < row.size <= (k + 1) * LARGEST / 4]
@@ -355,7 +355,7 @@ def _print_tables(grammar: str, grammar_rows: Sequence[PrunedPair]) -> None:
             size = np.mean([row.size for row in part])
             numbers = (
                 f"{size:.0f}", f"{edges:.0f}", f"{median:.0f}", f"{seconds:.1f}",
-                f"{np.mean([row.masks for row in part]):.0f}", f"{np.mean([row.steps for row in part]):.0f}",
+                f"{np.mean([row.charts for row in part]):.0f}", f"{np.mean([row.masks for row in part]):.0f}",
                 f"{sum(row.half_seconds for row in part) / sum(row.exact_seconds for row in part):.2f}",
                 *(f"{e:.4f}" for e in errors),
             )  # fmt: skip
@@ -369,44 +369,35 @@ def _print_tables(grammar: str, grammar_rows: Sequence[PrunedPair]) -> None:
         gradient, deviation = slope(sizes, series)
         print("", f"increase of the error of {name} per 100 word pairs", f"{gradient:.3f} ± {deviation:.3f}", sep="\t")
     masks, cut = by_work(grammar_rows)
-    print("", "every pair: share of work", "tic-tac-toe", "masks", "their number", sep="\t")
+    print("", "all pairs: share of work", "error of tic-tac-toe", "error of masks", "number of masks", sep="\t")
     for share, error in cut:
         if number := int((masks[:, 0] <= share).sum()):
             print("", f"{share:.4f}", f"{error:.4f}", f"{masks[number - 1, 1]:.4f}", _COUNTS[number - 1], sep="\t")
-    print("", "masks of every pair", "share of work", "error", sep="\t")
+    print("", "masks per pair", "share of work", "error of masks", sep="\t")
     for number, (share, error) in zip(_COUNTS, masks, strict=True):
         print("", number, f"{share:.4f}", f"{error:.4f}", sep="\t")
     by_budget = np.array([row.by_budget for row in grammar_rows])
-    print("", "share of work", "masks", "pairs", sep="\t")
+    print("", "each pair: share of work", "error of masks", "pairs with a mask", sep="\t")
     for share, errors in zip(_BUDGETS, by_budget.T, strict=True):
         finite_errors = errors[~np.isnan(errors)]
-        print(
-            "",
-            f"{share:.4f}",
-            f"{finite_errors.mean():.4f}" if len(finite_errors) else "",
-            len(finite_errors),
-            sep="\t",
-        )
-    print("", "share of work", "tic-tac-toe", "pairs with a mask: tic-tac-toe", "masks", "pairs", sep="\t")
+        mean = f"{finite_errors.mean():.4f}" if len(finite_errors) else ""
+        print("", f"{share:.4f}", mean, len(finite_errors), sep="\t")
+    tictactoe = "error of tic-tac-toe", "error of tic-tac-toe for pairs with a mask"
+    print("", "each pair: share of work", *tictactoe, "error of masks", "pairs with a mask", sep="\t")
     for ratio in np.array([row.tictactoe for row in grammar_rows]).transpose(1, 0, 2):
         finite_ratios = ratio[~np.isnan(ratio[:, 2])]
         means = [*ratio[:, :2].mean(axis=0), *(finite_ratios[:, 1:].mean(axis=0) if len(finite_ratios) else ())]
-        print(
-            "",
-            *(f"{mean:.4f}" for mean in means),
-            *([] if len(finite_ratios) else ["", ""]),
-            len(finite_ratios),
-            sep="\t",
-        )
+        cells = [f"{mean:.4f}" for mean in means] + ([] if len(finite_ratios) else ["", ""])
+        print("", *cells, len(finite_ratios), sep="\t")
 
 
 def main(
     source: SourceFile,
     target: TargetFile,
     links: LinksFile,
-    pairs: Annotated[int, typer.Option(min=1, help="Number of pairs from each quarter of the sizes.")] = 25,
+    pairs: Annotated[int, typer.Option(min=1, help="Maximum number of pairs in each of four size ranges.")] = 25,
     grammars: Annotated[
-        str, typer.Option(help="Grammars to compare with whole charts, separated by commas.")
+        str, typer.Option(help="Grammars whose masks are compared with whole charts, separated by commas.")
     ] = "itg,mixed",
     near: Annotated[
         str,
@@ -427,14 +418,15 @@ def main(
     named = [grammar for grammar in grammars.split(",") if grammar]
     sizes = [("itg", int(size)) for size in near.split(",") if size]
     sizes += [(grammar, LARGEST) for grammar in named if grammar != "itg"]
-    print("grammar", "about", "pairs", "exact edges", "mask edges", "ratio", "median", "mask ms", "linked", sep="\t")
+    columns = ("grammar", "word pairs", "pairs", "exact edges", "mask edges", "exact/mask edges")
+    print(*columns, "median exact/mask edges", "ms per mask", "linked words", sep="\t")
     for grammar, size in sizes:
         savings = measure_savings(corpus, grammar, size, 2 * pairs if grammar == "itg" else pairs, seed)
         if savings.pairs:
             ratio = savings.exact_edges / savings.mask_edges
             edges = f"{savings.exact_edges:.0f}", f"{savings.mask_edges:.0f}", f"{ratio:.0f}"
-            columns = f"{savings.median:.0f}", f"{1e3 * savings.mask_seconds:.2f}", f"{savings.linked:.2f}"
-            print(grammar, size, savings.pairs, *edges, *columns, sep="\t", flush=True)
+            rest = f"{savings.median:.0f}", f"{1e3 * savings.mask_seconds:.2f}", f"{savings.linked:.2f}"
+            print(grammar, size, savings.pairs, *edges, *rest, sep="\t", flush=True)
     rows = []
     tasks = [(grammar, pair) for grammar in named for pair in chosen]
     with progress("measure", "pairs") as bar:

@@ -50,7 +50,7 @@ class RivalOptions(ExperimentOptions):
     chains: Annotated[int, Option("Number of stores with different seeds.", min=1)] = 4
     iterations: Annotated[int, Option("Rounds of tuning.", min=1)] = 8
     only: Annotated[
-        tuple[str, ...], Option("Use only grammars whose names contain one of these texts.", metavar="NAMES")
+        tuple[str, ...], Option("Compare only grammars whose names contain one of these texts.", metavar="NAMES")
     ] = ()
 
 
@@ -62,9 +62,9 @@ class RivalRow:
     chains: int
     # Rules up to `MAX_SCOPE` before the filter for held-out sentences, and ratio to the rules of the first row.
     rules: float
-    share: float
+    ratio: float
     bleu: float
-    # Lowest and highest BLEU.
+    # Lowest and highest BLEU of a chain.
     spread: list[float]
     # p-value of the difference in BLEU from the first row, over sentences and chains.
     p: float | None = None
@@ -98,20 +98,20 @@ class RivalTable:
 
     def rivals(self) -> Sequence[Sequence[TranslationSystem]]:
         """Return the systems of each row: one, or one per chain. The first row is Hiero with all features."""
-        chains = range(1, self.options.chains + 1)
+        seeds = range(1, self.options.chains + 1)
         hiero = TranslationSystem(f"{HIERO}, {ALL}", DEFAULT, heuristic=True, features=None, smoothing=SMOOTHING)
         default = TranslationSystem(TRANSLATION, DEFAULT, CountKind.TRANSLATION, features=None)
         default_rules = self._rules(self._experiment.make_grammar(default, self._bitext))
         rows = [
             [hiero],
-            [replace(default, chain=chain) for chain in chains],
-            [TranslationSystem(MEANS, DEFAULT, chain=chain) for chain in chains],
+            [replace(default, seed=seed) for seed in seeds],
+            [TranslationSystem(MEANS, DEFAULT, seed=seed) for seed in seeds],
             [TranslationSystem(HIERO, DEFAULT, heuristic=True)],
             *(
                 [
                     replace(
                         hiero,
-                        name=f"{HIERO} of our size by {by}",
+                        name=f"{HIERO} pruned by {by}",
                         pruning=Pruning(by, default_rules, MAX_SCOPE),
                     )
                 ]
@@ -136,8 +136,8 @@ class RivalTable:
         )
         self._rules_of_first = self._rules_of_first or self._rules(grammars[0])
         rules = float(np.mean([self._rules(grammar) for grammar in grammars]))
-        share = rules / max(self._rules_of_first, 1)
-        return RivalRow(name, len(systems), rules, share, float(np.mean(bleu)), [min(bleu), max(bleu)])
+        ratio = rules / max(self._rules_of_first, 1)
+        return RivalRow(name, len(systems), rules, ratio, float(np.mean(bleu)), [min(bleu), max(bleu)])
 
     def with_p_values(self, rows: Sequence[RivalRow]) -> list[RivalRow]:
         """Return the rows with p-values of the difference in BLEU from the first row."""
@@ -186,16 +186,16 @@ def bootstrap_p_value(
 
 
 def print_rivals(rows: Sequence[RivalRow], parts: Split) -> None:
-    """Print the table, and the numbers of training pairs and held-out sentences."""
-    columns = ["grammar", "rules", "share", "BLEU", "chains", "p"]
+    """Print the table and a note on its data and grammars."""
+    columns = ["grammar", "rules", "ratio to the first", "BLEU", "BLEU of chains", "p against the first"]
     cells = []
     for row in rows:
         spread = f"{row.spread[0]:.2f} to {row.spread[1]:.2f}" if row.chains > 1 else ""
-        figures = f"{row.rules:,.0f}", f"{100 * row.share:.1f} %", f"{row.bleu:.2f}"
+        figures = f"{row.rules:,.0f}", f"{100 * row.ratio:.1f} %", f"{row.bleu:.2f}"
         cells.append([row.name, *figures, spread, format_p(row.p)])
     print_table(columns, cells, numeric=range(1, len(columns)))
     print()
-    print(f"{parts}; weights tuned for each grammar")
+    print(f"{parts}; weights tuned for each grammar; {HIERO} pruned to the size of the {TRANSLATION}")
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from hierogram.daemon.cli.common import plural
 from hierogram.daemon.learning.kinds.kind import PairSchedule
 from hierogram.daemon.learning.kinds.pairs import load_pairs
 from hierogram.samplers.counts.models import Model
@@ -87,7 +88,7 @@ def run(batch: Batch, setups: Sequence[SamplerSetup], sweeps: int, seeds: Sequen
             for end in _chain(batch, models[setup.label], setup, seed, sweeps):
                 yield end
             if end is not None:
-                result = f"{end.log_likelihood:,.0f} in {end.seconds:.1f} s of processor time"
+                result = f"log-likelihood {end.log_likelihood:,.0f} after {end.seconds:.1f} s of processor time"
                 print(f"{setup.label}, seed {seed}: {result}", file=sys.stderr, flush=True)
 
 
@@ -200,8 +201,9 @@ def report(points: Sequence[Point]) -> str:
         early = min(10, len(middle) - 1)
         deviation = curve[:, -1, 1].std(ddof=1) if len(curve) > 1 else np.nan
         rows.append(
-            f"{label}: {middle[0, 1]:,.0f}, {middle[early, 1]:,.0f} after {early} sweeps, {middle[-1, 1]:,.0f} "
-            f"(deviation {deviation:,.0f}) after {len(middle) - 1} in {middle[-1, 0]:.1f} s"
+            f"{label}: log-likelihood {middle[0, 1]:,.0f} at the start, {middle[early, 1]:,.0f} after "
+            f"{plural(early, 'sweep')}, {middle[-1, 1]:,.0f} (standard deviation {deviation:,.0f}) after "
+            f"{plural(len(middle) - 1, 'sweep')} in {middle[-1, 0]:.1f} s of processor time"
         )
     return "\n".join(rows)
 
@@ -212,7 +214,7 @@ def main(
     target: BitextFile,
     alignment: BitextFile,
     pairs: Annotated[int | None, typer.Option(min=1, help="Use only the first N pairs.")] = None,
-    sweeps: Annotated[int, typer.Option(min=2, help="Sweeps of each run.")] = 100,
+    sweeps: Annotated[int, typer.Option(min=2, help="Number of sweeps of each run.")] = 100,
     runs: Annotated[int, typer.Option(min=1, help="Number of runs to average.")] = 5,
     figure: Annotated[
         Path | None, typer.Option(help="PNG file; the table of all points is written next to it.")

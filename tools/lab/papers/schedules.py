@@ -67,7 +67,7 @@ def table(points: Sequence[Point], counted_from: Mapping[str, int]) -> str:
     last = min(_PAPER_SWEEPS, curves[PAPER].shape[1] - 1)
     goals = curves[PAPER][:, last, 1]
     baseline = float(curves[PAPER][:, last, 0].mean())
-    columns = "schedule", "sweeps to the goal", "processor seconds", f"of the paper's {last} sweeps", "seeds"
+    columns = "schedule", "sweeps to the goal", "CPU seconds", f"of the paper's {last} sweeps", "seeds at the goal"
     rows = []
     for label, curve in curves.items():
         first = reached(curve, goals.tolist(), counted_from.get(label, 0))
@@ -75,7 +75,7 @@ def table(points: Sequence[Point], counted_from: Mapping[str, int]) -> str:
         costs = f"{first.sweeps:.0f}", f"{first.seconds:.1f}", f"{first.seconds / baseline:.0%}"
         seeds = f"{first.seeds} of {len(curve)}"
         rows.append([label, *costs, seeds, f"{settled.mean():,.0f}", f"{settled.std():,.0f}"])
-    return markdown_table([*columns, "final log-likelihood", "±"], rows)
+    return markdown_table([*columns, "final log-likelihood", "standard deviation"], rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class ScheduleOptions:
             shown="all",
         ),
     ] = ()
-    seeds: Annotated[int, Option("Chains of each setup.", min=1)] = 5
+    seeds: Annotated[int, Option("Number of chains of each schedule.", min=1)] = 5
     threads: Annotated[int, Option("Threads of the sampler.", min=1)] = 2
 
 

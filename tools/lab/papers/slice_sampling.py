@@ -67,7 +67,7 @@ class ItgVariant:
 
     @property
     def name(self) -> str:
-        """Name of the row."""
+        """Row name: sampler, slice shape and start, such as `slice a=0.15 M1`."""
         slices = f" a={self.shape:.2f}" if self.sampler in (SLICE, FLAT) else ""
         return f"{self.sampler}{slices} {self.start.upper()}{' words only' if self.words_only else ''}"
 
@@ -98,7 +98,7 @@ class SliceOptions:
     work: Annotated[Path, Option("Folder of all results; existing ones are reused.", metavar="FOLDER")]
     pairs: Annotated[int | None, Option("Use only the first N pairs.", min=1)] = None
     sweeps: Annotated[int, Option("Sweeps of the slice and local samplers.", min=1)] = 100
-    exhaustive: Annotated[int, Option("Sweeps of the exhaustive sampler; 0 omits it.", min=0)] = 20
+    exhaustive: Annotated[int, Option("Sweeps of the exhaustive sampler; 0 to omit it.", min=0)] = 20
     min_shape: Annotated[
         float, Option("Omit slice samplers with a smaller a, which take longest.", min=0, flags=("--min-a",))
     ] = 0.0
@@ -106,7 +106,7 @@ class SliceOptions:
     phrases: Annotated[
         int, Option("Maximum number of words on each side of a phrase.", min=1, max=MAX_ITG_PHRASE_LENGTH)
     ] = 1
-    test: Annotated[int, Option("Number of test sentences; 0 omits BLEU.", min=0)] = 0
+    test: Annotated[int, Option("Number of test sentences; 0 to omit BLEU.", min=0)] = 0
     tuning: Annotated[int, Option("Number of tuning sentences.", min=1)] = 200
     threads: Annotated[int, Option("Threads of learning and tuning.", min=1)] = 2
     figure: Annotated[Path | None, Option("PNG file; the curves are written next to it as .csv.", metavar="FILE")] = (
@@ -201,16 +201,9 @@ def sample(
 
 
 def format_table(runs: Sequence[Run], bleu: dict[str, str]) -> str:
-    """Return the table, with a row for each sampler and start. `bleu` is text by row name."""
-    columns = (
-        "sampler",
-        "seconds per sweep",
-        "acceptance",
-        "ln P at the start",
-        "at the end: mean",
-        "lowest",
-        "highest",
-    )
+    """Return a Markdown table with a row for each variant. `bleu` is formatted BLEU by row name."""
+    columns = ["sampler", "CPU seconds per sweep", "acceptance", "ln P at the start"]
+    columns += ["mean final ln P", "lowest final ln P", "highest final ln P"]
     rows = []
     if DEFAULT_MODEL in bleu:
         rows.append([DEFAULT_MODEL, *[""] * 6, bleu[DEFAULT_MODEL]])

@@ -71,15 +71,15 @@ class SmallOptions:
     languages: Annotated[tuple[str, ...], Option("Language codes, except English.", metavar="CODES")] = (
         "sw", "wo", "jiv", "qu", "ppk",
     )  # fmt: skip
-    train: Annotated[tuple[str, ...], Option("Numbers of training verses; may be repeated.", metavar="NUMBERS")] = (
-        "1000", "4000",
-    )  # fmt: skip
-    methods: Annotated[
-        tuple[str, ...], Option(f"Segmentations of the words: {', '.join(METHODS)}.", metavar="NAMES")
-    ] = tuple(METHODS)
+    train: Annotated[
+        tuple[str, ...], Option("Number of training verses; repeat the option for several sizes.", metavar="NUMBERS")
+    ] = ("1000", "4000")
+    methods: Annotated[tuple[str, ...], Option(f"Methods of segmentation: {', '.join(METHODS)}.", metavar="NAMES")] = (
+        tuple(METHODS)
+    )
     test: Annotated[int, Option("Number of verses to translate, evenly spaced.", min=1)] = 350
     seed: Annotated[int, Option("Seed of the training verses and of the store.", min=1)] = 1
-    draft: Annotated[int, Option("Translate the first N verses and learn each block; 0 omits drafts.", min=0)] = 0
+    draft: Annotated[int, Option("Draft the first N verses of Acts and learn each block; 0 for none.", min=0)] = 0
     block: Annotated[int, Option("Number of verses of a block.", min=1)] = 10
     figure: Annotated[Path | None, Option("PNG file of the drafting curves.", metavar="FILE")] = None
     threads: Annotated[int, Option("Threads of each process.", min=1)] = 1
@@ -91,7 +91,7 @@ class SmallOptions:
 
 @dataclass(frozen=True, slots=True)
 class Verses:
-    """Verses for training and for translation, as raw text (source, target)."""
+    """Verses for training and for translation: (source, target) pairs of raw text."""
 
     train: list[tuple[str, str]]
     test: list[tuple[str, str]]
@@ -111,7 +111,7 @@ class Cell:
 
 
 def read_verses(folder: Path, language: str) -> dict[str, str]:
-    """Return the verses of a language by name."""
+    """Return the nonempty verses of a language by name, such as `ACT.1.1`."""
     lines = (line.partition("\t") for line in read_sentences(str(folder / f"nt.{language}")))
     return {name: text for name, _, text in lines if text.strip()}
 
@@ -190,7 +190,6 @@ class _LearnedStore:
         self._store.learn(0, threads=self._threads).run()
 
     def translator(self) -> TextTranslator:
-        """Return a translator that uses all learned verses."""
         text, model = self._folder / "target", self._folder / "target.lm"
         write_lines(text, self._targets)
         hg.lm(text, model, store=self._store, order=_ORDER)
@@ -201,7 +200,6 @@ class _LearnedStore:
         return [*map(make_pipeline(self._store.settings()).with_whole_words().source.tokens, sources)]
 
     def write(self, lines: Sequence[str], references: Sequence[str]) -> None:
-        """Write translations and references to the cell's folder."""
         write_lines(self._folder / "output", lines)
         write_lines(self._folder / "reference", references)
 
@@ -308,8 +306,8 @@ def main(
 
 
 def _print_drafts(rows: Sequence[tuple[Cell, Figures]]) -> None:
-    columns = ["direction", "verses", "method", "drafted", "chrF++ updated", "unchanged"]
-    columns += ["saved updated", "unchanged", "s"]
+    columns = ["direction", "training verses", "method", "drafted verses", "chrF++ updated", "chrF++ unchanged"]
+    columns += ["typing saved, updated", "typing saved, unchanged", "CPU s per block"]
     cells = [
         [
             *(f"{cell.source}-{cell.target}", f"{cell.train:,}", cell.method, f"{figures['verses'][-1]:,}"),
@@ -334,8 +332,8 @@ def _draw(rows: Sequence[tuple[Cell, Figures]], path: Path) -> None:
 
 
 def _print_table(rows: Sequence[tuple[Cell, Figures]]) -> None:
-    columns = ["direction", "verses", "method", "chrF++", "BLEU", "unknown", "4-grams known", "length"]
-    columns += ["s to learn", "s to translate", "MB to learn", "MB"]
+    columns = ["direction", "training verses", "method", "chrF++", "BLEU", "unknown words", "known 4-grams"]
+    columns += ["length ratio", "CPU s to learn", "CPU s to translate", "peak MB after learning", "peak MB"]
     cells = [
         [
             f"{cell.source}-{cell.target}",

@@ -64,7 +64,7 @@ class TableOptions(ExperimentOptions):
 
 @dataclass(frozen=True, slots=True)
 class SystemRow:
-    """Row of the table."""
+    """Row of the table. `word_weight` is the weight of target words."""
 
     name: str
     # Rules of scope 0, 1, … up to `MAX_SCOPE`, their sum, and ratio of the sum to Hiero's.
@@ -77,8 +77,7 @@ class SystemRow:
     p: float | None
     # Processor seconds per sentence.
     seconds: float
-    # Weight of target words.
-    words: float
+    word_weight: float
 
 
 @with_options
@@ -108,7 +107,7 @@ def main(
 
 
 def _print_table(rows: list[SystemRow], p_of_sampling: float | None, parts: Split) -> None:
-    columns = ["grammar", *(f"scope {k}" for k in range(MAX_SCOPE + 1)), "rules", "ratio", "BLEU", "±"]
+    columns = ["grammar", *(f"scope {k}" for k in range(MAX_SCOPE + 1)), "rules", f"ratio to {HIERO}", "BLEU", "±"]
     columns += [f"p against {HIERO}", "s per sentence"]
     cells = []
     for row in rows:
@@ -118,7 +117,7 @@ def _print_table(rows: list[SystemRow], p_of_sampling: float | None, parts: Spli
     print_table(columns, cells, numeric=range(1, len(columns)))
     print()
     print(
-        f"{parts}; {HUNDREDTH} against {ZEROTH}: p {format_p(p_of_sampling)}; weights tuned once, with {HIERO}'s "
+        f"{parts}; BLEU of {HUNDREDTH} against {ZEROTH}: p {format_p(p_of_sampling)}; weights tuned with {HIERO}'s "
         f"grammar, except that the weight of target words is fitted for each grammar; {AVERAGED}: means of the initial "
         f"state and the states after each of seven levels; {MEANS}: expected uses over the sweeps after the burn-in"
     )

@@ -62,13 +62,14 @@ def main(
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds of trees and chains, starting at 1.")] = 10,
     sweeps: Annotated[int, typer.Option(min=1, help="Sweeps while the temperature falls from 3 to 1.")] = 2000,
 ) -> None:
-    """Learn from 50 trees for each seed, and print the number of recovered rules and of other rules."""
+    """Learn from 50 trees for each seed, and print the numbers of recovered rules and of other fragments."""
     exact = 0
     for seed in range(1, seeds + 1):
         counts = learn_fragments(seed, sweeps)
         exact += set(counts) == RULES
-        print(f"seed {seed}: {plural(len(set(counts) & RULES), 'rule')} of 10, {len(set(counts) - RULES)} others")
-    print(f"{exact} of {plural(seeds, 'seed')} end in exactly the ten rules; rules of the last seed:")
+        others = plural(len(set(counts) - RULES), "other fragment")
+        print(f"seed {seed}: {plural(len(set(counts) & RULES), 'rule')} of 10, {others}")
+    print(f"{exact} of {plural(seeds, 'seed')} end in exactly the ten rules; uses and fragments of the last seed:")
     for fragment, uses in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         print(uses, fragment, "" if fragment in RULES else "(not of the grammar)", sep="\t")
 

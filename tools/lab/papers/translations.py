@@ -103,13 +103,12 @@ class TranslationSystem:
     smoothing: float | None = None
     # Selection of rules of a heuristic grammar.
     pruning: Pruning | None = None
-    # Seed of the store.
-    chain: int = 1
+    seed: int = 1
 
     @property
     def full_name(self) -> str:
-        """Name of the grammar, unique among all chains."""
-        return self.name if self.chain == 1 else f"{self.name}, chain {self.chain}"
+        """Name of the grammar and of its chain, which has the number of the seed."""
+        return self.name if self.seed == 1 else f"{self.name}, chain {self.seed}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +148,8 @@ class Split:
 
     def __str__(self) -> str:
         return (
-            f"{plural(self.pairs, 'pair')} to learn from, {len(self.tuning.sources):,} sentences to tune on, "
-            f"{len(self.test.sources):,} to test with"
+            f"{plural(self.pairs, 'training pair')}, {plural(len(self.tuning.sources), 'tuning sentence')}, "
+            f"{plural(len(self.test.sources), 'test sentence')}"
         )
 
 
@@ -162,7 +161,7 @@ def split(files: Sequence[str], folder: Path, *, tuning: int, test: int, referen
     """
     columns = [read_sentences(file) for file in files]
     if len({len(lines) for lines in columns}) != 1:
-        raise InputError(f"{' and '.join(files)} differ in their numbers of lines")
+        raise InputError(f"{' and '.join(files)} have different numbers of lines")
     pairs: dict[str, list[int]] = {}
     for number, line in enumerate(columns[0]):
         pairs.setdefault(line, []).append(number)
@@ -195,11 +194,11 @@ def split(files: Sequence[str], folder: Path, *, tuning: int, test: int, referen
     return Split(names, for_tuning, for_test, len(remaining))
 
 
-def ensure_store(folder: Path, name: str, files: Sequence[str], threads: int, chain: int = 1) -> str:
-    """Return the URL of a store. If it does not exist, make it and learn its grammar with seed `chain`."""
+def ensure_store(folder: Path, name: str, files: Sequence[str], threads: int, seed: int = 1) -> str:
+    """Return the URL of a store. If it does not exist, make it and learn its grammar."""
     if name == PAIRS:
         name = PITMAN_YOR
-    path = folder / (f"{name}.db" if chain == 1 else f"{name}-{chain}.db")
+    path = folder / (f"{name}.db" if seed == 1 else f"{name}-{seed}.db")
     url = f"sqlite:///{path.absolute()}"
     if path.exists():
         return url
@@ -208,9 +207,9 @@ def ensure_store(folder: Path, name: str, files: Sequence[str], threads: int, ch
     settings = Settings(
         model=DIRICHLET if name == DIRICHLET else PITMAN_YOR,
         discount=0.0 if name == DIRICHLETS else Settings().discount,
-        # With a stratified schedule, a Dirichlet process would keep the short rules of the first sweeps.
+        # With a stratified schedule, one Dirichlet process for all lengths would keep the short rules of early sweeps.
         schedule=PAPER if name in (START, SAMPLES) else QUICK if name == DIRICHLET else STRATIFIED,
-        seed=chain,
+        seed=seed,
     )
     with open_store(f"sqlite:///{new.absolute()}", create=True, settings=settings) as store:
         with Input(list(files)) as source:
@@ -312,7 +311,7 @@ class Experiment:
         path = self.folder / f"{name}.cdec"
 
         def make() -> list[int]:
-            url = ensure_store(self.folder, system.store, bitext, self.threads, system.chain)
+            url = ensure_store(self.folder, system.store, bitext, self.threads, system.seed)
             by_scope = self.write(system, url, path)
             print_note(f"{system.full_name}: {plural(sum(by_scope), 'rule')}")
             return by_scope

@@ -43,7 +43,7 @@ def test_the_command_lists_fragments_and_counts_their_sizes(tmp_path: Path) -> N
     ]
     # Table 3 omits fragments with auxiliary verbs, such as `is`.
     assert [row[0] for row in rows[4][1:]] == ["(VP (VBZ sees) (NP (DT) (NN)))"]
-    assert "3 fragments of one production, 6 of several" in output
+    assert "3 fragments of one production, 6 fragments of several productions" in output
     heights = next(line for line in output.splitlines() if line.startswith("height")).split("\t")
     assert heights[1:] == ["0", "0", "5", "0", "0", "1", *["0"] * 4]
 

@@ -42,8 +42,8 @@ def main(
     itg: Annotated[str, typer.Option(help="Words per side for the ITG: numbers separated by commas.")] = "11,20,30",
     mixed: Annotated[str, typer.Option(help="Words per side for mixed rules: numbers separated by commas.")] = "8,11",
 ) -> None:
-    """Count the edges of whole charts and masks, and print a table."""
-    print("grammar", "words", "whole chart", *(f"{share:g} linked" for share in _SHARES), sep="\t")
+    """Print the edges of whole charts, and their ratio to the mean edges of masks."""
+    print("grammar", "words", "edges", *(f"edges/mask edges, {share:.0%} linked" for share in _SHARES), sep="\t")
     for grammar, sizes in (("itg", itg), ("mixed", mixed)):
         for words in map(int, sizes.split(",")):
             ceilings = [ceiling(grammar, words, share) for share in _SHARES]

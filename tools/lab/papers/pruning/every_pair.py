@@ -40,7 +40,7 @@ def main(
     source: SourceFile,
     target: TargetFile,
     links: LinksFile,
-    every: Annotated[int, typer.Option(min=1, help="Use every N-th pair.")] = 1,
+    every: Annotated[int, typer.Option(min=1, help="Measure every N-th pair.")] = 1,
     seed: Annotated[int, typer.Option(help="Seed of the samples.")] = 1,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="JSON file of results.")] = Path(
         "pass.json"
@@ -66,8 +66,8 @@ def main(
             rows += cache.find(name, make)
             bar.update(len(rows), len(pairs), len(rows))
     word_pairs, edges, seconds = np.array(rows, np.float64).reshape(-1, 3).T
-    columns = ("pairs", "mean word pairs", "mean edges", "seconds", "ms a pair", "median ms", "longest s", "reading s")
-    print(*columns, sep="\t")
+    columns = ["pairs", "mean word pairs", "mean mask edges", "CPU seconds", "mean ms per pair", "median ms per pair"]
+    print(*columns, "longest pair, s", "reading, s", sep="\t")
     totals = f"{word_pairs.mean():.0f}", f"{edges.mean():.0f}", f"{seconds.sum():.1f}", f"{1e3 * seconds.mean():.2f}"
     print(len(rows), *totals, f"{1e3 * np.median(seconds):.2f}", f"{seconds.max():.2f}", f"{reading:.1f}", sep="\t")
 

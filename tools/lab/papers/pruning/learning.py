@@ -48,7 +48,7 @@ def count_exactly(grammar: "LearnableItg") -> tuple[list[NDArray[np.float64]], f
 
 
 class SoftCounts:
-    """Expected features, estimated from masks."""
+    """Estimator of expected features from masks."""
 
     def __init__(self, grammar: "LearnableItg", masks: int, key: int) -> None:
         self._masks = masks
@@ -78,7 +78,7 @@ def run_em(grammar: "LearnableItg", iterations: int, soft: SoftCounts | None = N
 
 
 class ItgPairs(NamedTuple):
-    """Training pairs of an ITG: words int32, types of word pairs int32[n, m], and variable links int32[V, 2]."""
+    """Training pairs, each with words int32, types of word pairs int32[n, m], and variable links int32[V, 2]."""
 
     source: list[NDArray[np.int32]]
     target: list[NDArray[np.int32]]
@@ -173,11 +173,11 @@ def main(
     grammar = make_itg(read_corpus(source, target, links), pairs)
     # Compile or load the kernels of whole charts now, so that the measured times exclude their compilation.
     count_exactly(grammar)
-    print("E step", "iteration", "log-likelihood", "seconds", sep="\t")
+    print("E step", "iteration", "log-likelihood", "CPU seconds", sep="\t")
     for mask in ("exact", *masks.split(",")):
         soft = None if mask == "exact" else SoftCounts(grammar, int(mask), seed)
         for iteration, (log_likelihood, seconds) in enumerate(curve(grammar, iterations, soft)):
-            label = mask if soft is None else f"{mask} masks"
+            label = mask if soft is None else f"{mask} mask{'' if mask == '1' else 's'}"
             print(label, iteration, f"{log_likelihood:.1f}", f"{seconds:.1f}", sep="\t", flush=True)
 
 

@@ -65,7 +65,7 @@ def test_the_command_learns_with_exact_and_soft_counts(tmp_path: Path) -> None:
         files.append(str(tmp_path / name))
     output = run_lab("papers.pruning.learning", *files, "--pairs", "8", "--iterations", "4", "--masks", "1,20")
     rows = [line.split("\t") for line in output.splitlines()[1:]]
-    found = {way: [float(row[2]) for row in rows if row[0] == way] for way in ("exact", "1 masks", "20 masks")}
+    found = {way: [float(row[2]) for row in rows if row[0] == way] for way in ("exact", "1 mask", "20 masks")}
     assert [row[1] for row in rows] == [str(k) for _ in found for k in range(5)]
     assert len({values[0] for values in found.values()}) == 1
     assert all(after >= before for before, after in pairwise(found["exact"]))
