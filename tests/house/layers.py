@@ -31,7 +31,7 @@ def importable(declared: dict[str, tuple[str, ...]]) -> dict[str, set[str]]:
     return found
 
 
-def row_of(path: Path) -> str:
+def find_row(path: Path) -> str:
     """Return the row of a module: its folder, or the module itself if it is in the root of its part."""
     place = path.relative_to(ROOT)
     if len(place.parts) == 2:

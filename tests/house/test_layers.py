@@ -4,7 +4,7 @@ import ast
 import re
 from pathlib import Path
 
-from tests.house.layers import LAYERS, importable, row_of, rows
+from tests.house.layers import LAYERS, find_row, importable, rows
 from tests.house.sources import ROOT, cycles, dotted_name, imported_modules, imports, modules, relative_names, tree
 
 
@@ -18,7 +18,7 @@ GUIDE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
 def test_every_folder_has_a_row_and_every_row_has_modules() -> None:
-    found = {row_of(path) for path in layered_modules()}
+    found = {find_row(path) for path in layered_modules()}
     declared = set(rows(LAYERS))
     assert not found - declared, "add a row to layers.toml for this folder"
     assert not declared - found, "this folder has no modules: delete its row from layers.toml"
@@ -39,7 +39,7 @@ def test_imports_follow_the_layers() -> None:
         for path in layered_modules()
         for other in imported_modules(path)
         if other.parent.parent != ROOT or other.name != "__init__.py"
-        if row_of(path) != row_of(other) and row_of(other) not in may[row_of(path)]
+        if find_row(path) != find_row(other) and find_row(other) not in may[find_row(path)]
     ]
     assert not upward, "\n".join(["layers.toml does not allow:", *upward])
 
@@ -47,7 +47,7 @@ def test_imports_follow_the_layers() -> None:
 def test_imports_between_folders_have_no_cycle() -> None:
     edges: dict[str, set[str]] = {}
     for path in layered_modules():
-        edges.setdefault(row_of(path), set()).update(row_of(other) for other in imported_modules(path))
+        edges.setdefault(find_row(path), set()).update(find_row(other) for other in imported_modules(path))
     found = cycles({row: others - {row} for row, others in edges.items()})
     assert not found, f"import cycles: {found}"
 

@@ -23,7 +23,7 @@ MONTHS = {"January", "May", "June"}
 
 
 @cache
-def text_of(path: Path) -> str:
+def read_joined(path: Path) -> str:
     """Return the file's text with lines joined, so that a citation may span lines."""
     return re.sub(r"\s*\n\s*(?:# )?", " ", path.read_text(encoding="utf-8"))
 
@@ -47,7 +47,7 @@ def cited_places(text: str) -> dict[str, set[str]]:
 
 def test_the_references_list_exactly_the_cited_keys() -> None:
     expanded = set(re.findall(r"^\*\*\[(\w+)\]\*\*", REFERENCES, re.MULTILINE))
-    used = {key for path in CITING for key in cited_places(text_of(path))}
+    used = {key for path in CITING for key in cited_places(read_joined(path))}
     assert used == expanded
 
 
@@ -61,16 +61,18 @@ def test_the_first_author_and_year_of_every_citation_are_listed() -> None:
     listed = {pair for row in rows for pair in first_author_and_year(row)}
     # Works with a key may also be spelled out, by the first author's family name.
     listed |= {(re.split(r",| and ", authors)[0].split()[-1], authors[-5:-1]) for authors in keyed}
-    missing = {path: first_author_and_year(text_of(path)) - listed for path in CITING if path.name != "references.md"}
+    missing = {
+        path: first_author_and_year(read_joined(path)) - listed for path in CITING if path.name != "references.md"
+    }
     assert not {relative_names([path])[0]: authors for path, authors in missing.items() if authors}
 
 
 def test_cited_sections_and_equations_are_in_the_model_document() -> None:
-    covered = cited_places(text_of(ROOT / "docs" / "model.md"))
+    covered = cited_places(read_joined(ROOT / "docs" / "model.md"))
     missing = [
         f"{path.relative_to(ROOT)}: {key} {sorted(places - covered[key])}"
         for path in CITING
-        for key, places in cited_places(text_of(path)).items()
+        for key, places in cited_places(read_joined(path)).items()
         if not places <= covered[key]
     ]
     assert not missing, "\n".join(["describe these in docs/model.md:", *missing])
@@ -81,14 +83,14 @@ def test_cited_sections_of_the_model_document_exist() -> None:
     missing = [
         f"{path.relative_to(ROOT)}: §{number}"
         for path in CITING
-        for number in re.findall(r"model\.md §(\d+)", text_of(path))
-        + (re.findall(r"\(§(\d+)\)", text_of(path)) if path.name == "model.md" else [])
+        for number in re.findall(r"model\.md §(\d+)", read_joined(path))
+        + (re.findall(r"\(§(\d+)\)", read_joined(path)) if path.name == "model.md" else [])
         if number not in sections
     ]
     assert not missing
 
 
-def sections_of(document: str) -> dict[str, str]:
+def split_sections(document: str) -> dict[str, str]:
     """Return the text about each work with a key, by key."""
     parts = re.split(r"^\*\*\[(\w+)\]\*\*", document.split("\n## Works")[0], flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
@@ -99,10 +101,10 @@ def linked_modules(text: str) -> list[Path]:
 
 
 def test_works_with_a_key_link_to_modules_that_cite_the_key() -> None:
-    for key, section in sections_of(REFERENCES).items():
+    for key, section in split_sections(REFERENCES).items():
         assert linked_modules(section), f"{key}: link the modules that implement it"
         for path in linked_modules(section):
-            assert key in cited_places(text_of(path)), f"{path} does not cite {key}"
+            assert key in cited_places(read_joined(path)), f"{path} does not cite {key}"
 
 
 def test_works_without_a_key_link_to_modules_that_cite_them() -> None:
@@ -111,7 +113,7 @@ def test_works_without_a_key_link_to_modules_that_cite_them() -> None:
         assert linked_modules(where) or where == "[model.md](model.md)", f"{cited}: link the modules that cite it"
         for path in linked_modules(where):
             [(author, _)] = first_author_and_year(cited)
-            assert author in text_of(path), f"{path} does not cite {cited}"
+            assert author in read_joined(path), f"{path} does not cite {cited}"
 
 
 def test_citations_and_first_authors_are_parsed() -> None:

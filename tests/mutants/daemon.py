@@ -545,7 +545,7 @@ DAEMON_FAULTS = (
         "daemon/learning/alignment/incremental.py",
         "return results if len(batches) == 1 else _spool_results(results)",
         "return results",
-        (_ROUNDS, "-k", "nothing_of_a_round"),
+        (_ROUNDS, "-k", "a_round_is_committed_only"),
     ),
     Fault(
         "a round has more pairs than there are linked pairs",

@@ -34,25 +34,25 @@ def link_checkout(folder: Path) -> Path:
     return package.parent
 
 
-def part_of(module: str) -> str:
+def find_part(module: str) -> str:
     """Return the part that contains a module: the first folder of its name, or the samplers."""
     first = module.partition("/")[0]
     return first if first in PARTS else SAMPLERS
 
 
-def path_of(package: Path, module: str) -> Path:
+def locate_module(package: Path, module: str) -> Path:
     """Return the path of a module, whose name begins with its part or is relative to samplers/."""
-    return package / module if part_of(module) in PARTS else package / SAMPLERS / module
+    return package / module if find_part(module) in PARTS else package / SAMPLERS / module
 
 
 def change(imports: Path, module: str, before: str, after: str) -> None:
     """Replace text in a module, after copying its part. Asserts that the text occurs once."""
     package = imports / "hierogram"
-    part = part_of(module)
+    part = find_part(module)
     if (package / part).is_symlink():
         (package / part).unlink()
         shutil.copytree(ROOT / part, package / part, ignore=shutil.ignore_patterns("__pycache__"))
-    path = path_of(package, module)
+    path = locate_module(package, module)
     text = path.read_text()
     assert text.count(before) == 1, f"{module}: {before!r} occurs {text.count(before)} times"
     path.write_text(text.replace(before, after))
@@ -104,11 +104,11 @@ def test_packages_of_the_linked_checkout_are_imported(tmp_path: Path) -> None:
 def test_the_text_of_every_fault_occurs_once_in_its_module() -> None:
     """If the text of a fault no longer occurred, the campaign would not test it."""
     for fault in FAULTS:
-        times = path_of(ROOT, fault.module).read_text().count(fault.original)
+        times = locate_module(ROOT, fault.module).read_text().count(fault.original)
         assert times == 1, f"{fault.name}: {fault.module} has {fault.original!r} {times} times"
         assert fault.original != fault.mutated
         for extreme in fault.extremes:
-            assert path_of(ROOT, extreme.module).read_text().count(extreme.before) == 1, fault.name
+            assert locate_module(ROOT, extreme.module).read_text().count(extreme.before) == 1, fault.name
 
 
 def test_every_selected_test_exists() -> None:

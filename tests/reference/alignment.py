@@ -83,10 +83,10 @@ class Corpus:
         self.emitted_words = {word for pair in pairs for word in pair.emitted}
         self.single = single
         longest = max(1, *(len(pair.conditioning) for pair in pairs))
-        self.widest = longest if longest < single else self.event_of(longest + 1)
+        self.widest = longest if longest < single else self.find_event(longest + 1)
         self.favored = dict(favored or {})
 
-    def event_of(self, width: int) -> int:
+    def find_event(self, width: int) -> int:
         """Return the event of a width: the width itself, or the signed number of its bin."""
         event, last = min(abs(width), self.single), self.single
         while abs(width) > last:
@@ -95,7 +95,7 @@ class Corpus:
 
     def jump_event(self, width: int) -> int:
         """Return the event of a width, limited to the widest event of the corpus."""
-        return max(-self.widest, min(self.widest, self.event_of(width)))
+        return max(-self.widest, min(self.widest, self.find_event(width)))
 
     def jump_share(self, jump: Hashable) -> float:
         """Return the share of one width in the probability of its event (`jump`), which its widths share equally."""
@@ -125,7 +125,7 @@ class Counts:
     linked: int
 
 
-def jumps_of(words: Sequence[Word], length: int, model: str, corpus: Corpus) -> list[Hashable]:
+def list_jumps(words: Sequence[Word], length: int, model: str, corpus: Corpus) -> list[Hashable]:
     """Return the jumps of one pair, in order: events, or jumps to and from no word."""
 
     def width(start: int, stop: int) -> int:
@@ -159,7 +159,7 @@ def count(corpus: Corpus, state: State, settings: Settings) -> Counts:
 def _count(corpus: Corpus, state: State, model: str) -> Counts:
     counts = Counts(Counter(), Counter(), Counter(), Counter(), Counter(), Counter(), Counter(), Counter(), 0, 0)
     for pair, words in zip(corpus.pairs, state, strict=True):
-        counts.jumps.update(jumps_of(words, len(pair.conditioning), model, corpus))
+        counts.jumps.update(list_jumps(words, len(pair.conditioning), model, corpus))
         previous: str | None = None
         links: Counter[int] = Counter()
         for f, word in zip(pair.emitted, words, strict=True):
@@ -262,7 +262,7 @@ def link_weight(corpus: Corpus, state: State, p: int, g: int, link: int | None, 
     word = state[p][g]
     length = len(corpus.pairs[p].conditioning)
     seen = count(corpus, state, settings).jumps.copy()
-    seen.subtract(jumps_of(state[p], length, settings.model, corpus))
+    seen.subtract(list_jumps(state[p], length, settings.model, corpus))
     others, arriving, leaving = _jumps_around(with_word(state, p, g, Word(link))[p], g, length, settings, corpus)
     kinds = 2 * corpus.widest + 1
     weight = 1.0
@@ -285,7 +285,7 @@ def _jumps_around(
     words: Sequence[Word], g: int, length: int, settings: Settings, corpus: Corpus
 ) -> tuple[list[Hashable], list[Hashable], list[Hashable]]:
     """Return the jumps of a pair in three lists: jumps independent of a word, to its link, and from its link."""
-    jumps = jumps_of(words, length, settings.model, corpus)
+    jumps = list_jumps(words, length, settings.model, corpus)
     here = g
     if settings.model == BHMM_F:
         if words[g].link is None:
@@ -374,14 +374,14 @@ Site = tuple[int, int]
 
 
 class Move(NamedTuple):
-    """A move of an emitted word between two conditioning words. The factor `tilt` favors `one`."""
+    """A move of an emitted word between two conditioning words. `tilt` multiplies the weight of links to `one`."""
 
     one: str | None
     other: str | None
     tilt: float
 
 
-def sites_of(corpus: Corpus, f: str) -> list[Site]:
+def list_sites(corpus: Corpus, f: str) -> list[Site]:
     """Return the positions of the emitted word `f` in all pairs."""
     return [(p, g) for p, pair in enumerate(corpus.pairs) for g, word in enumerate(pair.emitted) if word == f]
 
@@ -392,7 +392,9 @@ def _linked_word(corpus: Corpus, state: State, site: Site) -> str | None:
 
 
 def _share(corpus: Corpus, site: Site, word: str | None) -> float:
-    """Return the share of a conditioning word among a site's options. The empty word has one half."""
+    """Return the share of a conditioning word among a site's options: one half for the empty word.
+    0 if the conditioning side has no words.
+    """
     conditioning = corpus.pairs[site[0]].conditioning
     if not conditioning:
         return 0.0
@@ -402,7 +404,7 @@ def _share(corpus: Corpus, site: Site, word: str | None) -> float:
 def _movable(corpus: Corpus, state: State, f: str, move: Move) -> dict[Site, str | None]:
     """Return the sites that a move may relink, each with the word of the move that it is not linked to."""
     found = {}
-    for site in sites_of(corpus, f):
+    for site in list_sites(corpus, f):
         here = _linked_word(corpus, state, site)
         if here in move[:2]:
             away = move.other if here == move.one else move.one
@@ -414,7 +416,7 @@ def _movable(corpus: Corpus, state: State, f: str, move: Move) -> dict[Site, str
 def move_chance(corpus: Corpus, state: State, f: str, move: Move) -> float:
     """Return the probability that a move of a word is between these two conditioning words."""
     movable = _movable(corpus, state, f, move)
-    return sum(_share(corpus, site, away) for site, away in movable.items()) / len(sites_of(corpus, f))
+    return sum(_share(corpus, site, away) for site, away in movable.items()) / len(list_sites(corpus, f))
 
 
 def relink_weights(
@@ -487,7 +489,7 @@ def word_draws(corpus: Corpus, state: State, f: str, settings: Settings) -> Iter
 
 def move_word(corpus: Corpus, state: State, f: str, stream: Stream, settings: Settings) -> State:
     """Draw one move of an emitted word, with the same random numbers as the kernel."""
-    sites = sites_of(corpus, f)
+    sites = list_sites(corpus, f)
     site = sites[int(stream.uniform() * len(sites))]
     conditioning = corpus.pairs[site[0]].conditioning
     option = int(stream.uniform() * 2 * len(conditioning))
@@ -550,7 +552,7 @@ def sweep(corpus: Corpus, state: State, seed: int, number: int, settings: Settin
     if settings.model == BHMM:
         for number_of_word, f in enumerate(dict.fromkeys(f for pair in corpus.pairs for f in pair.emitted)):
             stream = Stream(seed, len(corpus.pairs) + number_of_word, number)
-            for _ in range(MOVES if len(sites_of(corpus, f)) > 1 else 0):
+            for _ in range(MOVES if len(list_sites(corpus, f)) > 1 else 0):
                 state = move_word(corpus, state, f, stream, settings)
     return state
 

@@ -25,7 +25,7 @@ def draw_of_rule(pair: int, source_hash: int, target_hash: int) -> int:
 
 
 def threshold(draw: int, sweeps: int, *, shared: bool = False) -> Fraction:
-    """Return the sum of uses from which their mean is rounded up to the step: the middle of one of its 128 parts."""
+    """Return the sum of uses below which their mean is rounded to 0."""
     return Fraction(2 * draw + 1, 2 * DRAWS) * (SHARED_STEP if shared else STEP) * sweeps
 
 

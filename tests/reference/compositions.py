@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from tests.reference.examples import links_of
+from tests.reference.examples import parse_links
 from tests.reference.forest import direct_forest
 from tests.reference.rules import Side, compositions
 
@@ -30,7 +30,7 @@ def probability(words: Sequence[str], sentences: Sequence[Sequence[str]]) -> flo
 
 
 def expected_occurrences(source: Side, sentences: Sequence[Sequence[str]]) -> float:
-    """Return the expected occurrences of a source side in a text as long as all sentences, at least 100,000 words."""
+    """Return how often a source side is expected in a text of `sentences`' length, but at least 100,000 words."""
     expected = float(max(sum(map(len, sentences)), 100_000))
     for is_open, run in groupby(source, lambda symbol: isinstance(symbol, int)):
         words = [str(symbol) for symbol in run]
@@ -42,14 +42,14 @@ def expected_occurrences(source: Side, sentences: Sequence[Sequence[str]]) -> fl
 def exported_compositions(lines: Sequence[str], least: float) -> dict[tuple[str, str], int]:
     """Return the count of each exported composition of the lines `source ||| target ||| links`.
 
-    A composition is exported if it occurs twice, or if it has more than three source symbols and at least `least`
-    expected occurrences.
+    A composition is exported if it occurs at least twice, or if it has more than three source symbols and at least
+    `least` expected occurrences.
     """
     pairs = [line.split(" ||| ") for line in lines]
     sentences = [source.split() for source, *_ in pairs]
     found = Counter[tuple[Side, Side]]()
     for source, target, links in pairs:
-        forest = direct_forest(tuple(source.split()), tuple(target.split()), links_of(links))
+        forest = direct_forest(tuple(source.split()), tuple(target.split()), parse_links(links))
         found.update((rule.source, rule.target) for rule in compositions(forest, _SPAN_LIMIT))
     return {
         (side(source), side(target)): uses

@@ -8,7 +8,7 @@ from tests.reference.forest import Forest
 from tests.reference.gibbs import EVERY_LEVEL, NO_LIMIT, Sweep, initial_variables
 from tests.reference.metropolis import Metropolis
 from tests.reference.models import Model, RuleCounts
-from tests.reference.rules import Rule, Variables, rules_of
+from tests.reference.rules import Rule, Variables, list_rules
 from tests.reference.streams import Stream
 
 Mover = Callable[[Forest, RuleCounts], Sweep | Metropolis]
@@ -54,7 +54,7 @@ class Corpus:
             rule
             for p, (forest, variables) in enumerate(zip(self.forests, joint, strict=True))
             if p != without
-            for rule in rules_of(forest, variables)
+            for rule in list_rules(forest, variables)
         ]
 
     def resample(self, joint: Joint, pair: int, mover: Mover, seed: int, number: int) -> Joint:

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 
 from tests.reference.forest import Forest
 from tests.reference.models import Model, RuleCounts, log_score
-from tests.reference.rules import Rule, Variables, cut_is_free, preorder, rules_of
+from tests.reference.rules import Rule, Variables, cut_is_free, list_rules, preorder
 
 Key = TypeVar("Key")
 
@@ -22,12 +22,12 @@ Tree = tuple[Choice, ...]
 """A derivation with its cuts, in preorder."""
 
 
-def tree_of(forest: Forest, variables: Variables) -> Tree:
+def to_tree(forest: Forest, variables: Variables) -> Tree:
     """Return the derivation that the variables describe, without variables of unused nodes."""
     return tuple(Choice(v, variables.edges[v], variables.cuts[v]) for v in preorder(forest, variables))
 
 
-def variables_of(forest: Forest, tree: Tree) -> Variables:
+def to_variables(forest: Forest, tree: Tree) -> Variables:
     """Return variables that describe a derivation. Unused nodes have edge 0 and cut 1."""
     edges = [0] * len(forest.nodes)
     cuts = [1] * len(forest.nodes)
@@ -58,7 +58,7 @@ def all_trees(forest: Forest, span_limit: int, head: int | None = None) -> Itera
 
 def tree_rules(forest: Forest, tree: Tree) -> tuple[Rule, ...]:
     """Return the rules of a derivation, in preorder."""
-    return tuple(rules_of(forest, variables_of(forest, tree)))
+    return tuple(list_rules(forest, to_variables(forest, tree)))
 
 
 def normalize(log_weights: dict[Key, float]) -> dict[Key, float]:
@@ -101,7 +101,7 @@ def spread(forest: Forest, trees: dict[Tree, float], span_limit: int) -> dict[Va
     """Return P_z, the distribution of variables, from P_t: variables of unused nodes are uniform [CFGŠ14 §2]."""
     found = {}
     for variables in all_variables(forest, span_limit):
-        tree = tree_of(forest, variables)
+        tree = to_tree(forest, variables)
         p = trees[tree]
         for v in set(range(len(forest.nodes))) - {choice.node for choice in tree}:
             p /= forest.nodes[v].degree * len(cut_values(forest, v, span_limit))
@@ -113,7 +113,7 @@ def gather(forest: Forest, distribution: dict[Variables, float]) -> dict[Tree, f
     """Return P_t, the distribution of derivations, from P_z, the distribution of all variables."""
     found: dict[Tree, float] = {}
     for variables, p in distribution.items():
-        tree = tree_of(forest, variables)
+        tree = to_tree(forest, variables)
         found[tree] = found.get(tree, 0.0) + p
     return found
 
@@ -124,7 +124,7 @@ def gather_all(
     """Return the joint P_t of several pairs from their joint P_z."""
     found: dict[tuple[Tree, ...], float] = {}
     for joint, p in distribution.items():
-        trees = tuple(tree_of(f, variables) for f, variables in zip(forests, joint, strict=True))
+        trees = tuple(to_tree(f, variables) for f, variables in zip(forests, joint, strict=True))
         found[trees] = found.get(trees, 0.0) + p
     return found
 

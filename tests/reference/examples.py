@@ -8,7 +8,7 @@ RandomPair = tuple[tuple[str, ...], tuple[str, ...], set[Link]]
 """Source words, target words, links."""
 
 
-def links_of(text: str) -> set[Link]:
+def parse_links(text: str) -> set[Link]:
     """Return links from a Pharaoh line, `0-0 1-2`."""
     return {(int(s), int(t)) for s, _, t in (link.partition("-") for link in text.split())}
 
@@ -16,7 +16,7 @@ def links_of(text: str) -> set[Link]:
 def pair(source: str, target: str, links: str | None = None) -> Forest:
     """Return the forest of a pair, linked word by word by default."""
     f, e = tuple(source.split()), tuple(target.split())
-    return direct_forest(f, e, {(i, i) for i in range(len(f))} if links is None else links_of(links))
+    return direct_forest(f, e, {(i, i) for i in range(len(f))} if links is None else parse_links(links))
 
 
 SINGLE = pair("a", "A")

@@ -193,7 +193,7 @@ def direct_forest(source: tuple[str, ...], target: tuple[str, ...], links: set[L
 
 
 def maximal_phrases(span: Span, number: dict[Span, int]) -> Edge:
-    """Return the maximal phrases inside a span, in source order."""
+    """Return the node numbers of the maximal phrases inside a span, in source order."""
     below = [s for s in number if s != span and inside(s, span)]
     maximal = [s for s in below if not any(s != other and inside(s, other) for other in below)]
     return tuple(number[s] for s in sorted(maximal))

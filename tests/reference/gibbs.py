@@ -79,10 +79,10 @@ class Options:
         return len(weights) - 1
 
     def moved(self, present: int, mutant: str | None = None) -> list[list[tuple[float, float]]]:
-        """Return, for each option, the parts [low, high) of u that lead to it.
+        """Return, for each option, the parts [low, high) of u that lead to it [Suwa & Todo 2010].
 
-        A point u of the way through the current option's arc is moved on by the largest arc around a circle of arcs
-        [Suwa & Todo 2010]; the option is the arc where it lands.
+        The options are arcs of a circle. The point at the share u of the current option's arc moves on by the length of
+        the largest arc. The option whose arc it reaches is drawn.
         """
         shares = self.probabilities()
         begins = [sum(shares[:i]) for i in range(len(shares))]

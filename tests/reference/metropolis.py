@@ -11,7 +11,7 @@ from math import exp, log
 from tests.reference.forest import Forest
 from tests.reference.gibbs import NO_LIMIT
 from tests.reference.models import Model, RuleCounts, log_score
-from tests.reference.rules import Variables, cut_is_free, preorder, rules_of, with_cut, with_edge
+from tests.reference.rules import Variables, cut_is_free, list_rules, preorder, with_cut, with_edge
 from tests.reference.streams import Stream
 
 NO_PROPOSAL_DENSITY = "no_proposal_density"
@@ -33,7 +33,7 @@ class Metropolis:
     def log_target(self, variables: Variables) -> float:
         """Return ln P(derivation | other pairs), its rules scored in preorder."""
         if variables not in self.known:
-            self.known[variables] = log_score(self.model, rules_of(self.forest, variables), self.others)
+            self.known[variables] = log_score(self.model, list_rules(self.forest, variables), self.others)
         return self.known[variables]
 
     def log_proposal(self, variables: Variables) -> float:

@@ -75,7 +75,7 @@ def process_log_weight(seated: Grammar, whole: dict[str, float], derivation: Der
 
 
 def productions(tree, start: int = 0) -> tuple[list[tuple], int]:
-    """Return the productions of a tree with their spans: (label, right side, start, splits…, end)."""
+    """Return the productions of a tree as (label, right side, start, splits…, end), and the end of the tree."""
     if isinstance(tree, str):
         return [], start + 1
     found, at, ends = [], start, []

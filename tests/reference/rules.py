@@ -22,7 +22,7 @@ class Bracket(NamedTuple):
 
 
 Symbol = str | int | Nonterminal | Bracket
-"""Words are strings."""
+"""A word (a string), a nonterminal (a number if it has no label), or a bracket."""
 Side = tuple[Symbol, ...]
 
 
@@ -144,7 +144,7 @@ def rule_heads(forest: Forest, variables: Variables, head: int | None = None) ->
     return [v for v in preorder(forest, variables, head) if variables.cuts[v]]
 
 
-def rules_of(forest: Forest, variables: Variables) -> list[Rule]:
+def list_rules(forest: Forest, variables: Variables) -> list[Rule]:
     """Return all rules of a pair's derivation, in preorder."""
     return [rule_at(forest, variables, v) for v in rule_heads(forest, variables)]
 

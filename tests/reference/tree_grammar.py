@@ -28,7 +28,7 @@ NO_STOPS = "frontier nonterminals cost nothing"
 MUTANTS = (NO_DENSITY, REPEAT_IGNORED, STALE_COUNTS, ONE_PROCESS, NO_STOPS)
 
 
-def tails_of(parse: Parse, edges: Sequence[int], v: int) -> list[int]:
+def list_tails(parse: Parse, edges: Sequence[int], v: int) -> list[int]:
     return parse.nodes[v].edges[edges[v]]
 
 
@@ -37,7 +37,7 @@ def fragment_at(parse: Parse, variables: Variables, v: int) -> Fragment:
     node = parse.nodes[v]
     below: list[object] = []
     place = node.start
-    for t in tails_of(parse, edges, v):
+    for t in list_tails(parse, edges, v):
         below += parse.words[place : parse.nodes[t].start]
         below.append((parse.nodes[t].label,) if cuts[t] else fragment_at(parse, variables, t))
         place = parse.nodes[t].end
@@ -49,16 +49,16 @@ def on_tree(parse: Parse, variables: Variables) -> list[int]:
     """Return the nodes of the current tree."""
     found = [len(parse.nodes) - 1]
     for v in found:
-        found += tails_of(parse, variables[0], v)
+        found += list_tails(parse, variables[0], v)
     return found
 
 
-def fragments_of(parse: Parse, variables: Variables) -> list[Fragment]:
+def list_fragments(parse: Parse, variables: Variables) -> list[Fragment]:
     root = len(parse.nodes) - 1
     return [fragment_at(parse, variables, v) for v in on_tree(parse, variables) if v == root or variables[1][v]]
 
 
-def production_of(fragment: Fragment) -> tuple[str, ...]:
+def find_production(fragment: Fragment) -> tuple[str, ...]:
     """Return the topmost expansion: labels unchanged, words prefixed with NUL."""
     return (str(fragment[0]), *(str(x[0]) if isinstance(x, tuple) else f"\0{x}" for x in fragment[1:]))
 
@@ -80,7 +80,7 @@ def base_of_treebank(base: str, parses: Iterable[Parse]) -> dict[tuple[str, ...]
                 edges = [0] * len(parse.nodes)
                 edges[v] = k
                 cuts = (1,) * len(parse.nodes)
-                counts[production_of(fragment_at(parse, (tuple(edges), cuts), v))] += 1 / len(node.edges)
+                counts[find_production(fragment_at(parse, (tuple(edges), cuts), v))] += 1 / len(node.edges)
     if base == "uniform":
         symbols = len({symbol for production in counts for symbol in production})
         widest = max(len(production) - 1 for production in counts)
@@ -104,7 +104,7 @@ class Grammar:
     def log_base(self, fragment: Fragment) -> float:
         """Return ln P0(fragment | its root's label)."""
         if fragment not in self.bases:
-            total = self.expansion[production_of(fragment)]
+            total = self.expansion[find_production(fragment)]
             for child in fragment[1:]:
                 if isinstance(child, tuple):
                     beta = self.expansion_probability[str(child[0])]
@@ -177,7 +177,7 @@ class Treebank:
             fragment
             for q, variables in enumerate(joint)
             if q != p or self.mutant == STALE_COUNTS
-            for fragment in fragments_of(self.parses[q], variables)
+            for fragment in list_fragments(self.parses[q], variables)
         )
 
     def steps(self, p: int, v: int) -> list[int]:
@@ -193,13 +193,13 @@ class Treebank:
         rest = self.rest(joint, p)
         weights = []
         for variables in self.choices(joint, p, which, v):
-            weight = self.grammar.log_score(fragments_of(parse, variables), rest) / temperature
+            weight = self.grammar.log_score(list_fragments(parse, variables), rest) / temperature
             if which == EDGE and self.mutant != NO_DENSITY:
                 tree = on_tree(parse, variables)
                 below = {v}
                 for x in tree:
                     if x in below:
-                        below |= set(tails_of(parse, variables[0], x))
+                        below |= set(list_tails(parse, variables[0], x))
                 for x in below - {v}:
                     edges, cuts = self.options(p, x)
                     weight += log(edges * cuts)
@@ -241,7 +241,7 @@ class Treebank:
         for joint in self.states():
             fragments = Counter(
                 fragment for parse, variables in zip(self.parses, joint, strict=True)
-                for fragment in fragments_of(parse, variables)
+                for fragment in list_fragments(parse, variables)
             )  # fmt: skip
             weight = self.grammar.log_joint(fragments)
             for p, parse in enumerate(self.parses):

@@ -64,15 +64,15 @@ class NewPair(NamedTuple):
     occurrence: int = 0
 
 
-def pairs_of(rows: Iterable[NewPair]) -> NewPairs:
+def make_pairs(rows: Iterable[NewPair]) -> NewPairs:
     return NewPairs(*(list(zip(*rows, strict=True)) or [()] * 8))
 
 
-def rows_of(pairs: NewPairs) -> list[NewPair]:
+def list_rows(pairs: NewPairs) -> list[NewPair]:
     return [NewPair(*(getattr(pairs, name)[k] for name in NewPairs.__slots__[:8])) for k in range(len(pairs))]
 
 
-def deltas_of(rows: Iterable[Delta]) -> RuleDeltas:
+def make_deltas(rows: Iterable[Delta]) -> RuleDeltas:
     columns = list(zip(*rows, strict=True)) or [()] * 14
     keys = np.array(columns[:2], np.int64).T.reshape(-1, 2).copy().view(np.uint64)
     shape = (np.array(column, np.int32) for column in columns[4:9])
@@ -82,7 +82,7 @@ def deltas_of(rows: Iterable[Delta]) -> RuleDeltas:
     return RuleDeltas(keys, *sides, *shape, hiero, counts, *uses, minimal)
 
 
-def updates_of(rows: Iterable[Update]) -> PairUpdates:
+def make_updates(rows: Iterable[Update]) -> PairUpdates:
     ids, currents, expectations, states, *numbers = list(zip(*rows, strict=True)) or [()] * 7
     assert set(states) <= {"sampling", "settled"}
     burned_in = np.array([state == "settled" for state in states], np.bool_)
@@ -97,17 +97,17 @@ def commit(
     sweeps: Sequence[SweepRecord] = (),
     labels: Sequence[LabelRow] = (),
 ) -> None:
-    store.commit([(updates_of(updates), deltas_of(deltas))], sweeps, labels)
+    store.commit([(make_updates(updates), make_deltas(deltas))], sweeps, labels)
 
 
 def align(store: Store, change: AlignerChange, updates: Iterable[Update] = (), deltas: Iterable[Delta] = ()) -> None:
-    store.commit_alignments(change, updates_of(updates), deltas_of(deltas))
+    store.commit_alignments(change, make_updates(updates), make_deltas(deltas))
 
 
 def withdraw(
     store: Store, rows: Sequence[PairRow], deltas: Iterable[Delta] = (), aligner: AlignerChange | None = None
 ) -> None:
-    store.withdraw(rows, deltas_of(deltas), aligner)
+    store.withdraw(rows, make_deltas(deltas), aligner)
 
 
 NONTERMINAL = re.compile(r"\[X,[1-9][0-9]*\]\Z")
@@ -127,7 +127,7 @@ def pair(
     )
 
 
-def key_of(source: str, target: str) -> tuple[int, int]:
+def make_key(source: str, target: str) -> tuple[int, int]:
     digest = blake2b(json.dumps([source, target]).encode(), digest_size=16).digest()
     return int.from_bytes(digest[:8], "big", signed=True), int.from_bytes(digest[8:], "big", signed=True)
 
@@ -136,7 +136,7 @@ def delta(
     source: str, target: str, count: int = 0, expected_uses: float = 0, minimal_uses: int = 0,
     *, key: tuple[int, int] | None = None,
 ) -> Delta:  # fmt: skip
-    key_high, key_low = key or key_of(source, target)
+    key_high, key_low = key or make_key(source, target)
     variables = [bool(NONTERMINAL.match(symbol)) for symbol in source.split(" ")]
     scope = sum(a and b for a, b in zip([True, *variables], [*variables, True], strict=True))
     nonterminals = sum(variables)
@@ -166,12 +166,12 @@ def update(pair_id: int, derivation: bytes = b"d", *, state: str = "sampling", s
 def ingest(store: Store, pairs: Iterable[NewPair], corpus: str = "corpus") -> int:
     """Store the pairs as one finished batch and return its id."""
     batch = store.begin_ingest(corpus, "file.txt", "bars")
-    store.add_pairs(batch, pairs_of(pairs))
+    store.add_pairs(batch, make_pairs(pairs))
     store.finish_ingest(batch)
     return batch
 
 
-def counts_of(store: Store) -> dict[tuple[str, str], tuple[int, float]]:
+def read_counts(store: Store) -> dict[tuple[str, str], tuple[int, float]]:
     """Return (count, expected uses) of every stored rule."""
     with store.snapshot() as snapshot:
         return {(rule.source, rule.target): (rule.count, rule.expected_uses) for rule in rule_rows(snapshot)}

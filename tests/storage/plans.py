@@ -44,7 +44,7 @@ def plans(*, own: bool = False) -> Iterator[list[Plan]]:
         event.remove(Engine, "before_cursor_execute", explain)
 
 
-def plan_of(seen: list[Plan], *parts: str) -> str:
+def find_plan(seen: list[Plan], *parts: str) -> str:
     """Return the plan of the only statement that contains all the parts."""
     (plan,) = [entry["plan"] for entry in seen if all(part in entry["statement"] for part in parts)]
     return plan

@@ -45,7 +45,7 @@ BAD_LINES = {
     TOO_LONG: b"a " * 300 + b"||| b ||| 0-0",
     LINE_TOO_LONG: b"a" * (1 << 20) + b" ||| b ||| 0-0",
 }
-"""A line that is rejected, for each reason."""
+"""Rejected lines by reason."""
 
 BAD_OBJECTS = {
     MALFORMED_JSON: b'{"source": "a", "target"',
@@ -55,7 +55,7 @@ BAD_OBJECTS = {
     LINK_OUT_OF_RANGE: b'{"source": "a", "target": "b", "alignment": "3-0"}',
     MALFORMED_LINK: b'{"source": "a", "target": "b", "alignment": "0:0"}',
 }
-"""A JSON line that is rejected, for each reason."""
+"""Rejected JSON lines by reason."""
 
 
 @dataclass
@@ -100,7 +100,7 @@ class FileFeeder:
         self._find_everywhere(daemon)
 
     def _find_everywhere(self, daemon: Daemon) -> None:
-        """Wait until the metric and the page include the last failed file."""
+        """Wait until the metric and the page show the number of failed files."""
         total = len(self.failed)
         sample = 'hierogram_spool_inputs_total{outcome="failed"}'
         wait_until(lambda: metric(daemon, sample) == total, f"{self.failed[-1]} is counted")
@@ -166,7 +166,6 @@ class RequestFeeder:
 
 
 def json_lines_request(body: bytes, key: str | None = None, **headers: str) -> dict[str, object]:
-    """Return the arguments of a request with JSON lines."""
     given = {"Content-Type": "application/jsonl", **headers} | ({"Idempotency-Key": key} if key else {})
     return {"content": body, "headers": given}
 

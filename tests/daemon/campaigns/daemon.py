@@ -47,8 +47,8 @@ def wait_until(reached: Callable[[], Any], what: str, seconds: float = TIMEOUT, 
     return answer
 
 
-def reader_processes(process: int) -> list[int]:
-    """Return the ids of the processes in which a daemon reads files."""
+def worker_process_ids(process: int) -> list[int]:
+    """Return the ids of a daemon's worker processes, which read files and run SQL queries."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
@@ -136,18 +136,18 @@ class Daemon:
         assert self.process.poll() is None, f"the daemon ended: {self.log.read_text()[-3000:]}"
 
     def kill(self) -> None:
-        """Kill the daemon, and check that its reader processes end too."""
+        """Kill the daemon, and check that its worker processes end too."""
         assert self.process is not None
         self.check()
-        readers = reader_processes(self.process.pid)
+        readers = worker_process_ids(self.process.pid)
         self.process.kill()
         assert self.process.wait(TIMEOUT) == -signal.SIGKILL
         wait_until(lambda: not any(map(is_running, readers)), "its readers end")
 
-    def kill_reader(self) -> bool:
-        """Kill the daemon's reader processes. Returns False if there were none."""
+    def kill_workers(self) -> bool:
+        """Kill the daemon's worker processes. Returns False if there were none."""
         assert self.process is not None
-        readers = reader_processes(self.process.pid)
+        readers = worker_process_ids(self.process.pid)
         for reader in readers:
             with suppress(ProcessLookupError):
                 os.kill(reader, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Worker processes started by a driver."""
+"""State and descendants of processes, and the worker processes of a driver."""
 
 import subprocess
 from typing import Any

@@ -297,7 +297,7 @@ def make_store(url: str, pairs: int | None = None) -> None:
 
 @contextmanager
 def target(url: str, folder: Path) -> Iterator[Target]:
-    """Run a daemon on a learned store, with all of its interfaces enabled."""
+    """Run a daemon on a learned store, with LibreTranslate's protocol and MCP enabled."""
     with open_store(url) as store:
         languages = store.settings().languages or ("grc", "en")
         [*pairs] = store.pairs_by_id(range(1, 200))

@@ -148,7 +148,7 @@ def run_soak(database: Database, folder: Path, seconds: float, curves: Path) -> 
 
 
 def check_pairs(url: str, sent: list[str], edits: EditFeeder) -> None:
-    """Check that each pair that was not withdrawn is stored once, with its fixed link."""
+    """Check that each pair that was not withdrawn is stored once, and that fixed links are kept."""
     stored = [line.split(" ||| ") for line in stored_lines(url)]
     expected = Counter(" ||| ".join(line.split(" ||| ")[:2]) for line in sent)
     assert Counter(f"{source} ||| {target}" for source, target, _ in stored) == expected - Counter(edits.withdrawn)
@@ -179,7 +179,7 @@ def write_samples(daemon: Daemon, database: Database, feeding: Feeding, seconds:
 
 
 def sample(daemon: Daemon, database: Database, now: float, held: bool, outage: bool) -> list[float]:
-    """Return the values of `COLUMNS`, with NaN if the daemon cannot read its store."""
+    """Return the values of `COLUMNS`, with NaN for pairs and lag if the daemon cannot read its store."""
     assert daemon.process is not None
     process, children = psutil.Process(daemon.process.pid), 0
     for child in descendants(daemon.process):

@@ -11,7 +11,7 @@ import pytest
 from tests.daemon.campaigns.daemon import TIMEOUT, Daemon, assert_consistent, wait_until
 from tests.daemon.conftest import QUICK
 from tests.daemon.learning.alignment.languages import invented_corpus
-from tests.storage.building import NewPair, pairs_of, query
+from tests.storage.building import NewPair, make_pairs, query
 
 from hierogram.daemon.exports.exporting import export
 from hierogram.daemon.exports.options import ExportOptions
@@ -33,7 +33,7 @@ def prepare(url: str) -> tuple[str, str]:
         pairs = zip(sources, targets, strict=True)
         store.add_pairs(
             batch,
-            pairs_of([NewPair(s, t, None, len(s.split()), len(t.split()), k) for k, (s, t) in enumerate(pairs, 1)]),
+            make_pairs([NewPair(s, t, None, len(s.split()), len(t.split()), k) for k, (s, t) in enumerate(pairs, 1)]),
         )
         store.finish_ingest(batch)
         align_pending(store, threads=1)

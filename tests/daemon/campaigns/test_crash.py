@@ -52,7 +52,7 @@ def kill_while_fed(daemon: Daemon, feeding: Feeding, kills: int) -> None:
                 longest = max(2.0, time.monotonic() - started)
             time.sleep(random.uniform(0.0, longest))
             # Kill readers at most once a run, because a file whose reader dies twice is moved to failed/.
-            if random.random() < 0.3 and daemon.kill_reader():
+            if random.random() < 0.3 and daemon.kill_workers():
                 time.sleep(random.uniform(0.0, longest))
             daemon.kill()
         feeding.check()

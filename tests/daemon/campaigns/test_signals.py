@@ -69,7 +69,7 @@ def test_daemon_exits_with_0_if_terminated_at_any_moment(store_url: str, tmp_pat
             code = daemon.process.wait(TIMEOUT)
         slowest = max(slowest, time.monotonic() - began)
         assert code == 0, (number, moment, daemon.log.read_text()[-3000:])
-    print(f"slowest end {slowest:.1f} s")
+    print(f"slowest shutdown {slowest:.1f} s")
     assert_consistent(store_url)
 
 

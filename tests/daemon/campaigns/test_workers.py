@@ -39,14 +39,13 @@ def learn_command(url: str, *arguments: str) -> list[str]:
     return [sys.executable, "-c", LEARNING, url, "--sweeps", str(SWEEPS), *arguments]
 
 
-def fill_unaligned(url: str) -> None:
-    """Create a store of pairs without links."""
+def create_unaligned_store(url: str) -> None:
     with open_store(url, create=True, settings=QUICK) as store:
         fill(store, [pair._replace(alignment=None) for pair in some_pairs(PAIRS)])
 
 
 def kill(what: str, process: subprocess.Popen[bytes], server: Any, random: Random) -> bool:
-    """Kill a worker or the driver, or restart the database server. Returns False if no worker runs."""
+    """Kill a worker or the driver, or restart the database server. Returns False if there is no worker to kill."""
     if what == WORKER:
         workers = worker_processes(process)
         if not workers:
@@ -73,11 +72,11 @@ def kill_again_and_again(server: Any, folder: Path, kills: int, fates: tuple[str
     random = Random(24)
     url = server.get_uri()
     alone = f"sqlite:///{folder}/expected.db"
-    fill_unaligned(alone)
+    create_unaligned_store(alone)
     subprocess.run(learn_command(alone, "--threads", "1"), check=True)
     with open_store(alone) as store:
         expected = contents(store)
-    fill_unaligned(url)
+    create_unaligned_store(url)
     killed = dict.fromkeys(fates, 0)
     finished = while_aligning = 0
     started: set[psutil.Process] = set()
@@ -121,7 +120,7 @@ def recreate_store(url: str) -> None:
         connection.execute(text("DROP SCHEMA public CASCADE"))
         connection.execute(text("CREATE SCHEMA public"))
     engine.dispose()
-    fill_unaligned(url)
+    create_unaligned_store(url)
 
 
 @pytest.mark.campaign

@@ -68,7 +68,7 @@ def test_events_are_followed_through_a_pipe(eventful: Store) -> None:
         assert followed.wait(30) == 0
 
 
-def test_commands_queries_and_configuration_of_the_event_document_work(
+def test_the_examples_in_the_event_document_work(
     hierogram: Run, eventful: Store, store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commands = [shlex.split(line) for block in re.findall(r"```sh\n(.*?)```", DOCUMENT, re.DOTALL)

@@ -63,7 +63,7 @@ def test_systemd_unit_agrees_with_command_line_and_defaults() -> None:
     assert service["Environment"] == f"HIEROGRAM_CACHE=/var/cache/{service['CacheDirectory']}"
 
 
-def test_container_file_refers_to_existing_files_command_and_port() -> None:
+def test_the_container_file_agrees_with_the_command_line_and_existing_files() -> None:
     [base] = instructions("ARG")
     version = re.fullmatch(r"BASE=\S+/python:(\d+)\.(\d+)-slim-bookworm@sha256:[0-9a-f]{64}", base)
     assert version

@@ -38,7 +38,7 @@ def bleu(hierogram: Run, *arguments: str) -> float:
 
 @pytest.fixture
 def last_output(hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Output of the tutorial's last command, after running all of them."""
+    """Output of the tutorial's last command, after running all others except `pip install`."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("HIEROGRAM_STORE", raising=False)
     write_files(tmp_path, 400, 60)

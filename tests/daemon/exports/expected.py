@@ -18,7 +18,7 @@ for _given in ODD:
 
 
 def _capped_uses(given: Given, samples: int) -> Fraction:
-    """Return the expected uses of a rule, but 1 if it has more than one."""
+    """Return the expected uses of a rule, capped at 1."""
     return Fraction(min(given.uses, samples), samples)
 
 

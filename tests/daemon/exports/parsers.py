@@ -122,7 +122,7 @@ def moses(line: str, names: list[str]) -> Parsed:
     assert names[:4] == [
         f"{kind}_{of}" for of in ("source_given_target", "target_given_source") for kind in ("p", "lex")
     ]
-    # The decoder multiplies the logarithm of each score by its weight.
+    # Moses takes the logarithm of each score, so the file has e^value for features that are not logarithms.
     read = dict(zip(names, map(float, scores.split(" ")), strict=True))
     values = {name: value if is_logarithm(name) else math.log(value) for name, value in read.items()}
     for name, count in zip(("target_count", "source_count", "count"), map(float, counts.split(" ")), strict=True):

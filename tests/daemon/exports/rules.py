@@ -1,4 +1,4 @@
-"""Write chosen rules in a format, through a scratch database."""
+"""Rules with odd words and links, and their export through a scratch database."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -25,7 +25,7 @@ Rows = list[tuple[str, str, float]]
 
 @pytest.fixture(scope="module")
 def exports() -> dict[str, tuple[Path, Rows]]:
-    """Results of `exported` by database, for the tests of this module."""
+    """Cache of the fixture `exported`, by database."""
     return {}
 
 

@@ -3,7 +3,7 @@
 from dataclasses import astuple
 
 import numpy as np
-from tests.storage.building import NewPair, pairs_of
+from tests.storage.building import NewPair, make_pairs
 from tests.storage.rows import rule_rows
 
 from hierogram.daemon.learning.alignment.incremental import IncrementalAligner
@@ -36,7 +36,7 @@ def some_pairs(number: int, seed: int = 5) -> list[NewPair]:
 def fill(store: Store, pairs: list[NewPair]) -> int:
     """Store pairs or trees, and return the number of accepted ones."""
     batch = store.begin_ingest("test", "test", "test")
-    totals, _ = store.add_pairs(batch, pairs_of(pairs))
+    totals, _ = store.add_pairs(batch, make_pairs(pairs))
     store.finish_ingest(batch)
     return totals.accepted
 

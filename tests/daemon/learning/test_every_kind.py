@@ -32,7 +32,6 @@ def case(request: pytest.FixtureRequest) -> Case:
 
 @pytest.fixture
 def burn_in(case: Case) -> int:
-    """Number of burn-in sweeps in the schedule of the store's kind."""
     return find_kind(case.settings).schedule(case.settings).burn_in
 
 

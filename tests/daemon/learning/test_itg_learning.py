@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.daemon.conftest import Run
 from tests.daemon.learning.raw_pairs import QUICK, RAW, put
-from tests.storage.building import counts_of, query
+from tests.storage.building import query, read_counts
 
 from hierogram.daemon.learning.derivations import expected_rules, read_derivation, terminal_positions
 from hierogram.daemon.learning.kinds.kind import load_stored
@@ -35,7 +35,7 @@ def test_stored_rules_equal_the_rules_of_the_derivations(raw: Store) -> None:
     assert raw.count_pairs(["waiting"]) == len(RAW)
     done = learn(raw, sweeps=6)
     assert (done.pairs, done.sweeps) == (len(RAW), QUICK.burn_in + 6)
-    found = counts_of(raw)
+    found = read_counts(raw)
     status = raw.status()
     assert done.rules_in_use_after == sum(count > 0 for count, _ in found.values())
     assert done.tokens_after == status.rule_tokens
@@ -105,7 +105,7 @@ def test_the_commands_learn_verify_and_export_an_itg(hierogram: Run, tmp_path: P
     exported = [json.loads(line) for line in (tmp_path / "g.jsonl").read_text().splitlines()]
     with open_store(store_url) as store:
         assert {(rule["source"], rule["target"]) for rule in exported} == {
-            sides for sides, (_, sampled) in counts_of(store).items() if sampled and sides not in (STRAIGHT, INVERTED)
+            sides for sides, (_, sampled) in read_counts(store).items() if sampled and sides not in (STRAIGHT, INVERTED)
         }
     # Decoders get the rules with words on both sides.
     assert hierogram(*at, "export", "-o", "g.cdec").code == 0
@@ -144,7 +144,9 @@ def test_phrases_are_learned_verified_exported_and_used_for_translation(
     verified = hierogram(*at, "verify")
     assert verified.code == 0, verified.err
     with open_store(store_url) as store:
-        of_words = {sides: count for sides, (count, _) in counts_of(store).items() if sides not in (STRAIGHT, INVERTED)}
+        of_words = {
+            sides: count for sides, (count, _) in read_counts(store).items() if sides not in (STRAIGHT, INVERTED)
+        }
         keys = [read_derivation(row, store.settings()) for row in store.pairs()]
         [found] = store.find_rules("s' il te plaît", limit=1)
     assert found.target == "please"
@@ -179,7 +181,7 @@ def test_a_store_samples_with_the_slices_of_its_settings(tmp_path: Path) -> None
             learn(store, sweeps=6)
             assert verify(store).problems == []
             assert store.settings().slices == kind
-            found.append(counts_of(store))
+            found.append(read_counts(store))
     assert found[0] != found[1]
 
 
@@ -190,7 +192,7 @@ def test_given_links_do_not_change_an_itg(tmp_path: Path) -> None:
             put(store, RAW, links=links)
             learn(store, sweeps=3)
             assert verify(store).problems == []
-            found.append(counts_of(store))
+            found.append(read_counts(store))
     assert found[0] == found[1]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.daemon.learning.treebanks import QUICK, TREES, expansions, put
-from tests.storage.building import counts_of
+from tests.storage.building import read_counts
 
 from hierogram.daemon.learning.kinds.trees import TreeChain
 from hierogram.daemon.learning.learning import learn
@@ -39,7 +39,7 @@ def test_stored_rules_equal_the_rules_of_the_derivations(treebank: Store) -> Non
     assert checked.pairs == 12
     assert checked.expected_tokens > checked.rule_tokens / 4
     used = sum(
-        n * count for (_, fragment), (count, _) in counts_of(treebank).items() for n in expansions(fragment).values()
+        n * count for (_, fragment), (count, _) in read_counts(treebank).items() for n in expansions(fragment).values()
     )
     assert used == sum(sum(expansions(text).values()) for text in TREES)
     labels = {row.label: row for row in treebank.labels()}
@@ -50,7 +50,7 @@ def test_stored_rules_equal_the_rules_of_the_derivations(treebank: Store) -> Non
 def test_rules_are_found_by_label_and_by_word(treebank: Store) -> None:
     learn(treebank, sweeps=4)
     of_noun_phrases = treebank.find_rules("NP", limit=1000, current_sample=True)
-    in_use = {rule for rule, (count, _) in counts_of(treebank).items() if count}
+    in_use = {rule for rule, (count, _) in read_counts(treebank).items() if count}
     assert {rule.target for rule in of_noun_phrases} == {fragment for label, fragment in in_use if label == "NP"}
     assert sum(rule.p_target_given_source for rule in of_noun_phrases) == pytest.approx(1)
     with_dog = treebank.find_rules(words=["dog"], limit=1000, current_sample=True)
@@ -66,7 +66,7 @@ def test_a_run_in_parts_equals_a_single_run_and_a_chain_without_a_store(store_ur
         put(treebank, TREES)
         learn(treebank, sweeps=3)
         learn(treebank, sweeps=4)
-        found = counts_of(treebank)
+        found = read_counts(treebank)
         learned = treebank.labels()
     counts, config, labels = TreeChainRun().after(13)
     assert learned == labels
@@ -74,7 +74,7 @@ def test_a_run_in_parts_equals_a_single_run_and_a_chain_without_a_store(store_ur
     with open_store(f"sqlite:///{tmp_path}/uninterrupted.db", create=True, settings=QUICK) as treebank:
         put(treebank, TREES)
         learn(treebank, sweeps=7)
-        assert counts_of(treebank) == found
+        assert read_counts(treebank) == found
     # A tree's mean below `STEP` is rounded to 0 or `STEP`, so each tree may be wrong by up to `STEP`.
     uses = {rule: uses for rule, (_, uses) in found.items()}
     assert set(uses) <= set(config)

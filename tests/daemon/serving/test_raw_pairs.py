@@ -7,7 +7,7 @@ import pytest
 from tests.daemon.learning.raw_pairs import MORE, QUICK, RAW, put
 from tests.daemon.serving.conftest import Daemon, drop, until
 from tests.daemon.serving.turns import SHORT, ManualTurns
-from tests.storage.building import counts_of
+from tests.storage.building import read_counts
 
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
@@ -41,7 +41,7 @@ def test_the_daemon_and_learn_give_the_same_dictionary(raw: Store, tmp_path: Pat
     with open_store(f"sqlite:///{tmp_path}/other.db", create=True, settings=QUICK) as other:
         put(other, RAW)
         learn(other, sweeps=0)
-        assert counts_of(other) == counts_of(raw)
+        assert read_counts(other) == read_counts(raw)
         assert other.labels() == raw.labels()
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
 from tests.daemon.serving.turns import LOG, SHORT, ManualTurns
-from tests.storage.building import pairs_of
+from tests.storage.building import make_pairs
 
 from hierogram.daemon.configuration import Configuration
 from hierogram.daemon.learning.kinds.synchronous import SynchronousChain
@@ -107,7 +107,7 @@ def test_the_model_follows_changes_of_the_vocabulary(store: Store) -> None:
         turns.settle()
         batch = store.begin_ingest("more", "more", "pipes")
         store.add_pairs(
-            batch, pairs_of([some_pairs(1)[0]._replace(source="never seen", target="jamais vu", alignment="0-0 1-1")])
+            batch, make_pairs([some_pairs(1)[0]._replace(source="never seen", target="jamais vu", alignment="0-0 1-1")])
         )
         turns.turns.take()
         assert model(turns.learner).log_source == model(Learner(store)).log_source

@@ -10,7 +10,7 @@ import pytest
 from tests.daemon.learning.treebanks import QUICK, TREES, put
 from tests.daemon.serving.conftest import Daemon, drop, until
 from tests.daemon.serving.turns import LOG, SHORT, ManualTurns
-from tests.storage.building import counts_of
+from tests.storage.building import read_counts
 
 from hierogram.daemon.configuration import Configuration
 from hierogram.daemon.learning.learning import learn
@@ -51,7 +51,7 @@ def test_the_daemon_and_learn_give_the_same_trees(treebank: Store, tmp_path: Pat
     with open_store(f"sqlite:///{tmp_path}/other.db", create=True, settings=QUICK) as other:
         put(other, TREES)
         learn(other, sweeps=0)
-        assert counts_of(other) == counts_of(treebank)
+        assert read_counts(other) == read_counts(treebank)
         assert other.labels() == treebank.labels()
 
 

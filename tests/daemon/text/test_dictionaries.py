@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from tests.daemon.conftest import QUICK, Run
 from tests.daemon.learning.alignment.languages import invented_corpus
-from tests.storage.building import NewPair, pairs_of
+from tests.storage.building import NewPair, make_pairs
 
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.learning.alignment.incremental import align_pending
@@ -202,7 +202,7 @@ def test_each_distinct_entry_is_repeated_as_often_as_its_weight(rows: list[tuple
     for line, source in enumerate(sources):
         seen[source] = seen.get(source, -1) + 1
         pairs.append(NewPair(source, "x", None, source.count(" ") + 1, 1, line, None, seen[source]))
-    found = weigh_entries(pairs_of(pairs), DictionaryOptions(weight))
+    found = weigh_entries(make_pairs(pairs), DictionaryOptions(weight))
     assert len(found) == weight * len(seen)
     assert sorted(zip(found.sources, found.occurrences, strict=True)) == sorted(
         (source, copy) for source in seen for copy in range(weight)
@@ -224,7 +224,7 @@ def create_learned_store(url: str) -> Store:
         NewPair(s, t, None, s.count(" ") + 1, t.count(" ") + 1, k)
         for k, (s, t) in enumerate(zip(sources, targets, strict=True))
     ]
-    store.add_pairs(batch, pairs_of(rows))
+    store.add_pairs(batch, make_pairs(rows))
     store.finish_ingest(batch)
     align_pending(store, threads=1)
     learn(store, sweeps=2)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.storage.building import NewPair, rows_of
+from tests.storage.building import NewPair, list_rows
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.text.formats import (
@@ -65,7 +65,7 @@ def validate_all(fields: Iterator[LineColumns]) -> tuple[list[NewPair], list[Rej
     pairs, rejected, repeats = [], [], DuplicateCounter()
     for chunk in fields:
         more, wrong = validate(chunk, MAX_TOKENS, repeats)
-        pairs += rows_of(more)
+        pairs += list_rows(more)
         rejected += wrong
     return pairs, rejected
 

@@ -110,7 +110,7 @@ def _large_words(path: Path) -> None:
     path.write_text("".join(f"{word} ||| {word[::-1]} ||| 0-0\n" for word in words))
 
 
-def _all_wrong(path: Path) -> None:
+def _half_wrong(path: Path) -> None:
     """Write a file in which every second line is invalid and long."""
     with path.open("wb") as file:
         for k in range(20_000):
@@ -193,7 +193,7 @@ def attacks() -> Iterator[Attack]:
     yield Attack(b"ends", _holding(b"a ||| b ||| 0-0\r\nc ||| d ||| 0-0\ne\r||| f ||| 0-0\n\r\n"), INGESTED)
     yield Attack(b"returns", _holding(b"a ||| b\r" * 4_000_000), EITHER)
     yield Attack(b"words", _large_words, EITHER)
-    yield Attack(b"all-wrong", _all_wrong, EITHER)
+    yield Attack(b"all-wrong", _half_wrong, EITHER)
     yield Attack(b"zip.tsv", _holding(b"PK\x03\x04", bytes(range(256)) * 100), MOVED_ASIDE)
     yield Attack(b"random", _holding(Random(1).randbytes(5_000_000)), MOVED_ASIDE)
     yield Attack(b"links", _holding(b"a ||| b ||| " + b"0-0 " * 200_000 + b"\n", GOOD * 200), INGESTED)

@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.daemon.campaigns.daemon import Daemon, assert_consistent, reader_processes, stored_lines, wait_until
+from tests.daemon.campaigns.daemon import Daemon, assert_consistent, stored_lines, wait_until, worker_process_ids
 from tests.daemon.conftest import QUICK
 from tests.daemon.untrusted.files_attacks import EITHER, GOOD, INGESTED, MOVED_ASIDE, Attack, attack_path, attacks
 from tests.processes import is_running
@@ -31,7 +31,7 @@ DESCRIPTORS = 1_024
 
 
 class Watch:
-    """Thread that queries the daemon's status four times a second, and records the memory of it and its readers."""
+    """Thread that checks the daemon's status four times a second, and records response times and peak memory."""
 
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
@@ -58,7 +58,7 @@ class Watch:
             self.answers += 1
             self.slowest = max(self.slowest, took)
             if took > MAX_SECONDS:
-                readers = len(reader_processes(self._daemon.process.pid))
+                readers = len(worker_process_ids(self._daemon.process.pid))
                 waiting = sorted(os.listdir(self._daemon.spool))[:5]
                 self.slow.append(f"{took:.2f} s at answer {self.answers}, {readers} readers, spool {waiting}")
 
@@ -74,9 +74,9 @@ class Watch:
 
 
 def read_memory(process: int) -> int:
-    """Return the memory of a daemon and its reader processes in bytes, shared memory counted once."""
+    """Return the memory of a daemon and its worker processes in bytes, shared memory counted once."""
     total = 0
-    for number in (process, *reader_processes(process)):
+    for number in (process, *worker_process_ids(process)):
         with suppress(OSError):
             rollup = Path(f"/proc/{number}/smaps_rollup").read_text()
             found = re.search(r"^Pss: +(\d+) kB$", rollup, re.MULTILINE)
@@ -128,7 +128,7 @@ def empty(daemon: Daemon) -> bool:
 
 
 def find_fate(daemon: Daemon, attack: Attack) -> tuple[str, str]:
-    """Return the fate of a file, and the reason."""
+    """Return the fate of a file, and the reason if it was moved aside."""
     for fate, folder in ((INGESTED, "done"), (MOVED_ASIDE, "failed")):
         path = attack_path(daemon.spool / folder, attack.name)
         if os.path.lexists(path):
@@ -199,7 +199,7 @@ def another_reader(daemon: Daemon, known: set[int]) -> int:
 
 def readers(daemon: Daemon) -> list[int]:
     assert daemon.process is not None
-    return reader_processes(daemon.process.pid)
+    return worker_process_ids(daemon.process.pid)
 
 
 def test_files_that_change_during_reading_do_not_stop_the_daemon(store_url: str, tmp_path: Path) -> None:
@@ -266,7 +266,7 @@ class Loop:
 
     def kill(self) -> bool:
         """Kill the loop, and check that its reader ends too. Returns False if it had no reader."""
-        found = reader_processes(self.process.pid)
+        found = worker_process_ids(self.process.pid)
         assert self.process.poll() is None
         self.process.kill()
         self.process.wait()
@@ -294,9 +294,9 @@ def test_no_pair_is_lost_or_stored_twice_if_the_loop_is_killed(store_url: str, t
                 part.write_text("".join(f"{line}\n" for line in lines))
                 part.rename(spool / f"{number}.bars")
             if random.random() < 0.8:
-                wait_until(lambda: reader_processes(loop.process.pid), "a reader")
+                wait_until(lambda: worker_process_ids(loop.process.pid), "a reader")
             time.sleep(random.uniform(0.0, 2.0))
-            found = reader_processes(loop.process.pid)
+            found = worker_process_ids(loop.process.pid)
             if found and random.random() < 0.2:
                 of_readers += 1
                 os.kill(found[0], signal.SIGKILL)

@@ -184,7 +184,7 @@ def attack(daemon: Daemon, questions: list[str]) -> dict[str, int]:
     wait_until(lambda: status(daemon)[1] > before, "sampling goes on", seconds=60)
     left = [process for process in processes(watch.process) if "untrusted_sql" in command(process)]
     assert len(left) <= 1, "only the process that waits for the next query"
-    print(f"slowest status {watch.slowest:.2f} s, memory {watch.memory:.0f} MB")
+    print(f"slowest status response {watch.slowest:.2f} s, peak memory {watch.memory:.0f} MB")
     return found
 
 
@@ -195,7 +195,7 @@ def command(process: int) -> str:
 
 
 def count_sessions(url: str, which: str) -> int:
-    """Return the number of Postgres sessions used for queries."""
+    """Return the number of Postgres sessions for queries that satisfy the SQL condition `which`."""
     [(found,)] = query(url, f"SELECT count(*) FROM pg_stat_activity WHERE usename = 'hierogram_sql' AND {which}")
     return int(str(found))
 
@@ -244,7 +244,7 @@ def test_unread_answers_of_forty_clients_take_little_memory(learned_url: str, tm
         asked = [pool.submit(open_one, number) for number in range(40)]
         watch.until_done(asked)
         assert {future.result() for future in asked} <= {200, 422}
-        print(f"slowest status {watch.slowest:.2f} s, memory {watch.memory:.0f} MB")
+        print(f"slowest status response {watch.slowest:.2f} s, peak memory {watch.memory:.0f} MB")
         for client in opened:
             client.close()
         daemon.end()

@@ -104,7 +104,7 @@ REQUESTS = (
 
 
 def request(random: Random) -> bytes:
-    """Return a whole request of a random kind, with random changes."""
+    """Return a random request with random changes, which may truncate it or make its Content-Length wrong."""
     if random.random() < 0.3:
         body = mutated_lines(good_object, random.randrange(4), random)
         return mutated(REQUEST % (len(body) + random.choice((0, 0, 0, -1, 1, 5))), random) + body

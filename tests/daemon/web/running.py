@@ -14,7 +14,7 @@ from hierogram.daemon.serving.supervision import Heartbeat
 from hierogram.daemon.web.server import HttpLoop
 
 
-class Running:
+class HttpThread:
     """The HTTP loop of a service, running in a thread until `end`."""
 
     def __init__(self, service: FakeService, **values: object) -> None:

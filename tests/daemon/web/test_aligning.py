@@ -8,7 +8,7 @@ from tests.conftest import CopyStore
 from tests.daemon.conftest import QUICK
 from tests.daemon.learning.alignment.languages import invented_corpus
 from tests.daemon.web.conftest import Connect, FakeService
-from tests.storage.building import NewPair, pairs_of
+from tests.storage.building import NewPair, make_pairs
 
 from hierogram.daemon.learning.alignment.incremental import IncrementalAligner
 from hierogram.daemon.web.api.aligning import MAX_PAIRS
@@ -29,7 +29,7 @@ def create_trained_aligner(url: str) -> None:
             NewPair(sources[k], targets[k], alignments[k], len(sources[k].split()), len(targets[k].split()), k + 1)
             for k in range(KNOWN)
         ]
-        store.add_pairs(batch, pairs_of(pairs))
+        store.add_pairs(batch, make_pairs(pairs))
         store.finish_ingest(batch)
         IncrementalAligner(store).train()
 
@@ -146,7 +146,7 @@ def test_texts_to_align_are_tokenized_like_the_store(store_url: str, connect: Co
     settings = Settings(languages=("fr", "en"), tokenize=True, case=LOWERED)
     with open_store(store_url, create=True, settings=settings) as store:
         batch = store.begin_ingest("small", "memory", "pipes")
-        store.add_pairs(batch, pairs_of([NewPair("la maison .", "the house .", "0-0 1-1 2-2", 3, 3, 1)]))
+        store.add_pairs(batch, make_pairs([NewPair("la maison .", "the house .", "0-0 1-1 2-2", 3, 3, 1)]))
         store.finish_ingest(batch)
         IncrementalAligner(store).train()
         client = connect(FakeService(store))

@@ -12,7 +12,7 @@ import pytest
 from tests.daemon.conftest import QUICK
 from tests.daemon.web.conftest import Connect, FakeService
 from tests.daemon.web.mutation import compressed, good_line, good_object, lines_in, mutated_lines, request
-from tests.daemon.web.running import Running
+from tests.daemon.web.running import HttpThread
 from tests.storage.building import query
 
 from hierogram.daemon.exceptions import InputError
@@ -109,7 +109,7 @@ def test_mutated_files_are_stored_or_refused(quick: Store, store_url: str, tmp_p
 @pytest.mark.slow
 def test_mutated_requests_cause_no_internal_error(tmp_path: Path) -> None:
     with open_store(f"sqlite:///{tmp_path}/fuzz.db", create=True, settings=QUICK) as store:
-        running = Running(FakeService(store), client_timeout=2.0, max_rate=1e6, max_burst=1_000_000)
+        running = HttpThread(FakeService(store), client_timeout=2.0, max_rate=1e6, max_burst=1_000_000)
         failures: list[bytes] = []
         statuses: Counter[bytes] = Counter()
 
@@ -137,7 +137,7 @@ def test_mutated_requests_cause_no_internal_error(tmp_path: Path) -> None:
         assert verify(store).problems == []
 
 
-def _exchange(running: Running, sent: bytes) -> bytes:
+def _exchange(running: HttpThread, sent: bytes) -> bytes:
     """Return the server's answer to a client that sends this and nothing else."""
     received = b""
     with running.connected() as connection, suppress(OSError):

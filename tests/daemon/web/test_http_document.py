@@ -128,7 +128,7 @@ def _forget(value: Any, name: str) -> None:
             _forget(item, name)
 
 
-def test_the_documented_pairs_have_the_documented_counts(learned: Store, connect: Connect) -> None:
+def test_posting_the_documented_pairs_returns_the_documented_counts(learned: Store, connect: Connect) -> None:
     client = connect(FakeService(learned))
     [body] = [body for (_, path), body in SECTIONS if path == "/v1/pairs"]
     [command] = re.findall(r"```sh\n(.*?)\n```", body, re.DOTALL)

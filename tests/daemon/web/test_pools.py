@@ -10,7 +10,7 @@ from contextlib import ExitStack
 import httpx2
 import pytest
 from tests.daemon.web.conftest import FakeService
-from tests.daemon.web.running import Running, receive_all
+from tests.daemon.web.running import HttpThread, receive_all
 
 from hierogram.daemon.deadline import check_deadline
 from hierogram.daemon.text.ingest import ingest
@@ -68,19 +68,19 @@ def endless(monkeypatch: pytest.MonkeyPatch) -> Endless:
 
 
 @pytest.fixture
-def start(learned: Store) -> Iterator[Callable[..., Running]]:
+def start(learned: Store) -> Iterator[Callable[..., HttpThread]]:
     with ExitStack() as stack:
 
-        def run(**values: object) -> Running:
+        def run(**values: object) -> HttpThread:
             rates = {"max_rate": 1e4, "max_burst": 10_000}
-            running = Running(FakeService(learned), libretranslate=True, mcp="read", **(rates | values))
+            running = HttpThread(FakeService(learned), libretranslate=True, mcp="read", **(rates | values))
             stack.callback(running.end)
             return running
 
         yield run
 
 
-def ask_pages(running: Running) -> None:
+def ask_pages(running: HttpThread) -> None:
     """Fail if a page is not answered in time."""
     host, port = running.loop.address or ("", 0)
     with httpx2.Client(base_url=f"http://{host}:{port}", timeout=60) as client:
@@ -94,7 +94,7 @@ def ask_pages(running: Running) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("route", TRANSLATION_ROUTES)
 def test_a_translation_is_canceled_when_its_client_disconnects(
-    start: Callable[..., Running], endless: Endless, route: str
+    start: Callable[..., HttpThread], endless: Endless, route: str
 ) -> None:
     running = start()
     with running.connected() as connection:
@@ -107,7 +107,7 @@ def test_a_translation_is_canceled_when_its_client_disconnects(
 @pytest.mark.slow
 @pytest.mark.parametrize("route", TRANSLATION_ROUTES)
 def test_a_translation_ends_at_its_deadline(
-    start: Callable[..., Running], endless: Endless, route: str, monkeypatch: pytest.MonkeyPatch
+    start: Callable[..., HttpThread], endless: Endless, route: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(threads, "WORK_SECONDS", 0.3)
     running = start()
@@ -125,7 +125,7 @@ def test_a_translation_ends_at_its_deadline(
 
 
 @pytest.mark.slow
-def test_translations_through_all_routes_do_not_block_pages(start: Callable[..., Running], endless: Endless) -> None:
+def test_translations_through_all_routes_do_not_block_pages(start: Callable[..., HttpThread], endless: Endless) -> None:
     running = start()
     with ExitStack() as stack:
         held = [stack.enter_context(running.connected()) for _ in range(60)]
@@ -142,7 +142,7 @@ def test_translations_through_all_routes_do_not_block_pages(start: Callable[...,
 
 @pytest.mark.slow
 def test_requests_that_wait_for_the_grammar_do_not_block_pages(
-    start: Callable[..., Running], endless: Endless, monkeypatch: pytest.MonkeyPatch
+    start: Callable[..., HttpThread], endless: Endless, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(StoreTranslator, "newest", endless.translate)
     monkeypatch.setattr(StoreTranslator, "detect", endless.translate)
@@ -171,7 +171,7 @@ def received_so_far(connection: socket.socket) -> bytes:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", ["/v1/memory.tmx", "/sql.csv?sql=SELECT+source+FROM+sentence_pairs"])
-def test_unread_downloads_do_not_block_pages(start: Callable[..., Running], learned: Store, path: str) -> None:
+def test_unread_downloads_do_not_block_pages(start: Callable[..., HttpThread], learned: Store, path: str) -> None:
     pairs = [{"source": f"la maison {n} " + "x " * 50, "target": "the house", "alignment": "0-0"} for n in range(6_000)]
     ingest(learned, GivenPairs(pairs, "test"), "many")
     running = start(client_timeout=3.0)
@@ -208,7 +208,7 @@ def test_unread_downloads_do_not_block_pages(start: Callable[..., Running], lear
     ],
 )
 def test_too_many_translations_of_long_texts_are_refused(
-    start: Callable[..., Running], monkeypatch: pytest.MonkeyPatch, path: str, body: object, status: int
+    start: Callable[..., HttpThread], monkeypatch: pytest.MonkeyPatch, path: str, body: object, status: int
 ) -> None:
     monkeypatch.setattr(StoreTranslator, "languages", lambda _: ("fr", "en"))
     host, port = start().loop.address or ("", 0)

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx2
 import pytest
 from tests.daemon.web.conftest import FakeService
-from tests.daemon.web.running import Running
+from tests.daemon.web.running import HttpThread
 
 from hierogram.storage.store import Store
 
@@ -34,14 +34,14 @@ def settings_of_the_document() -> str:
 
 
 @pytest.fixture
-def running(store: Store) -> Iterator[Running]:
-    daemon = Running(FakeService(store), token=TOKEN, max_rate=0.001, max_burst=3)
+def running(store: Store) -> Iterator[HttpThread]:
+    daemon = HttpThread(FakeService(store), token=TOKEN, max_rate=0.001, max_burst=3)
     yield daemon
     daemon.end()
 
 
 @pytest.fixture
-def proxy(running: Running, tmp_path: Path) -> Iterator[str]:
+def proxy(running: HttpThread, tmp_path: Path) -> Iterator[str]:
     """URL of an nginx in front of the daemon."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

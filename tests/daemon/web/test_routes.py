@@ -12,7 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 from tests.daemon.conftest import LINES
 from tests.daemon.web.conftest import Connect, FakeService
-from tests.storage.building import NewPair, pairs_of, query
+from tests.storage.building import NewPair, make_pairs, query
 from tests.storage.rows import rule_rows
 
 from hierogram.daemon.exceptions import ExportError
@@ -250,7 +250,7 @@ def test_a_stalled_loop_is_reported(client: TestClient, service: FakeService) ->
 
 def add_unaligned(store: Store, number: int) -> None:
     batch = store.begin_ingest("raw", "file", "pipes")
-    store.add_pairs(batch, pairs_of([NewPair(f"a{k}", "b", None, 1, 1, k) for k in range(number)]))
+    store.add_pairs(batch, make_pairs([NewPair(f"a{k}", "b", None, 1, 1, k) for k in range(number)]))
     store.finish_ingest(batch)
 
 

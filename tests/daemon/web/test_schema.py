@@ -52,10 +52,7 @@ def _has_lines(body: object) -> bool:
 
 @schemathesis.hook
 def before_call(context: Any, case: Any, kwargs: Any) -> None:
-    """Make idempotency keys unique, because a repeated key gets an earlier response, and request low pair ids.
-
-    The document cannot express that a body of pairs must be lines, not empty and not an array.
-    """
+    """Make idempotency keys unique and pair ids low, and replace bodies of pairs that the document wrongly allows."""
     if (case.method, case.path) == ("POST", "/v1/pairs") and not _has_lines(case.body):
         case.body = "{}"
     for name, value in list((case.headers or {}).items()):

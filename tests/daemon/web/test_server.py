@@ -16,7 +16,7 @@ import pytest
 from tests.daemon.conftest import LINES
 from tests.daemon.web.bodies import BODY
 from tests.daemon.web.conftest import FakeService
-from tests.daemon.web.running import Running, receive_all
+from tests.daemon.web.running import HttpThread, receive_all
 
 from hierogram.daemon.configuration import Configuration, HttpConfiguration, configuration_type
 from hierogram.daemon.exceptions import DaemonError
@@ -34,7 +34,7 @@ def head(length: int | str, more: str = "") -> bytes:
     ).encode()
 
 
-Start = Callable[..., Running]
+Start = Callable[..., HttpThread]
 
 
 @pytest.fixture
@@ -47,8 +47,8 @@ def quick_store(tmp_path: object) -> Iterator[Store]:
 def start(quick_store: Store) -> Iterator[Start]:
     with ExitStack() as stack:
 
-        def run(**values: object) -> Running:
-            running = Running(FakeService(quick_store), **values)
+        def run(**values: object) -> HttpThread:
+            running = HttpThread(FakeService(quick_store), **values)
             stack.callback(running.end)
             return running
 
@@ -126,7 +126,7 @@ def test_a_client_that_drips_its_body_gets_an_error(start: Start) -> None:
 
 
 @contextmanager
-def sent_request(running: Running, kept: int = 4096) -> Iterator[socket.socket]:
+def sent_request(running: HttpThread, kept: int = 4096) -> Iterator[socket.socket]:
     """A client that has sent a request, with a receive buffer of about `kept` bytes."""
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, kept)
@@ -146,16 +146,16 @@ def read_to_the_end(connection: socket.socket) -> int:
 
 
 SIZE = 32 << 20
-"""More than the system buffers for a client that does not read."""
+"""Bytes of a response: more than the system buffers for a client that does not read."""
 
 
-def server_connections(running: Running) -> list[int]:
+def server_connections(running: HttpThread) -> list[int]:
     """Return the descriptors of the server's connections."""
     listening = running.loop.address
     return [one.fd for one in psutil.Process().net_connections() if one.laddr == listening and one.raddr]
 
 
-def wait_for_connections(running: Running, number: int) -> None:
+def wait_for_connections(running: HttpThread, number: int) -> None:
     until = time.monotonic() + 20
     while len(server_connections(running)) != number:
         assert time.monotonic() < until
@@ -164,7 +164,7 @@ def wait_for_connections(running: Running, number: int) -> None:
 
 def server_with_responses(
     monkeypatch: pytest.MonkeyPatch, start: Start, size: int, pieces: int = 1, **values: object
-) -> Running:
+) -> HttpThread:
     """Return a server whose responses have `size` bytes, sent in pieces."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:

@@ -45,7 +45,7 @@ class Model(NamedTuple):
     span: int
 
 
-def scope_of(source: Side) -> int:
+def compute_scope(source: Side) -> int:
     gaps = [isinstance(s, int) for s in ("", *source, "")]
     whole = [True, *gaps[1:-1], True]
     return sum(a and b for a, b in pairwise(whole) if len(source)) - (not source)
@@ -95,8 +95,8 @@ def derivations(model: Model, words: Sequence[str]) -> list[Derivation]:
 
 
 def derivation(model: Model, root: Node, words: Sequence[str]) -> Derivation:
-    target = target_of(model, root, words)
-    features = features_of(model, root)
+    target = write_target(model, root, words)
+    features = sum_features(model, root)
     features["words"] = len(target)
     features["lm"] = 0.0
     features["lm_unknown"] = 0
@@ -107,17 +107,17 @@ def derivation(model: Model, root: Node, words: Sequence[str]) -> Derivation:
     return Derivation(root, target, features, score)
 
 
-def target_of(model: Model, node: Node, words: Sequence[str]) -> tuple[str, ...]:
+def write_target(model: Model, node: Node, words: Sequence[str]) -> tuple[str, ...]:
     if node.rule == "pass":
         return (words[node.start],)
-    parts = [target_of(model, child, words) for child in node.children]
+    parts = [write_target(model, child, words) for child in node.children]
     if isinstance(node.rule, str):
         return sum(parts, ())
     side = model.rules[node.rule].target
     return sum(((symbol,) if isinstance(symbol, str) else parts[-symbol - 1] for symbol in side), ())
 
 
-def features_of(model: Model, node: Node) -> dict[object, float]:
+def sum_features(model: Model, node: Node) -> dict[object, float]:
     total: dict[object, float] = dict.fromkeys(("rules", "glue", "unknown"), 0.0)
     if node.rule == "pass":
         total["unknown"] = 1
@@ -127,7 +127,7 @@ def features_of(model: Model, node: Node) -> dict[object, float]:
         total["rules"] = 1
         total |= dict(enumerate(model.rules[node.rule].features))
     for child in node.children:
-        for name, value in features_of(model, child).items():
+        for name, value in sum_features(model, child).items():
             total[name] = total.get(name, 0.0) + value
     return total
 

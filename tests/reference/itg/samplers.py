@@ -28,14 +28,14 @@ def phrase(height: int, width: int) -> int:
 
 
 @cache
-def words_of(rule: int) -> tuple[int, int]:
+def count_words(rule: int) -> tuple[int, int]:
     """Return the number of source and target words of an emission."""
     if rule <= TARGET_NULL:
         return int(rule != TARGET_NULL), int(rule != SOURCE_NULL)
     return next((s, t) for s in range(1, 6) for t in range(1, 6) if phrase(s, t) == rule)
 
 
-def type_of(rule: int) -> int:
+def find_type(rule: int) -> int:
     """Return the type of a rule, which is `PAIR` for all phrase pairs."""
     return PAIR if rule > TARGET_NULL else rule
 
@@ -69,7 +69,7 @@ class Corpus:
     """Maximum number of words in a phrase."""
 
 
-def lexical_of(
+def lexical_base(
     f: tuple[int, ...],
     e: tuple[int, ...],
     model1: tuple[Callable[[int, int], float], Callable[[int, int], float]],
@@ -90,35 +90,35 @@ def lexical_of(
 
 
 @cache
-def size_of(tree: Tree) -> tuple[int, int]:
+def tree_size(tree: Tree) -> tuple[int, int]:
     """Return the number of source and target words of a derivation."""
     if tree[0] >= PAIR:
-        return words_of(tree[0])
-    (n, m), (k, z) = size_of(tree[1]), size_of(tree[2])
+        return count_words(tree[0])
+    (n, m), (k, z) = tree_size(tree[1]), tree_size(tree[2])
     return n + k, m + z
 
 
-def uses_of(tree: Tree, i: int = 0, x: int = 0) -> list[Use]:
+def list_uses(tree: Tree, i: int = 0, x: int = 0) -> list[Use]:
     """Return the rules of a derivation with their cells, in preorder."""
-    n, m = size_of(tree)
+    n, m = tree_size(tree)
     here = [Use(tree[0], i, i + n, x, x + m)]
     if tree[0] >= PAIR:
         return here
-    (k, z), (_, w) = size_of(tree[1]), size_of(tree[2])
+    (k, z), (_, w) = tree_size(tree[1]), tree_size(tree[2])
     if tree[0] == STRAIGHT:
-        return here + uses_of(tree[1], i, x) + uses_of(tree[2], i + k, x + z)
-    return here + uses_of(tree[1], i, x + w) + uses_of(tree[2], i + k, x)
+        return here + list_uses(tree[1], i, x) + list_uses(tree[2], i + k, x + z)
+    return here + list_uses(tree[1], i, x + w) + list_uses(tree[2], i + k, x)
 
 
 @cache
-def string_of(tree: Tree) -> tuple[int, ...]:
+def to_string(tree: Tree) -> tuple[int, ...]:
     """Return the rules of a derivation in preorder."""
-    return (tree[0],) + (string_of(tree[1]) + string_of(tree[2]) if tree[0] < PAIR else ())
+    return (tree[0],) + (to_string(tree[1]) + to_string(tree[2]) if tree[0] < PAIR else ())
 
 
 @cache
-def tree_of(string: tuple[int, ...]) -> Tree:
-    """Return the derivation of a string of rules, the inverse of `string_of`."""
+def from_string(string: tuple[int, ...]) -> Tree:
+    """Return the derivation of a string of rules, the inverse of `to_string`."""
     rules = iter(string)
 
     def read() -> Tree:
@@ -146,12 +146,12 @@ def derivations(n: int, m: int, longest: int = 1) -> tuple[Tree, ...]:
 
 
 @cache
-def links_of(tree: Tree) -> frozenset[tuple[int, int]]:
+def find_links(tree: Tree) -> frozenset[tuple[int, int]]:
     """Return the pairs of words that a derivation emits together."""
     return frozenset(
         (i, x)
-        for use in uses_of(tree)
-        if type_of(use.rule) == PAIR
+        for use in list_uses(tree)
+        if find_type(use.rule) == PAIR
         for i in range(use.i, use.j)
         for x in range(use.x, use.y)
     )
@@ -169,12 +169,11 @@ class Counts:
     dishes: Counter[Dish] = field(default_factory=Counter)
 
     def add(self, dish: Dish, change: int) -> None:
-        """Add `change` uses of a rule."""
-        self.rules[type_of(dish[0])] += change
+        self.rules[find_type(dish[0])] += change
         self.dishes[dish] += change
 
 
-def dish_of(pair: Pair, use: Use) -> Dish:
+def find_dish(pair: Pair, use: Use) -> Dish:
     """Return the identity of the rule of a use, which does not depend on the cell."""
     source, target = pair
     if use.rule > TARGET_NULL:
@@ -186,7 +185,7 @@ def dish_of(pair: Pair, use: Use) -> Dish:
 
 def predictive(corpus: Corpus, counts: Counts, dish: Dish) -> float:
     """Return P(rule | counts), linear."""
-    rule, f, e = type_of(dish[0]), *dish[1:]
+    rule, f, e = find_type(dish[0]), *dish[1:]
     p = (counts.rules[rule] + 1.0) / (sum(counts.rules.values()) + 5.0)
     if rule < PAIR:
         return p
@@ -200,15 +199,15 @@ def predictive(corpus: Corpus, counts: Counts, dish: Dish) -> float:
 
 def count(corpus: Corpus, counts: Counts, pair: int, tree: Tree, change: int) -> None:
     """Add a derivation's rules to the counts, `change` times."""
-    for use in uses_of(tree):
-        counts.add(dish_of(corpus.pairs[pair], use), change)
+    for use in list_uses(tree):
+        counts.add(find_dish(corpus.pairs[pair], use), change)
 
 
 def add_sequentially(corpus: Corpus, counts: Counts, pair: int, tree: Tree) -> float:
     """Add a derivation's rules to the counts, one after the other. Returns ln P of the sequence."""
     total = 0.0
-    for use in uses_of(tree):
-        dish = dish_of(corpus.pairs[pair], use)
+    for use in list_uses(tree):
+        dish = find_dish(corpus.pairs[pair], use)
         total += math.log(predictive(corpus, counts, dish))
         counts.add(dish, 1)
     return total
@@ -249,7 +248,7 @@ class Chart:
         self.sums: dict[Cell, float] = {}
 
     def is_emitted(self, cell: Cell) -> bool:
-        """Check if a cell can be one emission: up to one word on each side, or phrases."""
+        """Check if a cell can be one emission: up to one word on each side, or phrases of up to `longest` words."""
         i, j, x, y = cell
         return max(j - i, y - x) == 1 or (min(j - i, y - x) >= 1 and max(j - i, y - x) <= self.longest)
 
@@ -311,7 +310,7 @@ def unit(visit: int, cell: Cell) -> float:
     return 1.0 - (mix(visit + mix(key + 1)) >> 11) * 2.0**-53
 
 
-def site_of(cell: Cell) -> Cell | None:
+def find_site(cell: Cell) -> Cell | None:
     """Return the cell whose slice variable applies to a cell.
 
     Returns None for a cell with an empty side, unless the other side is a single word.
@@ -324,12 +323,12 @@ def site_of(cell: Cell) -> Cell | None:
     return (NOWHERE, NOWHERE, x, y) if (j - i, y - x) == (0, 1) else None
 
 
-def weights_of(corpus: Corpus, counts: Counts, pair: int) -> Callable[[int, Cell], float]:
+def make_weight(corpus: Corpus, counts: Counts, pair: int) -> Callable[[int, Cell], float]:
     """Return a function from a rule and its cell to its probability, given a copy of the current counts."""
     frozen = Counts(counts.rules.copy(), counts.dishes.copy())
 
     def weight(rule: int, cell: Cell) -> float:
-        return predictive(corpus, frozen, dish_of(corpus.pairs[pair], Use(rule, *cell)))
+        return predictive(corpus, frozen, find_dish(corpus.pairs[pair], Use(rule, *cell)))
 
     return cache(weight)
 
@@ -344,7 +343,7 @@ def slice_variables(
     tree: Tree, weight: Callable[[int, Cell], float], shape: float, visit: int
 ) -> Callable[[Cell], float]:
     """Return a function from a site to its slice variable u, given a derivation [BC10 eq. 1]."""
-    own = {site_of(use.cell): weight(use.rule, use.cell) for use in uses_of(tree)}
+    own = {find_site(use.cell): weight(use.rule, use.cell) for use in list_uses(tree)}
 
     def variable(site: Cell) -> float:
         drawn = unit(visit, site)
@@ -364,7 +363,7 @@ def sliced_chart(
     n, m, longest = size
 
     def live(rule: int, cell: Cell) -> float:
-        site = site_of(cell)
+        site = find_site(cell)
         if site is None:
             return weight(rule, cell)
         u = variable(site)
@@ -386,7 +385,7 @@ def accept(
     ratios = []
     for tree in trees:
         now = Counts(counts.rules.copy(), counts.dishes.copy())
-        frozen = sum(math.log(weight(use.rule, use.cell)) for use in uses_of(tree))
+        frozen = sum(math.log(weight(use.rule, use.cell)) for use in list_uses(tree))
         ratios.append(math.exp(add_sequentially(corpus, now, pair, tree) - frozen))
     return trees[1] if u * ratios[0] < ratios[1] else trees[0]
 
@@ -395,7 +394,7 @@ def slice_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, shape: fl
     """Resample a pair's tree by the slice sampler. `counts` has all other pairs, and `key` is seed and sweep."""
     n, m = map(len, corpus.pairs[pair])
     visit = Stream(key[0], pair, key[1]).state
-    weight = weights_of(corpus, counts, pair)
+    weight = make_weight(corpus, counts, pair)
     chart = sliced_chart((n, m, corpus.longest), weight, slice_variables(tree, weight, shape, visit), shape)
     proposed = chart.draw((0, n, 0, m), Draws(visit + GOLDEN).uniform)
     return accept(corpus, counts, pair, weight, (tree, proposed), Draws(~visit).uniform())
@@ -408,12 +407,12 @@ def flat_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, shape: flo
     """
     n, m = map(len, corpus.pairs[pair])
     visit = Stream(key[0], pair, key[1]).state
-    weight = weights_of(corpus, counts, pair)
-    own = {site_of(use.cell) for use in uses_of(tree) if use.rule >= PAIR}
+    weight = make_weight(corpus, counts, pair)
+    own = {find_site(use.cell) for use in list_uses(tree) if use.rule >= PAIR}
 
     def emission(cell: Cell) -> float:
         p = weight(emission_rule(cell), cell)
-        site = site_of(cell)
+        site = find_site(cell)
         assert site is not None
         return p ** (1 - shape) if site in own or unit(visit, site) <= p**shape else 0.0
 
@@ -426,7 +425,7 @@ def exhaustive_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, key:
     """Resample a pair's tree by the blocked sampler over the whole chart."""
     n, m = map(len, corpus.pairs[pair])
     draws = Draws(Stream(key[0], pair, key[1]).state)
-    weight = weights_of(corpus, counts, pair)
+    weight = make_weight(corpus, counts, pair)
     chart = Chart(
         n,
         m,
@@ -446,7 +445,7 @@ class Piece:
     cell: Cell
 
 
-def pieces_of(tree: Tree, cell: Cell, side: int) -> list[Piece]:
+def list_pieces(tree: Tree, cell: Cell, side: int) -> list[Piece]:
     """Return the subtrees of a local move at a node: its children, with one child replaced by its own children.
 
     A leaf is its own only piece, and a child that is a leaf is not replaced.
@@ -454,12 +453,12 @@ def pieces_of(tree: Tree, cell: Cell, side: int) -> list[Piece]:
     if tree[0] >= PAIR:
         return [Piece(tree, cell)]
     found = []
-    uses = uses_of(tree, cell[0], cell[2])
-    right_at = 1 + len(string_of(tree[1]))
+    uses = list_uses(tree, cell[0], cell[2])
+    right_at = 1 + len(to_string(tree[1]))
     for number, (child, use) in enumerate(((tree[1], uses[1]), (tree[2], uses[right_at]))):
         if number == side and child[0] < PAIR:
-            below = uses_of(child, use.i, use.x)
-            found += [Piece(child[1], below[1].cell), Piece(child[2], below[1 + len(string_of(child[1]))].cell)]
+            below = list_uses(child, use.i, use.x)
+            found += [Piece(child[1], below[1].cell), Piece(child[2], below[1 + len(to_string(child[1]))].cell)]
         else:
             found.append(Piece(child, use.cell))
     return found
@@ -480,36 +479,36 @@ def local_move(
     children.
     """
     cell, side = at
-    pieces = pieces_of(tree, cell, side)
+    pieces = list_pieces(tree, cell, side)
 
-    def items_of(piece: Piece, first: int, last: int) -> list[tuple[Piece, int]]:
+    def list_items(piece: Piece, first: int, last: int) -> list[tuple[Piece, int]]:
         words = [(piece, word) for word in range(first, last)]
         return words if piece.tree[0] >= PAIR else words[:1]
 
-    sources = [item for p in pieces for item in items_of(p, *p.cell[:2])]
-    targets = sorted((item for p in pieces for item in items_of(p, *p.cell[2:])), key=lambda item: item[1])
+    sources = [item for p in pieces for item in list_items(p, *p.cell[:2])]
+    targets = sorted((item for p in pieces for item in list_items(p, *p.cell[2:])), key=lambda item: item[1])
     atoms = {piece.cell: piece for piece in pieces if piece.tree[0] < PAIR}
 
-    def rules_of(local: Tree, cell: Cell) -> list[Use]:
+    def list_rules(local: Tree, cell: Cell) -> list[Use]:
         """Return the rules of a derivation of the pieces, without rules inside the pieces."""
         if cell in atoms and local == atoms[cell].tree:
             return []
         if local[0] >= PAIR:
             return [Use(local[0], *cell)]
-        uses = uses_of(local, cell[0], cell[2])
-        below = uses[1], uses[1 + len(string_of(local[1]))]
-        return [uses[0], *rules_of(local[1], below[0].cell), *rules_of(local[2], below[1].cell)]
+        uses = list_uses(local, cell[0], cell[2])
+        below = uses[1], uses[1 + len(to_string(local[1]))]
+        return [uses[0], *list_rules(local[1], below[0].cell), *list_rules(local[2], below[1].cell)]
 
     def old_rules() -> list[Use]:
-        uses = uses_of(tree, cell[0], cell[2])
+        uses = list_uses(tree, cell[0], cell[2])
         hidden: set[int] = set()
-        strings = [string_of(piece.tree) for piece in pieces]
+        strings = [to_string(piece.tree) for piece in pieces]
         place, number = 0, 0
         while place < len(uses):
             if (
                 number < len(pieces)
                 and uses[place].cell == pieces[number].cell
-                and (string_of(tree)[place : place + len(strings[number])] == strings[number])
+                and (to_string(tree)[place : place + len(strings[number])] == strings[number])
             ):
                 if pieces[number].tree[0] < PAIR:
                     hidden |= set(range(place, place + len(strings[number])))
@@ -521,11 +520,11 @@ def local_move(
 
     old = old_rules()
     for use in old:
-        counts.add(dish_of(corpus.pairs[pair], use), -1)
+        counts.add(find_dish(corpus.pairs[pair], use), -1)
     frozen = Counts(counts.rules.copy(), counts.dishes.copy())
 
     def weight_of_use(use: Use) -> float:
-        return predictive(corpus, frozen, dish_of(corpus.pairs[pair], use))
+        return predictive(corpus, frozen, find_dish(corpus.pairs[pair], use))
 
     def emission(item: Cell) -> float:
         i, j, x, y = item
@@ -550,7 +549,7 @@ def local_move(
     new: list[Use] = []
     whole = False
     leaves = 0
-    for use in uses_of(local):
+    for use in list_uses(local):
         if use.rule < PAIR:
             new.append(Use(use.rule, 0, 0, 0, 0))
             continue
@@ -567,7 +566,7 @@ def local_move(
         now = Counts(frozen.rules.copy(), frozen.dishes.copy())
         ratio = 1.0
         for use in uses:
-            dish = dish_of(corpus.pairs[pair], use)
+            dish = find_dish(corpus.pairs[pair], use)
             ratio *= predictive(corpus, now, dish) / weight_of_use(use)
             now.add(dish, 1)
         return ratio
@@ -576,7 +575,7 @@ def local_move(
     before = choices(len(pieces), bool(atoms)) * turn(old)
     accepted = draws.uniform() * before < after
     for use in new if accepted else old:
-        counts.add(dish_of(corpus.pairs[pair], use), 1)
+        counts.add(find_dish(corpus.pairs[pair], use), 1)
     if not accepted:
         return tree, False
 
@@ -588,7 +587,7 @@ def local_move(
         held = (targets[use.x] if use.rule == TARGET_NULL else sources[use.i])[0]
         return held.tree if held.tree[0] < PAIR else local
 
-    return grow(local, iter(uses_of(local))), True
+    return grow(local, iter(list_uses(local))), True
 
 
 def _alike(source: tuple[Piece, int] | None, target: tuple[Piece, int] | None) -> bool:
@@ -605,15 +604,15 @@ def local_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, key: tupl
     for _ in range(moves):
         rank = int(draws.uniform() * moves)
         side = 0 if draws.uniform() < 0.5 else 1
-        string = string_of(tree)
+        string = to_string(tree)
         if rank < len(string) and string[rank] not in (SOURCE_NULL, TARGET_NULL):
-            use = uses_of(tree)[rank]
+            use = list_uses(tree)[rank]
             end = rank + 1
             while not _whole(string[rank:end]):
                 end += 1
-            part, accepted = local_move(corpus, counts, pair, tree_of(string[rank:end]), (use.cell, side), draws)
+            part, accepted = local_move(corpus, counts, pair, from_string(string[rank:end]), (use.cell, side), draws)
             done += accepted
-            tree = tree_of(string[:rank] + string_of(part) + string[end:])
+            tree = from_string(string[:rank] + to_string(part) + string[end:])
     return tree, done
 
 

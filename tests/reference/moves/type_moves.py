@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tests.reference.corpus import Joint, with_variables
 from tests.reference.forest import Forest
 from tests.reference.models import Model, RuleCounts, log_score
-from tests.reference.rules import Rule, cut_is_free, preorder, rule_at, rule_holder, rules_of, with_cut
+from tests.reference.rules import Rule, cut_is_free, list_rules, preorder, rule_at, rule_holder, with_cut
 from tests.reference.streams import Stream
 
 NO_CHOICES = "no_choices"
@@ -59,7 +59,7 @@ class TypeMoves:
             if cut_is_free(forest, v, self.span_limit)
         ]
 
-    def type_of(self, site: Site, joint: Joint) -> Type | None:
+    def find_type(self, site: Site, joint: Joint) -> Type | None:
         """Return the type, or None if the node is not in the derivation."""
         forest, variables = self.forests[site.pair], joint[site.pair]
         if site.node not in preorder(forest, variables):
@@ -77,13 +77,13 @@ class TypeMoves:
 
     def sites(self, pivot: Site, joint: Joint) -> list[Site]:
         """Return the sites that move together with a pivot, itself first. Empty if it is not in the derivation."""
-        wanted = self.type_of(pivot, joint)
+        wanted = self.find_type(pivot, joint)
         if wanted is None:
             return []
         used: set[Site] = set()
         found = []
         for site in (pivot, *(s for s in self.free() if s != pivot)):
-            if self.type_of(site, joint) == wanted:
+            if self.find_type(site, joint) == wanted:
                 own = self.tokens(site, joint)
                 if self.mutant == NO_CONFLICTS or used.isdisjoint(own):
                     used |= own
@@ -91,11 +91,11 @@ class TypeMoves:
         return found
 
     def rules(self, joint: Joint) -> list[Rule]:
-        return [r for f, variables in zip(self.forests, joint, strict=True) for r in rules_of(f, variables)]
+        return [r for f, variables in zip(self.forests, joint, strict=True) for r in list_rules(f, variables)]
 
     def weights(self, sites: Sequence[Site], joint: Joint) -> list[float]:
         """Return, for each number of split sites, the summed probability of all such choices, up to a constant."""
-        rules = self.type_of(sites[0], joint)
+        rules = self.find_type(sites[0], joint)
         assert rules is not None
         split = [joint[s.pair].cuts[s.node] for s in sites]
         rest = RuleCounts(self.rules(joint))

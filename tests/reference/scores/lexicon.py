@@ -35,12 +35,12 @@ def nulls(others: list[LinkedPair], words: list[int], side: int) -> np.ndarray:
     return alone(others, words, side) * np.array(shares)
 
 
-def links_of(others: list[LinkedPair]) -> Counter:
+def count_links(others: list[LinkedPair]) -> Counter:
     return Counter((pair.source[i], pair.target[x]) for pair in others for i, x in pair.links)
 
 
 def together(others: list[LinkedPair], pair: LinkedPair) -> np.ndarray:
-    links = links_of(others)
+    links = count_links(others)
 
     def given(side: int, word: int, other: int, p: float) -> float:
         with_word = {link: times for link, times in links.items() if link[side] == word}
@@ -64,7 +64,7 @@ def neighbors(others: list[LinkedPair], words: list[int], side: int) -> np.ndarr
 
     def count(*wanted: object) -> int:
         return sum(
-            n for met, n in triples.items() if all(w is None or w == m for w, m in zip(wanted, met, strict=True))
+            n for triple, n in triples.items() if all(w is None or w == t for w, t in zip(wanted, triple, strict=True))
         )
 
     padded = ["<s>", *words, "</s>"]
@@ -79,7 +79,7 @@ def neighbors(others: list[LinkedPair], words: list[int], side: int) -> np.ndarr
 
 def features(others: list[LinkedPair], pair: LinkedPair, side: int) -> np.ndarray:
     """Return the nine features of each word of a side."""
-    links = links_of(others)
+    links = count_links(others)
     own, rest = pair.side(side), pair.side(1 - side)
     u, v = alone(others, own, side), alone(others, rest, 1 - side)
     c = np.array([[links[(i, j) if side else (j, i)] for j in own] for i in rest], float)

@@ -29,7 +29,6 @@ def to_options(settings: Settings, similarity: float = 0.0, **more: int) -> Alig
 
 
 def to_direction(corpus: Corpus) -> Direction:
-    """Return the corpus in the kernels' format."""
     return make_direction(
         read_side(" ".join(pair.emitted) for pair in corpus.pairs),
         read_side(" ".join(pair.conditioning) for pair in corpus.pairs),
@@ -37,7 +36,6 @@ def to_direction(corpus: Corpus) -> Direction:
 
 
 def to_chain(corpus: Corpus, state: State, settings: Settings, similarity: float = 0.0) -> AlignmentChain:
-    """Return the kernels' chain in the twin's state."""
     words = [word for pair in state for word in pair]
     links = np.array([UNLINKED if word.link is None else word.link for word in words], np.int16)
     collocated = np.array([word.collocated for word in words], np.uint8)
@@ -49,7 +47,6 @@ def to_chain(corpus: Corpus, state: State, settings: Settings, similarity: float
 
 
 def from_chain(corpus: Corpus, chain: AlignmentChain) -> State:
-    """Return the twin's state of a chain."""
     state = []
     at = 0
     for pair in corpus.pairs:

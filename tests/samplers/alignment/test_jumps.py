@@ -40,7 +40,7 @@ def test_jump_widths_in_one_bin_share_its_probability() -> None:
         assert jump_events(np.array([first_width(event)]))[0] == event
     for width in (0, 1, -100, 101, -200, 201, 1_000, -12_800, MAX_WORDS):
         event = int(jump_events(np.array([width]))[0])
-        assert jump_event(jumps, 0, width) - MAX_EVENT == event == corpus.event_of(width)
+        assert jump_event(jumps, 0, width) - MAX_EVENT == event == corpus.find_event(width)
 
 
 def test_jumps_to_and_from_the_empty_word_are_not_binned() -> None:

@@ -44,7 +44,7 @@ def part(side: Side, first: int, last: int) -> Side:
     return Side(side.words[start:stop], side.offset[first : last + 1] - start, side.vocabulary)
 
 
-def words_of(prior: PriorCounts) -> dict[tuple[int, int], int]:
+def read_word_counts(prior: PriorCounts) -> dict[tuple[int, int], int]:
     pairs = zip(prior.conditioning.tolist(), prior.emitted.tolist(), strict=True)
     return dict(zip(pairs, prior.counts.tolist(), strict=True))
 
@@ -89,7 +89,7 @@ def test_counts_of_pairs_are_subtracted() -> None:
     all_pairs, some = counts_for(direction, links), counts_for(direction, links, [1, 0, 1, 0, 0, 1])
     others = subtract_counts(all_pairs, some)
     expected = counts_for(direction, links, [0, 1, 0, 1, 1, 0])
-    assert words_of(others) == words_of(expected)
+    assert read_word_counts(others) == read_word_counts(expected)
     assert np.array_equal(others.link_counts, expected.link_counts)
     assert np.array_equal(others.fertility, expected.fertility)
     assert np.array_equal(others.jumps, expected.jumps)

@@ -33,7 +33,7 @@ SENTENCES = [
 ]
 
 
-def key_of(conditioning_word: int, word: int) -> np.uint64:
+def make_key(conditioning_word: int, word: int) -> np.uint64:
     return np.uint64(pair_key(conditioning_word, word))
 
 
@@ -94,7 +94,7 @@ def test_the_table_of_word_pairs_behaves_like_a_dictionary(steps: list[tuple[int
     conditioning_words["prior"] = 2.0
     counts: dict[tuple[int, int], int] = {}
     for e, f, add in steps:
-        key = key_of(e, f)
+        key = make_key(e, f)
         if not has_room(pairs, 1):
             pairs = larger_pairs(pairs)
         if add:
@@ -109,8 +109,8 @@ def test_the_table_of_word_pairs_behaves_like_a_dictionary(steps: list[tuple[int
         assert conditioning_words[e]["links"] == sum(n for (given, _), n in linked.items() if given == e)
         for f in range(401):
             n = linked.get((e, f), 0)
-            assert pair_weight(pairs, key_of(e, f)) == n
-    probability = lexical(pairs, conditioning_words, 1, key_of(1, 7), 0.5)
+            assert pair_weight(pairs, make_key(e, f)) == n
+    probability = lexical(pairs, conditioning_words, 1, make_key(1, 7), 0.5)
     assert probability == (linked.get((1, 7), 0) + 0.5) / (conditioning_words[1]["links"] + 2.0)
 
 
@@ -119,10 +119,10 @@ def test_removing_half_of_the_pairs_keeps_the_other_half() -> None:
     conditioning_words = np.zeros(1, CONDITIONING)
     numbers = range(700)
     for f in numbers:
-        link_pair(pairs, conditioning_words, 0, key_of(0, f))
+        link_pair(pairs, conditioning_words, 0, make_key(0, f))
     for f in numbers[::2]:
-        free_if_unused(pairs, unlink_pair(pairs, conditioning_words, 0, key_of(0, f)))
-    assert [pair_weight(pairs, key_of(0, f)) for f in numbers] == [f % 2 for f in numbers]
+        free_if_unused(pairs, unlink_pair(pairs, conditioning_words, 0, make_key(0, f)))
+    assert [pair_weight(pairs, make_key(0, f)) for f in numbers] == [f % 2 for f in numbers]
     assert pairs.registers[TAKEN] == 350
 
 
@@ -130,11 +130,11 @@ def test_a_sparse_table_shrinks_once() -> None:
     pairs = empty_pairs(10_000)
     conditioning_words = np.zeros(1, CONDITIONING)
     for f in range(1000):
-        link_pair(pairs, conditioning_words, 0, key_of(0, f))
+        link_pair(pairs, conditioning_words, 0, make_key(0, f))
     small = smaller_pairs(pairs)
     assert len(small.rows) < len(pairs.rows)
     assert smaller_pairs(small) is small
-    assert [pair_weight(small, key_of(0, f)) for f in range(1001)] == [1] * 1000 + [0]
+    assert [pair_weight(small, make_key(0, f)) for f in range(1001)] == [1] * 1000 + [0]
 
 
 def test_pairs_removed_one_by_one_leave_the_other_pairs_in_the_table() -> None:
@@ -142,32 +142,32 @@ def test_pairs_removed_one_by_one_leave_the_other_pairs_in_the_table() -> None:
     conditioning_words = np.zeros(1, CONDITIONING)
     numbers = np.random.default_rng(1).choice(1 << 30, 700, replace=False).tolist()
     for f in numbers:
-        link_pair(pairs, conditioning_words, 0, key_of(0, f))
+        link_pair(pairs, conditioning_words, 0, make_key(0, f))
     for gone, f in enumerate(numbers, 1):
-        free_if_unused(pairs, unlink_pair(pairs, conditioning_words, 0, key_of(0, f)))
+        free_if_unused(pairs, unlink_pair(pairs, conditioning_words, 0, make_key(0, f)))
         if gone % 50 == 0:
-            assert [pair_weight(pairs, key_of(0, f)) for f in numbers] == [0] * gone + [1] * (700 - gone)
+            assert [pair_weight(pairs, make_key(0, f)) for f in numbers] == [0] * gone + [1] * (700 - gone)
     assert not pairs.filter_bytes.any()
 
 
-def similarity_of(one: str, other: str) -> float:
+def compute_similarity(one: str, other: str) -> float:
     emitted, words = read_side([one]), read_side([other])
     conditioning_words = np.zeros(2, CONDITIONING)
     pairs = favor_similar(make_direction(emitted, words), 2.0, conditioning_words)
-    weight = float(pair_weight(pairs, key_of(0, 0)))
+    weight = float(pair_weight(pairs, make_key(0, 0)))
     assert conditioning_words[0]["prior"] == weight
     return weight / 2
 
 
 def test_similar_spelling_is_favored() -> None:
-    assert similarity_of("1492", "1492") == similarity_of(",", ",") == 1.0
-    assert similarity_of("Paris", "paris") == 1.0
-    assert similarity_of("gouvernement", "gouverner") == pytest.approx((8 / 12) ** 2)
-    assert similarity_of("gouvernement", "government") == 0.0
-    assert similarity_of("nation", "national") == pytest.approx((6 / 8) ** 2)
-    assert similarity_of("son", "song") == 0.0
-    assert similarity_of("able", "abbey") == 0.0
-    assert similarity_of("λόγος", "λόγου") == pytest.approx((4 / 5) ** 2)
+    assert compute_similarity("1492", "1492") == compute_similarity(",", ",") == 1.0
+    assert compute_similarity("Paris", "paris") == 1.0
+    assert compute_similarity("gouvernement", "gouverner") == pytest.approx((8 / 12) ** 2)
+    assert compute_similarity("gouvernement", "government") == 0.0
+    assert compute_similarity("nation", "national") == pytest.approx((6 / 8) ** 2)
+    assert compute_similarity("son", "song") == 0.0
+    assert compute_similarity("able", "abbey") == 0.0
+    assert compute_similarity("λόγος", "λόγου") == pytest.approx((4 / 5) ** 2)
 
 
 def test_many_favored_pairs_make_the_table_grow() -> None:

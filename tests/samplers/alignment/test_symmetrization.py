@@ -80,7 +80,7 @@ def offsets(sides: list[list[int]]) -> np.ndarray:
     return np.cumsum([0, *map(len, sides)]).astype(np.int64)
 
 
-def pairs_of(links: LinkList) -> list[list[tuple[int, int]]]:
+def list_links(links: LinkList) -> list[list[tuple[int, int]]]:
     both = list(zip(links.source.tolist(), links.target.tolist(), strict=True))
     return [both[start:stop] for start, stop in zip(links.offset[:-1], links.offset[1:], strict=True)]
 
@@ -92,7 +92,7 @@ def test_symmetrized_links_equal_the_links_of_set_based_code(
 ) -> None:
     forward, backward = directions
     found = symmetrize(method, flat(forward), flat(backward), offsets(backward), offsets(forward))
-    for links, to_source, to_target in zip(pairs_of(found), forward, backward, strict=True):
+    for links, to_source, to_target in zip(list_links(found), forward, backward, strict=True):
         expected = by_sets(
             method,
             {(s, t) for t, s in enumerate(to_source) if s >= 0},
@@ -109,7 +109,7 @@ def test_each_method_keeps_the_expected_links_of_an_example() -> None:
     forward = np.array([0, 1, 1, 3, -1], np.int16)
     backward = np.array([0, -1, -1, -1], np.int16)
     found = {
-        method: pairs_of(symmetrize(method, forward, backward, np.array([0, 4]), np.array([0, 5])))[0]
+        method: list_links(symmetrize(method, forward, backward, np.array([0, 4]), np.array([0, 5])))[0]
         for method in METHODS
     }
     assert found["intersect"] == [(0, 0)]
@@ -134,7 +134,7 @@ def test_likely_links_are_decoded_from_the_mean_of_both_directions(seed: int) ->
     # Compare with the stored probabilities, which are rounded.
     stored = zip(*map(from_marginals, sides, marginals), strict=True)
     rows = [(of_target[:, 1:], of_source[:, 1:]) for of_target, of_source in stored]
-    found = pairs_of(decode_mean(source, target, marginals))
+    found = list_links(decode_mean(source, target, marginals))
     expected = [sorted(links_of_means(f.tolist(), b.tolist(), *FIXED)) for f, b in rows]
     assert found == expected
     assert any(expected)
@@ -147,15 +147,15 @@ def test_likely_links_are_decoded_from_the_mean_of_both_directions(seed: int) ->
     thresholds = expected_thresholds(source, target, marginals)
     assert thresholds.likely == expected_threshold(means, 100, 1000)
     assert thresholds.beside == BESIDE_RATIO * thresholds.likely
-    joined = pairs_of(join_directions(EXPECTED, [], marginals, source, target))
+    joined = list_links(join_directions(EXPECTED, [], marginals, source, target))
     assert joined == [sorted(links_of_means(f.tolist(), b.tolist(), *thresholds)) for f, b in rows]
-    assert pairs_of(join_directions(POSTERIOR, [], marginals, source, target)) == expected
+    assert list_links(join_directions(POSTERIOR, [], marginals, source, target)) == expected
 
 
 def test_the_threshold_keeps_the_links_above_half_of_the_expected_score() -> None:
     source, target = read_side(["a b c d"]), read_side(["x y z"])
     mean = np.array([[0.95, 0, 0], [0, 0.9, 0.05], [0, 0.05, 0.45], [0.02, 0, 0.3]])
-    likely, beside = expected_thresholds(source, target, of_one_pair(mean))
+    likely, beside = expected_thresholds(source, target, single_pair_marginals(mean))
     kept = mean[mean >= likely]
     score = 2 * kept.sum() / (len(kept) + mean.sum())
     assert kept.tolist() == [0.95, 0.9, 0.45]
@@ -165,10 +165,10 @@ def test_the_threshold_keeps_the_links_above_half_of_the_expected_score() -> Non
 
 def test_pairs_without_words_have_a_decoding_threshold() -> None:
     nothing = read_side([""])
-    assert 0 < expected_thresholds(nothing, nothing, of_one_pair(np.zeros((0, 0)))).likely < 1
+    assert 0 < expected_thresholds(nothing, nothing, single_pair_marginals(np.zeros((0, 0)))).likely < 1
 
 
-def of_one_pair(mean: np.ndarray) -> list[Marginals]:
+def single_pair_marginals(mean: np.ndarray) -> list[Marginals]:
     """Return both directions' marginals of one sample with the given means. `mean` has a row for each source word."""
     source, target = (read_side([" ".join("a" * words)]) for words in mean.shape)
     sides = make_direction(target, source).sides, make_direction(source, target).sides
@@ -179,7 +179,7 @@ def test_a_free_word_gets_a_link_next_to_a_likely_link() -> None:
     def decoded(*rows: list[float]) -> list[tuple[int, int]]:
         mean = np.array(rows)
         source, target = read_side(["a b c"[: 2 * len(rows) - 1]]), read_side(["x y z"[: 2 * len(rows[0]) - 1]])
-        return pairs_of(decode_mean(source, target, of_one_pair(mean)))[0]
+        return list_links(decode_mean(source, target, single_pair_marginals(mean)))[0]
 
     assert decoded([0.6, 0.3, 0.1]) == [(0, 0), (0, 1)]
     assert decoded([0.1, 0.3, 0.6]) == [(0, 1), (0, 2)]
@@ -195,8 +195,8 @@ def test_a_free_word_gets_a_link_next_to_a_likely_link() -> None:
 def test_a_pair_with_the_maximum_number_of_links_is_decoded() -> None:
     # Each word has two links above the decoding threshold.
     source, target = read_side(["a b"]), read_side(["x y"])
-    even = of_one_pair(np.full((2, 2), 0.45))
-    assert pairs_of(decode_mean(source, target, even)) == [[(0, 0), (0, 1), (1, 0), (1, 1)]]
+    even = single_pair_marginals(np.full((2, 2), 0.45))
+    assert list_links(decode_mean(source, target, even)) == [[(0, 0), (0, 1), (1, 0), (1, 1)]]
 
 
 def test_an_unknown_symmetrization_is_refused() -> None:

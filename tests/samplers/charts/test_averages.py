@@ -19,8 +19,8 @@ def mask(value: float, weight: float, selection: np.ndarray, positive: list[int]
 def some_steps() -> list[Pruned]:
     """Return steps of three selections.
 
-    After the first step, selection A occurs four times, with two masks of weights 1 and 3, and B and C once each. Five
-    of the seven derivations drawn from the charts of B and C there are covered by masks of A.
+    After the first step, A occurs four times, with two masks of weights 1 and 3; B and C occur once each. In these
+    steps, masks of A cover five of the seven derivations drawn from the charts of B and C.
     """
     first = mask(1.0, 1, A, [1, 1, 0], [[1, 1, 1], [1, 1, 0]])
     return [

@@ -23,7 +23,7 @@ ALL_MASKS = [
     (random_pair(MIXED, (4, 3), 7), 60),
     (random_pair(MIXED, (4, 4), 8, empty_sides=False), 60),
 ]
-"""Pairs, and the number of masks drawn at random (None: all of them)."""
+"""Pairs, each with the number of random masks to test (None: all masks)."""
 
 
 def masks(pair: Pair, number: int | None) -> list[np.ndarray]:

@@ -65,8 +65,7 @@ OTHERS = [
 ]
 
 
-def sides_of(rules: list) -> RuleSides:
-    """Return learned rules in the kernels' format."""
+def to_rule_sides(rules: list) -> RuleSides:
     columns = []
     for side in (0, 1):
         symbols = [symbol for rule in rules for symbol in rule[side]]
@@ -110,7 +109,7 @@ def test_sums_of_charts_without_edges_equal_the_enumeration(rules: list, size: t
     for seed in range(3):
         pair = random_pair(OF_THE_BASE + rules, size, seed, empty_sides=False)
         _, words = to_kernels(pair)
-        found = sum_pair(sides_of(rules), np.array([rule[2] for rule in rules]), words, BASE)
+        found = sum_pair(to_rule_sides(rules), np.array([rule[2] for rule in rules]), words, BASE)
         everything = classes(pair)[pair.whole]
         n, m = size
         expected = expectations(pair, everything)
@@ -134,7 +133,7 @@ def test_sums_without_edges_equal_sums_of_charts_with_edges() -> None:
         task = unmasked(table, words, False)
         bitext = PairBuilder(1 << 24).build(task)
         scores = score(bitext.graph)
-        found = sum_pair(sides_of(rules), np.array([rule[2] for rule in rules]), words, BASE)
+        found = sum_pair(to_rule_sides(rules), np.array([rule[2] for rule in rules]), words, BASE)
         assert found.log_total == pytest.approx(np.log(scores.total), abs=1e-9)
         # The expectations exclude negligible bispans.
         links = expected_emissions(bitext, scores.expected, task).links

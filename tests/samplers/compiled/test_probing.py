@@ -21,7 +21,7 @@ def ends_at(keys, slot, key):
 
 
 @njit_inline
-def home_of(keys, slot):
+def find_home(keys, slot):
     return keys[slot] != FREE, home(keys[slot], np.uint64(len(keys) - 1))
 
 
@@ -38,7 +38,7 @@ def find(keys, key):
 
 @njit
 def take_out(keys, slot):
-    keys[close_gap(np.uint64(slot), np.uint64(len(keys) - 1), home_of, move, keys)] = FREE
+    keys[close_gap(np.uint64(slot), np.uint64(len(keys) - 1), find_home, move, keys)] = FREE
 
 
 def test_a_table_with_open_addressing_behaves_like_a_set() -> None:

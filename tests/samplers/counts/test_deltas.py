@@ -20,7 +20,7 @@ TARGET = ["x", "y"]
 ALL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
-def batch_of(forests: Forests, source: int, target: int, key_mask: np.uint64 = ALL_BITS) -> Batch:
+def make_small_batch(forests: Forests, source: int, target: int, key_mask: np.uint64 = ALL_BITS) -> Batch:
     none = np.zeros(0, np.int16)
     bitext = Bitext(
         np.arange(source, dtype=np.int32),
@@ -35,7 +35,7 @@ def batch_of(forests: Forests, source: int, target: int, key_mask: np.uint64 = A
     return make_batch(bitext, words, forests, np.array([1]), 20)
 
 
-def rules_of(deltas: CountDeltas) -> set[tuple[str, str]]:
+def list_rules(deltas: CountDeltas) -> set[tuple[str, str]]:
     sides = render_rules(deltas, np.arange(deltas.entries), spellings(SOURCE), spellings(TARGET))
     return set(zip(*(side.strings() for side in sides), strict=True))
 
@@ -54,9 +54,9 @@ ONCE, FIRST = (1, 0, 0, 0), np.zeros(1, np.int64)
 
 
 def test_cut_tails_without_target_words_keep_their_nonterminals() -> None:
-    batch = batch_of(assemble([NODES]), 3, 2)
+    batch = make_small_batch(assemble([NODES]), 3, 2)
     cut = State(np.zeros(4, np.uint16), np.ones(4, np.uint8))
-    assert rules_of(add_state(empty_deltas(), batch, cut, ONCE, FIRST)) == {
+    assert list_rules(add_state(empty_deltas(), batch, cut, ONCE, FIRST)) == {
         ("a", ""),
         ("b", "x y"),
         ("c", ""),
@@ -65,13 +65,13 @@ def test_cut_tails_without_target_words_keep_their_nonterminals() -> None:
 
 
 def test_joined_tails_without_target_words_leave_no_symbol() -> None:
-    batch = batch_of(assemble([NODES]), 3, 2)
+    batch = make_small_batch(assemble([NODES]), 3, 2)
     joined = State(np.zeros(4, np.uint16), np.array([0, 1, 0, 1], np.uint8))
-    assert rules_of(add_state(empty_deltas(), batch, joined, ONCE, FIRST)) == {("b", "x y"), ("a [X,1] c", "[X,1]")}
+    assert list_rules(add_state(empty_deltas(), batch, joined, ONCE, FIRST)) == {("b", "x y"), ("a [X,1] c", "[X,1]")}
 
 
 def test_weights_of_two_added_states_add_up_in_the_counts() -> None:
-    batch = batch_of(assemble([NODES]), 3, 2)
+    batch = make_small_batch(assemble([NODES]), 3, 2)
     cut = State(np.zeros(4, np.uint16), np.ones(4, np.uint8))
     deltas = add_state(empty_deltas(), batch, cut, (2, 0, 0, 0), FIRST)
     deltas = add_state(deltas, batch, cut, (-1, 5, 0, 0), FIRST)
@@ -80,7 +80,7 @@ def test_weights_of_two_added_states_add_up_in_the_counts() -> None:
 
 
 def test_two_rules_with_one_key_are_detected() -> None:
-    batch = batch_of(assemble([NODES]), 3, 2, key_mask=np.uint64(0))
+    batch = make_small_batch(assemble([NODES]), 3, 2, key_mask=np.uint64(0))
     cut = State(np.zeros(4, np.uint16), np.ones(4, np.uint8))
     with pytest.raises(KeyCollisionError, match="same key"):
         add_state(empty_deltas(), batch, cut, ONCE, FIRST)

@@ -6,7 +6,7 @@ from random import Random
 import numpy as np
 from tests.reference import examples
 from tests.reference.models import PitmanYor
-from tests.reference.rules import rules_of
+from tests.reference.rules import list_rules
 from tests.samplers.synchronous.kernel_chain import SALT, KernelChain
 
 from hierogram.samplers.counts.occurrences import SIDE_BITS, RuleLinks, rule_occurrences, uses_by_links
@@ -24,7 +24,7 @@ def test_rules_of_each_pair_have_the_uses_of_the_twin() -> None:
     expected = {
         (place, rule_key(Rule(rule.source, rule.target), SALT)): uses
         for place, (forest, variables) in enumerate(zip(chain.forests, chain.variables(), strict=True))
-        for rule, uses in Counter(rules_of(forest, variables)).items()
+        for rule, uses in Counter(list_rules(forest, variables)).items()
     }
     assert max(expected.values()) > 1
     assert {

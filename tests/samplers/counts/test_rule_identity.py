@@ -7,10 +7,10 @@ from random import Random
 import numpy as np
 import pytest
 from tests.reference import examples
-from tests.reference.enumeration import all_trees, variables_of
+from tests.reference.enumeration import all_trees, to_variables
 from tests.reference.forest import Forest, direct_forest
 from tests.reference.models import PitmanYor, RuleCounts
-from tests.reference.rules import Rule, Variables, is_nonterminal, rules_of
+from tests.reference.rules import Rule, Variables, is_nonterminal, list_rules
 from tests.samplers.synchronous.kernel_chain import SALT, rules_of_deltas, to_batch, to_model
 
 from hierogram.samplers.counts.deltas import add_state, count_rules, empty_deltas
@@ -32,7 +32,7 @@ def random_variables(random: Random, forest: Forest) -> Variables:
 
 def compare(forests: list[Forest], states: list[Variables]) -> Counter[Rule]:
     """Count the rules of given derivations in several ways and check that all agree."""
-    expected = Counter(r for f, variables in zip(forests, states, strict=True) for r in rules_of(f, variables))
+    expected = Counter(r for f, variables in zip(forests, states, strict=True) for r in list_rules(f, variables))
     batch = to_batch(forests, span_limit=0)
     state = State(
         np.array([j for variables in states for j in variables.edges], np.uint16),
@@ -82,14 +82,14 @@ def test_random_states_have_the_rules_of_the_twin(words: str) -> None:
 def test_every_derivation_of_small_pairs_has_the_rules_of_the_twin() -> None:
     for forest in (examples.FOUR, examples.TWICE_APART, examples.UNALIGNED, examples.TANGLED, examples.BLOCKS):
         trees = list(all_trees(forest, span_limit=0))
-        compare([forest] * len(trees), [variables_of(forest, tree) for tree in trees])
+        compare([forest] * len(trees), [to_variables(forest, tree) for tree in trees])
 
 
 def test_a_rule_is_the_same_however_it_is_composed() -> None:
     # Each of the five bracketings of a monotone pair makes the whole pair one rule.
     trees = [t for t in all_trees(examples.FOUR, span_limit=0) if sum(choice.cut for choice in t) == 1]
     assert len(trees) == 5
-    rules = compare([examples.FOUR] * 5, [variables_of(examples.FOUR, tree) for tree in trees])
+    rules = compare([examples.FOUR] * 5, [to_variables(examples.FOUR, tree) for tree in trees])
     assert rules == {Rule(tuple("abcd"), tuple("ABCD")): 5}
 
 

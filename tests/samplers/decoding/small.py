@@ -5,7 +5,7 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-from tests.reference.decoding.derivations import Model, NGrams, Rule, scope_of
+from tests.reference.decoding.derivations import Model, NGrams, Rule, compute_scope
 
 from hierogram.samplers.decoding.chart import InputSentence, SearchLimits
 from hierogram.samplers.decoding.decoder import SentenceDecoder
@@ -81,7 +81,7 @@ def random_example(rng: random.Random, *, with_model: bool = True) -> Example:
         source = random_side(rng, source_words, rng.choice((0, 0, 0, 1, 2, 3)))
         if rng.random() < 0.7:
             source = matching_side(rng, sentence)
-        if len(source) == 0 or source == (-1,) or scope_of(source) > 5:
+        if len(source) == 0 or source == (-1,) or compute_scope(source) > 5:
             continue
         target = random_target(rng, source, [*target_words, "new"])
         features = rng.gauss(0, 1), rng.gauss(0, 1)
@@ -99,7 +99,7 @@ def flat(sides: list[tuple], words: list[str]) -> tuple[np.ndarray, np.ndarray]:
     return np.array(symbols, np.int32), np.cumsum([0, *map(len, sides)], dtype=np.int64)
 
 
-def columns_of(rules: list[tuple], source_words: list[str], target_words: list[str]) -> RuleColumns:
+def to_columns(rules: list[tuple], source_words: list[str], target_words: list[str]) -> RuleColumns:
     """Return rules (source side, target side[, features]) as columns. Rule k has the link (k % 7, 1)."""
     features = [rule[2] if len(rule) > 2 else (float(k), -1.0) for k, rule in enumerate(rules)]
     return RuleColumns(
@@ -112,7 +112,7 @@ def columns_of(rules: list[tuple], source_words: list[str], target_words: list[s
 
 
 def packed(example: Example) -> PackedGrammar:
-    return pack(columns_of(list(example.model.rules), example.source_words, example.target_words))
+    return pack(to_columns(list(example.model.rules), example.source_words, example.target_words))
 
 
 def ngram_model(example: Example) -> tuple[LanguageModel, dict[str, int]]:
@@ -135,7 +135,7 @@ def ngram_model(example: Example) -> tuple[LanguageModel, dict[str, int]]:
     return builder.finish(), numbers
 
 
-def decoder_of(example: Example, pops: int = 0) -> SentenceDecoder:
+def make_decoder(example: Example, pops: int = 0) -> SentenceDecoder:
     weights = np.array([example.model.weights[name] for name in (0, 1, *COUNTED)])
     limits = SearchLimits(example.model.span, pops)
     if example.model.ngrams is None:
@@ -145,7 +145,7 @@ def decoder_of(example: Example, pops: int = 0) -> SentenceDecoder:
     return SentenceDecoder(packed(example), weights, lm_words, model, limits)
 
 
-def sentence_of(example: Example) -> tuple[InputSentence, list[str]]:
+def to_sentence(example: Example) -> tuple[InputSentence, list[str]]:
     """Return the sentence and all target words. Words that no rule translates alone have a pass-through rule."""
     numbers = {} if example.model.ngrams is None else ngram_model(example)[1]
     alone = {rule.source[0] for rule in example.model.rules if len(rule.source) == 1}

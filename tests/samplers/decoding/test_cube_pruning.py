@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.reference.decoding.derivations import Model, NGrams, Rule
 from tests.reference.decoding.pruning import Search
-from tests.samplers.decoding.small import Example, decoder_of, random_example, sentence_of
+from tests.samplers.decoding.small import Example, make_decoder, random_example, to_sentence
 
 from hierogram.samplers.decoding.chart import DecodingTask
 from hierogram.samplers.decoding.decoder import SentenceDecoder
@@ -15,13 +15,13 @@ from hierogram.samplers.decoding.grammar import COUNTED
 from hierogram.samplers.language_models.vocabulary import SPECIAL
 
 
-def task_of(decoder: SentenceDecoder, example: Example) -> DecodingTask:
+def make_task(decoder: SentenceDecoder, example: Example) -> DecodingTask:
     return DecodingTask(
-        decoder.grammar, decoder.weighed, decoder.language_model, sentence_of(example)[0], decoder.limits
+        decoder.grammar, decoder.weighed, decoder.language_model, to_sentence(example)[0], decoder.limits
     )
 
 
-def best_of(decoder: SentenceDecoder, task: DecodingTask) -> float:
+def find_best_score(decoder: SentenceDecoder, task: DecodingTask) -> float:
     return float(decoder.decode(task.sentence).scores[0])
 
 
@@ -30,16 +30,16 @@ def test_the_kernel_finds_the_best_score_of_its_twin(pops: int) -> None:
     pruned = 0
     for seed in range(1_000, 1_060):
         example = random_example(random.Random(seed), with_model=seed % 5 > 0)
-        decoder, exact = decoder_of(example, pops), decoder_of(example)
-        task = task_of(decoder, example)
-        found = best_of(decoder, task)
+        decoder, exact = make_decoder(example, pops), make_decoder(example)
+        task = make_task(decoder, example)
+        found = find_best_score(decoder, task)
         assert found == pytest.approx(Search(task, combine_on_push=False).best(), abs=1e-9)
-        pruned += found < best_of(exact, task) - 1e-9
+        pruned += found < find_best_score(exact, task) - 1e-9
     assert pops == 0 or pruned > 0 or pops > 2
 
 
 def dense_example(rng: random.Random) -> Example:
-    """Return many rules for each source side, and bigrams that distinguish their combinations."""
+    """Return an example with many rules for each source side, and bigrams that distinguish their combinations."""
     source, target = [f"s{k}" for k in range(4)], [f"t{k}" for k in range(20)]
     rules: list[Rule] = []
     for word in source:
@@ -67,9 +67,9 @@ def dense_example(rng: random.Random) -> Example:
 def test_the_kernel_finds_the_best_score_of_its_twin_with_many_rules_per_source_side(pops: int) -> None:
     for seed in range(12):
         example = dense_example(random.Random(seed))
-        decoder = decoder_of(example, pops)
-        task = task_of(decoder, example)
-        assert best_of(decoder, task) == pytest.approx(Search(task, combine_on_push=False).best(), abs=1e-9)
+        decoder = make_decoder(example, pops)
+        task = make_task(decoder, example)
+        assert find_best_score(decoder, task) == pytest.approx(Search(task, combine_on_push=False).best(), abs=1e-9)
 
 
 @pytest.mark.slow
@@ -77,9 +77,9 @@ def test_the_kernel_is_seldom_worse_than_cdec_order() -> None:
     worse = better = 0
     for seed in range(60):
         example = dense_example(random.Random(seed))
-        decoder = decoder_of(example, 20)
-        task = task_of(decoder, example)
-        found, expected = best_of(decoder, task), Search(task, combine_on_push=True).best()
+        decoder = make_decoder(example, 20)
+        task = make_task(decoder, example)
+        found, expected = find_best_score(decoder, task), Search(task, combine_on_push=True).best()
         worse += found < expected - 1e-9
         better += found > expected + 1e-9
     assert worse <= 7, (worse, better)

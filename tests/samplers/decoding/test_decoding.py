@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from tests.reference.decoding.derivations import Derivation, Node, derivations
-from tests.samplers.decoding.small import Example, decoder_of, random_example, sentence_of
+from tests.samplers.decoding.small import Example, make_decoder, random_example, to_sentence
 
 from hierogram.samplers.decoding.chart import GLUE_NEXT, GLUE_START, GOAL, DecodingChart, make_chart, span_of
 from hierogram.samplers.decoding.decoder import SentenceDecoder
@@ -39,8 +39,8 @@ def tree(out: Outputs, words: int, decoder: SentenceDecoder, row: int) -> Node:
 
 
 def found_by(example: Example, best: int, pops: int = 0, *, distinct: bool = False) -> Found:
-    sentence, words = sentence_of(example)
-    decoder = decoder_of(example, pops)
+    sentence, words = to_sentence(example)
+    decoder = make_decoder(example, pops)
     out = decoder.decode(sentence, best, distinct=distinct)
     spelled = [
         tuple(words[w] for w in out.words[out.word_start[k] : out.word_start[k + 1]]) for k in range(len(out.scores))
@@ -95,7 +95,7 @@ def test_examples_contain_every_special_case() -> None:
     for seed in range(150, 250):
         example = random_example(random.Random(seed))
         roots = [one.root for one in derivations(example.model, example.sentence)]
-        used = {rule for root in roots for rule in rules_of(root)}
+        used = {rule for root in roots for rule in list_rules(root)}
         rules = [example.model.rules[rule] for rule in used if isinstance(rule, int)]
         seen["arity 3"] += any(sum(isinstance(s, int) for s in rule.source) >= 3 for rule in rules)
         seen["adjacent"] += any(
@@ -110,8 +110,8 @@ def test_examples_contain_every_special_case() -> None:
     assert all(number >= 4 for number in seen.values()), seen
 
 
-def rules_of(node: Node) -> set[object]:
-    return {node.rule, *(rule for child in node.children for rule in rules_of(child))}
+def list_rules(node: Node) -> set[object]:
+    return {node.rule, *(rule for child in node.children for rule in list_rules(child))}
 
 
 @pytest.mark.slow
@@ -175,8 +175,8 @@ def test_translations_do_not_depend_on_the_number_of_threads() -> None:
     sentences = []
     for seed in range(40):
         words = [random.Random(seed).choice(["a", "b", "odd"]) for _ in range(1 + seed % 6)]
-        sentences.append(sentence_of(example._replace(sentence=words))[0])
-    decoder = decoder_of(example, 5)
+        sentences.append(to_sentence(example._replace(sentence=words))[0])
+    decoder = make_decoder(example, 5)
     one = [decoder.decode(sentence, 10) for sentence in sentences]
     with ThreadPoolExecutor(3) as pool:
         three = list(pool.map(lambda sentence: decoder.decode(sentence, 10), sentences))
@@ -194,8 +194,8 @@ def test_consecutive_threads_share_one_chart(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr("hierogram.samplers.decoding.decoder.make_chart", make)
     example = random_example(random.Random(19))
-    decoder = decoder_of(example, 5)
+    decoder = make_decoder(example, 5)
     for _ in range(3):
         with ThreadPoolExecutor(1) as pool:
-            pool.submit(decoder.decode, sentence_of(example)[0]).result()
+            pool.submit(decoder.decode, to_sentence(example)[0]).result()
     assert len(made) == 1

@@ -5,7 +5,7 @@ import random
 
 import numpy as np
 import pytest
-from tests.samplers.decoding.small import columns_of, random_side
+from tests.samplers.decoding.small import random_side, to_columns
 
 from hierogram.samplers.decoding.grammar import UNKNOWN_SYMBOL, gap_child, pack, scopes, word_child
 from hierogram.samplers.exceptions import GrammarError
@@ -18,7 +18,7 @@ def sides(rng: random.Random, number: int) -> list[tuple]:
 
 def test_computed_scopes_match_the_definition() -> None:
     found = sides(random.Random(1), 500)
-    columns = columns_of([(side, ()) for side in found], ["a", "b", "c"], [])
+    columns = to_columns([(side, ()) for side in found], ["a", "b", "c"], [])
     assert scopes(columns).tolist() == [Rule(side, ()).scope for side in found]
     assert () in found
     assert (-1,) in found
@@ -31,7 +31,7 @@ def test_rules_survive_a_round_trip_through_the_trie() -> None:
     for source in sources:
         target = tuple(rng.choice("xyz") for _ in range(rng.randint(0, 3)))
         rules.append((source, target, (rng.randrange(3), 0.5)))
-    columns = columns_of(rules, ["a", "b", "c"], ["x", "y", "z"])
+    columns = to_columns(rules, ["a", "b", "c"], ["x", "y", "z"])
     grammar = pack(columns)
     assert sorted(grammar.number.tolist()) == list(range(len(rules)))
     for rule in range(grammar.rules):
@@ -63,14 +63,14 @@ def walk(grammar, symbols: list[int]) -> int:
 
 def test_cyclic_rules_are_refused_if_chosen_and_otherwise_omitted() -> None:
     for source in ((), (-1,)):
-        columns = columns_of([(("a",), ()), (source, ("x",))], ["a"], ["x"])
+        columns = to_columns([(("a",), ()), (source, ("x",))], ["a"], ["x"])
         with pytest.raises(GrammarError, match="rule 1: "):
             pack(columns, np.array([True, True]))
         assert pack(columns).rules == 1
 
 
 def test_an_empty_grammar_is_allowed() -> None:
-    grammar = pack(columns_of([], [], []))
+    grammar = pack(to_columns([], [], []))
     assert grammar.rules == 0
     assert walk(grammar, [0]) == -1
     assert gap_child(grammar, 0) == -1

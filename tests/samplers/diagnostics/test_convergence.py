@@ -107,7 +107,7 @@ def verdict_on(draws: Draws) -> str:
     return found
 
 
-def test_agreeing_chains_are_sound_or_too_short() -> None:
+def test_agreeing_chains_are_sound_if_they_are_long_enough() -> None:
     assert verdict_on(autoregressive(0.3, 1, 4, 400)[0]) == SOUND
     assert verdict_on(autoregressive(0.6, 1, 4, 80, seed=18)[0]) == SHORT
 

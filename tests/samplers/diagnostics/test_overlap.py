@@ -19,7 +19,7 @@ from hierogram.samplers.grammar.keys import pack_size
 MODEL = build_model(ModelSettings(), 9, 9, 12)
 
 
-def table_of(counts: dict[int, int]) -> CountTable:
+def make_table(counts: dict[int, int]) -> CountTable:
     """Return a table of rules whose keys are (k << 40, 5 k)."""
     numbers = np.array(list(counts), np.uint64)
     keys = np.stack((numbers << np.uint64(40), np.uint64(5) * numbers), axis=1)
@@ -29,7 +29,7 @@ def table_of(counts: dict[int, int]) -> CountTable:
 
 
 def grammar(counts: dict[int, int]) -> GrammarCounts:
-    return count_uses(table_of(counts))
+    return count_uses(make_table(counts))
 
 
 def test_rules_of_a_table_are_sorted_by_key() -> None:
@@ -61,7 +61,7 @@ def test_the_mean_overlap_of_one_grammar_is_refused() -> None:
 
 
 def test_a_trace_records_likelihoods_totals_and_counts() -> None:
-    table = table_of({1: 3, 2: 1, 3: 2})
+    table = make_table({1: 3, 2: 1, 3: 2})
     keys = np.array([[2 << 40, 10], [8 << 40, 40], [1 << 40, 5]], np.uint64)
     assert look_up_counts(table, keys).tolist() == [1, 0, 3]
     watch = ChainTrace(keys)

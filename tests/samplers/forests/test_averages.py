@@ -274,7 +274,7 @@ class OnePair:
         return np.uint64(rule), np.uint64(3 * rule)
 
 
-def draw_of(rule: Hashable) -> int:
+def find_draw(rule: Hashable) -> int:
     assert isinstance(rule, int)
     return twins.draw_of_rule(0, rule, 3 * rule)
 
@@ -282,7 +282,7 @@ def draw_of(rule: Hashable) -> int:
 @pytest.mark.parametrize(("slots", "largest"), [(3, 1), (8, 1), (12, 3), (40, 3)])
 def test_averages_with_few_slots_stay_within_their_errors(slots: int, largest: int) -> None:
     random = Random(slots + largest)
-    one, twin = OnePair(slots), Average(slots, draw_of)
+    one, twin = OnePair(slots), Average(slots, find_draw)
     sizes = {rule: random.randint(1, BYTES_PER_SLOT * largest) for rule in range(200)}
     for number in range(MAX_SWEEPS + 300):
         # Frequent rules become rare, and new rules appear.
@@ -300,7 +300,7 @@ def test_averages_with_few_slots_stay_within_their_errors(slots: int, largest: i
 
 
 def test_missed_uses_raise_the_upper_bounds_of_all_rules() -> None:
-    one, twin = OnePair(40), Average(40, draw_of)
+    one, twin = OnePair(40), Average(40, find_draw)
     for number in range(90):
         credits = {rule: (500 + 100 * rule, 7) for rule in range(6) if (number + rule) % 3}
         lost = number % 6, 300 + number

@@ -130,10 +130,10 @@ def test_the_ngram_table_at_its_maximum_size_drops_ngrams_with_one_occurrence(
 
 
 def test_the_expected_text_is_as_long_as_the_corpus_or_100000_words() -> None:
-    def words_of(ngrams: Ngrams) -> float:
+    def count_words(ngrams: Ngrams) -> float:
         """Return the length of the text in words: a side of one nonterminal is expected once per word."""
         return float(expected_occurrences(ngrams, ["[X,1]"], 0)[0])
 
-    assert words_of(empty_ngrams()) == 100_000
+    assert count_words(empty_ngrams()) == 100_000
     batch = to_batch([direct_forest(("a",) * 100, ("x",), {(0, 0)})] * 1_100, 0)
-    assert words_of(add_ngrams(empty_ngrams(), batch)) == 110_000
+    assert count_words(add_ngrams(empty_ngrams(), batch)) == 110_000

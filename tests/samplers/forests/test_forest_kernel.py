@@ -31,7 +31,7 @@ def test_forests_of_long_pairs_equal_the_direct_construction() -> None:
 
 
 def test_dense_discontinuous_and_unlinked_pairs_have_the_forests_of_the_reference() -> None:
-    words, links_of = tuple("abcd"), examples.links_of
+    words, links_of = tuple("abcd"), examples.parse_links
     everything = {(s, t) for s in range(4) for t in range(4)}
     cases: list[RandomPair] = [
         (words, words, everything),

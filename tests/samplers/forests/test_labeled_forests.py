@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from tests.reference import corpus
 from tests.reference.corpus import Corpus
-from tests.reference.enumeration import all_trees, posterior, spread, total_variation, variables_of
+from tests.reference.enumeration import all_trees, posterior, spread, to_variables, total_variation
 from tests.reference.gibbs import NO_DENSITY
 from tests.reference.models import Dirichlet, Model, PitmanYor, RuleCounts
-from tests.reference.rules import Bracket, Nonterminal, Rule, Variables, rules_of
+from tests.reference.rules import Bracket, Nonterminal, Rule, Variables, list_rules
 from tests.reference.trees import RandomTrees, parse_forest
 from tests.samplers.synchronous.kernel_chain import KernelChain, from_arrays, rules_of_deltas, to_arrays
 
@@ -25,11 +25,14 @@ def test_brackets_and_labels_are_part_of_a_rule() -> None:
     flat = Variables((0, 0, 0, 1, 0, 0), (1, 1, 1, 0, 1, 1))
     inner = (Bracket(2, True), "a", "b", Bracket(2, False))
     word = Rule((Bracket(1, True), "a", Bracket(1, False)), ())
-    assert rules_of(forest, flat) == [Rule((Bracket(3, True), *inner, Nonterminal(1, 1), Bracket(3, False)), ()), word]
-    assert rules_of(forest, flat)[0].scope == 0
-    assert rules_of(forest, flat)[0].length == 2
+    assert list_rules(forest, flat) == [
+        Rule((Bracket(3, True), *inner, Nonterminal(1, 1), Bracket(3, False)), ()),
+        word,
+    ]
+    assert list_rules(forest, flat)[0].scope == 0
+    assert list_rules(forest, flat)[0].length == 2
     deep = Variables((0, 0, 0, 0, 0, 1), (1, 0, 1, 1, 1, 1))
-    assert rules_of(forest, deep)[2] == Rule(
+    assert list_rules(forest, deep)[2] == Rule(
         (Bracket(2, True), Bracket(1, True), "b", Bracket(1, False), Nonterminal(1, 1), Bracket(2, False)), ()
     )
 
@@ -79,7 +82,7 @@ def test_gibbs_leaves_the_posterior_of_two_trees_invariant() -> None:
     assert sorted(len(f.nodes) for f in forests) == [4, 5]
     model = MODELS["DP"]
     before = {
-        tuple(variables_of(f, tree) for f, tree in zip(forests, joint, strict=True)): p
+        tuple(to_variables(f, tree) for f, tree in zip(forests, joint, strict=True)): p
         for joint, p in posterior(forests, model, span_limit=0).items()
     }
     assert total_variation(before, Corpus(forests).push(before, corpus.gibbs(model))) < 1e-10

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.reference.examples import TANGLED, TWICE, UNLINKED, random_pairs
 from tests.reference.forest import Forest, derivations, direct_forest
-from tests.reference.rules import Rule, Variables, minimal_derivation, rules_of
+from tests.reference.rules import Rule, Variables, list_rules, minimal_derivation
 from tests.samplers.synchronous.kernel_chain import rules_of_deltas, to_batch
 
 from hierogram.samplers.counts.deltas import add_minimal, add_state, empty_deltas
@@ -14,8 +14,8 @@ from hierogram.samplers.exceptions import KeyCollisionError
 from hierogram.samplers.forests.derivations import initial_state
 
 
-def minimal_of(forest: Forest) -> Counter[Rule]:
-    return Counter(rules_of(forest, minimal_derivation(forest)))
+def count_minimal_rules(forest: Forest) -> Counter[Rule]:
+    return Counter(list_rules(forest, minimal_derivation(forest)))
 
 
 @pytest.mark.parametrize("span_limit", [0, 3])
@@ -26,10 +26,10 @@ def test_minimal_rule_counts_of_the_kernel_match_the_twin(span_limit: int) -> No
     deltas = add_state(empty_deltas(), batch, initial_state(1, batch), (1, 5, 0, 0), np.arange(batch.size))
     deltas = add_minimal(deltas, batch, chosen, 2)
     deltas = add_minimal(deltas, batch, chosen[:50], -2)
-    expected = sum((minimal_of(forests[pair]) for pair in chosen[50:].tolist()), Counter[Rule]())
+    expected = sum((count_minimal_rules(forests[pair]) for pair in chosen[50:].tolist()), Counter[Rule]())
     counted = rules_of_deltas(deltas._replace(counts=deltas.minimal), forests)
     assert {rule: count for rule, count in counted.items() if count} == {r: 2 * count for r, count in expected.items()}
-    rules = sum(len(rules_of(forest, minimal_derivation(forest))) for forest in forests)
+    rules = sum(len(list_rules(forest, minimal_derivation(forest))) for forest in forests)
     assert (int(deltas.counts.sum()), int(deltas.expected_uses.sum())) == (rules, 5 * rules)
 
 
@@ -41,11 +41,11 @@ def test_edges_below_the_root_do_not_change_minimal_rules() -> None:
         by_root: dict[int, set[frozenset[tuple[Rule, int]]]] = {}
         for choices in derivations(forest):
             edges = tuple(choices.get(v, 0) for v in range(len(forest.nodes)))
-            rules = Counter(rules_of(forest, Variables(edges, (1,) * len(edges))))
+            rules = Counter(list_rules(forest, Variables(edges, (1,) * len(edges))))
             by_root.setdefault(choices[forest.root], set()).add(frozenset(rules.items()))
         assert all(len(found) == 1 for found in by_root.values()), pair
         (expected,) = by_root[0]
-        assert expected == frozenset(minimal_of(forest).items())
+        assert expected == frozenset(count_minimal_rules(forest).items())
         several += len(by_root) > 1
         differing += len(set.union(*by_root.values())) > 1
     # The root edge matters if words are outside every phrase, because they belong to the root's rule.

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.samplers.grammar.unpacking import trees_of
+from tests.samplers.grammar.unpacking import unpack_trees
 
 from hierogram.samplers.exceptions import BracketError, ForestTooLargeError
 from hierogram.samplers.grammar.brackets import TreeNode, check_size, pack, productions, read_parse, write_parse
@@ -50,7 +50,7 @@ FOREST = (
 def test_a_packed_forest_is_read_and_written() -> None:
     parse = read_parse(FOREST)
     assert parse.words == ["she", "saw", "her", "duck"]
-    assert trees_of(parse) == {
+    assert unpack_trees(parse) == {
         "(S (NP she) (VP (V saw) (NP her duck)))",
         "(S (NP she) (VP (V saw) (S (NP her) (VP duck))))",
         "(S (NP she) (V saw) (NP her) duck)",
@@ -68,17 +68,17 @@ def test_an_n_best_list_is_packed_into_a_forest_with_all_its_trees() -> None:
         "(S (NP (N a)) (VP (V b) (NP (NP (N c)))))",
     ]
     packed = pack([read_parse(text) for text in texts])
-    found = trees_of(packed)
+    found = unpack_trees(packed)
     assert set(texts) < found
     # Subtrees of different trees are combined.
     assert "(S (NP (D a)) (VP (V b) (NP (NP (N c)))))" in found
-    assert trees_of(read_parse(write_parse(packed))) == found
+    assert unpack_trees(read_parse(write_parse(packed))) == found
     assert len(packed.nodes) < sum(len(read_parse(text).nodes) for text in texts)
 
 
 @given(st.lists(trees(), min_size=1, max_size=1))
 def test_a_single_tree_is_packed_unchanged(texts: list[str]) -> None:
-    assert trees_of(pack([read_parse(text) for text in texts])) == set(texts)
+    assert unpack_trees(pack([read_parse(text) for text in texts])) == set(texts)
 
 
 def test_the_depth_of_trees_is_unlimited() -> None:

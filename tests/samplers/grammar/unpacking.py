@@ -5,7 +5,7 @@ from itertools import product
 from hierogram.samplers.grammar.brackets import Parse
 
 
-def trees_of(parse: Parse) -> set[str]:
+def unpack_trees(parse: Parse) -> set[str]:
     """Return every tree of a forest, written without sharing."""
 
     def of(number: int) -> set[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 import numpy as np
-from tests.reference.itg.samplers import Corpus, Tree, lexical_of, string_of, tree_of
+from tests.reference.itg.samplers import Corpus, Tree, from_string, lexical_base, to_string
 
 from hierogram.samplers.itg.batch import ItgBatch, make_batch
 from hierogram.samplers.itg.derivations import Derivations, empty_derivations
@@ -20,7 +20,7 @@ Pairs = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
 PHRASE_END = 0.6
 
 
-def batch_of(pairs: Pairs, longest: int = 1) -> ItgBatch:
+def to_batch(pairs: Pairs, longest: int = 1) -> ItgBatch:
     """Return the pairs in the kernels' format, numbered from 0, with phrases of up to `longest` words."""
     sides = []
     for side in (0, 1):
@@ -30,7 +30,7 @@ def batch_of(pairs: Pairs, longest: int = 1) -> ItgBatch:
     return make_batch(*sides, longest_phrase=longest)
 
 
-def model1_of(batch: ItgBatch) -> Model1:
+def make_model1(batch: ItgBatch) -> Model1:
     """Return deterministic probabilities that differ between words."""
     source, target = batch.type_source.astype(float), batch.type_target.astype(float)
     return Model1(
@@ -41,7 +41,7 @@ def model1_of(batch: ItgBatch) -> Model1:
     )
 
 
-def kernel_of(
+def make_kernel(
     pairs: Pairs,
     method: str = SLICE,
     shape: float = 0.15,
@@ -53,27 +53,27 @@ def kernel_of(
 
     `of_long` is the slice shape of pairs whose chart needs more than 40 products.
     """
-    batch = batch_of(pairs, longest)
+    batch = to_batch(pairs, longest)
     strengths = tuple(strength * one for one in STRENGTHS)
     settings = ItgSettings(
         shape, strengths, sampled_strengths=False, long_shape=of_long, short_chart=40, phrase_end=PHRASE_END
     )
-    return build(batch, settings, method, model1_of(batch))
+    return build(batch, settings, method, make_model1(batch))
 
 
-def corpus_of(pairs: Pairs, kernel: ItgKernel, state: ItgState) -> Corpus:
+def to_corpus(pairs: Pairs, kernel: ItgKernel, state: ItgState) -> Corpus:
     """Return the corpus in the twin's format, with the base distributions of a state."""
     batch, base = kernel.batch, state.base
     types = {
         (int(f), int(e)): number for number, (f, e) in enumerate(zip(batch.type_source, batch.type_target, strict=True))
     }
     pair, source_null, target_null = base.strengths[:3].tolist()
-    model1, longest = model1_of(batch), batch.phrases.longest
+    model1, longest = make_model1(batch), batch.phrases.longest
     both = (lambda f, e: float(model1.target[types[f, e]]), lambda f, e: float(model1.source[types[f, e]]))
 
     def base_phrase(f: tuple[int, ...], e: tuple[int, ...]) -> float:
         words = np.prod(base.source[list(f)]) * np.prod(base.target[list(e)])
-        return lexical_of(f, e, both, PHRASE_END, longest) * float(words)
+        return lexical_base(f, e, both, PHRASE_END, longest) * float(words)
 
     return Corpus(
         pairs,
@@ -87,20 +87,18 @@ def corpus_of(pairs: Pairs, kernel: ItgKernel, state: ItgState) -> Corpus:
 
 
 def to_derivations(batch: ItgBatch, trees: Iterable[Tree]) -> Derivations:
-    """Return derivations in the kernels' format."""
     derivations = empty_derivations(batch)
     for pair, tree in enumerate(trees):
-        string = string_of(tree)
+        string = to_string(tree)
         first = int(derivations.offset[pair])
         derivations.rules[first : first + len(string)] = string
         derivations.length[pair] = len(string)
     return derivations
 
 
-def trees_of(state: ItgState) -> tuple[Tree, ...]:
-    """Return derivations in the twin's format."""
+def to_trees(state: ItgState) -> tuple[Tree, ...]:
     found = []
     for pair, length in enumerate(state.derivations.length.tolist()):
         first = int(state.derivations.offset[pair])
-        found.append(tree_of(tuple(state.derivations.rules[first : first + length].tolist())))
+        found.append(from_string(tuple(state.derivations.rules[first : first + length].tolist())))
     return tuple(found)

@@ -16,9 +16,9 @@ from tests.reference.itg.samplers import (
     joint,
     local_visit,
     slice_visit,
-    string_of,
+    to_string,
 )
-from tests.samplers.itg.corpora import Pairs, corpus_of, kernel_of, to_derivations, trees_of
+from tests.samplers.itg.corpora import Pairs, make_kernel, to_corpus, to_derivations, to_trees
 
 from hierogram.samplers.itg.sampler import ItgPlan
 from hierogram.tools.lab.baselines.itg import EXHAUSTIVE, FLAT, GIBBS, METHODS, SLICE
@@ -75,32 +75,32 @@ def test_the_kernels_and_their_twins_draw_the_same_derivations(method: str, long
             pairs = tuple(((0, 1, 2), tuple(random.sample(range(3), 3))) for _ in range(3))
         shape = random.choice([0.1, 0.15, 0.25, 1.0])
         trees = tuple(random.choice(derivations(len(f), len(e), longest)) for f, e in pairs)
-        kernel = kernel_of(pairs, method, shape, strength=random.choice([0.01, 0.3, 1.0, 5.0]), longest=longest)
+        kernel = make_kernel(pairs, method, shape, strength=random.choice([0.01, 0.3, 1.0, 5.0]), longest=longest)
         state = kernel.resume(to_derivations(kernel.batch, trees))
         for number in range(1, 7):
-            corpus = corpus_of(pairs, kernel, state)
+            corpus = to_corpus(pairs, kernel, state)
             assert kernel.log_likelihood(state) == pytest.approx(joint(corpus, trees))
             expected, accepted = sweep_of_twin(corpus, trees, method, shape, (trial, number))
             state, info = kernel.step(trial, state, ItgPlan(number, np.full(len(pairs), number)))
-            assert trees_of(state) == expected
+            assert to_trees(state) == expected
             if method == GIBBS:
                 assert info.accepted == accepted
             changes += trees != expected
             trees = expected
-            phrases += sum(rule > TARGET_NULL for tree in trees for rule in string_of(tree))
+            phrases += sum(rule > TARGET_NULL for tree in trees for rule in to_string(tree))
     assert changes > (30 if longest == 1 else 15)
     assert (phrases > 30) == (longest > 1)
 
 
 def test_pairs_outside_the_sweep_are_unchanged_and_counted() -> None:
     pairs = (((0, 1), (1, 0)), ((0, 1), (1, 0)))
-    kernel = kernel_of(pairs, EXHAUSTIVE, strength=50.0)
+    kernel = make_kernel(pairs, EXHAUSTIVE, strength=50.0)
     state = kernel.init(3, "lb")
-    before = trees_of(state)
+    before = to_trees(state)
     seen = set()
     for number in range(1, 20):
         state, _ = kernel.step(1, state, ItgPlan(number, np.array([number, 0])))
-        assert trees_of(state)[1] == before[1]
-        seen.add(trees_of(state)[0])
+        assert to_trees(state)[1] == before[1]
+        seen.add(to_trees(state)[0])
     assert len(seen) > 1
     assert state.counts.rules.sum() == sum(state.derivations.length)

@@ -4,7 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from tests.samplers.itg.corpora import batch_of, trees_of
+from tests.samplers.itg.corpora import to_batch, to_trees
 
 from hierogram.samplers.grammar.settings import BETA
 from hierogram.samplers.itg.charts import make_weights
@@ -60,13 +60,13 @@ def test_sums_of_long_sides_equal_sums_of_the_whole_chart(monkeypatch: pytest.Mo
 def test_a_pair_of_a_hundred_words_takes_bounded_memory() -> None:
     random = np.random.default_rng(5)
     source, target = random.integers(0, 60, 100), random.integers(0, 60, 100)
-    batch = batch_of(((tuple(source.tolist()), tuple(target.tolist())),))
+    batch = to_batch(((tuple(source.tolist()), tuple(target.tolist())),))
     kernel = ItgKernel(batch, ItgSettings(0.25), BETA)
     state = kernel.init(1, LEFT_BRANCHING)
-    before = trees_of(state)
+    before = to_trees(state)
     for number in range(1, 4):
         state, _ = kernel.step(1, state, make_plan(kernel.batch, number))
-    assert trees_of(state) != before
+    assert to_trees(state) != before
     root = list_nodes(state.derivations, 0)[0]
     assert (root["j"], root["y"]) == (100, 100)
     chart = kernel._scratch.chart

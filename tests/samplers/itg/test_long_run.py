@@ -19,16 +19,16 @@ from tests.reference.itg.samplers import (
     Tree,
     count,
     derivations,
-    lexical_of,
-    links_of,
+    find_links,
+    find_type,
+    lexical_base,
     phrase,
     posterior,
     predictive,
     stirling,
-    string_of,
-    type_of,
+    to_string,
 )
-from tests.samplers.itg.corpora import PHRASE_END, Pairs, corpus_of, kernel_of, model1_of, to_derivations, trees_of
+from tests.samplers.itg.corpora import PHRASE_END, Pairs, make_kernel, make_model1, to_corpus, to_derivations, to_trees
 
 from hierogram.samplers.itg.model import (
     SOURCE_STRENGTH,
@@ -64,15 +64,15 @@ SHAPES = [
 
 
 @cache
-def exact_of(pairs: Pairs, strength: float, longest: int = 1) -> dict[tuple[Tree, ...], float]:
+def exact_posterior(pairs: Pairs, strength: float, longest: int = 1) -> dict[tuple[Tree, ...], float]:
     """Return the exact posterior of the derivations, which does not depend on the method."""
-    kernel = kernel_of(pairs, EXHAUSTIVE, strength=strength, longest=longest)
-    return posterior(corpus_of(pairs, kernel, kernel.init(1, LEFT_BRANCHING)))
+    kernel = make_kernel(pairs, EXHAUSTIVE, strength=strength, longest=longest)
+    return posterior(to_corpus(pairs, kernel, kernel.init(1, LEFT_BRANCHING)))
 
 
 def signature(trees: tuple[Tree, ...]) -> tuple[object, ...]:
     """Return the links of derivations, and their uses of the straight and the inverted rule."""
-    return tuple((links_of(tree), string_of(tree).count(0), string_of(tree).count(1)) for tree in trees)
+    return tuple((find_links(tree), to_string(tree).count(0), to_string(tree).count(1)) for tree in trees)
 
 
 def frequencies(kernel: ItgKernel, state: ItgState, samples: int, thinning: int, seed: int) -> list[tuple[Tree, ...]]:
@@ -83,7 +83,7 @@ def frequencies(kernel: ItgKernel, state: ItgState, samples: int, thinning: int,
         state, _ = kernel.step(seed, state, make_plan(kernel.batch, number))
         state.base.source[:], state.base.target[:] = fixed.source, fixed.target
         if number % thinning == 0:
-            found.append(trees_of(state))
+            found.append(to_trees(state))
     return found
 
 
@@ -93,7 +93,7 @@ def after_sweeps(kernel: ItgKernel, starts: list[tuple[Tree, ...]], seed: int) -
     for number, trees in enumerate(starts, 1):
         state = kernel.resume(to_derivations(kernel.batch, trees))
         state, _ = kernel.step(seed, state, make_plan(kernel.batch, number))
-        found.append(trees_of(state))
+        found.append(to_trees(state))
     return found
 
 
@@ -101,8 +101,8 @@ def sweep_leaves_the_posterior(
     pairs: Pairs, method: str, shape: float, of_long: float | None, samples: int, seed: int, longest: int = 1
 ) -> bool:
     """Check if independent draws from the posterior follow it after one sweep. Slow mixing cannot hide a fault."""
-    kernel = kernel_of(pairs, method, shape, strength=0.7, of_long=of_long, longest=longest)
-    exact = exact_of(pairs, 0.7, longest)
+    kernel = make_kernel(pairs, method, shape, strength=0.7, of_long=of_long, longest=longest)
+    exact = exact_posterior(pairs, 0.7, longest)
     return p_value(after_sweeps(kernel, draws(exact, samples, seed=seed), seed=7), exact) > ALPHA
 
 
@@ -139,18 +139,18 @@ def test_a_sweep_leaves_the_posterior_of_phrases_invariant_in_many_samples(
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_a_chain_started_with_words_has_the_posterior_of_phrases(method: str) -> None:
-    kernel = kernel_of(PHRASES, method, 0.15, strength=0.7, longest=2)
+    kernel = make_kernel(PHRASES, method, 0.15, strength=0.7, longest=2)
     samples = frequencies(kernel, kernel.init(2, LEFT_BRANCHING), 1_500, 1 if method == EXHAUSTIVE else 20, seed=4)
-    assert p_value(samples, exact_of(PHRASES, 0.7, 2)) > ALPHA
+    assert p_value(samples, exact_posterior(PHRASES, 0.7, 2)) > ALPHA
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("method", METHODS)
 def test_each_start_leads_to_the_posterior(method: str, start: str) -> None:
-    kernel = kernel_of(ONE, method, 0.15, strength=2.0)
+    kernel = make_kernel(ONE, method, 0.15, strength=2.0)
     state = kernel.init(2, start, np.array([1, -1], np.int32) if start == LINKS else None)
-    exact = posterior(corpus_of(ONE, kernel, state))
+    exact = posterior(to_corpus(ONE, kernel, state))
     samples = frequencies(kernel, state, 500, 1 if method == EXHAUSTIVE else 20, seed=4)
     assert p_value(samples, exact) > ALPHA
 
@@ -158,8 +158,8 @@ def test_each_start_leads_to_the_posterior(method: str, start: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_a_sweep_leaves_the_posterior_of_three_by_three_words_invariant(method: str) -> None:
-    kernel = kernel_of(LARGE, method, 0.15, strength=2.0)
-    exact = exact_of(LARGE, 2.0)
+    kernel = make_kernel(LARGE, method, 0.15, strength=2.0)
+    exact = exact_posterior(LARGE, 2.0)
     expected: defaultdict[tuple[object, ...], float] = defaultdict(float)
     for trees, p in exact.items():
         expected[signature(trees)] += p
@@ -171,15 +171,15 @@ def test_a_sweep_leaves_the_posterior_of_three_by_three_words_invariant(method: 
 @pytest.mark.parametrize(("method", "most"), [(SLICE, 1), (FLAT, 2)])
 def test_a_sweep_that_gives_up_oversized_charts_leaves_the_posterior_invariant(method: str, most: int) -> None:
     """Whether a chart is too large depends on the derivation, so the fallback must not introduce a bias."""
-    kernel = kernel_of(ONE, method, 0.25, strength=0.7)
+    kernel = make_kernel(ONE, method, 0.25, strength=0.7)
     kernel._scratch.chart.registers[LIMIT] = most
-    exact = exact_of(ONE, 0.7)
+    exact = exact_posterior(ONE, 0.7)
     samples, given_up = [], 0
     for number, trees in enumerate(draws(exact, 10_000, seed=3), 1):
         state = kernel.resume(to_derivations(kernel.batch, trees))
         state, info = kernel.step(7, state, make_plan(kernel.batch, number))
         given_up += info.given_up
-        samples.append(trees_of(state))
+        samples.append(to_trees(state))
     assert 1_000 < given_up < 9_000
     assert p_value(samples, exact) > ALPHA
 
@@ -194,9 +194,9 @@ def with_tables(kernel: ItgKernel, pairs: Pairs, state: ItgState) -> dict[tuple[
     longest = batch.phrases.longest
     strengths = base.strengths
     types = {(int(f), int(e)): k for k, (f, e) in enumerate(zip(batch.type_source, batch.type_target, strict=True))}
-    model1 = model1_of(batch)
+    model1 = make_model1(batch)
     both = (lambda f, e: float(model1.target[types[f, e]]), lambda f, e: float(model1.source[types[f, e]]))
-    lexical = {PAIR: lambda f, e: lexical_of(words_in(f), words_in(e), both, PHRASE_END, longest),
+    lexical = {PAIR: lambda f, e: lexical_base(words_in(f), words_in(e), both, PHRASE_END, longest),
                SOURCE_NULL: lambda f, e: base.null_source[f],
                TARGET_NULL: lambda f, e: base.null_target[e]}  # fmt: skip
     corpus = Corpus(pairs, lambda f, e: 0.0, lambda f: 0.0, lambda e: 0.0)
@@ -226,7 +226,7 @@ def with_tables(kernel: ItgKernel, pairs: Pairs, state: ItgState) -> dict[tuple[
             target: Counter[int] = Counter()
             for (rule, f, e), t in zip(dishes, tables, strict=True):
                 n = counts.dishes[rule, f, e]
-                of = type_of(rule)
+                of = find_type(rule)
                 at += math.log(stirling(n, t)) + t * math.log(strengths[of - PAIR] * lexical[of](f, e))
                 source.update(words_in(f) * t)
                 target.update(words_in(e) * t)
@@ -262,14 +262,14 @@ def chain_has_the_posterior_of_tables(
     pairs: Pairs, method: str, samples: int, seed: int, thinning: int = 5, longest: int = 1
 ) -> bool:
     """Check if derivations and tables, sampled every `thinning` sweeps, match their enumeration."""
-    kernel = kernel_of(pairs, method, 0.25, strength=1.3, longest=longest)
+    kernel = make_kernel(pairs, method, 0.25, strength=1.3, longest=longest)
     state = kernel.init(5, LEFT_BRANCHING)
     exact = with_tables(kernel, pairs, state)
     found = []
     for number in range(1, thinning * samples + 1):
         state, _ = kernel.step(seed, state, make_plan(kernel.batch, number))
         if number % thinning == 0:
-            found.append((signature(trees_of(state)), current_tables(kernel)))
+            found.append((signature(to_trees(state)), current_tables(kernel)))
     return p_value(found, exact) > ALPHA
 
 
@@ -296,7 +296,7 @@ def test_derivations_and_tables_have_their_posterior_in_long_chains(corpus: str,
 @pytest.mark.parametrize("longest", [1, 2])
 def test_a_table_counts_as_half_a_draw_of_each_of_its_words(longest: int) -> None:
     """P_f is drawn from the Dirichlet distribution given these draws, and its square root is stored."""
-    kernel = kernel_of(TWO, EXHAUSTIVE, strength=1.3, longest=longest)
+    kernel = make_kernel(TWO, EXHAUSTIVE, strength=1.3, longest=longest)
     state = kernel.init(3, LEFT_BRANCHING)
     batch = kernel.batch
     phrases = 0
@@ -326,7 +326,7 @@ def test_a_table_counts_as_half_a_draw_of_each_of_its_words(longest: int) -> Non
     assert mean == pytest.approx(expected, abs=0.03)
 
 
-def density_of(which: int, alpha: NDArray[np.float64], state: ItgState, tables: Tables) -> NDArray[np.float64]:
+def strength_density(which: int, alpha: NDArray[np.float64], state: ItgState, tables: Tables) -> NDArray[np.float64]:
     """Return the unnormalized density of a strength α or γ at some values, given tables and customers.
 
     Gamma(α; 1, 1/1000) times the probability of the seating: α^t Γ(α) / Γ(α + n) of a process with t tables of n
@@ -352,7 +352,7 @@ def test_sampled_strengths_follow_their_density_computed_by_quadrature() -> None
 
     A single draw from each of many exact draws must again follow the exact density.
     """
-    kernel = kernel_of(TWO)
+    kernel = make_kernel(TWO)
     state = kernel.init(3, LEFT_BRANCHING)
     state.counts.rules[PAIR:] = 40, 25, 90
     tables = Tables(*(np.zeros_like(count) for count in state.counts[:3]), np.zeros(2), np.zeros(2))
@@ -365,7 +365,7 @@ def test_sampled_strengths_follow_their_density_computed_by_quadrature() -> None
     middles = (edges[1:] + edges[:-1]) / 2
     starts, bounds = [], []
     for which in range(5):
-        below = np.cumsum(density_of(which, middles, state, tables) * np.diff(edges))
+        below = np.cumsum(strength_density(which, middles, state, tables) * np.diff(edges))
         below /= below[-1]
         starts.append(np.interp(np.random.default_rng(which).random(8_000), below, middles))
         bounds.append(np.interp(np.arange(1, 10) / 10, below, middles))
@@ -385,9 +385,9 @@ def test_sampled_strengths_follow_their_density_computed_by_quadrature() -> None
 def test_an_unused_rule_survives_with_its_probability_to_the_power_of_the_shape(shape: float, method: str) -> None:
     """Checks a null and a word pair that the derivation does not emit."""
     pairs: Pairs = (((0, 1), (0, 1)),)
-    kernel = kernel_of(pairs, method, shape, strength=0.1)
+    kernel = make_kernel(pairs, method, shape, strength=0.1)
     derivation = to_derivations(kernel.batch, [(0, (PAIR,), (PAIR,))])
-    corpus = corpus_of(pairs, kernel, kernel.resume(derivation))
+    corpus = to_corpus(pairs, kernel, kernel.resume(derivation))
     emissions = kernel._scratch.chart.emissions
     nulls = others = 0
     sweeps = 3_000

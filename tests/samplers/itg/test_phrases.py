@@ -3,7 +3,7 @@
 from random import Random
 
 import pytest
-from tests.samplers.itg.corpora import Pairs, batch_of
+from tests.samplers.itg.corpora import Pairs, to_batch
 
 from hierogram.samplers.exceptions import AlignmentInputError
 from hierogram.samplers.itg import batch as batches
@@ -21,7 +21,7 @@ def random_pairs(random: Random) -> Pairs:
 def test_phrase_pairs_are_numbered_by_their_words(longest: int) -> None:
     """Equal phrase pairs have the same number at all positions, different phrase pairs different numbers."""
     pairs = random_pairs(Random(longest))
-    batch = batch_of(pairs, longest)
+    batch = to_batch(pairs, longest)
     phrases = batch.phrases
     assert phrases.longest == longest
     places = longest**2 - 1
@@ -58,6 +58,6 @@ def test_phrase_pairs_are_numbered_by_their_words(longest: int) -> None:
 def test_too_many_words_for_phrases_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "_MAX_NUMBERS", 3)
     pairs: Pairs = (((0, 1), (0,)), ((0,), (1,)))
-    batch_of(pairs, 1)
+    to_batch(pairs, 1)
     with pytest.raises(AlignmentInputError, match="3 words on the source side, the limit for phrase pairs is 2"):
-        batch_of(pairs, 2)
+        to_batch(pairs, 2)

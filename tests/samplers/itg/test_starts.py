@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.reference.itg.samplers import Tree, derivations, links_of, phrase, size_of, string_of, uses_of
-from tests.samplers.itg.corpora import Pairs, batch_of, kernel_of, to_derivations, trees_of
+from tests.reference.itg.samplers import Tree, derivations, find_links, list_uses, phrase, to_string, tree_size
+from tests.samplers.itg.corpora import Pairs, make_kernel, to_batch, to_derivations, to_trees
 
 from hierogram.samplers.exceptions import AlignmentInputError, DerivationError
 from hierogram.samplers.grammar.columns import join_blobs, split_blobs
@@ -31,35 +31,35 @@ def depth_of_right_children(tree: Tree) -> int:
 
 def assert_sizes(kernel_trees: list[Tree], pairs: Pairs) -> None:
     for tree, (source, target) in zip(kernel_trees, pairs, strict=True):
-        assert size_of(tree) == (len(source), len(target))
+        assert tree_size(tree) == (len(source), len(target))
 
 
 def test_the_left_branching_start_has_nulls_on_the_longer_side() -> None:
     pairs = PAIRS[:-1]
-    kernel = kernel_of(pairs)
+    kernel = make_kernel(pairs)
     where = set()
     for seed in range(20):
-        trees = trees_of(kernel.init(seed, LEFT_BRANCHING))
+        trees = to_trees(kernel.init(seed, LEFT_BRANCHING))
         assert_sizes(list(trees), pairs)
         for tree, (source, target) in zip(trees, pairs, strict=True):
-            rules = string_of(tree)
+            rules = to_string(tree)
             assert depth_of_right_children(tree) <= 1
             assert rules.count(SOURCE_NULL) == max(len(source) - len(target), 0)
             assert rules.count(TARGET_NULL) == max(len(target) - len(source), 0)
-        where.add(string_of(trees[0]))
+        where.add(to_string(trees[0]))
     assert len(where) == 6, "two nulls among four words have six orders"
 
 
 def test_the_model1_start_finds_most_inverted_links() -> None:
     pairs: Pairs = (*(((k, (k + 1) % 5), ((k + 1) % 5, k)) for k in range(5)), ((0, 1, 2), (0, 1)))
-    batch = batch_of(pairs)
+    batch = to_batch(pairs)
     kernel = ItgKernel(batch, ItgSettings(), BETA)
     inverted = 0
     for seed in range(10):
-        trees = trees_of(kernel.init(seed, MODEL1))
+        trees = to_trees(kernel.init(seed, MODEL1))
         assert_sizes(list(trees), pairs)
-        assert string_of(trees[-1]).count(TARGET_NULL) == 0
-        inverted += sum(links_of(tree) == {(0, 1), (1, 0)} for tree in trees[:-1])
+        assert to_string(trees[-1]).count(TARGET_NULL) == 0
+        inverted += sum(find_links(tree) == {(0, 1), (1, 0)} for tree in trees[:-1])
     assert inverted > 40
 
 
@@ -67,9 +67,9 @@ def test_the_model1_start_finds_most_inverted_links() -> None:
 def test_the_start_from_links_keeps_all_links_that_an_itg_allows(permutation: list[int], kept: int) -> None:
     links = np.array([target if kept >> k & 1 else -1 for k, target in enumerate(permutation)], np.int32)
     kernel = _seven()
-    [tree] = trees_of(kernel.init(1, LINKS, links))
-    assert size_of(tree) == (7, 7)
-    found = links_of(tree)
+    [tree] = to_trees(kernel.init(1, LINKS, links))
+    assert tree_size(tree) == (7, 7)
+    found = find_links(tree)
     wanted = {(k, int(target)) for k, target in enumerate(links) if target >= 0}
     if wanted:
         assert found <= wanted
@@ -82,7 +82,7 @@ def test_the_start_from_links_keeps_all_links_that_an_itg_allows(permutation: li
 
 @cache
 def _seven() -> ItgKernel:
-    return kernel_of(((tuple(range(7)), tuple(range(7))),))
+    return make_kernel(((tuple(range(7)), tuple(range(7))),))
 
 
 def is_binarizable(order: list[int]) -> bool:
@@ -113,7 +113,7 @@ def test_model1_follows_the_equations() -> None:
         return tuple(random.randrange(4) for _ in range(random.randint(1, 4)))
 
     pairs: Pairs = tuple((side(), side()) for _ in range(5))
-    batch = batch_of(pairs)
+    batch = to_batch(pairs)
     found = train_model1(batch)
     for direction in (0, 1):
         words = batch.target_words if direction == 0 else batch.source_words
@@ -139,12 +139,12 @@ def test_model1_follows_the_equations() -> None:
 
 
 def test_derivations_survive_a_round_trip_through_bytes() -> None:
-    batch = batch_of(PAIRS)
+    batch = to_batch(PAIRS)
     random = Random(1)
     trees = [random.choice(derivations(len(f), len(e))) for f, e in PAIRS[:-1] if len(f) < 4]
-    small = batch_of(tuple(pair for pair in PAIRS[:-1] if len(pair[0]) < 4))
+    small = to_batch(tuple(pair for pair in PAIRS[:-1] if len(pair[0]) < 4))
     stored = encode(to_derivations(small, trees))
-    assert split_blobs(stored) == [bytes(string_of(tree)) for tree in trees]
+    assert split_blobs(stored) == [bytes(to_string(tree)) for tree in trees]
     again = decode(small, stored)
     assert encode(again).content.tolist() == stored.content.tolist()
     for wrong in (b"", b"\x02", b"\x00\x02", b"\x00\x02\x02\x02", b"\x09", b"\x00\x03\x04\x03"):
@@ -155,7 +155,7 @@ def test_derivations_survive_a_round_trip_through_bytes() -> None:
 
 def test_pairs_without_any_word_have_no_derivation() -> None:
     for method in (SLICE, GIBBS, EXHAUSTIVE):
-        kernel = kernel_of((((), ()), ((0,), (0,))), method)
+        kernel = make_kernel((((), ()), ((0,), (0,))), method)
         state = kernel.init(1, LEFT_BRANCHING)
         state, _ = kernel.step(1, state, make_plan(kernel.batch, 1))
         assert state.derivations.length[0] == 0
@@ -164,7 +164,7 @@ def test_pairs_without_any_word_have_no_derivation() -> None:
 
 def counted_links(tree: Tree, longest: int = 1) -> tuple[set[tuple[int, int]], set[tuple[int, int]]]:
     """Return the links and the implied links that `add_links` counts for a pair of four words per side."""
-    batch = batch_of((((0, 1, 2, 3), (0, 1, 2, 0)),), longest)
+    batch = to_batch((((0, 1, 2, 3), (0, 1, 2, 0)),), longest)
     sums = np.zeros((2, 16), np.float32)
     add_links(batch, to_derivations(batch, [tree]), sums[0], sums[1])
     assert sums.max(axis=1).tolist() == [1, 1]
@@ -176,7 +176,7 @@ def test_links_of_pairs_and_chunks_are_counted() -> None:
     # In [[f0/e0 f1/ε] ⟨f2/e3 [ε/e1 f3/e2]⟩], f1 is in a chunk with e0, and e1 is in a chunk with f3.
     tree = (0, (0, (PAIR,), (SOURCE_NULL,)), (1, (PAIR,), (0, (TARGET_NULL,), (PAIR,))))
     linked, implied = counted_links(tree)
-    assert linked == links_of(tree) == {(use.i, use.x) for use in uses_of(tree) if use.rule == PAIR}
+    assert linked == find_links(tree) == {(use.i, use.x) for use in list_uses(tree) if use.rule == PAIR}
     assert implied == {(1, 0), (3, 1)}
 
 
@@ -184,13 +184,13 @@ def test_a_pair_of_phrases_links_all_its_words() -> None:
     # In [[f0f1/e0 f2/ε] [f3/e1e2 ε/e3]], f2 is in a chunk with e0, and e3 is in a chunk with f3.
     tree = (0, (0, (phrase(2, 1),), (SOURCE_NULL,)), (0, (phrase(1, 2),), (TARGET_NULL,)))
     linked, implied = counted_links(tree, 2)
-    assert linked == links_of(tree) == {(0, 0), (1, 0), (3, 1), (3, 2)}
+    assert linked == find_links(tree) == {(0, 0), (1, 0), (3, 1), (3, 2)}
     assert implied == {(2, 0), (3, 3)}
 
 
 def test_an_oversized_side_is_refused_with_its_pair_number() -> None:
     with pytest.raises(AlignmentInputError, match=r"sentence pair 2: 251 words on the target side"):
-        batch_of((((0,), (0,)), ((0,), (0,) * (MAX_ITG_SIDE_LENGTH + 1))))
+        to_batch((((0,), (0,)), ((0,), (0,) * (MAX_ITG_SIDE_LENGTH + 1))))
 
 
 @pytest.mark.parametrize(
@@ -203,4 +203,4 @@ def test_an_oversized_side_is_refused_with_its_pair_number() -> None:
 )
 def test_unknown_samplers_and_starts_are_refused(method: str, start: str, why: str) -> None:
     with pytest.raises(AlignmentInputError, match=why):
-        kernel_of((((0,), (0,)),), method).init(1, start)
+        make_kernel((((0,), (0,)),), method).init(1, start)

@@ -15,11 +15,11 @@ from tests.reference.itg.samplers import (
     Pair,
     Tree,
     derivations,
-    dish_of,
+    find_dish,
+    list_uses,
     phrase,
-    uses_of,
 )
-from tests.samplers.itg.corpora import Pairs, batch_of, kernel_of, to_derivations, trees_of
+from tests.samplers.itg.corpora import Pairs, make_kernel, to_batch, to_derivations, to_trees
 
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.grammar.columns import empty_blobs, join_blobs, slice_blobs, split_blobs
@@ -42,8 +42,8 @@ from hierogram.tools.lab.baselines.itg import make_plan
 PAIRS: Pairs = (((0, 1, 0), (1, 2)), ((1,), (0, 0, 1)), ((), (1, 1)), ((2, 0), ()), ((0, 1), (0, 1)))
 
 
-def rules_of(pair: Pair, tree: Tree) -> Counter[Dish]:
-    return Counter(dish_of(pair, use) for use in uses_of(tree))
+def count_rules(pair: Pair, tree: Tree) -> Counter[Dish]:
+    return Counter(find_dish(pair, use) for use in list_uses(tree))
 
 
 def by_rule(batch: ItgBatch, uses: RuleUses) -> dict[tuple[int, Dish], tuple[int, int, int]]:
@@ -75,7 +75,7 @@ def random_trees(random: Random, longest: int = 1) -> tuple[Tree, ...]:
 
 @pytest.mark.parametrize("longest", [1, 2, 3])
 def test_rule_uses_match_the_twin(longest: int) -> None:
-    batch = batch_of(PAIRS, longest)
+    batch = to_batch(PAIRS, longest)
     random = Random(3)
     for first in (0, 2):
         trees = random_trees(random, longest)
@@ -86,14 +86,14 @@ def test_rule_uses_match_the_twin(longest: int) -> None:
             (pair, rule): (uses, uses * ONE_USE * (how == 2), uses * VARIANCE_PER_DRAW * ONE_SQUARE * (how == 2))
             for pair, how in enumerate(chosen.tolist(), first)
             if how
-            for rule, uses in rules_of(PAIRS[pair], trees[pair]).items()
+            for rule, uses in count_rules(PAIRS[pair], trees[pair]).items()
         }
         assert found == expected
 
 
 @pytest.mark.parametrize("longest", [1, 2, 3])
 def test_averages_are_the_mean_uses_in_all_sweeps(longest: int) -> None:
-    batch = batch_of(PAIRS, longest)
+    batch = to_batch(PAIRS, longest)
     random = Random(5)
     averages = empty_averages(batch)
     expected: list[Counter[Dish]] = [Counter() for _ in PAIRS]
@@ -103,7 +103,7 @@ def test_averages_are_the_mean_uses_in_all_sweeps(longest: int) -> None:
         due = np.array([random.random() < 0.7 for _ in PAIRS])
         add_derivations(batch, to_derivations(batch, trees), due, averages)
         for pair in np.flatnonzero(due).tolist():
-            expected[pair] += rules_of(PAIRS[pair], trees[pair])
+            expected[pair] += count_rules(PAIRS[pair], trees[pair])
             sweeps[pair] += 1
     assert averages.sweeps.tolist() == sweeps
     records = write_averages(batch, averages)
@@ -131,7 +131,7 @@ NULLS: Tree = (0, (0, (SOURCE_NULL,), (SOURCE_NULL,)), (0, (TARGET_NULL,), (TARG
 
 @pytest.mark.parametrize(("before", "since"), [(0, 40), (31, 600), (512, 512), (1_000, 20_000), (2_048, 1_500)])
 def test_averages_follow_a_chain_that_changes_its_derivation(before: int, since: int) -> None:
-    batch = batch_of((((0, 1), (0, 1)),))
+    batch = to_batch((((0, 1), (0, 1)),))
     averages = empty_averages(batch)
     due = np.ones(1, np.bool_)
     put_in = [to_derivations(batch, [tree]) for tree in (NULLS, STRAIGHT)]
@@ -144,7 +144,7 @@ def test_averages_follow_a_chain_that_changes_its_derivation(before: int, since:
         if sweeps == MAX_SWEEPS:
             weights, sweeps = [weight / 2 for weight in weights], sweeps // 2
     assert averages.sweeps.tolist() == [sweeps]
-    twins = [rules_of(((0, 1), (0, 1)), tree) for tree in (NULLS, STRAIGHT)]
+    twins = [count_rules(((0, 1), (0, 1)), tree) for tree in (NULLS, STRAIGHT)]
     found = by_rule(batch, list_record_uses(batch, write_averages(batch, averages)))
     for rule in twins[0] | twins[1]:
         truth = sum(weight * own[rule] for weight, own in zip(weights, twins, strict=True)) / sweeps
@@ -157,9 +157,9 @@ def test_averages_follow_a_chain_that_changes_its_derivation(before: int, since:
 
 
 def test_small_uses_of_a_place_are_rounded_at_random() -> None:
-    """Each place that is used in one of 90 sweeps is rounded by its own draw: to 1/32, or to 0."""
+    """A place used in one of 90 sweeps has 1/90 of a use, which its own draw rounds to 1/32 or 0."""
     pairs = (((0, 1), (0, 1)),) * 40
-    batch = batch_of(pairs)
+    batch = to_batch(pairs)
     averages = empty_averages(batch)
     for number in range(90):
         tree = NULLS if number == 3 else STRAIGHT
@@ -193,7 +193,7 @@ def drawn_corpus(random: Random) -> Pairs:
 def test_averages_do_not_depend_on_when_a_chain_is_committed() -> None:
     """Records are equal whether a chain is committed often or once. Their uses match the exact uses up to rounding."""
     pairs = drawn_corpus(Random(11))
-    kernel = kernel_of(pairs)
+    kernel = make_kernel(pairs)
     state = kernel.init(1, MODEL1)
     sweeps = 200
     due = np.ones(len(pairs), np.bool_)
@@ -201,8 +201,8 @@ def test_averages_do_not_depend_on_when_a_chain_is_committed() -> None:
     exact: list[Counter[Dish]] = [Counter() for _ in pairs]
     for number in range(1, sweeps + 1):
         state, _ = kernel.step(1, state, make_plan(kernel.batch, number))
-        for pair, tree in enumerate(trees_of(state)):
-            exact[pair] += rules_of(pairs[pair], tree)
+        for pair, tree in enumerate(to_trees(state)):
+            exact[pair] += count_rules(pairs[pair], tree)
         for each in committed:
             add_derivations(kernel.batch, state.derivations, due, committed[each])
             if number % each == 0:
@@ -222,7 +222,7 @@ def test_averages_do_not_depend_on_when_a_chain_is_committed() -> None:
 
 
 def test_malformed_records_and_derivations_are_refused() -> None:
-    batch = batch_of(PAIRS)
+    batch = to_batch(PAIRS)
     averages = empty_averages(batch)
     add_derivations(batch, to_derivations(batch, random_trees(Random(1))), np.ones(len(PAIRS), np.bool_), averages)
     good = split_blobs(write_averages(batch, averages))
@@ -246,9 +246,9 @@ def test_malformed_records_and_derivations_are_refused() -> None:
 def test_phrases_that_are_too_long_or_cross_the_end_are_refused() -> None:
     """Checks derivations and records of averages."""
     pairs: Pairs = (((0, 1, 2), (0, 1)), ((0,), (1,)))
-    long = encode(to_derivations(batch_of(pairs, 3), [(phrase(3, 2),), (PAIR,)]))
+    long = encode(to_derivations(to_batch(pairs, 3), [(phrase(3, 2),), (PAIR,)]))
     for longest, fitting in ((3, True), (2, False), (1, False)):
-        batch = batch_of(pairs, longest)
+        batch = to_batch(pairs, longest)
         everything = np.ones(2, np.int8)
         if fitting:
             assert by_rule(batch, list_tree_uses(batch, long, everything))[0, (phrase(3, 2), (0, 1, 2), (0, 1))][0] == 1
@@ -258,7 +258,7 @@ def test_phrases_that_are_too_long_or_cross_the_end_are_refused() -> None:
             list_tree_uses(batch, long, everything)
         with pytest.raises(DerivationError, match=r"derivation of pair (number )?0"):
             decode(batch, long)
-    batch = batch_of(pairs, 2)
+    batch = to_batch(pairs, 2)
     # A record has the number of sweeps, 2, and one rule. Rules 0 to 12 are straight, inverted, five nulls and six word
     # pairs. Each of the six cells then has three phrase pairs.
     for place, fitting in ((13, True), (13 + 3 * 6 - 1, False), (13 + 3 * 5 + 1, False), (13 + 3 * 3 + 1, True)):
@@ -277,4 +277,4 @@ def test_uses_that_cancel_out_are_omitted() -> None:
     found = sum_uses([RuleUses(*columns), RuleUses(*(column[:0] for column in columns))])
     assert [column.tolist() for column in found] == [[1], [0], [2], [5], [0]]
     assert len(sum_uses([]).rules) == 0
-    assert len(list_record_uses(batch_of(PAIRS), empty_blobs(len(PAIRS))).rules) == 0
+    assert len(list_record_uses(to_batch(PAIRS), empty_blobs(len(PAIRS))).rules) == 0

@@ -11,7 +11,6 @@ from hierogram.samplers.language_models.model import EMPTY, LanguageModel, score
 
 
 def kernel_model(model: Model, words: int, rows_at_once: int = 1_000, expected: bool = True) -> LanguageModel:
-    """Return the model in the kernels' format."""
     by_order = [sorted(gram for gram in model.log10 if len(gram) == k + 1) for k in range(model.order)]
     log10 = np.array([model.log10[w,] for w in range(words)], np.float32)
     backoff = np.array([model.backoff.get((w,), 0) for w in range(words)], np.float32)

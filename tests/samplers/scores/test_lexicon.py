@@ -33,7 +33,7 @@ def random_pairs(seed: int) -> list[LinkedPair]:
 
 
 def count_lexicon(pairs: list[LinkedPair]) -> Lexicon:
-    links = twin.links_of(pairs)
+    links = twin.count_links(pairs)
     sides, around = [], []
     for side in (0, 1):
         tokens = np.array([word for pair in pairs for word in pair.side(side)], np.int32)

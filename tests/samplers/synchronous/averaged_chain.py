@@ -35,7 +35,7 @@ def all_fragments(averages: Averages, name: str = "uses") -> Fragments:
 
 
 def averages_with_slots(batch: Batch, slots: NDArray[np.int64] | None) -> Averages:
-    """Return empty averages with `slots` slots for each pair, or the default number."""
+    """Return empty averages with the given number of slots for each pair, or the default number."""
     if slots is None:
         return empty_averages(batch)
     with pytest.MonkeyPatch.context() as patch:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from tests.reference.corpus import Joint
-from tests.reference.enumeration import Tree, tree_of
+from tests.reference.enumeration import Tree, to_tree
 from tests.reference.examples import RandomPair
 from tests.reference.forest import Forest, Node
 from tests.reference.models import Dirichlet, Model, PitmanYor
@@ -35,7 +35,6 @@ def number_words(texts: Sequence[Sequence[str]]) -> dict[str, int]:
 
 
 def to_bitext(pairs: Sequence[RandomPair]) -> arrays.Bitext:
-    """Return pairs of words and links in the kernels' format."""
     source = number_words([f for f, _, _ in pairs])
     target = number_words([e for _, e, _ in pairs])
     links = [link for _, _, pair_links in pairs for link in sorted(pair_links)]
@@ -56,18 +55,16 @@ def offsets(sizes: Sequence[int]) -> NDArray[np.int64]:
 
 
 def to_arrays(forests: Sequence[Forest], span_limit: int) -> arrays.Forests:
-    """Return the twin's forests in the kernels' format."""
     return arrays.assemble(
         [[arrays.Node(v.source, v.target, v.edges, v.label) for v in f.nodes] for f in forests], span_limit
     )
 
 
 def from_arrays(forests: arrays.Forests, pairs: Sequence[RandomPair]) -> list[Forest]:
-    """Return the kernels' forests in the twin's format."""
-    return [Forest(source, target, tuple(nodes_of(forests, p))) for p, (source, target, _) in enumerate(pairs)]
+    return [Forest(source, target, tuple(to_nodes(forests, p))) for p, (source, target, _) in enumerate(pairs)]
 
 
-def nodes_of(forests: arrays.Forests, pair: int) -> list[Node]:
+def to_nodes(forests: arrays.Forests, pair: int) -> list[Node]:
     nodes = []
     for row in forests.node[forests.node_offset[pair] : forests.node_offset[pair + 1]]:
         arity = int(row["arity"])
@@ -86,7 +83,6 @@ def nodes_of(forests: arrays.Forests, pair: int) -> list[Node]:
 
 
 def to_model(model: Model, longest_rule: int) -> KernelModel:
-    """Return the twin's model in the kernels' format."""
     if isinstance(model, PitmanYor):
         settings = ModelSettings("pitman-yor", model.strength, model.discount, model.rate)
         return build_model(settings, 1, 1, longest_rule)
@@ -125,7 +121,6 @@ def rules_of_deltas(deltas: CountDeltas, forests: Sequence[Forest]) -> Counter[R
 
 
 def to_symbol(symbol: int, words: Sequence[str]) -> Symbol:
-    """Return a symbol of rule-count deltas in the twin's format."""
     if symbol >= 0:
         return words[symbol]
     if symbol <= OPEN_LABEL:
@@ -188,8 +183,7 @@ class KernelChain:
         )
 
     def trees(self) -> tuple[Tree, ...]:
-        return tuple(tree_of(f, variables) for f, variables in zip(self.forests, self.variables(), strict=True))
+        return tuple(to_tree(f, variables) for f, variables in zip(self.forests, self.variables(), strict=True))
 
     def log_likelihood(self) -> float:
-        """Return ln P of all rules, computed by the kernels."""
         return log_likelihood(self.table, self.model)

@@ -17,9 +17,9 @@ from tests.reference.enumeration import (
     posterior,
     sequential,
     spread,
+    to_variables,
     total_variation,
     tree_rules,
-    variables_of,
 )
 from tests.reference.forest import Forest
 from tests.reference.gibbs import NO_DENSITY, OWN_ARC, REPEAT_IGNORED, SPAN_LIMIT_IGNORED, STALE_COUNTS, Sweep
@@ -90,7 +90,7 @@ def tree_change(forest: Forest, trees: dict[Tree, float], step: Sweep | Metropol
 
     The step must not read variables of unused nodes.
     """
-    after = step.push({variables_of(forest, tree): p for tree, p in trees.items()})
+    after = step.push({to_variables(forest, tree): p for tree, p in trees.items()})
     return total_variation(trees, gather(forest, after))
 
 
@@ -155,7 +155,7 @@ def test_gibbs_leaves_the_joint_posterior_of_all_pairs_invariant() -> None:
     model = MODELS["weak DP"]
     # In these forests every variable is in every derivation, so a derivation is a state.
     before = {
-        tuple(variables_of(f, tree) for f, tree in zip(forests, joint, strict=True)): p
+        tuple(to_variables(f, tree) for f, tree in zip(forests, joint, strict=True)): p
         for joint, p in posterior(forests, model, span_limit=0).items()
     }
     after = Corpus(forests).push(before, corpus.gibbs(model))

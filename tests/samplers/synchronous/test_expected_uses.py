@@ -12,7 +12,7 @@ from tests.reference.enumeration import conditional, posterior, spread, tree_rul
 from tests.reference.forest import Forest, direct_forest
 from tests.reference.gibbs import EVERY_LEVEL, Sweep
 from tests.reference.models import Dirichlet, Model, PitmanYor, RuleCounts
-from tests.reference.rules import Rule, rules_of
+from tests.reference.rules import Rule, list_rules
 from tests.reference.streams import Stream
 from tests.samplers.synchronous.averaged_chain import AveragedChain
 
@@ -248,7 +248,7 @@ def test_a_rule_without_other_users_is_no_longer_shared() -> None:
 
 
 def rules_in(kernel: AveragedChain) -> list[Rule]:
-    return [r for f, v in zip(kernel.forests, kernel.variables(), strict=True) for r in rules_of(f, v)]
+    return [r for f, v in zip(kernel.forests, kernel.variables(), strict=True) for r in list_rules(f, v)]
 
 
 def test_metropolis_hastings_counts_the_rules_of_its_derivations() -> None:
@@ -295,7 +295,7 @@ def test_averages_have_smaller_errors_than_counts_of_draws_at_equal_time(name: s
         draws: list[Counter[Rule]] = []
         for number in range(more):
             kernel.average()
-            draws.append(Counter(r for f, v in zip(forests, kernel.variables(), strict=True) for r in rules_of(f, v)))
+            draws.append(Counter(r for f, v in zip(forests, kernel.variables(), strict=True) for r in list_rules(f, v)))
             if number + 1 == averaged:
                 errors["averaged"].append(squared_error(kernel.uses(), 1 / (ONE_USE * averaged), exact))
         everything: Counter[Rule] = sum(draws, Counter())

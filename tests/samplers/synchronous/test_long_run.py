@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 from tests.reference import corpus, examples
 from tests.reference.corpus import Corpus
-from tests.reference.enumeration import Tree, all_trees, gather_all, posterior, sequential, tree_of
+from tests.reference.enumeration import Tree, all_trees, gather_all, posterior, sequential, to_tree
 from tests.reference.forest import Forest
 from tests.reference.gibbs import NO_DENSITY, REPEAT_IGNORED, SPAN_LIMIT_IGNORED, STALE_COUNTS
 from tests.reference.goodness import draws, p_value
@@ -156,7 +156,7 @@ def test_gibbs_at_each_stage_samples_the_conditional_posterior(stage: int, avoid
     }
     expected = {trees: p for trees, p in exact(Case([forest], DP)).items() if trees[0] in possible}
     whole = sum(expected.values())
-    assert tree_of(forest, start) in possible
+    assert to_tree(forest, start) in possible
     thinning, number = (LEAVING_THINNING, SAMPLES // 2) if avoid_current else (GIBBS_THINNING, SAMPLES)
     samples = kernel_samples(
         Case([forest], DP), number, thinning=thinning, seed=2, stage=stage, avoid_current=avoid_current
@@ -200,7 +200,7 @@ def test_samples_of_mutated_twins_do_not_match_the_posterior() -> None:
         for number in range(2 * SAMPLES):
             state = Corpus(case.forests).sweep(state, mover, 1, number + 1)
             if number % 2:
-                samples.append((tree_of(forest, state[0]),))
+                samples.append((to_tree(forest, state[0]),))
         assert (p_value(samples, exact(case)) < ALPHA) == fails
 
 

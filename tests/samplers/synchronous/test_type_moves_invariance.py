@@ -2,7 +2,7 @@
 
 import pytest
 from tests.reference import examples
-from tests.reference.enumeration import all_trees, posterior, total_variation, variables_of
+from tests.reference.enumeration import all_trees, posterior, to_variables, total_variation
 from tests.reference.forest import Forest
 from tests.reference.models import Dirichlet, Model, PitmanYor
 from tests.reference.moves.type_moves import NEVER_BACK, NO_CHOICES, NO_CONFLICTS, OWN_COUNTED, PARTS_APART, TypeMoves
@@ -37,7 +37,7 @@ def largest_change(forests: list[Forest], span_limit: int, model: Model, mutant:
     moves = TypeMoves(forests, model, span_limit, mutant)
     before: dict[tuple[Variables, ...], float] = {}
     for joint, p in posterior(forests, model, span_limit).items():
-        before[tuple(variables_of(f, tree) for f, tree in zip(forests, joint, strict=True))] = p
+        before[tuple(to_variables(f, tree) for f, tree in zip(forests, joint, strict=True))] = p
     return max(total_variation(before, moves.push(before, pivot)) for pivot in moves.free())
 
 
@@ -75,6 +75,6 @@ def test_sites_that_share_rules_cannot_move_together() -> None:
 
 def test_a_type_move_spans_three_equal_pairs() -> None:
     moves = TypeMoves([examples.COUPLE] * 3, MODELS["DP"])
-    joint = tuple(variables_of(f, next(all_trees(f, 0))) for f in moves.forests)
+    joint = tuple(to_variables(f, next(all_trees(f, 0))) for f in moves.forests)
     assert len({site.pair for site in moves.sites(moves.free()[0], joint)}) == 3
     assert {len(set(after)) for after, _ in moves.outcomes(moves.free()[0], joint)} == {1, 2}

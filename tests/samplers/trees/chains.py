@@ -18,7 +18,7 @@ def chain(texts: Sequence[str], base: str, start: str, seed: int) -> TreeChain:
     return TreeChain(loaded, initial_state(seed, loaded.batch, start), base, seed, priors)
 
 
-def state_of(chain: TreeChain) -> Joint:
+def to_joint(chain: TreeChain) -> Joint:
     offsets = chain.loaded.batch.forests.node_offset.tolist()
     edges, cuts = chain.state.edge.tolist(), chain.state.cut.tolist()
     return tuple((tuple(edges[a:b]), tuple(cuts[a:b])) for a, b in pairwise(offsets))

@@ -10,8 +10,8 @@ from math import exp
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.reference.tree_grammar import Fragment, Grammar, Joint, Treebank, base_of_treebank, fragments_of
-from tests.samplers.trees.chains import chain, state_of
+from tests.reference.tree_grammar import Fragment, Grammar, Joint, Treebank, base_of_treebank, list_fragments
+from tests.samplers.trees.chains import chain, to_joint
 
 from hierogram.samplers.grammar.brackets import read_parse
 
@@ -25,9 +25,9 @@ OF_BETA, SHARES = np.polynomial.legendre.leggauss(24)
 Counts = tuple[tuple[Fragment, int], ...]
 
 
-def counts_of(joint: Joint) -> Counts:
+def count_parts(joint: Joint) -> Counts:
     """Return the fragments of a derivation of the treebank with their counts, sorted."""
-    counts = Counter(f for parse, v in zip(PARSES, joint, strict=True) for f in fragments_of(parse, v))
+    counts = Counter(f for parse, v in zip(PARSES, joint, strict=True) for f in list_fragments(parse, v))
     return tuple(sorted(counts.items(), key=str))
 
 
@@ -37,7 +37,7 @@ def posterior(base: str, rate: float) -> tuple[dict[Counts, float], float, float
     The prior of α is Gamma(0.001) with this rate, the prior of β is uniform.
     """
     expansion = base_of_treebank(base, PARSES)
-    multiple = Counter(map(counts_of, Treebank(PARSES, Grammar(expansion, {"A": 1.0}, {"A": 0.5})).states()))
+    multiple = Counter(map(count_parts, Treebank(PARSES, Grammar(expansion, {"A": 1.0}, {"A": 0.5})).states()))
     prior = np.exp(0.001 * LOGS - rate * np.exp(LOGS))[:, None] * SHARES
     found: dict[Counts, NDArray[np.float64]] = {}
     for counts, times in multiple.items():
@@ -69,7 +69,7 @@ def test_derivations_strengths_and_expansions_have_their_joint_posterior(base: s
     for number in range(1, STEPS + 1):
         kernels.step(number, np.full(size, number), np.ones(size))
         row = samples[number - 1]
-        row[numbers[counts_of(state_of(kernels))]] = 1
+        row[numbers[count_parts(to_joint(kernels))]] = 1
         row[-2] = kernels.chain.labels.log_strength[label]
         row[-1] = kernels.chain.labels.expansion_probability[label]
     found = deviations(samples, np.array([*exact.values(), *means]))

@@ -17,10 +17,10 @@ from tests.reference.tree_grammar import (
     Joint,
     Treebank,
     base_of_treebank,
-    fragments_of,
+    list_fragments,
     write,
 )
-from tests.samplers.trees.chains import EXPANDED, STRENGTH, chain, state_of
+from tests.samplers.trees.chains import EXPANDED, STRENGTH, chain, to_joint
 
 from hierogram.daemon.learning.kinds.trees import FIRST_PRIOR, Prior, TreeChain
 from hierogram.samplers.compiled.streams import draw_tables, stream
@@ -74,8 +74,7 @@ def moves(twin: Treebank, exact: dict[Joint, float]) -> Iterator[float]:
 
 
 @cache
-def exact_of(texts: tuple[str, ...]) -> dict[Joint, float]:
-    """Return the exact posterior of parses, under P_C."""
+def exact_posterior(texts: tuple[str, ...]) -> dict[Joint, float]:
     return treebank(texts, "pcfg").posterior()
 
 
@@ -93,7 +92,7 @@ def test_a_mutant_changes_the_posterior(mutant: str) -> None:
     assert any(
         distance > 0.005
         for texts in SMALL.values()
-        for distance in moves(treebank(texts, "pcfg", mutant), exact_of(tuple(texts)))
+        for distance in moves(treebank(texts, "pcfg", mutant), exact_posterior(tuple(texts)))
     )
 
 
@@ -113,7 +112,7 @@ def sweep_trees(kernels: TreeChain, key: int, plan: TreePlan) -> None:
 
 def walk_together(kernels: TreeChain, twin: Treebank, sweeps: int) -> None:
     """Sweep kernels and twin from one state while cooling. States, final log-likelihood and fragments must be equal."""
-    joint = state_of(kernels)
+    joint = to_joint(kernels)
     size = len(joint)
     names = list(range(1, size + 1))
     seen = {joint}
@@ -122,10 +121,10 @@ def walk_together(kernels: TreeChain, twin: Treebank, sweeps: int) -> None:
         plan = TreePlan(number, np.full(size, number), np.full(size, temperature))
         sweep_trees(kernels, 4, plan)
         joint = twin.sweep(joint, 4, names, number, temperature)
-        assert state_of(kernels) == joint, number
+        assert to_joint(kernels) == joint, number
         seen.add(joint)
     assert len(seen) > 15
-    counts = Counter(f for parse, v in zip(twin.parses, joint, strict=True) for f in fragments_of(parse, v))
+    counts = Counter(f for parse, v in zip(twin.parses, joint, strict=True) for f in list_fragments(parse, v))
     assert kernels.log_likelihood() == pytest.approx(twin.grammar.log_joint(counts), rel=1e-9)
     assert {f.fragment: f.uses for f in count_fragments(kernels)} == {write(f): n for f, n in counts.items()}
 
@@ -138,14 +137,14 @@ CHAINS = ["(A (A (A (A a))))"] * 4
 def test_kernels_and_twin_agree_if_two_parts_are_the_same_fragment(base: str) -> None:
     kernels = chain(CHAINS, base, "random", seed=8)
     twin = treebank(CHAINS, base)
-    joint = state_of(kernels)
+    joint = to_joint(kernels)
     alike = 0
     for number in range(1, 301):
         plan = TreePlan(number, np.full(len(CHAINS), number), np.ones(len(CHAINS)))
         sweep_trees(kernels, 8, plan)
         joint = twin.sweep(joint, 8, range(1, len(CHAINS) + 1), number, 1.0)
-        assert state_of(kernels) == joint, number
-        alike += any(max(Counter(fragments_of(p, v)).values()) > 1 for p, v in zip(twin.parses, joint, strict=True))
+        assert to_joint(kernels) == joint, number
+        alike += any(max(Counter(list_fragments(p, v)).values()) > 1 for p, v in zip(twin.parses, joint, strict=True))
     assert alike > 10
 
 
@@ -201,10 +200,10 @@ def grown_under(base: str) -> TreeChain:
     return kernels
 
 
-def counts_of(kernels: TreeChain, base: str = "uniform") -> tuple[Treebank, Counter[tuple[object, ...]]]:
+def to_twin(kernels: TreeChain, base: str = "uniform") -> tuple[Treebank, Counter[tuple[object, ...]]]:
     twin = treebank(GROWN, base)
-    joint = state_of(kernels)
-    counts = Counter(f for parse, v in zip(twin.parses, joint, strict=True) for f in fragments_of(parse, v))
+    joint = to_joint(kernels)
+    counts = Counter(f for parse, v in zip(twin.parses, joint, strict=True) for f in list_fragments(parse, v))
     assert max(counts.values()) > 3
     return twin, counts
 
@@ -218,7 +217,7 @@ def log_joint(twin: Treebank, counts: Counter[tuple[object, ...]], strength: flo
 
 @pytest.mark.slow
 def test_strengths_are_drawn_from_their_conditional(grown: TreeChain) -> None:
-    twin, counts = counts_of(grown)
+    twin, counts = to_twin(grown)
     label = grown.loaded.labels.index("A")
     drawn = []
     for number in range(1, 15_001):
@@ -237,7 +236,7 @@ def test_strengths_are_drawn_from_their_conditional(grown: TreeChain) -> None:
 
 def test_expansions_are_drawn_from_their_conditional(grown: TreeChain) -> None:
     set_priors(grown, {label: (STRENGTH[label], EXPANDED[label]) for label in STRENGTH})
-    twin, counts = counts_of(grown)
+    twin, counts = to_twin(grown)
     label = grown.loaded.labels.index("A")
     drawn = []
     for number in range(1, 6001):
@@ -266,7 +265,7 @@ def test_expansions_are_drawn_from_their_conditional(grown: TreeChain) -> None:
 def test_expansions_depend_on_the_number_of_tables_of_a_fragment() -> None:
     """With P_C and large strengths, α P0 of a fragment is near 1. The base then yields several uses of the fragment."""
     kernels = grown_under("pcfg")
-    twin, counts = counts_of(kernels, "pcfg")
+    twin, counts = to_twin(kernels, "pcfg")
     assert max(exp(twin.grammar.log_base(f)) * STRENGTH[str(f[0])] for f, n in counts.items() if n > 3) > 0.02
     label = kernels.loaded.labels.index("A")
     strength = {"S": 30.0, "A": 60.0, "B": 20.0}

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from tests.conftest import CopyStore
-from tests.storage.building import ingest, integrity, pair, pairs_of
+from tests.storage.building import ingest, integrity, make_pairs, pair
 from tests.storage.plans import assert_no_scan, plans
 
 from hierogram.samplers.grammar.known_links import KnownLinks
@@ -26,7 +26,7 @@ def store(store_url: str, copy_store: CopyStore) -> Iterator[Store]:
 def make(url: str) -> None:
     with open_store(url, create=True) as store:
         batch = store.begin_ingest("c", "file.jsonl", "jsonl")
-        pairs = pairs_of(pair(f"s{n} a", f"t{n}", line=n) for n in range(1, PAIRS + 1))
+        pairs = make_pairs(pair(f"s{n} a", f"t{n}", line=n) for n in range(1, PAIRS + 1))
         store.add_pairs(batch, replace(pairs, human_links=dict.fromkeys(range(PAIRS), FIXED)))
         store.finish_ingest(batch)
 
@@ -71,7 +71,7 @@ def test_human_links_are_deleted_with_their_pair(store: Store) -> None:
 
 def test_a_pair_that_is_ingested_again_keeps_its_human_links(store: Store) -> None:
     batch = store.begin_ingest("c", "again.jsonl", "jsonl")
-    pairs = pairs_of([pair("s1 a", "t1", line=1), pair("new", "t", line=2)])
+    pairs = make_pairs([pair("s1 a", "t1", line=1), pair("new", "t", line=2)])
     known = {0: KnownLinks(frozenset({(1, 0)})), 1: KnownLinks(frozenset({(0, 0)}))}
     assert store.add_pairs(batch, replace(pairs, human_links=known))[0].duplicates == 1
     store.finish_ingest(batch)

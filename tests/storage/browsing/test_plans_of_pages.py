@@ -33,23 +33,23 @@ GROWING = ("rules", "rule_words", "sentence_pairs", "vocabulary", "rule_pairs", 
 
 
 @pytest.fixture(scope="module")
-def reader_of() -> Iterator[Callable[[str], Reader]]:
+def open_reader() -> Iterator[Callable[[str], Reader]]:
     """Function that opens one reader for each store, because opening takes longer than most tests."""
     with ExitStack() as stack:
         yield cache(lambda url: stack.enter_context(Reader(url)))
 
 
 @pytest.fixture
-def unanalyzed(lasting_store: LastingStore, reader_of: Callable[[str], Reader]) -> Iterator[ReadTransaction]:
+def unanalyzed(lasting_store: LastingStore, open_reader: Callable[[str], Reader]) -> Iterator[ReadTransaction]:
     """Read access to a large store that was never analyzed. Postgres then estimates sizes from the files of tables."""
-    with reader_of(lasting_store("unanalyzed pages", make_unanalyzed)).read() as transaction:
+    with open_reader(lasting_store("unanalyzed pages", make_unanalyzed)).read() as transaction:
         yield transaction
 
 
 @pytest.fixture
-def transaction(lasting_store: LastingStore, reader_of: Callable[[str], Reader]) -> Iterator[ReadTransaction]:
+def transaction(lasting_store: LastingStore, open_reader: Callable[[str], Reader]) -> Iterator[ReadTransaction]:
     """Read access to a store that is large enough for the planners to prefer indexes."""
-    with reader_of(lasting_store("large", make)).read() as transaction:
+    with open_reader(lasting_store("large", make)).read() as transaction:
         yield transaction
 
 

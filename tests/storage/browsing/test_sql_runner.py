@@ -293,7 +293,7 @@ def test_queries_end_with_their_client(runner: SqlRunner, store_url: str) -> Non
         parent.kill()
         parent.communicate()
     until = time.monotonic() + 3
-    while any(map(is_running, born)) or (not on_sqlite(store_url) and sessions_of(store_url)):
+    while any(map(is_running, born)) or (not on_sqlite(store_url) and list_sessions(store_url)):
         assert time.monotonic() < until
         time.sleep(0.05)
 
@@ -308,12 +308,12 @@ def children(parent: int) -> list[int]:
 def busy(process: int, store_url: str) -> bool:
     """Check if a child process is running its query: by its processor time on SQLite, by its session on Postgres."""
     if not on_sqlite(store_url):
-        return bool(sessions_of(store_url))
+        return bool(list_sessions(store_url))
     used = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11]
     return int(used) >= 40
 
 
-def sessions_of(store_url: str) -> list[tuple[object, ...]]:
+def list_sessions(store_url: str) -> list[tuple[object, ...]]:
     active = "SELECT pid FROM pg_stat_activity WHERE usename = 'hierogram_sql' AND state = 'active'"
     return query(store_url, f"{active} AND query LIKE 'FETCH%'")
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.storage.building import commit, delta, integrity, pair, pairs_of, query, update, withdraw
+from tests.storage.building import commit, delta, integrity, make_pairs, pair, query, update, withdraw
 
 from hierogram.storage.records.grammar import SweepRecord
 from hierogram.storage.records.pairs import RejectedLine
@@ -54,7 +54,7 @@ TAMPERING = [
 def filled(store: Store) -> Store:
     batch = store.begin_ingest("bible", "a.txt", "bars")
     lines = [pair("la maison", "the house"), pair("la fleur", "the flower"), pair("fin", "end")]
-    store.add_pairs(batch, pairs_of(lines), [RejectedLine(4, "empty-side", "no target", b"x |||")])
+    store.add_pairs(batch, make_pairs(lines), [RejectedLine(4, "empty-side", "no target", b"x |||")])
     store.finish_ingest(batch)
     deltas = [delta("la", "the", 1, 4), delta("maison", "house", 2)]
     commit(store, [update(1), update(2)], deltas, [SweepRecord(1, 2, None, 1, 1, 1, 1, 0.1)])
@@ -76,7 +76,7 @@ def test_identities_are_verified_for_any_occurrence_number(store: Store, store_u
     batch = store.begin_ingest("c", "f", "bars")
     often = [pair("a", "b")._replace(occurrence=k) for k in range(60)]
     others = [pair("a", "b")._replace(external_id="1"), pair("a", "b")._replace(alignment=None)]
-    store.add_pairs(batch, pairs_of([*often, *others]))
+    store.add_pairs(batch, make_pairs([*often, *others]))
     withdraw(store, store.pairs_by_id(range(1, 60)), [])
     assert [row.id for row in store.pairs()] == [60, 61, 62]
     assert integrity(store) == []
@@ -87,7 +87,7 @@ def test_identities_are_verified_for_any_occurrence_number(store: Store, store_u
 
 def test_all_inconsistent_rows_are_counted_and_some_are_listed(store: Store, store_url: str) -> None:
     batch = store.begin_ingest("c", "f", "bars")
-    store.add_pairs(batch, pairs_of([pair(f"s{n}", "t") for n in range(9)]))
+    store.add_pairs(batch, make_pairs([pair(f"s{n}", "t") for n in range(9)]))
     query(store_url, "UPDATE sentence_pairs SET corpus_id = 5")
     assert any("9 pairs without a corpus: 1, 2, 3, 4, 5, …" in problem for problem in integrity(store))
 

@@ -7,7 +7,7 @@ same lines from the beginning, in chunks.
 
 import sys
 
-from tests.storage.building import Delta, commit, delta, pair, pairs_of, update
+from tests.storage.building import Delta, commit, delta, make_pairs, pair, update
 
 from hierogram.storage.store import open_store
 
@@ -30,7 +30,7 @@ def ingest(url: str) -> None:
     with open_store(url) as store:
         batch = store.begin_ingest("corpus", "lines", "bars")
         for start in range(0, len(LINES), CHUNK):
-            store.add_pairs(batch, pairs_of(LINES[start : start + CHUNK]))
+            store.add_pairs(batch, make_pairs(LINES[start : start + CHUNK]))
             print(start + CHUNK, flush=True)
         store.finish_ingest(batch)
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.storage.building import commit, counts_of, delta, integrity, pair, pairs_of
+from tests.storage.building import commit, delta, integrity, make_pairs, pair, read_counts
 from tests.storage.database.writers import WRITERS, run_concurrently
 
 from hierogram.storage.database import connection as connections
@@ -26,7 +26,7 @@ def test_counts_from_several_writers_add_up(store: Store, store_url: str, shared
             own.close()
 
     run_concurrently(work)
-    counts = counts_of(store)
+    counts = read_counts(store)
     assert counts.pop(("shared word", "rule")) == (WRITERS * COMMITS, 0)
     assert len(counts) == WRITERS * COMMITS
     assert store.position() == WRITERS * COMMITS
@@ -39,7 +39,7 @@ def test_pairs_ingested_by_concurrent_writers_are_stored_once(store: Store) -> N
     def work(number: int) -> None:
         batch = store.begin_ingest("corpus", f"copy {number}", "bars")
         for start in range(0, len(lines), 20):
-            store.add_pairs(batch, pairs_of(lines[start : start + 20]))
+            store.add_pairs(batch, make_pairs(lines[start : start + 20]))
         store.finish_ingest(batch)
 
     run_concurrently(work)
@@ -54,7 +54,7 @@ def test_concurrent_creation_makes_one_store(store_url: str) -> None:
 
     run_concurrently(work)
     with open_store(store_url) as store:
-        assert counts_of(store) == {("a", "x"): (WRITERS, 0)}
+        assert read_counts(store) == {("a", "x"): (WRITERS, 0)}
         assert store.position() == WRITERS
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.storage.building import commit, counts_of, ingest, integrity, pair, pairs_of
+from tests.storage.building import commit, ingest, integrity, make_pairs, pair, read_counts
 from tests.storage.database.committer import CHUNK, LINES, PAIRS, derivation_deltas
 
 from hierogram.storage.store import Store
@@ -52,7 +52,7 @@ def test_a_process_killed_while_it_commits_keeps_whole_commits(store: Store, sto
         # A commit may be complete but not yet reported.
         assert derivation in (reported, reported + 1)
         expected = {(d.source, d.target): (d.count, d.expected_uses) for d in derivation_deltas(derivation, 1)}
-        assert counts_of(store) == expected
+        assert read_counts(store) == expected
         assert {row.sweep for row in store.pairs()} == {derivation}
         assert integrity(store) == []
 
@@ -70,5 +70,5 @@ def test_a_process_killed_while_it_ingests_keeps_whole_chunks(store: Store, stor
         assert integrity(store) == []
         last = stored
     rest = store.begin_ingest("corpus", "lines", "bars")
-    totals = store.add_pairs(rest, pairs_of(LINES[: last + 100]))[0]
+    totals = store.add_pairs(rest, make_pairs(LINES[: last + 100]))[0]
     assert (totals.duplicates, totals.accepted) == (last, 100)

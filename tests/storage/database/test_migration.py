@@ -14,7 +14,7 @@ from hierogram.storage.schema.views import VIEWS
 from hierogram.storage.store import Store, open_store, upgrade
 
 
-def schema_of(url: str) -> list[str]:
+def read_schema(url: str) -> list[str]:
     """Return the definitions of the schema as the database reports them, sorted."""
     if url.startswith("sqlite"):
         ours = "name NOT IN ('alembic_version', 'sqlite_stat1')"
@@ -41,7 +41,7 @@ def test_migrations_create_the_tables_and_views_of_the_code(store: Store, store_
         assert sorted(found.get_table_names()) == sorted([*metadata.tables, "alembic_version"])
     engine.dispose()
     # The inspector omits indexes of expressions.
-    made = "\n".join(schema_of(store_url))
+    made = "\n".join(read_schema(store_url))
     assert [
         index.name for table in metadata.tables.values() for index in table.indexes if f"{index.name}" not in made
     ] == []

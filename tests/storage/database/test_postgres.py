@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import make_url, text
 from tests.conftest import create_sql_role
 from tests.pgbouncer import CONNECTIONS
-from tests.storage.building import commit, counts_of, delta, integrity, query
+from tests.storage.building import commit, delta, integrity, query, read_counts
 from tests.storage.database.writers import WRITERS, run_concurrently
 from tests.storage.rows import rule_rows
 
@@ -125,7 +125,7 @@ def test_each_search_path_has_a_separate_store(
             commit(store, [], [delta(f"word {n}", "rule", 1) for n in range(rules)])
     for url, rules in ((plain, 1), (other, 2)):
         with open_store(url) as store, Reader(url) as reader, reader.read() as look:
-            assert len(counts_of(store)) == rules
+            assert len(read_counts(store)) == rules
             assert look.row("SELECT count(*) FROM rules") == (rules,)
     assert query(database, f"SELECT count(*) FROM {schema}.rules") == [(2,)]
 
@@ -162,7 +162,7 @@ def test_a_store_can_be_used_through_a_pooler(database: str, pooler: Callable[[s
         assert WRITERS > CONNECTIONS
         run_concurrently(work)
         assert integrity(store) == []
-        assert counts_of(store)["shared word", "rule"] == (WRITERS * 8, 0)
+        assert read_counts(store)["shared word", "rule"] == (WRITERS * 8, 0)
     with open_store(database) as store:
         assert store.position() == WRITERS * 8
 

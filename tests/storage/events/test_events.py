@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
-from tests.storage.building import Delta, commit, count_deliveries, delta, deltas_of, pairs_of, query
-from tests.storage.plans import assert_no_scan, plan_of, plans
+from tests.storage.building import Delta, commit, count_deliveries, delta, make_deltas, make_pairs, query
+from tests.storage.plans import assert_no_scan, find_plan, plans
 
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.grammar import changes
@@ -105,7 +105,7 @@ def test_replayed_events_give_the_current_uses(store: Store, store_url: str, mon
 
 
 def test_events_follow_from_the_summed_changes_of_a_commit(store: Store) -> None:
-    store.commit([(None, deltas_of([shift("a", 30)])), (None, deltas_of([shift("a", -25), shift("b", 9)]))])
+    store.commit([(None, make_deltas([shift("a", 30)])), (None, make_deltas([shift("a", -25), shift("b", 9)]))])
     assert event_rows(store.events().events) == [("rule-added", "b", None, 9.0)]
 
 
@@ -129,7 +129,7 @@ def test_rejected_lines_are_reported_as_events_once(store: Store) -> None:
     lines = [RejectedLine(2, "empty-side", "no target", b"x", 3), RejectedLine(9, "utf-8", "not UTF-8", b"\xff")]
     for _ in range(2):
         batch = store.begin_ingest("default", "file.txt", "pipes")
-        store.add_pairs(batch, pairs_of([]), lines)
+        store.add_pairs(batch, make_pairs([]), lines)
     found = store.events().events
     assert [(event.kind, event.count) for event in found] == [("pairs-rejected", 3), ("pairs-rejected", 1)]
     assert found[0].detail is not None
@@ -159,7 +159,7 @@ def test_finished_and_failed_exports_are_reported_as_events(store: Store) -> Non
 def test_rolled_back_changes_are_not_reported(store: Store) -> None:
     commit(store, [], [shift("a", 10)])
     with pytest.raises(StoreError, match="would have a negative count"):
-        store.commit([(None, deltas_of([shift("b", 10)])), (None, deltas_of([shift("a", -99)]))])
+        store.commit([(None, make_deltas([shift("b", 10)])), (None, make_deltas([shift("a", -99)]))])
     page = store.events()
     assert (event_rows(page.events), page.last) == ([("rule-added", "a", None, 10.0)], 1)
     commit(store, [], [shift("b", 10)])
@@ -170,7 +170,7 @@ def test_a_repair_forgets_reported_rules_that_it_removes(store: Store, store_url
     commit(store, [], [shift("a", 10), shift("b", 10)])
     none = np.zeros(0, np.int64)
     with store.repairing() as (repair, _):
-        repair.repair_rules(deltas_of([]), none, none, none, np.array([1]))
+        repair.repair_rules(make_deltas([]), none, none, none, np.array([1]))
     assert store.find_rules("a") == []
     assert query(store_url, "SELECT rule_id FROM reported_rules") == [(2,)]
 
@@ -207,7 +207,7 @@ def test_queries_of_events_use_indexes(store: Store) -> None:
     for entry in seen:
         for table in ("events", "reported_rules", "webhook_deliveries"):
             assert_no_scan(entry["plan"], table)
-    assert plan_of(seen, "SELECT reported_rules")
+    assert find_plan(seen, "SELECT reported_rules")
 
 
 def test_deliveries_are_queued_retried_and_recorded(store: Store, store_url: str) -> None:

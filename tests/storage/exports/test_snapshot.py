@@ -3,7 +3,7 @@
 from random import Random
 
 import pytest
-from tests.storage.building import commit, counts_of, delta, ingest, pair, query, update
+from tests.storage.building import commit, delta, ingest, pair, query, read_counts, update
 from tests.storage.rows import rule_rows
 
 from hierogram.samplers.grammar.numbers import ONE_USE
@@ -88,10 +88,10 @@ def test_rule_counts_do_not_depend_on_the_order_of_commits(store: Store) -> None
     Random(4).shuffle(shuffled)
     for change in shuffled:
         commit(store, [], [change])
-    one_by_one = counts_of(store)
+    one_by_one = read_counts(store)
     commit(store, [], [delta(d.source, d.target, -d.count, -d.expected_uses) for d in RULES])
     commit(store, [], RULES)
-    assert one_by_one == counts_of(store)
+    assert one_by_one == read_counts(store)
 
 
 def test_writers_do_not_wait_for_readers(store: Store, store_url: str) -> None:

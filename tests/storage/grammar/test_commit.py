@@ -8,14 +8,14 @@ from sqlalchemy import event
 from tests.storage.building import (
     align,
     commit,
-    counts_of,
     delta,
     ingest,
     integrity,
-    key_of,
+    make_key,
+    make_pairs,
     pair,
-    pairs_of,
     query,
+    read_counts,
     update,
     withdraw,
 )
@@ -63,7 +63,7 @@ def test_only_reproducible_commits_skip_the_sync(store: Store) -> None:
     does_not = ["PRAGMA synchronous=NORMAL"] if sqlite else []
     batch = store.begin_ingest("c", "o", "f")
     assert since_last() == waits
-    store.add_pairs(batch, pairs_of(PAIRS))
+    store.add_pairs(batch, make_pairs(PAIRS))
     assert since_last() == waits
     commit(store, [update(1)], [delta("la", "the", 1)])
     assert since_last() == does_not
@@ -79,7 +79,7 @@ def test_new_rules_are_stored_with_all_their_data(store: Store, store_url: str) 
     commit(store, [update(1)], [rule], [SWEEP])
     with store.snapshot() as snapshot:
         (stored,) = rule_rows(snapshot)
-    assert (stored.key_high, stored.key_low) == key_of("la [X,1] la", "the [X,1]")
+    assert (stored.key_high, stored.key_low) == make_key("la [X,1] la", "the [X,1]")
     assert (stored.source, stored.target) == ("la [X,1] la", "the [X,1]")
     assert (stored.length, stored.scope, stored.nonterminals) == (3, 0, 1)
     assert (stored.source_terminals, stored.target_terminals, stored.hiero) == (2, 1, True)
@@ -104,19 +104,19 @@ def test_new_rules_are_stored_with_all_their_data(store: Store, store_url: str) 
 def test_counts_add_up_over_commits_and_within_one(store: Store) -> None:
     commit(store, [], [delta("a", "x", 2), delta("a", "x", 3, 1), delta("b", "y", 1)])
     commit(store, [], [delta("a", "x", -4, 2), delta("b", "y", 0, 4)])
-    assert counts_of(store) == {("a", "x"): (1, 3), ("b", "y"): (1, 4)}
+    assert read_counts(store) == {("a", "x"): (1, 3), ("b", "y"): (1, 4)}
     assert integrity(store) == []
 
 
 def test_rules_without_counts_are_deleted_with_their_words(store: Store, store_url: str) -> None:
     commit(store, [], [delta("a b", "x", 2, 1), delta("a c", "x y", 1), delta("a", "x", 1, 1)])
     commit(store, [], [delta("a b", "x", -2, -1), delta("a c", "x y", -1), delta("a", "x", -1)])
-    assert counts_of(store) == {("a", "x"): (0, 1)}
+    assert read_counts(store) == {("a", "x"): (0, 1)}
     assert words_of_rules(store_url) == {("source", "a", "a", "x"), ("target", "x", "a", "x")}
     assert store.find_rules(source="a", current_sample=True) == []
     assert store.status().rules_in_use == 0
     commit(store, [], [delta("a", "x", 0, -1), delta("a b", "x", 1)])
-    assert counts_of(store) == {("a b", "x"): (1, 0)}
+    assert read_counts(store) == {("a b", "x"): (1, 0)}
     assert integrity(store) == []
 
 
@@ -130,7 +130,7 @@ def test_rules_with_only_minimal_uses_are_stored_but_hidden(store: Store, store_
     with pytest.raises(StoreError, match="minimal_uses -1"):
         commit(store, [], [delta("a c", "x y", 1, 1, -3)])
     commit(store, [], [delta("a c", "x y", 0, 0, -2), delta("a b", "x", 0, 0, -3)])
-    assert counts_of(store) == {}
+    assert read_counts(store) == {}
     assert words_of_rules(store_url) == set()
 
 
@@ -160,7 +160,7 @@ def test_words_of_rules_with_half_an_expected_use_are_indexed(store: Store, stor
 
 def test_changes_that_cancel_out_leave_no_rule(store: Store) -> None:
     commit(store, [], [delta("a", "x", 1), delta("a", "x", -1), delta("b", "y", 0, 0)])
-    assert counts_of(store) == {}
+    assert read_counts(store) == {}
     assert integrity(store) == []
 
 
@@ -186,27 +186,27 @@ def test_escaped_terminals_are_found_as_words(store: Store, store_url: str) -> N
         ([delta("c", "z", -1)], "would have a negative count"),
         ([delta("a", "x", -3)], "would have a negative count"),
         ([delta("a", "x", 0, -1)], "would have a negative count"),
-        ([delta("a", "other", 1, key=key_of("a", "x"))], "have the same key"),
-        ([delta("other", "x", 1, key=key_of("a", "x"))], "have the same key"),
-        ([delta("c", "z", 1), delta("c", "w", 1, key=key_of("c", "z"))], "have the same key"),
+        ([delta("a", "other", 1, key=make_key("a", "x"))], "have the same key"),
+        ([delta("other", "x", 1, key=make_key("a", "x"))], "have the same key"),
+        ([delta("c", "z", 1), delta("c", "w", 1, key=make_key("c", "z"))], "have the same key"),
     ],
 )
 def test_an_invalid_change_rolls_back_its_whole_commit(store: Store, bad: list, message: str) -> None:
     ingest(store, PAIRS)
     commit(store, [update(1, b"first")], [delta("a", "x", 2)], [SWEEP])
-    status, pairs, counts = store.status(), store.pairs(), counts_of(store)
+    status, pairs, counts = store.status(), store.pairs(), read_counts(store)
     with pytest.raises(StoreError, match=message):
         commit(store, [update(1, b"second", sweep=2), update(2)], [delta("n", "m", 4), *bad], [SWEEP, SWEEP])
-    assert (store.status(), store.pairs(), counts_of(store)) == (status, pairs, counts)
+    assert (store.status(), store.pairs(), read_counts(store)) == (status, pairs, counts)
     assert integrity(store) == []
     commit(store, [update(1, b"second", sweep=2)], [delta("n", "m", 4)], [SWEEP])
-    assert counts_of(store) == {("a", "x"): (2, 0), ("n", "m"): (4, 0)}
+    assert read_counts(store) == {("a", "x"): (2, 0), ("n", "m"): (4, 0)}
 
 
 def test_a_collision_names_both_rules(store: Store) -> None:
     commit(store, [], [delta("la maison", "the house", 1)])
     with pytest.raises(RuleKeyCollisionError, match=r"'la maison \|\|\| the house' and 'fin \|\|\| end'"):
-        commit(store, [], [delta("fin", "end", 1, key=key_of("la maison", "the house"))])
+        commit(store, [], [delta("fin", "end", 1, key=make_key("la maison", "the house"))])
 
 
 @pytest.mark.parametrize("updates", [[update(1), update(9)], [update(1), update(1, b"again")]])
@@ -214,7 +214,7 @@ def test_each_update_must_name_a_different_stored_pair(store: Store, updates: li
     ingest(store, PAIRS)
     with pytest.raises(StoreError, match=r"pair 9 was withdrawn|pair 1 has two new derivations"):
         commit(store, updates, [delta("a", "x", 1)])
-    assert counts_of(store) == {}
+    assert read_counts(store) == {}
     assert store.count_pairs(["waiting"]) == 3
 
 
@@ -253,7 +253,7 @@ def test_two_samplers_of_one_pair_cannot_both_commit(store: Store) -> None:
     late = [update(1, b"yours")._replace(expected_sweep=0), update(2)._replace(expected_sweep=0)]
     with pytest.raises(StoreError, match="pair 1 was read at sweep 0, but is at sweep 1 now"):
         commit(store, late, [delta("b", "y", 1)])
-    assert counts_of(store) == {("a", "x"): (1, 0)}
+    assert read_counts(store) == {("a", "x"): (1, 0)}
     assert [row.current for row in store.pairs()] == [b"mine", None, None]
     commit(store, [update(1, b"mine again", sweep=2)._replace(expected_sweep=1)], [])
     assert store.pairs()[0].current == b"mine again"
@@ -288,8 +288,8 @@ def test_rekeying_moves_every_rule_at_once(store: Store) -> None:
     swapped = [(a.id, b.key_high, b.key_low) for a, b in (rows, rows[::-1])]
     store.rekey(17, swapped)
     assert store.settings().key_salt == 17
-    commit(store, [], [delta("a", "x", 1, key=key_of("b", "y"))])
-    assert counts_of(store) == {("a", "x"): (2, 0), ("b", "y"): (2, 0)}
+    commit(store, [], [delta("a", "x", 1, key=make_key("b", "y"))])
+    assert read_counts(store) == {("a", "x"): (2, 0), ("b", "y"): (2, 0)}
     with pytest.raises(RuleKeyCollisionError):
         commit(store, [], [delta("a", "x", 1)])
     assert integrity(store) == []
@@ -312,7 +312,7 @@ def test_rekeying_requires_one_new_key_for_each_rule(store: Store, keys: list[tu
         store.rekey(17, keys)
     assert store.settings().key_salt == 0
     commit(store, [], [delta("a", "x", 1), delta("b", "y", 1)])
-    assert counts_of(store) == {("a", "x"): (2, 0), ("b", "y"): (3, 0)}
+    assert read_counts(store) == {("a", "x"): (2, 0), ("b", "y"): (3, 0)}
 
 
 def test_long_sides_are_stored_and_found(store: Store) -> None:
@@ -342,6 +342,6 @@ def test_counts_after_any_commits_equal_a_counter(store: Store) -> None:
             deltas.append(delta(*rule, count, expected_uses))
         commit(store, [], deltas)
         expected = {rule: (counts[rule], sampled[rule]) for rule in rules if counts[rule] or sampled[rule]}
-        assert counts_of(store) == expected
+        assert read_counts(store) == expected
     assert len(expected) < len(set(rules))
     assert integrity(store) == []

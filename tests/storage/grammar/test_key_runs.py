@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from tests.storage.building import commit, counts_of, delta, integrity, key_of, query
+from tests.storage.building import commit, delta, integrity, make_key, query, read_counts
 from tests.storage.rows import rule_rows
 
 from hierogram.storage.grammar import changes as grammar
@@ -104,7 +104,7 @@ def test_rules_are_found_by_key_after_any_commits(
             for rule, change in changes.items():
                 counts[rule] = counts.get(rule, 0) + change
             counts = {rule: count for rule, count in counts.items() if count}
-            assert {rule: (count, 0) for rule, count in counts.items()} == counts_of(store), number
+            assert {rule: (count, 0) for rule, count in counts.items()} == read_counts(store), number
             assert integrity(store) == []
             most = max(most, len(query(store_url, "SELECT id FROM rule_key_runs")))
     entries = [number for (number,) in query(store_url, "SELECT entries FROM rule_key_runs ORDER BY id")]
@@ -128,7 +128,7 @@ def test_rolled_back_keys_are_not_cached(store: Store, monkeypatch: pytest.Monke
             commit(store, [], [delta("b", "y", 1), delta("c", "y", 1)])
     commit(store, [], [delta("d", "y", 1)])
     commit(store, [], [delta("b", "y", 2), delta("d", "y", 2)])
-    assert counts_of(store) == {("a", "x"): (1, 0), ("b", "y"): (2, 0), ("d", "y"): (3, 0)}
+    assert read_counts(store) == {("a", "x"): (1, 0), ("b", "y"): (2, 0), ("d", "y"): (3, 0)}
     assert integrity(store) == []
 
 
@@ -136,12 +136,12 @@ def test_new_keys_are_split_into_several_runs(store: Store, store_url: str, monk
     commit(store, [], [delta(f"s{n}", "t", 1) for n in range(60)])
     monkeypatch.setattr(indexes, "_MAX_RUN", 25)
     with store.snapshot() as snapshot:
-        keys = [(row.id, *key_of(row.target, row.source)) for row in rule_rows(snapshot)]
+        keys = [(row.id, *make_key(row.target, row.source)) for row in rule_rows(snapshot)]
     store.rekey(3, keys)
     assert query(store_url, "SELECT entries FROM rule_key_runs ORDER BY id") == [(25,), (25,), (10,)]
     assert integrity(store) == []
-    commit(store, [], [delta(f"s{n}", "t", 1, key=key_of("t", f"s{n}")) for n in range(60)])
-    assert set(counts_of(store).values()) == {(2, 0)}
+    commit(store, [], [delta(f"s{n}", "t", 1, key=make_key("t", f"s{n}")) for n in range(60)])
+    assert set(read_counts(store).values()) == {(2, 0)}
     with open_store(store_url) as another:
-        commit(another, [], [delta("s7", "t", 1, key=key_of("t", "s7"))])
-    assert counts_of(store)["s7", "t"] == (3, 0)
+        commit(another, [], [delta("s7", "t", 1, key=make_key("t", "s7"))])
+    assert read_counts(store)["s7", "t"] == (3, 0)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import CopyStore, LastingStore
-from tests.storage.building import commit, delta, ingest, key_of, pair, pairs_of, query, update, withdraw
-from tests.storage.plans import assert_no_scan, disable_analysis, plan_of, plans
+from tests.storage.building import commit, delta, ingest, make_key, make_pairs, pair, query, update, withdraw
+from tests.storage.plans import assert_no_scan, disable_analysis, find_plan, plans
 
 from hierogram.storage.database.connection import make_engine, parse_url
 from hierogram.storage.records.grammar import CountKind
@@ -97,7 +97,7 @@ def fill(store: Store) -> None:
 def test_lookups_of_rules_by_exact_side_use_indexes(big: Store, sides: dict[str, str]) -> None:
     with plans() as seen:
         assert big.find_rules(**sides)
-    plan = plan_of(seen, "FROM rules")
+    plan = find_plan(seen, "FROM rules")
     assert "rules_by_source" in plan
     assert "rules_by_target" in plan
     assert_no_scan(plan, "rules")
@@ -107,7 +107,7 @@ def test_lookups_of_rules_with_given_sides_use_indexes(big: Store) -> None:
     sides = {"source": [f"s{n} common" for n in range(40)], "target": [f"t{n} usual" for n in range(30)]}
     with big.snapshot() as snapshot, plans() as seen:
         assert list(snapshot.matching_rule_blocks(("source",), sides, CountKind.CURRENT_SAMPLE))
-    plan = plan_of(seen, "FROM rules", "UNION")
+    plan = find_plan(seen, "FROM rules", "UNION")
     assert "rules_by_source" in plan
     assert "rules_by_target" in plan
     assert_no_scan(plan, "rules")
@@ -119,8 +119,8 @@ def test_lookups_use_indexes_with_statistics(big_copy: Store, store_url: str) ->
         assert store.find_rules("s17 common", "t17 usual")
         assert len(store.stalest_pairs(20)) == 20
         assert len(store.pairs(after_id=10, limit=20, states=["waiting"])) == 20
-    assert_no_scan(plan_of(seen, "FROM rules"), "rules")
-    assert "pair_positions_by_position" in plan_of(seen, "pair_positions")
+    assert_no_scan(find_plan(seen, "FROM rules"), "rules")
+    assert "pair_positions_by_position" in find_plan(seen, "pair_positions")
     for entry in seen:
         assert_no_scan(entry["plan"], "sentence_pairs")
 
@@ -129,7 +129,7 @@ def test_lookups_of_rules_by_word_use_indexes(big: Store) -> None:
     with plans() as seen:
         assert len(big.find_rules(words=["s17", "common", "usual"])) == 1
     assert "vocabulary_by_token" in next(entry["plan"] for entry in seen if "FROM vocabulary" in entry["statement"])
-    plan = plan_of(seen, "FROM rules", "rule_words")
+    plan = find_plan(seen, "FROM rules", "rule_words")
     assert_no_scan(plan, "rules")
     assert_no_scan(plan, "rule_words")
 
@@ -144,7 +144,7 @@ def test_lookups_of_pairs_by_state_and_age_use_indexes(big: Store) -> None:
         assert "Sort" not in entry["plan"]
     with plans() as seen:
         assert len(big.stalest_pairs(20)) == 20
-    plan = plan_of(seen, "pair_positions")
+    plan = find_plan(seen, "pair_positions")
     assert "pair_positions_by_position" in plan
     for table in ("sentence_pairs", "derivations"):
         assert_no_scan(plan, table)
@@ -160,7 +160,7 @@ def test_withdrawals_scan_no_table(big_copy: Store) -> None:
     assert big_copy.request_withdrawals([5, 6, 3_999]) == [5, 6, 3_999]
     with plans() as seen:
         assert big_copy.pending_withdrawals(10) == [5, 6, 3_999]
-    assert "withdrawals_pending" in plan_of(seen, "withdrawals")
+    assert "withdrawals_pending" in find_plan(seen, "withdrawals")
     rows = big_copy.pairs_by_id([5, 6, 3_999])
     with plans() as seen:
         withdraw(big_copy, rows, [])
@@ -182,7 +182,7 @@ def test_a_small_commit_scans_no_table(big_copy: Store) -> None:
                 *(delta(f"new{n}", "usual", 1) for n in range(10)),
             ],
         )
-    assert re.search("SEARCH rules USING INTEGER PRIMARY KEY|rules_pkey", plan_of(seen, "SELECT", "staged_rules"))
+    assert re.search("SEARCH rules USING INTEGER PRIMARY KEY|rules_pkey", find_plan(seen, "SELECT", "staged_rules"))
     tables = ("sentence_pairs", "derivations", "rules", "rule_words", "vocabulary")
     assert len(seen) >= 10
     for entry in seen:
@@ -193,8 +193,8 @@ def test_a_small_commit_scans_no_table(big_copy: Store) -> None:
 def test_a_small_ingest_scans_no_table(big_copy: Store) -> None:
     batch = big_copy.begin_ingest("corpus", "more.txt", "bars")
     with plans() as seen:
-        big_copy.add_pairs(batch, pairs_of([pair("s17 common", "unseen"), pair("s18 common", "t18 usual")]))
-    assert "sentence_pairs_by_identity" in plan_of(seen, "JOIN sentence_pairs AS p")
+        big_copy.add_pairs(batch, make_pairs([pair("s17 common", "unseen"), pair("s18 common", "t18 usual")]))
+    assert "sentence_pairs_by_identity" in find_plan(seen, "JOIN sentence_pairs AS p")
     for entry in seen:
         for table in ("sentence_pairs", "vocabulary"):
             assert_no_scan(entry["plan"], table)
@@ -256,11 +256,11 @@ def test_views_of_one_side_pair_or_day_read_only_its_rows(big_url: str, question
 def test_unindexed_pairs_are_found_and_indexed_without_a_scan(big_copy: Store) -> None:
     with plans() as seen:
         assert len(big_copy.unindexed_pairs(after_id=10, limit=20)[1]) == 20
-    plan = plan_of(seen, "indexed_pairs")
+    plan = find_plan(seen, "indexed_pairs")
     for table in ("sentence_pairs", "pair_positions", "indexed_pairs", "derivations"):
         assert_no_scan(plan, table)
     with plans() as seen:
-        big_copy.index_pairs(range(5, 15), big_copy.position(), [(7, *key_of("s7 common", "t7 usual"), 1)], 0)
+        big_copy.index_pairs(range(5, 15), big_copy.position(), [(7, *make_key("s7 common", "t7 usual"), 1)], 0)
     assert len(seen) >= 6
     for entry in seen:
         for table in ("rules", "rule_pairs", "sentence_pairs", "pair_positions", "indexed_pairs"):

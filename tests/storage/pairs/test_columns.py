@@ -1,6 +1,6 @@
 """Columns of new pairs, and identities of pairs, which are the same in every version."""
 
-from tests.storage.building import NewPair, pair, pairs_of, rows_of
+from tests.storage.building import NewPair, list_rows, make_pairs, pair
 
 from hierogram.storage.pairs.ingest import pair_identities
 from hierogram.storage.records.pairs import join_pairs
@@ -15,7 +15,7 @@ ROWS = [
 
 
 def test_identities_equal_those_of_existing_stores() -> None:
-    assert [identity.hex() for identity in pair_identities("bible", pairs_of(ROWS))] == [
+    assert [identity.hex() for identity in pair_identities("bible", make_pairs(ROWS))] == [
         "1fca01438240fdd4842cfe38d4a0a5c7",
         "73e862eb47dea74efd462c6df9ab8f26",
         "ec60e984524a80c0488d12501eb589a6",
@@ -25,14 +25,14 @@ def test_identities_equal_those_of_existing_stores() -> None:
 
 
 def test_pairs_are_selected_by_index() -> None:
-    pairs = pairs_of(ROWS)
-    assert rows_of(pairs.at([4, 0, 2])) == [ROWS[4], ROWS[0], ROWS[2]]
-    assert rows_of(pairs.at(range(1, 3))) == ROWS[1:3]
+    pairs = make_pairs(ROWS)
+    assert list_rows(pairs.at([4, 0, 2])) == [ROWS[4], ROWS[0], ROWS[2]]
+    assert list_rows(pairs.at(range(1, 3))) == ROWS[1:3]
     assert len(pairs.at([])) == 0
 
 
 def test_columns_of_pairs_are_concatenated_in_order() -> None:
-    parts = [pairs_of(ROWS[:2]), pairs_of([]), pairs_of(ROWS[2:])]
-    assert rows_of(join_pairs(parts)) == ROWS
-    assert rows_of(join_pairs(parts[:1])) == ROWS[:2]
+    parts = [make_pairs(ROWS[:2]), make_pairs([]), make_pairs(ROWS[2:])]
+    assert list_rows(join_pairs(parts)) == ROWS
+    assert list_rows(join_pairs(parts[:1])) == ROWS[:2]
     assert len(join_pairs([])) == 0

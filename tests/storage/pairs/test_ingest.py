@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from tests.storage.building import ingest, integrity, pair, pairs_of, query
+from tests.storage.building import ingest, integrity, make_pairs, pair, query
 
 from hierogram.storage.exceptions import StoreError, WriteConflictError
 from hierogram.storage.pairs.ingest import MAX_TOKEN_BYTES
@@ -21,10 +21,10 @@ LINES = [
 
 def test_input_that_is_ingested_twice_is_stored_once(store: Store) -> None:
     first = store.begin_ingest("bible", "a.txt", "bars")
-    assert store.add_pairs(first, pairs_of(LINES))[0] == IngestTotals(accepted=4)
+    assert store.add_pairs(first, make_pairs(LINES))[0] == IngestTotals(accepted=4)
     store.finish_ingest(first)
     again = store.begin_ingest("bible", "copy of a.txt", "bars")
-    assert store.add_pairs(again, pairs_of(LINES))[0] == IngestTotals(duplicates=4)
+    assert store.add_pairs(again, make_pairs(LINES))[0] == IngestTotals(duplicates=4)
     store.finish_ingest(again)
     assert [row.id for row in store.pairs()] == [1, 2, 3, 4]
     assert [(row.source, row.target, row.alignment) for row in store.pairs()] == [line[:3] for line in LINES]
@@ -33,7 +33,7 @@ def test_input_that_is_ingested_twice_is_stored_once(store: Store) -> None:
 
 def test_repeats_within_one_chunk_are_stored_once(store: Store) -> None:
     batch = store.begin_ingest("bible", "a.txt", "bars")
-    assert store.add_pairs(batch, pairs_of([*LINES, *LINES]))[0] == IngestTotals(accepted=4, duplicates=4)
+    assert store.add_pairs(batch, make_pairs([*LINES, *LINES]))[0] == IngestTotals(accepted=4, duplicates=4)
 
 
 def test_one_pair_can_be_in_two_corpora(store: Store) -> None:
@@ -45,10 +45,10 @@ def test_one_pair_can_be_in_two_corpora(store: Store) -> None:
 
 def test_a_pair_with_a_known_external_id_is_a_duplicate_or_is_rejected_if_its_text_differs(store: Store) -> None:
     batch = store.begin_ingest("bible", "a.jsonl", "jsonl")
-    store.add_pairs(batch, pairs_of([pair("la maison", "the house", external_id="v1")]))
+    store.add_pairs(batch, make_pairs([pair("la maison", "the house", external_id="v1")]))
     totals, rejected = store.add_pairs(
         batch,
-        pairs_of(
+        make_pairs(
             [
                 pair("la maison", "the house", external_id="v1", line=2, occurrence=1),
                 pair("la maison", "the home", external_id="v1", line=3),
@@ -90,7 +90,9 @@ def test_content_cannot_collide_with_an_external_id(store: Store) -> None:
 def test_a_token_too_long_for_any_index_is_rejected(store: Store) -> None:
     longest = "é" * (MAX_TOKEN_BYTES // 2)
     batch = store.begin_ingest("c", "f", "bars")
-    totals, rejected = store.add_pairs(batch, pairs_of([pair(f"a {longest}", "b"), pair(f"a {longest}e", "b", line=7)]))
+    totals, rejected = store.add_pairs(
+        batch, make_pairs([pair(f"a {longest}", "b"), pair(f"a {longest}e", "b", line=7)])
+    )
     assert totals == IngestTotals(accepted=1, rejected=1)
     assert [(line.line, line.reason) for line in rejected] == [(7, "token-too-long")]
 
@@ -103,10 +105,10 @@ def test_rejected_lines_are_kept_once(store: Store, store_url: str) -> None:
     ]
     for _ in range(2):
         batch = store.begin_ingest("c", "file.txt", "bars")
-        assert store.add_pairs(batch, pairs_of([]), [*bad, bad[0]])[0] == IngestTotals(rejected=4)
+        assert store.add_pairs(batch, make_pairs([]), [*bad, bad[0]])[0] == IngestTotals(rejected=4)
         store.finish_ingest(batch)
     other = store.begin_ingest("c", "other.txt", "bars")
-    store.add_pairs(other, pairs_of([]), bad[:1])
+    store.add_pairs(other, make_pairs([]), bad[:1])
     assert query(store_url, "SELECT origin, line, last_line, reason, content FROM rejected_lines ORDER BY id") == [
         ("file.txt", 3, 3, "field-count", b"a ||| b"),
         ("file.txt", 4, 4, "invalid-utf8", b"a\xff ||| b"),
@@ -122,7 +124,7 @@ def test_rejected_lines_are_kept_once(store: Store, store_url: str) -> None:
     assert integrity(store) == []
 
 
-def runs_of(url: str) -> list[tuple[object, ...]]:
+def read_runs(url: str) -> list[tuple[object, ...]]:
     return query(url, "SELECT batch_id, line, last_line, message FROM rejected_lines ORDER BY line")
 
 
@@ -130,34 +132,34 @@ def test_consecutive_lines_rejected_for_one_reason_share_a_row(store: Store, sto
     first = [RejectedLine(number, "empty-line", f"line {number}", b"") for number in (4, 3, 5, 7)]
     first.append(RejectedLine(6, "field-count", "2 fields", b"a"))
     batch = store.begin_ingest("c", "file.txt", "bars")
-    assert store.add_pairs(batch, pairs_of([]), first)[0].rejected == 5
+    assert store.add_pairs(batch, make_pairs([]), first)[0].rejected == 5
     # The next chunk extends the run of the previous one.
     more = RejectedLine(8, "empty-line", "line 7", b"", lines=3, earlier=1)
-    assert store.add_pairs(batch, pairs_of([]), [more])[0].rejected == 3
+    assert store.add_pairs(batch, make_pairs([]), [more])[0].rejected == 3
     store.finish_ingest(batch)
     kept = [(batch, 3, 5, "line 3"), (batch, 6, 6, "2 fields"), (batch, 7, 10, "line 7")]
-    assert runs_of(store_url) == kept
+    assert read_runs(store_url) == kept
     assert store.status().rejected_lines == 8
     assert query(store_url, "SELECT reason, lines FROM rejections ORDER BY reason") == [
         ("empty-line", 7),
         ("field-count", 1),
     ]
     again = store.begin_ingest("c", "file.txt", "bars")
-    store.add_pairs(again, pairs_of([]), first)
-    store.add_pairs(again, pairs_of([]), [more])
-    assert runs_of(store_url) == kept
+    store.add_pairs(again, make_pairs([]), first)
+    store.add_pairs(again, make_pairs([]), [more])
+    assert read_runs(store_url) == kept
     # The file has grown by two lines that are rejected for the same reason, in two chunks.
     for line in (11, 12):
-        store.add_pairs(again, pairs_of([]), [more._replace(line=line, lines=1, earlier=line - 7)])
-    assert runs_of(store_url) == [*kept, (again, 11, 12, "line 7")]
+        store.add_pairs(again, make_pairs([]), [more._replace(line=line, lines=1, earlier=line - 7)])
+    assert read_runs(store_url) == [*kept, (again, 11, 12, "line 7")]
     assert store.status().rejected_lines == 10
     assert integrity(store) == []
 
 
 def test_batches_record_their_results(store: Store, store_url: str) -> None:
     done = store.begin_ingest("c", "good.txt", "bars")
-    store.add_pairs(done, pairs_of(LINES), [RejectedLine(5, "empty-side", "no target", b"a |||")])
-    store.add_pairs(done, pairs_of(LINES))
+    store.add_pairs(done, make_pairs(LINES), [RejectedLine(5, "empty-side", "no target", b"a |||")])
+    store.add_pairs(done, make_pairs(LINES))
     store.finish_ingest(done)
     failed = store.begin_ingest("c", "cut.gz", "bars")
     store.finish_ingest(failed, "cut.gz ends in the middle")
@@ -170,11 +172,11 @@ def test_batches_record_their_results(store: Store, store_url: str) -> None:
 
 def test_a_batch_accepts_pairs_only_while_it_is_open(store: Store) -> None:
     with pytest.raises(StoreError, match="batch 17 not found"):
-        store.add_pairs(17, pairs_of(LINES))
+        store.add_pairs(17, make_pairs(LINES))
     batch = store.begin_ingest("c", "f", "bars")
     store.finish_ingest(batch)
     with pytest.raises(StoreError, match="already done"):
-        store.add_pairs(batch, pairs_of(LINES))
+        store.add_pairs(batch, make_pairs(LINES))
     with pytest.raises(StoreError, match="already done"):
         store.finish_ingest(batch)
     assert store.count_pairs() == 0
@@ -197,20 +199,20 @@ def test_a_failing_chunk_stores_nothing(store: Store) -> None:
     before = store.position()
     unencodable = pair("a", "lone \ud800 surrogate")
     with pytest.raises(UnicodeEncodeError):
-        store.add_pairs(batch, pairs_of([*LINES, unencodable]))
+        store.add_pairs(batch, make_pairs([*LINES, unencodable]))
     assert (store.position(), store.count_pairs(), store.vocabulary_sizes()) == (before, 0, (0, 0))
-    assert store.add_pairs(batch, pairs_of(LINES))[0] == IngestTotals(accepted=4)
+    assert store.add_pairs(batch, make_pairs(LINES))[0] == IngestTotals(accepted=4)
     assert integrity(store) == []
 
 
 def test_a_request_continues_from_only_its_last_recorded_position(store: Store) -> None:
     batch = store.begin_ingest("corpus", "http", "json")
     request = RequestRow("k", "corpus", 1, b"", False, "{}")
-    store.add_pairs(batch, pairs_of([pair("a", "b")]), receipt=lambda *_: (request, None))
-    store.add_pairs(batch, pairs_of([pair("c", "d")]), receipt=lambda *_: (request._replace(lines=2), 1))
+    store.add_pairs(batch, make_pairs([pair("a", "b")]), receipt=lambda *_: (request, None))
+    store.add_pairs(batch, make_pairs([pair("c", "d")]), receipt=lambda *_: (request._replace(lines=2), 1))
     for since in (None, 1):
         with pytest.raises(WriteConflictError, match="another process has recorded the request"):
-            store.add_pairs(batch, pairs_of([pair("e", "f")]), receipt=lambda *_, since=since: (request, since))
+            store.add_pairs(batch, make_pairs([pair("e", "f")]), receipt=lambda *_, since=since: (request, since))
     assert store.find_request("k") == request._replace(lines=2)
     assert store.count_pairs() == 2
 
@@ -218,7 +220,7 @@ def test_a_request_continues_from_only_its_last_recorded_position(store: Store) 
 def test_the_position_counts_writing_transactions(store: Store) -> None:
     assert store.position() == 0
     batch = store.begin_ingest("c", "f", "bars")
-    store.add_pairs(batch, pairs_of(LINES))
+    store.add_pairs(batch, make_pairs(LINES))
     store.finish_ingest(batch)
     store.pairs()
     assert store.position() == 3

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from tests.storage.building import ingest, integrity, pair, query, withdraw
-from tests.storage.plans import assert_no_scan, plan_of, plans
+from tests.storage.plans import assert_no_scan, find_plan, plans
 
 from hierogram.storage.database.connection import make_engine, parse_url
 from hierogram.storage.records.pairs import Link, Misfit, PairScore, ScoreRow
@@ -64,7 +64,7 @@ def test_queries_of_scores_use_indexes(store: Store) -> None:
     for entry in seen:
         for table in ("pair_scores", "sentence_pairs"):
             assert_no_scan(entry["plan"], table)
-    assert plan_of(seen, "DELETE FROM pair_scores")
+    assert find_plan(seen, "DELETE FROM pair_scores")
 
 
 def test_the_lowest_evidence_is_found_by_an_index(store: Store, store_url: str) -> None:

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.storage.building import commit, delta, key_of, pair, pairs_of, query, update
+from tests.storage.building import commit, delta, make_key, make_pairs, pair, query, update
 from tests.storage.rows import rule_rows
 
 from hierogram.storage.records.pairs import RejectedLine
@@ -29,7 +29,7 @@ def test_pairs_survive_a_round_trip(store: Store, rows: list[tuple[str, str, str
         pair(source, target, external_id=None if external is None else f"{n} {external}")
         for n, ((source, target), external) in enumerate(unique.items())
     ]
-    totals, _ = store.add_pairs(batch, pairs_of(offered), [RejectedLine(1, "odd", "%(x)s {}", content)])
+    totals, _ = store.add_pairs(batch, make_pairs(offered), [RejectedLine(1, "odd", "%(x)s {}", content)])
     assert totals.accepted == len(offered)
     assert [(row.source, row.target) for row in store.pairs(after_id=last)] == list(unique)
 
@@ -38,7 +38,7 @@ def test_pairs_survive_a_round_trip(store: Store, rows: list[tuple[str, str, str
 @same_store
 @given(rules=st.sets(st.tuples(sides, sides), min_size=1, max_size=8))
 def test_rules_survive_a_round_trip(store: Store, rules: set[tuple[str, str]]) -> None:
-    commit(store, [], [delta(*rule, 1, key=key_of(*rule)) for rule in rules])
+    commit(store, [], [delta(*rule, 1, key=make_key(*rule)) for rule in rules])
     with store.snapshot() as snapshot:
         stored = sorted((row.source, row.target) for row in rule_rows(snapshot) if row.count)
     assert stored == sorted(rules)
@@ -52,7 +52,7 @@ def test_rules_survive_a_round_trip(store: Store, rules: set[tuple[str, str]]) -
 
 def test_derivations_may_be_any_bytes(store: Store, store_url: str) -> None:
     batch = store.begin_ingest("c", "f", "bars")
-    store.add_pairs(batch, pairs_of([pair("a", "b")]))
+    store.add_pairs(batch, make_pairs([pair("a", "b")]))
     everything = bytes(range(256))
     commit(store, [update(1, everything)], [])
     (row,) = store.pairs()

@@ -1,7 +1,7 @@
 """Withdrawn pairs are deleted with all their counts. Requests for withdrawals, and selection of pairs."""
 
 import pytest
-from tests.storage.building import commit, counts_of, delta, ingest, integrity, pair, query, update, withdraw
+from tests.storage.building import commit, delta, ingest, integrity, pair, query, read_counts, update, withdraw
 
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.store import Store
@@ -13,7 +13,7 @@ def test_a_withdrawn_pair_is_deleted_with_its_derivation_counts_and_words(store:
     assert store.vocabulary_sizes() == (3, 3)
     withdraw(store, store.pairs_by_id([1, 3]), [delta("a b", "x", -1, -2)])
     assert [row.id for row in store.pairs()] == [2]
-    assert counts_of(store) == {("b", "y z"): (1, 0)}
+    assert read_counts(store) == {("b", "y z"): (1, 0)}
     assert store.vocabulary_sizes() == (1, 2)
     assert store.status().corpora == {"corpus": 1}
     assert query(store_url, "SELECT token, count FROM vocabulary WHERE side = 'source' ORDER BY token") == [

@@ -15,13 +15,13 @@ from hierogram.tools.evidence.retrieval import MAX_WORDS, Evidence, as_prompt, f
 from hierogram.tools.evidence.sanitizing import EXPLANATION
 
 
-def evidence_of(url: str, sentence: str, **options: object) -> Evidence:
+def gather_evidence(url: str, sentence: str, **options: object) -> Evidence:
     with Reader(url) as reader, reader.read() as transaction:
         return find_evidence(transaction, sentence, EvidenceOptions(**options))
 
 
 def test_rules_pairs_and_unknown_words_are_found(learned: Store, learned_url: str) -> None:
-    found = evidence_of(learned_url, "elle ne voit pas la porte bleue")
+    found = gather_evidence(learned_url, "elle ne voit pas la porte bleue")
     assert found.unknown == ["bleue"]
     assert found.position == learned.position()
     by_side = {(rule.source, rule.target): rule for rule in found.rules}
@@ -38,7 +38,7 @@ def test_rules_pairs_and_unknown_words_are_found(learned: Store, learned_url: st
 
 
 def test_every_rule_matches_its_reported_positions(learned_url: str) -> None:
-    found = evidence_of(learned_url, "il ne vient pas de la maison blanche", rules=500, renderings=20)
+    found = gather_evidence(learned_url, "il ne vient pas de la maison blanche", rules=500, renderings=20)
     assert found.rules
     for rule in found.rules:
         for place in rule.matches:
@@ -48,17 +48,17 @@ def test_every_rule_matches_its_reported_positions(learned_url: str) -> None:
 
 
 def test_limits_of_pairs_rules_and_words_are_respected(learned_url: str) -> None:
-    found = evidence_of(learned_url, "la maison verte", pairs=1, rules=2, renderings=1)
+    found = gather_evidence(learned_url, "la maison verte", pairs=1, rules=2, renderings=1)
     assert (len(found.pairs), len(found.rules)) == (1, 2)
-    assert evidence_of(learned_url, "la maison verte", pairs=0).pairs == []
-    assert evidence_of(learned_url, "inconnu").rules == []
+    assert gather_evidence(learned_url, "la maison verte", pairs=0).pairs == []
+    assert gather_evidence(learned_url, "inconnu").rules == []
     for sentence, reason in ((" \t ", "no word"), ("la " * (MAX_WORDS + 1), "the limit is 200")):
         with pytest.raises(InputError, match=reason):
-            evidence_of(learned_url, sentence)
+            gather_evidence(learned_url, sentence)
 
 
 def test_the_text_for_a_prompt_has_a_glossary_and_examples(learned_url: str) -> None:
-    found = evidence_of(learned_url, "une maison blanche", pairs=2)
+    found = gather_evidence(learned_url, "une maison blanche", pairs=2)
     text = as_prompt(found, "une  maison blanche", TextPipeline(("fr", "en")))
     explanation, first, *blocks, last = text.rstrip("\n").split("\n\n")
     assert explanation == EXPLANATION
@@ -74,7 +74,7 @@ def test_the_text_for_a_prompt_has_a_glossary_and_examples(learned_url: str) -> 
 
 
 def test_evidence_consists_of_plain_values(learned_url: str) -> None:
-    plain = asdict(evidence_of(learned_url, "la maison"))
+    plain = asdict(gather_evidence(learned_url, "la maison"))
     assert plain["words"] == ["la", "maison"]
     assert json.loads(json.dumps(plain))["words"] == plain["words"]
     assert {"source", "target", "expected_uses", "p_target_given_source", "matches"} == set(plain["rules"][0])
@@ -83,11 +83,11 @@ def test_evidence_consists_of_plain_values(learned_url: str) -> None:
 def test_sentences_are_tokenized_like_the_store(store_url: str) -> None:
     settings = Settings(languages=("fr", "en"), tokenize=True, case="lowered")
     open_store(store_url, create=True, settings=settings).close()
-    assert evidence_of(store_url, "L'Église, là.").words == ["l'", "église", ",", "là", "."]
-    assert evidence_of(store_url, "L'Église, là.", tokenized=True).words[-1] == "là."
+    assert gather_evidence(store_url, "L'Église, là.").words == ["l'", "église", ",", "là", "."]
+    assert gather_evidence(store_url, "L'Église, là.", tokenized=True).words[-1] == "là."
 
 
 def test_a_tree_store_has_no_evidence(store_url: str) -> None:
     open_store(store_url, create=True, settings=Settings(grammar="trees")).close()
     with pytest.raises(WrongKindError, match="monolingual"):
-        evidence_of(store_url, "a")
+        gather_evidence(store_url, "a")

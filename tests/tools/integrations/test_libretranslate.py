@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from tests.conftest import CopyStore
 from tests.daemon.conftest import QUICK, Run, write_corpus
 from tests.daemon.web.conftest import Connect, FakeService
-from tests.daemon.web.running import Running
+from tests.daemon.web.running import HttpThread
 
 import hierogram as hg
 from hierogram.daemon.learning.learning import learn
@@ -52,7 +52,7 @@ def api_client(french: Store, connect: Connect) -> TestClient:
 
 @contextmanager
 def running_server(store: Store, **values: object) -> Iterator[str]:
-    running = Running(FakeService(store), libretranslate=True, **values)
+    running = HttpThread(FakeService(store), libretranslate=True, **values)
     try:
         host, port = running.loop.address or ("", 0)
         yield f"http://{host}:{port}"

@@ -34,7 +34,7 @@ def until_the_deadline() -> None:
         time.sleep(0.005)
 
 
-def request_of(client: asyncio.Event) -> Request:
+def make_request(client: asyncio.Event) -> Request:
     """Return a request whose client disconnects when the event is set."""
 
     async def receive() -> dict[str, Any]:
@@ -50,9 +50,9 @@ def test_results_and_errors_of_work_are_returned(monkeypatch: pytest.MonkeyPatch
 
     async def run(pool: WorkPool) -> Any:
         assert await pool.run(lambda: 1) == 1
-        assert await pool.run(lambda: 2, request_of(asyncio.Event())) == 2
+        assert await pool.run(lambda: 2, make_request(asyncio.Event())) == 2
         with pytest.raises(ValueError, match="why"):
-            await pool.run(fail, request_of(asyncio.Event()))
+            await pool.run(fail, make_request(asyncio.Event()))
 
     in_pool(run, monkeypatch)
 
@@ -107,7 +107,7 @@ def test_work_is_canceled_when_its_client_disconnects(monkeypatch: pytest.Monkey
 
     async def run(pool: WorkPool) -> None:
         client = asyncio.Event()
-        running = asyncio.create_task(pool.run(work, request_of(client)))
+        running = asyncio.create_task(pool.run(work, make_request(client)))
         while not began.is_set():
             await asyncio.sleep(0.005)
         client.set()
@@ -125,7 +125,7 @@ def test_queued_work_is_canceled_when_its_client_disconnects(monkeypatch: pytest
         held = [asyncio.create_task(pool.run(ending.wait)) for _ in range(2)]
         await asyncio.sleep(0.05)
         client = asyncio.Event()
-        waiting = asyncio.create_task(pool.run(until_the_deadline, request_of(client)))
+        waiting = asyncio.create_task(pool.run(until_the_deadline, make_request(client)))
         await asyncio.sleep(0.05)
         client.set()
         with pytest.raises(DeadlineError, match="client disconnected"):

@@ -42,7 +42,7 @@ def write_bitext(folder: Path) -> list[str]:
 Extracted = dict[Rule, tuple[int, float]]
 
 
-def runs_of(pairs: list[RandomPair], limits: ExtractionLimits, capacity: int) -> list[np.ndarray]:
+def extract_runs(pairs: list[RandomPair], limits: ExtractionLimits, capacity: int) -> list[np.ndarray]:
     bitext = to_bitext(pairs)
     buffer, scratch = make_buffer(limits, capacity), make_scratch(bitext, limits)
     place, runs = RulePosition(), []
@@ -58,7 +58,7 @@ def merged(runs: list[np.ndarray], limits: ExtractionLimits, most: int = 1 << 16
     return np.concatenate([np.empty((0, shape.width), np.uint64), *merge_runs(runs, shape, most)])
 
 
-def lines_of(rows: np.ndarray, pairs: list[RandomPair], limits: ExtractionLimits) -> list[str]:
+def format_rules(rows: np.ndarray, pairs: list[RandomPair], limits: ExtractionLimits) -> list[str]:
     sides = [list(number_words([pair[k] for pair in pairs])) for k in (0, 1)]
     return rule_lines(rows, row_shape(limits), spellings(sides[0]), spellings(sides[1])).decode().splitlines()
 
@@ -66,7 +66,7 @@ def lines_of(rows: np.ndarray, pairs: list[RandomPair], limits: ExtractionLimits
 def extracted(rows: np.ndarray, pairs: list[RandomPair], limits: ExtractionLimits) -> Extracted:
     shape = row_shape(limits)
     found: Extracted = {}
-    for row, line in zip(rows, lines_of(rows, pairs, limits), strict=True):
+    for row, line in zip(rows, format_rules(rows, pairs, limits), strict=True):
         source, target, _ = line.split(" ||| ")
         rule = Rule(notation.parse_side(source), notation.parse_side(target))
         assert rule not in found

@@ -30,7 +30,7 @@ def test_the_comparison_draws_a_figure_and_writes_a_table(tmp_path: Path) -> Non
     assert all(0 <= float(row[name]) <= 1 for row in rows for name in ("distance", "same_scheme"))
 
 
-def test_distance_is_half_the_sum_of_differences_of_shares() -> None:
+def test_distance_is_half_the_sum_of_absolute_differences_of_shares() -> None:
     one = ChainMeans(0.0, np.array([1, 5], np.uint64), np.array([0.25, 0.75]))
     other = ChainMeans(0.0, np.array([2, 5], np.uint64), np.array([0.5, 0.5]))
     assert distance(one, one) == 0

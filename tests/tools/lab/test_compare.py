@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.daemon.conftest import LINES, Run, create_learned_store
 from tests.reference.compositions import exported_compositions
-from tests.reference.examples import RandomPair, links_of
+from tests.reference.examples import RandomPair, parse_links
 from tests.storage.building import query
 from tests.tools.lab import definition as reference
 
@@ -26,9 +26,9 @@ from hierogram.tools.lab.comparison.extraction import ExtractionLimits, Heuristi
 HELD_OUT = ["la maison verte", "elle ne voit pas la porte", "une maison de pierre"]
 
 
-def pairs_of(lines: Iterable[str]) -> list[RandomPair]:
+def split_pairs(lines: Iterable[str]) -> list[RandomPair]:
     return [
-        (tuple(source.split()), tuple(target.split()), links_of(links))
+        (tuple(source.split()), tuple(target.split()), parse_links(links))
         for source, target, links in (line.split(" ||| ") for line in lines)
     ]
 
@@ -63,7 +63,7 @@ def test_counts_and_coverage_of_the_comparison_equal_slow_counting(
     create_learned_store(store_url, corpus)
     with open_store(store_url) as store:
         compared = compare(store, HELD_OUT, max_scope=max_scope)
-    occurrences, _ = reference.extract(pairs_of(LINES), 10, 5)
+    occurrences, _ = reference.extract(split_pairs(LINES), 10, 5)
     heuristic = {notation.Rule(rule.source, rule.target): n for rule, n in occurrences.items()}
     stored = [
         (notation.Rule.parse(f"{source} ||| {target}"), count, sampled, minimal, hiero)
@@ -124,7 +124,7 @@ def test_heuristic_rules_are_sorted_and_have_the_masses_of_the_reference() -> No
     # Word numbers are in byte order, and nonterminals come first.
     parts = [[side.split(" ") for side in line.replace("[X,", "\x01").split(" ||| ")] for line in lines]
     assert parts == sorted(parts)
-    occurrences, masses = reference.extract(pairs_of(LINES), 10, 5)
+    occurrences, masses = reference.extract(split_pairs(LINES), 10, 5)
     assert len(lines) == len(occurrences)
     for line in lines:
         side, other, mass = line.split(" ||| ")

@@ -15,7 +15,7 @@ def flat(sentences: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
     )
 
 
-def ngrams_of(sentence: list[int], n: int) -> list[tuple[int, ...]]:
+def list_ngrams(sentence: list[int], n: int) -> list[tuple[int, ...]]:
     return [tuple(sentence[k : k + n]) for k in range(len(sentence) - n + 1)]
 
 
@@ -30,8 +30,8 @@ def test_shares_of_covered_ngrams_equal_plain_counting(seed: int) -> None:
     mark_covered(*flat(sides), ngrams, covered)
     shares = coverage(ngrams, covered)
     for n in range(1, 5):
-        held = {gram for side in sides for gram in ngrams_of(side, n)}
-        occurring = [gram for sentence in text for gram in ngrams_of(sentence, n)]
+        held = {gram for side in sides for gram in list_ngrams(side, n)}
+        occurring = [gram for sentence in text for gram in list_ngrams(sentence, n)]
         assert shares[n - 1] == pytest.approx(sum(gram in held for gram in occurring) / len(occurring))
     assert 0 < shares[1] < shares[0] < 1
 

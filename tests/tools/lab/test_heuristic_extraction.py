@@ -7,7 +7,7 @@ import pytest
 from tests.reference import examples
 from tests.reference.examples import RandomPair
 from tests.tools.lab import definition as reference
-from tests.tools.lab.grammars import Extracted, extracted, lines_of, merged, runs_of
+from tests.tools.lab.grammars import Extracted, extract_runs, extracted, format_rules, merged
 
 from hierogram.samplers.grammar import rules as notation
 from hierogram.tools.lab.comparison.extraction import (
@@ -32,19 +32,19 @@ def assert_as_defined(found: Extracted, pairs: list[RandomPair], limits: Extract
 @pytest.mark.slow
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
 def test_extracted_rules_and_masses_equal_the_definition(limits: ExtractionLimits) -> None:
-    # A short vocabulary makes rules repeat within and between pairs.
+    # A small vocabulary makes rules repeat within and between pairs.
     pairs = examples.random_pairs(seed=41, count=120, longest=7, words="abc")
     pairs += examples.random_pairs(seed=42, count=4, longest=14)
-    assert_as_defined(extracted(merged(runs_of(pairs, limits, 1 << 15), limits), pairs, limits), pairs, limits)
+    assert_as_defined(extracted(merged(extract_runs(pairs, limits, 1 << 15), limits), pairs, limits), pairs, limits)
 
 
 def test_small_buffers_make_many_runs_and_the_same_grammar() -> None:
     pairs = examples.random_pairs(seed=43, count=200, longest=9, words="abcd")
     limits = ExtractionLimits()
-    whole = runs_of(pairs, limits, 1 << 15)
+    whole = extract_runs(pairs, limits, 1 << 15)
     assert len(whole) == 1
     for capacity, most in ((150, 7), (400, 1)):
-        runs = runs_of(pairs, limits, capacity)
+        runs = extract_runs(pairs, limits, capacity)
         assert len(runs) > 5
         np.testing.assert_array_equal(merged(runs, limits, most), whole[0])
 
@@ -52,15 +52,15 @@ def test_small_buffers_make_many_runs_and_the_same_grammar() -> None:
 def test_a_phrase_with_more_rules_than_a_buffer_is_refused() -> None:
     pair: RandomPair = (tuple("abcde"), tuple("ABCDE"), {(k, k) for k in range(5)})
     with pytest.raises(ExtractionError, match="has more than 3 rules, the size of the buffer"):
-        runs_of([pair], ExtractionLimits(), 3)
+        extract_runs([pair], ExtractionLimits(), 3)
 
 
 def test_the_rules_of_one_pair_equal_rules_extracted_by_hand() -> None:
     pair: RandomPair = (("ne", "va", "pas"), ("not", "go"), {(0, 0), (1, 1), (2, 0)})
     limits = ExtractionLimits()
-    rows = merged(runs_of([pair], limits, 100), limits)
+    rows = merged(extract_runs([pair], limits, 100), limits)
     # The phrases are `va`, which has one rule, and the whole pair, which has two rules.
-    assert sorted(lines_of(rows, [pair], limits)) == [
+    assert sorted(format_rules(rows, [pair], limits)) == [
         "ne [X,1] pas ||| not [X,1] ||| 0.5",
         "ne va pas ||| not go ||| 0.5",
         "va ||| go ||| 1",
@@ -70,10 +70,10 @@ def test_the_rules_of_one_pair_equal_rules_extracted_by_hand() -> None:
 def test_scopes_and_word_counts_match_the_rules() -> None:
     pairs = examples.random_pairs(seed=44, count=60, longest=9)
     limits = ExtractionLimits()
-    rows = merged(runs_of(pairs, limits, 1 << 15), limits)
+    rows = merged(extract_runs(pairs, limits, 1 << 15), limits)
     sides, scopes, words = read_sources(rows, row_shape(limits))
     seen = set()
-    for k, line in enumerate(lines_of(rows, pairs, limits)):
+    for k, line in enumerate(format_rules(rows, pairs, limits)):
         rule = notation.Rule.parse(line.rsplit(" ||| ", 1)[0])
         assert (scopes[k], words[k]) == (rule.scope, rule.source_terminals)
         numbers = sides.symbols[sides.starts[k] : sides.starts[k + 1]]
@@ -84,14 +84,14 @@ def test_scopes_and_word_counts_match_the_rules() -> None:
 
 def test_rows_are_sorted_by_symbols() -> None:
     pairs = examples.random_pairs(seed=45, count=60, longest=9)
-    rows = merged(runs_of(pairs, ExtractionLimits(), 300), ExtractionLimits())
+    rows = merged(extract_runs(pairs, ExtractionLimits(), 300), ExtractionLimits())
     symbols = [tuple(row[: row_shape(ExtractionLimits()).symbol_width].tolist()) for row in rows]
     assert symbols == sorted(set(symbols))
 
 
 def test_masses_are_written_with_up_to_four_decimals() -> None:
     pair: RandomPair = (("a",), ("A",), {(0, 0)})
-    rows = merged(runs_of([pair], ExtractionLimits(), 10), ExtractionLimits())
+    rows = merged(extract_runs([pair], ExtractionLimits(), 10), ExtractionLimits())
     shape = row_shape(ExtractionLimits())
     cases = [
         (Fraction(1, 3), "0.3333"),
@@ -103,4 +103,4 @@ def test_masses_are_written_with_up_to_four_decimals() -> None:
     ]
     for mass, text in cases:
         rows[0, shape.mass] = round(mass * MASS_UNIT)
-        assert lines_of(rows, [pair], ExtractionLimits()) == [f"a ||| A ||| {text}"]
+        assert format_rules(rows, [pair], ExtractionLimits()) == [f"a ||| A ||| {text}"]

@@ -31,7 +31,7 @@ def bitext(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return [str(folder / name) for name in "fea"]
 
 
-def rows_of(module: str, *arguments: str, figure: Path) -> list[dict[str, str]]:
+def read_rows(module: str, *arguments: str, figure: Path) -> list[dict[str, str]]:
     run_lab(f"papers.{module}", *arguments, "--figure", figure)
     assert figure.read_bytes().startswith(b"\x89PNG")
     with figure.with_suffix(".csv").open() as file:
@@ -40,7 +40,7 @@ def rows_of(module: str, *arguments: str, figure: Path) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_is_drawn(name: str, bitext: list[str], tmp_path: Path) -> None:
-    rows = rows_of("sampling", name, *bitext, "--sweeps", "12", "--runs", "2", figure=tmp_path / "f.png")
+    rows = read_rows("sampling", name, *bitext, "--sweeps", "12", "--runs", "2", figure=tmp_path / "f.png")
     assert {row["label"] for row in rows} == set(FIGURES[name])
     assert len(rows) == len(FIGURES[name]) * 2 * 13
     values = {(row["label"], row["seed"], row["sweep"]): float(row["log_likelihood"]) for row in rows}
@@ -53,7 +53,7 @@ def test_every_figure_is_drawn(name: str, bitext: list[str], tmp_path: Path) -> 
 
 def test_a_schedule_is_compared_with_the_paper_s_schedule(bitext: list[str], tmp_path: Path) -> None:
     arguments = ["--sweeps", "20", "--other-sweeps", "9", "--seeds", "2", "--only", "quick"]
-    rows = rows_of("schedules", *bitext, *arguments, figure=tmp_path / "s.png")
+    rows = read_rows("schedules", *bitext, *arguments, figure=tmp_path / "s.png")
     labels = [row["label"] for row in rows]
     assert labels.count(PAPER) == 2 * 21
     assert len(labels) - labels.count(PAPER) == 2 * 10
@@ -71,9 +71,9 @@ def test_the_time_to_reach_a_likelihood_is_measured() -> None:
     assert reached(curve, -4.0) == (1.5, 3.0, 2)
     assert reached(curve, [-5.0, -3.5, -9.0]) == (pytest.approx(2 / 3), pytest.approx(4 / 3), 3)
     assert reached(curve, -5.0, 2) == (2.0, 4.0, 2)
-    nobody = reached(curve, 0.0)
-    assert math.isnan(nobody.sweeps)
-    assert nobody.seeds == 0
+    unreached = reached(curve, 0.0)
+    assert math.isnan(unreached.sweeps)
+    assert unreached.seeds == 0
 
 
 def test_the_table_compares_schedules_with_the_paper_s_schedule() -> None:
@@ -104,7 +104,7 @@ SAMPLED = ["--sweeps", "6", "--exhaustive", "2", "--seeds", "2"]
 def test_the_itg_samplers_are_compared(bitext: list[str], tmp_path: Path) -> None:
     """The command makes Table 1 and Figure 1 of the paper on slice sampling, and reuses existing samples."""
     arguments = [*SAMPLED, "--work", str(tmp_path / "work")]
-    rows = rows_of("slice_sampling", *bitext[:2], *arguments, figure=tmp_path / "t.png")
+    rows = read_rows("slice_sampling", *bitext[:2], *arguments, figure=tmp_path / "t.png")
     starts, sweeping = {"start LB", "start M1", "start M4"}, {
         "gibbs LB", "gibbs M1", "gibbs M4", "slice a=0.15 LB", "slice a=0.15 M1", "slice a=0.15 M4", "slice a=0.10 M1",
         "slice a=0.25 M1", "flat a=0.15 LB", "flat a=0.15 M1", "flat a=0.15 M4", "flat a=0.10 M1",
@@ -118,14 +118,14 @@ def test_the_itg_samplers_are_compared(bitext: list[str], tmp_path: Path) -> Non
     # All runs with the same start have the same ln P before their first sweep.
     for name in ("gibbs LB", "slice a=0.15 LB", "exhaustive LB"):
         assert values[name, "1", "0"] == values["start LB", "1", "0"]
-    again = rows_of("slice_sampling", *bitext[:2], *arguments, figure=tmp_path / "again.png")
+    again = read_rows("slice_sampling", *bitext[:2], *arguments, figure=tmp_path / "again.png")
     assert again == rows
 
 
 @pytest.mark.slow
 def test_phrase_samplers_are_compared_under_one_model(bitext: list[str], tmp_path: Path) -> None:
     arguments = ["--sweeps", "3", "--exhaustive", "1", "--phrases", "2", "--work", str(tmp_path / "work")]
-    rows = rows_of("slice_sampling", *bitext[:2], *arguments, figure=tmp_path / "t.png")
+    rows = read_rows("slice_sampling", *bitext[:2], *arguments, figure=tmp_path / "t.png")
     values = {(row["sampler"], row["sweep"]): float(row["log_likelihood"]) for row in rows}
     for name in ("gibbs M1", "slice a=0.15 M1", "flat a=0.15 M1"):
         # All runs start with words, and some continue with phrases.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.reference import examples
 from tests.reference.rules import Rule, Side
-from tests.tools.lab.grammars import extracted, merged, runs_of
+from tests.tools.lab.grammars import extract_runs, extracted, merged
 
 from hierogram.tools.lab.comparison.extraction import ExtractionLimits, row_shape
 from hierogram.tools.lab.comparison.pruning import MIN_LOG_PROBABILITY, composition_logs, significance
@@ -53,7 +53,7 @@ def test_best_compositions_of_two_rules_equal_brute_force() -> None:
     made = 0
     for seed in range(20):
         pairs = examples.random_pairs(seed, 6, 6, "abc")
-        rows = merged(runs_of(pairs, LIMITS, 4096), LIMITS)
+        rows = merged(extract_runs(pairs, LIMITS, 4096), LIMITS)
         rules = list(extracted(rows, pairs, LIMITS))
         logs = np.log(np.random.default_rng(seed).uniform(0.01, 1, len(rules)))
         by_rule = dict(zip(rules, logs.tolist(), strict=True))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.daemon.conftest import LINES
-from tests.reference.examples import links_of
+from tests.reference.examples import parse_links
 from tests.tools.lab import definition as reference
 from tests.tools.lab.grammars import write_bitext
 from tests.tools.lab.programs import run_lab
@@ -89,7 +89,7 @@ def test_heuristic_grammars_are_exported_with_their_counts(tmp_path: Path) -> No
         (tmp_path / name).write_text("".join(line.split(" ||| ")[number] + "\n" for line in LINES))
     url = ensure_store(tmp_path, "start", [str(tmp_path / name) for name in "sta"], 1)
     pairs = [
-        (tuple(source.split()), tuple(target.split()), links_of(links))
+        (tuple(source.split()), tuple(target.split()), parse_links(links))
         for source, target, links in (line.split(" ||| ") for line in LINES)
     ]
     occurrences, wanted = reference.extract(pairs, 10, 5)

@@ -40,7 +40,7 @@ def read_tbx(text: str) -> list[tuple[dict[str, str], list[str]]]:
 
 
 def read_by_toolkit(path: str) -> set[tuple[str, str]]:
-    """Return terms and renderings read by translate-toolkit, which must accept every unit. Many tools rely on it."""
+    """Return terms and renderings read by translate-toolkit, on which many tools rely. It must accept every unit."""
     units = tbxfile.parsefile(path).units
     assert all(unit.istranslatable() for unit in units)
     return {(unit.source, unit.target) for unit in units}

@@ -75,7 +75,7 @@ def ratio(both: int, first: int, second: int, pairs: int) -> float:
 def usual(counts: Counts, min_count: int, min_words: int) -> dict[Phrase, set[Phrase]]:
     """Return the most frequent renderings of each source phrase.
 
-    Considers phrase pairs with `min_count` tight occurrences and `min_words` words on the longer side.
+    Considers phrase pairs with at least `min_count` tight occurrences and `min_words` words on the longer side.
     """
     frequent = {
         pair: counts.both[pair]

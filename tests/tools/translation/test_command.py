@@ -86,7 +86,7 @@ def test_long_lines_are_translated_in_parts_and_reported(hierogram: Run, tmp_pat
 
 
 @pytest.mark.slow
-def test_a_store_translates_with_its_learned_rules(hierogram: Run, learned_url: str, tmp_path: Path) -> None:
+def test_translating_with_a_store_uses_its_learned_rules(hierogram: Run, learned_url: str, tmp_path: Path) -> None:
     (tmp_path / "in").write_text("la maison verte\n")
     ran = hierogram("--store", learned_url, "translate", "in")
     assert ran.code == 0
@@ -152,7 +152,7 @@ def test_utf_16_on_standard_input_is_refused(translate_typed: Run, encoding: str
     assert "<stdin>: UTF-16 is not supported: convert it" in ran.err
 
 
-def test_bytes_on_standard_input_that_are_not_utf_8_are_noted_once(translate_typed: Run) -> None:
+def test_invalid_utf_8_on_standard_input_is_reported_once(translate_typed: Run) -> None:
     ran = translate_typed("maison\n\ufffd\n".encode() + "été\nété\n".encode("latin-1"))
     assert ran.code == 0
     assert len(ran.out.splitlines()) == 4

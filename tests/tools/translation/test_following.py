@@ -45,7 +45,7 @@ def assert_same(one: TranslationGrammar, other: TranslationGrammar) -> None:
 Features = dict[tuple[str, str], dict[str, float]]
 
 
-def features_of(grammar: TranslationGrammar) -> Features:
+def read_features(grammar: TranslationGrammar) -> Features:
     found = {}
     for rule in range(grammar.packed.rules):
         source = [grammar.source_words[k] if k >= 0 else "X" for k in grammar.packed.source_of(rule)]
@@ -103,22 +103,22 @@ def test_rules_of_new_pairs_are_added_at_once_with_their_features(
     set_pause_factors(monkeypatch, 1e6)
     follower = GrammarFollower(learned, load_resources(TranslateOptions()))
     translator, first = follower.newest()
-    before = features_of(translator.grammar)
+    before = read_features(translator.grammar)
     add(learned, tmp_path, "zut la maison ||| darn the house ||| 0-0 1-1 2-2")
     add(learned, tmp_path, "la zut ||| the shucks ||| 0-0 1-1")
     add(learned, tmp_path, "zap la ||| house the ||| 0-0 1-1")
     now = wait_for_word(follower, "zap")
     assert now[1] == first, "expected the position of the last full reload"
-    grown = features_of(now[0].grammar)
+    grown = read_features(now[0].grammar)
     assert {rule: grown[rule] for rule in before} == before
     new = {rule: values for rule, values in grown.items() if rule not in before}
     assert new.keys() >= {("zut", "darn"), ("zut", "shucks"), ("zap", "house")}
-    # A full reload without compositions gives the same features.
-    whole = features_of(reload_grammar(learned, min_expected=None))
+    # Compare with a full reload without compositions.
+    whole = read_features(reload_grammar(learned, min_expected=None))
     for rule, values in new.items():
         for name, value in values.items():
             if name.startswith("p_"):
-                # The share of a side among all uses is from the last full reload.
+                # Only these features differ, because they are smoothed with shares of sides from the last full reload.
                 assert value == pytest.approx(whole[rule][name], abs=0.7), (rule, name)
             else:
                 assert value == pytest.approx(whole[rule][name], rel=1e-12), (rule, name)

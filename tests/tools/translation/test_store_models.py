@@ -46,7 +46,7 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return texts
 
 
-def model_of(store: Store, known: StoreModel | None = None) -> StoreModel:
+def load_model(store: Store, known: StoreModel | None = None) -> StoreModel:
     with progress("build", "n-grams") as shown:
         found = load_store_model(store, shown, known)
     assert found is not None
@@ -62,38 +62,38 @@ def test_a_model_covers_at_least_ninety_percent_of_the_pairs() -> None:
 
 
 def test_a_model_is_built_once_from_the_target_sides(learned: Store, built: list[str], cache: Path) -> None:
-    first = model_of(learned)
+    first = load_model(learned)
     assert built == ["".join(row.target + "\n" for row in learned.pairs())]
     assert (first.sentences, [path.stem for path in cache.iterdir()]) == (9, [first.digest])
-    second = model_of(learned)
+    second = load_model(learned)
     assert second.digest == first.digest
-    assert model_of(learned, second) is second
+    assert load_model(learned, second) is second
     assert len(built) == 1
 
 
 def test_a_model_is_rebuilt_when_the_text_changes(learned: Store, built: list[str], cache: Path) -> None:
-    first = model_of(learned)
+    first = load_model(learned)
     with hg.open(learned.engine.url.render_as_string(hide_password=False)) as store:
         store.add(NEW)
-    second = model_of(learned, first)
+    second = load_model(learned, first)
     assert (second.sentences, len(built)) == (12, 2)
     assert "darn the door" in built[1]
     withdraw_all(learned, [row.id for row in learned.pairs() if row.source.startswith("zut")], lambda _: None)
-    third = model_of(learned, second)
+    third = load_model(learned, second)
     assert (third.digest, len(built)) == (first.digest, 2)
 
 
 @pytest.mark.database("sqlite")
 def test_a_damaged_file_is_rebuilt_and_old_files_are_deleted(learned: Store, built: list[str], cache: Path) -> None:
-    [path] = (model_of(learned), cache)[1].iterdir()
+    [path] = (load_model(learned), cache)[1].iterdir()
     path.write_bytes(path.read_bytes()[:-100])
-    model_of(learned)
+    load_model(learned)
     assert len(built) == 2
     for number in range(10):
         (cache / f"{number}.lm").write_bytes(b"")
         (cache / f"{number}.lm").touch()
     path.unlink()
-    model_of(learned)
+    load_model(learned)
     assert len(list(cache.iterdir())) == 8
     assert path.is_file()
 
@@ -101,7 +101,7 @@ def test_a_damaged_file_is_rebuilt_and_old_files_are_deleted(learned: Store, bui
 @pytest.mark.database("sqlite")
 def test_without_a_cache_folder_the_model_is_in_memory(learned: Store, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("no folder")
-    assert model_of(learned).model.model.order == 5
+    assert load_model(learned).model.model.order == 5
 
 
 @pytest.mark.database("sqlite")
@@ -122,7 +122,7 @@ def test_a_store_translates_without_a_model_if_none_can_be_built(
 def test_sentences_that_contain_sentence_marks_are_omitted(tmp_path: Path, built: list[str]) -> None:
     with hg.open(tmp_path / "marks.db", create=True) as store:
         store.add([("a", "b"), ("a c", "b </s>"), ("c", "<s>")])
-        assert model_of(store.store).sentences == 1
+        assert load_model(store.store).sentences == 1
     assert built == ["b\n"]
 
 

@@ -243,7 +243,7 @@ def test_long_sentences_are_translated_in_parts(
     assert found.candidates[1].text != found.text
     assert found.alignment(1)
     expected = " ".join(["the house"] * 4 + [", house"] + ["the house"] * 7)
-    # The consensus of equally similar translations may contain `home` and `house`.
+    # `home` and `house` score equally here, so the consensus may choose either.
     assert found.text.replace("home", "house") == expected
     links = found.alignment()
     assert links == [(k, k) for k in range(24)]

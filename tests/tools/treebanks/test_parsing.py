@@ -57,7 +57,7 @@ DEEP = 9
 """Maximum depth of enumerated derivations. Deeper derivations have unary loops and weigh less than the tolerance."""
 
 
-def grammar_of(text: str) -> TreeGrammar:
+def parse_grammar(text: str) -> TreeGrammar:
     rows = [line.split(" ||| ") for line in text.strip().splitlines()]
     return TreeGrammar([(read_tree(tree, frontiers=True), float(count)) for tree, count in rows])
 
@@ -66,7 +66,7 @@ def to_tuples(node: Tree | str):
     return node if isinstance(node, str) else (node.label, *map(to_tuples, node.children))
 
 
-def weights_of(known: Approximation, fragments: list) -> tuple[dict, dict, dict]:
+def list_weights(known: Approximation, fragments: list) -> tuple[dict, dict, dict]:
     """Return the weight and mass of each fragment in the approximation, and the total mass of each label."""
     processes = known.processes
     seated = dict(zip(fragments, processes.fragment_mass.tolist(), strict=True))
@@ -82,7 +82,7 @@ def kept_fragments(grammar: TreeGrammar, smoothed: bool) -> list:
     return list(found)
 
 
-def forest_of(known: Approximation, words: list[str], best: bool = False) -> ChartDerivations:
+def build_forest(known: Approximation, words: list[str], best: bool = False) -> ChartDerivations:
     rules = restrict_grammar(known.chart, np.array([known.words[word] for word in words], np.int32), best)
     return ChartDerivations(rules, fill_chart(rules), known.root)
 
@@ -90,9 +90,9 @@ def forest_of(known: Approximation, words: list[str], best: bool = False) -> Cha
 @pytest.fixture(scope="module", params=[False, True], ids=["relative", "smoothed"])
 def example(request: pytest.FixtureRequest):
     """The approximated ambiguous grammar, its weights and masses, and all derivations of the sentence."""
-    grammar = grammar_of(AMBIGUOUS)
+    grammar = parse_grammar(AMBIGUOUS)
     known = approximate(grammar, smoothed=request.param)
-    weights, seated, whole = weights_of(known, kept_fragments(grammar, request.param))
+    weights, seated, whole = list_weights(known, kept_fragments(grammar, request.param))
     found = list(derivations(weights, "TOP", SENTENCE, DEEP if not request.param else DEEP - 2))
     assert len({derivation.tree for derivation in found}) > 10
     return known, weights, seated, whole, found
@@ -102,14 +102,14 @@ def example(request: pytest.FixtureRequest):
 def test_the_inside_weight_is_the_sum_over_derivations(example) -> None:
     known, weights, _, _, found = example
     total = sum(weight(weights, derivation) for derivation in found)
-    forest = forest_of(known, SENTENCE)
+    forest = build_forest(known, SENTENCE)
     assert forest.graph.chart.log_weight(known.root, len(SENTENCE)) == pytest.approx(log(total), abs=2e-3)
 
 
 def test_the_best_derivation_has_maximum_weight(example) -> None:
     known, weights, _, _, found = example
     best = max(found, key=lambda derivation: weight(weights, derivation))
-    forest = forest_of(known, SENTENCE, best=True)
+    forest = build_forest(known, SENTENCE, best=True)
     assert forest.graph.chart.log_weight(known.root, len(SENTENCE)) == pytest.approx(log(weight(weights, best)))
     parsed = Parser(known).parse(SENTENCE, 0, (MPD,))
     assert to_tuples(parsed.trees[MPD]) == best.tree
@@ -141,7 +141,7 @@ def productions_by_span(known: Approximation, forest: ChartDerivations, counts) 
 
 def test_expected_production_counts_equal_the_enumeration(example) -> None:
     known, weights, _, _, found = example
-    forest = forest_of(known, SENTENCE)
+    forest = build_forest(known, SENTENCE)
     got = productions_by_span(known, forest, forest.expected())
     expected = expected_productions(weights, found)
     assert sum(got.values()) > 9
@@ -151,7 +151,7 @@ def test_expected_production_counts_equal_the_enumeration(example) -> None:
 
 def test_drawn_trees_follow_the_grammar_and_their_repeats_the_dirichlet_processes(example) -> None:
     known, weights, seated, whole, found = example
-    forest = forest_of(known, SENTENCE)
+    forest = build_forest(known, SENTENCE)
     drawn = forest.draw(SentenceKey(7, 0), 40_000, known.productions, known.processes)
     parser = Parser(known)
     of_hash: dict[int, tuple] = {}
@@ -213,14 +213,14 @@ REPEATED = """
 
 
 def test_the_most_probable_parse_of_repeated_words_is_not_the_most_probable_derivation() -> None:
-    parser = Parser(approximate(grammar_of(REPEATED), smoothed=False), draws=4000)
+    parser = Parser(approximate(parse_grammar(REPEATED), smoothed=False), draws=4000)
     assert str(parser.parse(["x", "x"], 0, ("mpp",)).trees["mpp"]) == "(TOP (S (A x) (A x)))"
     assert str(parser.parse(["x", "x"], 0, (MPD,)).trees[MPD]) == "(TOP (S (B x) (C x)))"
 
 
 def test_log_ratios_equal_the_ratios_of_the_processes(example) -> None:
     known, weights, seated, whole, found = example
-    forest = forest_of(known, SENTENCE)
+    forest = build_forest(known, SENTENCE)
     drawn = forest.draw(SentenceKey(3, 1), 200, known.productions, known.processes)
     ratios: defaultdict[tuple, set] = defaultdict(set)
     for derivation in found:
@@ -234,7 +234,7 @@ def test_log_ratios_equal_the_ratios_of_the_processes(example) -> None:
 
 def test_counts_of_draws_equal_counts_of_their_derivations(example) -> None:
     known = example[0]
-    forest = forest_of(known, SENTENCE)
+    forest = build_forest(known, SENTENCE)
     drawn = forest.draw(SentenceKey(5, 2), 100, known.productions, known.processes)
     counts = forest.count_uses(SentenceKey(5, 2), np.arange(100))
     again = np.zeros_like(counts)
@@ -262,7 +262,7 @@ def test_sentence_weights_of_random_grammars_are_at_least_the_enumerated_sum(wor
         fragments.setdefault(text, read_tree(text, frontiers=True))
     grammar = TreeGrammar([(fragment, float(random.integers(1, 9))) for fragment in fragments.values()])
     known = approximate(grammar, "T", smoothed=False)
-    weights, _, _ = weights_of(known, [to_tuples(fragment) for fragment, _ in grammar.fragments])
+    weights, _, _ = list_weights(known, [to_tuples(fragment) for fragment, _ in grammar.fragments])
     forest_rules = restrict_grammar(known.chart, np.array([known.words[word] for word in words], np.int32))
     chart = fill_chart(forest_rules)
     # Unary fragments can be nested without limit, so the enumeration up to depth 5 gives a lower bound.
@@ -274,14 +274,14 @@ def test_sentence_weights_of_random_grammars_are_at_least_the_enumerated_sum(wor
 
 def test_unary_cycles_of_weight_1_are_rejected() -> None:
     with pytest.raises(GrammarError, match="spectral radius"):
-        approximate(grammar_of("(TOP (S)) ||| 1\n(S (NP)) ||| 1\n(NP (S)) ||| 1"), smoothed=False)
+        approximate(parse_grammar("(TOP (S)) ||| 1\n(S (NP)) ||| 1\n(NP (S)) ||| 1"), smoothed=False)
 
 
 def test_rare_fragments_are_smoothed_by_the_prior() -> None:
-    grammar = grammar_of("(TOP (A (B b) (B c))) ||| 3\n(TOP (A)) ||| 1\n(A (B) (B)) ||| 1\n(B b) ||| 2")
+    grammar = parse_grammar("(TOP (A (B b) (B c))) ||| 3\n(TOP (A)) ||| 1\n(A (B) (B)) ||| 1\n(B b) ||| 2")
     priors = dict.fromkeys(["TOP", "A", "B"], Prior(2.0, 0.25))
     known = approximate(grammar, priors=priors)
-    weights, _, _ = weights_of(known, kept_fragments(grammar, True))
+    weights, _, _ = list_weights(known, kept_fragments(grammar, True))
     # P_C: TOP → A 4/4, A → B B 4/4, B → b 5/8, B → c 3/8.
     assert weights["TOP", ("A",)] == pytest.approx((1 + 2 * 0.75) / 6)
     assert weights["TOP", ("A", ("B", "b"), ("B", "c"))] == pytest.approx((3 + 2 * 0.25**3 * 15 / 64) / 6)
@@ -289,10 +289,10 @@ def test_rare_fragments_are_smoothed_by_the_prior() -> None:
 
 
 def test_the_uniform_base_covers_all_symbols() -> None:
-    grammar = grammar_of("(TOP (A (B b) (B c))) ||| 3\n(TOP (A)) ||| 1\n(A (B) (B)) ||| 1\n(B b) ||| 2")
+    grammar = parse_grammar("(TOP (A (B b) (B c))) ||| 3\n(TOP (A)) ||| 1\n(A (B) (B)) ||| 1\n(B b) ||| 2")
     priors = dict.fromkeys(["TOP", "A", "B"], Prior(2.0, 0.25))
     known = approximate(grammar, priors=priors, base=UNIFORM)
-    weights, _, _ = weights_of(known, kept_fragments(grammar, True))
+    weights, _, _ = list_weights(known, kept_fragments(grammar, True))
     # P_M: one or two children, each one of TOP, A, B, b and c.
     one, two = 1 / 2 / 5, 1 / 2 / 5**2
     assert weights["TOP", ("A",)] == pytest.approx((1 + 2 * 0.75 * one) / 6)
@@ -308,17 +308,17 @@ def test_solved_strengths_give_the_number_of_fragments() -> None:
 
 def test_wide_fragments_must_be_binarized_before_parsing() -> None:
     grammar = binarize(
-        grammar_of("(TOP (A) (B) (C)) ||| 1\n(TOP (A) (B (X x) (Y y) (Z z)) (C)) ||| 1\n(A a) ||| 1\n(C c) ||| 1")
+        parse_grammar("(TOP (A) (B) (C)) ||| 1\n(TOP (A) (B (X x) (Y y) (Z z)) (C)) ||| 1\n(A a) ||| 1\n(C c) ||| 1")
     )
     parser = Parser(approximate(grammar, smoothed=False))
     parsed = parser.parse(["a", "x", "y", "z", "c"], 0, METHODS)
     assert {str(tree) for tree in parsed.trees.values()} == {"(TOP (A a) (@TOP (B (X x) (@B (Y y) (Z z))) (C c)))"}
     with pytest.raises(InputError, match="binarize"):
-        approximate(grammar_of("(TOP (A) (B) (C)) ||| 1"))
+        approximate(parse_grammar("(TOP (A) (B) (C)) ||| 1"))
 
 
 def test_unknown_words_are_parsed_as_their_class() -> None:
-    grammar = grammar_of("(TOP (A) (B)) ||| 1\n(A the) ||| 3\n(B UNK-LC) ||| 1\n(B UNK) ||| 1\n(A UNK-LC-s) ||| 2")
+    grammar = parse_grammar("(TOP (A) (B)) ||| 1\n(A the) ||| 3\n(B UNK-LC) ||| 1\n(B UNK) ||| 1\n(A UNK-LC-s) ||| 2")
     parser = Parser(approximate(grammar))
     assert str(parser.parse(["the", "striatum"], 0).trees["mer"]) == "(TOP (A the) (B striatum))"
     assert str(parser.parse(["genes", "walked"], 0).trees["mer"]) == "(TOP (A genes) (B walked))"
@@ -327,21 +327,21 @@ def test_unknown_words_are_parsed_as_their_class() -> None:
 
 
 def test_a_sentence_without_a_parse_gets_a_flat_tree() -> None:
-    parser = Parser(approximate(grammar_of("(TOP (A) (B)) ||| 1\n(A the) ||| 3\n(B dog) ||| 1")))
+    parser = Parser(approximate(parse_grammar("(TOP (A) (B)) ||| 1\n(A the) ||| 3\n(B dog) ||| 1")))
     for words in (["the", "dog", "the"], ["the", "unknown"]):
         parsed = parser.parse(words, 0, METHODS)
         assert not parsed.found
         assert str(parsed.trees["mer"]).startswith("(TOP (A the)")
     with pytest.raises(UsageError, match="draws"):
-        Parser(approximate(grammar_of(AMBIGUOUS)), draws=0).parse(SENTENCE, 0, ("mpp",))
+        Parser(approximate(parse_grammar(AMBIGUOUS)), draws=0).parse(SENTENCE, 0, ("mpp",))
 
 
 def test_long_sentences_do_not_underflow() -> None:
     words = ["the"] * 150
-    grammar = grammar_of("(TOP (X)) ||| 1\n(X (X) (Y)) ||| 1000\n(X the) ||| 1\n(Y the) ||| 1\n(Y rare) ||| 99999")
+    grammar = parse_grammar("(TOP (X)) ||| 1\n(X (X) (Y)) ||| 1000\n(X the) ||| 1\n(Y the) ||| 1\n(Y rare) ||| 99999")
     known = approximate(grammar)
     assert Parser(known).parse(words, 0).found
-    assert forest_of(known, words).graph.chart.log_weight(known.root, len(words)) < -1500
+    assert build_forest(known, words).graph.chart.log_weight(known.root, len(words)) < -1500
 
 
 def test_a_treebank_and_a_file_give_the_same_grammar(tmp_path: Path) -> None:

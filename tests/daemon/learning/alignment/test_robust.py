@@ -88,7 +88,7 @@ def test_uncounted_pairs_are_aligned_without_changing_other_links(corpus: Corpus
     found = list(align([*source, *(s for s, _ in apart)], [*target, *(t for _, t in apart)], request).lines())
     assert found[:300] == plain
     assert found[-1]
-    # Their position among the other pairs does not matter.
+    # The position of the added pairs among the others does not matter.
     mixed = ([source[:150], [s for s, _ in apart], source[150:]], [target[:150], [t for _, t in apart], target[150:]])
     found = list(align(*([line for part in side for line in part] for side in mixed), request).lines())
     assert found[:150] + found[211:] == plain

@@ -23,7 +23,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(incremental, "_PAIRS_PER_COMMIT", 7)
 
 
-def test_nothing_of_a_round_is_committed_before_the_round_is_aligned(
+def test_a_round_is_committed_only_after_all_its_batches_are_aligned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     align_one, rounds = incremental.align_new_batch, list[list[tuple[int, int]]]()

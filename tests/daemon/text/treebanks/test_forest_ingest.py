@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.daemon.conftest import Run
 from tests.daemon.text.treebanks.ingesting import ingest_trees
-from tests.samplers.grammar.unpacking import trees_of
+from tests.samplers.grammar.unpacking import unpack_trees
 
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
@@ -64,16 +64,16 @@ def lists(draw: st.DrawFn) -> list[str]:
 def test_a_forest_is_transformed_like_its_trees(texts: list[str]) -> None:
     transformations = Transformations()
     forest = pack([read_parse(text) for text in texts])
-    whole = {read_tree(text) for text in trees_of(forest)}
+    whole = {read_tree(text) for text in unpack_trees(forest)}
     if not {"the", "dog", "saw"} & set(forest.words):
         with pytest.raises(RejectionError, match="no words"):
             clean_forest(forest, transformations)
         return
     changed = transform_forest(clean_forest(forest, transformations))
-    assert trees_of(changed) == {
+    assert unpack_trees(changed) == {
         str(transform_tree(clean_tree(tree, transformations), transformations)) for tree in whole
     }
-    assert {restore_tree(read_tree(text), transformations) for text in trees_of(changed)} == {
+    assert {restore_tree(read_tree(text), transformations) for text in unpack_trees(changed)} == {
         clean_tree(tree, transformations) for tree in whole
     }
     assert read_parse(write_parse(changed)).words == changed.words

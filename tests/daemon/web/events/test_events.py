@@ -11,7 +11,7 @@ import httpx2
 import pytest
 from starlette.testclient import TestClient
 from tests.daemon.web.conftest import FakeService
-from tests.daemon.web.running import Running
+from tests.daemon.web.running import HttpThread
 from tests.storage.building import commit, delta
 
 from hierogram.daemon.web.api import events
@@ -64,8 +64,8 @@ def sqlite_store(tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def running(sqlite_store: Store) -> Iterator[Running]:
-    loop = Running(FakeService(sqlite_store))
+def running(sqlite_store: Store) -> Iterator[HttpThread]:
+    loop = HttpThread(FakeService(sqlite_store))
     yield loop
     loop.end()
 
@@ -73,7 +73,7 @@ def running(sqlite_store: Store) -> Iterator[Running]:
 class Stream:
     """Events of a stream, parsed by the specification of server-sent events."""
 
-    def __init__(self, running: Running, query: str = "", **headers: str) -> None:
+    def __init__(self, running: HttpThread, query: str = "", **headers: str) -> None:
         host, port = running.loop.address or ("", 0)
         self.lines = httpx2.stream(
             "GET", f"http://{host}:{port}/v1/events{query}", headers=STREAM | headers, timeout=60
@@ -96,7 +96,7 @@ class Stream:
         self.lines.__exit__(None, None, None)
 
 
-def test_a_stream_sends_stored_events_after_an_id_and_then_new_events(running: Running, sqlite_store: Store) -> None:
+def test_a_stream_sends_stored_events_after_an_id_and_then_new_events(running: HttpThread, sqlite_store: Store) -> None:
     commit_uses(sqlite_store, "a", "b")
     live, from_start, resumed = Stream(running), Stream(running, "?after=0"), Stream(running, **{"Last-Event-ID": "1"})
     assert live.answer.headers["content-type"].startswith("text/event-stream")
@@ -113,14 +113,14 @@ def test_a_stream_sends_stored_events_after_an_id_and_then_new_events(running: R
 
 # If a stream skipped an event, the test would wait for it until this timeout.
 @pytest.mark.timeout(60)
-def test_a_stream_sends_more_than_one_batch(running: Running, sqlite_store: Store) -> None:
+def test_a_stream_sends_more_than_one_batch(running: HttpThread, sqlite_store: Store) -> None:
     commit_uses(sqlite_store, *(f"w{n}" for n in range(events._PAGE_SIZE + 1)))
     stream = Stream(running, "?after=0")
     assert [int(stream.next()["id"]) for _ in range(events._PAGE_SIZE + 1)] == list(range(1, events._PAGE_SIZE + 2))
     stream.close()
 
 
-def test_a_stream_selects_kinds_and_a_late_one_reports_missed_events(running: Running, sqlite_store: Store) -> None:
+def test_a_stream_selects_kinds_and_a_late_one_reports_missed_events(running: HttpThread, sqlite_store: Store) -> None:
     commit_uses(sqlite_store, "a", "b", "c")
     commit_uses(sqlite_store, "a", uses=-10)
     gone = Stream(running, "?after=0&kind=rule-removed")
@@ -136,7 +136,7 @@ def test_a_stream_selects_kinds_and_a_late_one_reports_missed_events(running: Ru
 
 @pytest.mark.slow
 def test_streams_end_with_the_daemon_and_with_their_clients(
-    running: Running, sqlite_store: Store, monkeypatch: pytest.MonkeyPatch
+    running: HttpThread, sqlite_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hierogram.daemon.web.api.events._MAX_STREAMS", 2)
     first, second = Stream(running), Stream(running)
@@ -154,7 +154,7 @@ def test_streams_end_with_the_daemon_and_with_their_clients(
     assert first.next() == {}
 
 
-def test_concurrent_streams_are_limited(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_streams_are_limited(running: HttpThread, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hierogram.daemon.web.api.events._MAX_STREAMS", 2)
     request = b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n"
     with ExitStack() as stack:
@@ -167,7 +167,7 @@ def test_concurrent_streams_are_limited(running: Running, monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
-def test_idle_stream_sends_heartbeats(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_stream_sends_heartbeats(running: HttpThread, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hierogram.daemon.web.api.events._HEARTBEAT_SECONDS", 1)
     with socket.create_connection(running.loop.address or ("", 0), timeout=30) as connection:
         connection.sendall(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")

@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 from tests.conftest import CopyStore, create_sql_role
 from tests.daemon.learning.treebanks import put
 from tests.daemon.web.conftest import Connect, FakeService
-from tests.storage.building import integrity, pair, pairs_of, query
+from tests.storage.building import integrity, make_pairs, pair, query
 
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.serving.supervision import Lag
@@ -183,7 +183,7 @@ def test_pages_distinguish_waiting_from_sampled_pairs(learned: Store, connect: C
     client = connect(service)
     sampled = sum(learned.status().pairs.values())
     batch = learned.begin_ingest("corpus", "file", "bars")
-    learned.add_pairs(batch, pairs_of([pair("a b", "x y", "0-0 1-1")]))
+    learned.add_pairs(batch, make_pairs([pair("a b", "x y", "0-0 1-1")]))
     learned.finish_ingest(batch)
     assert f"times by the current derivations of {sampled} pairs." in client.get("/", headers=HTML).text
     service.change(lag=Lag(1, 3.0, 900.0))
@@ -431,7 +431,7 @@ def test_likelihood_curve_separates_the_stages_of_the_schedule(store: Store, con
     from hierogram.daemon.learning.learning import learn
 
     batch = store.begin_ingest("corpus", "file", "bars")
-    store.add_pairs(batch, pairs_of([pair(f"a b c{n}", f"x y z{n}", "0-0 1-1 2-2") for n in range(12)]))
+    store.add_pairs(batch, make_pairs([pair(f"a b c{n}", f"x y z{n}", "0-0 1-1 2-2") for n in range(12)]))
     store.finish_ingest(batch)
     done = learn(store, sweeps=30)
     now = connect(FakeService(store)).get("/now.json").json()

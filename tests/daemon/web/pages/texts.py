@@ -3,7 +3,7 @@
 import random
 from collections.abc import Iterable
 
-from tests.storage.building import NewPair, pair, pairs_of
+from tests.storage.building import NewPair, make_pairs, pair
 
 from hierogram.storage.store import Store
 
@@ -49,6 +49,6 @@ def learn_from(store: Store, pairs: Iterable[NewPair]) -> None:
     from hierogram.daemon.learning.learning import learn
 
     batch = store.begin_ingest("<b>corpus</b>", "</td><script>alert(1)</script>", "jsonl")
-    store.add_pairs(batch, pairs_of(pairs))
+    store.add_pairs(batch, make_pairs(pairs))
     store.finish_ingest(batch, "<script>alert(2)</script>")
     learn(store, sweeps=1)

@@ -11,7 +11,7 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from tests.daemon.web.conftest import FakeService
-from tests.daemon.web.running import Running
+from tests.daemon.web.running import HttpThread
 
 import hierogram as hg
 from hierogram.daemon.web.protocol.threads import Threads
@@ -130,7 +130,7 @@ def test_a_daemon_serves_tools_over_http_to_clients_with_the_token(opened: hg.Gr
         async with httpx2.AsyncClient() as bare:
             assert (await bare.post(address, json={})).status_code == 401
 
-    running = Running(FakeService(opened.store), mcp="read", token=TOKEN)
+    running = HttpThread(FakeService(opened.store), mcp="read", token=TOKEN)
     try:
         host, port = running.loop.address or ("", 0)
         asyncio.run(run(f"http://{host}:{port}/mcp"))

@@ -15,7 +15,7 @@ TABLES = re.findall(r"^\| table or figure .*\n\|---.*\n((?:\|.*\n)+)", DOCUMENT,
 ROWS = [line for table in TABLES for line in table.splitlines()]
 
 
-def findings_of(program: str, work: Path, output: str = "") -> dict[str, Finding]:
+def judge_output(program: str, work: Path, output: str = "") -> dict[str, Finding]:
     [run] = [run for run in EXPERIMENTS if run.program == program]
     return {found.claim: found for found in run.findings(Inputs("s", "t", "trees", work), output)}
 
@@ -54,7 +54,7 @@ def test_a_claim_that_does_not_hold_is_reported(tmp_path: Path) -> None:
     ]
     (tmp_path / "aligners").mkdir()
     (tmp_path / "aligners" / "figure1.json").write_text(json.dumps(rows))
-    found = findings_of("papers.aligners", tmp_path)
+    found = judge_output("papers.aligners", tmp_path)
     assert found["links: all other aligners above bhmm"].holds
     assert not found["phrases: bhmm above bhmm-z"].holds
     assert not found["BLEU of phrases: bhmm-z above bhmm"].holds
@@ -65,15 +65,15 @@ def test_claims_are_judged_by_the_output_of_their_programs(tmp_path: Path) -> No
     text = "E step\titeration\tlog-likelihood\tCPU seconds\n" + "\n".join(
         f"{mask}\t0\t{value}\t1" for mask, value in rows
     )
-    [found] = findings_of("papers.pruning.learning", tmp_path, text).values()
+    [found] = judge_output("papers.pruning.learning", tmp_path, text).values()
     assert (found.holds, found.figures) == (False, "50%")
     text = "seed 1: 10 rules of 10, 2 other fragments\nseed 2: 9 rules of 10, 0 other fragments\n1 of 2 seeds end"
-    [found] = findings_of("papers.ten_rules", tmp_path, text).values()
+    [found] = judge_output("papers.ten_rules", tmp_path, text).values()
     assert (found.holds, found.figures) == (False, "1 seed with all rules")
     sizes = {"height": "0 0 6 1 1 2 0 0 0 0", "nodes": "0 0 9 1 0 0 0 0 0 0", "words": "4 4 0 2 0 0 0 0 0 0",
              "frontiers": "6 2 1 1 0 0 0 0 0 0"}  # fmt: skip
     text = "Figure 4\t0\n" + "\n".join(f"{name}\t" + "\t".join(cells.split()) for name, cells in sizes.items())
-    found = list(findings_of("papers.fragments", tmp_path, text).values())
+    found = list(judge_output("papers.fragments", tmp_path, text).values())
     assert [(one.holds, one.figures) for one in found] == [(True, "8 > 2"), (True, "8 > 2"), (False, "3 ≤ 7")]
 
 

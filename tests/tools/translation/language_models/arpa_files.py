@@ -99,7 +99,7 @@ def read_text(folder: Path, text: str | bytes) -> ModelWithVocabulary:
     return read_arpa(str(path), Quiet())
 
 
-def arpa_of(model: Model, names: list[str], random: Random) -> str:
+def format_arpa(model: Model, names: list[str], random: Random) -> str:
     """Return a reference model as an ARPA file with shuffled n-grams."""
     by_order = [[gram for gram in model.log10 if len(gram) == k + 1] for k in range(model.order)]
     lines = ["\\data\\", *(f"ngram {k + 1}={len(grams)}" for k, grams in enumerate(by_order))]

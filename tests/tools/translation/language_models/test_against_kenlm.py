@@ -7,7 +7,7 @@ import kenlm
 import pytest
 from tests.reference.language_models.backoff import random_model
 from tests.samplers.language_models.models import walk
-from tests.tools.translation.language_models.arpa_files import IRSTLM, KENLM, SRILM, Quiet, arpa_of
+from tests.tools.translation.language_models.arpa_files import IRSTLM, KENLM, SRILM, Quiet, format_arpa
 
 from hierogram.samplers.language_models.model import EMPTY
 from hierogram.tools.translation.language_models.files import ModelWithVocabulary, read_arpa
@@ -51,7 +51,7 @@ def test_random_models_score_words_like_kenlm(tmp_path: Path, order: int, childr
     random = Random(order)
     model = random_model(random, order, len(NAMES), children=children)
     path = tmp_path / "model.arpa"
-    path.write_text(arpa_of(model, NAMES, random))
+    path.write_text(format_arpa(model, NAMES, random))
     theirs, ours = opened(path)
     # Whole n-grams of the model in sequence give long matches, and some words are unknown to the model.
     grams = random.choices(list(model.log10), k=12_000)

@@ -10,7 +10,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.reference.language_models.backoff import random_model
-from tests.tools.translation.language_models.arpa_files import IRSTLM, KENLM, SRILM, Quiet, arpa_of, read_text
+from tests.tools.translation.language_models.arpa_files import IRSTLM, KENLM, SRILM, Quiet, format_arpa, read_text
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.samplers.language_models.lines import format_ngrams, make_ngrams, read_lines
@@ -125,7 +125,7 @@ def test_a_model_without_sentence_ends_is_read(tmp_path: Path) -> None:
 def test_written_models_survive_a_round_trip(tmp_path: Path, suffix: str, pruned: float) -> None:
     random = Random(3)
     names = ["<unk>", "<s>", "</s>", "maison", "été", "家", "1"]
-    named = read_text(tmp_path, arpa_of(random_model(random, 4, len(names), pruned), names, random))
+    named = read_text(tmp_path, format_arpa(random_model(random, 4, len(names), pruned), names, random))
     path = tmp_path / f"again.arpa{suffix}"
     write_arpa(path, named)
     assert list_ngrams(read_arpa(str(path), Quiet())) == list_ngrams(named)

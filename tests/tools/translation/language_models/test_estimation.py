@@ -54,7 +54,7 @@ def probability(named: ModelWithVocabulary, context: tuple[str, ...], word: str)
     return score(named.model, state, named.vocabulary.numbers([word])[0])[0]
 
 
-def contexts_of(text: list[list[str]], order: int) -> list[tuple[str, ...]]:
+def list_contexts(text: list[list[str]], order: int) -> list[tuple[str, ...]]:
     """Return all contexts of fewer than `order` words that occur."""
     around = [("<s>", *sentence) for sentence in text]
     return sorted({c[k - n : k] for c in around for k in range(1, len(c) + 1) for n in range(min(order, k + 1))})
@@ -71,7 +71,7 @@ def test_probabilities_follow_the_definition_of_kneser_ney_smoothing(tmp_path: P
     ]
     assert report.without_discounts == [n for n in reference.discounts if reference.discounts[n] == FALLBACK]
     assert report[:2] == (len(text), sum(map(len, text)))
-    known = contexts_of(text, order)
+    known = list_contexts(text, order)
     contexts = [*random.sample(known, min(60, len(known))), ("w1", "w1", "w7"), ("w2", "new")]
     for context in contexts:
         total = 0.0
@@ -133,7 +133,7 @@ def test_files_in_both_formats_contain_the_same_model(tmp_path: Path) -> None:
 
 def test_a_text_that_is_too_small_gets_fallback_discounts() -> None:
     assert estimate_discounts([10, 5, 0, 1]) == (FALLBACK, False)
-    # 2 - 3 · 0.9 · 30 / 5 is below 0.
+    # The discount of count 2 would be 2 - 3 · 0.9 · 30 / 5, which is below 0.
     assert estimate_discounts([90, 5, 30, 1]) == (FALLBACK, False)
     found, estimated = estimate_discounts([100, 40, 20, 10])
     assert estimated

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.reference.language_models.backoff import random_model
 from tests.samplers.language_models.models import walk
-from tests.tools.translation.language_models.arpa_files import KENLM, Quiet, arpa_of, read_text
+from tests.tools.translation.language_models.arpa_files import KENLM, Quiet, format_arpa, read_text
 
 from hierogram.daemon.exceptions import ExportError, InputError
 from hierogram.tools.translation.language_models.files import (
@@ -21,7 +21,7 @@ from hierogram.tools.translation.language_models.files import (
 def test_a_model_survives_a_round_trip_through_the_binary_format(tmp_path: Path) -> None:
     random = Random(9)
     names = ["<unk>", "<s>", "</s>", "été", "家"]
-    named = read_text(tmp_path, arpa_of(random_model(random, 4, len(names)), names, random))
+    named = read_text(tmp_path, format_arpa(random_model(random, 4, len(names)), names, random))
     path = tmp_path / "model.lm"
     write_binary(path, named)
     again = open_language_model(str(path), Quiet())

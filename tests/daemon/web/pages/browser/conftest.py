@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import expect, sync_playwright
 from tests.daemon.web.conftest import FakeService
-from tests.daemon.web.running import Running
+from tests.daemon.web.running import HttpThread
 
 from hierogram.storage.store import Store
 
@@ -52,7 +52,7 @@ def serve() -> Iterator[Serve]:
     with ExitStack() as stack:
 
         def start(store: Store, **values: object) -> str:
-            running = Running(FakeService(store), **values)
+            running = HttpThread(FakeService(store), **values)
             stack.callback(running.end)
             host, port = running.loop.address or ("", 0)
             return f"http://{host}:{port}"

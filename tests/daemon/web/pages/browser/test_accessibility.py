@@ -45,7 +45,7 @@ TEXT = f"הבית הלבן גדול\n\n我 喜欢 红 房子. {LONG}"
 
 
 def paths(store: Store) -> list[str]:
-    """Return paths of all kinds of pages."""
+    """Return paths of pages of many kinds, one of them with an error."""
     rule = store.find_rules(limit=1)[0]
     sides = f"source={quote(rule.source)}&target={quote(rule.target)}"
     return [

@@ -1,4 +1,4 @@
-"""Figures of merit equal their definition, and a threshold prunes bispans correctly."""
+"""Figures of merit equal their definition. Every threshold keeps the whole pair and a bispan of each source span."""
 
 import math
 
