@@ -149,8 +149,8 @@ class ExportOptions(Options):
     min_expected: Annotated[
         float,
         Option(
-            "In a translation grammar, omit rules that are used less than twice, are not minimal, and whose source "
-            "side is expected to occur fewer times than this in new text of the same length as the store's text.",
+            "In a translation grammar, omit a rule if it is used less than twice, is not minimal, and its source side "
+            "is expected fewer times than this in new text as long as the store's text.",
             min=0,
             below=INFINITY,
         ),

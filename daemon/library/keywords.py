@@ -52,8 +52,8 @@ class ExportKeywords(TypedDict, total=False):
     """Discount of smoothed probabilities. 0 writes relative frequencies (default: 0.7 for translation grammars with
     word links, else 0)."""
     min_expected: float
-    """In a translation grammar, omit rules that are used less than twice, are not minimal, and whose source side is
-    expected to occur fewer times than this in new text of the same length as the store's text (default: 0.1)."""
+    """In a translation grammar, omit a rule if it is used less than twice, is not minimal, and its source side is
+    expected fewer times than this in new text as long as the store's text (default: 0.1)."""
     corpus: str | None
     """Keep only rules that pairs of this corpus use, with counts of this corpus (default: all)."""
     min_count: float
@@ -82,10 +82,9 @@ class SettingsKeywords(TypedDict, total=False):
     seed: int
     """Random seed (default: 1)."""
     schedule: str
-    """Schedule of a new pair: stratified (short phrases first, one word longer each sweep, at temperatures that
-    favor frequent rules), quick (all phrases at once, at first at temperatures that favor frequent rules), paper
-    (short phrases first, several sweeps per level), annealed (all phrases at once, with a temperature that falls to
-    1) (default: stratified; annealed with dirichlet)."""
+    """Schedule of a new pair: stratified (phrases grow by one word per sweep), quick (all phrases at once), paper
+    (phrases grow over several sweeps), annealed (temperature falls to 1) (default: stratified; annealed with
+    dirichlet)."""
     burn_in: int
     """Sweeps at T = 1 until a new pair is settled. Not used by the schedule `paper` or by trees (default: 10)."""
     type_moves: int

@@ -30,10 +30,10 @@ PAPER = "paper"
 ANNEALED = "annealed"
 """Schedule for phrases: every node from the first sweep, with the temperature falling to 1 [CGB09 §6]."""
 SCHEDULES = {
-    STRATIFIED: "short phrases first, one word longer each sweep, at temperatures that favor frequent rules",
-    QUICK: "all phrases at once, at first at temperatures that favor frequent rules",
-    PAPER: "short phrases first, several sweeps per level",
-    ANNEALED: "all phrases at once, with a temperature that falls to 1",
+    STRATIFIED: "phrases grow by one word per sweep",
+    QUICK: "all phrases at once",
+    PAPER: "phrases grow over several sweeps",
+    ANNEALED: "temperature falls to 1",
 }
 """Descriptions of the schedules."""
 

@@ -205,7 +205,7 @@ Scores = tuple[FloatArray, FloatArray, FloatArray]
 
 
 def likelihood_ratio(both: IntArray, first: IntArray, second: IntArray, pairs: int) -> FloatArray:
-    """Return the log-likelihood ratio 2 ln λ of co-occurrence [Dunning 1993], 0 if not more frequent than by chance."""
+    """Return the log-likelihood ratio −2 ln λ of co-occurrence [Dunning 1993], 0 if not above chance."""
     cells = np.stack((both, first - both, second - both, pairs - first - second + both)).astype(np.float64)
     cells = np.maximum(cells, 0)
     expected = np.stack((first * second, first * (pairs - second), (pairs - first) * second,

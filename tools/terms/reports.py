@@ -29,7 +29,7 @@ class Term:
     """Term with its usual rendering `target`.
 
     `pairs` is the number of pairs with the term and this rendering, `source_pairs` with the term, and `target_pairs`
-    with the target phrase. `consistency` is `pairs / source_pairs`. `score` is `ratio` (2 ln λ) times `cohesion`.
+    with the target phrase. `consistency` is `pairs / source_pairs`. `score` is `ratio` (−2 ln λ) times `cohesion`.
     `renderings` contains the most frequent renderings, the usual rendering first. `corpora` counts the pairs with the
     term by corpus. `first` and `last` are the dates on which the first and last of these pairs were added.
     """
