@@ -1577,8 +1577,8 @@ FAULTS = (
     Fault(
         "a known name replaces a similar one",
         "tools/translation/oov_substitutes.py",
-        'noun = first_cased(word).isupper() and (before == "," or',
-        'noun = False and (before == "," or',
+        'return first_cased(word).isupper() and (before == "," or',
+        'return False and (before == "," or',
         ("tests/tools/translation/test_unknown_words.py", "-k", "names"),
     ),
     Fault(

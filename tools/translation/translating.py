@@ -437,14 +437,14 @@ class Translator:
 
         part = decode_with_step(0)
         expected = _MIN_LENGTH_RATIO * grammar.length_ratio * sum(map(len, part.source_words()))
-        missing = expected - sum(map(len, part.texts[0]))
-        for step in range(1, self._max_length_steps + 1):
+        error = expected - sum(map(len, part.texts[0]))
+        for step in range(1, self._max_length_steps + 1) if error > 0 else ():
+            longer = decode_with_step(step)
+            missing = expected - sum(map(len, longer.texts[0]))
+            if abs(missing) < error:
+                part, error = longer, abs(missing)
             if missing <= 0:
                 break
-            longer = decode_with_step(step)
-            before, missing = missing, expected - sum(map(len, longer.texts[0]))
-            if abs(missing) < before:
-                part = longer
         return part
 
     def _candidates(self, part: DecodedPart) -> list[Candidate]:

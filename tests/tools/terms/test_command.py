@@ -216,7 +216,7 @@ def test_the_documented_terms_commands_run(hierogram: Run, learned_url: str) -> 
 
 
 def test_the_document_names_every_column() -> None:
-    for title, columns in (("Columns of a term:", TERM_COLUMNS), ("Columns of a departure,", DEPARTURE_COLUMNS)):
+    for title, columns in (("A term has these columns:", TERM_COLUMNS), ("A *departure* is", DEPARTURE_COLUMNS)):
         part = DOCUMENT.split(title, 1)[1].split("\n\n")[1]
         cells = re.findall(r"^\| (`.*?`) \|", part, re.MULTILINE)
         assert sorted(re.findall(r"`(\w+)`", " ".join(cells))) == sorted(columns)
