@@ -50,8 +50,6 @@ _BOOK = "ACT"
 _MAX_TOKENS = 361
 _NGRAM = 4
 """Length of the n-grams that are counted in test and training verses."""
-_ORDER = 3
-"""Order of the language model."""
 WORDS, SOURCE_PARTS, PARTS, CHOSEN = "words", "source-parts", "parts", "chosen"
 """Methods of learning: whole words, subwords of the source side, subwords of both sides, the store's default choice."""
 METHODS: dict[str, tuple[int, int] | None] = {
@@ -180,20 +178,16 @@ class _LearnedStore:
         opened = open_store(str(self._folder / "store.db"), create=True, settings=settings)
         self._store = store = stack.enter_context(hg.GrammarStore(opened, created=True))
         store.add(train)
-        self._targets = [target for _, target in train]
         store.learn(threads=self._threads).run()
 
     def learn(self, pairs: Sequence[tuple[str, str]]) -> None:
         """Add verses to the store and burn them in."""
         self._store.add(pairs)
-        self._targets += [target for _, target in pairs]
         self._store.learn(0, threads=self._threads).run()
 
     def translator(self) -> TextTranslator:
-        text, model = self._folder / "target", self._folder / "target.lm"
-        write_lines(text, self._targets)
-        hg.lm(text, model, store=self._store, order=_ORDER)
-        return hg.Decoder(self._store, lm=model).text_translator()
+        """Return a translator that uses all learned verses."""
+        return hg.Decoder(self._store).text_translator()
 
     def tokens(self, sources: Iterable[str]) -> list[str]:
         """Return source texts as whole words separated by spaces."""
