@@ -1,6 +1,6 @@
 """Options shared by commands, library functions and configuration sections."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from hierogram.storage.options import Option
@@ -16,6 +16,8 @@ Languages = Annotated[
     str | None, Option("Source and target language, such as fr,en.", metavar="SRC,TGT", shown="the store's")
 ]
 LIMIT = Option("Show up to N results.", min=1, metavar="N")
+LIBRARY_LIMIT = replace(LIMIT, min=0)
+"""Limit of library functions. Unlike commands, they accept 0, because callers may compute the limit."""
 MAX_SCOPE = Option(
     "Omit rules with a larger scope. Parsing with rules of scope k takes time O(n^k).", min=0, metavar="K"
 )
@@ -41,7 +43,8 @@ SWEEPS = Option(
 STANDARD = "-"
 """Name of standard input and standard output."""
 SPOOL = Option("Folder to watch for files; created if it does not exist.", metavar="FOLDER", shown="none")
-Threads = Annotated[int | None, Option("Number of threads. Results do not depend on it.", min=1, shown="one per core")]
+THREADS = Option("Number of threads. Results do not depend on it.", min=1, shown="one per core")
+Threads = Annotated[int | None, THREADS]
 _THREADS_OF_PROCESS = "Number of threads of each process. Results do not depend on it."
 ProcessThreads = Annotated[int | None, Option(_THREADS_OF_PROCESS, min=1, shown="one per core; with workers, 1")]
 _TOKENIZE = "Tokenize text by the rules of one or two languages, such as fr,en."

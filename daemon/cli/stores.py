@@ -25,12 +25,12 @@ from hierogram.daemon.cli.common import (
 )
 from hierogram.daemon.cli.flags import given_options, with_options
 from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.library.options import AFTER_EVENT, KINDS
 from hierogram.daemon.memory import resident_bytes
 from hierogram.daemon.progress import progress
 from hierogram.daemon.shared_options import CORPUS, LIMIT, AsJson, DictionaryOptions, Languages
 from hierogram.daemon.text.treebanks.transformations import Transformations
 from hierogram.storage.options import Option
-from hierogram.storage.records.operations import EVENT_KINDS
 from hierogram.storage.records.settings import Settings
 
 if TYPE_CHECKING:
@@ -283,11 +283,9 @@ _KEEP = Option(
 @with_options
 def events(
     context: typer.Context,
-    after: Annotated[int | None, Option("Start after this event number.", min=0, shown="the oldest event")] = None,
+    after: Annotated[int | None, AFTER_EVENT] = None,
     limit: Annotated[int, LIMIT] = 1_000,
-    kinds: Annotated[
-        tuple[str, ...], Option("Kinds of events, separated by commas", values=EVENT_KINDS, flags=("--kind",))
-    ] = (),
+    kinds: Annotated[tuple[str, ...], KINDS] = (),
     follow: Annotated[bool, Option("Wait for new events until Ctrl-C.")] = False,
     keep: Annotated[int | None, _KEEP] = None,
     as_json: AsJson = False,

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import zstandard
 
-from hierogram.daemon.exceptions import ExportError
+from hierogram.daemon.exceptions import ExportError, UsageError
 from hierogram.daemon.exports.formats import BY_NAME, Features, Format, find_format
 from hierogram.daemon.exports.publication import MANIFEST, manifest_path, read_manifest
 from hierogram.daemon.exports.scratch import SIDE_COLUMNS, Blocks, Scratch, scratch
+from hierogram.daemon.shared_options import LIBRARY_LIMIT
 from hierogram.samplers.grammar.numbers import ONE_USE, STEP
 from hierogram.storage.browsing.reader import literal
 from hierogram.storage.records.uncertainty import squared_error_sql
@@ -95,8 +96,10 @@ class Difference:
 def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
     """Compare two exports of the same format. Each list of rules in the result has up to `limit` rules.
 
-    A path is a file of rules or the folder of a version. Raises `ExportError`.
+    A path is a file of rules or the folder of a version. Raises `ExportError`, `UsageError`.
     """
+    if problem := LIBRARY_LIMIT.problem(limit):
+        raise UsageError(f"limit: {problem}")
     exports = {"a": _find_export(Path(before)), "b": _find_export(Path(after))}
     format, other_format = (manifest["format"] for _, manifest in exports.values())
     if format != other_format:

@@ -70,7 +70,8 @@ def _as_option_error(option: str) -> Iterator[None]:
         raise OptionError(option, str(error)) from error
 
 
-Keep = Annotated[int | None, Option("Keep the N newest versions.", min=1, metavar="N", shown="all")]
+KEEP = Option("Keep the N newest versions.", min=1, metavar="N", shown="all")
+Keep = Annotated[int | None, KEEP]
 FOLDER = Option(
     "Folder, or URL of object storage (s3://bucket/prefix), to which each export writes a new version.",
     metavar="FOLDER",
@@ -282,7 +283,7 @@ class ExportJob(ExportOptions):
     @property
     def zone(self) -> ZoneInfo:
         """Time zone of `cron` and of displayed times. Raises `ValueError`."""
-        return read_zone(self.timezone or DEFAULT_ZONE)
+        return read_zone(DEFAULT_ZONE if self.timezone is None else self.timezone)
 
     def runs_after(self, now: datetime, due: datetime | None = None) -> Iterator[datetime]:
         """Yield the run times after `now`, in the job's time zone. Intervals are counted from `due` (default `now`)."""

@@ -107,7 +107,7 @@ def run_due(
 ) -> None:
     """Run due jobs, earliest first, until no job is due or `stopping` returns True. An interrupted job remains due.
 
-    `ended` is called after each run: `(name of the job, published version or None, error or None)`.
+    `ended` is called once after each run: `(name of the job, published version or None, error or None)`.
     """
 
     def step(work: str, done: int, total: int | None) -> None:
@@ -129,15 +129,17 @@ def run_due(
             # Another process has changed, removed or run the job, so read the jobs again.
             continue
         row = row._replace(next_run=next_run)
+        published, error = None, None
         try:
-            ended(job.name, run_job(store, job, step), None)
-        except Exception as error:
-            ended(job.name, None, error)
-            if str(error) == INTERRUPTED:
-                store.set_next_run(row, due.timestamp())
-                continue
-        if next_run is not None and next_run <= clock().timestamp():
+            published = run_job(store, job, step)
+        except Exception as raised:
+            error = raised
+        # Set the next run before the callback, which may raise an error.
+        if error is not None and str(error) == INTERRUPTED:
+            store.set_next_run(row, due.timestamp())
+        elif next_run is not None and next_run <= clock().timestamp():
             store.set_next_run(row, _next_run(job, clock(), due))
+        ended(job.name, published, error)
 
 
 def correct_next_runs(store: Store, now: datetime | None = None) -> list[str]:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,7 @@ from hierogram.samplers.counts.texts import take_texts, text_order
 from hierogram.samplers.grammar.columns import Blobs, empty_blobs, slice_blobs
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.exceptions import LeaseLostError, StoreError, StoreUnavailableError
+from hierogram.storage.options import Option
 from hierogram.storage.records.columns import PairUpdates, RuleDeltas, join_deltas
 from hierogram.storage.records.grammar import LabelRow, LearningRun, SweepRecord
 from hierogram.storage.records.pairs import WAITING, PairRow
@@ -297,7 +298,7 @@ class LearnOptions:
     threads: int | None = None
     """Number of threads, or None for one per core."""
     report: Callable[[LearnProgress], None] | None = None
-    likelihood_every: int = 10
+    likelihood_every: Annotated[int, Option("Sweeps between computations of the log-likelihood.", min=1)] = 10
     """Number of sweeps between computations of the log-likelihood. A computation reads all rules."""
     likelihood_seconds: float = 0.0
     """Minimum time in seconds between two computations of the log-likelihood."""

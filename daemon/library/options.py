@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from hierogram.daemon.exceptions import UsageError
 from hierogram.storage.options import Option, OptionError, OptionField, check
+from hierogram.storage.records.operations import EVENT_KINDS
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -42,12 +43,16 @@ def _validated(make: Callable[[], T], display_name: Callable[[str], str] = str) 
         raise UsageError(str(error)) from error
 
 
-def check_integer(name: str, number: object, minimum: int) -> int:
-    """Convert an integer of any type to `int`. Raises `UsageError` for other values and numbers below `minimum`."""
+AFTER_EVENT = Option("Start after this event number.", min=0, shown="the oldest event")
+KINDS = Option("Kinds of events, separated by commas", values=EVENT_KINDS, flags=("--kind",))
+
+
+def check_integer(name: str, number: object, option: Option) -> int:
+    """Convert an integer of any type to `int`. Raises `UsageError` for other values, or outside the option's bounds."""
     if isinstance(number, bool) or not isinstance(number, Integral):
         raise UsageError(f"{name}: expected an integer, got {number!r}")
     integer = int(number)
-    if problem := Option(name, min=minimum).problem(integer):
+    if problem := option.problem(integer):
         raise UsageError(f"{name}: {problem}")
     return integer
 

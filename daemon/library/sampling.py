@@ -16,8 +16,9 @@ import numpy as np
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.learning.kinds.kind import ChainConfig, EmptyCounts, PairSchedule, State, SweepRequest, find_kind
 from hierogram.daemon.learning.learner import ResidentBatch
-from hierogram.daemon.library.options import resolve_options
+from hierogram.daemon.library.options import check_integer, resolve_options
 from hierogram.daemon.library.tables import RuleTable, table_from_deltas
+from hierogram.daemon.shared_options import THREADS
 from hierogram.daemon.text.memory_input import Frame, GivenPair, GivenPairs
 from hierogram.daemon.text.reading import STORE_DEFAULTS, InputValidator
 from hierogram.samplers.grammar.kinds import PAIRS, find_grammar_kind
@@ -163,6 +164,7 @@ def sample(
     prior = {"model": PITMAN_YOR if isinstance(model, PitmanYor) else DIRICHLET, **asdict(model)}
     settings = Settings(**{**prior, "seed": seed, "span_limit": span_limit, "grammar": grammar})
     settings = resolve_options(Settings, settings, {})
+    threads = None if threads is None else check_integer("threads", threads, THREADS)
     if schedule is None:
         schedule = find_kind(settings).schedule(settings)
     else:

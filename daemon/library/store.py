@@ -12,10 +12,19 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Unpack
 
 from hierogram.daemon.exceptions import DaemonError, InputError, NothingLearnedError, UsageError, WrongKindError
 from hierogram.daemon.files import is_database
-from hierogram.daemon.library.options import PathLike, check_integer, check_text, list_ids, resolve_options
+from hierogram.daemon.library.options import (
+    AFTER_EVENT,
+    KINDS,
+    PathLike,
+    check_integer,
+    check_text,
+    list_ids,
+    make_options,
+    resolve_options,
+)
 from hierogram.daemon.library.tables import RuleTable, table_from_rows, table_from_store
 from hierogram.daemon.progress import Phases, Steps
-from hierogram.daemon.shared_options import DictionaryOptions
+from hierogram.daemon.shared_options import LIBRARY_LIMIT, SWEEPS, THREADS, DictionaryOptions
 from hierogram.daemon.text.ingest import DEFAULT_CORPUS, IngestReport, ingest
 from hierogram.daemon.text.memory_input import Frame, GivenPair, GivenPairs, convert_corrections
 from hierogram.daemon.text.pipeline import TextPipeline, TextSide, check_settings, make_pipeline
@@ -33,7 +42,7 @@ from hierogram.storage.database.backup import postgres_commands
 from hierogram.storage.database.connection import sqlite_file
 from hierogram.storage.database.migration import check_schema
 from hierogram.storage.exceptions import StoreError, StoreMissingError
-from hierogram.storage.options import MAX_NUMBER
+from hierogram.storage.options import MAX_NUMBER, OptionField
 from hierogram.storage.records.grammar import RuleRow, SupportingPair
 from hierogram.storage.records.operations import EventPage, Lease, StoreStatus
 from hierogram.storage.records.settings import Settings
@@ -258,6 +267,8 @@ class GrammarStore(AbstractContextManager["GrammarStore"]):
         trees, dictionary = self.grammar_kind().input_kind == PARSES, dictionary_options is not None
         if (nbest or transformations is not None) and not (trees or isinstance(pairs, OpenTreebank)):
             raise UsageError("nbest and transformations require a store of trees")
+        if dictionary_options is not None:
+            dictionary_options = resolve_options(DictionaryOptions, dictionary_options, {})
         with ExitStack() as stack:
             added = pairs
             if isinstance(added, str | Path):
@@ -293,7 +304,11 @@ class GrammarStore(AbstractContextManager["GrammarStore"]):
         from hierogram.daemon.library.learning import Learning
 
         if sweeps is not None:
-            sweeps = check_integer("sweeps", sweeps, 0)
+            sweeps = check_integer("sweeps", sweeps, SWEEPS)
+        if threads is not None:
+            threads = check_integer("threads", threads, THREADS)
+        every = OptionField.of(LearnOptions)["likelihood_every"].option
+        likelihood_every = check_integer("likelihood_every", likelihood_every, every)
         self._end_learning()
         options = options or LearnOptions(threads, likelihood_every=likelihood_every)
         self._learning = Learning(self.store, sweeps, options)
@@ -372,7 +387,7 @@ class GrammarStore(AbstractContextManager["GrammarStore"]):
         source = None if source is None else check_text("source", source)
         target = None if target is None else check_text("target", target)
         words = containing.split() if isinstance(containing, str) else [check_text("containing", w) for w in containing]
-        limit = check_integer("limit", limit, 0)
+        limit = check_integer("limit", limit, LIBRARY_LIMIT)
         queries: list[tuple[str | None, str | None, Sequence[str]]] = [(source, target, words)]
         for sides in _query_tokenizers(self.settings()):
             # Tokenize the words for each side, because each side has its own tokenizer.
@@ -404,11 +419,12 @@ class GrammarStore(AbstractContextManager["GrammarStore"]):
         return index_occurrences(self.store, lambda done: progress(done, waiting)) if waiting else 0
 
     def pairs_using(self, source: str, target: str, limit: int = 20) -> list[SupportingPair]:
-        """Return up to `limit` pairs or trees whose current derivation uses a rule. Raises `RuleNotationError`.
+        """Return up to `limit` pairs or trees whose current derivation uses a rule.
 
-        Newly sampled pairs are indexed first; a read-only store omits them.
+        Newly sampled pairs are indexed first; a read-only store omits them. Raises `RuleNotationError`, `UsageError`.
         """
         rule = Rule.parse(f"{source} ||| {target}")
+        limit = check_integer("limit", limit, LIBRARY_LIMIT)
         self.index()
         return self.store.supporting_pairs(render_side(rule.source), render_side(rule.target), limit)
 
@@ -473,8 +489,9 @@ class GrammarStore(AbstractContextManager["GrammarStore"]):
 
         By default, all rows are returned. For the other arguments and errors, see `query`.
         """
+        rows = _UNLIMITED if limit is None else min(check_integer("limit", limit, LIBRARY_LIMIT), _UNLIMITED)
         with closing(SqlRunner(self.store.engine.url, sql_url, own_role=sql_url is None)) as sql_runner:
-            return sql_runner.query(sql, seconds, limit or _UNLIMITED, cells=_UNLIMITED, size=_UNLIMITED)
+            return sql_runner.query(sql, seconds, rows, cells=_UNLIMITED, size=_UNLIMITED)
 
     def export(
         self,
@@ -519,9 +536,11 @@ class GrammarStore(AbstractContextManager["GrammarStore"]):
         storage, such as `s3://bucket/prefix`. Options are the fields of `ExportOptions`. Raises the errors of `export`.
         """
         from hierogram.daemon.exports.exporting import publish
-        from hierogram.daemon.exports.options import ExportOptions
+        from hierogram.daemon.exports.options import KEEP, Destination, ExportOptions
         from hierogram.daemon.exports.publication import Versions, open_folder
 
+        keep = None if keep is None else check_integer("keep", keep, KEEP)
+        make_options(Destination, {"to": str(folder), "name": check_text("name", name), "keep": keep})
         options = resolve_options(ExportOptions, options, overrides)
         return publish(self.store, Versions(open_folder(folder), name, keep), options, report=progress)
 
@@ -595,7 +614,14 @@ class GrammarStore(AbstractContextManager["GrammarStore"]):
         return Withdrawn(number, writer)
 
     def events(self, after: int | None = None, limit: int = 1_000, kinds: Collection[str] = ()) -> EventPage:
-        """Return up to `limit` events of these kinds (default: all) after the id `after`, or from the oldest event."""
+        """Return up to `limit` events of these kinds (default: all) after the id `after`, or from the oldest event.
+
+        Raises `UsageError` if an argument is invalid.
+        """
+        after = None if after is None else check_integer("after", after, AFTER_EVENT)
+        limit = check_integer("limit", limit, LIBRARY_LIMIT)
+        if problem := KINDS.problem(tuple(kinds)):
+            raise UsageError(f"kinds: {problem}")
         return self.store.events(after, limit, kinds)
 
 

@@ -48,4 +48,5 @@ class ScheduleLoop(StoreLoop):
 
 def configured_jobs(configuration: Configuration) -> list[ExportJob]:
     """Return the export jobs of a configuration, each with a time zone."""
-    return [replace(job, timezone=job.timezone or configuration.timezone) for job in configuration.exports]
+    zone = configuration.timezone
+    return [replace(job, timezone=zone if job.timezone is None else job.timezone) for job in configuration.exports]

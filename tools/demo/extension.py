@@ -102,13 +102,12 @@ def _print_examples(opened: "GrammarStore") -> None:
             print(f"    {rule.source} → {rule.target}   ({rule.expected_uses:.1f} uses, {probabilities})")
     print("\nHow is λόγος translated, and how often? Query the store:")
     url = opened.url
-    file = url.removeprefix("sqlite:///")
-    exact = "" if file != url else "::numeric"
+    exact = "" if url.startswith("sqlite:") else "::numeric"
     query = (
         f"SELECT source, target, round(expected_uses{exact}, 1) AS uses, round(p_target_given_source{exact}, 2) AS p "
         "FROM word_rules WHERE token = 'λόγος' ORDER BY expected_uses DESC, source, target LIMIT 5"
     )
-    print(f'  sqlite3 -box {file} "{query}"' if file != url else f'  psql "{url}" -c "{query}"')
+    print(f'  hierogram sql --store {url} "{query}"')
     print(f"  hierogram rules --store {url} --containing λόγος")
 
 

@@ -7,7 +7,9 @@ from typing import Annotated
 
 from pydantic import Field
 
+from hierogram.daemon.library.options import check_integer
 from hierogram.daemon.library.store import GrammarStore
+from hierogram.daemon.shared_options import LIBRARY_LIMIT
 from hierogram.daemon.text.pipeline import make_pipeline
 from hierogram.samplers.grammar.kinds import SOURCE
 from hierogram.storage.browsing.details import list_pairs
@@ -43,8 +45,9 @@ class FuzzyMatch:
 def nearest(store: GrammarStore, text: str, min_quality: float = 50.0, limit: int = 5) -> list[FuzzyMatch]:
     """Return up to `limit` stored pairs whose source side is most similar to a text, best first.
 
-    `min_quality` is the minimum `quality` in percent. Only the newest of equal pairs is returned.
+    `min_quality` is the minimum `quality` in percent. Only the newest of equal pairs is returned. Raises `UsageError`.
     """
+    limit = check_integer("limit", limit, LIBRARY_LIMIT)
     with store.reader.read() as transaction:
         pipeline = make_pipeline(transaction.settings()).for_running_text()
         words = pipeline.source.tokens(text).split(" ")[:_MAX_WORDS]

@@ -28,7 +28,7 @@ from hierogram.daemon.progress import progress
 from hierogram.daemon.shared_options import OUTPUT, REFERENCE, STANDARD, AsJson, Threads, Tokenize, Tokenized
 from hierogram.storage.options import Option, OptionError
 from hierogram.tools.translation.language_models.options import EstimationOptions
-from hierogram.tools.translation.options import TranslateOptions
+from hierogram.tools.translation.options import BEST, TranslateOptions
 from hierogram.tools.translation.tuning.options import EvaluationOptions, TuningOptions
 
 if TYPE_CHECKING:
@@ -41,14 +41,7 @@ class TranslateOutput:
     """Options for the output of translations."""
 
     output: Annotated[str, OUTPUT] = STANDARD
-    best: Annotated[
-        int,
-        Option(
-            "Maximum number of translations per line. If it is above 1, lines are `number ||| translation ||| features "
-            "||| score`.",
-            min=1,
-        ),
-    ] = 1
+    best: Annotated[int, BEST] = 1
     text: Annotated[
         bool | None,
         Option(
@@ -123,7 +116,7 @@ def translate(
             lines = ["\n".join(lines)]
         advise_tokenization(side, sentences, lines, options.tokenized)
         with progress("translate", "sentences") as bar:
-            translations = decoder.translate_all(lines, output_options.best, output_options.threads or 0, format=format)
+            translations = decoder.translate_all(lines, output_options.best, output_options.threads, format=format)
             for number, translation in enumerate(translations, 1):
                 writer.write(number, translation)
                 bar.update(number, len(lines), number)
@@ -255,7 +248,7 @@ def tune(
             output,
             options=tuning,
             translate=options,
-            threads=threads or 0,
+            threads=threads,
             advise=print_note,
         )
     if as_json:

@@ -18,6 +18,7 @@ from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.library.options import PathLike, check_integer, check_text, resolve_options
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.progress import progress
+from hierogram.daemon.shared_options import THREADS
 from hierogram.daemon.text.inspection import text_advice
 from hierogram.daemon.text.lines import check_readable, read_sentences
 from hierogram.daemon.text.pipeline import TOKENS, make_pipeline
@@ -27,7 +28,7 @@ from hierogram.tools.translation.fixed_words import split_words
 from hierogram.tools.translation.grammars import write_grammar
 from hierogram.tools.translation.language_models.estimation import build_model
 from hierogram.tools.translation.language_models.options import EstimationOptions
-from hierogram.tools.translation.options import TranslateOptions
+from hierogram.tools.translation.options import BEST, TranslateOptions
 from hierogram.tools.translation.resources import GrammarFollower, TranslationResources, load_resources
 from hierogram.tools.translation.store_translator import Corrections
 from hierogram.tools.translation.text_translator import TextTranslation, TextTranslator
@@ -104,17 +105,18 @@ class Decoder:
         default is `text` if the grammar's store or the options tokenize text, else `tokens`. The result also contains
         scores, features and links.
         """
-        text, best = check_text("text", text), check_integer("best", best, 1)
+        text, best = check_text("text", text), check_integer("best", best, BEST)
         markup = self.resources.options.markup
         return self.text_translator().translate(text, format=format, best=best, markup=markup)
 
     def translate_all(
-        self, texts: Sequence[str], best: int = 1, threads: int = 0, *, format: str | None = None
+        self, texts: Sequence[str], best: int = 1, threads: int | None = None, *, format: str | None = None
     ) -> Iterator[TextTranslation]:
-        """Yield the translations of texts in their order. `threads` is the number of threads, or 0 for one per core."""
-        markup, best = self.resources.options.markup, check_integer("best", best, 1)
+        """Return an iterator over the translations of texts, in order. By default, uses one thread per core."""
+        markup, best = self.resources.options.markup, check_integer("best", best, BEST)
+        threads = None if threads is None else check_integer("threads", threads, THREADS)
         translate = partial(self.text_translator().translate, format=format, best=best, markup=markup)
-        return in_threads(translate, texts, threads)
+        return in_threads(translate, texts, threads or 0)
 
 
 def lm(
@@ -187,7 +189,7 @@ def tune(
     *,
     options: TuningOptions | None = None,
     translate: TranslateOptions | None = None,
-    threads: int = 0,
+    threads: int | None = None,
     advise: Callable[[str], None] = lambda _: None,
     **chosen: Unpack[TuningKeywords],
 ) -> TunedWeights:
@@ -206,6 +208,7 @@ def tune(
     if find_spec("scipy") is None:
         raise UsageError(f"tuning requires scipy: {install_extra('tune')}")
     resolved = resolve_options(TuningOptions, options, chosen)
+    threads = None if threads is None else check_integer("threads", threads, THREADS)
     translate = translate or TranslateOptions()
     inputs: dict[str, Any] = {"lm": translate.lm}
     with ExitStack() as stack:
@@ -240,7 +243,7 @@ def tune(
                 advise(advice)
         with progress("tune", "sentences") as bar:
             rounds = resolved.iterations + 1
-            decode = GrammarDecoder(resources, rules, sentence_source[1], bar, resolved.best, rounds, threads)
+            decode = GrammarDecoder(resources, rules, sentence_source[1], bar, resolved.best, rounds, threads or 0)
             # Skip empty references if a sentence has other references, because an empty reference would count as a
             # reference of length 0.
             reference_tokens = [

@@ -7,6 +7,12 @@ from hierogram.daemon.exports.options import check_count_flags
 from hierogram.daemon.shared_options import MAX_SCOPE, CurrentSample, MinCount, PosteriorMean, Tokenize, Tokenized
 from hierogram.storage.options import Option, OptionError, Options
 
+BEST = Option(
+    "Maximum number of translations per line. If it is above 1, lines are `number ||| translation ||| features ||| "
+    "score`.",
+    min=1,
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class DecodingOptions(Options):

@@ -53,6 +53,7 @@ def add_pair_pages(app: FastAPI, page: PageContext) -> None:
     @app.get("/withdrawn/{pair_id:int}")
     def withdrawn(request: Request, pair_id: PairId) -> Response:
         """Return the state of a withdrawal. Redirects to the pair's page if no withdrawal was requested."""
+        query_values(request)
         with page.read() as snapshot:
             query = "SELECT done_at FROM withdrawals WHERE pair_id = :pair_id"
             requested = snapshot.transaction.row(query, False, pair_id=pair_id)

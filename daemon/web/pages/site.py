@@ -85,6 +85,7 @@ def _add_login_pages(app: FastAPI, page: PageContext) -> None:
 
     @app.get("/logout")
     def logout_page(request: Request) -> Response:
+        query_values(request)
         token = sessions.form_token(request.cookies.get(COOKIE), "/logout")
         return page.render_html(request, "logout", {"form_token": token})
 

@@ -67,9 +67,10 @@ def add_sql_pages(app: FastAPI, page: PageContext, sql_runner: SqlRunner, second
 
     @app.get("/sql.json")
     def as_json(request: Request) -> Response:
-        if not request.query_params.get("sql"):
+        query = query_values(request, "sql").get("sql", "")
+        if not query:
             return JSONResponse(to_plain(suggestions), headers=HEADERS)
-        result = run(request, query_values(request, "sql").get("sql", ""), _MAX_ROWS, _MAX_CELLS)
+        result = run(request, query, _MAX_ROWS, _MAX_CELLS)
         # The result is spooled to a file, so slow clients do not use memory.
         options = {"media_type": "application/json", "headers": HEADERS}
         return Download(page.threads.downloads, _json(result), result.close, **options)

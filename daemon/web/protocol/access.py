@@ -133,7 +133,7 @@ class RequestMetrics:
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request and its duration."""
-        method_label = method if method in ("GET", "HEAD", "POST", "DELETE") else "other"
+        method_label = method if method in ("GET", "HEAD", "POST", "PUT", "DELETE") else "other"
         self._requests.labels(method_label, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from hierogram.daemon import exceptions as errors
 from hierogram.samplers.exceptions import DerivationError
-from hierogram.storage.exceptions import SlowQueryError, StoreError
+from hierogram.storage.exceptions import StoreError
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -100,8 +100,6 @@ def make_problem(request: Request, error: Exception) -> ProblemError:
             return ProblemError(HTTPStatus.CONFLICT, str(error))
         case errors.InputError():
             return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
-        case SlowQueryError():
-            return ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
         case StoreError() | PoolTimeoutError() | errors.BusyError():
             return try_later(str(error), STORE_RETRY_SECONDS)
         case errors.DeadlineError():

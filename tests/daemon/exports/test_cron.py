@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from hierogram.daemon.exports.options import ExportJob, cron_runs, read_zone
+from hierogram.storage.options import OptionError
 
 # Expected runs after Thursday, 1 January 2026, 12:00 UTC. The 4th is a Sunday.
 DATES = [
@@ -147,6 +148,11 @@ def test_an_invalid_expression_is_refused_with_the_reason(expression: str, reaso
 def test_an_unknown_time_zone_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="time zone not found: expected an IANA name such as Europe/Berlin"):
         read_zone(name)
+
+
+def test_a_job_with_an_empty_time_zone_is_refused() -> None:
+    with pytest.raises(OptionError, match="timezone: '': time zone not found"):
+        ExportJob(name="news", to="/srv/grammars", cron="@daily", timezone="")
 
 
 def test_intervals_are_counted_from_the_last_due_run() -> None:

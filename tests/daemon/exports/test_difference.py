@@ -8,7 +8,7 @@ from tests.daemon.conftest import LINES, Run, make_store
 from tests.storage.building import Delta, commit, query
 
 from hierogram.daemon.cli.exports import DATASETTE, PACKED
-from hierogram.daemon.exceptions import ExportError
+from hierogram.daemon.exceptions import ExportError, UsageError
 from hierogram.daemon.exports.difference import diff
 from hierogram.daemon.exports.exporting import export
 from hierogram.daemon.exports.formats import FORMATS
@@ -46,6 +46,8 @@ def test_diff_finds_rules_added_removed_and_changed(store: Store, tmp_path: Path
     ]
     assert diff(tmp_path / "a", tmp_path / "a", 1).same == 4
     assert len(diff(tmp_path / "a", tmp_path / "b", 1).most_changed) == 1
+    with pytest.raises(UsageError, match="limit: must be >= 0, got -1"):
+        diff(tmp_path / "a", tmp_path / "b", -1)
 
 
 @pytest.mark.slow

@@ -163,6 +163,25 @@ def test_a_failed_run_keeps_the_earlier_version(store: Store, store_url: str, tm
     assert status.path == str(made.folder / made.manifest.file)
 
 
+def test_an_error_of_the_callback_is_raised_after_one_call(store: Store, store_url: str, tmp_path: Path) -> None:
+    add_job(store, job(tmp_path))
+    make_due(store_url, "news")
+    results: list[tuple[Published | None, Exception | None]] = []
+
+    def fail(_name: str, published: Published | None, error: Exception | None) -> None:
+        results.append((published, error))
+        raise OSError("the log is full")
+
+    with pytest.raises(OSError, match="the log is full"):
+        run_due(store, fail)
+    [(published, error)] = results
+    assert published is not None
+    assert error is None
+    [status] = list_jobs(store)
+    assert status.state == "done"
+    assert status.next_runs[0] > datetime.now(UTC)
+
+
 def test_run_that_becomes_due_during_the_last_run_is_skipped(store: Store, tmp_path: Path, runs: Runs) -> None:
     start = datetime.now(UTC)
     add_job(store, job(tmp_path, every="1m"))

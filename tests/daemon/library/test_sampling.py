@@ -119,3 +119,5 @@ def test_a_chain_refuses_an_invalid_discount_and_the_grammar_of_trees() -> None:
         hg.sample(PAIRS, model=hg.PitmanYor(discount=1.5))
     with pytest.raises(UsageError, match="grammar 'trees' cannot be sampled in memory"):
         hg.sample(PAIRS, grammar="trees")
+    with pytest.raises(UsageError, match="threads: must be >= 1, got 0"):
+        hg.sample(PAIRS, threads=0)

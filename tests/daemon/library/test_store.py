@@ -23,7 +23,7 @@ from tests.daemon.learning.stores import contents, some_pairs
 import hierogram as hg
 from hierogram.daemon.exceptions import InputError, UsageError, WrongKindError
 from hierogram.daemon.learning.learner import holding_lease
-from hierogram.storage.exceptions import StoreError, StoreHeldError, StoreMissingError, StoreRefusedError
+from hierogram.storage.exceptions import StoreError, StoreHeldError, StoreMissingError
 from hierogram.storage.store import open_store
 
 pytestmark = pytest.mark.database("sqlite")
@@ -453,10 +453,30 @@ CALLS: list[tuple[str, Callable[[Any], object]]] = [
     ("containing: expected a string, got 5", lambda store: store.rules(containing=[5])),
     ("limit: must be >= 0, got -1", lambda store: store.rules(limit=-1)),
     ("limit: must be <= 9223372036854775807, got 1000", lambda store: store.rules(limit=10**20)),
+    ("limit: must be >= 0, got -1", lambda store: store.query("SELECT 1", limit=-1)),
+    ("limit: must be >= 0, got -1", lambda store: store.pairs_using("la", "the", limit=-1)),
+    ("limit: must be >= 0, got -1", lambda store: store.events(limit=-1)),
+    ("limit: must be >= 0, got -1", lambda store: hg.nearest(store, "la", limit=-1)),
+    ("after: must be >= 0, got -1", lambda store: store.events(after=-1)),
+    ("kinds: must be one of .*, got 'odd'", lambda store: store.events(kinds=["odd"])),
+    ("threads: must be >= 1, got 0", lambda store: store.learn(threads=0)),
+    ("likelihood_every: must be >= 1, got 0", lambda store: store.learn(likelihood_every=0)),
+    ("keep: must be >= 1, got 0", lambda store: store.publish("versions", keep=0)),
+    ("keep: expected an integer, got 2.5", lambda store: store.publish("versions", keep=2.5)),
+    ("name: '../news': must consist of", lambda store: store.publish("versions", "../news")),
+    (
+        "weight: must be <= 1000, got 2000",
+        lambda store: store.add("terms.tsv", dictionary_options=hg.DictionaryOptions(weight=2_000)),
+    ),
     ("folder/ is a folder", lambda store: store.export("folder/")),
     ("text: expected a string, got None", lambda store: hg.Decoder(store).translate(None)),
     ("best: must be >= 1, got 0", lambda store: hg.Decoder(store).translate("la", best=0)),
     ("best: must be >= 1, got -1", lambda store: hg.Decoder(store).translate("la", best=-1)),
+    ("threads: must be >= 1, got 0", lambda store: hg.Decoder(store).translate_all(["la"], threads=0)),
+    (
+        "threads: must be >= 1, got 0",
+        lambda store: hg.tune(store, "dev.fr", "dev.en", "weights.toml", threads=0),
+    ),
     ("best: expected an integer, got True", lambda store: hg.Decoder(store).translate_all(["la"], best=True)),
 ]
 
@@ -488,7 +508,7 @@ def test_pair_ids_out_of_range_are_not_found_and_a_limit_out_of_range_is_refused
     ):
         with pytest.raises(InputError, match=r"pair .*found"):
             call()
-    with pytest.raises(StoreRefusedError):
+    with pytest.raises(UsageError, match="limit: must be <= 9223372036854775807"):
         opened.events(0, limit=large)
 
 
@@ -541,6 +561,9 @@ def test_sql_queries_return_rows_up_to_a_limit_and_cannot_delete(opened: hg.Gram
     assert found.columns == ["id", "source"]
     assert found.rows == [(1, PAIRS[0][0]), (2, PAIRS[1][0])]
     assert found.more
+    assert opened.query("SELECT id FROM sentence_pairs", limit=0, sql_url=asked_by) == (["id"], [], True)
+    everything = opened.query("SELECT id FROM sentence_pairs", limit=10**10, sql_url=asked_by)
+    assert (len(everything.rows), everything.more) == (opened.store.count_pairs(), False)
     with pytest.raises(hg.StoreError):
         opened.query("DELETE FROM rules", sql_url=asked_by)
 

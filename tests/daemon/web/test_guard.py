@@ -4,13 +4,17 @@ import re
 from pathlib import Path
 
 import pytest
+from prometheus_client import generate_latest
 from pydantic import ValidationError
+from starlette.requests import Request
 from starlette.testclient import TestClient
 from tests.daemon.web.conftest import Connect, FakeService
 
 from hierogram.daemon.configuration import HttpConfiguration, is_loopback
 from hierogram.daemon.web.protocol import access
-from hierogram.daemon.web.protocol.access import ANONYMOUS, HEALTH, RateLimiter
+from hierogram.daemon.web.protocol.access import ANONYMOUS, HEALTH, RateLimiter, RequestMetrics
+from hierogram.daemon.web.protocol.problems import make_problem
+from hierogram.storage.exceptions import SlowQueryError
 
 pytestmark = pytest.mark.database("sqlite")
 
@@ -35,6 +39,23 @@ def test_addresses_other_than_loopback_require_a_token(host: str) -> None:
 def test_a_short_token_is_refused() -> None:
     with pytest.raises(ValidationError, match="at least 16"):
         HttpConfiguration(token="secret")
+
+
+def test_slow_queries_get_503_with_a_retry_time() -> None:
+    problem = make_problem(Request({"type": "http"}), SlowQueryError("the query was canceled after 5 s"))
+    assert (problem.status, problem.detail) == (503, "the query was canceled after 5 s")
+    assert int(problem.headers["Retry-After"]) > 0
+
+
+def test_requests_are_counted_by_their_method() -> None:
+    metrics = RequestMetrics()
+    for method in ("GET", "HEAD", "POST", "PUT", "DELETE", "BREW"):
+        metrics.count(method, "/v1/pairs/{id}/links", 200, 0.1)
+    lines = generate_latest(metrics.registry).decode().splitlines()
+    methods = [
+        re.findall('method="(.*?)"', line)[0] for line in lines if line.startswith("hierogram_http_requests_total{")
+    ]
+    assert sorted(methods) == ["DELETE", "GET", "HEAD", "POST", "PUT", "other"]
 
 
 def test_requests_without_the_token_are_refused_except_health_checks(service: FakeService, connect: Connect) -> None:

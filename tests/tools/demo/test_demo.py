@@ -1,5 +1,6 @@
 """The demo's data are valid, and its command runs on a few verses."""
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,10 @@ def test_the_demo_learns_exports_and_can_be_repeated(hierogram: Run, tmp_path: P
     assert "3 pairs of verses in sqlite:///hierogram-demo.db, with 18 manual links" in ran.out
     assert "log-likelihood" in ran.out
     assert (tmp_path / "hierogram-demo.cdec.gz.json").exists()
-    assert "sqlite3 -box hierogram-demo.db" in ran.out
+    command = next(line for line in ran.out.splitlines() if line.startswith("  hierogram sql "))
+    _, *arguments = shlex.split(command)
+    found = hierogram(*arguments)
+    assert (found.code, found.out.splitlines()[0]) == (0, "source\ttarget\tuses\tp")
     assert hierogram("--store", "hierogram-demo.db", "verify").code == 0
     again = hierogram("demo", "--sweeps", "2")
     assert (again.code, "(3 duplicates)" in again.out) == (0, True)

@@ -33,6 +33,8 @@ _UNLIMITED = HttpConfiguration(port=0, max_rate=1_000_000_000, max_burst=1_000_0
 _HTML = "text/html"
 _SENTENCES = 100
 _POLL_SECONDS = 0.01
+_TIMEOUT_SECONDS = 120
+"""Maximum time in seconds without data from the server, so that the measurement fails if the server thread dies."""
 
 
 def measure_pages(corpus: Corpus) -> Figures:
@@ -146,9 +148,11 @@ def _serve(store: Store) -> Iterator[http.client.HTTPConnection]:
     thread.start()
     try:
         while loop.address is None:
+            if not thread.is_alive():
+                raise RuntimeError("the HTTP server ended before it accepted connections: see its error above")
             time.sleep(_POLL_SECONDS)
         host, port = loop.address
-        connection = http.client.HTTPConnection(host, port)
+        connection = http.client.HTTPConnection(host, port, timeout=_TIMEOUT_SECONDS)
         yield connection
         connection.close()
     finally:

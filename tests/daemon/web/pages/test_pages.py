@@ -201,6 +201,7 @@ def test_pages_distinguish_waiting_from_sampled_pairs(learned: Store, connect: C
         ("/static/../site.py", 404), ("/static/vendor/htmx.js", 404),
         ("/search?q=a&max_scope=99999999999999999999", 422), ("/sql?sql=SELEC", 422),
         ("/sql.json?sql=DELETE+FROM+rules", 422), ("/sql.csv?sql=", 422), ("/search?q=a&after=1.2.3.4", 200),
+        ("/sql.json?limit=5", 400), ("/withdrawn/1?a=b", 400), ("/logout?a=b", 400),
     ],
 )  # fmt: skip
 def test_pages_of_invalid_addresses_show_the_error(reading_client: TestClient, path: str, status: int) -> None:
