@@ -131,8 +131,8 @@ class TuningKeywords(TypedDict, total=False):
     best: int
     """Candidates per sentence in each round (default: 100)."""
     length: float
-    """Ratio of translation length to reference length to which the weight of words is fitted. 0 disables the fit
-    (default: 1)."""
+    """Target ratio of translation length to reference length. The weight of the word count is fitted to reach it. 0
+    disables the fit (default: 1)."""
     held_out: int
     """Without FILE: number of pairs to hold out for tuning, up to a tenth of the store (default: 200)."""
     seed: int

@@ -32,7 +32,7 @@ class VersePair:
 
 
 def read_verses() -> Iterator[VersePair]:
-    """Yield the verses in order."""
+    """Yield the verse pairs of the bundled corpus, from Matthew to Revelation."""
     content = zstandard.ZstdDecompressor().decompress(files(__package__).joinpath(_FILE).read_bytes())
     for line in content.decode().rstrip("\n").split("\n"):
         name, source, target, alignment = line.split("\t")

@@ -44,8 +44,8 @@ def demo(
     """Learn a grammar from the New Testament. This takes one or two minutes.
 
     Stores 7,936 pairs of Greek and English verses with manual word alignments in hierogram-demo.db (or --store),
-    learns, exports, and prints rules. With --align, the aligner aligns the pairs in a separate store, and the alignment
-    error rate is printed.
+    learns, exports, and prints rules. With --align, the pairs are stored without links in hierogram-demo-align.db (or
+    --store, which must be new), aligned, and compared with the manual links.
     """
     from hierogram.daemon.learning.learner import LearnOptions
     from hierogram.tools.demo.data import CREDITS, read_verses
@@ -94,7 +94,7 @@ def _align(opened: "GrammarStore", learning: "Learning", verses: "Sequence[Verse
 
 def _print_examples(opened: "GrammarStore") -> None:
     print("\nMost used and most probable rules:")
-    for kind, listed in most_informative(opened.rules(), _SHOWN_RULES).items():
+    for kind, listed in select_example_rules(opened.rules(), _SHOWN_RULES).items():
         if listed:
             print(f"  {kind}")
         for rule in listed:
@@ -111,8 +111,11 @@ def _print_examples(opened: "GrammarStore") -> None:
     print(f"  hierogram rules --store {url} --containing λόγος")
 
 
-def most_informative(rules: "Iterable[RuleRow]", number: int) -> "dict[str, list[RuleRow]]":
-    """Return up to `number` rules of each kind with the highest expected uses (at least 2) · p(e|f) · p(f|e)."""
+def select_example_rules(rules: "Iterable[RuleRow]", number: int) -> "dict[str, list[RuleRow]]":
+    """Return up to `number` rules of each kind, ranked by expected uses · p(e|f) · p(f|e).
+
+    Rules with fewer than 2 expected uses are omitted.
+    """
     rules_by_kind: dict[str | None, list[RuleRow]] = {PHRASE: [], WORD_ORDER: [], GAP: [], None: []}
     for rule in rules:
         if rule.expected_uses >= _MIN_USES:

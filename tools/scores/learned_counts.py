@@ -39,9 +39,9 @@ class Column(NamedTuple):
 class LearnedCounts:
     """Counts of a synchronous grammar. Raises `WrongKindError`, or `NothingLearnedError` without rules.
 
-    `words` maps the words of each side to numbers. `tokens` contains the numbers of all tokens of each side. `examples`
-    are random pairs. `last_pair` is the highest id of a pair. `position` is the position of the store when reading
-    began.
+    `words` maps the words of each side to numbers. `token_ids` contains the numbers of all tokens of each side.
+    `examples` are random pairs. `last_pair` is the highest id of a pair. `position` is the position of the store when
+    reading began.
     """
 
     def __init__(self, store: Store, report: Phases) -> None:
@@ -105,10 +105,10 @@ class LearnedCounts:
         links, times = np.unique(np.concatenate(link_parts), return_counts=True)
         linked_ids = links >> 32, links & 0xFFFFFFFF
         source, target = map(_join_columns, columns)
-        self.tokens = source.words, target.words
+        self.token_ids = source.words, target.words
 
         def count_side(k: int) -> SideCounts:
-            words = np.bincount(self.tokens[k], minlength=sizes[k])
+            words = np.bincount(self.token_ids[k], minlength=sizes[k])
             with_links = np.bincount(np.concatenate([np.zeros(0, np.int32), *linked[k]]), minlength=sizes[k])
             uses = np.bincount(linked_ids[k], times, sizes[k]).astype(np.int64)
             partners = np.bincount(linked_ids[k], minlength=sizes[k])
@@ -172,7 +172,7 @@ class LearnedCounts:
         )  # fmt: skip
 
     def load_texts(self, texts: Sequence[tuple[Sequence[str], Sequence[str]]]) -> PairsToScore:
-        """Return pairs that are not stored, given their words."""
+        """Encode pairs that are not in the store for scoring."""
         source, target = (self._word_ids(side, (sides[side] for sides in texts)) for side in (0, 1))
         empty, first = np.zeros(0, np.int32), np.zeros(len(texts) + 1, np.int64)
         return PairsToScore(*source, *target, empty, first, empty, first, empty, empty, first, empty, empty, first)

@@ -282,7 +282,7 @@ class Scorer:
             words, first = (pairs.target, pairs.target_first) if side else (pairs.source, pairs.source_first)
             changed, replaced = words.copy(), np.zeros(len(words), np.bool_)
             for begin, end in pairwise(first.tolist()):
-                changed[begin:end], positions = corrupt(words[begin:end], learned.tokens[side], random)
+                changed[begin:end], positions = corrupt(words[begin:end], learned.token_ids[side], random)
                 replaced[[begin + position for position in positions]] = True
             pairs = pairs._replace(target=changed) if side else pairs._replace(source=changed)
             corrupted.append(self._features(pairs, side)[replaced])

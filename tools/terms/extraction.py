@@ -249,7 +249,10 @@ def _cohesion(words: IntArray, counts: IntArray, vocabulary: TermVocabulary) -> 
 
 
 def _nested_terms(candidates: TermCandidates, words: Vocabularies) -> BoolArray:
-    """Return bool[n], True if both sides are part of a longer term in most of the same pairs."""
+    """Return bool[n]: True if both sides are inside a longer term.
+
+    The pair count of the longer term must be at least `_NESTED_SHARE` of the term's.
+    """
     order = np.argsort(candidates.sources)
     hashes, longer, is_whole = _subphrases(candidates.source_words, words[0])
     positions = _find_positions(candidates.sources[order], hashes)

@@ -44,7 +44,7 @@ class Casing:
     capital_fragments: bool = True
     """True if a text without a final punctuation mark, such as a heading, begins with a capital."""
     capital_sentences: bool = True
-    """True if a sentence begins with a capital. Some orthographies have no capitals."""
+    """False if the corpus shows that sentences begin in lowercase. True for scripts without case."""
 
     def mid_sentence(self, word: str) -> str:
         """Return the usual form of a word within sentences. Known forms and words without forms are unchanged."""

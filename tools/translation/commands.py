@@ -47,7 +47,7 @@ class TranslateOutput:
         Option(
             "Translate text to text, with its spacing, capital letters and tags. With --no-text, translations are "
             "tokens.",
-            flags=("--text/--no-text",), shown="if text is tokenized",
+            flags=("--text/--no-text",), shown="--text if the store or --tokenize tokenizes text",
         ),
     ] = None  # fmt: skip
     html: Annotated[bool, Option("FILE is an HTML document.")] = False
@@ -262,7 +262,7 @@ def tune(
     bleu = tuned.rounds[tuned.best_round - 1]["bleu"]
     print_note(f"{output}: weights of round {tuned.best_round}, with BLEU {bleu:.2f}")
     if tuned.start_is_best:
-        print_note("no round improved on the starting weights, so these were written")
+        print_note("no round improved on the starting weights: they were rescaled and written")
 
 
 @with_options
@@ -336,8 +336,8 @@ def evaluate(
     files: Annotated[
         list[str] | None,
         Option(
-            "Translations, links or trees, line by line. Further translations are compared with the first. Default, "
-            "or -: standard input.",
+            "Files of translations, links or trees, one per line. Later files of translations are compared with the "
+            "first. Default: standard input (-).",
             metavar="[FILE]...",
             positional=True,
         ),

@@ -56,16 +56,16 @@ def _pack(grammar: "GrammarStore | str", file: Path, options: "ExportOptions") -
 
 
 def _routes(context: "WebContext") -> "Iterable[APIRouter]":
-    from hierogram.tools.translation.web import WebTranslator, translate_routes
+    from hierogram.tools.translation.web import WebTranslator, api_routes
 
-    yield translate_routes(context.shared(WebTranslator), context.threads.translations)
+    yield api_routes(context.shared(WebTranslator), context.threads.translations)
 
 
 def _pages(context: "WebContext", page: "PageContext") -> "Iterable[Page]":
     from hierogram.daemon.web.protocol.context import Page
-    from hierogram.tools.translation.web import WebTranslator, translation_routes
+    from hierogram.tools.translation.web import WebTranslator, page_routes
 
-    yield Page("translate", "/translate", "Translate", translation_routes(page, context.shared(WebTranslator)))
+    yield Page("translate", "/translate", "Translate", page_routes(page, context.shared(WebTranslator)))
 
 
 def _warm_up(grammar_kind: "GrammarKind", loaded: "LoadedBatch", state: "State") -> None:

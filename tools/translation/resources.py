@@ -33,7 +33,7 @@ from hierogram.tools.translation.translating import Translator
 MAX_PAIRS = 200_000
 """Maximum number of pairs of a store from which its language model is built."""
 STORE_MODEL_OPTIONS = EstimationOptions(order=5)
-"""Options of this model. Mean BLEU with 5-grams is higher than with 3-grams or 4-grams; see docs/performance.md."""
+"""Options of a store's language model. 5-grams have higher BLEU than 3-grams (docs/performance.md)."""
 _STEP = 1.1
 _KEPT_FILES = 8
 """Maximum number of models in the cache folder."""

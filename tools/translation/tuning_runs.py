@@ -29,7 +29,7 @@ from hierogram.tools.translation.grammars import TranslationGrammar, toml_table,
 from hierogram.tools.translation.language_models.estimation import build_model
 from hierogram.tools.translation.resources import STORE_MODEL_OPTIONS, TranslationResources
 from hierogram.tools.translation.translating import in_threads
-from hierogram.tools.translation.tuning.tuning import Iteration, KBest, Tuned
+from hierogram.tools.translation.tuning.tuning import Iteration, NBest, Tuned
 
 PAIRS_PER_HELD_OUT = 10
 """Hold out up to one pair in ten, because the grammar of fewer pairs would differ too much."""
@@ -99,7 +99,7 @@ class GrammarDecoder:
         line = normalize("NFC", " ".join(words))
         return split_words(self._view.parts(1, line) if self._view.word_parts else line)
 
-    def __call__(self, weights: NDArray[np.float64]) -> Iterator[KBest]:
+    def __call__(self, weights: NDArray[np.float64]) -> Iterator[NBest]:
         """Yield the n-best list of each line, empty for a line without words."""
         translator = self.resources.translator(self.grammar, self.by_name(weights))
         translate = partial(translator.translate, best=self.best, markup=self.resources.options.markup)
@@ -112,7 +112,7 @@ class GrammarDecoder:
             self._translated += 1
             part = self._round - 1 + number / len(self.lines)
             self.bar.update(part, self.rounds, self._translated, f"round {self._round}")
-            yield KBest([self.tokens(candidate.words) for candidate in candidates], features)
+            yield NBest([self.tokens(candidate.words) for candidate in candidates], features)
 
 
 def write_tuned(

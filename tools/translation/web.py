@@ -69,7 +69,9 @@ class TranslateBody(StrictBody):
     """Sentences to translate."""
 
     sentences: list[Annotated[str, Field(max_length=MAX_TEXT_LENGTH)]] = Field(
-        max_length=MAX_SENTENCES, description="Sentences, or texts of several sentences. Line breaks are kept."
+        max_length=MAX_SENTENCES,
+        description="Sentences, or texts of several sentences. Line breaks are kept with `text` and "
+        "`html`. With `tokens`, each item must be one line.",
     )
     format: Literal["text", "html", "tokens"] | None = Field(
         default=None,
@@ -107,7 +109,7 @@ class SentenceAnswer(BaseModel):
     source: str
     translation: str = Field(
         description="The best translation, or a user's correction. A text without letters or digits is returned "
-        "unchanged. With the format `tokens`, a blank text gives an empty translation."
+        "unchanged, except with the format `tokens`, with which a blank text gives an empty translation."
     )
     corrected: bool = Field(
         description="True if the translation is a stored correction. The candidates do not depend on it."
@@ -127,7 +129,7 @@ class TranslateAnswer(BaseModel):
     )
 
 
-def translate_routes(shared: WebTranslator, pool: WorkPool) -> APIRouter:
+def api_routes(shared: WebTranslator, pool: WorkPool) -> APIRouter:
     """Return the route of `POST /v1/translate`."""
     router = APIRouter(prefix="/v1", tags=["translating"])
 
@@ -168,7 +170,7 @@ _GLUE_SIDE = "[X,1] [X,2]"
 """Source side of the glue rule, which has no words to show."""
 
 
-def translation_routes(page: PageContext, shared: WebTranslator) -> APIRouter:
+def page_routes(page: PageContext, shared: WebTranslator) -> APIRouter:
     """Return the routes of the translation page."""
     router, threads = APIRouter(), page.threads
 

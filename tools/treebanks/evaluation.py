@@ -41,7 +41,10 @@ class Brackets(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BracketScore:
-    """Scores from 0 to 1, and counts. `exact` is the share of sentences, and `tagging` of tags, that are correct."""
+    """Scores from 0 to 1, and counts.
+
+    `exact` is the share of sentences whose brackets are all correct, `tagging` the share of correct tags.
+    """
 
     sentences: int
     precision: float
@@ -66,7 +69,8 @@ def collect_brackets(tree: Tree) -> Brackets:
     while stack:
         node, start = stack.pop()
         if isinstance(node, str):
-            # Count a word with siblings, which has no tag, because sentences must have equal numbers of words.
+            # Count a word with siblings, although it has no tag, because the parse and the gold tree must have equal
+            # numbers of words.
             words.append(node)
             tags.append("")
             continue

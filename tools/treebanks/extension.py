@@ -35,8 +35,8 @@ def parse(
 ) -> None:
     """Parse sentences with tree fragments. Writes bracketed trees, one per line.
 
-    Tokens are separated by spaces. Unknown words are parsed as their word class. A sentence without a parse becomes a
-    flat tree, and an empty line remains empty.
+    Tokens are separated by spaces. Unknown words are replaced by a class of their spelling, such as `UNK-CAPS`. A
+    sentence without a parse becomes a flat tree, and an empty line remains empty.
     """
     from hierogram.daemon.text.lines import read_sentences, write_lines
     from hierogram.tools.treebanks.library import parse as parse_sentences

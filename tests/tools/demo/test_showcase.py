@@ -4,7 +4,7 @@ import pytest
 
 from hierogram.samplers.grammar.rules import Rule
 from hierogram.storage.records.grammar import RuleRow
-from hierogram.tools.demo.extension import GAP, PHRASE, WORD_ORDER, classify_rule, most_informative
+from hierogram.tools.demo.extension import GAP, PHRASE, WORD_ORDER, classify_rule, select_example_rules
 
 
 @pytest.mark.parametrize(
@@ -38,5 +38,5 @@ def test_frequent_and_certain_rules_of_each_kind_come_first() -> None:
         row(5, "n [X,1]", "[X,1] o", 2, 1.0, 1.0),
         row(6, "p", "q", 99, 1.0, 1.0),
     ]
-    best = most_informative(rows, 2)
+    best = select_example_rules(rows, 2)
     assert [[rule.id for rule in best[kind]] for kind in (PHRASE, WORD_ORDER, GAP)] == [[2, 1], [5], []]

@@ -379,7 +379,7 @@ def write_binary(path: Path, model: ModelWithVocabulary) -> None:
 
 
 ARPA_SUFFIXES = (".arpa", ".gz", ".zst")
-"""Suffixes of ARPA files. A file with another suffix is in the binary format."""
+"""Suffixes of outputs in ARPA format. Other outputs are in the binary format. Inputs are recognized by content."""
 
 
 def convert(path: str, outputs: Sequence[Path], bar: Progress) -> ModelWithVocabulary:

@@ -19,8 +19,8 @@ class TuningOptions:
     length: Annotated[
         float,
         Option(
-            "Ratio of translation length to reference length to which the weight of words is fitted. 0 disables the "
-            "fit.",
+            "Target ratio of translation length to reference length. The weight of the word count is fitted to reach "
+            "it. 0 disables the fit.",
             min=0,
         ),
     ] = 1.0

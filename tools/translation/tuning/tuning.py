@@ -160,19 +160,20 @@ def train(differences: Floats) -> Floats:
     return np.where(scale > 0, solution.x / np.where(scale > 0, scale, 1), 0.0)
 
 
-def rescale_weights(trained: Floats, last: Floats, differences: Floats) -> Floats:
-    """Return the trained weights, scaled to the last weights. A feature that was not trained (0) keeps its last weight.
+def rescale_weights(trained: Floats, best: Floats, differences: Floats) -> Floats:
+    """Return the trained weights, scaled to the best weights so far.
 
-    Neither the norm of their margins, `differences` float64[n, F] @ weights, nor the sum of their absolute values
-    exceeds its value for the last weights. A feature that hardly varies in the pairs would otherwise get a huge weight.
+    A feature that was not trained (0) keeps its weight from `best`. Neither the norm of the margins, `differences`
+    float64[n, F] @ weights, nor the sum of the trained features' absolute weights exceeds its value for `best`. A
+    feature that hardly varies in the pairs would otherwise get a huge weight.
     """
     is_trained = trained != 0
-    new, wide = np.linalg.norm(differences @ trained), np.linalg.norm(differences @ last)
-    size = np.abs(last[is_trained]).sum()
+    new, wide = np.linalg.norm(differences @ trained), np.linalg.norm(differences @ best)
+    size = np.abs(best[is_trained]).sum()
     if not new:
-        return last
+        return best
     scale = min(wide / new if wide else 1.0, (size or 1.0) / np.abs(trained).sum())
-    return np.where(is_trained, trained * scale, last)
+    return np.where(is_trained, trained * scale, best)
 
 
 _MIN_CHANGE = 0.01
@@ -195,14 +196,14 @@ _SCALES = (1.0, 0.5, 2.0, 4.0, 8.0, 16.0)
 """Factors of the tuned weights that are tried. The first factor with the highest BLEU is used."""
 
 
-class KBest(NamedTuple):
+class NBest(NamedTuple):
     """N-best list of one sentence: words, and features float64[k, F]."""
 
     words: Sequence[Words]
     features: Floats
 
 
-Decode = Callable[[Floats], Iterable[KBest]]
+Decode = Callable[[Floats], Iterable[NBest]]
 """Decoder: yields the n-best list of each sentence in order, given weights float64[F]. May be stopped early."""
 
 
@@ -236,7 +237,7 @@ class _Pool:
         self._known: set[tuple[Words, bytes]] = set()
         self.statistics_of = cache(references.statistics)
 
-    def add(self, candidates: KBest) -> int:
+    def add(self, candidates: NBest) -> int:
         before = len(self._known)
         for words, features in zip(candidates.words, candidates.features, strict=True):
             # Round features, because sums in another order differ in their last digits.

@@ -12,7 +12,7 @@ from hierogram.tools.translation.tuning.options import TuningOptions
 from hierogram.tools.translation.tuning.tuning import (
     SIZE,
     Floats,
-    KBest,
+    NBest,
     Ranked,
     References,
     _CandidateLists,
@@ -68,9 +68,9 @@ def test_tuning_ends_without_new_candidates(monkeypatch: pytest.MonkeyPatch) -> 
     tuned = tune(decode, decode.references, np.ones(5), options)
     assert {iteration.new for iteration in tuned.history[1:]} == {0}
     assert 2 < len(tuned.history) < 51
-    same_words = [KBest([("a",), ("a",)], np.array([[1.0], [2.0]]))]
+    same_words = [NBest([("a",), ("a",)], np.array([[1.0], [2.0]]))]
     assert len(tune(lambda weights: same_words, [[("a",)]], np.ones(1), OPTIONS).history) == 1
-    nothing = [KBest([], np.zeros((0, 1)))]
+    nothing = [NBest([], np.zeros((0, 1)))]
     [only] = tune(lambda weights: nothing, [[("a",)]], np.ones(1), OPTIONS).history
     assert (only.bleu.score, only.bleu.ratio) == (0, 0)
 
@@ -81,7 +81,7 @@ def test_weights_of_the_best_round_are_used() -> None:
 
     def decode(weights):
         words = [tuple(text.split()) for text in next(left)]
-        return [KBest(words, np.array([[float(len(words[0])), 1.0], [0.0, 2.0]]))]
+        return [NBest(words, np.array([[float(len(words[0])), 1.0], [0.0, 2.0]]))]
 
     tuned = tune(decode, [[tuple("abcdef")]], np.ones(2), TuningOptions(iterations=3))
     assert [round(iteration.bleu.score) for iteration in tuned.history] == [82, 100, 61, 0]
@@ -185,7 +185,7 @@ def make_pool(name: str, wrong: Iterable[int], features: Floats) -> _Pool:
     reference = tuple(f"{name}{j}" for j in range(8))
     pool = _Pool(References([reference]))
     words = [tuple("x" if j < number else word for j, word in enumerate(reference)) for number in wrong]
-    pool.add(KBest(words, features))
+    pool.add(NBest(words, features))
     return pool
 
 
@@ -234,7 +234,7 @@ class TrapDecoder:
                 places = set(random.sample(range(12), wrong))
                 words.append(tuple("x" if place in places else word for place, word in enumerate(reference)))
                 rows.append([-wrong + random.gauss(0, 2.0), random.gauss(0, 1), lies])
-            self._lists.append(KBest(words, np.array(rows)))
+            self._lists.append(NBest(words, np.array(rows)))
 
     def __call__(self, weights):
         self.calls.append(0)
@@ -299,7 +299,7 @@ def test_tuning_reports_that_the_starting_weights_are_best() -> None:
 
     def decode(weights):
         words = [tuple(next(texts).split()), tuple("abx")]
-        return [KBest(words, np.array([[1.0, 1.0], [0.0, 2.0]]))]
+        return [NBest(words, np.array([[1.0, 1.0], [0.0, 2.0]]))]
 
     tuned = tune(decode, [[tuple("abcdef")]], np.ones(2), TuningOptions(iterations=3))
     assert tuned.best == 0
@@ -310,7 +310,7 @@ def test_tuning_reports_that_the_starting_weights_are_best() -> None:
 def test_weights_are_scaled_for_the_consensus(reference: str, scale: int) -> None:
     """Several translations have similar probabilities, and the most probable one is either wrong or right."""
     texts = ["we eat fresh bread here", "she has some fresh bread", "she has fresh bread", "she has some bread"]
-    candidates = KBest([tuple(text.split()) for text in texts], np.array([[0.5], [0.3], [0.0], [0.0]]))
+    candidates = NBest([tuple(text.split()) for text in texts], np.array([[0.5], [0.3], [0.0], [0.0]]))
     tuned = tune(lambda weights: [candidates], [[tuple(reference.split())]], np.ones(1), TuningOptions(iterations=1))
     assert (tuned.scale, tuned.weights.tolist()) == (scale, [scale])
 
@@ -351,7 +351,7 @@ def test_the_length_reaches_its_target_while_other_weights_are_trained(monkeypat
         words = [text[: 10 - cut] + ("x",) * more for cut in range(6) for more in range(3)]
         right = np.array([sum(word != "x" for word in own) - sum(word == "x" for word in own) for own in words])
         features = np.stack([[len(own) for own in words], right + random.normal(size=len(words))], axis=1)
-        lists.append(KBest(words, features.astype(float)))
+        lists.append(NBest(words, features.astype(float)))
 
     def decode(weights):
         return [select_best(candidates, weights, 8) for candidates in lists]
