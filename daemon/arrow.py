@@ -10,7 +10,7 @@ _LINE_FEED = 10
 
 
 class TextColumn(NamedTuple):
-    """Column of n texts. Text i is `content[offsets[i] : offsets[i + 1]]`, UTF-8; `offsets` is int64[n + 1]."""
+    """Column of n UTF-8 texts. Text i is `content[offsets[i] : offsets[i + 1]]`, with n + 1 `offsets`."""
 
     content: NDArray[np.uint8]
     offsets: NDArray[np.int64]

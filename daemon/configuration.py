@@ -54,10 +54,10 @@ class DaemonSection(Section):
     stall_seconds: ClassVar[float] = 900.0
     """Maximum seconds between heartbeats of a loop. A longer silence ends the daemon with an error."""
     pause_seconds: ClassVar[float] = 1.0
-    """Seconds before a failed loop is restarted. Doubled with each consecutive failure, up to `max_pause_seconds`."""
+    """Seconds before a failed loop is restarted, doubled with each consecutive failure up to a maximum."""
     max_pause_seconds: ClassVar[float] = 30.0
     max_failures: ClassVar[int] = 8
-    """Consecutive failures of a loop that end the daemon, unless the store or the spool folder is unavailable."""
+    """Consecutive failures that end the daemon, unless the store or the spool folder is unavailable."""
 
 
 class LogSection(Section):
@@ -78,7 +78,7 @@ class SpoolSection(Section):
     """Seconds between scans of the folder."""
     languages: Languages = None
     unaligned_after: Seconds | None = None
-    """Seconds without changes after which `.source` and `.target` files are ingested without an `.alignment`."""
+    """Seconds without changes after which `.source` and `.target` are ingested without `.alignment`."""
 
 
 class SamplingSection(Section):
@@ -114,7 +114,7 @@ class WebhooksSection(Section):
     """Webhooks for exports and other events."""
 
     url: SecretStr | None = None
-    """URL that receives events as POST requests. It can contain credentials, which are not stored, logged or shown."""
+    """URL that receives events by POST. Its credentials are not stored, logged or shown."""
     secret: SecretStr | None = None
     """Secret of at least 16 characters that signs the requests."""
     events: tuple[str, ...] = (EXPORT_DONE, EXPORT_FAILED)
@@ -160,23 +160,23 @@ class HttpConfiguration(Section):
     max_request_bytes: Positive = 1 << 34
     """Maximum size of a request with pairs, in bytes."""
     max_rate: Annotated[float, Field(gt=0)] = 100.0
-    """Maximum number of requests per second and client address. Requests with the token, requests without the token,
-    and health checks are counted separately."""
+    """Maximum number of requests per second and client address.
+    Requests with the token, requests without the token, and health checks are counted separately."""
     max_burst: Positive = 200
     """Number of requests that a client may send at once before `max_rate` applies."""
     forwarded_allow_ips: str = "127.0.0.1,::1"
-    """Addresses and networks of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted, or `*` for all
-    ([proxies](http.md#use-a-reverse-proxy))."""
+    """Addresses and networks of trusted [proxies](http.md#use-a-reverse-proxy), or `*` for all.
+    `X-Forwarded-For` and `X-Forwarded-Proto` of other clients are ignored."""
     max_connections: Positive = 100
-    """Maximum number of open connections, and of running requests. Beyond this number, the client that has been idle
-    longest is disconnected, and new requests are rejected with 503."""
+    """Maximum number of open connections, and of running requests.
+    Beyond it, the client that has been idle longest is disconnected, and new requests are rejected with 503."""
     max_lag: Positive = 100_000
     """Number of unsettled pairs above which new pairs are delayed, and finally rejected with 503."""
     backlog_timeout: Seconds = 30.0
     """Seconds that a request with pairs waits for the lag to fall before it is rejected."""
     client_timeout: Seconds = 30.0
-    """Seconds in which a request must arrive, and in which a client must read about 100 kB of a response. A body faster
-    than `min_bytes_per_second` may take longer."""
+    """Seconds in which a request must arrive, and a client must read about 100 kB of a response.
+    A body faster than `min_bytes_per_second` may take longer."""
     min_bytes_per_second: Positive = 256
     """Minimum rate of a request body after `client_timeout`, in bytes per second."""
     idempotency_hours: ClassVar[float] = 48.0
@@ -185,15 +185,14 @@ class HttpConfiguration(Section):
     libretranslate: bool = False
     """Serve the protocol of [LibreTranslate](integrations.md#libretranslate)."""
     mcp: Annotated[str, Field(pattern="^(off|read|add)$")] = "off"
-    """[MCP](integrations.md#model-context-protocol) tools at `/mcp`: none (off), queries (read), or queries and storing
-    pairs (add)."""
+    """[MCP](integrations.md#model-context-protocol) tools at `/mcp`: off, read, or read and add pairs."""
     pages: bool = True
     """Serve [pages](pages.md) for browsers."""
     sql: bool = True
     """Serve the page for SQL queries."""
     sql_url: SecretStr | None = None
-    """On Postgres, URL of the store with the role that runs SQL queries. If it is not set, queries are rejected
-    ([role](pages.md#sql-queries-on-postgres))."""
+    """On Postgres, URL of the store with the [role](pages.md#sql-queries-on-postgres) for SQL queries.
+    If it is not set, queries are rejected."""
     sql_seconds: Seconds = 10.0
     """Maximum duration of an SQL query, in seconds."""
 

@@ -70,7 +70,7 @@ def is_database(path: Path) -> bool:
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[BinaryIO]:
-    """Replace a file atomically, or write to a device or pipe. Raises `OSError`, also for an SQLite database."""
+    """Replace a file atomically, or write to a device or pipe. Raises `OSError`, also for a database."""
     if is_database(path):
         raise FileExistsError(EEXIST, "is a database: use another file", str(path))
     if is_special(path):

@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 
 _GC_THRESHOLD = 100_000
-"""New objects between garbage collections. The default of Python 3.12, 700, costs 10 % of the startup time."""
+"""New objects between garbage collections. Python 3.12's default, 700, costs 10 % of startup time."""
 
 _M_ARENA_MAX = -8
 

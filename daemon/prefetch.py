@@ -24,7 +24,7 @@ def prefetch(items: Iterable[Item]) -> Generator[Item, None, None]:
 def map_in_threads(
     items: Iterable[Item], function: Callable[[Item], Result], threads: int, ahead: int = 1
 ) -> Iterator[Result]:
-    """Yield `function(item)` for each item in order, computed in threads. Reads `ahead` items ahead per thread."""
+    """Yield `function(item)` in order, computed in threads. Reads `ahead` items ahead per thread."""
     with ThreadPoolExecutor(threads, thread_name_prefix="made") as executor:
         pending: deque[Future[Result]] = deque()
         for item in items:

@@ -21,7 +21,7 @@ _SECONDS_PER_LINE = 10.0
 
 
 class Progress:
-    """Progress of work as a bar on a `display`, or as plain lines on standard error after the first two seconds."""
+    """Progress as a bar on a `display`, or as plain lines on standard error after two seconds."""
 
     def __init__(self, title: str, unit: str, display: "RichProgress | None" = None) -> None:
         self.title = title
@@ -63,7 +63,7 @@ def show_progress() -> None:
 
 @contextmanager
 def progress(title: str, unit: str) -> Iterator[Progress]:
-    """Show progress in `unit` on standard error, if `show_progress` was called. A bar disappears at the end."""
+    """Show progress in `unit` if `show_progress` was called. A bar disappears at the end."""
     if not _enabled or not sys.stderr.isatty():
         plain = Progress(title, unit)
         if not _enabled:

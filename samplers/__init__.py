@@ -1,1 +1,1 @@
-"""Numerical code, without SQL, clock or logging. Only `compiled` accesses files: it caches compiled kernels."""
+"""Numerical code, without SQL, clock or logging. Only `compiled` accesses files, to cache kernels."""

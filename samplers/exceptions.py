@@ -32,7 +32,7 @@ class DerivationError(SamplerError, ValueError):
 
 
 class KeyCollisionError(SamplerError):
-    """Two different rules have the same key. Sampling can continue after all keys are computed with another salt."""
+    """Two different rules have the same key. Sampling can continue after rekeying with another salt."""
 
 
 class AlignmentInputError(SamplerError, ValueError):

@@ -1,4 +1,4 @@
-"""Declarations of options: dataclass fields with a type, a default, and an `Option` with help and bounds.
+"""Declarations of options: dataclass fields with type, default, and an `Option` with help and bounds.
 
     @dataclass(frozen=True)
     class Limits:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 MAX_NUMBER = (1 << 63) - 1
-"""Largest whole number of options without a smaller bound, because databases cannot store larger numbers."""
+"""Upper bound of integer options without a smaller bound. Databases cannot store larger integers."""
 
 
 class OptionError(ValueError):
@@ -108,7 +108,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class OptionField:
-    """Field of a dataclass of options: its name, its type without `Annotated`, its default, and its `Option`."""
+    """Field of a dataclass of options. `type` is its type without `Annotated`."""
 
     name: str
     type: Any

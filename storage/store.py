@@ -89,7 +89,7 @@ class Store(StoredPairs, Ingest, StoredGrammar, Alignments, Events, Exports):
     def withdraw(
         self, rows: Sequence[PairRow], deltas: RuleDeltas | None = None, aligner: AlignerChange | None = None
     ) -> None:
-        """Delete pairs, and apply changes of rule and aligner counts, atomically. Raises the errors of `commit`."""
+        """Delete pairs, and apply rule and aligner count changes, atomically. Raises the errors of `commit`."""
         from hierogram.storage.grammar.changes import save_derivations
 
         with self._committing() as transaction:

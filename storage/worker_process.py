@@ -28,7 +28,7 @@ Item = TypeVar("Item")
 Arguments = ParamSpec("Arguments")
 
 KeepAlive = Callable[[], None]
-"""Callback that the work must call regularly between items. Otherwise, the parent considers the child stalled."""
+"""Callback that the work must call regularly between items, or the parent considers it stalled."""
 
 MEMORY_BYTES = 512 << 20
 SILENCE_TIMEOUT_SECONDS = 60.0
@@ -48,7 +48,7 @@ _PR_SET_PDEATHSIG = 1
 _PACKAGE_PREFIX = f"{__name__.partition('.')[0]}."
 
 _starter = ThreadPoolExecutor(1, "hierogram-child")
-"""Thread that starts all children and ends last, because Linux kills a child when the thread that started it ends."""
+"""Thread that starts all children. It ends last, because Linux kills children of an ended thread."""
 
 
 class _EndedError(WorkerProcessError):

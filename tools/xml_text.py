@@ -4,7 +4,7 @@ import re
 from xml.sax.saxutils import escape, quoteattr
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML cannot express even as references: most control characters, surrogates, U+FFFE and U+FFFF."""
+"""Characters that XML excludes even as references: most controls, surrogates, U+FFFE and U+FFFF."""
 
 UNKNOWN_LANGUAGES = ("x-source", "x-target")
 """Private-use language tags [BCP 47] for a store that does not name its languages."""

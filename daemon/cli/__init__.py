@@ -1,1 +1,1 @@
-"""Commands of `hierogram`. Each command imports its slow dependencies when it runs, so that `--help` is fast."""
+"""Commands of `hierogram`. They import slow dependencies when they run, so that `--help` is fast."""

@@ -55,7 +55,7 @@ def grammar_and_sentences(
     *,
     needs_file: bool = False,
 ) -> tuple["GrammarStore | str", str]:
-    """Return the grammar (a store, or the path of a file) and the file of sentences that the arguments name.
+    """Return the grammar (a store or a file path) and the file of sentences that the arguments name.
 
     `is_grammar` checks if a path is a grammar file. With `needs_file`, sentences are not read from standard input if
     the only argument is a grammar. `stack` closes the store. Raises `UsageError` and `InputError`.

@@ -27,7 +27,7 @@ class Exclude(NamedTuple):
 
 
 def command_options(command: Callable[..., Any]) -> dict[str, tuple[str | None, OptionField]]:
-    """Return the options of a command by name, each with the parameter whose dataclass declares it, or None."""
+    """Return a command's options by name, each with the parameter of its dataclass, or None."""
     hints, kinds = get_type_hints(command, include_extras=True), get_type_hints(command)
     fields: dict[str, tuple[str | None, OptionField]] = {}
     for name, parameter in inspect.signature(command).parameters.items():

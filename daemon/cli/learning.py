@@ -120,7 +120,7 @@ def learning_progress(bar: Progress) -> Callable[["LearnProgress"], None]:
 
 
 def print_learned(report: "LearnReport", kind: "GrammarKind") -> None:
-    """Print the speed of a run, and the log-likelihood, rules in use and uses of rules before and after the run."""
+    """Print the speed of a run, and log-likelihood, rules in use and uses of rules before and after it."""
     rate = report.pair_sweeps / max(report.sampling_seconds, 1e-9)
     parts = f" ({report.burn_in:,} of burn-in, {report.sweeps - report.burn_in:,} after it)" if report.burn_in else ""
     time = f"{report.seconds:.1f} s ({rate:,.0f} {kind.plural}/s while sampling)"

@@ -370,7 +370,7 @@ def repair(
     dry_run: Annotated[bool, Option("Show the changes without making them.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Repair a store by recounting its derivations and links. Exit with 1 if some problems cannot be repaired.
+    """Repair a store by recounting derivations and links. Exit with 1 if some problems remain.
 
     Texts and readable derivations, alignments and links are assumed to be correct. A pair with an unreadable derivation
     is learned from scratch, and a pair with an unreadable alignment is aligned again. The repair is one transaction: if

@@ -17,7 +17,7 @@ _PARAMETERS = {
 
 
 def datasette_configuration(url: str) -> tuple[Path, dict[str, Any]]:
-    """Return the file of an SQLite store and the Datasette configuration. Raises `UsageError` for other stores."""
+    """Return an SQLite store's file and Datasette configuration. Raises `UsageError` for other stores."""
     parsed = parse_url(url)
     file = sqlite_file(parsed)
     if file is None:

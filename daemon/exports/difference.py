@@ -76,7 +76,7 @@ class ChangedRule:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Numbers of unchanged, changed, added and removed rules, and lists of the most frequent or most changed rules.
+    """Numbers of unchanged, changed, added and removed rules, and lists of the largest changes.
 
     `significant` is the number of rules whose counts changed by more than twice the Monte Carlo standard error of the
     change. It is None if a manifest lacks `variance_per_use`.

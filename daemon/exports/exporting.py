@@ -60,7 +60,8 @@ class ExportPlan:
     units_per_use: int = 1
     """Units of the integer column `uses` per use."""
     seen: str | None = None
-    """SQL expression for the column `seen`: discounted part of `uses`, s in docs/model.md. Default: up to one use."""
+    """SQL expression for `seen`, the part of `uses` to which the discount applies (s in docs/model.md).
+    None means the smaller of `uses` and one use."""
     nonempty_sides: bool = False
     """Omit rules with an empty side."""
 
@@ -93,7 +94,7 @@ class ExportPlan:
 def score_rules(
     scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, report: Phases = lambda *_: None
 ) -> tuple[list[FilterCount], int]:
-    """Load, filter and score rules into the view `scored`. Returns the filter counts and the number of kept rules."""
+    """Load, filter and score rules into the view `scored`. Returns the filter counts and the rule count."""
     options = plan.options
     test_set = _read_test_set(snapshot, options)
     pairs_by_state = snapshot.state().pairs()
@@ -140,7 +141,7 @@ class ReadState(NamedTuple):
 
 
 def score_new_rules(scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, since: ReadState) -> bool:
-    """Create the view `scored` with the rules that new pairs use, and all rules that share a side with such a rule.
+    """Create the view `scored` of rules that new pairs use, and of all rules that share a side with them.
 
     Rules that do not pass the filters are omitted. The table `fresh` contains the new rules that new pairs use.
     Returns True, or False without creating a view if the store has no new pairs.
@@ -334,7 +335,7 @@ def _resolve_compression(
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Exported version, its manifest, and the expired versions that were deleted (in a dry run: would be deleted)."""
+    """Exported version, its manifest, and the deleted versions (in a dry run: the expired versions)."""
 
     folder: Path
     manifest: Manifest
@@ -346,10 +347,11 @@ class Published:
 def export(
     store: Store, path: Path | None = None, options: ExportOptions | None = None, report: Phases | None = None
 ) -> Manifest:
-    """Write the store's grammar to `path`, and beside it a manifest and the glue rules and configuration of the format.
+    """Write the store's grammar to `path`.
 
-    The default path is `grammar` in the current folder, with the suffixes of format and compression. The same grammar
-    and options give the same rule file. Raises the errors of `resolve_plan`, `ExportError` and `NothingLearnedError`.
+    Also writes a manifest, and the glue rules and decoder configuration if the format has them, to the same folder. The
+    default path is `grammar` in the current folder, with the suffixes of format and compression. The same grammar and
+    options give the same rule file. Raises `ExportError`, `NothingLearnedError`, and the errors of `resolve_plan`.
     """
     plan = resolve_plan(options or ExportOptions(), find_grammar_kind(store.settings().grammar), path)
     path = Path(GRAMMAR + plan.suffix).absolute() if path is None else path.absolute()
@@ -401,7 +403,7 @@ def publish(
     job: str | None = None,
     report: Phases | None = None,
 ) -> Published:
-    """Write the store's grammar as a new version into a folder, and point the link `latest` to the version.
+    """Write the store's grammar as a new version into a folder, and point the link `latest` to it.
 
     A version is a folder with the grammar, `manifest.json`, and the glue rules and decoder configuration of the format,
     if it has them. A missing folder is created, and expired versions are deleted. A run of a `job` writes nothing if
@@ -452,7 +454,7 @@ def dry_run_publish(
 
 
 def _unchanged_version(store: Store, versions: Versions, options: ExportOptions, job: str) -> Published | None:
-    """Return the last version of a job if it is still `latest` and a new version would equal it, else None."""
+    """Return the last version of a job if it is still `latest` and up to date, else None."""
     path_text, stored = store.last_version(job) or ("", None)
     if stored is None:
         return None
@@ -477,7 +479,6 @@ def _unchanged_version(store: Store, versions: Versions, options: ExportOptions,
 
 
 def _test_set_digest(options: ExportOptions) -> str | None:
-    """Return the SHA-256 of the test set's file. Returns None without a test set, or if the file cannot be read."""
     if options.filter_for is None:
         return None
     try:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hierogram.daemon.exports.exporting import ExportPlan
 
 _MAX_INDEXED_WORDS = 3
-"""Maximum length of indexed word runs. Longer runs are found by their first words, then compared with the sentence."""
+"""Maximum length of indexed word runs. Longer runs are found by their first words, then compared."""
 
 _GAPS = re.compile(rf"((?:(?:^| ){NONTERMINAL}(?= |$))+)")
 
@@ -82,7 +82,7 @@ def _split_runs(side: str) -> tuple[list[Run], list[int]]:
 
 
 def _fits(starts: Sequence[Sequence[int]], runs: Sequence[Run], gaps: Sequence[int], length: int) -> bool:
-    """Check if the runs occur in order, with at least one word for each nonterminal before, between and after them.
+    """Check if the runs occur in order, with at least one word for each nonterminal around them.
 
     `gaps` counts the nonterminals before each run and after the last run. `length` is the number of words of the
     sentence. Each run is matched as far left as possible.
@@ -144,7 +144,7 @@ def rule_filters(plan: "ExportPlan", linked: bool = False) -> Iterator[tuple[str
 
 
 def apply_filters(scratch: Scratch, plan: "ExportPlan", test_set: SentenceIndex | None = None) -> list[FilterCount]:
-    """Create the view `kept` of the rules that pass all filters. Returns the rules before and after each filter.
+    """Create the view `kept` of rules that pass all filters. Returns counts before and after each filter.
 
     If a test set is given, the first filter keeps only rules whose source side matches a sentence of the test set.
     """

@@ -34,7 +34,7 @@ from hierogram.samplers.grammar.rules import NONTERMINAL
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """Feature of a rule. `value` is an SQL expression. Decoders use the logarithm of a `logarithmic` feature."""
+    """Feature of a rule as an SQL expression `value`. If `logarithmic`, decoders use its logarithm."""
 
     name: str
     cdec: str
@@ -83,8 +83,8 @@ FEATURES = (
 MAX_SPAN, POP_LIMIT = 20, 1000
 """Maximum number of words in a rule's span, and pop limit of cube pruning, in decoder configurations."""
 LM, WORDS, RULES, GLUE, UNKNOWN, LM_UNKNOWN = "lm", "words", "rules", "glue", "unknown", "lm_unknown"
-"""Features of decoding: language model log probability, and numbers of target words, rules, glue rules, untranslated
-source words, and target words unknown to the language model."""
+"""Features of decoding: language model log probability, and numbers of target words and rules.
+`UNKNOWN` counts untranslated source words, `LM_UNKNOWN` target words unknown to the language model."""
 DEFAULT_WEIGHTS = {feature.name: feature.weight for feature in FEATURES if feature.weight}
 DEFAULT_WEIGHTS |= {LM: 0.35, WORDS: 1.0, RULES: 0.0, GLUE: -0.1, UNKNOWN: -5.0, LM_UNKNOWN: -1.0}
 """Default weights. A feature without an entry has weight 0."""
@@ -94,7 +94,7 @@ BY_NAME = {feature.name: feature for feature in FEATURES}
 Features = Sequence[Feature]
 
 ReadRule = tuple[str, str, float | None]
-"""Source side, target side and count of a rule in an export. The count is None if the export has no counts."""
+"""Source side, target side and count of a rule. The count is None if the export has no counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +108,9 @@ class Format:
     compression: Compression = Compression.NONE
     """Default compression. zstd is only allowed if it is the default."""
     line: Callable[[Features], str] | None = None
-    """Returns the SQL expression of a rule's line for the chosen features."""
+    """SQL expression of a rule's line, given the features to write."""
     read: Callable[[str, Features], ReadRule] | None = None
-    """Parses a line. Raises `ValueError`, `IndexError` or `KeyError` if the line does not have the format."""
+    """Parser of a line. Raises `ValueError`, `IndexError` or `KeyError` if the line is not in this format."""
     fixed: bool = False
     """Always write all features."""
     alignments: bool = False
@@ -127,11 +127,11 @@ class Format:
     word_pairs: bool = False
     """Write pairs of linked words instead of rules."""
     word_list: bool = False
-    """List of words or phrases for other tools. Omit words with Unicode spaces, where these tools split lines."""
+    """Omit words with Unicode spaces, because the tools that read this list split lines there."""
     rows: str | None = None
     """SQL query of the rows to write instead of the scored rules."""
     configure: Callable[[str, str, Features], dict[str, list[str]]] | None = None
-    """Returns the lines of each configuration file of a decoder, by file name suffix.
+    """Lines of each configuration file of a decoder, by file name suffix.
 
     The arguments are the file names of rules and glue rules, and the features.
     """
@@ -170,7 +170,7 @@ class Format:
 
 
 def concat(*parts: str, separator: str = "") -> str:
-    """Return SQL that concatenates non-NULL parts. Unlike `||`, `concat_ws` does not copy the text for each part."""
+    """Return SQL that concatenates non-NULL parts. `||` would copy the text for each part."""
     return f"concat_ws('{separator}', {', '.join(parts)})"
 
 
@@ -208,7 +208,7 @@ def map_symbols(side: str, terminal: str, nonterminal: str) -> str:
 
 
 def format_number(value: str) -> str:
-    """Return SQL that formats a number: integers below 1e15 exactly, other numbers with six significant digits."""
+    """Return SQL that formats a number: integers below 1e15 exactly, others with six significant digits."""
     return f"format_number({value})"
 
 
@@ -301,7 +301,7 @@ def _moses_side(side: str) -> str:
 
 
 def _moses_links() -> str:
-    """Return SQL for the sorted links of a rule, including links between nonterminals with the same number."""
+    """Return SQL for a rule's sorted links, including links between nonterminals of the same number."""
     pair = "{'i': CAST(split_part(x, '-', 1) AS INTEGER), 'j': CAST(split_part(x, '-', 2) AS INTEGER)}"
     parsed = f"list_transform(string_split(alignment, ' '), lambda x: {pair})"
     words = f"(CASE WHEN alignment = '' THEN [] ELSE {parsed} END)"

@@ -111,7 +111,7 @@ def _add_lexical_weights(scratch: Scratch, condition: str) -> None:
 
 
 def _without_links(side: str, link_field: int, column: str, weights: str) -> str:
-    """Return SQL for (id, log weight to target, log weight to source) of each unlinked word on a side of the rules.
+    """Return SQL for (id, log weight to target, log weight to source) of each unlinked word on a side.
 
     `column` is the column of these logarithms in the table `unlinked`, which replaces `{}` in `weights`. `link_field`
     is the position of the side in a link `i-j`, 1 or 2.

@@ -1,4 +1,4 @@
-"""Load rules, links and compositions (see `samplers.forests.compositions`) of pairs into the scratch database.
+"""Load rules, links and compositions (`samplers.forests.compositions`) into the scratch database.
 
 Import this module only when an export reads derivations, because it loads the compiled samplers.
 """
@@ -26,7 +26,7 @@ from hierogram.storage.records.grammar import CountKind
 
 _PAIRS_PER_READ = 2_000
 LINKED_COLUMNS = SIDE_COLUMNS | {"alignment": "VARCHAR"} | USES_COLUMN | {"composed": "BIGINT"}
-"""Columns of `aligned_uses`: a rule, an alignment, and the rule's uses with it in derivations and compositions."""
+"""Columns of `aligned_uses`: rule, alignment, uses in derivations, uses in compositions."""
 
 
 def load_corpus_rules(
@@ -91,7 +91,7 @@ def load_pair_uses(
 def load_new_rules(
     scratch: Scratch, snapshot: Snapshot, last_pair: int, last_rule: int, count_kind: CountKind, shape: Collection[str]
 ) -> bool:
-    """Create the view `rules` with the rules that new pairs use, and all rules that share a side with such a rule.
+    """Create the view `rules` of rules that new pairs use, and of all rules that share a side with them.
 
     A pair is new if its id is above `last_pair`, a rule if its id is above `last_rule`. The table `fresh` (source,
     target) contains the new rules that new pairs use. Returns True, or False without creating a view if the store has
@@ -118,7 +118,7 @@ def load_new_rules(
 
 _TWICE = 2
 _BUCKETS = 1 << 25
-"""Number of hash buckets. A collision can only add candidates, which `_compose` deletes by their exact counts."""
+"""Number of hash buckets. A collision only adds candidates, which `_compose` deletes by exact counts."""
 
 
 class _TextStatistics:
@@ -162,7 +162,7 @@ class _TextStatistics:
 
 
 def _compose(scratch: Scratch, text: _TextStatistics, shape: Collection[str]) -> None:
-    """Add compositions of `aligned_uses` to the table `loaded`, and delete rules that rarely occur in new text.
+    """Add compositions of `aligned_uses` to `loaded`, and delete rules that rarely occur in new text.
 
     The table `composed` contains the added compositions.
     """

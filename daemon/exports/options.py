@@ -150,10 +150,11 @@ class ExportOptions(Options):
     min_expected: Annotated[
         float,
         Option(
-            "In a translation grammar, omit a rule if it is used less than twice, is not minimal, and its source side "
-            "is expected fewer times than this in new text as long as the store's text.",
+            "In a translation grammar, omit rules used less than twice whose source side is expected less than R times "
+            "in new text of the store's length. Rules of minimal derivations are kept.",
             min=0,
             below=INFINITY,
+            metavar="R",
         ),
     ] = MIN_EXPECTED
     corpus: Annotated[
@@ -249,7 +250,7 @@ def parse_span(text: str) -> timedelta:
 
 @dataclass(frozen=True, kw_only=True)
 class ExportJob(ExportOptions):
-    """Scheduled export. A run writes a version with the prefix `name` into the folder `to`, if something has changed.
+    """Scheduled export of versions with the prefix `name` to the folder `to`, if something has changed.
 
     Either `cron`, in the time zone `timezone`, or `every` determines the times. Raises `OptionError`, and `ValueError`
     unless exactly one of `cron` and `every` is given.
@@ -286,7 +287,7 @@ class ExportJob(ExportOptions):
         return read_zone(DEFAULT_ZONE if self.timezone is None else self.timezone)
 
     def runs_after(self, now: datetime, due: datetime | None = None) -> Iterator[datetime]:
-        """Yield the run times after `now`, in the job's time zone. Intervals are counted from `due` (default `now`)."""
+        """Yield the run times after `now` in the job's time zone. Intervals start at `due` (default `now`)."""
         if self.cron is not None:
             yield from cron_runs(self.cron, self.zone, now)
             return

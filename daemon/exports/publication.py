@@ -94,7 +94,7 @@ def manifest_path(path: Path) -> Path:
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """Return the content of a manifest file. Raises `ExportError` if the file is not a manifest."""
+    """Return the content of a manifest file. Raises `ExportError` if it is unreadable or not a manifest."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -151,7 +151,7 @@ def canonical_folder(to: str | Path) -> str:
 
 @contextmanager
 def working_folder(folder: Path, name: str) -> Iterator[Path]:
-    """Create a hidden working folder, and delete it on exit. Also deletes working folders of killed processes."""
+    """Create a hidden working folder, and delete it on exit. Also deletes folders of killed processes."""
     if is_object_storage(folder):
         folder = Path(tempfile.gettempdir())
     for leftover in folder.glob(f".{escape(name)}.*.tmp"):
@@ -183,7 +183,7 @@ def _is_abandoned(folder: Path) -> bool:
 
 @contextmanager
 def lock_versions(folder: Path, name: str) -> Iterator[None]:
-    """Lock the versions in a folder that have this name prefix. Raises `ExportError` if they are already locked."""
+    """Lock the versions with this name prefix in a folder. Raises `ExportError` if they are locked."""
     if is_object_storage(folder):
         # Do nothing, because object storage has no locks.
         yield
@@ -200,7 +200,7 @@ def lock_versions(folder: Path, name: str) -> Iterator[None]:
 
 
 def publish_files(files: list[tuple[Path, Path]]) -> None:
-    """Rename complete files to their final names, in order. The manifest must be last, because it marks completion."""
+    """Rename files to their final names in order. The manifest must be last: it marks completion."""
     for written, _ in files:
         flush_to_disk(written)
     for written, final in files:

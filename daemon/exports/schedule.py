@@ -105,9 +105,9 @@ def run_due(
     stopping: Callable[[], bool] = lambda: False,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> None:
-    """Run due jobs, earliest first, until no job is due or `stopping` returns True. An interrupted job remains due.
+    """Run due jobs, earliest first, until no job is due or `stopping` returns True.
 
-    `ended` is called once after each run: `(name of the job, published version or None, error or None)`.
+    An interrupted job remains due. `ended(name, published version or None, error or None)` is called after each run.
     """
 
     def step(work: str, done: int, total: int | None) -> None:
@@ -143,7 +143,7 @@ def run_due(
 
 
 def correct_next_runs(store: Store, now: datetime | None = None) -> list[str]:
-    """Recompute next runs that were set while the clock was ahead. Returns the names of the corrected jobs."""
+    """Recompute next runs set while the clock was ahead. Returns the names of the corrected jobs."""
     now = now or datetime.now(UTC)
     corrected = []
     for row in store.jobs():
@@ -158,7 +158,7 @@ def correct_next_runs(store: Store, now: datetime | None = None) -> list[str]:
 
 
 def check_job(job: ExportJob, others: Iterable[ExportJob]) -> None:
-    """Check a job. Raises `OptionError` for a conflict with another job, an unusable folder or a missing test set."""
+    """Check a job. Raises `OptionError` for a conflicting job, unusable folder or missing test set."""
     for other in others:
         if other.name == job.name:
             raise OptionError(
@@ -197,7 +197,10 @@ def _check_stored(store: Store, job: ExportJob) -> None:
 
 
 def add_job(store: Store, job: ExportJob) -> JobStatus:
-    """Add a job, or replace the job with the same name. Returns its status. Raises `OptionError`."""
+    """Add a job, or replace the added job with the same name. Returns its status.
+
+    Raises `OptionError` if the configuration defines a job with this name, and the errors of `check_job`.
+    """
     rows = [row for row in store.jobs() if row.configured or row.name != job.name]
     check_job(job, [other for row in rows if (other := _read_job(row))])
     store.put_job(_new_row(job))

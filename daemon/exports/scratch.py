@@ -1,4 +1,4 @@
-"""Temporary DuckDB database for one export or comparison. Data beyond its memory limit are spilled to files.
+"""Temporary DuckDB database for one export or comparison, which spills to files.
 
 Exports do not depend on the number of threads: sums are integers, and output is sorted by unique keys.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 Blocks = Iterator["tuple[int, Sequence[str | Texts | NDArray[Any]]]"]
-"""Iterator of row blocks: `(rows or pairs read so far, columns)`. A string is a column with one value per line."""
+"""Row blocks: `(rows or pairs read so far, columns)`. A string is a column with one value per line."""
 
 MIN_MEMORY, _MAX_MEMORY = 256_000_000, 1_000_000_000
 """Lowest and highest memory limit of the database, in bytes. The limit grows with the number of rules."""
@@ -185,7 +185,7 @@ USES_COLUMN = {"uses": "BIGINT"}
 def load_rules(
     scratch: Scratch, snapshot: Snapshot, count_kind: CountKind, shape: Collection[str], progress: Report | None = None
 ) -> None:
-    """Load the rules with uses of this kind into the view `rules` (id, sides, empty alignment, `shape`, uses)."""
+    """Load the rules with uses of this kind into the view `rules`. Their alignments are empty."""
     kinds = SIDE_COLUMNS | dict.fromkeys(shape, "INTEGER") | USES_COLUMN
     scratch.load("loaded", kinds, snapshot.rule_blocks((*SIDE_COLUMNS, *shape), count_kind), progress)
     create_rules_view(scratch, shape)

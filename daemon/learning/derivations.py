@@ -17,7 +17,7 @@ from hierogram.storage.records.settings import Settings
 
 
 def read_derivation(row: PairRow, settings: Settings) -> list[RuleUse]:
-    """Return the derivation of a pair, root rule first, or [] if none is stored. Raises `DamagedPairsError`."""
+    """Return the derivation of a pair, root rule first, or [] if not stored. Raises `DamagedPairsError`."""
     if row.current is None and row.is_intact():
         return []
     load_stored([row], settings)
@@ -25,7 +25,7 @@ def read_derivation(row: PairRow, settings: Settings) -> list[RuleUse]:
 
 
 def expected_rules(row: PairRow, settings: Settings) -> list[UsedRule]:
-    """Return the rules of a pair, most used first, with expected uses, or current uses if the pair has no averages."""
+    """Return the rules of a pair with expected uses (current uses without averages), most used first."""
     if row.current is None and row.is_intact():
         return []
     rules = load_stored([row], settings).rules()

@@ -1,4 +1,4 @@
-"""Learner: stored pairs in memory, sweeps over them with counts in memory, commits, withdrawal, and the lease.
+"""Learner: pairs and counts in memory, sweeps, commits, withdrawal, and the lease.
 
 Sampling does not update the index of pairs by their rules, because each commit would then write a row for every rule of
 every pair. `learn` indexes all pairs at its end. The daemon indexes some pairs whenever it resamples settled pairs.
@@ -49,7 +49,7 @@ _RENEWAL_SECONDS, _RETRY_SECONDS, _RELEASE_SECONDS = 15.0, 5.0, 5.0
 def holding_lease(
     store: Store, command: str, report: Callable[[str | None], None] = lambda _problem: None
 ) -> Iterator[None]:
-    """Hold and renew the lease on the grammar. `report` gets each renewal's error or None. Raises `StoreHeldError`."""
+    """Hold and renew the lease. `report` gets each renewal's error or None. Raises `StoreHeldError`."""
     store.take_lease(command, LEASE_SECONDS)
     stopped = threading.Event()
 
@@ -119,7 +119,7 @@ class ResidentBatch:
     def commit(
         self, store: Store, records: list[SweepRecord], labels: Sequence[LabelRow] = (), run: LearningRun | None = None
     ) -> None:
-        """Write derivations, averages, rule counts, records, labels and the progress of a `run` in one transaction."""
+        """Write derivations, averages, rule counts, records, labels and run progress in one transaction."""
         averages = self.loaded.write_averages(self.averages)
         parts = self._parts(averages)
         # Prepare each part while the part before it is stored.
@@ -200,7 +200,7 @@ class RealignedPairs:
 
     @classmethod
     def from_rows(cls, rows: Sequence[PairRow], alignments: Mapping[int, str], settings: Settings) -> "RealignedPairs":
-        """Load pairs that have derivations, with their old alignments and with their new `alignments` (by pair id)."""
+        """Load pairs that have derivations, with their old and with their new `alignments` (by pair id)."""
         restarted: dict[str, Any] = {"state": WAITING, "stage": 0, "sweep": 0, "current": None, "averages": None}
         new_rows = [row._replace(alignment=alignments[row.id], restarts=row.restarts + 1, **restarted) for row in rows]
         return cls(ResidentBatch.from_rows(list(rows), settings), ResidentBatch.from_rows(new_rows, settings))
@@ -234,7 +234,7 @@ PAIRS_PER_TRANSACTION = 2_000
 
 
 def withdraw(store: Store, rows: list[PairRow], settings: Settings) -> ResidentBatch | None:
-    """Remove pairs in one transaction. Returns the removed pairs with derivations, or None without derivations."""
+    """Remove pairs in one transaction. Returns the pairs with derivations, or None if there are none."""
     derived = [row for row in rows if row.current is not None]
     batch = ResidentBatch.from_rows(derived, settings) if derived else None
     store.withdraw(rows, batch.removal_deltas() if batch else None, make_withdrawal(store, [row.id for row in rows]))
@@ -248,7 +248,7 @@ def split_transactions(ids: Sequence[int]) -> Iterator[Sequence[int]]:
 
 
 def withdraw_all(store: Store, ids: Sequence[int], report: Callable[[int], None]) -> int:
-    """Remove pairs and return their number. `report` gets the number of `ids` done. No other writer may exist."""
+    """Remove pairs and return their number. `report` gets the number done. No other writer may exist."""
     settings = store.settings()
     withdrawn = 0
     for number, chunk in enumerate(split_transactions(ids)):
@@ -267,14 +267,14 @@ def withdraw_requested(store: Store) -> None:
 
 
 SECONDS_PER_COMMIT = 180.0
-"""Time in seconds after which the finished sweeps of a batch are committed. The time increases if commits are slow."""
+"""Time in seconds after which finished sweeps are committed. It increases if commits are slow."""
 _MIN_INTERVAL_PER_COMMIT = 8
 """Minimum of the time between two commits, as a multiple of the duration of a commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class LearnProgress:
-    """Progress of learning. `done` and `total` count sweeps of single pairs. Other figures are the latest values.
+    """Progress of learning, with the latest values. `done` and `total` count sweeps of single pairs.
 
     `phase` is "pairs" during a sweep, "sweep" after a sweep, or "commit". `stage` is the highest stage of the schedule
     that a pair in the sweep has reached, or 0 during a commit. `pairs` is the number of pairs in the sweep or commit.
@@ -303,7 +303,7 @@ class LearnOptions:
     likelihood_seconds: float = 0.0
     """Minimum time in seconds between two computations of the log-likelihood."""
     stop: Callable[[], bool] = field(default=lambda: False)
-    """Called at least after each sweep. If `stop` returns True, finished sweeps are committed and learning ends."""
+    """Called at least after each sweep. If it returns True, learning commits and ends."""
     blocks: Blocks | None = None
     """Sizes of blocks, or None to select them by the number of pairs."""
     make_chain: Callable[[Store, ChainConfig], Chain] | None = None
@@ -353,7 +353,7 @@ class Learner(AbstractContextManager["Learner"]):
         return time.monotonic() - self._measured_at >= self.options.likelihood_seconds
 
     def open(self, rows: list[PairRow]) -> ResidentBatch:
-        """Load pairs into memory and count derivations that are not stored. Some kinds need all pairs in one batch."""
+        """Load pairs and count derivations that are not stored. Some kinds need all pairs in one batch."""
         batch = ResidentBatch.from_rows(rows, self.settings)
         self.chain.add_pairs(batch.loaded, batch.state, batch.committed)
         return batch
@@ -383,7 +383,7 @@ class Learner(AbstractContextManager["Learner"]):
         run_progress: Callable[[int], LearningRun] | None = None,
         leave_open: bool = False,
     ) -> None:
-        """Sweep over a batch until each pair has `target_sweeps` int64[P] sweeps. Commits at intervals and at the end.
+        """Sweep over a batch until each pair has `target_sweeps` sweeps. Commits at intervals and at the end.
 
         If `should_stop` (default `LearnOptions.stop`) returns True after a sweep, the method commits and returns.
         `run_progress` returns the progress to commit with the sweeps, given the number of sweeps of this call. With
@@ -462,7 +462,7 @@ _PAIRS_PER_CHECK = 500
 def index_occurrences(
     store: Store, report: Callable[[int], None] | None = None, stop: Callable[[], bool] = lambda: False
 ) -> int:
-    """Index every pair whose derivation is not indexed. Returns the number of pairs, and reports the number so far."""
+    """Index all derivations that are not indexed. Returns their number, and reports the number so far."""
     indexed = after = 0
     while not stop() and (chunk := _index_chunk(store, after, _PAIRS_PER_INDEXING)):
         after = chunk[0]
@@ -473,7 +473,7 @@ def index_occurrences(
 
 
 class IncrementalIndexer:
-    """Indexer of pairs by their rules, in id order across calls. The last pair is followed by the first pair."""
+    """Indexer of pairs by their rules, in cyclic id order across calls."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -481,7 +481,7 @@ class IncrementalIndexer:
         self._complete_at = -1
 
     def index_for(self, seconds: float, stop: Callable[[], bool]) -> bool:
-        """Index pairs for about `seconds`, or until all pairs are indexed. Returns True if it indexed any pair."""
+        """Index pairs for about `seconds`, or until all are indexed. Returns True if it indexed any pair."""
         deadline = time.monotonic() + seconds
         indexed_any = False
         while time.monotonic() < deadline and not stop():
@@ -497,7 +497,7 @@ class IncrementalIndexer:
 
 
 def _index_chunk(store: Store, after: int, limit: int) -> tuple[int, int] | None:
-    """Index up to `limit` pairs with ids above `after`. Returns (last id, number), or None if all pairs are indexed."""
+    """Index up to `limit` pairs after the id `after`. Returns (last id, number), or None at the end."""
     position, rows = store.unindexed_pairs(after, limit)
     if not rows:
         return None
@@ -509,5 +509,5 @@ def _index_chunk(store: Store, after: int, limit: int) -> tuple[int, int] | None
 
 
 def _list_uses(ids: NDArray[np.int64], occurrences: Occurrences) -> NDArray[np.int64]:
-    """Return the rule uses as rows (pair id, key high, key low, uses), int64[n, 4], in the order of the pairs."""
+    """Return the rule uses as rows (pair id, key high, key low, uses), int64[n, 4], in pair order."""
     return np.column_stack((ids[occurrences.pairs], occurrences.keys.view(np.int64), occurrences.uses))

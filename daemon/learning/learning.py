@@ -86,7 +86,7 @@ def find_interrupted_run(store: Store, sweeps: int | None = None) -> LearningRun
 
 
 def resume_or_start_run(store: Store, sweeps: int | None = None) -> LearningRun:
-    """Return the interrupted run, or start a run of `sweeps` (default `Kind.sweeps`). Raises `StoreHeldError`."""
+    """Return an interrupted run or a new run of `sweeps` (default `Kind.sweeps`). Raises `StoreHeldError`."""
     run = find_interrupted_run(store, sweeps)
     return run or store.begin_run(find_kind(store.settings()).sweeps if sweeps is None else sweeps)
 
@@ -144,7 +144,7 @@ def _learn(store: Store, run: LearningRun, options: LearnOptions | None, started
 
 
 class _RunExecutor:
-    """Executor of the remaining sweeps of a run. `burn_in` and `sweep_all_pairs` return False if they were stopped."""
+    """Executor of the remaining sweeps of a run. `burn_in` and `sweep_all_pairs` return False if stopped."""
 
     def __init__(self, learner: Learner, run: LearningRun) -> None:
         self._learner = learner

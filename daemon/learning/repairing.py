@@ -49,7 +49,7 @@ class RepairReport:
 
 
 def repair(store: Store, report: Steps | None = None, *, dry_run: bool = False) -> RepairReport:
-    """Recompute all derived data, or report damage of the file. `dry_run` changes nothing. Raises `StoreHeldError`."""
+    """Recompute derived data, or report file damage. `dry_run` changes nothing. Raises `StoreHeldError`."""
     repaired = RepairReport()
     with store.snapshot() as snapshot:
         repaired.remaining_problems = snapshot.file_damage()
@@ -98,7 +98,7 @@ def _repair_counts(repairs: Repair, snapshot: Snapshot, repaired: RepairReport, 
 
 
 def _repair_rules(repairs: Repair, comparison: RuleComparison, repaired: RepairReport) -> list[str]:
-    """Replace the stored rules by the recounted rules, unless keys collide. Returns the remaining problems."""
+    """Replace stored rules by recounted rules, unless keys collide. Returns the remaining problems."""
     if comparison.collisions:
         return list(comparison.collisions.values())
     matches, ids = comparison.matches, comparison.stored.ids

@@ -77,7 +77,7 @@ class NamedCounts:
             self._jumps[is_backward.astype(np.int64), jump_events(np.array(widths)) + MAX_EVENT] = jumps
 
     def select(self, names: Iterable[Names], vocabulary: tuple[int, int]) -> PriorsByUnit:
-        """Return the counts of words and stems by their numbers. `vocabulary` is the vocabulary size of each side."""
+        """Return the counts of words and stems by number. `vocabulary` is the vocabulary size of each side."""
         return [self._select_unit(unit, vocabulary) for unit in names]
 
     def _select_unit(self, names: Names, vocabulary: tuple[int, int]) -> list[PriorCounts]:
@@ -159,7 +159,7 @@ Links = tuple[NDArray[np.int16], NDArray[np.int16]]
 
 
 class LinkedTexts(NamedTuple):
-    """Both sides of pairs for counting links. `directions` are (forward, backward) of words, then of stems."""
+    """Sides of pairs for counting links. `directions` are (forward, backward) of words, then stems."""
 
     source: Side
     target: Side

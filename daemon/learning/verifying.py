@@ -1,8 +1,8 @@
 """Verify a store: recount every rule and link, and compare the result with the stored counts.
 
 Stored and recounted counts are written to temporary files and compared one range of keys at a time, so that memory
-depends on the size of a range, not on the size of the store. A range consists of slices: rules whose keys have the same
-high bits in the second word, or aligner counts whose keys have the same hash.
+depends on the size of a range, not on the size of the store. A range consists of slices. A slice contains rules
+whose keys have the same high bits in the second word, or aligner counts whose keys have the same hash modulo `SLICES`.
 """
 
 import os
@@ -36,19 +36,21 @@ _PAIRS_PER_READ = 2_000
 _LINKS_PER_READ = 5_000
 """Number of pairs whose links are read together. If reading fails, one problem covers all of them."""
 _RULES_AT_ONCE = 300_000
-"""Maximum number of rows, stored and recounted, in a range of rule keys. A range has at least one slice of the keys."""
+"""Maximum rows, stored and recounted, of a range of rule keys, unless the range is a single slice."""
 _COUNTS_AT_ONCE = 100_000
 _MAX_PROBLEMS = 20
 
 LEXICON, JUMP = "lexicon", "jump"
-"""First field of the key of an aligner row: (`LEXICON`, source, target), (`JUMP`, direction, width) or (side, word)."""
+"""First field of an aligner row's key.
+The keys are (`LEXICON`, source, target), (`JUMP`, direction, width) and (side, word).
+"""
 AlignerRow = tuple[list[str], NDArray[np.int64], NDArray[np.int64]]
 """Key of a row of the aligner's tables, with the stored and the recounted counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """Result of a verification. `problems` describes the first problems, `more_problems` counts all other problems.
+    """Result of a verification. `more_problems` counts the problems that `problems` does not describe.
 
     `rules`, `rule_tokens` and `expected_tokens` are stored totals. `human_links` is the number of fixed or forbidden
     links that were checked. If the database file is damaged, `damaged_file` is True and only the damage is reported.
@@ -72,7 +74,7 @@ _RULE_DTYPE = np.dtype(
         ("expected_uses_variance", np.float64), ("minimal_uses", np.int64),
     ]
 )  # fmt: skip
-"""Rule in a temporary file, without its sides. `number` is the id of a stored rule, or the index of a recounted row."""
+"""Rule in a temporary file, without its sides. `number` is the stored id or the recounted index."""
 _COLUMNS = [name for name in _RULE_DTYPE.names or () if name != "number"]
 _WORD_COUNT_COLUMNS = FertilityCounts._fields[2:]
 _COUNTS_DTYPE = np.dtype([("stored", np.bool_), ("counts", np.int64, len(_WORD_COUNT_COLUMNS))])

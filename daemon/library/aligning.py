@@ -29,13 +29,13 @@ def align(
     progress: Steps | None = None,
     **overrides: Unpack[AlignKeywords],
 ) -> AlignedCorpus:
-    """Align sentences with their translations. The result yields the links of each pair: (source, target, probability).
+    """Align sentences with their translations. The result yields the links of each pair.
 
     `source` and `target` are sentences, or files with one sentence per line. With `priors`, the aligner starts from the
     counts of a store, and text is tokenized like the text of the store. `tokenize`, such as `("fr", "en")`, selects the
     tokenizers of two languages. With `tokenized`, words are separated by spaces. Options are the fields of
-    `AlignOptions`. Words in links are numbered from 0. The same input, options and counts give the same links for any
-    number of threads. Raises `UsageError`, `InputError`, `AlignmentInputError`.
+    `AlignOptions`. Links are (source, target, probability), with words numbered from 0. The same input, options and
+    counts give the same links for any number of threads. Raises `UsageError`, `InputError`, `AlignmentInputError`.
     """
     from hierogram.daemon.learning.alignment.aligning import align
     from hierogram.daemon.learning.stored_links import load_counts, words_and_stems
@@ -56,7 +56,7 @@ def align(
 def resolve_text_pipeline(
     store: GrammarStore | None, tokenize: tuple[str, str] | None, tokenized: bool
 ) -> TextPipeline:
-    """Return the text pipeline of a store or of the default settings, with these changes. Raises `UsageError`."""
+    """Return the text pipeline of a store or of the defaults, with these changes. Raises `UsageError`."""
     if tokenized and tokenize is not None:
         raise UsageError("tokenize and tokenized are mutually exclusive")
     pipeline = make_pipeline({} if store is None else store.settings(), tokenize=tokenize)

@@ -52,8 +52,8 @@ class ExportKeywords(TypedDict, total=False):
     """Discount of smoothed probabilities. 0 writes relative frequencies (default: 0.7 for translation grammars with
     word links, else 0)."""
     min_expected: float
-    """In a translation grammar, omit a rule if it is used less than twice, is not minimal, and its source side is
-    expected fewer times than this in new text as long as the store's text (default: 0.1)."""
+    """In a translation grammar, omit rules used less than twice whose source side is expected less than R times in
+    new text of the store's length. Rules of minimal derivations are kept (default: 0.1)."""
     corpus: str | None
     """Keep only rules that pairs of this corpus use, with counts of this corpus (default: all)."""
     min_count: float

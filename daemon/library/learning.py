@@ -19,7 +19,7 @@ class _StoppedError(Exception):
 
 
 class Learning:
-    """Learning run. Iterate over the object to perform one sweep at a time, or call `run` to perform all sweeps.
+    """Learning run. Iterate over the object for one sweep at a time, or call `run` for all sweeps.
 
     The run first aligns pairs without links. An interrupted run is resumed if it had the same number of `sweeps`, or if
     `sweeps` is None; the result is the same as without the interruption. A `break` or Ctrl-C ends the run after the
@@ -58,7 +58,7 @@ class Learning:
         return self.report
 
     def align(self, progress: Steps | None = None) -> AlignReport:
-        """Align pairs without links or with corrected links, and re-align pairs if many were aligned only on arrival.
+        """Align pairs that lack links or have corrections. Re-align if many were aligned only on arrival.
 
         Calls `progress(done, total)` for pairs without links.
         """

@@ -20,7 +20,7 @@ PathLike = str | Path
 
 
 def resolve_options(kind: type[T], options: T | None, overrides: Mapping[str, object]) -> T:
-    """Return `options` (None for the defaults) with the fields in `overrides` replaced. Raises `UsageError`."""
+    """Return `options` (None: defaults) with fields replaced by `overrides`. Raises `UsageError`."""
     return make_options(kind, overrides) if options is None else _validated(lambda: replace(options, **overrides))
 
 
@@ -48,7 +48,7 @@ KINDS = Option("Kinds of events, separated by commas", values=EVENT_KINDS, flags
 
 
 def check_integer(name: str, number: object, option: Option) -> int:
-    """Convert an integer of any type to `int`. Raises `UsageError` for other values, or outside the option's bounds."""
+    """Convert an integer of any type to `int`. Raises `UsageError` for other or out-of-bounds values."""
     if isinstance(number, bool) or not isinstance(number, Integral):
         raise UsageError(f"{name}: expected an integer, got {number!r}")
     integer = int(number)

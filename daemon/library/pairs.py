@@ -57,7 +57,7 @@ class StoredPair:
         return read_derivation(self._row, self._settings)
 
     def expected_rules(self) -> list[UsedRule]:
-        """Return the rules of this pair, most used first, with expected uses, or current uses during the burn-in."""
+        """Return the pair's rules, most used first, with expected (during the burn-in: current) uses."""
         return expected_rules(self._row, self._settings)
 
     def __repr__(self) -> str:

@@ -31,7 +31,7 @@ from hierogram.storage.records.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class PitmanYor:
-    """Prior of rules: Poisson rule lengths of mean `rate`, and a Pitman-Yor process for each length [CFGŠ14 §5.2]."""
+    """Prior of rules: Poisson lengths of mean `rate`, a Pitman-Yor process per length [CFGŠ14 §5.2]."""
 
     discount: float = 0.5
     strength: float = 5.0
@@ -91,7 +91,7 @@ class SampledChain(AbstractContextManager["SampledChain"]):
         return self.trace[-1]
 
     def steps(self, sweeps: int | None = None) -> Iterator[SweepRecord]:
-        """Run one sweep per iteration and yield its record. The default is the burn-in, then 24 sweeps (ITG: 74)."""
+        """Run one sweep per iteration and yield its record. Default: the burn-in, then 24 sweeps (ITG: 74)."""
         for _ in range(self.schedule.burn_in + find_kind(self.settings).sweeps if sweeps is None else sweeps):
             yield self.step()
 

@@ -87,7 +87,7 @@ class FoundRules(NamedTuple):
 
 
 class Withdrawn(NamedTuple):
-    """Number of withdrawn pairs. `writer` is the lease of another process that will remove the pairs, or None."""
+    """Number of withdrawn pairs. `writer` is the lease of another process that removes them, or None."""
 
     pairs: int
     writer: Lease | None
@@ -142,7 +142,7 @@ def open(
 def open_input(
     files: Sequence[PathLike], *, format: str, dictionary: bool, trees: bool, nbest: bool
 ) -> Iterator[Input | Dictionary | GivenPairs | OpenTreebank]:
-    """Open files, a treebank (`trees`) or a `dictionary` for `GrammarStore.add`. Raises `InputError`, `UsageError`."""
+    """Open files, a treebank or a dictionary for `GrammarStore.add`. Raises `InputError`, `UsageError`."""
     from hierogram.daemon.text.burrito import BURRITO, burrito_pairs
     from hierogram.daemon.text.dictionaries import Dictionary
     from hierogram.daemon.text.treebanks.reading import TreebankFile, open_treebank
@@ -251,7 +251,7 @@ class GrammarStore(AbstractContextManager["GrammarStore"]):
         nbest: bool = False,
         progress: Callable[[IngestReport], None] | None = None,
     ) -> IngestReport:
-        """Store pairs. The report counts accepted, repeated and rejected lines, and has rejection reasons and notes.
+        """Store pairs. Returns counts of accepted, repeated and rejected lines, rejection reasons and notes.
 
         `pairs` are tuples (source, target) or (source, target, links), mappings with the fields of JSON lines, a data
         frame with these columns, the result of `open_input`, or a file name, with more names in `files`. Files have the
@@ -614,7 +614,7 @@ class GrammarStore(AbstractContextManager["GrammarStore"]):
         return Withdrawn(number, writer)
 
     def events(self, after: int | None = None, limit: int = 1_000, kinds: Collection[str] = ()) -> EventPage:
-        """Return up to `limit` events of these kinds (default: all) after the id `after`, or from the oldest event.
+        """Return up to `limit` events of `kinds` (default: all), oldest first, with ids above `after`.
 
         Raises `UsageError` if an argument is invalid.
         """

@@ -79,7 +79,7 @@ def synchronize(
 
 
 class _Units:
-    """Input for `ingest` with the pairs of a TMX file at the given positions (from 0), and all rejected units."""
+    """Input for `ingest`: the pairs of a TMX file at `positions` (from 0), and all rejected units."""
 
     format = OBJECTS
     bytes_total = None

@@ -127,7 +127,7 @@ def _table(columns: Mapping[str, Any]) -> RuleTable:
 
 
 def table_from_deltas(rules: RuleDeltas) -> RuleTable:
-    """Convert counts to a table of the rules with nonzero expected uses, most used first. Ids are 1, 2, ..."""
+    """Convert counts to a table of rules with nonzero expected uses, most used first. Ids start at 1."""
     order = np.lexsort((-rules.count, -rules.expected_uses))[: np.count_nonzero(rules.expected_uses > 0)]
     if not len(order):
         return table_from_rows([])
@@ -158,7 +158,7 @@ _READ_EXPRESSIONS = (
 
 
 def table_from_store(snapshot: "Snapshot", current_sample: bool) -> RuleTable:
-    """Read the rules with expected (`current_sample`: current) uses, by id. Probabilities are relative uses."""
+    """Read the rules in order of id, with expected or current uses. Probabilities are relative uses."""
     # `rule_blocks` appends the uses of `count_kind`, so only the other kind of uses must be selected here.
     other_count = f"CAST(expected_uses * {ONE_USE} AS BIGINT)" if current_sample else "count"
     sides: tuple[list[bytes], list[bytes]] = [], []

@@ -54,7 +54,7 @@ def _open_undamaged(learner: Learner, rows: list[PairRow], log: Log) -> Resident
 
 @dataclass(eq=False)
 class _BatchedPairs:
-    """Some pairs in memory, as batches in a queue. A batch of new pairs takes turns until it has burned in."""
+    """Some pairs in memory, as a queue of batches. A new batch takes turns until it has burned in."""
 
     _learner: Learner
     _log: Log
@@ -64,7 +64,7 @@ class _BatchedPairs:
     _all_resumed: bool = False
 
     def open_unsettled(self) -> ResidentBatch | None:
-        """Open a batch of new and interrupted pairs. Returns None without such pairs or without room in memory."""
+        """Open a batch of new and interrupted pairs. Returns None without such pairs or room in memory."""
         room = self._pairs_at_once - sum(len(batch.rows) for batch in self.queue)
         if room <= 0:
             return None
@@ -110,7 +110,7 @@ class _AllPairs:
     _batch: ResidentBatch | None = None
 
     def open_unsettled(self) -> ResidentBatch | None:
-        """Reload all pairs if none are loaded or new pairs wait. Returns reloaded pairs unless all have burned in."""
+        """Reload all pairs if none are loaded or new pairs wait. Returns them if some have not burned in."""
         if self._batch is not None and not self._learner.store.lag().states[WAITING]:
             return None
         self.reload()
@@ -191,7 +191,7 @@ class SamplingLoop(StoreLoop):
 
 @dataclass(eq=False)
 class SamplingTurns:
-    """Scheduler of turns. A turn removes withdrawn pairs, applies corrections, and aligns and samples pairs."""
+    """Scheduler of turns. A turn withdraws pairs, applies corrections, and aligns and samples pairs."""
 
     _learner: Learner
     _section: SamplingSection
@@ -213,7 +213,7 @@ class SamplingTurns:
         self._index = IncrementalIndexer(learner.store)
 
     def take(self) -> bool:
-        """Take one turn of a few seconds and commit it. Returns False if the loop should pause before the next turn."""
+        """Take and commit one turn of a few seconds. Returns False if the loop should then pause."""
         self._health.record_lag(self._learner.store.lag())
         while ids := self._learner.store.pending_withdrawals(PAIRS_PER_TRANSACTION):
             self._pairs.drop(set(ids))
@@ -252,7 +252,7 @@ class SamplingTurns:
             raise StoppedError
 
     def realign_stale(self) -> list[int]:
-        """Re-align pairs if too many were only aligned on arrival. Returns the ids of pairs whose sampling restarts."""
+        """Re-align pairs if many were only aligned on arrival. Returns ids of pairs whose sampling restarts."""
         restarted = []
         with suppress(StoppedError):
             if self._aligner.needs_realignment():
@@ -264,11 +264,11 @@ class SamplingTurns:
         return restarted
 
     def _work_on_next(self, new: ResidentBatch | None, seconds: float) -> bool:
-        """Do the rest of a turn in which `new` was sampled for `seconds`. Returns False if the loop should pause."""
+        """Finish a turn that sampled `new` for `seconds`. Returns False if the loop should pause."""
         share = self._section.new_share
         queue = self._pairs.queue
         if queue or new is not None:
-            # With `_AllPairs`, the batch that was just sampled is also in the queue.
+            # Do not sample `new` twice: if not burned in, it was queued, and is first if the queue was empty.
             if queue and queue[0] is not new and not self._stop.is_set():
                 seconds += self._sweep_burn_in(queue.popleft())
             self._owed += seconds * (1 - share) / share
@@ -290,7 +290,6 @@ class SamplingTurns:
         return seconds > 0
 
     def _sweep_burn_in(self, batch: ResidentBatch) -> float:
-        """Sweep a batch for up to `commit_seconds`, queue it unless it has burned in, and return the seconds spent."""
         burn_in = self._learner.schedule.burn_in
         seconds = self._sweep(batch, np.maximum(batch.sweeps, burn_in))
         if (batch.sweeps < burn_in).any():
@@ -298,7 +297,7 @@ class SamplingTurns:
         return seconds
 
     def _resample_settled(self, seconds: float) -> float:
-        """Resample settled pairs for about `seconds`, and index pairs. Returns the elapsed seconds, 0 without pairs."""
+        """Resample settled pairs for about `seconds`, and index pairs. Returns the duration, 0 without pairs."""
         sweeps = self._learner.settings.round_sweeps
         pairs = int(self._rate * seconds / sweeps)
         started, before = time.monotonic(), self._learner.pair_sweeps

@@ -53,7 +53,10 @@ _FIXED_SECTIONS = ("store", "daemon")
 
 
 class Daemon:
-    """A running daemon. Methods are thread-safe. `make_loops` adds loops, such as the HTTP server."""
+    """The daemon of a store. Other threads may call `status`, `withdraw` and `correct`.
+
+    `make_loops` adds loops, such as the HTTP server.
+    """
 
     def __init__(
         self, store: GrammarStore, configuration: Configuration, log: Log, make_loops: "LoopFactory | None" = None
@@ -111,7 +114,7 @@ class Daemon:
         return requested
 
     def correct(self, pair_id: int, links: KnownLinks, origin: str) -> bool | None:
-        """Replace the human links of a pair. Returns True if it was re-aligned in time, or None for an unknown pair."""
+        """Replace a pair's human links. Returns True if re-aligned in time, None if the pair is unknown."""
         if not self.store.set_human_links(pair_id, links, origin):
             return None
         return self._wait_for(lambda: self.store.is_corrected(pair_id))

@@ -1,4 +1,4 @@
-"""Signal handlers and systemd notifications. This module is imported first, so it must not import slow modules."""
+"""Signal handlers and systemd notifications. Imported first, so it must not import slow modules."""
 
 import os
 import signal

@@ -195,7 +195,7 @@ def ingest_input(
 
 
 def move(spool_input: SpoolInput, reason: str | None = None) -> str:
-    """Move files to `done/`, or with a `reason` to `failed/`, beside `.reason` files. Returns the first new path."""
+    """Move files to `done/`, or with a `reason` to `failed/`. Returns the first new path."""
     target = spool_input.folder / (DONE if reason is None else FAILED)
     try:
         return printable(os.path.abspath(_move_files(spool_input, target, reason)))
@@ -248,7 +248,7 @@ def identity(spool_input: SpoolInput) -> tuple[tuple[str, int, int, int], ...]:
 
 @contextmanager
 def _target_folder(target: Path, wanted: str | None) -> Iterator[tuple[int, Path]]:
-    """Open the target folder, or create and open its subfolder `wanted`, with a number if a file has this name."""
+    """Open the target folder, or create and open the subfolder `wanted`, numbered if this is a file."""
     with folder_within(target.parent, target.name) as target_descriptor:
         if wanted is None:
             yield target_descriptor, target
@@ -264,7 +264,6 @@ def _target_folder(target: Path, wanted: str | None) -> Iterator[tuple[int, Path
 
 
 def _move_error(target: Path, spool_input: SpoolInput, error: OSError) -> DaemonError:
-    """Return a `SpoolError` if the spool folders cannot be written, else a `FileMoveError`."""
     message = f"{spool_input.name} cannot be moved to {printable(str(target))}: {error.strerror or error}"
     for names in ((), (target.name,)):
         if problem := _folder_problem(spool_input.folder, *names):
@@ -308,7 +307,7 @@ class SpoolLoop(StoreLoop):
         self._unmovable: dict[object, PendingFiles] = {}
 
     def prepare(self, configuration: Configuration) -> None:
-        """Create the spool folders. Raises `SpoolError` if this fails or the store refuses the configured languages."""
+        """Create the spool folders. Raises `SpoolError` if this fails or the store refuses the languages."""
         folder = configuration.spool.folder
         if folder is not None:
             create_spool(folder)

@@ -35,7 +35,7 @@ class TokenText:
     places: dict[str, tuple[str, int]]
 
     def place(self, number: str) -> tuple[str, int] | None:
-        """Return verse and position of a token, given the number of the token or of its part. None if not found."""
+        """Return verse and position of a token, by its number or a part's number. None if not found."""
         place = self.places.get(number)
         return self.places.get(number[:_WORD_DIGITS]) if place is None and len(number) > _WORD_DIGITS else place
 
@@ -69,7 +69,7 @@ def read_token_text(path: str) -> TokenText:
 
 
 def read_links(path: str, source: TokenText, target: TokenText) -> dict[str, set[Link]]:
-    """Read links by verse. A record links its source tokens to its target tokens of the verse. Raises `InputError`."""
+    """Read links by verse. A record links its source and target tokens of a verse. Raises `InputError`."""
     try:
         records = json.loads(Path(path).read_text(encoding="utf-8-sig"))["records"]
     except OSError as error:
@@ -107,7 +107,7 @@ def common_verses(source: TokenText, target: TokenText) -> list[str]:
 
 
 def make_burrito(source: TokenText, target: TokenText, links: Mapping[str, Mapping[Link, float]]) -> dict[str, Any]:
-    """Return an alignment as JSON values, given link probabilities by verse. Connected links form a record."""
+    """Return a JSON object, given link probabilities by verse. Connected links form a record."""
     records = []
     for verse in common_verses(source, target):
         verse_links = links.get(verse, {})

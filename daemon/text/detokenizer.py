@@ -25,9 +25,7 @@ _CLOSERS = {
 _OPENERS = frozenset("“‘«‹„‚")
 _CONTRACTION = regex.compile(r"['’]\p{L}+\.?", regex.V1)
 _ELISION = regex.compile(r"(?:[Qq][Uu]|[\p{L}--[aeiouàáâèéêìíîòóôùúûAEIOUÀÁÂÈÉÊÌÍÎÒÓÔÙÚÛ]])['’]$", regex.V1)
-"""Elided word, such as `l'` or `qu'`. Excludes other words with a vowel before the apostrophe, such as Italian `po'`,
-which are shortened.
-"""
+"""Elided word, such as `l'` or `qu'`. Excludes shortened words with a final vowel, such as `po'`."""
 _EARLIER_COST, _POSITION_COST, _ALTERNATION_COST, _PUNCTUATION_COST, _EDGE_COST = 0.5, 1.0, 2.0, 2.5, 4.0
 """Costs of reading a straight quotation mark as opening or closing.
 
@@ -62,7 +60,7 @@ def _attaches_to_left(sign: str) -> bool:
 
 
 class Detokenizer:
-    """Detokenizer of one language. If `zero_width`, zero-width spaces separate words in scripts such as Thai."""
+    """Detokenizer. If `zero_width`, zero-width spaces separate words in scripts such as Thai."""
 
     def __init__(self, apostrophe: Apostrophe, zero_width: bool, orthography: Orthography) -> None:
         self.apostrophe = apostrophe
@@ -77,7 +75,7 @@ class Detokenizer:
         return spaces
 
     def join(self, tokens: Sequence[str]) -> str:
-        """Join tokens to text in the written form of the corpus."""
+        """Join tokens into text, with the spelling and Unicode form of the corpus."""
         pieces = zip(self.separators(tokens), map(written, tokens), strict=True)
         return self.orthography.spell("".join(chain.from_iterable(pieces)))
 
@@ -135,7 +133,7 @@ def _is_pair(opening: str, closing: str) -> bool:
 
 
 def find_repeated(tokens: Sequence[str]) -> set[int]:
-    """Return the positions of repeated punctuation marks, and of marks such as a comma beside the end of a sentence."""
+    """Return positions of repeated punctuation, and of marks such as a comma beside a sentence end."""
     ends = [(len(token) == 1 and _TERMINAL.match(token), _STOP.match(token) is not None) for token in tokens]
     return {
         k + (before == token or is_stop)
@@ -169,7 +167,7 @@ class _Sentence:
         return boundaries
 
     def _kind(self, k: int, edge: int) -> str:
-        """Return the kind of a token: its sign (up to 2 characters), or the class of its character at index `edge`.
+        """Return the kind of a token: its sign (up to 2 characters), or the class of its character at `edge`.
 
         A suffix `<` means that the token attaches to the left, `>` that it attaches to the right. Returns "" if `k` is
         outside the sentence.
@@ -304,7 +302,7 @@ class _Sentence:
 
 @cache
 def _find_class(letter: str) -> str:
-    """Return the class of a character: `a` and `A` for letters by case, `0` for digits, else the character.
+    """Return the class of a character: `a` or `A` for letters, `0` for digits, else the character.
 
     `P` and `N` are letters and signs of scripts without spaces, see `_LETTER_KINDS` in `orthography`.
     """

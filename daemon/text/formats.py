@@ -1,4 +1,4 @@
-"""Formats of parallel corpora: format detection and line parsing. For the formats, see docs/corpora.md.
+"""Formats of parallel corpora: format detection and line parsing. See docs/corpora.md.
 
 A file whose first lines do not fit its format is refused before any line is stored.
 """
@@ -28,7 +28,7 @@ Item = TypeVar("Item")
 
 
 def parse_parallel(*files: Iterator[list[bytes]]) -> Iterator[LineColumns]:
-    """Yield the lines of source, target and (optional) alignment files. Reject surplus lines of longer files."""
+    """Yield the lines of source, target and alignment files. Reject surplus lines of longer files."""
     number = 1
     waiting: list[list[bytes]] = [[] for _ in files]
     # Keep the remaining lines of each file, because the chunks of the files may differ in size. A file that has ended
@@ -64,7 +64,7 @@ def collect_lines(
     *,
     keep_lines: bool = False,
 ) -> LineColumns:
-    """Parse numbered items to columns. `content` returns the bytes of an item, stored in `lines` if `keep_lines`."""
+    """Parse numbered items to columns. If `keep_lines`, `lines` has the bytes of each parsed item."""
     columns = LineColumns(lines=[] if keep_lines else None)
     for number, item in numbered:
         try:
@@ -144,7 +144,7 @@ LINE_PARSERS: dict[str, LineParser] = {PIPES: parse_pipes, TSV: parse_tabs, JSON
 
 
 def parse_members(value: Mapping[str, object]) -> ParsedLine:
-    """Parse the members of a JSON line. Links are a Pharaoh line or a sequence of pairs. Raises `RejectionError`."""
+    """Parse the members of a JSON line. Links are a Pharaoh line or pairs. Raises `RejectionError`."""
     for name in ("source", "target"):
         if name not in value:
             raise RejectionError(rejections.MISSING_FIELD, f"the object lacks {name!r}")
@@ -296,12 +296,12 @@ _EXPECTED = {
 
 
 def check_lines(lines: Sequence[bytes], path: str, format: str) -> None:
-    """Raise `InputError` if the first lines have another format than `format` (pipes, jsonl, tsv or trees)."""
+    """Raise `InputError` if the lines have another format than `format` (pipes, jsonl, tsv or trees)."""
     _check_kind(lines, path, *_EXPECTED[format])
 
 
 def check_parallel(beginnings: Sequence[Sequence[bytes]], paths: Sequence[str]) -> None:
-    """Raise `InputError` if a file does not begin with sentences (the third: links), or only some files are empty."""
+    """Raise `InputError` unless all files begin with sentences (third file: links) or all are empty."""
     for path, lines in zip(paths[:2], beginnings, strict=False):
         _check_kind(lines, path, None, "expected sentences, got")
     for path, lines in zip(paths[2:], beginnings[2:], strict=True):

@@ -41,7 +41,7 @@ _ADVICE = {
 
 
 def check_input_kind(store: Store, input_kind: str) -> Settings:
-    """Return a store's settings. Raises `WrongKindError` unless the store takes `input_kind`, `PAIRS` or `PARSES`."""
+    """Return a store's settings. Raises `WrongKindError` if the store does not take `input_kind`."""
     settings = store.settings()
     grammar_kind = find_grammar_kind(settings.grammar)
     if grammar_kind.input_kind != input_kind:
@@ -152,7 +152,7 @@ _WORD_ODDS = 3.0
 
 
 class WordSideCounts:
-    """Word counts by side. In a store of word parts, only the first `max_pairs` pairs are counted. Thread-safe.
+    """Word counts by side. With word parts, only the first `max_pairs` pairs are counted. Thread-safe.
 
     Words are not split into parts, because parts would indicate the side that is split, regardless of the language.
     """
@@ -198,7 +198,7 @@ _MAX_SIDE_WORDS = 1_000
 
 
 def _are_swapped(words: WordSideCounts, sources: Sequence[str], targets: Sequence[str]) -> bool:
-    """Check if source words are more frequent on the store's target side, and target words on its source side."""
+    """Check if the words of both sides are more frequent on the opposite side of the store."""
     for texts, sign in ((sources, -1), (targets, 1)):
         log_odds, known = words.odds(islice(dict.fromkeys(join_parts(" ".join(texts)).split(" ")), _MAX_SIDE_WORDS))
         if sign * log_odds < max(_SWAPPED_ODDS, _SWAPPED_ODDS_PER_WORD * known):

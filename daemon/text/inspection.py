@@ -1,4 +1,4 @@
-"""Inspection of an input: running text or tokens, words split at Unicode spaces, and notes on probable user errors.
+"""Inspection of an input: running text or tokens, and notes on probable user errors.
 
 Notes do not reject lines. `InputValidator` collects notes on the text during reading. `daemon.text.ingest` adds notes
 on the stored words. The command line prints the notes, HTTP and the library return them, and `ingest_batches.notes`
@@ -98,9 +98,9 @@ _ATTACHED = regex.compile(
     rf"""|[\p{{L}}\p{{M}}]{{2}}[\p{{Term}}--.]{_NO_ENTITY}\s|{_WORD}[{_WIDE}]""",
     regex.V1,
 )
-"""Punctuation attached to a word: at the end of the line, before a space (except a full stop), or a wide mark."""
+"""Punctuation after a word at the line end or before a space (except a full stop), or a wide mark."""
 _DETACHED = regex.compile(rf"\S\s+[.,،።։។။{_WIDE}](?:\s|$)")
-"""Punctuation mark after a space. `?`, `;` and danda are excluded, because some languages put a space before them."""
+"""Punctuation mark after a space. Excludes `?`, `;` and danda, which follow a space in some languages."""
 _SAMPLED_LINES = 2_000
 _MIN_SIGN_SHARE = 0.05
 
@@ -167,7 +167,7 @@ def text_advice(side: TextSide, name: str, lines: Sequence[str], tokenize: str, 
 
 
 def describe_tokenization(signs: TextSigns, rules: Languages | None, sets_tokenize: bool) -> Iterator[Note]:
-    """Yield the notes on the tokenization of an input. `rules` are the languages whose rules tokenize it, or None.
+    """Yield notes on the tokenization of an input. `rules` are the languages whose rules tokenize it.
 
     `sets_tokenize` is True if the input determines the setting `tokenize`. Otherwise, a note is yielded if the text
     contradicts the setting.
@@ -281,10 +281,7 @@ class UnicodeSpaceDetector:
         return replace(columns, sources=sources, targets=targets)
 
     def note(self) -> Note | None:
-        """Return a note on lines with links and Unicode spaces.
-
-        None if no line has both, or if the links clearly count words as a store does.
-        """
+        """Return a note on lines with links and Unicode spaces, unless links clearly fit a store's words."""
         if not self._with_spaces or (self._is_decisive and not self.divided):
             return None
         lines = f"{self._with_spaces:,} {'line' if self._with_spaces == 1 else 'lines'}"

@@ -60,7 +60,7 @@ class Language:
         script: str = r"\p{Any}",
         orthography: Orthography | None = None,
     ) -> None:
-        """Create a language. `segmenter` finds words in text that matches the pattern `script`, see `Tokenizer`."""
+        """Create a language. `segmenter` finds words in text that matches the pattern `script`."""
         self.spaced = code not in _WITHOUT_ANY_SPACES
         """False if the language is written without any spaces, like Chinese."""
         self.has_segmenter = segmenter is not None
@@ -115,7 +115,7 @@ class Language:
 
 _APOSTROPHES = {"en": Apostrophe.BEGINS_WORD, **dict.fromkeys(("ca", "fr", "ga", "it"), Apostrophe.ENDS_WORD)}
 _DASHES = {" —<>": " ", "—<> ": " "}
-"""Spaces around a dash that would attach to both neighbors. A key is a context of one sign, see `Boundary`."""
+"""Spaces around a dash that would attach to both neighbors, by context of one sign (see `Boundary`)."""
 _JOINS = {
     "es": _DASHES,
     "fr": _DASHES | {f" {sign}<": NO_BREAK for sign in ";:!?%»"} | {"«> ": NO_BREAK},
@@ -194,7 +194,7 @@ def base_language(code: str) -> str:
 
 @cache
 def find_language(code: str, orthography_json: str = "") -> Language:
-    """Return a language, with a learned orthography if given. Raises `UsageError` if a required package is missing."""
+    """Load a language with its learned orthography. Raises `UsageError` if a required package is missing."""
     base = base_language(code)
     orthography = Orthography(**json.loads(orthography_json)) if orthography_json else None
     if base in _PACKAGES:

@@ -1,4 +1,4 @@
-"""Line reader: files as lines of bytes, decompressed during reading, and limits beyond which reading stops.
+"""Line reader: files as lines of bytes, decompressed during reading, within limits.
 
 Only a line feed ends a line, together with a carriage return before it, so line numbers agree with `wc`, `sed` and the
 aligner that made the file. Byte order marks at the beginning of a line are removed. Lines remain bytes, so that a line
@@ -34,7 +34,7 @@ _LINES_PER_WRITE = 8192
 BYTES_PER_CHUNK = 1 << 22
 """Size above which a chunk ends, because later stages keep several copies of a chunk."""
 MAX_SKIPPED_LINE_BYTES = 1 << 28
-"""Maximum number of skipped bytes of a line. A longer line is probably binary data, such as a sparse file of zeros."""
+"""Maximum number of skipped bytes of a line. A longer line is probably binary data."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LEADING_MARKS = re.compile(rb"\A(?:\xef\xbb\xbf)+")
@@ -79,14 +79,15 @@ class InputLimits(Options):
 
     def check_unpacked(self, name: str, packed: int, unpacked: int) -> None:
         """Raise `InputError` if the decompressed size of a file, or the compression ratio, exceeds a limit."""
-        advice = "if the file is correct, decompress it first, or in a daemon raise"
+        advice = "if the file is correct, decompress it first, or raise"
+        section = "in [intake] of the daemon's configuration"
         if unpacked > self.max_unpacked_bytes:
             problem = f"the decompressed size exceeds {self.max_unpacked_bytes:,} bytes"
-            raise InputError(f"{name}: {problem}: {advice} max_unpacked_bytes in [intake]")
+            raise InputError(f"{name}: {problem}: {advice} max_unpacked_bytes {section}")
         if unpacked > _MIN_UNPACKED and unpacked > self.max_unpacked_ratio * packed:
             ratio = f"a ratio above {self.max_unpacked_ratio:g}"
             problem = f"{packed:,} bytes decompress to more than {unpacked:,}, {ratio}"
-            raise InputError(f"{name}: {problem}: {advice} max_unpacked_ratio in [intake]")
+            raise InputError(f"{name}: {problem}: {advice} max_unpacked_ratio {section}")
 
     def check_rejected(self, name: str, lines: int, reasons: Mapping[str, int]) -> None:
         """Raise `TooManyRejectedError` if the rejections, counted by reason, exceed a limit."""
@@ -107,7 +108,7 @@ DEFAULT_LIMITS = InputLimits()
 
 
 class _Compression(NamedTuple):
-    """Compression format. `bytes_at_once` is the input of one call. If `padded`, zeros may follow the data."""
+    """Compression format. A call gets `bytes_at_once` bytes. If `padded`, zeros may follow the data."""
 
     name: str
     magic: bytes
@@ -306,7 +307,7 @@ def _strip_end(line: bytes) -> bytes:
 
 
 def regroup_lines(lists: Iterable[list[bytes]], size: int = LINES_PER_CHUNK) -> Iterator[list[bytes]]:
-    """Regroup lines into lists of `size` lines. The last list, and lists above `BYTES_PER_CHUNK`, may be shorter."""
+    """Regroup lines into lists of `size` lines. The last list, and lists of long lines, may be shorter."""
     gathered: list[bytes] = []
     held = 0
     for lines in lists:
@@ -368,7 +369,7 @@ def open_lines(
     after_read: Callable[[], None] = lambda: None,
     within: str | None = None,
 ) -> Iterator[LineFile]:
-    """Open a file, or standard input for `-`. `within` is a folder of untrusted files. Raises `InputError`."""
+    """Open a file, or standard input for `-`. `within`: folder of untrusted files. Raises `InputError`."""
     if path == STANDARD_INPUT and within is None:
         yield LineFile(sys.stdin.buffer, STANDARD_INPUT_NAME, None, limits, after_read)
         return

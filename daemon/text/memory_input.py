@@ -32,7 +32,7 @@ Links are `0-0 1-2` or (0, 0), (1, 2). A mapping has `source`, `target` and opti
 
 
 class GivenPairs:
-    """Pairs in memory as a `PairInput` for ingest. Malformed pairs are rejected under their number, from 1."""
+    """Pairs in memory as a `PairInput`. Malformed pairs are rejected under their number, from 1."""
 
     format = OBJECTS
     bytes_total = None
@@ -63,7 +63,7 @@ def _as_mapping(pair: Any) -> Mapping[str, Any]:
 
 
 def convert_corrections(corrections: KnownLinks) -> KnownLinks:
-    """Convert fixed and forbidden links, as Pharaoh lines or pairs, to sets of pairs. Raises `RejectionError`."""
+    """Convert known links, as Pharaoh lines or pairs, to sets of pairs. Raises `RejectionError`."""
     return KnownLinks(*(parse_known_links(_as_json_links(links), n) for n, links in corrections._asdict().items()))
 
 

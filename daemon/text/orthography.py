@@ -37,7 +37,7 @@ _INSIDE = regex.compile(rf"(?<={_LETTER}){_SIGNS}(?=[{_LETTER}--\p{{Lu}}])", reg
 _SIGN = regex.compile(_SIGNS, regex.V1)
 _GRAPHEME = regex.compile(r"[^\p{M}\s]\p{M}+|[^\p{M}\x00-\x7f]")
 _LETTER_KINDS = frozenset("aA0PN")
-"""Kinds of letters and digits. `P`: script with spaces between phrases only. `N`: script without spaces."""
+"""Kinds of letters and digits. `P`: script with spaces between phrases. `N`: script without spaces."""
 
 
 @dataclass(frozen=True, slots=True)

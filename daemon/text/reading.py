@@ -55,7 +55,7 @@ class PairInput(Protocol):
         """Format, as stored with the input, such as `jsonl`."""
 
     def line_chunks(self, languages: Languages | None) -> Iterator[LineColumns]:
-        """Yield the parsed lines in chunks. Raises `UsageError` if the file names show that the sides are swapped."""
+        """Yield the parsed lines in chunks. Raises `UsageError` if the file names suggest swapped sides."""
 
     @property
     def bytes_read(self) -> int:
@@ -277,7 +277,7 @@ class InputValidator:
         return ValidatedChunk(joined, join_runs(rejected), notes=tuple(notes), learned=learned)
 
     def _inspect_text(self, chunks: Sequence[LineColumns]) -> None:
-        """Determine the setting `tokenize` if it is None. Otherwise, note if the text does not fit the setting."""
+        """Set `tokenize` if it is None. Otherwise, note if the text does not fit the setting."""
         signs = count_signs(chain(*_unlinked_lines(chunks, _SAMPLED_PAIRS)))
         if signs.is_running is None:
             return
@@ -290,7 +290,7 @@ class InputValidator:
         self._text_notes += describe_tokenization(signs, self._pipeline.rules, self._sets_tokenize)
 
     def _learn(self, chunks: Sequence[LineColumns], is_whole_input: bool) -> None:
-        """Learn orthographies from the first chunks, and word parts if these are the whole input and have no links."""
+        """Learn orthographies from the first chunks, and word parts if they are a whole input without links."""
         assert self._pipeline.rules is not None
         self._learns_orthography = False
         lines = _unlinked_lines(chunks)
@@ -314,7 +314,7 @@ class InputValidator:
         return (chunk._replace(bytes_read=source.bytes_read) for chunk in validated)
 
     def messages(self, source: PairInput) -> Generator[InputHeader | ValidatedChunk, None, None]:
-        """Yield the header of an open input, then its chunks. Raises `UsageError`, see `PairInput.line_chunks`."""
+        """Yield the header of an open input, then its chunks. For errors, see `PairInput.line_chunks`."""
         chunks = self.chunks(source)
         yield InputHeader(source.origin, source.format, source.bytes_total)
         yield from chunks

@@ -22,7 +22,7 @@ TOO_LONG = "too-long"
 WRONG_TYPE = "wrong-type"
 
 MAX_LINE_BYTES = 1 << 20
-"""Maximum length of a line in bytes. Longer lines are rejected, and cut after one more byte to save memory."""
+"""Maximum length of a line in bytes. Longer lines are rejected, and cut to save memory."""
 
 _SHOWN_BYTES = 40
 

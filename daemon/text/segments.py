@@ -126,9 +126,9 @@ class SubwordSegmenter(Segmenter):
 
 
 class CompoundSegmenter(Segmenter):
-    """Segmenter of compounds into known words of at least `_MIN_PART` letters, given frequencies of at least 1.
+    """Segmenter of compounds into known words of at least `_MIN_PART` letters.
 
-    The last part is capitalized if the compound is.
+    The last part is capitalized if the compound is. Frequencies must be at least 1.
     """
 
     def __init__(self, counts: Mapping[str, float]) -> None:
@@ -160,7 +160,7 @@ class CompoundSegmenter(Segmenter):
         return parts
 
     def known_word(self, part: str) -> str:
-        """Return the most frequent known word of a part, such as `haushalt` for `Haushalts`, or an empty string."""
+        """Return the most frequent known word of a part, such as `haushalt` for `Haushalts`, or ""."""
         words = _possible_words(part.removesuffix(PART_MARK).lower())
         return max(filter(self._logs.__contains__, words), key=self._logs.__getitem__, default="")
 
@@ -229,7 +229,7 @@ def format_merges(merges: Iterable[tuple[str, str]]) -> str:
 
 
 def measure_rare_share(lines: Sequence[str]) -> float:
-    """Return the share of words that occur once in a sample, an estimate of the share of unknown words [Good 1953]."""
+    """Return the share of words that occur once, an estimate of the share of unknown words [Good 1953]."""
     # Sample texts to a similar length, because the share falls with the length.
     words = sum(line.count(" ") + 1 for line in lines)
     sample = lines[:: max(1, words // _SAMPLE)]

@@ -174,7 +174,7 @@ class Tokenizer:
         self._chunk = lru_cache(maxsize=1 << 15)(self._divide)
 
     def tokens(self, text: str) -> list[str]:
-        """Return the tokens of a sentence. Except for `SPACE`, they contain only characters of the text, in order."""
+        """Return the tokens of a sentence. Except `SPACE`, they contain only characters of the text in order."""
         result: list[str] = []
         quotes: list[int] = []
         stop = -1

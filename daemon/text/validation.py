@@ -53,7 +53,7 @@ def canonical_alignment(line: bytes, source_length: int, target_length: int) -> 
 def are_canonical(
     lines: Sequence[bytes], source_lengths: Sequence[int], target_lengths: Sequence[int]
 ) -> NDArray[np.bool_]:
-    """Return a mask, bool[len(lines)], of canonical lines in range. The fast test may miss some canonical lines."""
+    """Return a mask, bool[len(lines)], of canonical lines in range. It may miss some canonical lines."""
     canonical = np.ones(len(lines), np.bool_)
     # Pad the text, so that three bytes can be read before the end of every number, including the first.
     text = np.frombuffer(_PADDING + b"\n".join(lines) + b"\n", np.uint8)
@@ -101,7 +101,7 @@ class DuplicateCounter:
     def occurrences(
         self, sources: Sequence[str], targets: Sequence[str], alignments: Sequence[str | None]
     ) -> list[int]:
-        """Return the number of earlier occurrences of each pair with its alignment. Raises `TemporarySpaceError`."""
+        """Return the count of earlier copies of each pair and alignment. Raises `TemporarySpaceError`."""
         pairs = zip(sources, targets, alignments, strict=True)
         try:
             numbers = [self._count(_FINGERPRINT.pack(hash(pair), hash(pair[::-1]))) for pair in pairs]
@@ -174,7 +174,7 @@ class LineColumns:
         return {k for k, alignment in enumerate(self.alignments) if alignment is not None}.union(self.known)
 
     def content(self, k: int) -> bytes:
-        """Return line k of the input. Lines of several files are joined by ` ||| `."""
+        """Return the line at index `k`, or its fields joined by ` ||| ` if `lines` is None."""
         if self.lines is not None:
             return self.lines[k]
         fields = (self.sources[k], self.targets[k], self.alignments[k])

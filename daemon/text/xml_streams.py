@@ -1,4 +1,4 @@
-"""Streaming parser for untrusted XML in linear time and bounded memory. Nothing is downloaded or expanded."""
+"""Parser for untrusted XML in linear time and bounded memory. Nothing is downloaded or expanded."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Generic, NoReturn, TypeVar
@@ -74,7 +74,7 @@ class UnitReader(Generic[Unit]):
 
 
 def units(blocks: Iterable[bytes], reader: UnitReader[Unit]) -> Iterator[Unit]:
-    """Yield the units of a document in order. Raises `InputError` if the document is invalid or exceeds a limit."""
+    """Yield the units of a document in order. Raises `InputError` if it is invalid or exceeds a limit."""
     name = reader.name
     parser: Any = DefusedXMLParser(target=reader, forbid_dtd=False, forbid_entities=True)
     silent_bytes = unit_bytes = number = events = 0

@@ -26,7 +26,7 @@ from hierogram.daemon.web.protocol.access import Guard, ProtocolApp, RateLimiter
 from hierogram.daemon.web.protocol.bodies import QueryCheck
 from hierogram.daemon.web.protocol.context import Service, WebContext
 from hierogram.daemon.web.protocol.problems import HEALTH_PATHS, MEDIA_TYPE, install_problem_handlers
-from hierogram.daemon.web.protocol.threads import READERS, Threads
+from hierogram.daemon.web.protocol.threads import READER_THREADS, Threads
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.browsing.sql_runner import SqlRunner
 
@@ -107,7 +107,7 @@ def _lifespan(
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        to_thread.current_default_thread_limiter().total_tokens = READERS
+        to_thread.current_default_thread_limiter().total_tokens = READER_THREADS
         async with AsyncExitStack() as stack:
             for app in apps:
                 if app.lifespan is not None:

@@ -1,4 +1,4 @@
-"""HTTP server: uvicorn on a bound socket, with limits on connections and on the time for each part of a request.
+"""HTTP server: uvicorn on a bound socket, with limits on connections and request times.
 
 uvicorn limits only the time between two requests, not the time for a request head, for a body, or for a response that
 the client does not read. Above its connection limit, uvicorn responds with 503 even to health checks, and accepts more
@@ -41,7 +41,7 @@ _BROWSE_GRACE_SECONDS = 3.0
 _SPARE_CONNECTIONS = 32
 """Number of connections allowed beyond the limit, for 503 responses and `/healthz`."""
 _RESERVED_DESCRIPTORS = 256
-"""File descriptors reserved for the store, the spool, exports and workers, up to half of all descriptors."""
+"""File descriptors reserved for the store, spool, exports and workers, up to half of all descriptors."""
 _BUSY_RETRY_SECONDS = 2
 _STOPPING_RETRY_SECONDS = 5
 _LONG_SILENCE_MS = 500
@@ -293,7 +293,7 @@ def _has_left(transport: asyncio.Transport) -> bool:
 
 
 def browse(store: str, configuration: HttpConfiguration, ready: Callable[[str, str], None]) -> None:
-    """Serve the pages of a store until a signal arrives. `ready` receives the URLs of the store and the site."""
+    """Serve the pages of a store until a signal arrives. `ready` receives the URLs of store and site."""
     with Reader(store) as reader, _bind(configuration) as listener:
         listener.listen(_BACKLOG)
         ready(reader.url, f"{_url(listener)}/")
@@ -303,7 +303,7 @@ def browse(store: str, configuration: HttpConfiguration, ready: Callable[[str, s
 
 
 class HttpLoop:
-    """Loop that serves HTTP while the daemon runs. `address` is the host and port, None until the loop listens."""
+    """Loop that serves HTTP. `address` is the host and port, or None until the loop listens."""
 
     name = "http"
     sections = frozenset({"http", "intake", *extension_sections()})

@@ -54,7 +54,7 @@ def check_workers(settings: Settings) -> None:
 def start_workers(
     store: Store, workers: Workers | None, threads: int
 ) -> Iterator[Callable[[Store, ChainConfig], Chain] | None]:
-    """Yield a factory of chains that sample on a Ray cluster, or None if `workers` is None. Raises `DaemonError`."""
+    """Yield a factory of chains on a Ray cluster, or None if `workers` is None. Raises `DaemonError`."""
     if workers is None:
         yield None
         return
@@ -67,7 +67,7 @@ def start_workers(
 
 
 def _choose_blocks(pairs: int) -> Blocks | None:
-    """Return blocks that divide the pairs into a few rounds of about equal size, or None if there are too few pairs."""
+    """Return blocks for a few rounds of about equal size, or None if there are too few pairs."""
     blocks = Blocks.suited_to(pairs)
     if blocks is None:
         return None
@@ -76,7 +76,7 @@ def _choose_blocks(pairs: int) -> Blocks | None:
 
 
 class ClusterChain(SynchronousChain):
-    """Chain whose pairs are sampled by workers. Small batches without given blocks are sampled in this process."""
+    """Chain whose pairs are sampled by workers, except small batches without given blocks."""
 
     def __init__(self, store: Store, config: ChainConfig, cluster: "RayCluster") -> None:
         super().__init__(store, config)
@@ -96,7 +96,7 @@ class ClusterChain(SynchronousChain):
         return self.table
 
     def add_pairs(self, loaded: LoadedPairs, state: State, stored: NDArray[np.bool_]) -> None:
-        """Count the rules of derivations that are not `stored`. Workers receive the counts with the next sweep."""
+        """Count the rules of derivations that are not `stored`. Workers get the counts with the next sweep."""
         self._drop_pool(outdated=not stored.all())
         super().add_pairs(loaded, state, stored)
 
@@ -143,7 +143,7 @@ class ClusterChain(SynchronousChain):
         return run_sweep
 
     def gather(self, state: State, averages: Averages) -> tuple[State, Averages]:
-        """Copy the workers' variables into the state. Returns the state and the averages, unchanged without a pool."""
+        """Copy the workers' variables into the state. Returns it and the averages, unchanged without a pool."""
         if self.pool is None:
             return state, averages
         edge, cut, records = self.pool.collect()

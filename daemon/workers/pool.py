@@ -50,7 +50,7 @@ _TOO_MANY_LOSSES = (
     "/tmp/ray/session_latest/logs)"
 )
 _MAX_KEPT_BYTES = 256 << 20
-"""Maximum size of kept changes in bytes. Above this size, the pool collects the variables and drops the changes."""
+"""Maximum size of kept changes, in bytes. Larger changes are dropped after collecting the variables."""
 _MAX_PASSED_REFERENCES = 16
 """Maximum number of results that workers fetch from each other. More results are stored as one object."""
 _NODE_COST = 11
@@ -58,7 +58,7 @@ _NODE_COST = 11
 
 
 class ShardPlan(NamedTuple):
-    """Indices of a shard's pairs in the batch, ascending. Round r samples `pairs[rounds[r] : rounds[r + 1]]`."""
+    """Indices of a shard's pairs in the batch, ascending. Round r has `pairs[rounds[r] : rounds[r + 1]]`."""
 
     pairs: NDArray[np.int64]
     rounds: NDArray[np.int64]
@@ -86,11 +86,11 @@ class WorkerPool:
 
     @property
     def synced_workers(self) -> frozenset[int]:
-        """Ids of workers whose tables equal this process's table. Empty if a round was run after the last `collect`."""
+        """Ids of workers whose tables equal this process's. Empty between a round and the next `collect`."""
         return frozenset() if self._kept_rounds else frozenset(self._shards)
 
     def distribute(self, table: CountTable, synced_workers: frozenset[int]) -> None:
-        """Distribute the batch over the workers. All but `synced_workers` receive the table. Raises `DaemonError`."""
+        """Distribute the batch. All workers but `synced_workers` receive the table. Raises `DaemonError`."""
         self._table = table
         for _ in range(_MAX_CONSECUTIVE_LOSSES):
             with suppress(WorkerLostError):
@@ -200,7 +200,7 @@ class WorkerPool:
         return self._variables
 
     def _call_all(self, method: str, *arguments: object) -> tuple[dict[int, Any], list[Call]]:
-        """Call each worker and recover lost shards. Returns results by shard, and the calls, or [] after a loss."""
+        """Call each worker and recover lost shards. Returns results by shard, and calls, or [] after a loss."""
         unsent, self._unsent = self._unsent, []
         calls = [
             (worker, self._cluster.call(worker, method, *arguments, shard_ids, *unsent))
@@ -244,7 +244,7 @@ class WorkerPool:
         return results, []
 
     def _next_worker(self) -> int | None:
-        """Return the id of a new worker, else of the worker with the fewest shards. None if the new worker is lost."""
+        """Return the id of a new worker, or of the worker with the fewest shards. None if the new one is lost."""
         worker = self._cluster.start()
         if worker is None:
             if not self._shards:
@@ -265,7 +265,7 @@ class WorkerPool:
 
 
 def plan_shards(cumulative_work: NDArray[np.int64], blocks: Blocks, shards: int) -> list[ShardPlan]:
-    """Plan shards with about equal work in each round. `cumulative_work` int64[P + 1] is the work before each pair."""
+    """Plan shards with about equal work per round, given `cumulative_work` int64[P + 1] before each pair."""
     pairs = len(cumulative_work) - 1
     size = blocks.pairs_per_block
     round_size = size * blocks.blocks_per_round
@@ -286,7 +286,7 @@ def plan_shards(cumulative_work: NDArray[np.int64], blocks: Blocks, shards: int)
 
 
 def _entry_indices(offsets: NDArray[np.int64], pairs: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the indices of the pairs' entries in an array. Pair p has the entries `offsets[p]:offsets[p + 1]`."""
+    """Return the indices of the pairs' entries, which are `offsets[p]:offsets[p + 1]` for pair p."""
     sizes = offsets[pairs + 1] - offsets[pairs]
     ends = np.cumsum(sizes)
     return np.repeat(offsets[pairs] - ends + sizes, sizes) + np.arange(sizes.sum())

@@ -32,7 +32,7 @@ _SIGACTION_BYTES = 512
 """Buffer size in bytes, larger than `struct sigaction` on any system."""
 _SECONDS_TO_START = 120.0
 _SECONDS_PER_CALL = 900.0
-"""Time after which a worker that does not answer counts as lost. The first call may compile for some minutes."""
+"""Time after which a silent worker counts as lost. The first call may compile for some minutes."""
 _CHECK_SECONDS = 5.0
 """Seconds between two checks of the cluster's nodes while a worker starts."""
 _WORKER_LOST = (
@@ -97,11 +97,11 @@ class RayCluster:
         return _ray.put(value)
 
     def call(self, worker: int, method: str, *arguments: object) -> Any:
-        """Start a call and return a handle for `result`. Arguments may include results of `put` and `reference`."""
+        """Start a call and return a handle for `result`. Arguments may be results of `put` or `reference`."""
         return worker, getattr(self._actors[worker], method).remote(*arguments)
 
     def result(self, call: Any) -> Any:
-        """Wait for the result of a call. Raises the error of the call, `WorkerLostError`, or `ClusterLostError`."""
+        """Wait for the result of a call. Raises its error, `WorkerLostError`, or `ClusterLostError`."""
         worker, reference = call
         try:
             return _ray.get(reference, timeout=_SECONDS_PER_CALL)
@@ -117,7 +117,7 @@ class RayCluster:
             raise ClusterLostError(f"lost the Ray cluster: {error}: {_RESTART}") from error
 
     def reference(self, call: Any) -> Any:
-        """Return a reference to the result of a call, which workers fetch from the worker that computed the result."""
+        """Return a reference to the result of a call. Workers fetch it from the worker that computed it."""
         return call[1]
 
     def close(self) -> None:
@@ -130,7 +130,7 @@ class RayCluster:
 
 @contextmanager
 def ray_cluster(options: Workers, threads: int) -> Iterator[RayCluster]:
-    """Join or start a Ray cluster, unless this process has joined one. On exit, end the workers and a started cluster.
+    """Join or start a Ray cluster if necessary. On exit, end the workers and a started cluster.
 
     Joins the cluster of `options.address` or RAY_ADDRESS. If neither an address nor a number of workers is given, joins
     the running cluster if one exists. In all other cases, starts a cluster on this machine. Raises `DaemonError`.
@@ -195,7 +195,7 @@ def _join_or_start(options: Workers, threads: int) -> bool:
 
 
 def start_local(processors: int, object_bytes: int = _OBJECT_BYTES) -> None:
-    """Start and join a private cluster on this machine, which ends with this process. Raises `DaemonError`."""
+    """Start and join a private local cluster, which ends with this process. Raises `DaemonError`."""
     # Make Ray listen on the loopback address only. Ray reads the variable in each process that it starts, and has
     # already read it in this process, so the constant is set as well.
     os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"

@@ -39,7 +39,7 @@ class Setup(NamedTuple):
 
 
 class Variables(NamedTuple):
-    """Sampled `edge` uint16[N] and `cut` uint8[N] of N nodes (see `State`), and encoded averages of each pair."""
+    """Sampled `edge` uint16[N] and `cut` uint8[N] of nodes (see `State`), and encoded averages of pairs."""
 
     edge: NDArray[np.uint16]
     cut: NDArray[np.uint8]
@@ -71,7 +71,7 @@ class Shard:
         self.kernel = build(model, batch, blocks=setup.blocks, workers=setup.threads, run=executor.map)
 
     def sample(self, round_number: int, request: SweepRequest | None, table: CountTable) -> NDArray[np.uint64]:
-        """Sample a round. A `request` starts a sweep. Returns count changes, which the next round may overwrite."""
+        """Sample a round. A `request` starts a sweep. The next round may overwrite the returned changes."""
         if request is not None:
             self._plan = make_plan(deepcopy(request), self._schedule)
             self.kernel.begin()
@@ -168,7 +168,7 @@ class Worker:
     def recover(
         self, shard_id: int, contents: ShardContents, requests: Sequence[RoundRequest], *changes: Changes
     ) -> None:
-        """Take over a lost worker's shard: undo these rounds in the table, open the shard, and repeat the rounds."""
+        """Take over a lost shard: undo these rounds in the table, open the shard, and repeat the rounds."""
         for change in reversed(changes):
             self._merge(_negated(change))
         self.open(shard_id, contents)

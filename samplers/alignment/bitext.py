@@ -15,7 +15,7 @@ MAX_WORDS = 2**15 - 1
 
 
 class Side(NamedTuple):
-    """Sentences of one language. Sentence k is `words[offset[k] : offset[k + 1]]`, indices into `vocabulary`."""
+    """Sentences as indices into `vocabulary`. Sentence k is `words[offset[k] : offset[k + 1]]`."""
 
     words: NDArray[np.int32]
     offset: NDArray[np.int64]
@@ -61,13 +61,13 @@ def split_tokens(sentence: str) -> list[str]:
 
 
 def fold(word: str) -> str:
-    """Return the word in lower case, or unchanged if its lower case has more than `_MAX_FOLDED_BYTES` bytes."""
+    """Lowercase a word, unless the result has more than `_MAX_FOLDED_BYTES` bytes."""
     folded = word.lower()
     return folded if len(folded) < _MAX_FOLDED_BYTES // 4 or len(folded.encode()) <= _MAX_FOLDED_BYTES else word
 
 
 def read_side(sentences: Iterable[str], keep_case: bool = False) -> Side:
-    """Encode words as numbers, in lower case unless `keep_case`. Raises `AlignmentInputError` for long sentences."""
+    """Encode words as numbers. Raises `AlignmentInputError` for sentences of over `MAX_WORDS` words."""
     numbers = numbering()
     words, offset = array("i"), array("q", [0])
     for number, sentence in enumerate(sentences, 1):
@@ -106,7 +106,7 @@ class Direction(NamedTuple):
 
 
 def make_direction(emitted: Side, conditioning: Side) -> Direction:
-    """Return the direction from `conditioning` to `emitted`. Raises `AlignmentInputError` if line counts differ."""
+    """Return the direction of two sides. Raises `AlignmentInputError` if their line counts differ."""
     if len(emitted.offset) != len(conditioning.offset):
         raise AlignmentInputError(
             f"one side has {len(emitted.offset) - 1:,} lines, the other {len(conditioning.offset) - 1:,}: sentences "
@@ -117,7 +117,7 @@ def make_direction(emitted: Side, conditioning: Side) -> Direction:
 
 
 def number_bigrams(emitted: Side) -> tuple[NDArray[np.int32], int]:
-    """Return the number of the bigram that ends at each position, int32[N], and the number of distinct bigrams."""
+    """Return bigram numbers by end position, int32[N], and the number of distinct bigrams."""
     before = np.roll(emitted.words, 1).astype(np.int64)
     before[emitted.offset[:-1][np.diff(emitted.offset) > 0]] = len(emitted.vocabulary)
     distinct, numbers = np.unique(before << 32 | emitted.words, return_inverse=True)

@@ -14,10 +14,10 @@ from hierogram.samplers.compiled.probing import close_gap, probe
 from hierogram.samplers.compiled.streams import GOLDEN
 
 ROW = np.dtype([("key", np.uint64), ("count", np.int32), ("prior", np.float32)])
-"""Row of a word pair. `key`: 0 if the row is free. `count`: number of links. `prior`: added to the symmetric prior."""
+"""Row of a word pair: `key` (0 if free), `count` of links, and `prior` beyond the symmetric prior."""
 
 CONDITIONING = np.dtype([("links", np.int64), ("prior", np.float64)])
-"""Counts of a conditioning word: `links`, and `prior`, the sum of symmetric prior and `ROW.prior` over all words."""
+"""Counts of a conditioning word: `links`, and `prior`, the sum of prior counts of all emitted words."""
 
 TAKEN, SHIFT = 0, 1
 """Indices into `WordPairs.registers`."""
@@ -144,7 +144,7 @@ def link_pair(pairs, conditioning, conditioning_word, key):
 
 @njit_inline
 def unlink_pair(pairs, conditioning, conditioning_word, key):
-    """Remove a link of the word pair. Returns its row: call `free_if_unused` unless the pair is linked again."""
+    """Remove a link of the word pair. Returns its row, for `free_if_unused` if no new link follows."""
     row = find_pair(pairs.rows, pairs.registers[SHIFT], key)
     pairs.rows[row]["count"] -= 1
     conditioning[conditioning_word]["links"] -= 1
@@ -210,7 +210,7 @@ def larger_pairs(pairs: WordPairs, extra: int = 0) -> WordPairs:
 
 
 def smaller_pairs(pairs: WordPairs) -> WordPairs:
-    """Return a smaller copy if less than 1/8 of the rows are used and a smaller table exists, otherwise `pairs`."""
+    """Return a smaller copy if possible and less than 1/8 of the rows are used, otherwise `pairs`."""
     taken = int(pairs.registers[TAKEN])
     return _resized(pairs, 2 * taken) if len(pairs.rows) > _SMALLEST and 8 * taken < len(pairs.rows) else pairs
 

@@ -21,7 +21,7 @@ WHOLE = 65520
 """Integer that represents probability 1: divisible by 1 to 10, so shares of few samples are exact."""
 _MAX_ENTRIES = 8_000_000
 _MIN_SLOTS, _MAX_SLOTS = 2, 8
-"""Range of the number of entries per emitted word. Larger corpora need fewer, since their posteriors are sharper."""
+"""Limits of the entries per emitted word. Larger corpora have sharper posteriors and need fewer."""
 _NEGLIGIBLE = 0.001
 """Probabilities below this are dropped if a pair has more cells than entries."""
 _LIKELY = 0.5
@@ -55,7 +55,7 @@ class Marginals(NamedTuple):
 
 
 class DirectionLinks(NamedTuple):
-    """Decoded links int16[N], conditioning positions or -1, and the posterior of each decision, float32[N]."""
+    """Linked position of each emitted word or -1, int16[N], and posterior of this choice, float32[N]."""
 
     links: NDArray[np.int16]
     posterior: NDArray[np.float32]
@@ -72,7 +72,7 @@ def empty_marginals(sides: Sides) -> Marginals:
 
 @njit
 def load_pair(emitted_offset, conditioning_offset, pair, factor, marginals):
-    """Set `cells` to a pair's mean posteriors times `factor`. Returns numbers of emitted and conditioning words."""
+    """Set `cells` to a pair's mean posteriors times `factor`. Returns (emitted words, conditioning words)."""
     start, stop = emitted_offset[pair], emitted_offset[pair + 1]
     length = conditioning_offset[pair + 1] - conditioning_offset[pair]
     marginals.cells[: (stop - start) * (length + 1)] = CELL(0.0)
@@ -89,7 +89,7 @@ def load_pair(emitted_offset, conditioning_offset, pair, factor, marginals):
 
 @njit_inline
 def load_sums(sides, pair, marginals):
-    """Set `cells` to the sums of a pair's posteriors over all samples. Returns the same values as `load_pair`."""
+    """Set `cells` to a pair's posteriors, summed over all samples. Returns word counts like `load_pair`."""
     return load_pair(sides.emitted_offset, sides.conditioning_offset, pair, np.float64(marginals.samples[0]), marginals)
 
 
@@ -148,7 +148,7 @@ def add_sample(marginals, row, i):
 
 @njit_inline
 def add_conditional(marginals, row, scratch, number):
-    """Add the distribution of a link over `number` candidates, with less variance than a drawn link (Rao-Blackwell)."""
+    """Add probabilities of `number` candidates instead of a draw, to reduce variance (Rao-Blackwell)."""
     total = scratch.weight[number - 1]
     below = 0.0
     for k in range(number):
@@ -228,14 +228,14 @@ def mean_posterior(links: LinkList, source: Side, target: Side, marginals: Seque
 
 
 class Thresholds(NamedTuple):
-    """Thresholds of mean posteriors: `likely` for any link, `beside` for links of unlinked words next to such links."""
+    """Mean-posterior thresholds: `likely` for links, `beside` for adjacent links of unlinked words."""
 
     likely: float
     beside: float
 
 
 FIXED = Thresholds(likely=0.35, beside=0.2)
-"""Thresholds of stores, which keep more links than annotators. The best `likely` is half the F-score [Lewis 1995]."""
+"""Thresholds of stores. The best `likely` is half of the highest F-score [Lewis 1995]."""
 
 
 @njit_inline
@@ -265,7 +265,7 @@ def _sum_by_mean(source_offset, target_offset, forward, backward, number, total)
 
 
 def expected_thresholds(source: Side, target: Side, marginals: Sequence[Marginals]) -> Thresholds:
-    """Return thresholds whose `likely`, at least `_MIN_LIKELY`, has the highest expected F-score of mean posteriors."""
+    """Return thresholds. `likely` >= `_MIN_LIKELY` maximizes the expected F-score of mean posteriors."""
     number, total = np.zeros(_STEPS, np.int64), np.zeros(_STEPS)
     _sum_by_mean(source.offset, target.offset, marginals[0], marginals[1], number, total)
     min_step = round(_MIN_LIKELY * _STEPS)
@@ -299,7 +299,7 @@ def _decode_mean(source_offset, target_offset, forward, backward, likely, beside
 
 
 def decode_mean(source: Side, target: Side, marginals: Sequence[Marginals], thresholds: Thresholds = FIXED) -> LinkList:
-    """Decode links with a mean posterior above `likely`, and adjacent links of unlinked words above `beside`."""
+    """Decode mean posteriors: links above `likely`, and adjacent links of unlinked words above `beside`."""
     # The posteriors of a word sum to at most 1 in each direction, up to rounding. This bounds the number of links.
     max_links = int((len(source.words) + len(target.words)) / (1.9 * thresholds.beside)) + 1
     links, work = allocate_links(max_links, source.offset, target.offset, np.float32)
@@ -331,7 +331,7 @@ def join_directions(
 
 
 class LinkSamples(NamedTuple):
-    """Numbers of samples, or expected numbers, for the C cells (source, target) of all pairs in row-major order."""
+    """Sampled or expected link counts of all C cells (source, target) of the pairs, in row-major order."""
 
     # float32[C]: number of samples in which the words are linked.
     links: NDArray[np.float32]
@@ -347,7 +347,7 @@ class LinkSamples(NamedTuple):
 def decode_links(
     samples: LinkSamples, source: Side, target: Side, *, implied: bool
 ) -> tuple[LinkList, NDArray[np.float32]]:
-    """Return links with posteriors above 1/2, and these posteriors, float32[L]. `implied`: add `samples.implied`."""
+    """Return links with posteriors above 1/2, and the posteriors. `implied` includes implied links."""
     posterior = samples.links + samples.implied if implied else samples.links
     posterior = posterior / np.float32(max(samples.samples, 1))
     heights, widths = np.diff(source.offset), np.diff(target.offset)

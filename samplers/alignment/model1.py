@@ -1,4 +1,4 @@
-"""Initial links of HMM chains: random links (bhmm-f), or Viterbi links of IBM Model 1 after EM (bhmm, bhmm-z)."""
+"""Initial links of HMM chains: random (bhmm-f), or Viterbi links of Model 1 after EM (bhmm, bhmm-z)."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ def _conditioning_word(sides, pair, k, empty_word):
 
 @njit
 def _add_pairs(first, sides, lowest, empty_word, rows, shift, rows_used):
-    """Add a row for each co-occurring word pair. Returns the pair at which `rows` is full, or the number of pairs."""
+    """Add rows for co-occurring word pairs. Returns the pair that lacks room, or the number of pairs."""
     for pair in range(first, len(sides.emitted_offset) - 1):
         length = sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair]
         for g in range(sides.emitted_offset[pair], sides.emitted_offset[pair + 1]):
@@ -87,7 +87,7 @@ def _best_links(sides, lowest, empty_word, rows, shift, links):
 
 @njit_allocating
 def random_links(sides, seed, unlinked):
-    """Return random links int16[N], `UNLINKED` with probability `unlinked` or if the conditioning sentence is empty."""
+    """Draw links int16[N], `UNLINKED` with probability `unlinked` or if the other sentence is empty."""
     links = np.zeros(len(sides.emitted), np.int16)
     for pair in range(len(sides.emitted_offset) - 1):
         length = sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair]

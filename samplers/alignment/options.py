@@ -35,7 +35,7 @@ class AlignmentPlan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AlignerOptions:
-    """Options of an aligner run. Raises `AlignmentInputError` if a number is too small, or no sweep would be sampled.
+    """Options of an aligner run. Raises `AlignmentInputError` if out of range or no sweep is sampled.
 
     - `burn_in`, `thinning`: sweeps after `burn_in` are sampled if their number is a multiple of `thinning`.
     - `candidates`: number of positions that a link is drawn from, 0 for all.

@@ -62,7 +62,7 @@ _IRREGULAR = {
 
 
 def find_script(words: Sequence[str]) -> str:
-    """Return the script of most letters in the first words, such as CYRILLIC. LATIN if the words have no letters."""
+    """Return the script of most letters in the first words, or LATIN if they have no letters."""
     letters = Counter(chain.from_iterable(words[:_WORDS]))
     scripts = Counter[str]()
     for letter, number in letters.items():
@@ -72,7 +72,7 @@ def find_script(words: Sequence[str]) -> str:
 
 
 def romanize(word: str) -> str:
-    """Romanize letters and digits of other scripts, without their marks. Chinese characters remain unchanged."""
+    """Romanize letters and digits of other scripts, dropping marks. Chinese characters are unchanged."""
     if max(word, default="") < _FIRST:
         return word
     # Keep a word without any sound, such as a soft sign alone, since words must not be empty.
@@ -163,7 +163,7 @@ def similarities(
 
 @njit
 def _add_similar(first, sides, emitted, others, strength, pairs, conditioning):
-    """Add similar word pairs from pair `first` on. Returns the pair that needs a larger table, or the pair count."""
+    """Add similar word pairs from `first` on. Returns the pair that lacks room, or the number of pairs."""
     for pair in range(first, len(sides.emitted_offset) - 1):
         j_start, j_stop = sides.emitted_offset[pair], sides.emitted_offset[pair + 1]
         i_start, i_stop = sides.conditioning_offset[pair], sides.conditioning_offset[pair + 1]

@@ -98,7 +98,7 @@ def count_direction_links(
 
 
 def add_counts(first: PriorCounts, second: PriorCounts, sign: int = 1) -> PriorCounts:
-    """Return `first` + `sign` * `second`, without word pairs of count 0. `emitted_words` is copied from `first`."""
+    """Return `first` + `sign` * `second` without word pairs of count 0. Keeps `first.emitted_words`."""
     keys = [counts.conditioning.astype(np.int64) << 32 | counts.emitted for counts in (first, second)]
     return PriorCounts(
         *_sum_pairs(np.concatenate(keys), np.concatenate([first.counts, sign * second.counts])),
@@ -151,7 +151,7 @@ def subtract_counts(counts: PriorCounts, own: PriorCounts) -> PriorCounts:
 
 
 def split_directions(links: LinkList, source: Side, target: Side) -> tuple[NDArray[np.int16], NDArray[np.int16]]:
-    """Return the linked position nearest to the diagonal for each target and each source word, int16[N], or -1."""
+    """Return the link nearest to the diagonal of each target and each source word, int16[N], or -1."""
     pair = np.repeat(np.arange(len(links.offset) - 1), np.diff(links.offset))
     s, t = links.source.astype(np.int64), links.target.astype(np.int64)
     # Scale relative positions by both lengths, so that distances are exact integers.

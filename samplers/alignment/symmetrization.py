@@ -19,7 +19,7 @@ _NEIGHBORS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 
 
 
 class LinkList(NamedTuple):
-    """Sorted links of P pairs: positions int16[L]. The links of pair k are `offset[k]` to `offset[k + 1]` - 1."""
+    """Sorted links of P pairs, positions int16[L]: pair k has links `offset[k]` to `offset[k + 1]` - 1."""
 
     source: NDArray[np.int16]
     target: NDArray[np.int16]
@@ -27,7 +27,7 @@ class LinkList(NamedTuple):
 
 
 class LinkGrid(NamedTuple):
-    """Cells (source, target) of a pair in row-major order. `source_free`, `target_free`: 1 for unlinked words."""
+    """Cells (source, target) of a pair, row by row. `source_free`, `target_free`: 1 for unlinked words."""
 
     cells: NDArray[Any]
     source_free: NDArray[np.uint8]

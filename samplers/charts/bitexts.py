@@ -1,4 +1,4 @@
-"""Hypergraph of all derivations of a sentence pair under a synchronous grammar and a mask, for randomized pruning.
+"""Hypergraph of all derivations of a sentence pair under a synchronous grammar and a mask.
 
 The grammar has one nonterminal symbol. Rules mix words and any number of nonterminals. An item is a bispan. An edge is
 a rule whose symbols have positions on both sides. Rules with b adjacent nonterminals create O(n^(b+1) m^(b+1)) edges
@@ -20,7 +20,7 @@ from hierogram.samplers.exceptions import SamplerError
 
 
 class _Segments(NamedTuple):
-    """S segmentations of one source span, and scratch memory for matching both sides. Sides have up to W symbols."""
+    """S segmentations of one source span, and scratch memory for matching. Sides have up to W symbols."""
 
     # int32[S]: rule of each segmentation.
     rule: NDArray[np.int32]
@@ -60,7 +60,7 @@ def _make_segments(size: int, longest: int) -> _Segments:
 
 @njit_inline
 def _next_end(symbol, start, end, room, last, words):
-    """Return the next end of a symbol after `end` (-1 before the first end), or -1 if it has no further end.
+    """Return the next end of a symbol after `end`, or -1 if no end remains. `end` is -1 at first.
 
     The end is up to `room`, or exactly `room` for the `last` symbol of a side.
     """
@@ -95,7 +95,7 @@ def _keep_segmentation(rule, first, depth, symbols, segments, segment):
 
 @njit
 def _segment_rule(rule, i, j, task, filled, segments, number):
-    """Write a rule's segmentations over [i, j) from index `number` on. Returns the next index, or -1 without room."""
+    """Write a rule's segmentations over [i, j) from `number` on. Returns the next index, or -1 if full."""
     side, words = task.rules.source, task.words.source
     first, last = np.int64(side.first[rule]), np.int64(side.first[rule + 1])
     length = last - first
@@ -205,7 +205,7 @@ def expected_emissions(bitext: PairGraph, expected: NDArray[np.float64], task: P
 def sample_links(
     bitext: PairGraph, inside: NDArray[np.float64], key: Key, links: NDArray[np.int32], task: PairTask, draws: int
 ) -> NDArray[np.bool_]:
-    """Sample derivations. Returns bool[draws, V]: True if one rule emits both words of a link (source, target)."""
+    """Sample derivations. Returns bool[draws, V]: True if one rule emits both words of a link."""
     n, m = task.fixed.shape
     found = Emissions(np.zeros((n, m)), np.zeros(n), np.zeros(m))
     room = np.empty(n, np.int32), np.empty(m, np.int32)
@@ -251,7 +251,7 @@ def _add_edge_emissions(bitext, e, amount, emissions, room):
 
 @njit
 def _uncovered(graph, bispan, e, side, positions):
-    """Write the positions of the words that an edge emits on a side (0 source, 2 target). Returns their number."""
+    """Write the word positions that an edge emits on a side (0 source, 2 target). Returns their number."""
     head = bispan[graph.head[e]]
     number = 0
     position = np.int64(head[side])
@@ -404,7 +404,7 @@ def _match_target(item, segment, task, cells, segments, graph):
 
 @njit
 def _write_edges(task, cells, segments, graph):
-    """Write the edges of all items. Returns the array that is too small: `_NOTHING`, `_SEGMENTS` or `_EDGES`."""
+    """Write the edges of all items. Returns the array that is too small, or `_NOTHING`."""
     n = len(task.fixed)
     graph.size[EDGES] = graph.size[TAILS] = graph.tail_first[0] = 0
     item = 0

@@ -21,7 +21,7 @@ _SMALLEST_CLOSURE = 1e-12
 
 
 class ChartGrammar(NamedTuple):
-    """Tree-substitution grammar with linear weights. `restrict_grammar` returns its rules for one sentence."""
+    """Tree-substitution grammar with linear weights."""
 
     # Number of labels.
     labels: int
@@ -46,7 +46,7 @@ class ChartGrammar(NamedTuple):
 
 
 class SentenceGrammar(NamedTuple):
-    """Rules that a sentence of n words can use, in the orders in which kernels read them. S symbols remain."""
+    """Rules that a sentence of n words can use, sorted for the kernels. S symbols remain."""
 
     # Number of words of the sentence, and number of labels.
     length: int
@@ -107,7 +107,7 @@ class Chart(NamedTuple):
     active_count: NDArray[np.int64]
 
     def log_weight(self, symbol: int, words: int) -> float:
-        """Return the natural log of the weight of a symbol over the first `words` words, -inf without derivation."""
+        """Return the natural log weight of a symbol over the first `words` words, -inf without derivation."""
         cell = cell_of(0, words)
         value = float(self.value[cell, symbol])
         return float(np.log(value) + self.scale[cell]) if value > 0 else -np.inf
@@ -121,7 +121,7 @@ def make_grammar(
     lexical: NDArray[np.void],
     unary: NDArray[np.void],
 ) -> ChartGrammar:
-    """Return a grammar of `vocabulary` words. Raises `GrammarError` if the sum over unary chains (nearly) diverges."""
+    """Return a grammar. Raises `GrammarError` if the sum over unary chains diverges or nearly diverges."""
     once = np.zeros((labels, labels))
     np.add.at(once, (unary["parent"], unary["child"]), unary["weight"])
     radius = float(np.abs(np.linalg.eigvals(once)).max()) if labels else 0.0
@@ -148,7 +148,7 @@ def make_grammar(
 
 
 def restrict_grammar(grammar: ChartGrammar, words: NDArray[np.int32], best: bool = False) -> SentenceGrammar:
-    """Return the rules that a sentence can use, given its word numbers int32[n]. `best` is as in `SentenceGrammar`."""
+    """Return the rules that a sentence can use, given its word numbers int32[n]."""
     live = np.zeros(grammar.symbols, np.bool_)
     live[: grammar.labels] = True
     at = [grammar.by_word[grammar.word_start[word] : grammar.word_start[word + 1]] for word in words.tolist()]
@@ -236,7 +236,7 @@ def fill_chart(grammar: SentenceGrammar) -> Chart:
 
 @njit_inline
 def _enter(value, active, number, symbol, weight, best):
-    """Add a weight to a symbol of a cell, or keep the maximum if `best`. Returns the number of symbols in the cell."""
+    """Add a weight to a symbol of a cell, or keep the maximum if `best`. Returns the number of symbols."""
     if weight <= 0.0:
         return number
     old = value[symbol]

@@ -1,4 +1,4 @@
-"""Inside and outside sums of a pair without a mask or stored edges, for rules and a base, to score pairs.
+"""Inside and outside sums of a pair for rules and a base, without a mask or stored edges.
 
 The base is a set of simple rules: two nonterminals in either order, each word pair, and one word beside a nonterminal.
 With the base, every bispan has a derivation, so each pair of adjacent bispans would have an edge. Edges are summed but
@@ -38,7 +38,7 @@ from hierogram.samplers.compiled.jit import njit
 _BLOCK = 8
 """Number of columns that are summed at once. The length of rows is padded to a multiple of it."""
 MIN_TOTAL, MAX_TOTAL = 1e-280, 1e280
-"""Range of totals for which expectations are computed. Beyond this range, parts of sums may underflow or overflow."""
+"""Range of totals for expectations. Beyond this range, parts of sums may underflow or overflow."""
 _NEGLIGIBLE = 1e-10
 """Bispans of lower probability are omitted from expectations."""
 _UPPER_UPPER, _UPPER_LOWER, _LOWER_UPPER = range(3)
@@ -152,7 +152,7 @@ class DenseScratch(NamedTuple):
 
 
 _MATCHES, _ARITY, _FRAMES, _FRONTS, NEEDED = range(5)
-"""Indices of `sizes`: matches, maximum nonterminals per match, frames, front frames, and matches needed."""
+"""Indices of `sizes`: matches, maximum nonterminals per match, frames, front frames, matches needed."""
 
 
 def matrices_size(n: int, m: int) -> int:
@@ -161,7 +161,7 @@ def matrices_size(n: int, m: int) -> int:
 
 
 def make_dense_scratch(words: tuple[int, int], matrices: int, rules: int, longest: int, matches: int) -> DenseScratch:
-    """Allocate memory for maximum sizes: words per side, `matrices_size`, rules, symbols per side, and matches."""
+    """Allocate memory for maxima of words per side, `matrices_size`, rules, symbols per side and matches."""
     n, size = words[0], words[1] + 1
     spans = (n + 1) * (n + 2) // 2
     return DenseScratch(
@@ -202,7 +202,7 @@ def _padded(size):
 
 @njit
 def _add_products(left, right, work, number, out, offset, size, kind, front):
-    """Add `number` products of matrices to `out` above its diagonal. If `front`, may skip rows without front frames."""
+    """Add `number` products to `out` above its diagonal. If `front`, may skip rows without front frames."""
     stride = _padded(size)
     lefts, rights, limits = work.lefts, work.rights, work.limits
     for p in range(0, size - 1, 4):
@@ -249,7 +249,7 @@ def _add_products(left, right, work, number, out, offset, size, kind, front):
 
 @njit
 def _find_earliest_ends(c, sides, target, piece, work):
-    """Fill `earliest_end` for a chosen rule. Returns False if the target side cannot match at any position."""
+    """Fill `earliest_end` for a chosen rule. Returns False if the target side cannot match anywhere."""
     m = piece.y - piece.x
     size = m + 1
     can_match = False
@@ -308,7 +308,7 @@ def add_joins(chosen, number, sides, base):
 
 @njit
 def _frame_kind(rule, sides):
-    """Return the kind of a frame and the indices of its first and last target nonterminal. Other rules have kind -1."""
+    """Return a frame's kind (-1 for other rules), and indices of its first and last target nonterminal."""
     arity, source, _ = _shape(rule, sides)
     first, last = sides.target_first[rule], sides.target_first[rule + 1]
     if arity != source or arity > 2:
@@ -451,7 +451,7 @@ def _choose_part(c, rule, sides, work):
 
 @njit
 def _match_all(chosen, number, sides, words, piece, work):
-    """Write the frames and matches of the chosen rules. Returns False if the matches exceed the scratch memory."""
+    """Write the frames and matches of the chosen rules. Returns False if the matches do not fit."""
     work.sizes[:] = 0
     for x in range(piece.y - piece.x + 1):
         work.front[x] = False
@@ -572,7 +572,7 @@ def _list_single_frames(x, size, work):
 
 @njit
 def _add_target_only(offset, size, null, work):
-    """Add the sums of rules with one nonterminal and no source words to a matrix, inner target spans first."""
+    """Add sums of rules with one nonterminal and no source words to a matrix, inner target spans first."""
     stride = _padded(size)
     inside = work.inside
     for x in range(size - 2, -1, -1):
@@ -591,7 +591,7 @@ def _add_target_only(offset, size, null, work):
 
 @njit
 def _add_frames(head, section, base, sides, words, piece, work):
-    """Fill a span's matrices in the sections that are factors of joins, and transpose its matrices in all sections."""
+    """Fill a span's matrices in the factor sections, and transpose its matrices in all sections."""
     size = piece.y - piece.x + 1
     stride = _padded(size)
     matrix = size * stride
@@ -725,7 +725,7 @@ section of a left sibling, and shapes of the factors.
 
 @njit
 def _list_heads(i, j, n, contribution, section, matrix, work):
-    """List the products (larger span, sibling) of one kind of contribution to [i, j). Returns their number."""
+    """List products (larger span, sibling) of one kind of contribution to [i, j). Returns their number."""
     _, part, right, left, kind = contribution
     number = 0
     for k in range(j + 1, n + 1):
@@ -739,7 +739,7 @@ def _list_heads(i, j, n, contribution, section, matrix, work):
 
 @njit
 def _list_head(number, head, sibling, kind, matrix, work):
-    """List the product of `head` and `sibling` unless the sums of `head` are negligible. Returns the next number."""
+    """List the product of `head` and `sibling` unless `head` is negligible. Returns the next number."""
     bounds = work.bounds[head]
     if bounds[0] > bounds[1]:
         return number
@@ -781,7 +781,7 @@ def _add_larger_spans(i, j, base, sides, words, piece, joint, work):
 
 @njit
 def _find_live(above, offset, size, work):
-    """Set `live` for the rows of a matrix that are not negligible. Returns the first and the last of these rows."""
+    """Set `live` for rows of a matrix that are not negligible. Returns the first and last such row."""
     stride = _padded(size)
     first, last = size, np.int64(-1)
     for x in range(size):
@@ -797,7 +797,7 @@ def _find_live(above, offset, size, work):
 
 @njit
 def _reverse_target_only(offset, size, null, work):
-    """Add outside sums by rules without source words. Returns the base's expected number of null target words."""
+    """Add outside sums by rules without source words. Returns the base's expected null target words."""
     stride = _padded(size)
     inside, outside = work.inside, work.outside
     emitted = 0.0
@@ -824,7 +824,7 @@ def _reverse_target_only(offset, size, null, work):
 
 @njit
 def _drop_negligible(head, offset, size, work):
-    """Clear the outside sums of negligible bispans of a source span, and store the bounds of the remaining bispans."""
+    """Drop a source span's negligible bispans from the outside sums, and store the bounds of the rest."""
     stride = _padded(size)
     bounds = work.bounds[head]
     bounds[0], bounds[1], bounds[2], bounds[3] = size, -1, size, -1
@@ -938,7 +938,7 @@ def _reverse_matches(head, i, above, begin, last, sides, words, piece, joint, wo
 
 @njit
 def _fill_outside(sides, words, piece, base, null, joint, work):
-    """Compute outside sums, and add expected word pairs to `joint`. Returns the expected words emitted by the base."""
+    """Fill outside sums, and add expected word pairs to `joint`. Returns the base's expected words."""
     n, m = piece.j - piece.i, piece.y - piece.x
     size = m + 1
     stride = _padded(size)

@@ -70,7 +70,7 @@ def _add(row, weight, kind, rule, left, right, split):
 
 @njit
 def _weigh_edges(symbol, i, j, grammar, chart, rows):
-    """Write the incoming edges of an item, with linear weights relative to the cell's maximum. Returns their number."""
+    """Write an item's incoming edges, weighted relative to the cell's maximum. Returns their number."""
     cell = cell_of(i, j)
     number = 0
     if j == i + 1:
@@ -209,7 +209,7 @@ class _LazyHypergraph(NamedTuple):
 
 @njit_allocating
 def count_visits(key: SentenceKey, drawn: Draws) -> NDArray[np.int64]:
-    """Return the visits of each sample by a Metropolis–Hastings chain that proposes them in order, int64[D]."""
+    """Return the visits of each sample by a Metropolis–Hastings chain that proposes them in order."""
     log_ratio = drawn.log_ratio
     visits = np.zeros(len(log_ratio), np.int64)
     state = stream(key.seed, key.sentence, len(visits))
@@ -245,7 +245,7 @@ class ChartDerivations:
         return draws_made
 
     def count_uses(self, key: SentenceKey, visits: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the uses of each edge, float64[E]. Sample k of a `draw` with this key counts `visits[k]` times."""
+        """Return the uses of each edge. Sample k of a `draw` with this key counts `visits[k]` times."""
         counts = np.zeros(self.graph.items.used[1])
         _count_edges(key, self.graph, visits, counts, *self._scratch())
         return counts
@@ -305,7 +305,7 @@ def _push_parts(stack, top, edge, item):
 
 @njit
 def _tree_hash(edge, item, productions):
-    """Return the hash of an edge's productions and their spans. The hash of a tree is the sum over its edges."""
+    """Return the hash of an edge's productions and spans. A tree's hash is the sum over its edges."""
     total = np.uint64(0)
     kind, rule, split = edge["kind"], edge["rule"], edge["split"]
     for p in range(productions.start[kind, rule], productions.start[kind, rule + 1]):
@@ -320,7 +320,7 @@ def _tree_hash(edge, item, productions):
 
 @njit
 def _draw_derivations(first, key, graph, productions, processes, drawn, uses, stack, path):
-    """Draw the samples from index `first` on. Returns the number of samples so far, < D if memory is too small."""
+    """Draw samples from index `first` on. Returns the next index, < D if memory is too small."""
     fragment_uses, label_uses = uses
     for draw in range(first, len(drawn.tree)):
         number = walk(key, draw, False, graph, stack, path)
@@ -347,7 +347,7 @@ def _draw_derivations(first, key, graph, productions, processes, drawn, uses, st
 
 @njit
 def walk(key, draw, best, graph, stack, path):
-    """Write a derivation's edges and items to `path` in preorder. Returns their number, -1 if memory is too small."""
+    """Write a derivation's edges and items in preorder. Returns their number, -1 if memory is too small."""
     items = graph.items
     state = stream(key.seed, key.sentence, draw)
     top = _push(stack, 0, graph.root, 0, graph.grammar.length)

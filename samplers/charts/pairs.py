@@ -29,7 +29,7 @@ class RuleSide(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """R synchronous rules for one pair: linear `weight` float64[R]; `emits` bool[R] is True for rules with words."""
+    """R synchronous rules for one pair, with linear weights. `emits` is True for rules with words."""
 
     source: RuleSide
     target: RuleSide
@@ -152,7 +152,7 @@ def _read_mask(fixed, cells):
 
 @njit
 def _number_span_items(i, j, solid, item, cells):
-    """Add the items of a source span. Empty target spans are omitted if `solid`. Returns the next item number."""
+    """Add the items of a source span, without empty target spans if `solid`. Returns the next item number."""
     n, m = len(cells.bound_source), len(cells.bound_target)
     covered = cells.covered
     span = span_of(i, j)
@@ -185,7 +185,7 @@ def _number_span_items(i, j, solid, item, cells):
 
 @njit
 def number_items(fixed, empty_sides, cells):
-    """Assign item numbers to bispans under a mask, in topological order. Returns their number, even without room."""
+    """Assign topologically sorted numbers to items under a mask. Returns their count, even without room."""
     n = len(fixed)
     _read_mask(fixed, cells)
     item = np.int64(0)

@@ -1,4 +1,4 @@
-"""Patches of numba's internals, which only `jit` applies. Tested with numba 0.62 and 0.68, as in `pyproject.toml`."""
+"""Patches of numba's internals, which only `jit` applies. Tested with numba 0.62 and 0.68."""
 
 from functools import cache
 from importlib.util import find_spec

@@ -135,7 +135,7 @@ def sum_eight(typing_context: Any, eight: Any) -> Any:
 
 @intrinsic
 def accumulate_eight(typing_context: Any, array: Any, index: Any, eight: Any, skipped: Any) -> Any:
-    """Add eight numbers to the elements of a float64 array from `index` on. Skips the first `skipped` numbers."""
+    """Add eight numbers to a float64 array from `index` on, except the first `skipped` numbers."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointer = _lane_pointer(context, builder, signature.args[:2], *arguments[:2])

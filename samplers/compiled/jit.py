@@ -199,7 +199,7 @@ def njit(function: Function) -> Function:
 
 
 def njit_allocating(function: Function) -> Function:
-    """Compile like `njit`, but arrays may be created, and negative indices count from the end. Not for sweeps."""
+    """Compile like `njit`, but allow new arrays, and negative indices from the end. Not for sweeps."""
     return _kernel(function)
 
 
@@ -207,7 +207,7 @@ _compile_callable = cache(njit)
 
 
 def njit_inline(function: Function) -> Function:
-    """Compile like `njit`, and inline the function into its callers. Calls from Python use a separate kernel."""
+    """Compile like `njit`, and inline into callers. Calls from Python use a separate kernel."""
     named = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
     named.__qualname__ = INLINED + function.__qualname__
     named.__module__ = function.__module__

@@ -1,4 +1,4 @@
-"""Powers of many numbers with the same exponent. Tables make this several times faster than the C library."""
+"""Powers of many numbers with one exponent. Tables make this several times faster than the C library."""
 
 from typing import NamedTuple
 

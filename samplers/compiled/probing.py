@@ -12,7 +12,7 @@ _ONE = np.uint64(1)
 
 
 def capacity_for(items: int, smallest: int) -> int:
-    """Return a capacity of at least two slots per item: the smallest one that is `smallest` times a power of two."""
+    """Return the smallest capacity of at least two slots per item: `smallest` times a power of two."""
     capacity = smallest
     while capacity < 2 * items:
         capacity *= 2
@@ -27,7 +27,7 @@ def table_mask(slots):
 
 @njit_inline
 def probe(home, mask, ends_at, table, key):
-    """Return the first slot from `home` for which `ends_at(table, slot, key)` is true. There must be a free slot."""
+    """Return the first slot from `home` where `ends_at(table, slot, key)` is true. A free slot must exist."""
     slot = home
     while not ends_at(table, slot, key):
         slot = (slot + _ONE) & mask
@@ -41,14 +41,14 @@ def _is_key_or_free(keys, slot, key):
 
 @njit_inline
 def find_key(keys, home, key):
-    """Return the slot of a key with hash `home`, or the free slot where it belongs. Free slots of `keys` are 0."""
+    """Return the slot of a key with hash `home`, or else a free slot for it. Free slots of `keys` are 0."""
     mask = table_mask(keys)
     return np.int64(probe(home & mask, mask, _is_key_or_free, keys, key))
 
 
 @njit_inline
 def close_gap(hole, mask, home_of, move, table):
-    """Move entries into a freed slot if a probe would no longer find them. Returns the slot that the caller must clear.
+    """Move entries that probes would miss into a freed slot. Returns the slot that the caller must clear.
 
     `home_of(table, slot)` returns (slot is used, home slot of its entry). `move(table, slot, to)` copies an entry.
     """

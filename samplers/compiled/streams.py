@@ -1,4 +1,4 @@
-"""Random streams keyed by (seed, pair, sweep): the same numbers for any order of work and any number of threads.
+"""Random streams keyed by (seed, pair, sweep), independent of the order of work and the threads.
 
 A stream is a splitmix64 counter [Steele, Lea & Flood 2014] that starts at a hash of its key. A draw takes a few
 multiplications, and the state is one 64-bit word. Functions that draw variates call `advance` before they use a
@@ -30,7 +30,7 @@ def mix(x: np.uint64) -> np.uint64:
 
 @njit_inline
 def stream(seed: int, pair: int, sweep: int) -> np.uint64:
-    """Return the first state of the stream for a pair in a sweep. Sweep 0 is the initialization of the chain."""
+    """Return the first state of a pair's stream in a sweep. Sweep 0 is the initialization of the chain."""
     key = mix(np.uint64(seed) + GOLDEN)
     key = mix(key + np.uint64(pair) * GOLDEN + _ONE)
     return mix(key + np.uint64(sweep) * GOLDEN + _TWO)
@@ -81,7 +81,7 @@ def draw_beta(a, b, state):
 
 @njit_inline
 def draw_tables(count, mass, state):
-    """Sample the number of tables of `count` customers in a Chinese restaurant process. `mass` is α P0, linear."""
+    """Sample a table count for `count` customers (Chinese restaurant process). `mass` is α P0, linear."""
     tables = 1 if count > 0 else 0
     for seated in range(1, count):
         state = advance(state)

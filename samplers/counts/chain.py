@@ -29,7 +29,7 @@ class CountsError(SamplerError, RuntimeError):
 
 
 class SweepInfo(NamedTuple):
-    """Statistics of one sweep. `evaluations` is the number of rules scored, which is only estimated for trees.
+    """Statistics of one sweep. `evaluations` is the number of rules scored, an estimate for trees.
 
     ITGs have proposals and accepted proposals instead of sampled and changed edges, and combinations of cells instead
     of `evaluations`.
@@ -52,7 +52,7 @@ _SMALLEST, _LARGEST = 1e-8, 1e150
 
 @njit
 def log_rising(x, log_x, n):
-    """Return ln(x (x+1) … (x+n-1)), n ≥ 1, the log rising factorial. `log_x` is ln x, in case x underflows to 0."""
+    """Return ln(x (x+1) … (x+n-1)), n ≥ 1. `log_x` is ln x, because x may underflow to 0."""
     if x < 1e-8:
         return log_x + math.lgamma(x + n) - math.lgamma(x + 1.0)
     return math.lgamma(x + n) - math.lgamma(x)
@@ -107,7 +107,7 @@ def _pitman_yor(lengths, counts, rules, tokens, model):
 def _group_rules(
     packed: NDArray[np.uint64], counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]:
-    """Group rules by size and count. Returns (size, count, number of rules) by ascending size and descending count."""
+    """Group rules by size and count. Returns (size, count, rules) by ascending size and descending count."""
     # Pack size and count in one integer if possible, since integers sort ten times as fast as pairs of integers.
     small = counts < _MAX_PACKED_COUNT
     keys, rules = np.unique(

@@ -38,7 +38,7 @@ from hierogram.samplers.grammar.numbers import LABEL_STEP, OPEN_LABEL
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Trees, and changes for each rule use in them. Units: 1/`ONE_USE` (expected uses), 1/`ONE_SQUARE` (variance)."""
+    """Trees, and changes per rule use. Units: 1/`ONE_USE` (expected uses), 1/`ONE_SQUARE` (variance)."""
 
     trees: Trees
     count: int
@@ -47,7 +47,7 @@ class Change:
 
 
 class WeightedTrees(NamedTuple):
-    """m trees, and the changes for each rule use in each tree, int64[m, 3] with columns in the order of `Change`."""
+    """m trees, and the changes per rule use in each, int64[m, 3], with columns in the order of `Change`."""
 
     trees: Trees
     weights: NDArray[np.int64]
@@ -81,7 +81,7 @@ def _merge_equal(trees, weights):
 
 
 def weigh_trees(changes: Sequence[Change]) -> WeightedTrees:
-    """Return the trees of all changes, sorted by pair. Merges equal trees of a pair, and drops trees without weight."""
+    """Return all trees of changes, sorted by pair. Merges equal trees of a pair, and drops zero weights."""
     shifts = np.cumsum([0, *(len(change.trees.content) for change in changes)], dtype=np.int64)[:-1]
     pairs = np.concatenate([np.zeros(0, np.int64), *(change.trees.pairs for change in changes)])
     order = np.argsort(pairs, kind="stable")
@@ -102,7 +102,7 @@ def weigh_trees(changes: Sequence[Change]) -> WeightedTrees:
 
 @njit
 def _write_source_side(v, view, words, symbols, position, space):
-    """Write the source side of the rule at node v and number its nonterminals. Returns (position after it, number)."""
+    """Write the source side of the rule at node v. Returns (next position, number of nonterminals)."""
     numbers, stack, stack_tail, stack_position = space.numbers, space.stacks[0], space.stacks[1], space.stacks[2]
     count = 0
     depth = 1
@@ -143,7 +143,7 @@ def _write_source_side(v, view, words, symbols, position, space):
 
 @njit
 def _write_target_side(v, view, words, symbols, position, space):
-    """Write the target side, after `_write_source_side` has numbered the nonterminals. Returns the next position."""
+    """Write the target side, with the numbers from `_write_source_side`. Returns the next position."""
     numbers, stack, stack_position, stack_last = space.numbers, space.stacks[0], space.stacks[1], space.stacks[2]
     depth = 1
     stack[0], stack_position[0], stack_last[0] = v, view.node[v]["target_start"], -1
@@ -188,7 +188,7 @@ Weights = tuple[int, int, int, int]
 
 
 class CountDeltas(NamedTuple):
-    """Count changes of e rules, with one entry per rule. Arrays may have room for more entries and symbols.
+    """Count changes of e rules, one entry per rule. Arrays may have room for more entries and symbols.
 
     Functions that add to deltas consume their argument, and return the deltas, which may have longer arrays.
     """
@@ -254,7 +254,7 @@ _BY_ENTRY = tuple(name for name in CountDeltas._fields if name not in ("rows", "
 
 
 class _CountingSpace(NamedTuple):
-    """Scratch memory for counting. `numbers` int64[n]: nonterminal number by node. `stacks`: int64[3, n + 1]."""
+    """Scratch memory for counting: nonterminal `numbers` int64[n] by node, and `stacks` int64[3, n + 1]."""
 
     walk: WalkSpace
     numbers: NDArray[np.int64]
@@ -324,12 +324,12 @@ def _add_pairs(deltas, batch, state, pairs, weights, space):
 
 
 _FITS, _COLLIDES, _MISFITS = 0, 1, 2
-"""Results of counting: success, a key collision, and a tree or fragment that does not match its forest."""
+"""Results of counting: success, key collision, and mismatch of a tree or fragment with its forest."""
 
 
 @njit
 def _add_trees(deltas, batch, state, weighted, first, last, stack, space):
-    """Add the weights of trees `first` to `last` - 1. Returns (_FITS, -1), or the failure and the pair that failed."""
+    """Add the weights of trees `first` to `last` - 1. Returns (_FITS, -1), or (failure, failed pair)."""
     trees = weighted.trees
     for k in range(first, last):
         pair = trees.pairs[k]
@@ -389,7 +389,7 @@ def add_state(
 
 
 def add_trees(deltas: CountDeltas, batch: Batch, weighted: WeightedTrees) -> CountDeltas:
-    """Return the deltas plus the weights of trees. Raises `KeyCollisionError`, `DerivationError` for a mismatch."""
+    """Add the weights of trees. Raises `KeyCollisionError`, or `DerivationError` for a mismatch."""
     space = _counting_space(batch)
     state = empty_state(batch.forests)
     stack = np.empty(batch.max_nodes + 1, np.int64)
@@ -406,7 +406,7 @@ def add_trees(deltas: CountDeltas, batch: Batch, weighted: WeightedTrees) -> Cou
 
 
 def add_minimal(deltas: CountDeltas, batch: Batch, pairs: NDArray[np.int64], weight: int) -> CountDeltas:
-    """Return the deltas with `weight` added per rule use in minimal derivations (all nodes cut, edge 0) of `pairs`."""
+    """Return deltas with `weight` added per rule use in minimal derivations (all nodes cut) of `pairs`."""
     all_cut = State(np.zeros(batch.forests.nodes, np.uint16), np.ones(batch.forests.nodes, np.uint8))
     return add_state(deltas, batch, all_cut, (0, 0, 0, weight), pairs)
 
@@ -431,7 +431,7 @@ def _bound_symbols(batch, fragments, first, last):
 
 @njit
 def _add_fragments(deltas, batch, state, fragments, first, last, stack, space):
-    """Add the weights of fragments `first` to `last` - 1. Returns (_FITS, -1), or the failure and the failed pair."""
+    """Add the weights of fragments `first` to `last` - 1. Returns (_FITS, -1), or (failure, failed pair)."""
     for k in range(first, last):
         pair, root = fragments.pairs[k], fragments.roots[k]
         view = view_pair(batch, state, pair)
@@ -446,7 +446,7 @@ def _add_fragments(deltas, batch, state, fragments, first, last, stack, space):
 
 
 def add_fragments(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> CountDeltas:
-    """Return the deltas plus the weights of fragments. Raises `KeyCollisionError`, `DerivationError` for a mismatch."""
+    """Add the weights of fragments. Raises `KeyCollisionError`, or `DerivationError` for a mismatch."""
     space = _counting_space(batch)
     state = empty_state(batch.forests)
     stack = np.empty(batch.max_nodes + 1, np.int64)

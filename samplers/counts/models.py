@@ -1,4 +1,4 @@
-"""Rule models: a Dirichlet process [CFGŠ14 §4.1], or a Pitman-Yor process for each rule length [CFGŠ14 §5.2].
+"""Rule models: a Dirichlet process, or a Pitman-Yor process per rule length [CFGŠ14 §4.1, §5.2].
 
 Kernels use linear probabilities, or natural logarithms for long rules, whose probability may underflow. Estimated
 tables t_r = n_r^d are integers in units of 2^-32 tables, so that their sum does not depend on the order of additions.
@@ -18,13 +18,13 @@ TABLE_UNIT = 2.0**32
 _ONE_UNIT = 1.0 / TABLE_UNIT
 _KNOWN_COUNTS = 1 << 14
 _LINEAR_NATS = 250.0
-"""Rules whose probability may be below e^-250 are scored in log space, because products with them could underflow."""
+"""Rules whose probability may be below e^-250 are scored in log space to avoid underflow."""
 
 
 BY_LENGTH = np.dtype(
     [("poisson", np.float64), ("log_poisson", np.float64), ("power_source", np.float64), ("power_target", np.float64)]
 )
-"""Record of length l: its Poisson probability, natural log of that probability, and linear V_f^-l and V_e^-l."""
+"""Record of length l: Poisson probability, its natural log, and linear V_f^-l and V_e^-l."""
 
 BY_COUNT = np.dtype([("tables", np.int64), ("more_tables", np.int64), ("cached", np.float64)])
 """Record of count n, for discount d.
@@ -53,7 +53,7 @@ class Model(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """Settings of a rule model: `kind` "dirichlet" or "pitman-yor", `strength` α, `discount` d and `rate` λ.
+    """Rule model settings: `kind` "dirichlet" or "pitman-yor", `strength` α, `discount` d and `rate` λ.
 
     Only the Pitman-Yor process uses the discount and the rate [CFGŠ14 §5.2].
     """
@@ -115,7 +115,7 @@ def build_model(settings: ModelSettings, source_types: int, target_types: int, l
 
 @njit_inline
 def estimate_tables(model, count):
-    """Return the estimated tables of a rule with `count` customers, in units of 2^-32 [Huang & Renals 2010]."""
+    """Return a rule's estimated tables for `count` customers, in units of 2^-32 [Huang & Renals 2010]."""
     if count < len(model.by_count):
         return model.by_count[count]["tables"]
     return np.int64(np.float64(count) ** model.discount * TABLE_UNIT + 0.5)

@@ -26,7 +26,7 @@ from hierogram.samplers.forests.records import Fragments
 
 
 class Occurrences(NamedTuple):
-    """Distinct rules of each pair: index of the pair int64[n], key uint64[n, 2] and number of uses int64[n]."""
+    """Distinct rules of each pair: pair index int64[n], key uint64[n, 2] and number of uses int64[n]."""
 
     pairs: NDArray[np.int64]
     keys: NDArray[np.uint64]
@@ -79,7 +79,7 @@ class RuleLinks(NamedTuple):
 
 @njit
 def _number_symbols(start, end, nonterminal_end, symbol_position):
-    """Write the index of each word within the rule's side, except words in nonterminals. Clears `nonterminal_end`."""
+    """Write each word's index in the rule's side, except in nonterminals. Clears `nonterminal_end`."""
     position = start
     symbol = 0
     while position < end:
@@ -95,7 +95,7 @@ def _number_symbols(start, end, nonterminal_end, symbol_position):
 
 @njit
 def _mark_nonterminals(v, view, stack, source_end, target_end):
-    """For each nonterminal of the rule at node v, write the end of its span at the index of the start of its span."""
+    """For each nonterminal of the rule at v, write its span's end at the index of its span's start."""
     stack[0] = v
     depth = 1
     while depth > 0:
@@ -113,7 +113,6 @@ def _mark_nonterminals(v, view, stack, source_end, target_end):
 
 @njit
 def _find_first_links(pair, bitext, first_link):
-    """Write the index at which the links of each source word begin, and the end of all links, to `first_link`."""
     last = bitext.link_offset[pair + 1]
     k = bitext.link_offset[pair]
     words = bitext.source_offset[pair + 1] - bitext.source_offset[pair]
@@ -126,7 +125,7 @@ def _find_first_links(pair, bitext, first_link):
 
 @njit
 def _write_links(v, view, bitext, stack, scratch, links, written):
-    """Write the links in the rule at node v, given first links `scratch[4]`. Returns the index after the last link."""
+    """Write the links in the rule at node v. Returns the index after the last link."""
     source_end, target_end, source_symbol, target_symbol = scratch[0], scratch[1], scratch[2], scratch[3]
     first_link = scratch[4]
     _mark_nonterminals(v, view, stack, source_end, target_end)
@@ -149,7 +148,7 @@ def _write_links(v, view, bitext, stack, scratch, links, written):
 
 @njit
 def _entry_of(v, deltas, batch, work):
-    """Return the entry of the rule at node v. The summary of v must be valid, and `deltas` must contain the rule."""
+    """Return the entry of the rule at node v. Needs the summary of v, and the rule in `deltas`."""
     high, low = summary_key(work.summary, v, batch.words.key_mask)
     return np.int64(deltas.rows[find(deltas.rows, high, low), ENTRY])
 
@@ -220,7 +219,7 @@ def rule_links(deltas: CountDeltas, batch: Batch, state: State, chosen: NDArray[
 
 
 def fragment_links(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> RuleLinks:
-    """Return the links inside the rule of each fragment. Raises `DerivationError` if a fragment does not match.
+    """Return the links in each fragment's rule. Raises `DerivationError` if a fragment does not match.
 
     The links of the batch must be sorted, and `deltas` must contain the rules.
     """
@@ -236,7 +235,7 @@ def fragment_links(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> R
 
 @njit_allocating
 def take_ranges(content, offsets, rows):
-    """Concatenate the ranges `content[offsets[row] : offsets[row + 1]]` of `rows`. Returns content and offsets."""
+    """Concatenate `content[offsets[row] : offsets[row + 1]]` of all `rows`. Returns content and offsets."""
     taken_offsets = np.zeros(len(rows) + 1, np.int64)
     for k in range(len(rows)):
         taken_offsets[k + 1] = taken_offsets[k] + offsets[rows[k] + 1] - offsets[rows[k]]
@@ -272,7 +271,7 @@ def _merge_uses(links, kinds, weights, latest, before, uses):
 def uses_by_links(
     links: Sequence[RuleLinks], weights: Sequence[NDArray[np.int64]]
 ) -> tuple[RuleLinks, NDArray[np.int64]]:
-    """Merge a rule's uses with the same links. Returns the distinct uses and their summed weights, int64[n, kinds].
+    """Merge a rule's uses with the same links. Returns distinct uses and summed weights, int64[n, kinds].
 
     Each item of `links` has the uses of one kind, and the same item of `weights` their weights, int64[m]. Each kind has
     a column in the sums. Uses whose sums are all 0 are dropped.

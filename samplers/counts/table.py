@@ -28,7 +28,7 @@ _SMALLEST = 1 << 12
 BELOW_ZERO = "the count of a rule fell below zero, so derivations and counts do not match: run `hierogram repair`"
 
 LENGTH = np.dtype([("tokens", np.int64), ("tables", np.int64)])
-"""Number of customers (`tokens`) and estimated `tables` (in units of 2^-32) of all rules of one length."""
+"""Customers (`tokens`) and estimated `tables` (in units of 2^-32) of all rules of one length."""
 
 
 class CountTable(NamedTuple):
@@ -118,7 +118,7 @@ def _vacate(table, row):
 
 @njit_inline
 def add_row(rows, key_high, key_low, size):
-    """Return (row of the key, True if it is new). A new key is inserted with count 0, for which a row must be free."""
+    """Return (row of the key, True if it is new). Inserts a new key with count 0. Needs a free row."""
     row = find(rows, key_high, key_low)
     is_new = rows[row, KEY_LOW] == np.uint64(0) and rows[row, KEY_HIGH] == np.uint64(0)
     if is_new:
@@ -129,7 +129,7 @@ def add_row(rows, key_high, key_low, size):
 
 @njit
 def add(table, model, key_high, key_low, size, change):
-    """Add `change` to a rule's count. Sets it to 0 and returns False if it would be negative. Needs a free row."""
+    """Add `change` to a rule's count. Sets a negative count to 0 and returns False. Needs a free row."""
     row, is_new = add_row(table.rows, key_high, key_low, size)
     if is_new:
         table.tags[row] = key_tag(key_high)
@@ -186,7 +186,7 @@ def empty_table(longest_rule: int, expected_rules: int = 0) -> CountTable:
 
 
 def with_room(table: CountTable, new_rules: int) -> CountTable:
-    """Return the table if it has room for `new_rules` more rules, otherwise a larger replacement. Consumes `table`."""
+    """Return the table, or a larger one if `new_rules` more rules do not fit. Consumes `table`."""
     capacity = capacity_for(int(table.totals[ROWS]) + new_rules, len(table.rows))
     if capacity == len(table.rows):
         return table

@@ -138,7 +138,7 @@ def link_texts(uses: RuleLinks) -> Texts:
 def same_texts(
     first_texts: Texts, rows: NDArray[np.int64], second_texts: Texts, other_rows: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Return True for each k if text `rows[k]` of the first texts equals text `other_rows[k]` of the second texts."""
+    """Check for each k if text `rows[k]` of the first texts equals text `other_rows[k]` of the second."""
     equal = np.empty(len(rows), np.bool_)
     for k in range(len(rows)):
         a, a_end = first_texts.offsets[rows[k]], first_texts.offsets[rows[k] + 1]
@@ -153,7 +153,7 @@ _CHUNK = 7
 
 @njit
 def _read_chunks(texts, rows, place, chunks):
-    """Write `_CHUNK` bytes of each text from index `place` on as a number in base 257, with 0 after the text's end."""
+    """Write each text's `_CHUNK` bytes from index `place` on as a base-257 number, 0 after the text's end."""
     for k in range(len(rows)):
         first, end = texts.offsets[rows[k]] + place, texts.offsets[rows[k] + 1] - 1
         number = np.uint64(0)
@@ -165,7 +165,7 @@ def _read_chunks(texts, rows, place, chunks):
 
 
 def text_order(texts: Texts, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return row numbers int64[n], sorted by the bytes of the text, then by key. Key words are compared as int64."""
+    """Return row numbers, sorted by the bytes of the text, then by key. Key words compare as int64."""
     high, low = np.ascontiguousarray(keys).view(np.int64).T
     rows = np.lexsort((low, high))
     # Sort by the first chunk of bytes, then each group of rows with equal chunks by the next chunk, and so on.
@@ -193,7 +193,7 @@ def take_texts(texts: Texts, rows: NDArray[np.int64]) -> Texts:
 def render_fragments(
     deltas: CountDeltas, chosen: NDArray[np.int64], labels: Sequence[str], words: Sequence[str]
 ) -> tuple[list[str], list[str], list[int]]:
-    """Return root labels, texts such as `(NP (DT the) (NN))`, and numbers of expansions of the chosen entries."""
+    """Return root labels, texts such as `(NP (DT the) (NN))`, and expansion counts of the chosen entries."""
     roots: list[str] = []
     texts: list[str] = []
     expansions: list[int] = []

@@ -1,4 +1,4 @@
-"""Chart of a sentence as pools (arrays of records): items, edges, and scratch memory for the current cell.
+"""Chart of a sentence as pools (arrays of records): items, edges, and scratch memory of a cell.
 
 Kernels allocate no memory. If a pool is full, the caller enlarges all pools and decodes the sentence again.
 """
@@ -107,7 +107,7 @@ JOINED = np.dtype(
     ],
     align=True,
 )
-"""Candidate whose items are joined, with a language-model state. The fields are as in EDGE, ITEM and CANDIDATE."""
+"""Candidate with joined items and a language-model state. Fields are as in EDGE, ITEM and CANDIDATE."""
 
 MEMO = np.dtype(
     [
@@ -165,7 +165,7 @@ class InputSentence(NamedTuple):
 
 
 class SearchLimits(NamedTuple):
-    """Maximum words that a grammar rule may span, and beam size: candidates kept per cell (`pops`, 0 for no limit)."""
+    """Maximum words of a grammar rule's span, and candidates kept per cell (`pops`, 0 for no limit)."""
 
     span: int
     pops: int

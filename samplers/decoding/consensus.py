@@ -17,7 +17,7 @@ _LETTERS, _WORDS = 6, 2
 
 
 def choose_consensus(texts: Sequence[Sequence[str]], scores: NDArray[np.float64]) -> int:
-    """Return the index of the tokenized text with the highest expected chrF++, the first if several are equal.
+    """Return the index of the text with the highest expected chrF++, the first if several are equal.
 
     `scores` float64[k] are log-likelihoods up to a constant, highest first. Only the first `CANDIDATES` texts count.
     """

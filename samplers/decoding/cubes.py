@@ -28,7 +28,7 @@ def lm_word(task, word):
 
 @njit_inline
 def _memo_slot(task, chart, state, word):
-    """Return the memo slot with the score of a word after a state. Computes the score if the slot has another entry."""
+    """Return the memo slot with the score of a word after a state. Computes the score if it is missing."""
     home = (np.uint64(state) * GOLDEN ^ np.uint64(word) * _WORD_FACTOR) >> _HALF
     slot = np.int64(home & table_mask(chart.memo))
     entry = chart.memo[slot]
@@ -40,7 +40,7 @@ def _memo_slot(task, chart, state, word):
 
 @njit_inline
 def _append_word(task, chart, word, joined):
-    """Return `joined` with a word appended. `joined` is as returned by `_compute_state`, with log10 probabilities."""
+    """Return `joined`, as from `_compute_state`, with a word appended. Probabilities are log10."""
     size, state, closed, closed_log10, open_log10 = joined
     entry = chart.memo[_memo_slot(task, chart, state, word)]
     if closed:
@@ -117,7 +117,7 @@ def _compute_state(task, chart, rule, tails):
 
 
 MARGIN, NEAR_MARGIN = 3.0, 0.75
-"""Margins added to a candidate's estimate for each nonterminal (natural log, times the language model's weight).
+"""Margins added to an estimate per nonterminal (natural log, times the language model's weight).
 
 A candidate's score with all language-model probabilities may be better than its estimate, so it is pruned only if the
 estimate plus the margin is too low. MARGIN is for a rule with the best items of its cells. Other candidates have
@@ -156,7 +156,7 @@ def _pop(chart):
 
 @njit_inline
 def _push(task, chart, cube, coordinates, axis, gain):
-    """Push a candidate of a cube onto the heap. Its coordinates begin at index `coordinates` of their pool.
+    """Push a cube's candidate onto the heap. Its coordinates begin at index `coordinates` of their pool.
 
     `axis` is the axis of its last step, 0 if all items are the best of their cells. `gain` is the rank of its
     predecessor minus the predecessor's estimate before joining. At the pop limit, the candidate and its successors are
@@ -197,7 +197,7 @@ def _is_worse(task, chart, estimate):
 
 @njit_inline
 def _keep(task, chart):
-    """Keep the joined candidate at `Pool.SPARE`. At the pop limit, it replaces the worst kept candidate if better."""
+    """Keep the joined candidate at `Pool.SPARE`. At the pop limit, it replaces the worst one if better."""
     kept, ranks, used = chart.kept, chart.kept_ranks, chart.taken
     made = used[Pool.SPARE]
     rank = chart.joined[made].rank
@@ -323,7 +323,7 @@ def _is_state(chart, item, joined):
 
 @njit_inline
 def _find_slot(chart, joined):
-    """Return the slot of the item with a joined candidate's state, or a free slot. -1 if too many slots are used."""
+    """Return the slot for a joined candidate's state, used or free. -1 if too many slots are used."""
     made = chart.joined[joined]
     key = mix(np.uint64(made.state) * GOLDEN + np.uint64(2 * made.open + made.closed))
     for k in range(made.open):
@@ -340,7 +340,7 @@ def _find_slot(chart, joined):
 
 @njit_inline
 def _add_edge(chart, cell, joined):
-    """Add the edge of a joined candidate, and a new item if needed. Returns False if too many slots are used."""
+    """Add a joined candidate's edge, and a new item if needed. Returns False if too many slots are used."""
     used = chart.taken
     joined_state = chart.joined[joined]
     slot = _find_slot(chart, joined)
@@ -429,7 +429,7 @@ def _sort(chart, first, last):
 
 @njit
 def begin_chart(task, chart):
-    """Reset the chart for a sentence. A low pop limit needs fewer slots, which then stay in the processor's cache."""
+    """Reset the chart for a sentence. A low pop limit needs fewer slots, which stay in the CPU cache."""
     chart.taken[:] = 0
     chart.cells[: s_cell(task, len(task.sentence.words) + 2), :] = 0
     slots = len(chart.slots)

@@ -41,7 +41,7 @@ class SentenceDecoder:
         self._unused: list[DecodingChart] = [] if charts is None else charts
 
     def decode(self, sentence: InputSentence, limit: int = 1, *, distinct: bool = False) -> Outputs:
-        """Return up to `limit` derivations of a nonempty sentence, best first. `distinct`: no two have equal words."""
+        """Return up to `limit` derivations of a nonempty sentence, best first, one per text if `distinct`."""
         task = DecodingTask(self.grammar, self.weighed, self.language_model, sentence, self.limits)
         words = len(sentence.words)
         longest = max(words, _WORDS)

@@ -1,4 +1,4 @@
-"""Chart filling: X over all spans up to the limit, then S → X and S → S X from left to right, then the goal.
+"""Chart filling: X over spans up to the limit, then S → X and S → S X left to right, then the goal.
 
 From each start position, a depth-first search of the trie over words and filled cells finds all source sides that match
 [Hopkins & Langmead 2010].
@@ -40,7 +40,7 @@ def _record(chart, node, end, arity):
 
 @njit
 def _match_from(task, chart, node, position, arity, end):
-    """Record all matches that pass through a trie node at `position`, up to `end`. Returns False if a pool is full.
+    """Record all matches through a trie node at `position`, up to `end`. Returns False if a pool is full.
 
     The first `arity` cells of `path` belong to earlier nonterminals. Cells from `position` on must be filled.
     """
@@ -81,7 +81,7 @@ _ROOT = 0
 
 @njit
 def _extra_base(task, rule):
-    """Return the estimated score of an extra rule: its own score plus the weighted log probability of its words."""
+    """Return an extra rule's estimated score: its own score plus weighted log probability of its words."""
     sentence, model = task.sentence, task.model
     total = own_score(task, rule)
     if model.order > 0:
@@ -122,7 +122,7 @@ def _fill_x(task, chart, start, end):
 
 @njit
 def _fill_start(task, chart, start):
-    """Fill the cells of X over the spans of up to `limits.span` words from `start`. Returns False if a pool is full."""
+    """Fill X over the spans of up to `limits.span` words from `start`. Returns False if a pool is full."""
     words = task.sentence.words
     n = len(words)
     end = min(n, start + task.limits.span)

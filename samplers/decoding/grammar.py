@@ -142,14 +142,14 @@ def is_usable(columns: RuleColumns) -> NDArray[np.bool_]:
 def _take_ranges(
     flat: NDArray[_Scalar], start: NDArray[np.int64], order: NDArray[np.int64]
 ) -> tuple[NDArray[_Scalar], NDArray[np.int64]]:
-    """Concatenate the ranges of `flat` in another order. Returns the new array, and the start of each range."""
+    """Concatenate the ranges of `flat` in another order. Returns the new array and each range's start."""
     sizes = np.diff(start)[order]
     begins = np.concatenate(([0], np.cumsum(sizes)))
     return flat[np.arange(begins[-1]) + np.repeat(start[:-1][order] - begins[:-1], sizes)], begins
 
 
 def pack(columns: RuleColumns, chosen: NDArray[np.bool_] | None = None) -> PackedGrammar:
-    """Pack the `chosen` rules bool[R], or all usable rules. Raises `GrammarError` for an unusable chosen rule."""
+    """Pack the `chosen` rules, or all usable rules. Raises `GrammarError` for an unusable chosen rule."""
     usable = is_usable(columns)
     order = np.flatnonzero(usable if chosen is None else chosen)
     unusable = order[~usable[order]]
@@ -274,7 +274,7 @@ def _add_words(grammar, model, weighed):
 def weigh(
     grammar: PackedGrammar, weights: NDArray[np.float64], model: LanguageModel, lm_words: NDArray[np.int32]
 ) -> WeightedGrammar:
-    """Return scores and ranks of the rules. `weights` float64[F + 6] are for grammar features, then for `COUNTED`."""
+    """Return the rules' scores and ranks. `weights` float64[F + 6]: grammar features, then `COUNTED`."""
     own_features = grammar.features.shape[1]
     rules = grammar.rules
     weighed = WeightedGrammar(

@@ -1,4 +1,4 @@
-"""Lazy k-best derivations of a filled chart [Huang & Chiang 2005, Algorithm 3] (docs/model.md, section 10).
+"""Lazy k-best derivations of a chart [Huang & Chiang 2005, Algorithm 3] (docs/model.md, section 10).
 
 An entry is a derivation of an item: an edge, and an entry for each of the edge's tails. The first entry of an item is
 its best derivation, and has the number of the item. Further entries are created on demand from candidates. The first
@@ -104,7 +104,7 @@ def _meld(lists, first, second):
 
 @njit
 def _remove_best(lists, heap):
-    """Remove the best candidate of a heap. Returns the new best candidate, after melding the children in pairs."""
+    """Remove the best candidate of a heap, and meld its children. Returns the new best candidate."""
     pairs = np.int64(NONE)
     child = np.int64(lists.entries[heap].child)
     while child != NONE:
@@ -167,7 +167,7 @@ def _hash_words(task, chart, lists, entry):
 
 @njit
 def _is_new(lists, entry):
-    """Add an entry's words to `seen`. Returns False if `seen` is used and already has these words for the item."""
+    """Add an entry's words to `seen`. Returns False if `seen` already has these words for the item."""
     seen = lists.seen
     if len(seen) == 1:
         return True
@@ -227,7 +227,7 @@ def _add_other_edges(task, chart, lists, item):
 
 @njit
 def _add_variant(task, chart, lists, entry, tail, with_entry):
-    """Add a candidate that differs from an entry in the entry of one tail. Returns False if memory is too small."""
+    """Add a variant of an entry with another entry of one tail. Returns False if memory is too small."""
     stored = lists.entries[entry]
     edge = chart.edges[stored.edge]
     added, tails = lists.taken[ENTRIES], lists.taken[ENTRY_TAILS]
@@ -250,7 +250,7 @@ def _add_variant(task, chart, lists, entry, tail, with_entry):
 
 @njit
 def _extend(task, chart, lists, item):
-    """Add the next entry to an item's list. Returns 1, 0 at the end of the list, or -1 if memory is too small."""
+    """Add the next entry to an item's list. Returns 1, 0 at the list's end, or -1 if memory is too small."""
     depth = 0
     lists.stack[0] = item
     while depth >= 0:
@@ -294,7 +294,7 @@ def _extend(task, chart, lists, item):
 
 @njit
 def _find_best(task, chart, lists, goal, limit, entries):
-    """Write up to `limit` best entries of the goal. Returns their number, and False if memory is too small."""
+    """Write up to `limit` best goal entries. Returns their number, and False if memory is too small."""
     _begin_lists(task, chart, lists)
     number = 1
     entries[0] = goal
@@ -312,7 +312,7 @@ def _find_best(task, chart, lists, goal, limit, entries):
 def best_entries(
     task: DecodingTask, chart: DecodingChart, goal: int, limit: int, distinct: bool
 ) -> tuple[Lists, NDArray[np.int32]]:
-    """Return the k-best lists and up to `limit` best entries of the goal. If `distinct`, no two have equal words."""
+    """Return the k-best lists and up to `limit` best goal entries, no two with equal words if `distinct`."""
     size = 64 if limit == 1 else 1 << 14
     items = int(chart.taken[Pool.ITEMS])
     while True:

@@ -16,9 +16,7 @@ from hierogram.samplers.language_models.model import FREE
 from hierogram.samplers.language_models.vocabulary import Vocabulary, add
 
 MORE, NO_ROOM, NO_VOCABULARY, NO_FIELDS, NO_NUMBER, NO_NAME, NO_LINK = range(7)
-"""Outcomes of reading: end of the last complete line, full columns, full vocabulary, and four errors: too few fields, a
-value that is not a number, a value without a name, and an invalid link.
-"""
+"""Outcomes of reading: end of complete lines, full columns, full vocabulary, and errors in a line."""
 
 AT, LINE = 0, 1
 """Indices into a cursor int64[2]. `AT` is the byte offset, `LINE` the line number."""
@@ -57,7 +55,7 @@ class Vocabularies(NamedTuple):
 
 
 class RuleLines(NamedTuple):
-    """Rules as read from lines. Sides and links are as in `RuleColumns`, but symbols are vocabulary numbers.
+    """Rules read from lines. Sides and links are as in `RuleColumns`, with vocabulary numbers as symbols.
 
     Value k belongs to rule `value_rule[k]`. `value_name[k]` is the number of its name, or its position among the values
     of the line if values have no names. `line` int64[R] has line numbers. `fields` int64[8, 2] is scratch memory for
@@ -129,7 +127,7 @@ def make_lines(rules: int, old: RuleLines | None = None) -> RuleLines:
 
 @njit_inline
 def _separator(text, position, end, tabs):
-    """Return the length of the separator at `position`, or 0. Bars must be between spaces or at an end of the line."""
+    """Return the length of the separator at `position`, or 0. Bars need spaces or line ends around them."""
     if tabs:
         return 1 if text[position] == _TAB else 0
     if position + 3 > end or text[position] != _BAR or text[position + 1] != _BAR or text[position + 2] != _BAR:
@@ -173,7 +171,7 @@ def _next_token(text, position, end):
 
 @njit
 def _read_side(text, field, vocabulary, size, symbols, first_symbol, layout):
-    """Read the symbols of a side. Returns their number, -1 if `symbols` is full, or -2 if the vocabulary is full."""
+    """Read a side. Returns its number of symbols, -1 if `symbols` is full, -2 if the vocabulary is full."""
     count = 0
     position = field[0]
     while True:
@@ -207,7 +205,7 @@ def _parse_position(text, start, end):
 
 @njit
 def _read_links(text, field, rules, first_link):
-    """Read links such as `0-1`. Returns their number, -1 if memory is too small, or -2 for an invalid link."""
+    """Read links such as `0-1`. Returns their number, -1 if `rules` is full, or -2 for an invalid link."""
     count = 0
     position = field[0]
     while True:
@@ -310,7 +308,7 @@ def _read_rule(text, rules, layout, vocabularies, field_count):
 def read_rules(
     text: NDArray[np.uint8], cursor: NDArray[np.int64], layout: Layout, vocabularies: Vocabularies, rules: RuleLines
 ) -> int:
-    """Read rules except glue rules. Returns the outcome. Moves the cursor to the first line that was not read."""
+    """Read rules except glue rules. Returns the outcome. Moves the cursor to the first unread line."""
     while True:
         start = cursor[AT]
         end = line_end(text, start)
@@ -332,7 +330,7 @@ def read_rules(
 
 
 UNNUMBERED = 1 << 7
-"""Number of a nonterminal without an index, which a link connects to its nonterminal on the other side."""
+"""Number of a nonterminal without an index, which a link connects to the other side."""
 
 _MAX_GAPS = 64
 _LINKED = 1 << 29
@@ -340,7 +338,7 @@ _LINKED = 1 << 29
 
 @njit
 def _number_gaps(columns, numbers):
-    """Assign numbers to nonterminals in source order. Returns the first rule with invalid nonterminals, or -1."""
+    """Assign nonterminal numbers in source order. Returns the first rule with invalid nonterminals, or -1."""
     for rule in range(len(columns.source_start) - 1):
         source = columns.source[columns.source_start[rule] : columns.source_start[rule + 1]]
         target = columns.target[columns.target_start[rule] : columns.target_start[rule + 1]]

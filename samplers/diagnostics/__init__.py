@@ -1,1 +1,1 @@
-"""Diagnostics of chains: convergence, effective sample sizes, Monte Carlo errors, and overlap of grammars."""
+"""Diagnostics of chains: convergence, effective sample sizes, Monte Carlo errors, grammar overlap."""

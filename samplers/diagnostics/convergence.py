@@ -18,14 +18,14 @@ _OFFSET = 3 / 8
 
 @lru_cache(maxsize=8)
 def _normal_quantiles(size: int) -> NDArray[np.float64]:
-    """Return the normal scores of the ranks k/2 among `size` draws, float64[2 size + 1] by k. NaN below rank 1."""
+    """Return the normal scores of the ranks k/2 of `size` draws, float64[2 size + 1]. NaN below rank 1."""
     inverse = NormalDist().inv_cdf
     shares = [(k / 2 - _OFFSET) / (size - 2 * _OFFSET + 1) for k in range(2, 2 * size + 1)]
     return np.array([np.nan, np.nan, *map(inverse, shares)])
 
 
 def _double_ranks(values: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return twice the rank of each value in its row, int64[S, M]. Ranks begin at 1. Ties share their mean rank."""
+    """Return twice the 1-based rank of each value in its row, int64[S, M]. Ties share their mean rank."""
     ranks = np.empty(values.shape, np.int64)
     for k, row in enumerate(values):
         _, which, counts = np.unique(row, return_inverse=True, return_counts=True)
@@ -80,7 +80,7 @@ def _plain_r_hat(draws: Draws) -> Values:
 
 
 def r_hat(draws: Draws) -> Values:
-    """Return the larger of two rank-normalized split R-hats: of the draws, and of their distances from the median."""
+    """Return the larger rank-normalized split R-hat: of the draws or of their distances from the median."""
     halves = split(draws)
     return _larger_r_hat(halves, _normal_scores(halves))
 
@@ -102,7 +102,7 @@ def _autocovariance(draws: Draws) -> Draws:
 
 
 def effective_size(draws: Draws) -> Values:
-    """Return the effective sample size for the mean, by Geyer's initial monotone sequence. Equal draws all count."""
+    """Return the effective size for the mean by Geyer's initial monotone sequence. Equal draws all count."""
     _, chains, size = draws.shape
     total = chains * size
     covariance = _autocovariance(draws)
@@ -149,7 +149,7 @@ def tail_size(draws: Draws) -> Values:
 
 
 def summarize(draws: Draws) -> Summary:
-    """Return the summary of draws float64[S, C, N]. Raises `ValueError` for another shape or N < `MIN_DRAWS`."""
+    """Summarize draws float64[S, C, N]. Raises `ValueError` for another shape or N < `MIN_DRAWS`."""
     if draws.ndim != 3 or draws.shape[2] < MIN_DRAWS:
         raise ValueError(
             f"expected draws of shape (quantities, chains, draws) with at least {MIN_DRAWS} draws, got {draws.shape}"
@@ -168,8 +168,7 @@ def summarize(draws: Draws) -> Summary:
 
 
 SOUND, SHORT, APART, DRIFTING, STUCK, CONSTANT = VERDICTS = "sound", "short", "apart", "drifting", "stuck", "constant"
-"""Verdicts on a quantity: the chains agree, agree with few effective draws, stay at different values, all still drift,
-include a stuck chain while others move, or have only equal draws."""
+"""Verdicts: good, few effective draws, chains differ, all drift, one is stuck, all draws are equal."""
 FLAGS = (STUCK, DRIFTING, APART)
 """Verdicts on draws that cannot be trusted."""
 

@@ -28,7 +28,7 @@ class Overlap(NamedTuple):
     rules: float
     # Jaccard index of the sets of rules with at least two uses.
     used_twice: float
-    # Sum over rules of the smaller of the rule's shares of all uses in the two grammars.
+    # Sum over rules of min(p, q), where p and q are the rule's shares of all uses in the first and second grammar.
     uses: float
 
 
@@ -89,7 +89,7 @@ def look_up_counts(table: CountTable, keys: NDArray[np.uint64]) -> NDArray[np.in
 
 @dataclass(slots=True)
 class ChainTrace:
-    """Trace of one chain: its totals, and counts of W rules, at each draw. `keys` uint64[W, 2] are the rules' keys."""
+    """Trace of one chain: totals, and counts of W rules with the `keys` uint64[W, 2], at each draw."""
 
     keys: NDArray[np.uint64]
     totals: list[tuple[float, float, float]] = field(default_factory=list)

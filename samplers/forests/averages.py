@@ -41,12 +41,12 @@ previous period. `draw`: random number below `DRAWS`, which decides if `uses` ar
 """
 
 _CHAIN_ERROR = 0.28
-"""Measured factor c. Expected uses m of a rule in a pair have squared error c m (1 - min(m, 1)/2) / √T in T sweeps."""
+"""Measured factor c: m expected uses have squared error c m (1 - min(m, 1)/2) / √T in T sweeps."""
 SWEEPS_PER_PRUNING = 16
 BYTES_PER_SLOT = 10
 """Number of bytes in a slot. The fragment of an entry occupies whole slots."""
 _SLOTS, _SLOTS_PER_RULE = 16, 4
-"""Number of slots of a pair: `_SLOTS`, plus `_SLOTS_PER_RULE` for each rule that its derivation can have."""
+"""Slots of a pair: `_SLOTS`, plus `_SLOTS_PER_RULE` for each rule that its derivation can have."""
 
 
 class Averages(NamedTuple):
@@ -74,7 +74,7 @@ def slots_of_pairs(batch: Batch) -> NDArray[np.int64]:
 
 
 def empty_averages(batch: Batch) -> Averages:
-    """Return empty averages."""
+    """Allocate averages of a batch's pairs, with 0 sweeps and no entries."""
     first = np.concatenate(([0], np.cumsum(slots_of_pairs(batch))))
     entry_counts, slots_used, sweeps, floor = (np.zeros(batch.size, np.int64) for _ in range(4))
     content = np.zeros(BYTES_PER_SLOT * int(first[-1]), np.uint8)
@@ -89,7 +89,7 @@ NO_AVERAGES = Averages(np.zeros(0, ENTRY), np.zeros(1, np.int64), _NONE, _NO_BYT
 
 @njit
 def encode_fragment(v, view, stack, content, position):
-    """Write the fragment at node v to `content` at `position`. Returns the position after it, or -1 if out of room."""
+    """Write the fragment at node v to `content`. Returns the next position, or -1 if out of room."""
     if position + 3 > len(content):
         return -1
     position = put_number(content, position, 2 * np.int64(view.edge[v]) + 1)
@@ -109,7 +109,7 @@ def encode_fragment(v, view, stack, content, position):
 
 @njit
 def decode_fragment(v, view, stack, content, first, last):
-    """Decode the fragment at node v from bytes [first, last) into the variables. Returns False if it does not match."""
+    """Set the variables of the fragment at v from bytes [first, last). Returns False on a mismatch."""
     if v < 0 or v >= len(view.node):
         return False
     value, position = get_number(content, first, last)
@@ -154,7 +154,7 @@ def threshold(step, draw, sweeps):
 
 @njit_inline
 def round_uses(uses, missed, sweeps, step, draw):
-    """Return the expected uses of a rule and their error variance, in units of 1/`ONE_USE` and 1/`ONE_SQUARE`.
+    """Return a rule's expected uses and error variance, in units of 1/`ONE_USE` and 1/`ONE_SQUARE`.
 
     A mean below the step is rounded to 0, with variance 0, or to the step, which adds variance. A third of the possibly
     missed uses is counted as uses to choose between 0 and the step.
@@ -199,7 +199,7 @@ def _has_room(averages, pair, slots):
 
 @njit
 def put_entry(averages, pair, hashes, root, sums, marks, fragment):
-    """Append an entry. `sums` is (uses, missed), and `marks` is (shared, draw). Returns False if out of room."""
+    """Append an entry with `sums` (uses, missed) and `marks` (shared, draw). Returns False if out of room."""
     slots = slots_of(len(fragment))
     if not _has_room(averages, pair, slots):
         return False
@@ -224,7 +224,7 @@ def put_entry(averages, pair, hashes, root, sums, marks, fragment):
 
 @njit_inline
 def _bound_without_entry(averages, pair, draw):
-    """Return an upper bound on uses of a rule without an entry: the floor plus its threshold at the last pruning."""
+    """Return an upper bound on the uses of a rule without an entry: floor plus last pruning threshold."""
     # The rule may be shared or not. Use `STEP`, because the threshold is larger for rules that are not shared.
     pruned = averages.sweeps[pair] // SWEEPS_PER_PRUNING * SWEEPS_PER_PRUNING
     return averages.floor[pair] + threshold(STEP, draw, pruned)
@@ -284,7 +284,7 @@ def _evict_least_used(averages, pair):
 
 @njit
 def enter_rule(averages, pair, hashes, root, uses, shared, fragment):
-    """Add a rule with its first uses, and evict other entries if out of room. If it never fits, raises the floor."""
+    """Add a rule's first uses, evicting other entries if needed. Raises the floor if it never fits."""
     slots = slots_of(len(fragment))
     draw = draw_of_rule(averages.pairs[pair], hashes[0], hashes[1])
     while not _has_room(averages, pair, slots) and averages.entry_counts[pair] > 0:
@@ -316,7 +316,7 @@ def _halve(averages, pair):
 
 @njit
 def end_sweep(averages, pair):
-    """Count a sweep of the pair after its uses were added. Periodically halves old sweeps and deletes rare rules."""
+    """Count a sweep after its uses were added. Periodically halves old sweeps and deletes rare rules."""
     averages.sweeps[pair] += 1
     if averages.sweeps[pair] % SHARED_SWEEPS == 0:
         # A new period begins, so bit 0 of `shared` becomes bit 1.
@@ -341,7 +341,7 @@ def find_entry(averages, pair, source_hash, target_hash):
 
 @njit
 def add_tree(averages, pair, view, space, scratch):
-    """Add one use per rule of the pair's derivation, and end the sweep. `space` has the fields of `WalkSpace`."""
+    """Add one use per rule of the derivation, and end the sweep. `space` has the fields of `WalkSpace`."""
     depth = begin_walk(view, space)
     while True:
         v, depth = next_rule(view, space, depth)

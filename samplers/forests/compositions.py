@@ -32,7 +32,7 @@ ORDER = 3
 _UNSEEN = 0.5
 """Pseudo-count of each word, which is added to its number of other occurrences."""
 _MIN_WORDS = 100_000
-"""Minimum text size in words for expected occurrences, so that exports of small stores do not omit too many rules."""
+"""Minimum text size in words for expected occurrences, so that small stores export enough rules."""
 _MIN_SLOTS, _MAX_SLOTS = 1 << 12, 1 << 24
 """Initial number of slots, and number of slots beyond which n-grams seen once are dropped."""
 _SLOTS_PER_NGRAM = 1.5
@@ -43,7 +43,7 @@ _SEPARATOR = "\n"
 
 
 class Ngrams(NamedTuple):
-    """Counts of n-gram hashes in a text of `words` words. `distinct` slots are used. Free slots have key 0."""
+    """Counts of n-gram hashes in a text of `words` words, in `distinct` slots. Free slots have key 0."""
 
     keys: NDArray[np.uint64]
     counts: NDArray[np.uint32]
@@ -121,7 +121,7 @@ def empty_ngrams() -> Ngrams:
 
 
 def _with_room(ngrams: Ngrams, extra: int) -> Ngrams:
-    """Return the counts in a table with room for `extra` n-grams. Beyond `_MAX_SLOTS`, drops n-grams seen once."""
+    """Return a table with room for `extra` n-grams. Beyond `_MAX_SLOTS`, drops n-grams seen once."""
     slots = len(ngrams.keys)
     needed = _SLOTS_PER_NGRAM * (ngrams.distinct + extra)
     if needed <= slots:
@@ -143,7 +143,7 @@ def add_ngrams(ngrams: Ngrams, batch: Batch) -> Ngrams:
 
 
 def expected_occurrences(ngrams: Ngrams, sides: Iterable[str], salt: int) -> NDArray[np.float64]:
-    """Return the expected occurrences of each source side in a text as long as the counted text, float64[m].
+    """Return the expected occurrences of each source side in a text of the counted size, float64[m].
 
     If fewer than `_MIN_WORDS` words were counted, the text has `_MIN_WORDS` words. `sides` are in rule notation. `salt`
     is the salt of the word hashes. Runs of words between nonterminals are assumed to be independent.

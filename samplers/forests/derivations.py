@@ -21,7 +21,7 @@ from hierogram.samplers.grammar.settings import CUT, JOINED, RANDOM, STARTS
 
 
 class State(NamedTuple):
-    """Variables of N nodes: chosen incoming edge, uint16[N], and `cut` uint8[N], which is 1 at a rule boundary."""
+    """Variables of N nodes: chosen incoming `edge` uint16[N], and `cut` uint8[N], 1 at a rule boundary."""
 
     edge: NDArray[np.uint16]
     cut: NDArray[np.uint8]
@@ -112,7 +112,7 @@ def _draw_initial(key, batch, by_coin, state):
 
 
 def initial_state(key: int, batch: Batch, start: str = CUT) -> State:
-    """Return a state with uniformly random edges, and with cuts chosen by `start`, one of `STARTS` [CFGŠ14 §5.4.2]."""
+    """Return uniformly random edges, and cuts chosen by `start`, one of `STARTS` [CFGŠ14 §5.4.2]."""
     if start not in STARTS:
         raise ValueError(f"start must be one of {', '.join(STARTS)}, got {start!r}")
     state = State(np.zeros(batch.forests.nodes, np.uint16), np.ones(batch.forests.nodes, np.uint8))
@@ -182,7 +182,7 @@ def begin_walk(view, work):
 
 @njit_inline
 def next_rule(view, work, depth):
-    """Return the root node of the next rule, or -1 at the end, and the new stack depth. Computes the node's summary."""
+    """Return (root node of the next rule or -1, new stack depth). Computes the root's summary."""
     root = len(view.node) - 1
     while depth > 0:
         depth -= 1
@@ -199,7 +199,7 @@ _MAX_BITS = 56
 
 
 class Trees(NamedTuple):
-    """m encoded trees, sorted by pair. Tree k is `content[starts[k] : ends[k]]` and belongs to pair `pairs[k]`."""
+    """m encoded trees, sorted by pair: tree k of pair `pairs[k]` is `content[starts[k] : ends[k]]`."""
 
     content: NDArray[np.uint8]
     pairs: NDArray[np.int64]
@@ -208,7 +208,7 @@ class Trees(NamedTuple):
 
 
 def select_trees(blobs: Blobs, chosen: NDArray[np.bool_] | None = None, first: int = 0) -> Trees:
-    """Return the trees of `chosen` pairs bool[P], by default all. `blobs` are encoded trees from pair `first` on."""
+    """Return the trees of `chosen` pairs, by default all. Row 0 of `blobs` is pair `first`."""
     rows = np.arange(blobs.size) if chosen is None else np.flatnonzero(chosen)
     return Trees(blobs.content, first + rows, blobs.offsets[rows], blobs.offsets[rows + 1])
 
@@ -294,7 +294,7 @@ def _decode_states(forests, blobs, state, mismatched):
 
 @njit
 def decode_tree(view, content, first, last, stack):
-    """Decode a tree from bytes [first, last) into its nodes' variables. Returns False if it does not match."""
+    """Decode a tree from bytes [first, last) into `view`. Returns False if they do not match it."""
     position = first
     stack[0] = len(view.node) - 1
     depth = 1
@@ -319,7 +319,7 @@ def encode_trees(batch: Batch, state: State) -> Blobs:
 
 
 def decode_states(forests: Forests, blobs: Blobs) -> State:
-    """Decode the output of `encode_states`. Raises `DerivationError` if bytes do not match their pair's forest."""
+    """Decode the output of `encode_states`. Raises `DerivationError` if bytes do not match a forest."""
     state = empty_state(forests)
     mismatched = np.zeros(forests.pairs, np.bool_)
     _decode_states(forests, blobs, state, mismatched)
@@ -329,7 +329,7 @@ def decode_states(forests: Forests, blobs: Blobs) -> State:
 
 
 def mismatch_error(part: str, reason: str, pairs: Sequence[int]) -> DerivationError:
-    """Return the error for the pairs with the indices `pairs` in the batch. The message names the first pair."""
+    """Return the error for pairs with these indices in the batch. The message names the first pair."""
     return DerivationError(f"the {part} of pair number {pairs[0]} of the batch {reason}", pairs, f"its {part} {reason}")
 
 

@@ -1,4 +1,4 @@
-"""Forests: all derivations of each pair of a batch, as flat arrays, and views of one pair for the kernels.
+"""Forests: all derivations of each pair of a batch in flat arrays, and views of pairs for kernels.
 
 A forest is a hypergraph. Its nodes have spans in a source and a target text. Each hyperedge leads from tails to a head
 (docs/model.md, section 1). Examples are phrase forests [CFGŠ14 §3], treebank trees (one edge per node) and parse
@@ -75,7 +75,7 @@ class Forests(NamedTuple):
 
 @njit
 def _phrase_forests(bitext, first, last, span_limit, forests, words_at, node_at, used):
-    """Write the forests of pairs [first, last). Returns the first pair that does not fit in the arrays, or `last`.
+    """Write the forests of pairs [first, last). Returns the first pair that does not fit, or `last`.
 
     Returns -1 - pair if a pair has too many nodes. `used` int64[2] has the numbers of nodes and tails written to
     `forests`. `words_at` int32[7, n] and `node_at` int32[n²] are scratch memory for sides of up to n words.
@@ -278,7 +278,7 @@ def build_forests(bitext: Bitext, span_limit: int = 0) -> Forests:
 
 
 class Node(NamedTuple):
-    """Node for `assemble`: half-open spans, tails of each incoming edge (numbers of earlier nodes), and label or 0."""
+    """Node for `assemble`: half-open spans, tails of each edge (numbers of earlier nodes), label or 0."""
 
     source: tuple[int, int]
     target: tuple[int, int]
@@ -287,7 +287,7 @@ class Node(NamedTuple):
 
 
 def assemble(pairs: Sequence[Sequence[Node]], span_limit: int = 0) -> Forests:
-    """Build forests, such as trees or parse forests, from lists of nodes with tails before heads and the root last.
+    """Build forests from lists of nodes with tails before heads and the root last.
 
     Roots are always cut, and so are nodes wider than `span_limit` words on either side, unless the limit is 0.
     Raises `ValueError` if a label is not in 0..MAX_LABEL.
@@ -362,7 +362,7 @@ def tail_range(v, view):
 
 @njit_inline
 def push_tails(v, view, stack, depth):
-    """Push the tails of v's current edge so that the first in source order is on top. Returns the new depth."""
+    """Push the tails of v's current edge, the first in source order on top. Returns the new depth."""
     first, last = tail_range(v, view)
     for i in range(last - 1, first - 1, -1):
         stack[depth] = view.tails[i]

@@ -57,7 +57,7 @@ _ZERO = np.uint64(0)
 
 
 class Words(NamedTuple):
-    """Cumulative word hashes of a batch. `source` and `target`, uint64, have one item more than there are words.
+    """Cumulative word hashes of a batch: `source` and `target`, with one more item than words.
 
     Item k is the polynomial hash of all words before word k, so the hash of a run of words is computed from two items.
     `key_mask` has all bits set, except in tests that make keys collide.
@@ -86,7 +86,7 @@ def cumulate_hashes(source: NDArray[np.uint64], target: NDArray[np.uint64], key_
 
 
 def make_summaries(nodes: int) -> NDArray[np.void]:
-    """Return SUMMARY[nodes + 1] for `compose`. The last row is a nonterminal's summary, which all cut nodes share."""
+    """Return SUMMARY[nodes + 1] for `compose`. The last row is a nonterminal, shared by all cut nodes."""
     summary = np.zeros(nodes + 1, SUMMARY)
     nonterminal = summary[nodes]
     nonterminal["source_hash"] = SOURCE_NONTERMINAL
@@ -125,7 +125,7 @@ def _append_words(value, running, start, end, powers):
 
 @njit
 def compose(v, view, summary, powers, scratch):
-    """Write the summary of node v under its current edge to `summary[v]`. Summaries of uncut tails must be valid."""
+    """Write the summary of v under its current edge to `summary[v]`, given summaries of uncut tails."""
     # Avoid branches, because the processor could not predict them.
     node = view.node
     tails = view.tails

@@ -41,7 +41,7 @@ _MAX_STORED, _MAX_BYTES = 0xFFFFFFFF, 0xFFFF
 _MIN_ENTRY_BYTES = 6
 """Minimum size of an entry in bytes: five numbers, and a fragment of one byte."""
 _ENTRY_BYTES = 18
-"""Maximum size of an entry's numbers in bytes: `root` and `size` have 16 bits, `uses` and `missed` 32, `draw` 8."""
+"""Maximum bytes of an entry's numbers: `root`, `size` (16 bits), `uses`, `missed` (32), `draw` (8)."""
 
 
 class Fragments(NamedTuple):
@@ -69,7 +69,7 @@ def _read_header(content, first, last):
 
 @njit
 def _read_entry(content, position, last):
-    """Return (root, (uses, missed), (shared, draw), fragment start, fragment end). The end is -1 if invalid."""
+    """Return (root, (uses, missed), (shared, draw), fragment start, fragment end or -1 if invalid)."""
     root, position = get_number(content, position, last)
     uses, position = get_number(content, position, last)
     missed, position = get_number(content, position, last)
@@ -83,7 +83,7 @@ def _read_entry(content, position, last):
 
 @njit
 def _list_fragments(records, found):
-    """List the fragments with nonzero weights. Returns (their number, first pair with an invalid record or -1)."""
+    """List the fragments with nonzero weights. Returns (count, first pair with an invalid record or -1)."""
     listed = 0
     for pair in range(len(records.offsets) - 1):
         first, last = records.offsets[pair], records.offsets[pair + 1]
@@ -133,7 +133,7 @@ def _is_same(fragments, k, others, j):
 
 @njit
 def _subtract_equal(before, after):
-    """Subtract each fragment of `before` from its equal in `after`, and set it to 0. Both must have the same order."""
+    """Subtract each fragment of `before` from its equal in `after`, then clear it. Orders must agree."""
     search_start = 0
     for k in range(len(after.pairs)):
         pair = after.pairs[k]
@@ -194,7 +194,7 @@ def write_averages(averages: Averages) -> Blobs:
 
 @njit
 def _read_records(averages, batch, state, slots, records, stack, work, mismatched):
-    """Set `mismatched` for pairs with records that do not match their forest or slots. Fills `averages` unless None."""
+    """Read records into `averages` unless None. Sets `mismatched` for records that do not fit their pair."""
     for pair in range(len(records.offsets) - 1):
         first, last = records.offsets[pair], records.offsets[pair + 1]
         if first == last:
@@ -242,7 +242,7 @@ def check_records(batch: Batch, records: Blobs) -> None:
 
 
 def read_averages(batch: Batch, records: Blobs) -> Averages:
-    """Decode the output of `write_averages`. Raises `DerivationError` if a record does not match its pair's forest."""
+    """Decode the output of `write_averages`. Raises `DerivationError` if a record does not fit its pair."""
     averages = empty_averages(batch)
     _read_batch(averages, batch, records)
     return averages

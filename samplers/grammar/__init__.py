@@ -1,1 +1,1 @@
-"""Rules, their notation and their size limits. Requires only numpy, so that storage can use this package."""
+"""Rules, their notation and their size limits. Needs only numpy, so that storage can use it."""

@@ -23,7 +23,7 @@ _EXPANSION = "|"
 
 
 class TreeNode(NamedTuple):
-    """Node of a tree or forest: label, half-open span of words, and expansions, each a list of earlier nodes."""
+    """Node of a tree or forest: label, half-open word span, and expansions, each a list of earlier nodes."""
 
     label: str
     start: int
@@ -226,7 +226,7 @@ def _expansions(parse: Parse, node: TreeNode) -> list[str | int]:
 
 
 def check_size(parse: Parse) -> None:
-    """Raise `ForestTooLargeError` if a forest, its largest tree or its sentence exceeds the limits of integer types."""
+    """Raise `ForestTooLargeError` if a forest, its largest tree or its sentence exceeds the limits."""
     sizes: list[int] = []
     for node in parse.nodes:
         sizes.append(max(1 + sum(sizes[tail] for tail in edge) for edge in node.edges))
@@ -291,7 +291,7 @@ def pack(parses: Sequence[Parse]) -> Parse:
 
 
 def productions(parse: Parse) -> Iterable[tuple[int, int, tuple[str, ...]]]:
-    """Yield (node number, edge number, symbols): a node's label, then its child labels and NUL-prefixed words."""
+    """Yield (node number, edge number, symbols): node label, then child labels and NUL-prefixed words."""
     for number, node in enumerate(parse.nodes):
         for k, edge in enumerate(node.edges):
             parts = _parts(parse, node, edge)

@@ -80,7 +80,7 @@ def join_texts(texts: Sequence[str]) -> Texts:
 
 
 def split_lines(content: bytes) -> Texts:
-    """Return the lines of UTF-8 text as a column. Every line, including the last, must end with a line feed."""
+    """Return the lines of UTF-8 text as a column. Every line must end with a line feed."""
     letters = np.frombuffer(content, np.uint8).copy()
     return Texts(letters, np.concatenate(([0], np.flatnonzero(letters == ord("\n")) + 1)))
 

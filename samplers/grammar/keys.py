@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 from hierogram.samplers.grammar.rules import Rule, Side
 
 BASE = np.uint64(0xD1342543DE82EF95)
-"""Base of the hash of a rule's side: a polynomial modulo 2^64 whose coefficients are the hashes of the symbols."""
+"""Base of a rule side's hash: a polynomial modulo 2^64 with the symbols' hashes as coefficients."""
 SOURCE_NONTERMINAL = np.uint64(0x8EBC6AF09C88C6E3)
 """Hash of any nonterminal on the source side."""
 TARGET_NONTERMINAL = np.uint64(0x589965CC75374CC3)
 TARGET_STEP = np.uint64(0xA0761D6478BD642F)
-"""Difference between target nonterminals. Nonterminal k has the hash TARGET_NONTERMINAL + (k - 1) * TARGET_STEP."""
+"""Hash step: target nonterminal k has the hash TARGET_NONTERMINAL + (k - 1) * TARGET_STEP."""
 OPEN = np.uint64(0x1D8E4E27C47D124F)
 CLOSE = np.uint64(0xEB44ACCAB455D165)
 LABEL = np.uint64(0x9FB21C651E98DF25)
-"""Difference between labels. An expansion of label l in a fragment is enclosed in OPEN + l * LABEL and CLOSE.
+"""Hash step: an expansion of label l in a fragment is between OPEN + l * LABEL and CLOSE.
 
 The hash of a frontier nonterminal is SOURCE_NONTERMINAL + l * LABEL.
 """
@@ -92,7 +92,7 @@ def lexical_hashes(words: NDArray[np.int64], hashes: NDArray[np.uint64]) -> NDAr
 
 
 def lexical_keys(source: NDArray[np.uint64], target: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the keys uint64[n, 2] of n rules without nonterminals, given hashes of both sides (0 for empty sides)."""
+    """Return the keys uint64[n, 2] of n rules without nonterminals, given side hashes (0 for empty sides)."""
     high = _mix_all(source)
     keys = np.stack((high, _mix_all(target + high)), axis=1) & ALL_BITS
     keys[~keys.any(axis=1), 1] = 1
@@ -110,7 +110,7 @@ def signed(word: int) -> int:
 
 
 class Matches(NamedTuple):
-    """Matches of two lists of keys: rows `ours[k]` and `theirs[k]` with equal keys, and all other rows of each list."""
+    """Rows `ours[k]` and `theirs[k]` with equal keys in two lists, and all other rows of each list."""
 
     ours: NDArray[np.int64]
     theirs: NDArray[np.int64]
@@ -141,7 +141,7 @@ def _begins(ordered: NDArray[np.uint64]) -> NDArray[np.bool_]:
 
 
 def match_keys(ours: NDArray[np.uint64], theirs: NDArray[np.uint64]) -> Matches:
-    """Match two lists of keys uint64[n, 2]. Keys of `ours` must be unique. Matches are sorted by row of `theirs`."""
+    """Match keys uint64[n, 2]. Keys of `ours` must be unique. Matches are sorted by row of `theirs`."""
     firsts = first_rows_by_key(np.concatenate((ours, theirs)))
     of_theirs = firsts[len(ours) :]
     is_matched = of_theirs < len(ours)

@@ -18,7 +18,7 @@ LINKS = "links of words"
 TRANSLATION = "rules that translate"
 """Capability: decoders can use the rules with two nonempty sides."""
 FRAGMENTS = "fragments of trees"
-"""Capability: a rule's target side is a tree fragment, and its source side is the label of the fragment's root."""
+"""Capability: a rule's source side is a root label, and its target side is a tree fragment."""
 
 
 PAIRS, PARSES = "sentence pairs", "trees"
@@ -27,7 +27,7 @@ PAIRS, PARSES = "sentence pairs", "trees"
 
 @dataclass(frozen=True, slots=True)
 class WordSide:
-    """Rule side that contains words. `vocabulary` is the side of the pair whose vocabulary has these words.
+    """Rule side with words. `vocabulary` is the side of the pair whose vocabulary has these words.
 
     `word` returns the word of a space-separated symbol, or None if the symbol is not a word.
     """
@@ -39,7 +39,7 @@ class WordSide:
 
 @dataclass(frozen=True, slots=True)
 class GrammarKind:
-    """Input, capabilities and message texts of a kind of grammar. `kind` is its name in `Settings.grammar`."""
+    """Input, capabilities and messages of a kind of grammar. `kind` is its name in `Settings.grammar`."""
 
     kind: str
     # Name of a store's content in messages such as `a store of trees`.

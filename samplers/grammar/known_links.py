@@ -23,7 +23,7 @@ class KnownLinks(NamedTuple):
         return [(i, j) for i, j in links if i not in source and j not in target]
 
     def problem(self, source_words: int, target_words: int) -> str | None:
-        """Return the reason why a pair with these word counts cannot follow the corrections, or None if it can."""
+        """Return the reason why a pair of these lengths cannot follow the corrections, or None if it can."""
         contradictory = sorted(self.fixed & self.forbidden)
         if contradictory:
             return f"the link {contradictory[0][0]}-{contradictory[0][1]} is both fixed and forbidden"

@@ -17,11 +17,11 @@ MAX_TREE = 0x7FFF
 MAX_TYPE_MOVES = 1 << 20
 """Maximum number of type-based moves after a sweep. Each move has its own random stream."""
 MAX_SIDE_LENGTH = 361
-"""Maximum number of words of a side. A pair of n words has up to n(n+1)/2 phrases, whose node numbers have 16 bits."""
+"""Maximum number of words of a side: the numbers of up to n(n+1)/2 phrases of n words have 16 bits."""
 MAX_ITG_SIDE_LENGTH = 250
-"""Maximum number of words of a side of a pair for an ITG, because charts grow with the product of both sides."""
+"""Maximum number of words of a side for an ITG, because charts grow with the product of both sides."""
 MAX_ITG_PHRASE_LENGTH = 5
-"""Maximum number of words of a side of an ITG phrase, because one byte of a derivation encodes both word counts."""
+"""Maximum number of words of a side of an ITG phrase, because one byte encodes both word counts."""
 
 
 OPEN_LABEL = -(1 << 30)
@@ -33,11 +33,11 @@ ONE_USE = 4096
 ONE_SQUARE = ONE_USE * ONE_USE
 """Integer that represents one squared use in fixed-point variances of expected uses."""
 ONE_MINIMAL_USE = ONE_USE // 8
-"""Amount that a use in a minimal derivation adds to expected uses for translation, in units of 1/`ONE_USE`."""
+"""Expected uses that a use in a minimal derivation adds for translation, in units of 1/`ONE_USE`."""
 ONE_COMPOSITION = ONE_USE // 4
 """Amount that a use in a composition adds to expected uses for translation, in units of 1/`ONE_USE`."""
 STEP = ONE_USE // 4
-"""Rounding step of expected uses if no other pair uses a rule. Smaller uses are rounded at random to 0 or the step."""
+"""Rounding step of expected uses of unshared rules. Smaller uses are rounded at random to 0 or STEP."""
 SHARED_STEP = ONE_USE // 32
 """Rounding step of expected uses of ITG rules, and of rules that other pairs also use."""
 DRAWS = 128
@@ -45,6 +45,6 @@ DRAWS = 128
 MAX_SWEEPS = 2048
 """Number of averaged sweeps after which sums and sweeps are halved, so that old sweeps lose weight."""
 SHARED_SWEEPS = 128
-"""Length of a period in sweeps. A rule counts as shared until one to two periods after the last use by another pair."""
+"""Sweeps per period. A rule counts as shared for one to two periods after another pair last used it."""
 VARIANCE_PER_DRAW = 1
 """Error variance per use if expected uses are estimated from one draw, as for a Poisson count."""

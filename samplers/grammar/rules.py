@@ -27,7 +27,7 @@ Span = tuple[int, int]
 HIERO_MAX_NONTERMINALS = 2
 HIERO_MAX_SOURCE_SYMBOLS = 5
 MAX_SHORT_SOURCE = 3
-"""Maximum number of symbols of a short source side. Compositions with short source sides must occur at least twice."""
+"""Maximum number of symbols of a short source side. Compositions with one must occur at least twice."""
 
 
 def nonterminal(number: int) -> str:
@@ -41,7 +41,7 @@ def escape_terminal(token: str) -> str:
 
 
 def unescape_terminal(symbol: str) -> str | None:
-    """Return the unescaped token of a symbol in a rule's text, or None for a nonterminal or an empty symbol."""
+    """Return the unescaped token of a rule text's symbol, or None for a nonterminal or an empty symbol."""
     if symbol.startswith("\\"):
         return symbol[1:]
     return None if not symbol or _NONTERMINAL.match(symbol) else symbol
@@ -109,7 +109,7 @@ class Rule:
 
     @property
     def scope(self) -> int:
-        """Pairs of adjacent nonterminals on the source side, plus 1 for each end of this side with a nonterminal.
+        """Pairs of adjacent source nonterminals, plus 1 for each end of the source side with a nonterminal.
 
         Matching a rule of scope k in n words takes O(n^k) time [Hopkins & Langmead 2010; CFGŠ14 §5.2].
         """

@@ -1,4 +1,4 @@
-"""Schedules: the node levels that a sweep may change [CFGŠ14 §5.3], and the temperature T of a sweep [CGB09 §6]."""
+"""Schedules: node levels that a sweep may change [CFGŠ14 §5.3], and its temperature T [CGB09 §6]."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -43,7 +43,7 @@ class Schedule:
         return np.where(stage > self.levels, EVERY_LEVEL, stage).astype(np.int16)
 
     def reached(self, sweeps: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the stage of each pair's last sweep, int64[P], from 1. Stage `levels` + 1 samples every level."""
+        """Return the stage of each pair's last sweep, from 1. Stage `levels` + 1 samples every level."""
         return np.minimum(self.stages(np.maximum(sweeps, 1)), self.levels + 1).astype(np.int64)
 
 
@@ -94,10 +94,10 @@ _LEVELS = 13
 
 
 def quick_schedule(burn_in_sweeps: int = 10) -> Annealing:
-    """Return the schedule that reaches the final likelihood of `paper` in the fewest sweeps (docs/performance.md).
+    """Return the schedule that reaches the final likelihood of `paper` in the fewest sweeps.
 
     T rises from 0.85 to 1 over 16 sweeps, so that pairs agree sooner on one of several similarly probable rules. Draws
-    avoid current values, which yields the same precision in fewer sweeps.
+    avoid current values, which yields the same precision in fewer sweeps. See docs/performance.md.
     """
     return Annealing(16, 0.85, burn_in_sweeps, avoid_current=True)
 

@@ -3,9 +3,9 @@
 SYNCHRONOUS = "synchronous"
 """Synchronous grammar of phrase rules."""
 TREES = "trees"
-"""Grammar of tree fragments. A rule has the root label as source side, and the fragment as target side."""
+"""Grammar of rules with a root label as source side and a tree fragment as target side."""
 ITG = "itg"
-"""Inversion transduction grammar of word pairs, words without a translation, and straight and inverted order."""
+"""Inversion transduction grammar of word pairs, null words, and straight and inverted order."""
 
 FERTILITIES, ITG_ALIGNER = "bhmm-f", "itg"
 ALIGNERS = {FERTILITIES: "HMM with fertilities", ITG_ALIGNER: "inversion transduction grammar"}
@@ -22,7 +22,7 @@ SLICES = {FLAT: "uniform below the weight of the rule", BETA: "as in the paper, 
 """Distributions of the slice variables of an ITG, with their descriptions [BC10 §2, note 3]."""
 
 STRATIFIED = "stratified"
-"""Schedule for phrases: short phrases first, two more levels per sweep, with the temperature rising to 1."""
+"""Schedule for phrases: short phrases first, two more levels per sweep, temperature rising to 1."""
 QUICK = "quick"
 """Schedule for phrases: every node from the first sweep, with the temperature rising to 1."""
 PAPER = "paper"

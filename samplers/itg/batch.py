@@ -18,7 +18,7 @@ _SHIFT = np.uint64(32)
 
 
 class Phrases(NamedTuple):
-    """Q types of phrase pairs of up to `longest` words per side, which are emitted in addition to word pairs."""
+    """Q types of phrase pairs with up to `longest` words per side, other than word pairs."""
 
     longest: int
     # int32[C (longest² - 1)]: type of the phrase pair that begins at each cell, by `phrase_offset`, or -1 if it would
@@ -32,7 +32,7 @@ class Phrases(NamedTuple):
 
 
 class ItgBatch(NamedTuple):
-    """P sentence pairs with N source words, M target words, C cells (word pairs) and T types of word pairs."""
+    """P sentence pairs: N source words, M target words, C cells (word pairs), T types of word pairs."""
 
     # int32[N], int64[P + 1]: source word numbers, and index of the first source word of each pair.
     source: NDArray[np.int32]
@@ -118,20 +118,20 @@ def _number_types(source, source_offset, target, target_offset, types):
 
 @njit_inline
 def phrase_offset(longest, height, width):
-    """Return the offset of a phrase pair of `height` by `width` words among the phrase pairs that begin at one cell."""
+    """Return the offset of a phrase pair by its size among the phrase pairs that begin at one cell."""
     return (height - 1) * longest + width - 2
 
 
 @njit_inline
 def phrase_type(batch, pair, i, x, height, width):
-    """Return the type of the phrase pair of `height` by `width` words at (i, x), or -1 past the end of a sentence."""
+    """Return the type of the phrase pair of this size at (i, x), or -1 past the end of a sentence."""
     longest = batch.phrases.longest
     cell = batch.cell_offset[pair] + i * (batch.target_offset[pair + 1] - batch.target_offset[pair]) + x
     return batch.phrases.types[cell * (longest * longest - 1) + phrase_offset(longest, height, width)]
 
 
 def _number_phrases(words: NDArray[np.int32], offset: NDArray[np.int64], longest: int) -> NDArray[np.int64]:
-    """Return the number of each phrase by first word and length, int64[N, longest], -1 past the end of a sentence."""
+    """Return phrase numbers by first word and length, int64[N, longest], -1 past the end of a sentence."""
     numbers = np.full((len(words), longest), -1, np.int64)
     numbers[:, 0] = words
     words_left = np.repeat(offset[1:], np.diff(offset)) - np.arange(len(words))
@@ -144,7 +144,7 @@ def _number_phrases(words: NDArray[np.int32], offset: NDArray[np.int64], longest
 
 @njit
 def _write_keys(offsets, numbers, longest, keys):
-    """Write the key of each phrase pair at each cell. Keys of phrase pairs across the end of a sentence stay 0."""
+    """Write the key of each phrase pair at each cell, except across the end of a sentence."""
     source_offset, target_offset = offsets
     position = 0
     for pair in range(len(source_offset) - 1):
@@ -162,7 +162,7 @@ def _write_keys(offsets, numbers, longest, keys):
 
 _SIZE_SHIFT, _SIDE_SHIFT = np.uint64(58), np.uint64(29)
 _MAX_NUMBERS = 1 << 29
-"""Exclusive limit of a batch's words on each side. A key has 29 bits for the number of a phrase of each side."""
+"""Exclusive limit of words per side, since a key has 29 bits for each phrase number."""
 
 
 _NO_PHRASES = Phrases(1, np.zeros(0, np.int32), np.zeros((0, 2), np.int8), np.zeros((0, 4), np.int64))

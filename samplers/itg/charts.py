@@ -23,7 +23,7 @@ from hierogram.samplers.itg.derivations import (
 
 
 class Weights(NamedTuple):
-    """Linear rule weights of n source and m target words (or items of a local move). Pruned emissions have weight 0."""
+    """Linear weights of rules for n by m words, or items of a local move. 0 for pruned emissions."""
 
     # float64[n, m]: weight of the emission of each word pair, including the weight of its rule type.
     pairs: NDArray[np.float64]
@@ -90,7 +90,7 @@ def _matrix(i, j, m):
 
 @njit
 def _multiply(chart, left, right, to, weight, m):
-    """Add `weight` · left · right to matrix `to` of `chart`. Matrices are upper triangular, given by their offsets."""
+    """Add `weight` · left · right to matrix `to`, given offsets of upper triangular matrices in `chart`."""
     for x in range(m + 1):
         for z in range(x, m + 1):
             value = weight * chart[left + x * (m + 1) + z]
@@ -148,7 +148,7 @@ def _inside(chart, weights, i, j, x, y):
 
 @njit
 def split_cell(full_chart, cell, u):
-    """Draw the rule and split (rule, k, z) of a cell, given the uniform number u. `full_chart` is (chart, weights).
+    """Draw the rule and split (rule, k, z) of a cell by uniform u. `full_chart` is (chart, weights).
 
     The candidates are the emission, then straight splits, then inverted splits by source and target position.
     """
@@ -189,7 +189,7 @@ def _push_children(stack, depth, rule, cell, k, z):
 
 @njit_inline
 def draw_derivation(split, chart, size, stream_state, nodes):
-    """Sample a derivation of `size` (n, m) words top-down by `split`, such as `split_cell`. Returns (length, state)."""
+    """Draw a derivation of `size` (n, m) by `split`, such as `split_cell`. Returns (length, state)."""
     stack = nodes.stack
     stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, size[0], 0, size[1]
     depth, length = 1, 0

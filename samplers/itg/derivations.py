@@ -25,7 +25,7 @@ _PHRASE_BASE = MAX_ITG_PHRASE_LENGTH
 _FIRST_PHRASE, _LAST_PHRASE = _PHRASE_BASE + 2, _PHRASE_BASE * _PHRASE_BASE + _PHRASE_BASE
 
 NODE = np.dtype([(name, np.int16) for name in ("rule", "i", "j", "x", "y", "size", "right")])
-"""Node in preorder, with spans [i, j) and [x, y), `size` of its subtree, and `right` child. The left child is next."""
+"""Node in preorder: spans [i, j) and [x, y), subtree `size`, and `right` child. The left is next."""
 
 
 @njit_inline
@@ -83,7 +83,7 @@ def longest_derivation(derivations: Derivations) -> int:
 
 @njit
 def lay_out(rules, length, nodes):
-    """Write the nodes of a derivation. Returns False if the rules are not one derivation of at least one word."""
+    """Write a derivation's nodes. Returns False if the rules are not one nonempty derivation."""
     depth = 0
     # Loop from the end, since sizes depend on children. Until the second loop, `j` and `y` are numbers of words.
     for at in range(length - 1, -1, -1):
@@ -131,7 +131,7 @@ def lay_out(rules, length, nodes):
 
 @njit
 def lay_out_pair(batch, pair, rules, length, nodes):
-    """Write the nodes of a derivation. Returns False if it does not cover the pair or has a phrase that is too long."""
+    """Write a derivation's nodes. Returns False unless it derives the pair with phrases of valid length."""
     if not lay_out(rules, length, nodes):
         return False
     if nodes[0]["j"] != batch.source_offset[pair + 1] - batch.source_offset[pair]:
@@ -183,7 +183,7 @@ def _unpack(batch, offsets, content, derivations, nodes, wrong):
 
 
 def decode(batch: ItgBatch, blobs: Blobs) -> Derivations:
-    """Decode the output of `encode`. Raises `DerivationError` if bytes do not derive the words of their pair."""
+    """Decode the output of `encode`. Raises `DerivationError` if bytes do not derive their pair."""
     derivations = empty_derivations(batch)
     nodes = np.zeros(longest_derivation(derivations), NODE)
     wrong = np.zeros(batch.size, np.bool_)

@@ -78,7 +78,7 @@ class LocalMove(NamedTuple):
 
 
 def make_local_move(longest: int, longest_phrase: int) -> LocalMove:
-    """Allocate scratch memory for derivations of up to `longest` rules and phrases of up to `longest_phrase` words."""
+    """Allocate memory for up to `longest` rules per derivation and `longest_phrase` words per phrase."""
     items = PIECES * longest_phrase
     return LocalMove(
         make_weights(items, items, longest_phrase),
@@ -96,7 +96,7 @@ def make_local_move(longest: int, longest_phrase: int) -> LocalMove:
 
 @njit
 def _select_pieces(local, at, side):
-    """Select a leaf, or the children of a node. The left (`side` 0) or right child is replaced by its children."""
+    """Select a leaf, or a node's children. Replaces the left (`side` 0) or right child by its children."""
     nodes, pieces = local.nodes, local.pieces
     local.numbers[:] = 0
     rule = nodes[at]["rule"]
@@ -234,7 +234,7 @@ def _old_weight(local, k):
 
 @njit
 def _add_old(batch, pair, base, counts, local, number):
-    """Count the removed rules one by one. Returns the product of probability / frozen weight over these rules."""
+    """Count the removed rules one by one. Returns the product of their probability / frozen weight."""
     ratio = 1.0
     for k in range(number):
         p = add_rule(batch, pair, base, counts, local.old[k, 0], local.old[k, 1], local.old[k, 2])
@@ -244,7 +244,7 @@ def _add_old(batch, pair, base, counts, local, number):
 
 @njit
 def _add_new(batch, pair, base, counts, local, length, change):
-    """Count the sampled rules one by one, and return a product like `_add_old`. Removes the rules if `change` is -1."""
+    """Count the drawn rules and return a product like `_add_old`, or remove them if `change` is -1."""
     drawn = local.drawn
     ratio = 1.0
     for k in range(length):
@@ -271,7 +271,7 @@ def _is_piece(local, rule, p, q):
 
 @njit
 def _reverse_probability(local, length):
-    """Return the probability that the reverse move selects the same pieces, or 0 if no move selects these pieces."""
+    """Return the probability that the reverse move selects the same pieces, or 0 if no move can."""
     leaves = 0
     has_piece = False
     for k in range(length):
@@ -320,7 +320,7 @@ def _replace(local, rules, length, at, sampled_length):
 
 @njit
 def _move(batch, pair, base, counts, local, at, side, stream_state):
-    """Resample the rules above a node's pieces. Returns (number of sampled rules or 0 if rejected, stream state)."""
+    """Resample the rules above a node's pieces. Returns (new rule count or 0 if rejected, stream state)."""
     _select_pieces(local, at, side)
     _list_items(local)
     number = _list_rules(local, at)
@@ -347,7 +347,7 @@ def _move(batch, pair, base, counts, local, at, side, stream_state):
 
 @njit
 def resample_locally(batch, pair, state, local, stream_state):
-    """Try a move per rule of the longest possible derivation, at random nodes. Returns the number of moves accepted."""
+    """Try one move per rule slot of the pair, at random nodes. Returns the number of accepted moves."""
     derivations, counts, base = state
     rules = derivations.rules[derivations.offset[pair] : derivations.offset[pair + 1]]
     length = np.int64(derivations.length[pair])

@@ -1,4 +1,4 @@
-"""Model of ITG derivations: rule types, emissions by Dirichlet processes, and base distributions [BC10 §1].
+"""Model of ITG derivations: rule types, emissions by Dirichlet processes, and their bases [BC10 §1].
 
 docs/model.md, section 7, has the equations of the model (DeNero, Bouchard-Côté & Klein 2008). P_f, P_e and the
 strengths can be resampled after each sweep, given the derivations [Teh et al. 2006 §5.3; Neal 2003].
@@ -27,7 +27,7 @@ from hierogram.samplers.itg.derivations import (
 )
 
 PAIR_STRENGTH, SOURCE_NULL_STRENGTH, TARGET_NULL_STRENGTH, SOURCE_STRENGTH, TARGET_STRENGTH = range(5)
-"""Indices of strengths: α of word and phrase pairs, of source nulls and of target nulls, and γ of P_f and of P_e."""
+"""Indices of strengths: α of word and phrase pairs, source nulls and target nulls; γ of P_f and P_e."""
 STRENGTHS = ("pair", "source null", "target null", "source", "target")
 """Names of the strengths, by index."""
 
@@ -154,7 +154,7 @@ class ItgCounts(NamedTuple):
 
 @njit
 def _weigh_phrases(batch, model1, lengths, lexical):
-    """Write the lexical factor of each phrase pair. `lengths` float64[L] has square roots of length probabilities."""
+    """Write phrase pairs' lexical factors. `lengths` float64[L]: square roots of length probabilities."""
     sizes, first = batch.phrases.sizes, batch.phrases.first
     for q in range(len(sizes)):
         height, width, cell, step = np.int64(sizes[q, 0]), np.int64(sizes[q, 1]), first[q, 2], first[q, 3]
@@ -229,7 +229,7 @@ def target_null_mass(base, word):
 
 @njit_inline
 def type_of_emission(batch, pair, rule, i, x):
-    """Return the type of the word pair or phrase pair that `rule` emits at source word i and target word x."""
+    """Return the type of the word or phrase pair that `rule` emits at source word i, target word x."""
     if rule > TARGET_NULL:
         return phrase_type(batch, pair, i, x, source_words(rule), target_words(rule))
     width = batch.target_offset[pair + 1] - batch.target_offset[pair]
@@ -257,7 +257,7 @@ def count_derivation(batch, pair, nodes, length, counts, change):
 
 @njit_inline
 def rule_mass(counts):
-    """Return the denominator of the probabilities of rule types: the number of rules plus the prior of all types."""
+    """Return the denominator of rule type probabilities: the number of rules plus all type priors."""
     total = RULE_TYPES * TYPE_PRIOR
     for rule in range(RULE_TYPES):
         total += counts.rules[rule]
@@ -349,7 +349,7 @@ def frozen_weight(weights, rule, i, x):
 
 @njit
 def add_sequentially(batch, pair, base, nodes, length, counts, weights):
-    """Count the rules of a derivation one by one. Returns P(derivation | rest) / (product of the rules' weights).
+    """Count a derivation's rules one by one. Returns P(derivation | rest) / product of rule weights.
 
     The ratio is near 1. Weights are frozen during a draw, and ignore that each use makes a rule more probable. The
     ratio corrects this.
@@ -389,7 +389,7 @@ def log_likelihood(batch, base, counts):
 
 
 SHARE = 0.5
-"""Number of draws of a word from P_f or P_e per table: 1/2, because M0 has the square roots of P_f and P_e."""
+"""Draws of a word from P_f or P_e per table: 1/2, because M0 has the square roots of both."""
 STRENGTH_SHAPE, STRENGTH_RATE = 1.0, 0.001
 """Shape and rate of the Gamma prior of each strength."""
 
@@ -411,7 +411,7 @@ class Tables(NamedTuple):
 
 @njit
 def draw_all_tables(batch, base, counts, key, sweep, tables):
-    """Sample the number of tables of each emission, given the base distributions, and sum the draws of each word."""
+    """Sample the table count of each emission given the base, and sum the draws of each word."""
     tables.source[:] = 0.0
     tables.target[:] = 0.0
     visit = stream(key, _TABLES, sweep)
@@ -444,7 +444,7 @@ def draw_all_tables(batch, base, counts, key, sweep, tables):
 
 @njit
 def _log_process(log_strength, parameters):
-    """Return ln p(ln α | tables) up to a constant. `parameters` are the numbers of tables and of emissions."""
+    """Return ln p(ln α | tables) up to a constant. `parameters` is (tables, emissions)."""
     tables, emissions = parameters
     strength = math.exp(log_strength)
     density = (STRENGTH_SHAPE + tables) * log_strength - STRENGTH_RATE * strength

@@ -62,14 +62,14 @@ class ItgState(NamedTuple):
 
 
 class ItgPlan(NamedTuple):
-    """Plan of a sweep: its `number` in the chain, and the sweep number of each pair, int64[P] (0 to skip the pair)."""
+    """Plan of a sweep: its `number` in the chain, and each pair's sweep number, int64[P] (0: skip)."""
 
     number: int
     sweeps: NDArray[np.int64]
 
 
 class ItgScratch(NamedTuple):
-    """Scratch memory of a sweep. `nodes`, `proposed`: current and drawn derivation. `numbers` int64[4]: `ItgInfo`."""
+    """Scratch memory of a sweep: current `nodes`, `proposed` nodes, and `numbers` int64[4] of `ItgInfo`."""
 
     nodes: NDArray[np.void]
     proposed: NDArray[np.void]
@@ -81,7 +81,7 @@ class ItgScratch(NamedTuple):
 
 @njit
 def count_drawn(batch, pair, state, scratch, proposal, stream_state):
-    """Accept or reject a drawn derivation (rules, length), and count the rules of the pair's resulting derivation.
+    """Accept or reject a drawn derivation (rules, length), and count the pair's resulting rules.
 
     `start_visit` must come first. A derivation that differs from the current one is accepted by Metropolis–Hastings
     [Johnson et al. 2007].
@@ -112,7 +112,7 @@ def count_drawn(batch, pair, state, scratch, proposal, stream_state):
 
 @njit
 def start_visit(batch, pair, state, scratch):
-    """Remove the rules of a pair from the counts, and set rule weights. Returns the length of the derivation."""
+    """Remove a pair's rules from the counts, and set rule weights. Returns the derivation's length."""
     derivations = state.derivations
     length = np.int64(derivations.length[pair])
     lay_out(derivations.rules[derivations.offset[pair] :], length, scratch.nodes)
@@ -167,7 +167,7 @@ _PAIRS_PER_REPORT = 512
 
 
 class ItgInfo(NamedTuple):
-    """Numbers of proposals that differ from the derivation, accepted ones, charts given up, and cell combinations."""
+    """Numbers of changed proposals, accepted proposals, charts given up, and cell combinations."""
 
     proposed: int
     accepted: int
@@ -223,7 +223,7 @@ class ItgKernel:
         links: NDArray[np.int32] | None = None,
         due: NDArray[np.bool_] | None = None,
     ) -> ItgState:
-        """Return the initial state. Raises `AlignmentInputError` if the start is unknown, or if M4 has no links.
+        """Return the initial state. Raises `AlignmentInputError` for an unknown start, or M4 without links.
 
         `links` int32[N] has one-to-one links for M4: the target position of each source word or -1. `due` bool[P] has
         True for pairs that get a derivation, by default all.
@@ -245,7 +245,7 @@ class ItgKernel:
         return self.resume(derivations)
 
     def resume(self, derivations: Derivations, base: Base | None = None) -> ItgState:
-        """Return a state with these derivations and base distributions, by default the initial base distributions."""
+        """Return a state with these derivations and a copy of `base`, by default the initial one."""
         counts = self._zero_counts()
         _count_all(self.batch, derivations, counts, self._scratch.nodes)
         source_base = base or self.first_base

@@ -107,7 +107,7 @@ def _inverse_slice_density(u, shape):
 
 @njit_inline
 def _slice_weight(slices, unit):
-    """Return the weight 1 / Beta(u; a, 1) of a cell outside the derivation, where u = unit^(1/a) [BC10 eq. 4]."""
+    """Return a weight outside the derivation, 1 / Beta(u; a, 1) with u = unit^(1/a) [BC10 eq. 4]."""
     return raise_to_power(slices.powers, unit) / slices.shape
 
 
@@ -238,7 +238,7 @@ def _weigh_flat_emissions(to, weights, shape, nodes, length, key):
 
 
 class Viability(NamedTuple):
-    """Possible partners of the n source and m target words that must be linked, because their nulls are pruned."""
+    """Possible partners of the n source and m target words that must be linked, because nulls are pruned."""
 
     # int16[n, 2], int16[m, 2]: first and last word of the other side to which each word can be linked. A word that can
     # be null has the length of the other side and -1.
@@ -284,7 +284,7 @@ def _widen_by_phrases(to, emissions, n, m):
 
 @njit
 def find_required(to, emissions, n, m):
-    """Find the words that must be linked and their possible links, given the weights of surviving emissions."""
+    """Find the words that must be linked and their possible links, given the surviving emissions."""
     for i in range(n):
         to.source[i, 0], to.source[i, 1] = m, -1
     for x in range(m):
@@ -368,7 +368,7 @@ class SparseChart(NamedTuple):
 
 
 def make_chart(n: int, m: int, exponent: float, longest_phrase: int) -> SparseChart:
-    """Allocate a chart for pairs of up to n source and m target words. `exponent` is 1/a - 1 of the slices."""
+    """Allocate a chart for up to n source and m target words. `exponent` is 1/a - 1 of the slices."""
     capacity = INITIAL_CELLS
     spans, words = (n + 1) * (n + 2) // 2, (m >> 6) + 1
     most = 2 * (n + m)
@@ -430,10 +430,10 @@ def _cell_range(chart, span, x):
 MAX_CELLS = 1 << 22
 """Maximum number of cells. A larger chart is given up, to limit the memory per pair."""
 GIVEN_UP, NO_ROOM = -1, -2
-"""Failures of a draw. `GIVEN_UP`: the chart would exceed `MAX_CELLS` or `LIMIT`. `NO_ROOM`: a larger may suffice."""
+"""Failures of a draw: a limit is exceeded (`MAX_CELLS`, `LIMIT`), or a larger chart may suffice."""
 
 CELLS, COMBINATIONS, LIMIT = 0, 1, 2
-"""Indices of `registers`: numbers of cells and of combinations of two cells, and maximum number of combinations."""
+"""Indices of `registers`: cells, combinations of two cells, and maximum number of combinations."""
 
 
 @njit_inline
@@ -464,7 +464,7 @@ def _sum_nulls(chart, slices):
 
 @njit_inline
 def _join(chart, i, x, y, value, size):
-    """Add products of a new cell and adjacent cells to `sums`. Returns their number. `size` is (m + 1, n (m + 1))."""
+    """Add the products of a new cell and adjacent cells to `sums`. Returns the number of products."""
     width, corners = size
     word, bit = _bitset_word(y), _bitset_bit(y)
     offset = y * corners
@@ -577,7 +577,7 @@ def _make_row(chart, slices, i, j, x):
 
 @njit_inline
 def _marked_row(columns, first, x, words):
-    """Return the last target start <= x with a bit set in `columns`, or -1. `first` is the corner of target start 0."""
+    """Return the last target start <= x with a set bit in `columns`, or -1. Start 0 is row `first`."""
     if words == 1:
         while x >= 0 and columns[first + x, 0] == np.uint64(0):
             x -= 1
@@ -592,7 +592,7 @@ def _marked_row(columns, first, x, words):
 
 @njit_inline
 def _make_span(chart, slices, i, j):
-    """Create the cells of a source span. Returns False if the chart is too small or has too many combinations."""
+    """Create a source span's cells. Returns False if the chart lacks room or exceeds `LIMIT`."""
     m, span = slices.width, _span_index(i, j)
     words = _bitset_word(m) + 1
     chart.has_row[span, :words] = np.uint64(0)
@@ -614,7 +614,7 @@ def _make_span(chart, slices, i, j):
 
 @njit
 def sum_inside(chart, slices):
-    """Compute the inside sums of all cells. Returns False if the chart is too small or has too many combinations."""
+    """Compute the inside sums of all cells. Returns False if the chart lacks room or exceeds `LIMIT`."""
     n, m = slices.height, slices.width
     _sum_nulls(chart, slices)
     chart.registers[CELLS] = chart.registers[COMBINATIONS] = 0
@@ -729,7 +729,7 @@ def draw_by_flat_slices(chart, weights, shape, nodes, length, key):
 
 @njit
 def draw_from_emissions(chart, weights, n, m, key):
-    """Draw a derivation from the emissions of `chart` and unsliced rules. Returns the same values as `_parse`."""
+    """Draw a derivation from the emissions of `chart` and unsliced rules. Returns values like `_parse`."""
     straight, inverted = weights.rules[STRAIGHT], weights.rules[INVERTED]
     slices = Slices(UNSLICED, chart.powers, key, n, m, straight, inverted, 1.0, 1.0, chart.own, weights)
     return _parse(chart, slices)

@@ -1,4 +1,4 @@
-"""Initial derivations [BC10 §3], without phrases: LB is left-branching, M1 parses with Model 1, M4 follows links."""
+"""Initial derivations without phrases [BC10 §3]: left-branching (LB), by Model 1 (M1), by links (M4)."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,7 +101,7 @@ def _rank(links, n, m, ranks):
 
 @njit
 def _write_leaf(links, ranks, i, ends, rules, length):
-    """Write the rules of a linked word and of adjacent unlinked words. `ends` are n and m. Returns the new length."""
+    """Write the rules of a linked word and adjacent unlinked words. Returns the new length."""
     n, m = ends
     before, after = i, 0
     for k in range(i):
@@ -175,7 +175,7 @@ def one_to_one(
     offset: NDArray[np.int64],
     source_offset: NDArray[np.int64],
 ) -> NDArray[np.int32]:
-    """Select one-to-one links greedily by score. Returns the target position of each source word or -1, int32[N]."""
+    """Select one-to-one links greedily by score. Returns each source word's target or -1, int32[N]."""
     chosen = np.full(int(source_offset[-1]), -1, np.int32)
     for pair in range(len(offset) - 1):
         first, last = int(offset[pair]), int(offset[pair + 1])

@@ -53,7 +53,7 @@ def _add_chunk(node, linked_node, cell, width, sums):
 
 @njit
 def _find_linked_node(nodes, top):
-    """Return the node that links words in a chunk (one word by up to `MAX_CHUNK_LENGTH`), or -1 without a chunk."""
+    """Return the linked node of a chunk (one word by up to `MAX_CHUNK_LENGTH`), or -1 without a chunk."""
     node = nodes[top]
     height, width = node["j"] - node["i"], node["y"] - node["x"]
     if node["rule"] < PAIR and min(height, width) == 1 and max(height, width) <= MAX_CHUNK_LENGTH:
@@ -104,7 +104,7 @@ _BYTES_PER_NUMBER = 5
 
 
 class ItgAverages(NamedTuple):
-    """Sum of the uses of the rule at each position of each pair, uint32[S], and number of sweeps, int64[P]."""
+    """Summed uses of the rule at each position, uint32[S], and number of sweeps of each pair, int64[P]."""
 
     uses: NDArray[np.uint32]
     sweeps: NDArray[np.int64]
@@ -167,7 +167,7 @@ def add_derivations(batch: ItgBatch, derivations: Derivations, due: NDArray[np.b
 
 @njit_allocating
 def write_averages(batch: ItgBatch, averages: ItgAverages) -> Blobs:
-    """Encode the averages of each pair as a record of LEB128 varints. The record is empty without averages.
+    """Encode each pair's averages as a record of LEB128 varints, which is empty without averages.
 
     A record has the number of sweeps, then the distance of each used position from the previous used position (or from
     the pair's first position) and the uses at this position.
@@ -192,7 +192,7 @@ def write_averages(batch: ItgBatch, averages: ItgAverages) -> Blobs:
 
 @njit
 def _next_entry(content, position, last, at, end):
-    """Return the entry after rule position `at`: its position (-1 if invalid), its uses, and the next byte."""
+    """Return the entry after rule position `at`: its position (-1 if invalid), uses, and next byte."""
     step, position = get_number(content, position, last)
     uses, position = get_number(content, position, last)
     if step < 0 or uses < 1 or at + step >= end:
@@ -258,7 +258,7 @@ def _read(batch, records, averages):
 
 
 def check_records(batch: ItgBatch, records: Blobs, first: int = 0) -> int:
-    """Return the number of entries in records from pair `first` on. Raises `DerivationError` if a record is invalid."""
+    """Count the entries in records of pairs from `first` on. Raises `DerivationError` if one is invalid."""
     wrong = np.zeros(batch.size, np.bool_)
     number = int(_check(batch, records, first, wrong[first:]))
     if wrong.any():
@@ -275,7 +275,7 @@ def read_averages(batch: ItgBatch, records: Blobs) -> ItgAverages:
 
 
 class RuleUses(NamedTuple):
-    """Changes of the counts of m rules, int64[m]: rule numbers, and index in the batch of a pair that uses each rule.
+    """Count changes of m rules, int64[m]: numbers of the rules, and batch index of a pair that uses each.
 
     `expected_uses` are in units of 1/`ONE_USE`, and their error `variances` in units of 1/`ONE_SQUARE`.
     """
@@ -289,7 +289,7 @@ class RuleUses(NamedTuple):
 
 @njit_inline
 def _rule_at(batch, pair, position, vocabularies):
-    """Return the number of the rule at a position of a pair. `vocabularies` are the sizes of both vocabularies."""
+    """Return the number of the rule at a pair's position. `vocabularies` is (source size, target size)."""
     s, t = batch.source_offset[pair], batch.target_offset[pair]
     n, m = batch.source_offset[pair + 1] - s, batch.target_offset[pair + 1] - t
     if position < BINARY:
@@ -319,7 +319,7 @@ def _write_use(uses, row, rule, pair, weights):
 
 @njit
 def _list_trees(batch, trees, chosen, first, vocabularies, uses, nodes):
-    """List the rules of chosen derivations. Returns the number of rules, and the first invalid row of `trees` or -1."""
+    """List the rules of chosen derivations. Returns (rule count, first invalid row of `trees` or -1)."""
     count = 0
     for k in range(len(chosen)):
         length = trees.offsets[k + 1] - trees.offsets[k]
@@ -381,14 +381,14 @@ def list_tree_uses(batch: ItgBatch, trees: Blobs, chosen: NDArray[np.int8], firs
 
 
 def list_record_uses(batch: ItgBatch, records: Blobs, first: int = 0) -> RuleUses:
-    """Return the expected uses in records from pair `first` on. Raises `DerivationError` if a record is invalid."""
+    """Return expected uses in records of pairs from `first` on. Raises `DerivationError` if invalid."""
     uses = _allocate_uses(check_records(batch, records, first))
     count = _list_records(batch, records, first, (batch.source_words, batch.target_words), uses)
     return RuleUses(*(column[:count] for column in uses))
 
 
 def sum_uses(parts: list[RuleUses]) -> RuleUses:
-    """Return the summed changes of each rule, with the pair of its first entry. Drops rules without changes."""
+    """Sum the changes of each rule, with the pair of its first entry. Drops unchanged rules."""
     columns = zip(_allocate_uses(0), *parts, strict=True)
     every = RuleUses(*(np.concatenate(column) for column in columns))
     order = np.argsort(every.rules, kind="stable")

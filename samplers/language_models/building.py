@@ -41,7 +41,7 @@ _MIN_CAPACITY = 1 << 10
 
 
 class _Parts(NamedTuple):
-    """Model under construction: nodes, hash table of n-grams, and numbers of used entries of both, int64[2]."""
+    """Model under construction: nodes, hash table of n-grams, and counts of used entries of both."""
 
     nodes: NDArray[np.void]
     ngrams: NDArray[np.void]
@@ -107,7 +107,7 @@ def _find_context(parts, words):
 
 @njit
 def _add(parts, words, log10, backoff, is_highest, row):
-    """Add n-grams from `row` on. Returns (`DONE`, `FULL` without room, or row of a duplicate; first row not added)."""
+    """Add n-grams from `row` on. Returns (`DONE`, `FULL` or row of a duplicate; first row not added)."""
     length = words.shape[1]
     needed = length * length
     while row < len(words):
@@ -136,7 +136,7 @@ def _rehash(ngrams, larger):
 
 @njit
 def _number_states(nodes, order):
-    """Find and number the states: EMPTY, and nodes that are extended, have a backoff or are a suffix of a state."""
+    """Assign state numbers to EMPTY and nodes that are extended, have a backoff or are a state's suffix."""
     for length in range(order - 1, 0, -1):
         for k in range(len(nodes)):
             if nodes[k].length == length and (nodes[k].extended != 0 or nodes[k].backoff != 0):
@@ -194,7 +194,7 @@ class ModelBuilder:
     def __init__(
         self, order: int, log10: NDArray[np.float32], backoff: NDArray[np.float32], expected: Sequence[int] = ()
     ) -> None:
-        """Add the unigrams. `log10` and `backoff` float32[V] are log10 probabilities and backoff weights of words.
+        """Add the unigrams, given log10 probabilities and backoff weights of words, float32[V].
 
         `expected` are the expected numbers of bigrams, trigrams, …, for which tables are allocated. Raises
         `SamplerError` unless 1 <= `order` <= `MAX_ORDER`.
@@ -211,7 +211,7 @@ class ModelBuilder:
         self._parts = _Parts(nodes, _free_ngrams(_capacity(sum(expected))), np.array([1 + self._words, 0], np.int64))
 
     def add(self, words: NDArray[np.int32], log10: NDArray[np.float32], backoff: NDArray[np.float32]) -> int | None:
-        """Add n-grams int32[n, k], after all shorter n-grams. Stops at a duplicate and returns its row, else None."""
+        """Add n-grams int32[n, k], after shorter ones. Stops at a duplicate and returns its row, else None."""
         row = 0
         while True:
             outcome, row = _add(self._parts, words, log10, backoff, words.shape[1] == self.order, row)

@@ -11,9 +11,9 @@ AT, LINE, ROWS = 0, 1, 2
 """Indices into a cursor int64[3], which has a byte offset, a line number, and a number of filled rows."""
 
 MORE, ENOUGH, SECTION, NO_ROOM, NO_FIELDS, NO_NUMBER, POSITIVE, NO_WORD, NO_BACKOFF, BACKOFF_TOO_MANY = range(10)
-"""Outcomes of reading. `MORE`: end of the last complete line. `ENOUGH`: no free row. `SECTION`: a line that begins with
-a backslash. `NO_ROOM`: full vocabulary. Errors: wrong number of fields, invalid first number, probability above 1, word
-that is not a unigram, invalid last number, and backoff weight in the highest order.
+"""Outcomes of reading. `MORE`: end of the last complete line. The last six are errors.
+
+`ENOUGH`: no free row. `SECTION`: a line that begins with a backslash. `NO_ROOM`: full vocabulary.
 """
 
 NEVER = -99.0
@@ -175,7 +175,7 @@ def read_lines(
     lines: NDArray[np.int64],
     is_highest: bool,
 ) -> int:
-    """Parse n-grams from the cursor on. Returns the outcome. Moves the cursor to the first line that was not parsed.
+    """Parse n-grams from the cursor on. Returns the outcome. Moves the cursor to the first unparsed line.
 
     `lines` int64[n] gets the line number of each row. Unigrams are added to the vocabulary, which has `size` int64[1]
     words. Empty lines are skipped.
@@ -321,7 +321,7 @@ def read_words(
 
 @njit_allocating
 def ngrams_at(numbers: NDArray[np.int32], order: int) -> NDArray[np.int32]:
-    """Return the n-gram that ends at each word, int32[order, n], with BEGIN before sentences. END ends a sentence."""
+    """Return the n-gram that ends at each word, int32[order, n]. BEGIN precedes and END ends a sentence."""
     ngrams = np.empty((order, len(numbers)), np.int32)
     for k in range(len(numbers)):
         inside = True

@@ -31,10 +31,10 @@ UNIGRAM = np.dtype([("log10", np.float32), ("next", np.int32)], align=True)
 """Log10 probability of a word without context, and the next state."""
 
 NGRAM = np.dtype([("context", np.int32), ("word", np.int32), ("log10", np.float32), ("next", np.int32)], align=True)
-"""Log10 probability of a word after the state `context` (`FREE` for an empty slot), and the next state."""
+"""Log10 probability of a word after the state `context` (`FREE`: empty slot), and the next state."""
 
 STATE = np.dtype([("backoff", np.float32), ("suffix", np.int32), ("length", np.int16), ("open", np.int16)], align=True)
-"""Context: log10 backoff weight, state of its suffix, number of words, and `open` 1 if a longer state ends with it."""
+"""Context: log10 backoff weight, suffix, word count, and `open` 1 if a longer state ends with it."""
 
 _FIRST = np.uint64(0x9E3779B97F4A7C15)
 _SECOND = np.uint64(0xBF58476D1CE4E5B9)
@@ -75,7 +75,7 @@ def find(ngrams, context, word):
 
 @njit
 def score(model, state, word):
-    """Return the log10 probability of a word after a state, float64, and the next state, int32 [Katz 1987]."""
+    """Return the log10 probability of a word after a state, and the next state [Katz 1987]."""
     backoffs = 0.0
     context = np.int32(state)
     while context != EMPTY:
@@ -88,7 +88,7 @@ def score(model, state, word):
 
 
 class NGrams(NamedTuple):
-    """N-grams of one order k: `words` int32[n, k], and their log10 probabilities and backoff weights, float32[n]."""
+    """N-grams of one order k, int32[n, k], with log10 probabilities and backoff weights, float32[n]."""
 
     words: NDArray[np.int32]
     log10: NDArray[np.float32]

@@ -89,7 +89,7 @@ def _find_all(vocabulary, text, starts, numbers):
 
 @njit
 def add(vocabulary, size, text, start, end):
-    """Return the number of the word `text[start:end]`. Adds a new word, or returns `FREE` if it does not fit."""
+    """Return the number of the word `text[start:end]`. Adds a new word, or returns `FREE` if full."""
     slot = find(vocabulary, text, start, end)
     number = vocabulary.slots[slot]
     if number != FREE:

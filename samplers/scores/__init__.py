@@ -1,1 +1,1 @@
-"""Scores of sentence pairs: word statistics, probabilities under the grammar, and words that do not fit their pair."""
+"""Scores of sentence pairs: word statistics, grammar probabilities, and words that do not fit."""

@@ -38,11 +38,11 @@ class SideCounts(NamedTuple):
 
 
 class LinkCounts(NamedTuple):
-    """Sparse link counts. Source word f has the ascending target words and counts `first[f]` to `first[f + 1]` - 1."""
+    """Sparse link counts. Source word f is linked to `target[first[f] : first[f + 1]]`, ascending."""
 
     first: NDArray[np.int64]
     target: NDArray[np.int32]
-    counts: NDArray[np.int32]
+    counts: NDArray[np.int32]  # in the order of `target`
 
 
 class NeighborCounts(NamedTuple):
@@ -81,7 +81,7 @@ class PairContribution(NamedTuple):
 
 
 class PairFacts(NamedTuple):
-    """Statistics of the words of one pair. Arrays have room for n words on each side, the maximum side length."""
+    """Word statistics of one pair, in arrays with room for n words per side."""
 
     # float64[2, n]: unigram probability of each word.
     unigram: NDArray[np.float64]
@@ -184,7 +184,7 @@ def _own_links(own, source, target):
 
 @njit
 def _mark_own_links(lexicon, own, facts):
-    """Mark the pair's linked words and, for each word pair that no other pair links, its first link in this pair."""
+    """Mark the pair's linked words, and the first link of each word pair that no other pair links."""
     facts.is_linked[0, : len(own.words[0])] = 0
     facts.is_linked[1, : len(own.words[1])] = 0
     for k in range(len(own.links[0])):
@@ -311,7 +311,7 @@ def _linked(side, word, other, facts):
 
 @njit
 def fill_features(side, sizes, facts, features):
-    """Fill `features` float64[words, 9] with the features of each word of a side (0 for source, 1 for target)."""
+    """Write the features of each word of a side (0: source, 1: target) to `features` float64[words, 9]."""
     words, opposite_words = sizes[side], sizes[1 - side]
     unigram, opposite_unigram = facts.unigram[side], facts.unigram[1 - side]
     for k in range(opposite_words):

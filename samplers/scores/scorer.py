@@ -1,4 +1,4 @@
-"""Scores of pairs: probabilities under all derivations of the learned grammar, mixed with a base distribution.
+"""Scores of pairs: probabilities under the learned grammar, mixed with a base distribution.
 
 A long pair is cut into pieces at positions that sever few likely links. Its score is then a lower bound, because
 derivations across a cut are omitted. docs/model.md, section 8, has the equations.
@@ -45,7 +45,7 @@ _MIN_NEW = 1e-6
 _MAX_MATCHES = 1 << 22
 """Maximum number of matches of source sides of rules in a chart. A piece with more matches is cut."""
 EXPANDED = 2 * FEATURES + FEATURES * (FEATURES + 1) // 2 + 1
-"""Number of weights of a classifier: for features, their negative parts, products of two features, and a constant."""
+"""Number of a classifier's weights: features, negative parts, products of two features, constant."""
 MAX_FEATURE = 4.0
 """Maximum absolute value of a feature in standard deviations. Larger values are clipped."""
 RESULT_SIZE = 6
@@ -82,7 +82,7 @@ class KnownRules(NamedTuple):
 
 
 class Classifiers(NamedTuple):
-    """Classifiers of words that do not fit their pair, one per side. An untrained classifier has the prior NaN."""
+    """Classifiers of words that do not fit their pair, one per side. The prior is NaN if untrained."""
 
     # float64[2, 9]: mean and standard deviation of each feature.
     mean: NDArray[np.float64]
@@ -159,7 +159,7 @@ class ScorerScratch(NamedTuple):
 
 
 class ScorerCapacities(NamedTuple):
-    """Capacities of a thread: words per side, links per pair, selected rules per pair, and matches of these rules."""
+    """Capacities of a thread: words per side, links and selected rules per pair, matches of these rules."""
 
     longest: int
     links: int
@@ -203,7 +203,7 @@ def _discounted(rules, count):
 
 @njit
 def _fill_factors(rules, pairs, pair, scratch):
-    """Compute the factor of each length: a rule's probability divided by its discounted uses in other pairs.
+    """Compute each length's factor: rule probability divided by discounted uses in other pairs.
 
     Returns the total probability of new and unusable rules, and the number of rule uses in other pairs.
     """
@@ -236,7 +236,7 @@ def _fill_factors(rules, pairs, pair, scratch):
 
 @njit
 def _mean_weight(rules, pairs, pair, new_mass, total_uses, scratch):
-    """Return the mean log probability of a derivation's rules, each >= new_mass / total_uses, or NaN without rules."""
+    """Return the mean log probability, with a floor, of a derivation's rules, or NaN without rules."""
     first, last = pairs.rule_first[pair], pairs.rule_first[pair + 1]
     rarest = new_mass / max(total_uses, 1.0)
     summed, uses = 0.0, 0.0
@@ -264,7 +264,7 @@ def _contains_words(rule, sides, scratch):
 
 @njit
 def _select_in_group(group, rules, number, scratch):
-    """Select rules of a group whose words are all in the pair. Returns `number` plus the number of selected rules."""
+    """Select a group's rules whose words are all in the pair. Returns `number` plus their number."""
     for k in range(rules.word_start[group], rules.word_start[group + 1]):
         rule = rules.by_rarest_word[k]
         if _contains_words(rule, rules.sides, scratch):
@@ -318,7 +318,7 @@ def _is_repeated(words, k):
 
 @njit
 def _scale_words(source, target, facts, words):
-    """Copy the words of a pair to `words`, with scale factors that make emissions of likely word pairs about 16."""
+    """Copy the words of a pair, with scale factors that make emissions of likely word pairs about 16."""
     n, m = len(source), len(target)
     for i in range(n):
         best = facts.unigram[0, i] ** 2
@@ -338,7 +338,7 @@ def _scale_words(source, target, facts, words):
 
 @njit
 def _find_likely(n, m, facts, likely):
-    """Write the links that are best for both of their words, and more probable than chance. Returns their number."""
+    """Write links that are best for both words and likelier than chance. Returns their number."""
     number = 0
     for i in range(n):
         best = 0
@@ -362,7 +362,7 @@ def _ratio(i, x, facts):
 
 @njit
 def choose_cut(piece, likely, links):
-    """Cut a piece near its middle so that few of `links` likely links are severed. Returns (source, target) cut."""
+    """Cut a piece near its middle, severing few of `links` likely links. Returns (source, target) cut."""
     best, source_cut, target_cut = np.inf, piece.i + 1, piece.x + 1
     for i in range(piece.i + 1, piece.j):
         for x in range(piece.x + 1, piece.y):
@@ -387,7 +387,7 @@ def _put_piece(pieces, row, i, j, x, y):
 
 @njit
 def _sum_pieces(rules, base, chosen, likely, max_cells, n, m, scratch):
-    """Return (ln of the scaled sum, expected words emitted by the base, pieces). 0 pieces: memory is too small."""
+    """Return (ln of the scaled sum, expected words of the base, pieces), or 0 pieces if out of memory."""
     words, dense = scratch.words, scratch.dense
     log_total, emitted = 0.0, 0.0
     number = 0
@@ -451,7 +451,7 @@ def _list_links(pair, n, m, min_probability, first, scratch, scored):
 
 @njit
 def misfit_odds(side, row, classifiers):
-    """Return the log-odds that a word was replaced, for prior odds of 1. Standardizes and clips `row` in place."""
+    """Return the log-odds that a word was replaced, at prior odds of 1. Standardizes `row` in place."""
     for k in range(FEATURES):
         scaled = (row[k] - classifiers.mean[side, k]) / classifiers.deviation[side, k]
         row[k] = min(max(scaled, -MAX_FEATURE), MAX_FEATURE)
@@ -500,7 +500,7 @@ def score_pairs(
     scored: ScoreResults,
     links: int,
 ) -> tuple[int, int]:
-    """Score pairs from index `begin`, and write links from index `links`. Returns the next pair and link index.
+    """Score pairs from `begin` on, and write links from `links` on. Returns the next pair and link index.
 
     Stops before a pair that needs more rules or matches than `scratch` has room for. `scratch.dense.sizes[NEEDED]` is
     then the number of matches, or minus the number of rules.
@@ -565,7 +565,7 @@ def list_features(
 def weigh_derivations(
     pairs: PairsToScore, rules: KnownRules, scratch: ScorerScratch, log_probabilities: NDArray[np.float64]
 ) -> None:
-    """Compute the mean log probability of each derivation's rules, float64[P]. NaN for pairs without a derivation."""
+    """Compute the mean log probability of each derivation's rules, float64[P], NaN without a derivation."""
     for pair in range(len(log_probabilities)):
         new_mass, total_uses = _fill_factors(rules, pairs, pair, scratch)
         log_probabilities[pair] = _mean_weight(rules, pairs, pair, new_mass, total_uses, scratch)

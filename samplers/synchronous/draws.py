@@ -1,4 +1,4 @@
-"""Products of many factors, stored with a separate exponent, and random draws with such products as weights.
+"""Products of many factors with a separate exponent, and random draws weighted by such products.
 
 A product that could leave the range of a 64-bit float is stored as value * SCALE^exponent. A draw from a conditional
 distribution is either independent of the current value or avoids it [Suwa & Todo 2010; Liu 1996] (docs/model.md,
@@ -64,7 +64,7 @@ def raise_product(product, power):
 
 @njit_inline
 def _cumulate(weights, size):
-    """Replace the first `size` SCALED weights by cumulative sums at one scale, without exponents. Returns the total."""
+    """Replace the first `size` SCALED weights by cumulative sums without exponents. Returns the total."""
     max_exponent = np.int64(-1 << 62)
     for k in range(size):
         weight = weights[k]
@@ -99,7 +99,7 @@ def draw(weights, size, u):
 
 
 INDEPENDENT_SHARE = 0.1
-"""Share of independent draws if draws avoid the current value, because variables would otherwise change in lockstep."""
+"""Share of independent draws with `avoid_current`. Without them, variables would change in lockstep."""
 
 
 @njit_inline
@@ -122,7 +122,7 @@ def _draw_avoiding(weights, size, current, u):
 
 @njit_inline
 def draw_option(weights, size, current, u, avoid_current):
-    """Draw one of `size` SCALED options, overwriting them. With `avoid_current`, tends to differ from `current`."""
+    """Draw one of `size` SCALED options, overwriting them. `avoid_current` disfavors `current`."""
     if not avoid_current:
         return draw(weights, size, u)
     if u < INDEPENDENT_SHARE:
@@ -132,7 +132,7 @@ def draw_option(weights, size, current, u, avoid_current):
 
 @njit_inline
 def draw_binary(first, total, current, u, avoid_current):
-    """Draw 0 (weight `first`) or 1 (`total` - `first`). If `avoid_current`, the draw tends to differ from `current`."""
+    """Draw 0 (weight `first`) or 1 (`total` - `first`). `avoid_current` disfavors `current`."""
     if not avoid_current:
         return 0 if first > u * total else 1
     if u < INDEPENDENT_SHARE:

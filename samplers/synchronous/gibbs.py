@@ -1,4 +1,4 @@
-"""Top-down Gibbs sampler over one pair's derivation [CFGŠ14 §2, Algorithms 1 and 4], and expected rule uses.
+"""Top-down Gibbs sampler of a pair's derivation [CFGŠ14 §2, Algorithms 1 and 4], and expected uses.
 
 The state of a pair is an edge and a cut for each node of its forest. Each draw of a cut adds the conditional
 probability of the cut to the expected uses of the rule that would begin at the node (Rao-Blackwell) [BPK09 §3.3;
@@ -31,7 +31,7 @@ from hierogram.samplers.synchronous.resampling import (
 
 @njit_inline
 def begin_credits(adds_to_averages, work):
-    """Clear the credits of the previous pair. `adds_to_averages`: True if the sweep of the pair is averaged."""
+    """Clear the credits of the previous pair, and set whether the current sweep adds to averages."""
     work.registers[0]["adds_to_averages"] = adds_to_averages
     work.registers[0]["credited"] = 0
     work.registers[0]["encoded"] = 0
@@ -40,7 +40,7 @@ def begin_credits(adds_to_averages, work):
 
 @njit
 def _credit(number, v, probability, context):
-    """Add a linear probability to the credit of the rule with local number `number`, which begins at node v."""
+    """Add a linear probability to the credit of the rule at node v, which has local number `number`."""
     work = context.work
     uses = np.int64(probability * ONE_USE + 0.5)
     if uses == 0:
@@ -122,7 +122,7 @@ def _compose_below(head, v, context):
 
 @njit_inline
 def _summarize_options(v, head, context):
-    """Write the number of the rule at `head` under each edge of v to `work.top`. Returns the edge summarized last."""
+    """Set `work.top` to the rule number at `head` under each edge of v. Returns the last edge summarized."""
     pair, work = context.pair, context.work
     current_edge = np.int64(pair.edge[v])
     last_summarized = current_edge
@@ -154,7 +154,7 @@ def _list_edge_rules(v, j, context):
 
 @njit_inline
 def _sample_edge(v, u, context):
-    """Draw the edge of v. An edge has the weight P(its rules)^(1/T) times its density factor [CFGŠ14 eq. 6]."""
+    """Draw the edge of v by P(rules of the edge)^(1/T) · density factor [CFGŠ14 eq. 6]."""
     current_edge = np.int64(context.pair.edge[v])
     degree = np.int64(context.pair.node[v]["degree"])
     head = _find_head(v, context)
@@ -213,7 +213,7 @@ def _list_cut(joined, upper, lower, cut, work):
 
 @njit_inline
 def _sample_cut(v, u, context):
-    """Draw the cut of v. If the sweep averages the pair, credits the lower rule with the probability of a cut."""
+    """Draw the cut of v. An averaged sweep credits the lower rule with the probability of a cut."""
     work = context.work
     current_cut = context.pair.cut[v]
     parent = np.int64(work.summary[v]["parent"])
@@ -240,7 +240,7 @@ def _sample_cut(v, u, context):
 
 @njit_inline
 def sweep_pair(stream_state, stage, context):
-    """Sample each node with a level up to `stage` once, top-down, after `begin_credits`. A draw uses one number."""
+    """Sample each node with a level up to `stage` once, top-down. `begin_credits` must come first."""
     pair, work = context.pair, context.work
     begin_pair(work)
     root = len(pair.node) - 1

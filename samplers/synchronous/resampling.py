@@ -53,7 +53,7 @@ RULE = np.dtype(
     + [(name, np.int64) for name in ("count", "initial_count", "row")]
     + [(name, np.int32) for name in ("length", "long")]
 )
-"""Rule of the current pair, with packed `size`, `row` in the rule table, and `initial_count` that was read.
+"""Rule of the current pair, with its packed `size`, table `row`, and `initial_count` as read.
 
 `long`: 1 if the rule is scored in log space.
 """
@@ -61,7 +61,7 @@ RULE = np.dtype(
 CREDIT = np.dtype(
     [("stamp", np.int64), ("uses", np.int64), ("start", np.int32), ("size", np.int32), ("root", np.int32)], align=True
 )
-"""Expected `uses` of a rule in the current sweep of a pair, in units of 1/`ONE_USE`, and the pair's `stamp`.
+"""Expected `uses` of a rule in a pair's sweep, in units of 1/`ONE_USE`, and the pair's `stamp`.
 
 `start`, `size`, `root`: position and number of the fragment's bytes in `fragments`, and its root node.
 """
@@ -112,7 +112,7 @@ class Workspace(NamedTuple):
 
 
 def make_workspace(batch: Batch, overlay_rules: int, logged_rules: int, rows_read: NDArray[np.uint32]) -> Workspace:
-    """Return a workspace with room for `overlay_rules` count changes per block and `logged_rules` per round."""
+    """Return a workspace for `overlay_rules` count changes per block and `logged_rules` per round."""
     overlay = capacity_for(overlay_rules + 1, 1)
     nodes, options = batch.max_nodes, max(2, batch.max_options)
     used, stack, walk, pending = np.zeros((4, nodes + 1), np.int32)
@@ -204,7 +204,7 @@ def find_number(source_hash, target_hash, context):
 
 @njit_inline
 def assign_number(v, context):
-    """Return the local number of the rule at v, whose summary must be valid. Prefetches the row of a new rule."""
+    """Return the local number of the rule at v from v's valid summary. Prefetches the row of a new rule."""
     work = context.work
     source_hash = work.summary[v]["source_hash"]
     target_hash = work.summary[v]["target_hash"]
@@ -276,7 +276,7 @@ def remove_rules(rules, size, context):
 
 @njit_inline
 def score(rules, size, context):
-    """Return ∏ P(rule | rest and previous rules) of the first `size` local numbers in `rules`. Restores all counts."""
+    """Return ∏ P(rule | rest and previous rules) of the first `size` local numbers. Restores the counts."""
     work, model = context.work, context.model
     numerator = 1.0
     denominator = 1.0
@@ -333,7 +333,7 @@ def _number_rule(v, epoch, context):
 
 @njit_inline
 def rule_at(v, context):
-    """Return the local number of the rule at v, cached in v's summary. Update the summary if the rule changes."""
+    """Return the local number of the rule at v, cached in v's summary, which is updated if needed."""
     summary = context.work.summary
     epoch = np.uint32(context.work.registers[0]["epoch"])
     if summary[v]["rule_epoch"] != epoch:
@@ -361,7 +361,7 @@ def _copy_list(t, rules, size, work):
 
 @njit_inline
 def _list_node(x, first, last, context):
-    """Summarize x, and list the rules of its derivation, given the lists of its tails. Also computes its `options`."""
+    """Summarize x, and compute its `options` and its list of rules, given the lists of its tails."""
     pair, work = context.pair, context.work
     summary = work.summary[x]
     epoch = np.uint32(work.registers[0]["epoch"])
@@ -414,7 +414,7 @@ def _list_rules(v, context):
 
 @njit_inline
 def list_below(v, context):
-    """Summarize the tails of v's current edge, and list the rules of the tails' derivations, if not listed yet."""
+    """Summarize the tails of v's current edge, and list the rules of their derivations, if not done yet."""
     first, last = tail_range(v, context.pair)
     for i in range(first, last):
         t = context.pair.tails[i]
@@ -424,7 +424,7 @@ def list_below(v, context):
 
 @njit_inline
 def write_rules(v, top, rules, context):
-    """Write `top` and the listed rules of all cut nodes strictly below v to `rules`, top-down in source order.
+    """Write `top` and listed rules of cut nodes strictly below v to `rules`, top-down in source order.
 
     Returns the number of rules and the density factor, which is the product of the numbers of values of all variables
     strictly below v [CFGŠ14 eq. 6].
@@ -442,7 +442,7 @@ def write_rules(v, top, rules, context):
 
 @njit_inline
 def remember_rows(first, room, work):
-    """Write the table rows that the pair read to `work.rows_read[first : first + room]`. 0 ends a shorter list."""
+    """Write up to `room` table rows that the pair read to `work.rows_read`. 0 ends a shorter list."""
     size = min(room, work.registers[0]["found"])
     for number in range(size):
         work.rows_read[first + number] = work.rule[number]["row"]
@@ -463,7 +463,7 @@ def fetch_rows(first, room, table, work):
 
 @njit_inline
 def write_changes(direct, context):
-    """Add the pair's count changes to the table or to the block's overlay. Returns False if a count fell below 0."""
+    """Add the pair's count changes to the table or the overlay. Returns False if a count fell below 0."""
     work = context.work
     sound = work.registers[0]["below_zero"] == 0
     for number in range(work.registers[0]["found"]):

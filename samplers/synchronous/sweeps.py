@@ -1,4 +1,4 @@
-"""Sampling kernel of phrase grammars: sweeps over many pairs, sequential or in blocks [Newman et al. 2009].
+"""Sampling kernel of phrase grammars. Sweeps are sequential or in blocks [Newman et al. 2009].
 
 The result does not depend on the number of threads that run the blocks of a round, because each pair has its own random
 stream and counts are integers (docs/model.md, section 4).
@@ -177,7 +177,7 @@ def sweep_pairs(round_, batch, state, averages, plan, table, model, work):
 
 @njit
 def _merge(changes, table, model):
-    """Add count changes uint64[n, 4], with the table's columns, to the table. Returns False if a count fell below 0."""
+    """Add count changes uint64[n, 4], with the table's columns. Returns False if a count fell below 0."""
     sound = True
     for k in range(len(changes)):
         if k + _AHEAD < len(changes):
@@ -201,14 +201,14 @@ class Blocks:
 
     @classmethod
     def suited_to(cls, pairs: int) -> "Blocks | None":
-        """Return blocks with up to 1/16 of the pairs per round, or None for small batches, which are sequential."""
+        """Return blocks with up to 1/16 of the pairs per round, or None (sequential) for small batches."""
         if pairs < _MIN_PAIRS:
             return None
         return cls(min(32, pairs // _MIN_PAIRS))
 
 
 _SEQUENTIAL = Blocks(_PAIRS_PER_CALL, 1)
-"""Blocks of the sequential mode, in which each pair is sampled given the changes of all previous pairs."""
+"""Blocks of the sequential mode, in which each pair is sampled given all previous changes."""
 
 Task = Callable[[int], bool]
 Run = Callable[[Task, Iterable[int]], Iterable[bool]]
@@ -216,7 +216,7 @@ Run = Callable[[Task, Iterable[int]], Iterable[bool]]
 
 
 def merge_changes(changes: NDArray[np.uint64], table: CountTable, model: Model) -> None:
-    """Add the changes of a round to a table with room for them. Raises `CountsError` if a count falls below 0."""
+    """Add a round's changes to a table with room for them. Raises `CountsError` if a count is below 0."""
     if not _merge(changes, table, model):
         raise CountsError(BELOW_ZERO)
 
@@ -310,7 +310,7 @@ def build(
     workers: int = 1,
     run: Run = map,
 ) -> PhraseKernel:
-    """Return the kernel for a batch. Without `blocks`, it samples pairs sequentially in one worker, which is exact."""
+    """Return the kernel for a batch. Without `blocks`, sampling is exact: sequential in one worker."""
     overlay = logged = 1
     if blocks is None:
         workers = 1
@@ -324,7 +324,7 @@ def build(
 
 
 def _max_changes(batch: Batch, pairs: int) -> int:
-    """Return the maximum number of counts that `pairs` consecutive pairs can change: two per rule of a derivation."""
+    """Return the maximum number of counts that `pairs` consecutive pairs can change, two per rule."""
     starts = np.arange(batch.size)
     ends = np.minimum(starts + pairs, batch.size)
     return 2 * int((batch.derivation_rules[ends] - batch.derivation_rules[starts]).max(initial=1))

@@ -1,4 +1,4 @@
-"""Type-based moves: joint draws of all sites of one type [Liang, Jordan & Klein 2010] (docs/model.md, section 4)."""
+"""Type-based moves: joint draws of all sites of a type [Liang et al. 2010] (docs/model.md, section 4)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class Sites(NamedTuple):
 
 
 class SiteSpace(NamedTuple):
-    """Scratch memory for finding sites, with `keys` uint64[3, 2] and packed `sizes` uint64[3] of a site's rules."""
+    """Scratch memory for sites: `keys` uint64[3, 2] and packed `sizes` uint64[3] of a site's rules."""
 
     walk: WalkSpace
     keys: NDArray[np.uint64]
@@ -93,7 +93,7 @@ def _site_type(space):
 
 @njit
 def _find_sites(pair, last_node, batch, state, sites, space):
-    """Store the sites of a pair, up to `last_node` unless it is -1. The rules of the last site remain in `space`."""
+    """Store a pair's sites, up to `last_node` unless it is -1. The last site's rules remain in `space`."""
     view = view_pair(batch, state, pair)
     work = space.walk
     first = batch.forests.node_offset[pair]
@@ -141,7 +141,7 @@ class SiteRules:
 
 
 def log_weights(model: Model, rules: SiteRules, rest: NDArray[np.int64], total: int, sites: int) -> NDArray[np.float64]:
-    """Return the natural log weight of each number m = 0..n of split sites, float64[n + 1], with the maximum 0.
+    """Return the natural log weight of each number m = 0..n of split sites, float64[n + 1], maximum 0.
 
     The weight of m is the number C(n, m) of choices of m sites, times the probability of one choice. `rest` int64[3]
     has the counts of the three rules, and `total` is the count of all rules. Both exclude the n `sites`.

@@ -1,4 +1,4 @@
-"""Tree-substitution grammar: one Dirichlet process over elementary trees for each root label [CGB09 eq. 2].
+"""Tree-substitution grammar: a Dirichlet process over elementary trees per root label [CGB09 eq. 2].
 
 The base distributions P_M and P_C differ in the probability of an expansion. Under P_M, the number of children and the
 symbol of each child are uniform. Under P_C, the probability is the relative frequency in the treebank. docs/model.md,
@@ -37,7 +37,7 @@ class LabelProcesses(NamedTuple):
 
 
 class TreeModel(NamedTuple):
-    """Constants for the kernels: log probabilities of the E edges of a batch, and constants of a Dirichlet process."""
+    """Kernel constants: log probabilities of a batch's E edges, and fields of a Dirichlet process."""
 
     # int64[N+1], float64[E]: natural log probability of each edge. Edge j of node v has the index `edge_offset[v] + j`.
     edge_offset: NDArray[np.int64]
@@ -69,7 +69,7 @@ class TreeState(NamedTuple):
 
 
 def _log_expansions(base: str, expansions: Expansions) -> NDArray[np.float64]:
-    """Return the natural log probability of each distinct production under a base distribution, float64[n].
+    """Return the natural log probability of each distinct production under a base, float64[n].
 
     P_M draws the number of children uniformly up to the maximum, and each child uniformly from all labels and words of
     the treebank. P_C has relative frequencies, for which an edge of a node with d edges counts 1/d. Raises
@@ -90,7 +90,7 @@ def _log_expansions(base: str, expansions: Expansions) -> NDArray[np.float64]:
 
 
 def label_processes(strength: NDArray[np.float64], expansion_probability: NDArray[np.float64]) -> LabelProcesses:
-    """Return the processes of labels with parameters α_c and β_c, float64[L]. Raises `ValueError` if out of range."""
+    """Return the processes of labels with α_c and β_c, float64[L]. Raises `ValueError` if out of range."""
     valid = (strength > 0) & (expansion_probability > 0) & (expansion_probability < 1)
     if not valid.all():
         c = int(np.argmin(valid))
@@ -126,7 +126,7 @@ def set_label(labels, c, strength, expansion_probability):
 
 @njit_inline
 def log_base(v, context):
-    """Return ln P0 of the fragment rooted at v, given ln P0 of its uncut tails in `context.space.log_bases`."""
+    """Return ln P0 of the fragment at v, given ln P0 of its uncut tails in `context.space.log_bases`."""
     view, model, labels = context.tree, context.model, context.labels
     total = model.log_expansion[model.edge_offset[context.first_node + v] + np.int64(view.edge[v])]
     first, last = tail_range(v, view)

@@ -1,4 +1,4 @@
-"""Sampler of tree-substitution grammars: Gibbs steps for cuts and edges [CGB09 §4; CFGŠ14 §2], then label parameters.
+"""Sampler of tree-substitution grammars: Gibbs steps for cuts and edges [CGB09 §4; CFGŠ14 §2].
 
 A sweep samples the trees one by one given the counts of all other trees, so the sampler is exact (docs/model.md,
 section 6). Before a tree is sampled, its nodes are summarized bottom up. A change of a cut then recomputes only the
@@ -59,7 +59,7 @@ class TreeSpace(NamedTuple):
 
 
 class TreeResampling(NamedTuple):
-    """Context for resampling a tree: view, first node in the batch, state of the chain, model and scratch memory."""
+    """Context for resampling a tree: view, first node in the batch, chain state, model and memory."""
 
     tree: PairView
     first_node: int
@@ -117,7 +117,7 @@ def _summarize_tree(context):
 
 @njit_inline
 def _find_fragment_root(v, context):
-    """Return the nearest cut ancestor of v, the root of the fragment above v. v must not be the tree's root."""
+    """Return the root of the fragment above v, its nearest cut ancestor. v is not the tree's root."""
     x = np.int64(context.space.parent[v])
     while context.tree.cut[x] == 0:
         x = np.int64(context.space.parent[x])
@@ -164,7 +164,7 @@ def _enter_fragment(k, v, context):
 
 @njit
 def _list_option(v, fragment_root, context):
-    """List the fragments given v's current edge: the fragment at `fragment_root`, then fragments rooted below v.
+    """List the fragments given v's edge: first at `fragment_root`, then fragments rooted below v.
 
     Recomputes the summaries below v and up to `fragment_root`. Returns the number of fragments and the natural log of
     the density factor, the product of the domain sizes of all variables strictly below v [CFGŠ14 eq. 6].
@@ -235,7 +235,7 @@ def _summarize_up_to(v, fragment_root, context):
 
 
 _JOINED, _UPPER, _LOWER = range(3)
-"""Indices into `TreeSpace.option` when a cut is sampled: fragment without the cut, above it, and below it."""
+"""Indices into `TreeSpace.option` for a cut: fragment without the cut, above it, and below it."""
 
 
 @njit_inline
@@ -307,7 +307,7 @@ def _draw(log_weights, size, u):
 
 @njit
 def _sample_edge(v, u, temperature, context):
-    """Draw an edge with weights P^(1/T) · density factor [CFGŠ14 eq. 6]. Returns False if a count fell below 0."""
+    """Draw an edge by P^(1/T) · density factor [CFGŠ14 eq. 6]. Returns False if a count fell below 0."""
     view, space = context.tree, context.space
     current_edge = np.int64(view.edge[v])
     edges = np.int64(view.node[v]["degree"])
@@ -342,7 +342,7 @@ def _shuffle(state, size, sampling_order):
 
 @njit
 def _sweep_tree(context, stream_state, temperature):
-    """Resample edge and cut of each node of a tree, in random order of nodes. Returns False if a count fell below 0."""
+    """Resample a tree's edges and cuts in random order of nodes. Returns False if a count fell below 0."""
     view, space = context.tree, context.space
     nodes = len(view.node)
     _summarize_tree(context)
@@ -370,7 +370,7 @@ MIN_STRENGTH = 1e-200
 """Minimum strength. The sampler rejects smaller proposals."""
 
 _STRENGTHS, _EXPANSIONS = 1, 2
-"""High bits of pair keys of streams for strengths, expansion probabilities, and (2 * `_EXPANSIONS`) tables."""
+"""High bits of pair keys of streams: strengths, expansion probabilities, tables (2 * `_EXPANSIONS`)."""
 
 
 class FragmentUses(NamedTuple):
@@ -382,7 +382,7 @@ class FragmentUses(NamedTuple):
 
 
 class BaseDraws(NamedTuple):
-    """Numbers of expansions and stops in all base draws, int64[L] by label. Both stay 0 if `enabled` is False.
+    """Numbers of expansions and stops in all base draws by label, int64[L]. 0 if `enabled` is False.
 
     A base draw is a use of a fragment that is drawn from P0. Each table of a fragment has one base draw.
     `stream_state` is the first state of the stream for tables.
@@ -415,7 +415,7 @@ def _add_decisions(v, context, tables, draws):
 
 @njit
 def _list_fragments(batch, state, model, space, seen, draws, fragments):
-    """Fill `fragments` with the distinct fragments, and `draws` if enabled. Returns the number of these fragments."""
+    """List the distinct fragments, and add their base draws if enabled. Returns the number of fragments."""
     table, labels = state.table, state.labels
     stream_state = draws.stream_state
     size = 0
@@ -552,7 +552,7 @@ class TreeKernel:
     def step(
         self, key: int, state: TreeState, plan: TreePlan, report: Report | None = None
     ) -> tuple[TreeState, SweepInfo]:
-        """Sample trees, then label parameters. Consumes `state`. Raises `CountsError` if a count falls below 0."""
+        """Sample trees, then label parameters. Consumes `state`. Raises `CountsError` if a count is below 0."""
         self.space.statistics[0] = 0
         for first in range(0, self.batch.size, _TREES_PER_CALL):
             last = min(first + _TREES_PER_CALL, self.batch.size)
@@ -584,7 +584,7 @@ class TreeKernel:
         return fragments, draws
 
     def _group_fragments(self, state: TreeState) -> tuple[FragmentUses, NDArray[np.int64]]:
-        """Return the distinct fragments sorted by label, and the index of each label's first fragment, int64[L + 1]."""
+        """Return the distinct fragments sorted by label, and each label's first index, int64[L + 1]."""
         fragments, _ = self._collect_fragments(state)
         order = np.argsort(fragments.label, kind="stable")
         by_label = FragmentUses(fragments.label[order], fragments.uses[order], fragments.log_base[order])

@@ -1,4 +1,4 @@
-"""Links and counts of the aligner, and human links: the aligner keeps fixed links and does not use forbidden links."""
+"""Links and counts of the aligner, and links that users fix or forbid."""
 
 from collections.abc import Collection, Iterator, Sequence
 
@@ -85,7 +85,7 @@ class Alignments(Leases):
     def text_aligner_counts(
         self, names: Sequence[SideNames], texts: Sequence[tuple[str, str]], before: TextAlignerCounts | None = None
     ) -> TextAlignerCounts:
-        """Return counts and human links for aligning texts. Reuses the jumps of `before` if the store is unchanged."""
+        """Return counts and human links for texts. Reuses the jumps of `before` if the store is unchanged."""
         with self._reading() as connection:
             [(position, source_types, target_types, has_human_links)] = read_rows(connection, _SELECT_STATE)
             jumps = before.counts.jumps if before is not None and before.position == position else None
@@ -107,7 +107,7 @@ class Alignments(Leases):
             return [PairSize._make(row) for row in connection.execute(unaligned.order_by(pair.id).limit(limit))]
 
     def stalest_links(self, limit: int) -> list[PairSize]:
-        """Return up to `limit` undamaged pairs aligned by the aligner, not in burn-in, least often sampled first."""
+        """Return undamaged pairs that the aligner has aligned, not in burn-in, least often sampled first."""
         with self._reading() as connection:
             pair, links = sentence_pairs.c, pair_links.c
             joined = select(pair.id, _CELLS, links.sweep).join_from(
@@ -125,7 +125,7 @@ class Alignments(Leases):
             return [LinkRow._make(row) for row in rows_with(connection, linked, pair_links.c.pair_id, ids)]
 
     def untrained_pairs(self, after_id: int, limit: int) -> list[LinkRow]:
-        """Return up to `limit` undamaged pairs above an id whose input alignment is not counted yet, ordered by id."""
+        """Return undamaged pairs with id > `after_id` and an uncounted input alignment, ordered by id."""
         with self._reading() as connection:
             pair, links = sentence_pairs.c, pair_links.c
             untrained = (
@@ -136,7 +136,7 @@ class Alignments(Leases):
             return [LinkRow._make(row) for row in connection.execute(untrained.order_by(pair.id).limit(limit))]
 
     def set_human_links(self, pair_id: int, links: KnownLinks, origin: str) -> bool:
-        """Replace the human links of a pair. Returns False if the pair is not stored. Raises `HumanLinksError`."""
+        """Replace the human links of a pair. Returns False if it is not stored. Raises `HumanLinksError`."""
         with self._writing() as transaction:
             connection = transaction.connection
             pair = connection.execute(select(sentence_pairs).where(sentence_pairs.c.id == pair_id)).one_or_none()
@@ -173,7 +173,7 @@ class Alignments(Leases):
             return [LinkCorrection._make(row) for row in rows]
 
     def corrections_by_pair(self, ids: Collection[int]) -> list[LinkCorrection]:
-        """Return the corrections of these pairs, ordered by id. Includes pairs that no longer have human links."""
+        """Return the corrections of pairs, ordered by id, also of pairs that no longer have human links."""
         with self._reading() as connection:
             rows = rows_with(connection, _CORRECTIONS, link_corrections.c.pair_id, ids)
             return [LinkCorrection._make(row) for row in rows]
@@ -197,7 +197,7 @@ def change_alignments(transaction: WriteTransaction, change: AlignerChange) -> N
 
 
 def add_aligner_counts(transaction: WriteTransaction, change: AlignerChange) -> None:
-    """Add to the aligner's counts, and delete rows without counts. Raises `StoreError` if a count would be negative."""
+    """Add to the aligner's counts, and delete rows without counts. Negative counts raise `StoreError`."""
     changed: list[tuple[Table, Table, Sequence[Row]]] = [
         (aligner_lexicon, staged_lexicon, change.lexicon),
         (aligner_words, staged_word_counts, change.words),
@@ -273,7 +273,7 @@ def _set_links(transaction: WriteTransaction, change: AlignerChange) -> None:
 
 _ROWS_PER_PART = 50_000
 _MAX_LOOKUPS = 4_000
-"""Maximum number of word pairs that SQLite looks up one by one. For more, it reads all rows of each source word."""
+"""Number of word pairs above which SQLite reads all rows of each source word, not single rows."""
 _SELECT_LEXICON = "SELECT source, target, forward, backward FROM aligner_lexicon"
 _SELECT_WORDS = f"SELECT side, word, {', '.join(FertilityCounts._fields[2:])} FROM aligner_words"
 
@@ -337,7 +337,7 @@ def _known_links(connection: Connection, ids: Collection[int]) -> dict[int, Know
 
 
 def _known_links_of_texts(connection: Connection, texts: Sequence[Texts]) -> dict[Texts, KnownLinks]:
-    """Return the human links of stored pairs by text. If texts are equal, the first pair with human links is used."""
+    """Return human links by text. If pairs have equal texts, the first pair with human links is used."""
     digests = {text_digest(*pair): pair for pair in texts}
     columns = link_corrections.c.pair_id, link_corrections.c.text_digest
     found = rows_with(connection, select(*columns), link_corrections.c.text_digest, digests)
@@ -347,7 +347,7 @@ def _known_links_of_texts(connection: Connection, texts: Sequence[Texts]) -> dic
 
 
 def _finish_corrections(transaction: WriteTransaction, corrected: Sequence[tuple[int, int]]) -> None:
-    """Record the version of the human links that each alignment follows. Deletes rows of pairs without links."""
+    """Record the version of human links that alignments follow, and delete rows without human links."""
     for pair_id, version in corrected:
         transaction.execute(
             "UPDATE link_corrections SET applied_version = :version WHERE pair_id = :pair",

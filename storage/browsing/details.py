@@ -64,7 +64,7 @@ def find_competing_rules(transaction: ReadTransaction, side: str, text: str, lim
 
 
 def read_rule_history(transaction: ReadTransaction, rule_id: int) -> list[dict[str, Any]]:
-    """Return the rule's expected uses at the start of each day on which they changed, oldest first, for a year."""
+    """Return the rule's expected uses at the start of each day with a change, oldest first, for a year."""
     today = now().date()
     # List the days, because the key of the table begins with the day.
     days = ", ".join(f"'{today - timedelta(days=back)}'" for back in range(HISTORY_DAYS + 1))
@@ -79,7 +79,7 @@ def read_rule_history(transaction: ReadTransaction, rule_id: int) -> list[dict[s
 
 
 def indexed_supporting_pairs(transaction: ReadTransaction, rule_id: int, after_id: int, limit: int) -> list[int]:
-    """Return up to `limit` ids above `after_id` of pairs that used the rule when they were indexed, ascending."""
+    """Return sorted ids > `after_id` of pairs whose derivation used the rule when they were indexed."""
     rows = transaction.rows(
         """SELECT pair_id
   FROM rule_pairs
@@ -96,7 +96,7 @@ def indexed_supporting_pairs(transaction: ReadTransaction, rule_id: int, after_i
 def likely_supporting_pairs(
     transaction: ReadTransaction, rule: tuple[str, str], after_id: int, limit: int
 ) -> tuple[list[int], int]:
-    """Return up to `limit` ids above `after_id` of pairs with the rule's words in order, and the last examined id."""
+    """Return ids > `after_id` of pairs with the rule's words in order, and the last examined id."""
     conditions, values = [], {}
     for side, text in zip((SOURCE, TARGET), rule, strict=True):
         parts = tuple(symbol if isinstance(symbol, str) else None for symbol in parse_side(text))
@@ -130,7 +130,8 @@ _PAIRS_PER_PAGE = 10_000
 def find_pairs_by_id_prefix(transaction: ReadTransaction, corpus: str, prefix: str) -> list[PairRecord]:
     """Return the pairs of a corpus whose external ids begin with `prefix`, newest first."""
     external_id = sentence_pairs.c.external_id
-    # Compare with a range, because LIKE cannot use an index. In these ids, no character after the prefix is above "z".
+    # Compare with a range, because LIKE cannot use an index. The only caller's ids are hexadecimal digests, which sort
+    # before "{".
     in_range = (corpora.c.name == corpus) & (external_id >= prefix) & (external_id < prefix + "{")
     return pairs.pair_records(transaction.connection, in_range)[::-1]
 

@@ -40,7 +40,7 @@ LATEST = {
  ORDER BY id DESC
  LIMIT :most""",
 }
-"""Queries of the latest inputs, failed files, undelivered events, exports and rule changes, and of damaged pairs."""
+"""Queries of latest entries by kind. `damaged` is in id order, `deliveries` omits delivered events."""
 
 
 def store_status(transaction: ReadTransaction, url: str) -> StoreStatus:
@@ -77,7 +77,7 @@ def last_rejected(transaction: ReadTransaction, limit: int) -> list[dict[str, An
 
 
 def recent_failures(transaction: ReadTransaction) -> dict[str, list[dict[str, Any]]]:
-    """Return recent failed files, inputs that failed or had rejected lines, and failed exports, by kind."""
+    """Return times of recent failures: `files`, `inputs` (with `state` and `rejected`) and `exports`."""
     statements = {
         "files": "SELECT at FROM failed_files ORDER BY id DESC LIMIT :most",
         "inputs": """SELECT at, state, rejected

@@ -30,7 +30,7 @@ from hierogram.storage.database.untrusted_sql import allow_reading, restrict, ti
 from hierogram.storage.records.settings import Settings
 
 _STEPS_PER_CHECK = 20_000
-"""Steps of SQLite's virtual machine between two checks of the time limit. They take less than a millisecond."""
+"""SQLite virtual machine steps (less than 1 ms) between two checks of the time limit."""
 _CACHE_MB = 16
 
 
@@ -116,9 +116,9 @@ class Reader(ExitStack):
 
     @contextmanager
     def read(self, seconds: float = PAGE_SECONDS) -> Iterator[ReadTransaction]:
-        """Open the current state.
+        """Open a read transaction. Raises `StoreUnavailableError`, and `SlowQueryError` after `seconds`.
 
-        Raises `StoreUnavailableError`, and `SlowQueryError` after `seconds` (on Postgres, if a statement takes longer).
+        The time limit applies to the transaction on SQLite, and to each statement on Postgres.
         """
         deadline = time.monotonic() + seconds
         with reading(self.engine) as connection:

@@ -61,7 +61,7 @@ class Phrase:
 
 
 def read_phrase(typed: str) -> Phrase:
-    """Parse the first 2 * `MAX_WORDS` words and gaps of a typed phrase. Drops gaps at its ends and repeated gaps."""
+    """Parse up to 2 * `MAX_WORDS` words and gaps. Drops gaps at the ends of the phrase and repeated gaps."""
     parts: list[str | None] = []
     for piece in typed.split()[: 2 * MAX_WORDS]:
         if piece != GAP:
@@ -118,7 +118,7 @@ class UsedRule:
 
 @dataclass(frozen=True, slots=True)
 class PagePosition:
-    """Last rule of a page of results. `respelled` is True if the rule contains the phrase in another spelling."""
+    """Last rule of a page. `respelled` is True if the rule contains the phrase in another spelling."""
 
     probability: float
     uses: float
@@ -127,7 +127,7 @@ class PagePosition:
 
 
 class RulePage(NamedTuple):
-    """Page of rules. `next` is the last rule of this page, after which the next page starts, or None on the last page.
+    """Page of rules. `next` is the last rule of this page, or None if no page follows.
 
     Rules that contain the phrase as typed come first. Rules that contain one of its `readings`, the same words with
     other accents or case, follow. `exact` is True if the vocabulary of the searched side has all words as typed.
@@ -144,7 +144,7 @@ class RulePage(NamedTuple):
 
 
 def guess_side(transaction: ReadTransaction, phrases: Mapping[str, Phrase]) -> str:
-    """Return the side with fewer parts in `phrases`. If equal, return the side whose rarest word is more frequent."""
+    """Return the side with fewer parts, or if equal, the side whose rarest word is more frequent."""
     fewest = sorted((SOURCE, TARGET), key=lambda side: len(phrases[side].parts))
     if len(phrases[fewest[0]].parts) < len(phrases[fewest[1]].parts):
         return fewest[0]
@@ -172,7 +172,7 @@ def _find_spellings(transaction: ReadTransaction, side: str, words: Sequence[str
 
 
 def search(transaction: ReadTransaction, phrase: Phrase, query: Query, after: PagePosition | None = None) -> RulePage:
-    """Return a page of rules that contain the phrase or one of its `readings`, and satisfy the filters of the query.
+    """Return a page of rules that match the query and contain the phrase or one of its readings.
 
     In a store of trees, the words may be in any order, and a phrase may contain labels. The first label must be the
     root label of the fragments. Other labels may occur anywhere in the fragments. `(NP` is always a label. `NP` is a
@@ -198,7 +198,7 @@ def search(transaction: ReadTransaction, phrase: Phrase, query: Query, after: Pa
 
 
 def most_used_rules(transaction: ReadTransaction, phrase: Phrase, side: str, limit: int) -> list[UsedRule]:
-    """Return up to `limit` most used rules with the phrase on a side. Omits probabilities, which take longer."""
+    """Return the most used rules with the phrase on a side, without probabilities, which take longer."""
     state = _Search(transaction, phrase, Query(side=side), find_readings=False)
     values: dict[str, Value] = {}
     conditions = state.conditions(phrase, "", values)

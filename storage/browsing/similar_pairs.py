@@ -52,7 +52,7 @@ def find_source_sides(transaction: ReadTransaction, words: Sequence[KnownWord | 
 
 
 def find_renderings(transaction: ReadTransaction, sides: Sequence[str], limit: int) -> dict[str, list[CompetingRule]]:
-    """Return up to `limit` rules of each source side, the most used first. Sides without rules are omitted."""
+    """Return up to `limit` rules of each source side, most used first. Omits sides without rules."""
     if not sides:
         return {}
     names = {f"side{n}": side for n, side in enumerate(dict.fromkeys(sides))}

@@ -1,4 +1,4 @@
-"""Example queries, and runner of users' SQL, each in a read-only child process with limits of time, memory and size."""
+"""Example queries, and execution of users' SQL, read-only in child processes with resource limits."""
 
 import json
 import tempfile
@@ -97,7 +97,7 @@ class SqlRunner:
     def query(
         self, sql: str, seconds: float, limit: int, cells: int = MAX_CELLS, size: int = MAX_BYTES
     ) -> SpooledResult:
-        """Return the first `limit` rows of a SELECT, fewer if they have more than `cells` values or `size` bytes.
+        """Return the first rows of a SELECT, up to `limit` rows, `cells` values and `size` bytes.
 
         Raises `QueryError` if the database rejects the query or the query needs too many resources, `SlowQueryError` if
         the query takes longer than `seconds`, and `StoreUnavailableError` if no process can be started.

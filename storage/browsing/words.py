@@ -1,4 +1,4 @@
-"""Details of a word: frequency, collocates, distribution by corpus and month, and pairs that contain it."""
+"""Details of a word: count, collocates, distribution by corpus and month, and pairs with the word."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.records.parts import PART_MARK, is_part
 
 SAMPLED_PAIRS = 10_000
-"""Maximum number of pairs read for the distribution of a word. In a larger store, evenly spaced pairs are read."""
+"""Maximum number of pairs read for a word's distribution, evenly spaced in a larger store."""
 _MAX_COLLOCATES = 100
 _LATEST_PAIRS = 20_000
 _LATEST_AT_ONCE = 2_000
@@ -31,7 +31,7 @@ class Collocate(NamedTuple):
 
 
 class CorpusMonth(NamedTuple):
-    """Number of pairs in a corpus and month (YYYY-MM), and how many contain the word. Estimates in a large store."""
+    """Number of pairs in a corpus and month (YYYY-MM), in total and with the word. May be estimates."""
 
     corpus: str
     month: str
@@ -40,7 +40,7 @@ class CorpusMonth(NamedTuple):
 
 
 def count_word(transaction: ReadTransaction, side: str, token: str) -> int | None:
-    """Return the count of a word, or of pairs with the word in a store of word parts. None if the word is unknown."""
+    """Return the count of a word (of pairs with the word in a store of word parts), or None if unknown."""
     if transaction.settings().word_parts:
         condition = _contains_word_sql(transaction, side)
         statement = f"SELECT count(*) FROM sentence_pairs AS p WHERE {condition}"
@@ -55,7 +55,7 @@ def count_word(transaction: ReadTransaction, side: str, token: str) -> int | Non
 def find_collocates(
     transaction: ReadTransaction, side: str, token: str, rules: Sequence[UsedRule], limit: int
 ) -> list[Collocate]:
-    """Return up to `limit` words on the same side of these rules as the word, by descending logDice. Omits word parts.
+    """Return whole words on the same side of these rules as the word, by descending logDice.
 
     logDice = 14 + log₂(2·f(x, y) / (f(x) + f(y))), at most 14. f(x, y) are expected uses of rules, f(x) word counts.
     """
@@ -93,7 +93,7 @@ class CorpusDistribution(NamedTuple):
 
 
 def find_distribution(transaction: ReadTransaction, side: str, token: str) -> CorpusDistribution:
-    """Return the distribution of a word. Reads up to `SAMPLED_PAIRS` pairs, evenly spaced in a large store."""
+    """Return the distribution of a word. Reads up to `SAMPLED_PAIRS` evenly spaced pairs."""
     state = transaction.state()
     last, stored = state.last_pair_id, sum(state.pairs().values())
     sample_size = min(last, SAMPLED_PAIRS)
@@ -133,7 +133,7 @@ SELECT c.name, {month} AS month, count(*) AS pairs, sum(CASE WHEN {contains_word
 
 
 def _contains_word_sql(transaction: ReadTransaction, side: str) -> str:
-    """Return the SQL condition that a pair `p` contains a word on a side. `:word` is `_attach_parts` of the word."""
+    """Return the SQL condition that a side of a pair `p` contains `:word`, a result of `_attach_parts`."""
     settings = transaction.settings()
     words = f"p.{side if side == SOURCE or len(find_grammar_kind(settings.grammar).pair_words) > 1 else SOURCE}"
     if settings.word_parts:
@@ -166,7 +166,7 @@ SELECT CAST(coalesce(sum(length(w.pairs)), 0) / 2 AS BIGINT)
 
 
 def pairs_containing(transaction: ReadTransaction, side: str, token: str, limit: int) -> list[PairRow]:
-    """Return up to `limit` pairs with the word, newest first. Without an index, searches only the newest pairs."""
+    """Return pairs with the word, newest first. Without an index, searches only the newest pairs."""
     ids = (
         _latest_by_index(transaction, token, limit)
         if _is_indexed(transaction, side)

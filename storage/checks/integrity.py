@@ -39,7 +39,7 @@ _ENTRIES_AT_ONCE = 1 << 20
 
 
 def _orphans(reference: str, parent: str, shown: str = "pair_id") -> str:
-    """Return the query of rows that refer to a missing row. `reference` and `parent` are written as table.column."""
+    """Return the query of rows whose `reference` has no `parent` row, both given as table.column."""
     table, parent_table = (column.partition(".")[0] for column in (reference, parent))
     return (
         f"SELECT {table}.{shown} FROM {table}"
@@ -62,11 +62,11 @@ RECOUNTS = {
     ("ingest_batches", "rejected"): """
         SELECT batch_id AS id, sum(last_line - line + 1) AS number FROM rejected_lines GROUP BY batch_id""",
 }
-"""Queries of the correct numbers by table and column. `rejected` also counts lines that are not stored again."""
+"""Queries of the correct numbers by table and column. For `rejected`, the number is a lower bound."""
 
 
 def differing_counts(table: str, column: str) -> str:
-    """Return the SQL after FROM that selects rows with a wrong number, and the correct number as `f.number`."""
+    """Return the SQL after FROM for rows with a wrong number. `f.number` is the correct number."""
     wrong = "<" if column == "rejected" else "<>"
     return f"({RECOUNTS[table, column]}) AS f WHERE f.id = {table}.id AND {table}.{column} {wrong} f.number"
 
@@ -187,7 +187,7 @@ def _wrong_totals(connection: Connection) -> Iterator[str]:
 
 
 _WORD = np.dtype([("stored", np.bool_), ("number", np.int64), ("count", np.int64)])
-"""Word and its count. `number` is the id of a word of the vocabulary (`stored`), or orders the words of pairs."""
+"""Word count. `number` is the id of a word of the vocabulary (`stored`), or orders words of pairs."""
 _ENTRY = np.dtype([("run", np.int32), ("fingerprint", np.uint32), ("rule", np.int64)])
 """Entry of the index of rules by key, with the number of its run."""
 

@@ -61,7 +61,7 @@ class Repair:
             words.clear()
 
     def release_damaged_pairs(self) -> int:
-        """Delete the marks of damaged pairs, so that these pairs are sampled again. Returns the number of pairs."""
+        """Delete the marks of damaged pairs, so that they are sampled again. Returns the number of pairs."""
         return self._execute("DELETE FROM damaged_pairs")
 
     def repair_states(self) -> tuple[list[int], int, int]:

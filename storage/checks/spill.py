@@ -31,7 +31,7 @@ class _Chunk(NamedTuple):
 
 @contextmanager
 def open_spill(dtype: np.dtype[Any], text_columns: int = 0) -> Iterator["Spill"]:
-    """Open a temporary file for rows of a dtype, each with `text_columns` texts. The file is deleted on exit."""
+    """Open a file for rows with `text_columns` texts each. The file is deleted on exit."""
     with tempfile.TemporaryFile(prefix="hierogram-") as file:
         yield Spill(file, dtype, text_columns)
 

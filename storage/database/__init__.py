@@ -1,1 +1,1 @@
-"""Connections, transactions, bulk loading, leases, settings, backups and migrations, on SQLite and Postgres."""
+"""Connections, transactions, bulk loading, leases, backups and migrations on SQLite and Postgres."""

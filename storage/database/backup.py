@@ -17,7 +17,7 @@ _PAGES_PER_STEP = 4_096
 
 
 def back_up(connection: Connection, target: Path, report: Callable[[int, int], None] | None = None) -> int:
-    """Copy the state that the connection's transaction sees to a file, atomically. Returns the file size in bytes."""
+    """Copy the store as the transaction sees it to a file, atomically. Returns the size in bytes."""
     source = connection.connection.driver_connection
     if not isinstance(source, sqlite3.Connection):
         raise StoreError("only SQLite stores can be copied to a file: use pg_dump for a store on Postgres")

@@ -75,17 +75,17 @@ _SQLITE_PRAGMAS = (
 _READING_CACHE_MB = 32
 _WRITING_CACHE_MB = 128
 _READERS_MB = 64
-"""Total cache of all readers in megabytes. Up to fifteen readers share it, each with up to `_READING_CACHE_MB`."""
+"""Total cache of all readers (up to fifteen) in megabytes. Each has up to `_READING_CACHE_MB`."""
 
 _MAX_ROWS = 60_000
-"""Number of changed rows between two copies of the log, so low that commits rarely copy the log themselves."""
+"""Number of changed rows between copies of the log, so low that commits rarely copy it themselves."""
 
 _FIRST_ROWS = 1_000
 """Number of changed rows before the first copy. The number doubles with each copy, up to `_MAX_ROWS`."""
 
 _SOON_SECONDS = 1.0
 _SOON_BYTES = 4 << 20
-"""A log that grew by up to `_SOON_BYTES` is copied `_SOON_SECONDS` after the commit, otherwise after `_MAX_SECONDS`."""
+"""Log growth above which a copy waits `_MAX_SECONDS` instead of `_SOON_SECONDS`."""
 
 _MAX_SECONDS = 30.0
 
@@ -111,7 +111,7 @@ def parse_url(text: str) -> URL:
             if name != CACHE_MB:
                 raise StoreUrlError(f"unknown parameter {name!r} in the URL of the store: expected {CACHE_MB}")
         if not _cache_size(url).isdecimal() or int(_cache_size(url)) < 1:
-            raise StoreUrlError(f"{text!r}: {CACHE_MB} must be a number of megabytes >= 1, such as ?{CACHE_MB}=64")
+            raise StoreUrlError(f"{text!r}: {CACHE_MB} must be a whole number of megabytes >= 1, like ?{CACHE_MB}=64")
         return url.set(drivername="sqlite+pysqlite")
     if backend in (POSTGRES, "postgres"):
         if find_spec("psycopg") is None:
@@ -309,7 +309,7 @@ class _OpenFiles:
             self._open -= 1
 
     def check(self, connection: Connection | None = None) -> None:
-        """Raise `StoreUnavailableError` if a file was deleted or replaced. With `connection`, save a deleted log."""
+        """Raise `StoreUnavailableError` for a deleted or replaced file. With `connection`, save a deleted log."""
         with self._lock:
             if self._open == 0:
                 return
@@ -327,12 +327,12 @@ class _OpenFiles:
             if now != before:
                 change = "was deleted" if now is None else "was replaced"
                 raise StoreUnavailableError(
-                    f"{self._shown}: {path} {change} while the store was open, so the store is not read or written any "
-                    f"more: stop all processes that use it, {remedy}"
+                    f"{self._shown}: {path} {change} while the store was open, so it is no longer read or written: "
+                    f"stop all processes that use it, {remedy}"
                 )
 
     def _copy_deleted_log(self, connection: Connection, index: tuple[int, int] | None) -> bool:
-        """Copy a deleted log into the file unless another process may have written since. Returns True if copied."""
+        """Copy a deleted log into the file. Returns False if that failed or another process may have written."""
         # Copy the deleted log while it is open, because its commits would be lost when this process ends.
         if wal_bytes(self._paths[0]) or _inode(self._index) not in (index, None):
             return False
@@ -478,7 +478,7 @@ def copy_log(engine: Engine) -> None:
 
 @contextmanager
 def convert_errors(url: URL) -> Iterator[None]:
-    """Convert driver errors to `StoreUnavailableError`, or to `StoreRefusedError` if a value cannot be stored."""
+    """Convert driver errors to `StoreUnavailableError` (`StoreRefusedError` if a value was rejected)."""
     try:
         yield
     except (DBAPIError, sqlite3.Error) as error:
@@ -548,7 +548,7 @@ def reading_snapshot(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def writing_connection(engine: Engine, *, durable: bool = True) -> Iterator[Connection]:
-    """Open a connection in a write transaction, which is committed at the end and rolled back by any exception.
+    """Open a connection in a write transaction. Commits at the end, and rolls back after an exception.
 
     Without `durable`, the commit does not wait for the disk on SQLite. A commit on Postgres always waits, because the
     server can fail while this process runs on, and would lose data that this process considers stored.

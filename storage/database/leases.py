@@ -71,7 +71,7 @@ class Leases(StoreAccess):
             raise _held_error(holder, self.url)
 
     def close_abandoned_batches(self) -> list[int]:
-        """Mark running ingest batches as failed if the reading process is dead. Returns the ids of these batches."""
+        """Mark running ingest batches of dead processes as failed. Returns the ids of these batches."""
         closed = []
         with self._writing() as transaction:
             connection = transaction.connection
@@ -121,7 +121,7 @@ def _start_ticks(pid: int) -> str | None:
 
 
 def process_identity() -> str:
-    """Return an identifier of this process for `has_ended`. Includes the start time, because ids are reused."""
+    """Return this process's identifier for `has_ended`, with its start time, because ids are reused."""
     return f"{_machine()} {os.getpid()} {_start_ticks(os.getpid())}"
 
 

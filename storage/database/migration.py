@@ -19,7 +19,7 @@ from hierogram.storage.exceptions import SchemaOutdatedError, StoreError, StoreM
 from hierogram.storage.schema.tables import REVISIONS
 
 _LOCK = 0x68696572_6F677261
-"""Key of the Postgres advisory lock that keeps two processes from creating or upgrading a store at once."""
+"""Key of the Postgres advisory lock held by the process that creates or upgrades a store."""
 
 
 def stored_revision(connection: Connection) -> str | None:
@@ -31,7 +31,7 @@ def stored_revision(connection: Connection) -> str | None:
 
 
 def check_schema(engine: Engine) -> None:
-    """Raise `StoreMissingError`, `SchemaOutdatedError`, or `StoreError` if the schema is newer than this version."""
+    """Raise `StoreMissingError`, `SchemaOutdatedError`, or `StoreError` for an unknown (newer) schema."""
     url = hide_password(engine.url)
     file = sqlite_file(engine.url)
     missing = f"no store at {url}: create one with `hierogram init` or `hierogram ingest`"

@@ -16,10 +16,9 @@ CONNECT_SECONDS = 30
 LOCK_SECONDS = 300
 """Seconds that a writer waits for earlier writers. A commit of millions of rules takes minutes."""
 
+# Prepare no statements by default: poolers lose them between transactions, and they made nothing measurably faster.
 PREPARE = "prepare_threshold"
-"""URL parameter: number of executions of a statement before it is prepared. The default 0 disables prepared statements,
-because poolers that share connections between transactions lose them, and they made no command measurably faster.
-"""
+"""URL parameter: number of executions of a statement before it is prepared. 0, the default: never."""
 
 SECRETS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 """URL parameters that are not shown."""
@@ -69,7 +68,7 @@ def check_parameters(url: URL) -> None:
 
 
 def connection_arguments(url: URL, **defaults: str) -> dict[str, Any]:
-    """Return the arguments of `psycopg.connect` for a valid URL. Parameters of the URL replace the `defaults`."""
+    """Return the arguments of `psycopg.connect`. Parameters of the URL replace the `defaults`."""
     url_arguments = dict(url.get_dialect()().create_connect_args(url)[1])
     arguments = _DEFAULTS | defaults | url_arguments
     prepare = str(arguments.pop(PREPARE, "0")).lower()
@@ -105,15 +104,16 @@ def _value(name: str, value: str) -> str:
 
 
 def _given_settings(url: URL) -> dict[str, str]:
-    """Parse `options` as the server does: `-c name=value` or `--name=value`, with backslashes before spaces."""
+    """Parse `options` like the server: `-c name=value` or `--name=value`, with backslashes before spaces."""
     settings = {}
     words = (re.sub(r"\\(.)", r"\1", word) for word in _WORD.findall(str(url.query.get("options", ""))))
     for word in words:
         text = next(words, "") if word == "-c" else word[2:] if word.startswith(("-c", "--")) else ""
         match = _SETTING.fullmatch(text)
         if match is None:
+            given = f"-c {text}".rstrip() if word == "-c" else word
             raise StoreUrlError(
-                f"options in the URL of the store must be settings such as -c search_path=news, got {word!r}"
+                f"options in the URL of the store must be settings such as -c search_path=news, got {given!r}"
             )
         name = match[1].replace("-", "_").lower()
         if name in _RESERVED:

@@ -1,4 +1,4 @@
-"""Write transactions: the store's lock, settings, position and running totals, and reading and loading many rows.
+"""Write transactions: lock, settings, position and running totals of a store, and bulk loading.
 
 Bulk changes are SQL statements over staging tables, nearly all the same on both databases. Rows are loaded by
 multi-row INSERT on SQLite and by COPY on Postgres.
@@ -37,10 +37,10 @@ _ROWS_PER_STATEMENT = 1000
 _CACHED_STATEMENTS = 128
 _VALUES_PER_QUERY = 10_000
 _CACHED_WORDS = 1_000_000
-"""Maximum number of cached words of a side. If there are more, only the words of the last transaction are kept."""
+"""Maximum number of cached words of a side. Beyond it, only the last transaction's words are kept."""
 
 IDS_PER_BLOCK = 4_096
-"""Ids per block of rows. A block of the longest rules must stay below SQLite's limit for the size of a value."""
+"""Ids per block of rows. A block of the longest rules must stay below SQLite's maximum value size."""
 
 _staging = MetaData()
 
@@ -189,7 +189,7 @@ def largest_id(connection: Connection, table: str, column: str = "id") -> int:
 
 
 def among(connection: Connection, parameter: str) -> str:
-    """Return the SQL operator that tests if a column has one of the values of a parameter, see `array_value`."""
+    """Return the SQL operator that tests if a column equals an element of a parameter (`array_value`)."""
     array = "= ANY(:{})" if connection.dialect.name == POSTGRES else "IN (SELECT value FROM json_each(:{}))"
     return array.format(parameter)
 
@@ -223,7 +223,7 @@ def read_rows(
 
 @lru_cache(maxsize=_CACHED_STATEMENTS)
 def _compiled(statement: str, dialect: Dialect) -> tuple[str, tuple[str, ...] | None]:
-    """Return the driver's text of a statement, and the order of its parameters (None if they are passed by name)."""
+    """Return the driver's text of a statement, and the order of its parameters (None if passed by name)."""
     compiled = text(statement).compile(dialect=dialect)
     parameter_order = getattr(compiled, "positiontup", None)
     return str(compiled), None if parameter_order is None else tuple(parameter_order)
@@ -313,7 +313,7 @@ _JSON_TYPES = {
 
 
 def write_learned(connection: Connection, learned: LearnedSettings) -> None:
-    """Write settings learned from the first text. Raises `WriteConflictError` if they are set to other values."""
+    """Write the learned settings. Raises `WriteConflictError` if they are set to other values."""
     stored = read_settings(connection)
     # The first tokenized text sets `word_parts` and `orthographies` together, and `orthographies` is then not empty.
     is_unset = {"languages": not stored.languages, "tokenize": stored.tokenize is None}

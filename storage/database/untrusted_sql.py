@@ -20,7 +20,7 @@ from hierogram.storage.worker_process import KeepAlive, set_resource_limit
 MAX_VALUE_LENGTH = 10_000
 """Maximum number of characters of a value. Longer values are truncated and end with an ellipsis."""
 MEMORY_MB = 320
-"""Memory limit of a query's process, including its interpreter. SQLite may use `_SQLITE_HEAP_MB` of this memory."""
+"""Memory limit of a query's process, including the interpreter and SQLite (`_SQLITE_HEAP_MB`)."""
 _MAX_SQLITE_VALUE_BYTES = 8 << 20
 
 FORBIDDEN_FUNCTIONS = (
@@ -28,8 +28,9 @@ FORBIDDEN_FUNCTIONS = (
     "|pg_(create|copy|drop)_.*replication_slot|pg_sync_replication_slots|pg_replication_.*|pg_logical_.*"
     "|lo_.*|loread|lowrite|pg_read_.*|pg_ls_.*|pg_stat_file)$"
 )
-"""Pattern of Postgres functions that the role for queries must not execute, see docs/pages.md: functions that change
-locks, other sessions, settings or replication, or that access large objects or files.
+"""Pattern of Postgres functions that the role for queries must not execute.
+
+They change locks, other sessions, settings or replication, or access large objects or files.
 """
 
 Cell = str | int | float | bool | None
@@ -45,7 +46,7 @@ _MAX_FILES = 20
 _NICENESS = 5
 _BUSY_SECONDS = 10
 _MAX_DIGITS = 4_000
-"""Number of digits above which a decimal is returned as text, because Python does not convert longer integers."""
+"""Decimals with more digits are returned as text, because Python does not convert longer integers."""
 _MESSAGE_BYTES = 1 << 16
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
@@ -84,11 +85,11 @@ def restrict(connection: sqlite3.Connection, authorize: Callable[..., int], *pra
 
 
 IMMUTABLE = "immutable=1"
-"""URI parameter to read a file without locks and a log, because SQLite cannot create a log in a read-only folder."""
+"""URI parameter to read without locks and a log, which SQLite cannot create in a read-only folder."""
 
 
 def sqlite_address(file: str) -> str:
-    """Return the URI that opens a file read-only, with `IMMUTABLE` if its folder is read-only and no writer exists."""
+    """Return the read-only URI of a file, `IMMUTABLE` if its folder is read-only and it has no writer."""
     address = f"file:{quote(os.path.abspath(file))}?mode=ro"
     folder = os.path.dirname(os.path.abspath(file))
     # Look for the log and its index, because they exist while a process that may write has the store open.

@@ -1,4 +1,4 @@
-"""Event feed, appended within the transactions that cause the events, and their deliveries to webhooks."""
+"""Event feed, appended by the transactions that cause the events, and deliveries to webhooks."""
 
 import json
 from collections.abc import Collection, Sequence
@@ -24,7 +24,7 @@ class Events(StoreAccess):
     """Event feed, and the deliveries of events to webhooks."""
 
     def events(self, after: int | None = None, limit: int = 100, kinds: Collection[str] = ()) -> EventPage:
-        """Return up to `limit` events after an event id, or from the oldest event. Empty `kinds` select all events."""
+        """Return up to `limit` events after an event id, or from the oldest. Empty `kinds` select all events."""
         with self._reading() as connection:
             return _read(connection, after, limit, kinds)
 
@@ -83,7 +83,8 @@ class Events(StoreAccess):
             statement = (
                 select(table.webhook, table.event_id, table.attempts, table.body)
                 .where(table.state == WAITING, table.webhook == webhook.name)
-                # A retry later than the longest pause is due, because the clock was ahead when it was recorded.
+                # Treat a retry more than `longest_pause` in the future as due: the clock must have been ahead when it
+                # was recorded.
                 .where((table.retry_at <= moment) | (table.retry_at > moment + longest_pause))
                 .order_by(table.retry_at, table.event_id)
                 .limit(_MAX_DUE)

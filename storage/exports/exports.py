@@ -36,12 +36,12 @@ def _finish(
 
 
 class JobRow(NamedTuple):
-    """Scheduled job. `job` contains its options as JSON. `configured` is True if the configuration declares the job.
+    """Scheduled job. `configured` is True if the configuration declares the job.
 
-    `next_run` is None if no run is planned. `unchanged_at` is the last time that the job found nothing new. Both are in
-    seconds since 1970. Only `read_job_states` reads the other fields. `state`, `started_at` and `error` describe the
-    last run. `succeeded_at`, `seconds`, `rules`, `bytes` and `path` describe the last run that wrote a version. They
-    are None before the first such run. `failures` is the number of failed runs.
+    `job` contains the options as JSON. `next_run` is None if no run is planned. `unchanged_at` is the last time that
+    the job found nothing new. Both are in seconds since 1970. Only `read_job_states` reads the other fields. `state`,
+    `started_at` and `error` describe the last run. `succeeded_at`, `seconds`, `rules`, `bytes` and `path` describe the
+    last run that wrote a version. They are None before the first such run. `failures` is the number of failed runs.
     """
 
     name: str
@@ -91,7 +91,7 @@ class Exports(StoreAccess):
     def finish_export(
         self, export_id: int, *, error: str | None = None, version: str | None = None, **columns: float | str
     ) -> None:
-        """Record the end of an export, as failed if `error` is given. Raises `StoreError` for an unknown export.
+        """Record the end of an export, failed if `error` is given. Raises `StoreError` if it is unknown.
 
         `columns` are any of path, rules, bytes, sha256, position, last_event_id, manifest and seconds. `version` is the
         name of the version's folder, for the event.

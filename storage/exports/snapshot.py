@@ -38,7 +38,7 @@ T = TypeVar("T")
 _ROWS_PER_FETCH = 5_000
 
 Block = tuple[int, Sequence[str]]
-"""Number of rows up to the end of this block, and its columns: one value per line, without a final line feed."""
+"""Number of rows up to the end of the block, and its columns: one value per line, no final newline."""
 
 PAIR_COLUMNS = ("source", "target", "alignment")
 
@@ -66,7 +66,7 @@ class Snapshot:
         return largest_id(self._connection, "event_state", "last_event_id")
 
     def settings(self) -> Settings:
-        """Return the settings of the store."""
+        """Return the settings. Raises `StoreError` if one is missing or invalid."""
         return read_settings(self._connection)
 
     def rule_ranges(self) -> Iterator[StoredRules]:
@@ -85,7 +85,7 @@ class Snapshot:
     def matching_rule_blocks(
         self, columns: Sequence[str], sides: Mapping[str, Collection[str | int]], kind: CountKind
     ) -> Iterator[Block]:
-        """Yield columns like `rule_blocks`, only for rules with one of the given `source`s, `target`s or `id`s."""
+        """Yield columns like `rule_blocks`, for rules with a `source`, `target` or `id` listed in `sides`."""
         used, number = _uses(kind)
         parameters: dict[str, object] = {}
         source_rows = []
@@ -108,7 +108,7 @@ class Snapshot:
             yield rows, ["\n".join(map(str, column)) for column in zip(*partition, strict=True)]
 
     def newest(self) -> tuple[int, int]:
-        """Return the largest id of a pair with a derivation, and the last assigned rule id, or 0 if none exists."""
+        """Return the largest id of a pair with a derivation and the last assigned rule id, 0 if none exists."""
         return largest_id(self._connection, "derivations", "pair_id"), read_state(self._connection).last_rule_id
 
     def count_rules(self, kind: CountKind = CountKind.CURRENT_SAMPLE) -> int:
@@ -118,7 +118,7 @@ class Snapshot:
         return int(number)
 
     def variance_per_use(self) -> float | None:
-        """Return the sum of `expected_uses_variance` divided by the sum of expected uses, or None without uses."""
+        """Return the total variance of expected uses divided by their sum, or None without uses."""
         statement = "SELECT sum(expected_uses_variance), sum(expected_uses) FROM rules"
         [(variance, uses)] = read_rows(self._connection, statement)
         return float(variance) / float(uses) if uses else None
@@ -183,7 +183,7 @@ class Snapshot:
         return int(number)
 
     def iterate_links(self, batch: int) -> Iterator[list[LinkRow]]:
-        """Yield the pairs with aligner links, in id order, in lists of up to `batch` pairs."""
+        """Yield pairs whose links the aligner has counted, also from the input, in batches ordered by id."""
         linked = link_rows().join_from(pair_links, sentence_pairs, sentence_pairs.c.id == pair_links.c.pair_id)
         return self._batches(LinkRow._make, linked.order_by(pair_links.c.pair_id), batch)
 
@@ -227,7 +227,7 @@ class Snapshot:
 
 
 def _uses(kind: CountKind) -> tuple[str, str]:
-    """Return two SQL expressions: a number that is > 0 for rules with uses of this `kind`, and the uses as an integer.
+    """Return two SQL expressions: one > 0 for rules with uses of this `kind`, and the uses as an integer.
 
     The unit is one use for `CURRENT_SAMPLE`, else 1 / `ONE_USE`.
     """

@@ -1,4 +1,4 @@
-"""Changes of a commit: derivations, sweeps, labels, and rules with their counts, keys, history and events.
+"""Changes of a commit: derivations, sweeps, labels, and counts, keys, history and events of rules.
 
 The first commit of a day that changes a frequent rule also records the rule's uses at the start of the day in
 `rule_history`. Rare and unchanged rules are not recorded, so the cost of a commit does not depend on the store's size.
@@ -58,13 +58,13 @@ from hierogram.storage.schema.tables import (
 Rows = NDArray[np.int64]
 _COLUMNS = ("id", *CHANGES)
 _USES = np.dtype([(name, np.float64 if "expected" in name else np.int64) for name in _COLUMNS])
-"""Dtype of the uses of a rule: the id, and columns of the table `rules`. The id of a rule that is not stored is 0."""
+"""Dtype of the uses of a rule, as in the table `rules`. The id of a rule that is not stored is 0."""
 Uses = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
 class NamedChanges:
-    """Deltas with the rule sides as Python strings. If several rows have the same key, only the first has changes."""
+    """Deltas with rule sides as strings. If rows have the same key, only the first has changes."""
 
     deltas: RuleDeltas
     keys: NDArray[np.int64]
@@ -359,7 +359,7 @@ def _record_history(transaction: WriteTransaction, before: Uses, sides: tuple[li
 ADDED_USES = 8
 """Number of expected uses at which a rule becomes frequent."""
 REMOVED_USES = 4
-"""A frequent rule becomes rare below this number of expected uses. Less than `ADDED_USES`, to avoid oscillation."""
+"""Expected uses below which a frequent rule becomes rare. Below `ADDED_USES` to avoid oscillation."""
 MIN_STANDARD_ERRORS = 2.0
 MIN_RELATIVE_CHANGE = 0.1
 MAX_EVENTS = 500
@@ -378,7 +378,7 @@ class _ChangedUses:
 
 
 def _watch(transaction: WriteTransaction, changed: _ChangedUses) -> None:
-    """Record changed rules, so that they are reported at the end of the transaction."""
+    """Record changed rules. Large changes are reported as events at the end of the transaction."""
     if len(changed.ids):
         transaction.watched.append(changed)
         transaction.before_commit = _append_events

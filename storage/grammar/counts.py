@@ -87,7 +87,7 @@ def _sides_on_sqlite(
 
 
 def _split_sides(connection: Connection, ids: Column, sides: Sequence[bytes]) -> tuple[Texts, Texts]:
-    """Split both sides into a line for each rule. An invalid line feed within a side is replaced by a space."""
+    """Split both sides into lines, one per rule. Replaces an invalid line feed in a side by a space."""
     source, target = (split_lines(side) for side in sides)
     if source.size == target.size == len(ids):
         return source, target
@@ -113,7 +113,7 @@ def _binary_cursor(connection: Connection) -> "Cursor[tuple[object, ...]]":
 
 
 def _array_elements(array: bytes | None, kind: str) -> NDArray[Any]:
-    """Return the elements of a Postgres array in binary format, of a dtype such as `i8`. NULL has no elements."""
+    """Return the elements of a binary Postgres array with a dtype such as `i8`. NULL has no elements."""
     if array is None:
         return np.empty(0, dtype=np.int64)
     element = np.dtype([("width", ">i4"), ("value", f">{kind}")])

@@ -30,7 +30,7 @@ _RATIO = 4
 """A run is merged with the newer runs unless it is at least this many times as large."""
 
 _MAX_RUN = 16_000_000
-"""Maximum number of entries of a run. A larger run would approach the databases' limit for the size of a value."""
+"""Maximum number of entries of a run. Larger runs would approach the databases' maximum value size."""
 
 _RUNS_PER_POSITION = 1_000
 """Run ids per store position. Run ids encode the position of the commit, so they are never reused."""
@@ -58,7 +58,7 @@ def _stable_argsort(fingerprints: NDArray[np.uint32]) -> NDArray[np.int64]:
 
 
 def find_matches(run: KeyRun, fingerprints: NDArray[np.uint32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find all entries that match fingerprints. Returns the matches as indices into `fingerprints` and into the run."""
+    """Return all matches of fingerprints in a run, as indices into `fingerprints` and into the run."""
     first = np.searchsorted(run.fingerprints, fingerprints, "left")
     counts = np.zeros(len(fingerprints), np.int64)
     candidates = np.flatnonzero(first < len(run.fingerprints))
@@ -70,7 +70,7 @@ def find_matches(run: KeyRun, fingerprints: NDArray[np.uint32]) -> tuple[NDArray
 
 
 def merge_runs(older: KeyRun, newer: KeyRun, *, is_oldest: bool) -> KeyRun:
-    """Merge two runs. Tombstones cancel entries of `older`, and are dropped if `older` is the store's oldest run."""
+    """Merge two runs. Tombstones cancel entries of `older`. Unmatched ones are kept unless `is_oldest`."""
     removed = np.flatnonzero(newer.rule_ids < 0)
     indices, rows = find_matches(older, newer.fingerprints[removed])
     is_same_rule = older.rule_ids[rows] == -newer.rule_ids[removed[indices]]
@@ -241,7 +241,7 @@ def hash_anchors(
 
 
 def sentence_anchors(words: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the sorted distinct anchors of a sentence of word ids. Id 0 is a word missing from the vocabulary."""
+    """Return the sorted distinct anchors of a sentence of word ids. Unknown words have id 0."""
     positions = np.flatnonzero(words)
     before, after = np.triu_indices(len(positions), 1)
     first, second = positions[before], positions[after]

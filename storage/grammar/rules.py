@@ -1,4 +1,4 @@
-"""Rule queries, commits of the grammar, progress of learning runs, the index of pairs by rule, and store status.
+"""Rule queries, commits, progress of learning runs, the index of pairs by rule, and store status.
 
 The index of pairs records the store position at which each indexed derivation was sampled, so that only pairs with
 newer derivations are re-indexed.
@@ -63,7 +63,7 @@ _IS_INDEXED = exists().where(
 
 
 class StoredGrammar(Leases):
-    """Rules, rule counts, commits of derivations, learning runs, and the index of pairs by the rules they use."""
+    """Rules, rule counts, commits of derivations, learning runs, and the index of pairs by rule."""
 
     def rule_counts(self) -> RuleCounts:
         """Return all rules with a positive count, as arrays."""
@@ -145,13 +145,13 @@ class StoredGrammar(Leases):
         return sorted(rules_by_id.values(), key=lambda rule: (-uses(rule), rule.source, rule.target))[:limit]
 
     def similar_words(self, word: str, sides: Sequence[str] = (SOURCE, TARGET)) -> list[str]:
-        """Return up to `MAX_SIMILAR` words with other accents or case, with this prefix, or with a similar spelling."""
+        """Return up to `MAX_SIMILAR` words with other accents or case, this prefix or a similar spelling."""
         with self._reading() as connection:
             words = [candidate for side in sides for candidate in similar_words(connection, side, word)]
             return list(dict.fromkeys(words))[:MAX_SIMILAR]
 
     def unfinished_run(self) -> LearningRun | None:
-        """Return the last learning run, or None if no run exists or the last run was finished with `finish_run`."""
+        """Return the last learning run, or None if no run exists or `finish_run` has finished it."""
         with self._reading() as connection:
             last = select(learning_runs).order_by(learning_runs.c.id.desc()).limit(1)
             row = connection.execute(last).one_or_none()
@@ -173,7 +173,7 @@ class StoredGrammar(Leases):
             )
 
     def unindexed_pairs(self, after_id: int = 0, limit: int = 1_000) -> tuple[int, list[PairRow]]:
-        """Return the store position, and up to `limit` undamaged pairs above an id with an unindexed derivation."""
+        """Return the store position, and undamaged pairs with id > `after_id` and an unindexed derivation."""
         with self._reading() as connection:
             position = read_state(connection).position
             pair, derived = sentence_pairs.c, pair_positions.c.pair_id
@@ -188,7 +188,7 @@ class StoredGrammar(Leases):
             return connection.scalar(select(func.count()).select_from(pair_positions).where(~_IS_INDEXED)) or 0
 
     def index_pairs(self, pair_ids: Sequence[int], position: int, uses: "Uses", key_salt: int) -> int:
-        """Index pairs by the rules of their derivations at a store position. Returns the number of indexed pairs.
+        """Index pairs by the rules of their derivations. Returns the number of indexed pairs.
 
         The keys in `uses` were made with `key_salt`. Pairs that were sampled after the position are skipped. If the
         store's salt has changed, all pairs are skipped.

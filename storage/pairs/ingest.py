@@ -77,7 +77,7 @@ class Ingest(StoreAccess):
             return batch_id
 
     def record_failed_file(self, file: str, corpus: str, reason: str, move: Callable[[], str]) -> None:
-        """Record a spool input that cannot be read. `move` moves its files, and returns the first file's new path."""
+        """Record an unreadable spool input. `move` moves its files and returns the first file's new path."""
         with self._writing() as transaction:
             path = move()
             row = {"file": file, "corpus": corpus, "path": path, "reason": reason}
@@ -92,7 +92,7 @@ class Ingest(StoreAccess):
         receipt: Callable[[IngestTotals, list[RejectedLine]], Receipt] | None = None,
         learned: LearnedSettings | None = None,
     ) -> tuple[IngestTotals, list[RejectedLine]]:
-        """Store new pairs and rejected lines, atomically. Returns the totals of these lines, and the rejected runs.
+        """Store new pairs and rejected lines, atomically. Returns their totals and the rejected runs.
 
         The store rejects a pair if its external id is stored with other content (`external-id-conflict`) or if a token
         or the external id exceeds `MAX_TOKEN_BYTES` (`token-too-long`). `receipt` returns the state of the request,
@@ -155,7 +155,7 @@ class Ingest(StoreAccess):
 def save_rejected(
     transaction: WriteTransaction, batch_id: int, corpus: str, origin: str, lines: Sequence[RejectedLine]
 ) -> None:
-    """Store runs of rejected lines. Lines that an ingest of the same input has already stored are not stored again."""
+    """Store runs of rejected lines, except lines that an ingest of the same input has already stored."""
     first: dict[str, RejectedLine] = {}
     numbers = Counter[str]()
     while lines:
@@ -175,7 +175,7 @@ def save_rejected(
 def _save_runs(
     transaction: WriteTransaction, batch_id: int, corpus: str, origin: str, lines: Sequence[RejectedLine]
 ) -> tuple[list[RejectedLine], list[tuple[RejectedLine, int]]]:
-    """Store runs of lines. Returns the remainders of runs that earlier batches stored in part, and the stored runs.
+    """Store runs of lines. Returns remainders of runs stored in part by earlier batches, and stored runs.
 
     The stored runs are (run, number of lines that were not stored before).
     """
@@ -357,7 +357,7 @@ def _rejected_line(pairs: NewPairs, k: int, reason: str, message: str) -> Reject
 
 
 def save_request(transaction: WriteTransaction, request: RequestRow, recorded_lines: int | None) -> None:
-    """Record a request. Raises `WriteConflictError` unless it is open with `recorded_lines` lines, or new if None."""
+    """Record a request. Raises `WriteConflictError` if it is done or `recorded_lines` is outdated."""
     values = request._asdict() | {"updated_at": now()}
     is_request, connection = http_requests.c.key == request.key, transaction.connection
     if recorded_lines is None:

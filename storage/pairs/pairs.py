@@ -58,7 +58,7 @@ class StoredPairs(StoreAccess):
     def pairs(
         self, after_id: int = 0, limit: int | None = None, states: Sequence[str] | None = None, undamaged: bool = False
     ) -> list[PairRow]:
-        """Return up to `limit` pairs in `states` with id > `after_id`, in id order. `undamaged` omits damaged pairs."""
+        """Return pairs in `states` with id > `after_id`, in id order. `undamaged` omits damaged pairs."""
         with self._reading() as connection:
             ordered = pair_rows().where(sentence_pairs.c.id > after_id).order_by(sentence_pairs.c.id).limit(limit)
             if undamaged:
@@ -173,7 +173,7 @@ class StoredPairs(StoreAccess):
             transaction.execute(upsert(settings, "VALUES (:name, :value)", {}), name=_TREEBANK, value=value)
 
     def record_damaged(self, pairs: Sequence[DamagedPair]) -> list[DamagedPair]:
-        """Record damaged pairs, which are then not sampled. Returns the stored pairs that were not recorded before."""
+        """Record damaged pairs, which are no longer sampled. Returns the newly recorded pairs."""
         with self._writing() as transaction:
             transaction.stage_ids({pair.id for pair in pairs})
             is_new = "NOT EXISTS (SELECT 1 FROM damaged_pairs WHERE pair_id = s.id)"
@@ -194,7 +194,7 @@ class StoredPairs(StoreAccess):
             return [DamagedPair(*row) for row in connection.execute(query)]
 
     def request_withdrawals(self, pair_ids: Sequence[int]) -> list[int]:
-        """Request withdrawals by the process that holds the lease. Returns the given ids that are stored, sorted."""
+        """Ask the holder of the lease to withdraw pairs. Returns the sorted ids that are stored."""
         with self._writing() as transaction:
             return _request(transaction, pair_ids)
 

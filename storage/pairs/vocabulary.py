@@ -1,4 +1,4 @@
-"""Words of pairs: ids and counts by side, search for similar words, and the index of pairs by source word.
+"""Words of pairs: ids and counts, search for similar words, and the index of pairs by source word.
 
 The index has a row for each block of pairs and each word, with the positions of the pairs in the block.
 """
@@ -41,7 +41,7 @@ WordCounts = Mapping[str, Mapping[str, int]]
 
 
 def count_pair_words(grammar_kind: GrammarKind, sources: Sequence[str], targets: Sequence[str]) -> WordCounts:
-    """Count the tokens of pairs' texts by side, for the sides that consist of words. Spaces separate tokens."""
+    """Count the space-separated tokens of pairs by side, for the sides that consist of words."""
     texts = {SOURCE: sources, TARGET: targets}
     counts = {side: Counter(" ".join(texts[side]).split(" ")) for side in grammar_kind.pair_words}
     for words in counts.values():
@@ -51,7 +51,7 @@ def count_pair_words(grammar_kind: GrammarKind, sources: Sequence[str], targets:
 
 
 def count_words(transaction: WriteTransaction, words: WordCounts, sign: int = 1) -> None:
-    """Add word counts to the vocabulary, or subtract them if `sign` is -1. Words with count 0 keep their ids."""
+    """Add word counts to the vocabulary (subtract if `sign` is -1). Words with count 0 keep their ids."""
     increments: list[tuple[int, int]] = []
     for side, counts in words.items():
         ids = _known_ids(transaction, side, list(counts))
@@ -138,11 +138,11 @@ _MIN_STEM_LENGTH = 2
 _MIN_SIMILARITY = 0.75
 MAX_SIMILAR = 8
 _KEPT_MARKS = frozenset({0, 7, 8, 9})
-"""Canonical combining classes that are not accents: letters and vowel signs, nuktas, kana marks, viramas."""
+"""Combining classes that are not accents: letters and vowel signs, nuktas, kana marks, viramas."""
 
 
 def fold(token: str) -> str:
-    """Return the first `MAX_FOLDED_LENGTH` characters of the word, case-folded and without accents, in NFC.
+    """Return the first `MAX_FOLDED_LENGTH` characters of the word, case-folded, without accents, in NFC.
 
     Accents are removed after a compatibility decomposition [Unicode Standard Annex 15]. Case is removed by case folding
     [Unicode Standard, section 3.13]. `Λόγος`, `λογος` and a decomposed `λόγος` have the same form.
@@ -166,7 +166,7 @@ class KnownWord:
 
 
 def known_words(connection: Connection, tokens: Iterable[str]) -> dict[str, dict[str, KnownWord]]:
-    """Return the words with these tokens by side, then by token. Words that are not in the vocabulary are omitted."""
+    """Return the words with these tokens by side, then by token. Omits words not in the vocabulary."""
     words: dict[str, dict[str, KnownWord]] = {SOURCE: {}, TARGET: {}}
     table = vocabulary.c
     statement = select(table.side, table.token, table.id, table.count)
@@ -176,7 +176,7 @@ def known_words(connection: Connection, tokens: Iterable[str]) -> dict[str, dict
 
 
 def spellings(connection: Connection, side: str, token: str) -> list[KnownWord]:
-    """Return words that equal `token` except for accents and case: the word itself, then the most frequent first."""
+    """Return words that equal `token` except for accents and case: the word itself, then by frequency."""
     words = _words(connection, side, vocabulary.c.folded == fold(token), _MAX_READ_PER_FORM)
     return sorted(words, key=lambda word: (word.token != token, -word.count, word.token))[:_MAX_SPELLINGS]
 
@@ -196,7 +196,7 @@ def readings(choices: Mapping[Word, Sequence[str]]) -> list[dict[Word, str]]:
 
 
 def similar_words(connection: Connection, side: str, token: str) -> list[str]:
-    """Return up to `MAX_SIMILAR` other words: spellings, then words that begin with `token`, then similar words."""
+    """Return up to `MAX_SIMILAR` other words: spellings, then words with this prefix, then similar words."""
     form = fold(token)
     words: dict[str, KnownWord] = {word.token: word for word in spellings(connection, side, token)}
     beginning = _words_with_prefix(connection, side, form)
@@ -213,7 +213,7 @@ def similar_words(connection: Connection, side: str, token: str) -> list[str]:
 
 
 def _words_with_prefix(connection: Connection, side: str, form: str) -> list[KnownWord]:
-    """Return words whose folded form has the prefix `form`, most frequent first. Reads a limited number of words."""
+    """Return some words whose folded form has the prefix `form`, most frequent first."""
     # U+10FFFF sorts after all letters.
     column = vocabulary.c.folded
     words = _words(connection, side, (column >= form) & (column < form + "\U0010ffff"), _MAX_READ_PER_PREFIX)

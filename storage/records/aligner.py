@@ -34,7 +34,7 @@ class PairLinks(NamedTuple):
 
 
 class LinkRow(NamedTuple):
-    """Stored pair with its row of `pair_links`. The links and `sweep` are None until the links have been counted."""
+    """Stored pair with its row of `pair_links`. Links and `sweep` are None until the links are counted."""
 
     id: int
     source: str
@@ -48,7 +48,7 @@ class LinkRow(NamedTuple):
 
 
 class PairSize(NamedTuple):
-    """Size of a pair: the product of its side lengths in words, and the number of aligner sweeps over the pair."""
+    """Size of a pair: product of its side lengths in words, and number of aligner sweeps over the pair."""
 
     id: int
     cells: int
@@ -56,7 +56,7 @@ class PairSize(NamedTuple):
 
 
 class FertilityCounts(NamedTuple):
-    """Fertility counts of a word (empty for the null word): links, and tokens with 0 to 6 links or at least 7."""
+    """Counts of a word (empty for the null word): links, and tokens with 0, …, 6 or at least 7 links."""
 
     side: str
     word: str
@@ -72,7 +72,7 @@ class FertilityCounts(NamedTuple):
 
 
 class TextAlignerCounts(NamedTuple):
-    """Counts at a store position, sizes of the source and target vocabulary, and human links by (source, target)."""
+    """Counts at a store position, sizes of both vocabularies, and human links by (source, target) text."""
 
     position: int
     counts: AlignerCounts

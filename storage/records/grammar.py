@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class LabelRow(NamedTuple):
-    """Parameters of a label: strength α_c, and probability β_c that the base distribution expands the label."""
+    """Parameters of a label: strength α_c, and probability β_c of expansion in the base distribution."""
 
     label: str
     strength: float
@@ -46,7 +46,7 @@ class SupportingPair(NamedTuple):
 
 
 class SweepRecord(NamedTuple):
-    """One sweep over a batch of pairs: its stage, the numbers of sampled and changed variables, and the likelihood.
+    """One sweep over a batch of pairs: stage, counts of sampled and changed variables, and likelihood.
 
     Log-likelihoods are natural logarithms of the probability of all derivations after and before the sweep, None if not
     computed. At the start of a run, the value before the sweep includes new pairs in their initial state.

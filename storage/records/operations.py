@@ -44,7 +44,7 @@ class StoreStatus:
 
 
 class Lease(NamedTuple):
-    """Lease with its holder and expiry. `process` identifies the holder. `host` and `pid` are for messages."""
+    """Lease with its expiry. `process` identifies the holder. `host` and `pid` are for messages."""
 
     name: str
     token: str

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 UNALIGNED, WAITING, SAMPLING, SETTLED = "unaligned", "waiting", "sampling", "settled"
-"""States of a pair: without an alignment, aligned but without a derivation, in burn-in, and after burn-in."""
+"""States of a pair: not aligned, aligned but without a derivation, in burn-in, and after burn-in."""
 UNSETTLED = (UNALIGNED, WAITING, SAMPLING)
 DERIVED = (SAMPLING, SETTLED)
 TBX_ENTRIES, CSV_ENTRIES, TSV_ENTRIES = "tbx", "csv_entries", "tsv_entries"
@@ -98,7 +98,7 @@ class RejectedLine(NamedTuple):
 
 
 def join_runs(lines: Iterable[RejectedLine]) -> list[RejectedLine]:
-    """Sort rejected lines, and merge consecutive lines with the same reason. Keeps the first message and content."""
+    """Sort rejected lines, and merge runs with the same reason. Keeps the first message and content."""
     runs: list[RejectedLine] = []
     for line in sorted(lines, key=lambda line: line.line):
         if runs and runs[-1].reason == line.reason and runs[-1].last_line + 1 == line.line:
@@ -125,7 +125,7 @@ _ID_MULTIPLIER, _CRC_MASK = 0x9E3779B1, 0xFFFFFFFF
 
 
 def compute_checksum(pair_id: int, current: bytes, averages: bytes) -> int:
-    """Return the checksum of a pair's derivation and averages. Includes the id, so exchanged rows are detected."""
+    """Return the checksum of a pair's id, derivation and averages. The id detects exchanged rows."""
     return crc32(current, crc32(averages, (pair_id * _ID_MULTIPLIER + len(averages)) & _CRC_MASK))
 
 
@@ -165,7 +165,7 @@ class PairRow(NamedTuple):
     link_probabilities: str | None = None
 
     def is_intact(self) -> bool:
-        """Check if the derivation matches its checksum (None matches), or is missing in a state without one."""
+        """Check if the derivation matches its checksum, if any, or is missing in a state without derivations."""
         if self.current is None or self.averages is None:
             return self.state not in DERIVED
         return self.checksum in (None, compute_checksum(self.id, self.current, self.averages))
@@ -190,7 +190,7 @@ class PairOrigin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PairRecord:
-    """Stored pair. `link_probabilities` are separated by spaces, or None if the aligner did not align the pair."""
+    """Stored pair. `link_probabilities` are space-separated, or None if the aligner did not align it."""
 
     id: int
     corpus: str

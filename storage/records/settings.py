@@ -32,18 +32,18 @@ KEPT, LOWERED = "kept", "lowered"
 CASES = {KEPT: "", LOWERED: "text is lowercased"}
 BASES = {UNIFORM: "P_M, equally probable productions", PCFG: "P_C, relative frequencies of productions"}
 LearnedSettings = Mapping[str, bool | tuple[str, ...] | None]
-"""Settings that a store learns from its first text, by name. `tokenize` is None if the text did not determine it."""
+"""Settings that a store learns from its first text, by name. `tokenize` is None if undetermined."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Model and schedule of a store, fixed at creation [CFGŠ14 §5.2-5.4].
+    """Settings of a store: model, schedule and text processing [CFGŠ14 §5.2-5.4].
 
-    Fields without an `Option` have no option of `hierogram init`. They are stored, so that a store keeps its values.
-    The model `dirichlet` changes the default of `temperature`.
+    Fixed at creation, except `key_salt` and those that the first text sets. Fields without an `Option` are stored, so
+    that a store keeps its values, but `hierogram init` cannot set them. `dirichlet` has another default `temperature`.
 
-    `strength` is alpha (one value for all lengths), `rate` the Poisson mean of rule lengths, `round_sweeps` the number
-    of sweeps in a round over pairs that have burned in, `key_salt` the salt of the rule keys.
+    `strength` is alpha (one value for all lengths), `rate` the Poisson mean of rule lengths, `start` the initial state
+    of new trees, `round_sweeps` the sweeps of a round over pairs that have burned in, `key_salt` the salt of rule keys.
 
     `sweeps_per_level` K and `levels` apply to the schedule `paper`. In the other schedules, a pair has burned in after
     `burn_in` sweeps at T = 1. In the schedule `annealed`, and for trees [CGB09], the temperature falls from

@@ -60,7 +60,7 @@ _deferred_options: list[tuple[Table | Index, str, object]] = []
 
 
 def on_postgres(item: Item, option: str, value: object) -> Item:
-    """Set a Postgres option of a table or index as soon as an engine for Postgres is created. Returns the item."""
+    """Set an option of a table or index when an engine for Postgres is created. Returns the item."""
     _deferred_options.append((item, f"postgresql_{option}", value))
     return item
 
@@ -115,7 +115,7 @@ REVISIONS = ("0001",)
 """Known schema revisions, oldest first. This version reads the last revision, and upgrades the others."""
 
 BLOCK_BITS = 17
-"""Number of low bits of a rule id that differ within a block. SQLite's indexes by side are ordered by block first."""
+"""Number of low bits of a rule id within a block. SQLite's indexes by side are ordered by block first."""
 
 
 settings = _table("settings", *_key(name=TEXT), *_required(value=TEXT))

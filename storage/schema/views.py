@@ -1,4 +1,4 @@
-"""SQL views, which are the store's public interface, and the descriptions of relations and columns in `catalog.toml`.
+"""SQL views, the store's public interface, and descriptions of relations and columns (`catalog.toml`).
 
 A view is defined after the views that it uses.
 """

@@ -69,6 +69,19 @@ def test_code_uses_plain_wordings() -> None:
     ]
 
 
+def test_first_lines_of_docstrings_have_up_to_100_characters() -> None:
+    docstrings = [
+        (f"{path.relative_to(ROOT)}:{node.lineno}", node.value.value.strip().partition("\n")[0])
+        # Docstrings of keywords are generated from the help texts of options.
+        for path in modules()
+        if path.name != "keywords.py"
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    ]
+    assert len(docstrings) > 1000
+    assert [place for place, line in docstrings if len(line) > 100] == []
+
+
 def test_pages_use_plain_wordings() -> None:
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
     assert len(pages) > 20

@@ -18,7 +18,7 @@ _FILE = "new_testament.tsv.zst"
 
 @dataclass(frozen=True, slots=True)
 class VersePair:
-    """Verse in both languages: name (`JHN 1:1`), words of each side, and links as pairs of positions from 0."""
+    """Verse in both languages: name (`JHN 1:1`), words, and links as pairs of positions from 0."""
 
     name: str
     source: list[str]

@@ -37,7 +37,7 @@ from hierogram.tools.diagnosis.options import ChainOptions
 
 _SWEEPS_PER_DRAW = 2
 _MAX_RECORDED_RULES, _MAX_RECORDED_LINKS = 2_000, 1_000
-"""Maximum numbers of rules and links recorded in each draw: the most frequent rules, and evenly spaced links."""
+"""Maximum numbers of recorded rules (the most frequent) and links (evenly spaced) in each draw."""
 _DIRECTION_NAMES = ("target from source", "source from target")
 
 
@@ -138,7 +138,7 @@ class _DirectionChains:
 
 
 STARTS = (CUT, JOINED, RANDOM)
-"""Initial derivations of the grammar chains, in turn. They differ a lot, so that agreement shows convergence."""
+"""Initial derivations of the chains, in turn. They differ a lot, so that agreement shows convergence."""
 _SNAPSHOTS = 8
 """Maximum number of draws per chain for which the whole grammar is recorded."""
 
@@ -187,7 +187,7 @@ class ChainDraws(NamedTuple):
 
 
 def run_chains(store: Store, options: ChainOptions, report: Steps = lambda _done, _total: None) -> ChainDraws:
-    """Run chains over the aligned pairs among the first pairs of a store, which is not changed. Raises `InputError`."""
+    """Run chains over the aligned first pairs of a store, which is not changed. Raises `InputError`."""
     settings = store.settings()
     kind = find_kind(settings)
     rows = [row for row in store.pairs(limit=options.pairs) if row.alignment or kind.needs_all_pairs]

@@ -99,7 +99,7 @@ def diagnose(
 
 
 def summarize_chains(chain_draws: ChainDraws) -> Diagnosis:
-    """Summarize the draws of all chains: convergence of totals, rules and links, and overlap of the grammars."""
+    """Summarize the draws of all chains: convergence of totals, rules and links, and grammar overlap."""
     started = time.perf_counter()
     names = [
         *TOTALS,
@@ -150,7 +150,7 @@ def _quantiles(values: list[float | None], shares: tuple[float, ...]) -> list[fl
 
 
 def plot_chains(chain_draws: ChainDraws, path: Path) -> None:
-    """Plot traces of the totals and a histogram of R-hat to a file. Raises `UsageError` without matplotlib."""
+    """Plot traces of the totals and a histogram of R-hat. Raises `UsageError` without matplotlib."""
     try:
         import matplotlib as mpl
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Evidence within a budget of characters, chosen to contain the words that a reference translation probably has."""
+"""Evidence within a budget of characters, chosen for words that a reference probably contains."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
@@ -23,7 +23,7 @@ class _Candidate:
     is_rendering: bool
     """True for a rendering, which can be appended to the line of its source side."""
     position: int = -1
-    """Position of the first word that a rule covers. Dictionary entries have -1, so that they are listed first."""
+    """Position of the first word that a rule covers. Dictionary entries have -1 and are listed first."""
 
     def cost(self, has_line: bool) -> int:
         if not self.is_rendering:

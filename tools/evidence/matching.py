@@ -115,7 +115,7 @@ _SCALE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class CoveringPair(SimilarPair):
-    """Chosen pair with the spans of the sentence that it covers. `new_spans` were uncovered when it was chosen."""
+    """Pair with the spans of the sentence that it covers. `new_spans` were uncovered when it was chosen."""
 
     covered_spans: tuple[Span, ...]
     new_spans: tuple[Span, ...]

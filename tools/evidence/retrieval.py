@@ -209,7 +209,7 @@ def _matching_entries(sentence: MatchedSentence, entries: Iterable[SimilarPair])
 
 GAP = "…"
 MIN_PROBABILITY, MIN_USES = 0.1, 1.0
-"""Minimum probability of a glossary entry given its source, and minimum uses if the source has several symbols."""
+"""Minimum probability of a glossary entry given its source, and minimum uses for multi-symbol sources."""
 
 
 def as_prompt(evidence: Evidence, text: str, pipeline: TextPipeline) -> str:

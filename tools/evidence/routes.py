@@ -75,7 +75,7 @@ def evidence_routes(service: Service) -> APIRouter:
             ),
         ] = None,
     ) -> Response:
-        """Return rules that match a sentence, and stored pairs that together cover much of it. Nothing is stored."""
+        """Return rules that match a sentence, and pairs that together cover much of it. Nothing is stored."""
         store, options = service.grammar_store, EvidenceOptions(pairs=pairs, rules=rules, tokenized=tokenized)
         if characters is not None:
             evidence = retrieve_evidence(store, source, options=candidate_limits(tokenized=tokenized))

@@ -1,4 +1,4 @@
-"""Integrations extension of the daemon: the command `mcp`, LibreTranslate, MCP, and translation-memory routes."""
+"""Integrations extension: the command `mcp`, LibreTranslate, MCP, and translation-memory routes."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING

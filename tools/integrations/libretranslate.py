@@ -72,7 +72,7 @@ Parameters = Mapping[str, Any]
 
 
 def is_libretranslate(scope: Scope) -> bool:
-    """Check if a request belongs to this protocol. Requests that accept HTML are for the pages of the daemon."""
+    """Check if a request belongs to this protocol. Requests that accept HTML are for the daemon's pages."""
     method = _METHODS.get(scope["path"])
     if method is None:
         return False
@@ -148,7 +148,7 @@ class _RequestHandlers:
     threads: Threads
 
     def check_rate(self, request: Request, kind: str = ANONYMOUS) -> None:
-        """Raise `ProblemError` above the rate limit. Requests with the token in a header have been counted already."""
+        """Raise `ProblemError` above the rate limit. Requests with the token in a header are already counted."""
         if not self.sessions.is_token(_bearer_key(request)):
             limited = self.rate_limiter.check(kind, request.scope)
             if limited is not None:

@@ -80,7 +80,7 @@ def memory_routes(service: Service, downloads: Downloads) -> APIRouter:
             Query(description="Return pairs added since this time, such as 2026-01-31T00:00:00Z."),
         ] = None,
     ) -> Response:
-        """Return a translation memory (TMX 1.4), optionally only pairs of one corpus or pairs added since a time."""
+        """Return a translation memory (TMX 1.4), optionally of one corpus or of pairs added since a time."""
         _languages(service)
         return Download(downloads, export_memory(service.grammar_store, corpus, since), media_type=_TMX)
 

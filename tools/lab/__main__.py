@@ -1,4 +1,4 @@
-"""Command line of the lab: `python -m hierogram.tools.lab bench` and `python -m hierogram.tools.lab compare`."""
+"""Command line of the lab: `python -m hierogram.tools.lab bench` or `compare`."""
 
 import typer
 

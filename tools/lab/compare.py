@@ -1,4 +1,4 @@
-"""Command `python -m hierogram.tools.lab compare`: sampled and heuristic grammars, as in Table 2 without BLEU."""
+"""Command `compare` of the lab: sampled and heuristic grammars, as in Table 2 without BLEU."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -50,7 +50,7 @@ def compare(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare sampled grammars with Hiero's heuristic grammar: rules by scope, coverage and compressed size.
+    """Compare sampled grammars with Hiero's grammar: rules by scope, coverage and compressed size.
 
     \b Example:
       python -m hierogram.tools.lab compare news.fr news.en news.align --keep news.db

@@ -1,4 +1,4 @@
-"""Compare Hierogram with eflomal (Östling & Tiedemann 2016) and Thot on whole corpora: AER, time, peak memory.
+"""Compare AER, time and peak memory of Hierogram, eflomal (Östling & Tiedemann 2016) and Thot.
 
     python -m hierogram.tools.lab.compare_aligners gold-en-fr-hansards gold-es-en-collins200+europarl-es-en-5k
 
@@ -34,7 +34,7 @@ _KIBIBYTES_PER_MEBIBYTE = 1024
 
 @dataclass(frozen=True, slots=True)
 class CorpusFiles:
-    """Source files and target files of a corpus, which are concatenated, and a file of manual links or None."""
+    """Source files and target files to concatenate, and a file of manual links or None."""
 
     name: str
     source: tuple[str, ...]
@@ -59,7 +59,7 @@ class AlignerRow:
 
 
 def parse_corpus_files(names: str) -> CorpusFiles:
-    """Return the corpus of a folder, or of several folders joined by `+`, with the manual links of the first folder.
+    """Return the corpus of folders joined by `+`, with the manual links of the first folder.
 
     A folder contains `corpus.XX` for two languages, and optionally `gold.talp` with manual links. The languages are in
     the order of the first folder's name, such as `gold-en-fr`, or else in alphabetical order. Raises `InputError` if
@@ -100,7 +100,7 @@ def align_hierogram(source: Path, target: Path, output: Path, request: AlignOpti
 
 
 def align_eflomal(source: Path, target: Path, output: Path) -> float:
-    """Align two files with eflomal's model 3 in both directions. Returns the seconds without symmetrization."""
+    """Align files with eflomal's model 3 in both directions. Returns the seconds without symmetrization."""
     import eflomal
     import numpy as np
 
@@ -130,7 +130,7 @@ def align_eflomal(source: Path, target: Path, output: Path) -> float:
 
 
 def align_thot(source: Path, target: Path, output: Path) -> float:
-    """Align two files with Thot's hidden Markov models and the defaults of sil-machine. Returns the seconds."""
+    """Align files with Thot's hidden Markov models and sil-machine's defaults. Returns the seconds."""
     from machine.corpora import TextFileTextCorpus
     from machine.translation import SymmetrizationHeuristic
     from machine.translation.thot.thot_hmm_word_alignment_model import ThotHmmWordAlignmentModel
@@ -226,7 +226,7 @@ def compare(
     threads: Annotated[int, typer.Option(min=1, help="Threads of Hierogram's aligners and of eflomal.")] = 2,
     first: Annotated[int | None, typer.Option(min=1, help="Use only the first N pairs.", show_default="all")] = None,
 ) -> None:
-    """Print AER against manual links, wall-clock and processor time, and peak memory of each aligner on each corpus."""
+    """Print AER, wall-clock and processor time, and peak memory of each aligner on each corpus."""
     print(*COLUMNS, sep="\t")
     for folders in corpora:
         with tempfile.TemporaryDirectory() as demo_folder:

@@ -50,7 +50,7 @@ KEYWORDS: Mapping[str, Mapping[str, tuple[type, str]]] = {
         "TuningKeywords": (TuningOptions, "tune"),
     },
 }
-"""Classes of each folder's `keywords.py`, with the options class and the functions that take its keywords."""
+"""Classes of each folder's `keywords.py`, with their options class and the functions that use them."""
 LIBRARY = dict(sorted(one for classes in KEYWORDS.values() for one in classes.items()))
 
 
@@ -185,7 +185,7 @@ def typer_parameters(command: Any) -> Iterator[tuple[str, Any]]:
 
 
 def distinct_options() -> dict[str, list[str]]:
-    """Return the names of all options by group. Each declaration counts once. Positional arguments do not count."""
+    """Return the names of all options by group, each declaration once, without positional arguments."""
     seen: dict[int, Any] = {}
     declarations: dict[str, list[str]] = {
         "every command": ["store", "version", "install-completion", "show-completion", "HIEROGRAM_CACHE"]
@@ -212,7 +212,7 @@ def distinct_options() -> dict[str, list[str]]:
 
 
 def tables() -> dict[str, list[Row]]:
-    """Return the rows of the page by group: commands with all their options, then parts of the configuration file."""
+    """Return the rows of the page by group: commands, then parts of the configuration file."""
     groups: dict[str, list[Row]] = {}
     for command, function in commands():
         rows = [_row_of(field) for _, field in command_options(function).values()]

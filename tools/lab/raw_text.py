@@ -139,7 +139,7 @@ def _count_split_words(text: str, tokens: Sequence[str], apostrophes: bool) -> i
 
 
 def languages_in(folder: Path) -> dict[Path, str]:
-    """Return the language of each text of a folder, from the column `bcp47` of `index.tsv` or from the file name."""
+    """Return each text's language, from the column `bcp47` of `index.tsv` or from the file name."""
     index = folder / "index.tsv"
     rows = csv.DictReader(index.open(), delimiter="\t") if index.exists() else ()
     named = {row["code"]: row["bcp47"] for row in rows}
@@ -178,7 +178,7 @@ def _round_trips(languages: Mapping[Path, str]) -> Iterator[RoundTrip]:
 def round_trips(
     paths: Annotated[list[Path], typer.Argument(exists=True, help="Files with their language as suffix, or a folder.")],
 ) -> None:
-    """Print the percentage of lines that tokenizing and detokenizing does not change, by file or by script."""
+    """Print the percentage of lines that tokenizing and detokenizing restores, by file or by script."""
     for path in paths:
         if path.is_dir():
             print(by_script(_round_trips(languages_in(path))))
@@ -194,7 +194,7 @@ def interfaces(
     corpus: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Folder of the corpus.")],
     work: Annotated[Path, typer.Option(help="Folder of all results.")],
 ) -> None:
-    """Print BLEU for each interface. BLEU of tokens is not comparable with BLEU of text, which sacreBLEU tokenizes."""
+    """Print BLEU by interface. Do not compare BLEU of tokens with BLEU of text, which sacreBLEU tokenizes."""
     from sacremoses import MosesDetokenizer
 
     run_command = partial(run_module, "hierogram", folder=work)

@@ -1,4 +1,4 @@
-"""Generate `docs/relations.md` from the descriptions of tables and views in `storage/schema/catalog.toml`.
+"""Generate `docs/relations.md` from the descriptions in `storage/schema/catalog.toml`.
 
 python -m hierogram.tools.lab.relation_reference
 """

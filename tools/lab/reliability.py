@@ -27,7 +27,7 @@ BINS = 10
 
 
 class DecodedLinks(NamedTuple):
-    """L decoded links: `probabilities` float64[L], and masks bool[L] of sure links, and of sure or possible links."""
+    """Probabilities of decoded links, with masks of sure links, and of sure or possible links."""
 
     probabilities: NDArray[np.float64]
     sure: NDArray[np.bool_]

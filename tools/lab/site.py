@@ -135,7 +135,7 @@ def stage(folder: Path) -> None:
 
 
 def build(output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the site.")] = Path("site")) -> None:
-    """Build the site into a folder. Raises `UsageError` if a link is broken or the builder is not installed."""
+    """Build the site. Raises `UsageError` if a link is broken or the builder is not installed."""
     with tempfile.TemporaryDirectory() as folder:
         stage(Path(folder))
         command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean"]

@@ -1,4 +1,4 @@
-"""Compare tree-substitution grammars with the PCFG of the same treebank by parsing scores, over several seeds.
+"""Compare parsing scores of tree-substitution grammars of several seeds with a treebank's PCFG.
 
     python -m hierogram.tools.lab.treebank_comparison all.ptb --results runs.json --figure learning.png
 
@@ -50,7 +50,7 @@ SAMPLED_MER = "mer, sampled"
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Run of the comparison: a grammar of the first `train` trees, scored on `test` trees after `skip` trees.
+    """Run that scores a grammar of the first `train` trees on `test` trees after `skip` trees.
 
     Seed 0 is the PCFG. Other seeds sample a TSG with base distribution `base` for `annealing` + `sweeps` sweeps.
     """
@@ -123,7 +123,7 @@ def score_parses(
     transformations: Transformations,
     task: Task,
 ) -> dict[str, Any]:
-    """Parse the test sentences. Returns scores by objective, speed of MER, and number of sentences without a parse."""
+    """Return scores of test parses by objective, speed of MER, and number of sentences without a parse."""
     approximation = approximate(grammar, transformations.root, priors, smoothed=task.seed > 0, base=task.base)
     exact = Parser(approximation, transformations.root, 0, task.seed)
     trees_by_objective: dict[str, list[Tree]] = {}
@@ -193,7 +193,7 @@ def _cell(values: Sequence[float], form: str = "{:.1f}") -> str:
 
 
 def draw(runs: Sequence[dict[str, Any]], curve_runs: Sequence[dict[str, Any]], path: Path) -> None:
-    """Draw log-likelihood and grammar size against sweeps, and F1 against the number of training trees, as PNG."""
+    """Draw log-likelihood and grammar size against sweeps, and F1 against training trees, as PNG."""
     number = 3 if curve_runs else 2
     with save_figure(path, 1, number, size=(4.7 * number, 4.2)) as panels:
         for row in runs:

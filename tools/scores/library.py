@@ -74,7 +74,7 @@ def score(
 
 
 def score_texts(scorer: Scorer, lines: Sequence[tuple[int, list[str], list[str]]]) -> list[ScoredPair]:
-    """Score numbered sentence pairs that are not stored. Pairs with an empty or too long side get a problem."""
+    """Score sentence pairs that are not stored. Pairs with an empty or too long side get a problem."""
     problems = []
     for _, source, target in lines:
         too_long = max(len(source), len(target)) > MAX_WORDS
@@ -89,7 +89,7 @@ def score_texts(scorer: Scorer, lines: Sequence[tuple[int, list[str], list[str]]
 
 
 def kept_scores(store: GrammarStore, ids: int | Iterable[int] = (), after: int = 0) -> Iterator[ScoredPair]:
-    """Yield stored scores of the pairs `ids`, or of pairs above `after`. Pairs without a score are omitted.
+    """Yield scores of the pairs `ids`, or of pairs above `after`. Pairs without a score are omitted.
 
     Raises `InputError` if a pair of `ids` does not exist.
     """

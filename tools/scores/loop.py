@@ -46,7 +46,7 @@ class _Throttle:
 
 
 class ScoringLoop(Loop):
-    """Daemon loop that scores settled pairs without a score, and rescores pairs whose rules have changed a lot."""
+    """Daemon loop that scores settled pairs, and rescores pairs whose rules have changed a lot."""
 
     name = "score"
     sections: frozenset[str] = frozenset({"scores"})
@@ -73,7 +73,7 @@ class ScoringLoop(Loop):
             stop.wait(_POLL_SECONDS)
 
     def _score_due_pairs(self, options: ScoringOptions, stop: StopFlag, beat: Heartbeat) -> int | None:
-        """Score all due pairs. Returns their number, or None without settled pairs or rules, or with too many pairs."""
+        """Score due pairs. Returns their number, or None without rules or settled pairs or above `max_pairs`."""
         status = self._store.status()
         pairs = sum(status.pairs.values())
         if not status.pairs.get(SETTLED) or pairs > options.max_pairs:
@@ -105,7 +105,7 @@ class ScoringLoop(Loop):
 
 
 def _compile_scores(url: str, wait: Callable[[], None]) -> None:
-    """Compile missing kernels in a child process that opens the store at `url`. Calls `wait` until it ends.
+    """Compile missing kernels in a child process with the store at `url`. Calls `wait` until it ends.
 
     If `wait` raises, the child is stopped. If the child fails, this process compiles the kernels when it calls them. A
     child is used because compilation takes about a minute, and a thread that compiles cannot be stopped.

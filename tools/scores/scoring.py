@@ -1,4 +1,4 @@
-"""Scores of pairs under the grammar and a base distribution, and misfits: words that do not belong to a pair.
+"""Scores of pairs under the grammar and a base distribution, and misfits: words that do not belong.
 
 docs/model.md, section 8, defines both.
 """
@@ -121,7 +121,7 @@ def stack_classifiers(classifiers: tuple[Classifier | None, Classifier | None]) 
 def corrupt(
     words: NDArray[np.int32], tokens: NDArray[np.int32], random: np.random.Generator
 ) -> tuple[NDArray[np.int32], list[int]]:
-    """Replace about a fifth of the words by other random `tokens`. Returns the words and the replaced positions."""
+    """Replace about a fifth of the words by random other `tokens`. Returns the words and the positions."""
     corrupted = words.copy()
     positions = []
     for position in random.permutation(len(words))[: max(1, round(len(words) / 5))].tolist():
@@ -134,7 +134,7 @@ def corrupt(
 
 
 EXACT_WORD_PAIRS = 350
-"""Maximum product of a pair's lengths for an exact score. Longer pairs are cut into pieces and get a lower bound."""
+"""Maximum product of a pair's lengths for an exact score. Longer pairs are cut and get a lower bound."""
 _MIN_PROBABILITY = 0.5
 """Minimum probability of a link that is reported."""
 MAX_WORDS = 1_000
@@ -142,7 +142,7 @@ MAX_WORDS = 1_000
 _BASELINE_PAIRS = 200
 """Maximum number of example pairs for `ScoreBaseline`."""
 BATCH_SIZE, SMALL_BATCH_SIZE = 200, 20
-"""Maximum numbers of pairs per kernel call. Batches are small if calls must be short, so that a daemon can stop."""
+"""Maximum pairs per kernel call, and a smaller limit so that a daemon can stop between calls."""
 _MAX_CELLS = 20_000
 """Maximum sum of source words times target words per call, because a call cannot be interrupted."""
 
@@ -198,7 +198,7 @@ class Scorer:
         return self._make_scores(pairs, self._run_kernels(pairs), texts)
 
     def derivation_log_probabilities(self, rows: Sequence[PairRow]) -> list[float | None]:
-        """Return the mean log-probability of the rules of each derivation, without the pair's own counts, or None."""
+        """Return the mean log-probability of each derivation's rules, without the pair's own counts, or None."""
         log_probabilities = np.empty(len(rows))
         pairs = self.learned.load_pairs(rows)
         capacities, scratch = self._take_scratch(pairs)
@@ -306,7 +306,7 @@ def _misfit(position: float, odds: float) -> Misfit | None:
 
 
 _MIN_CHANGE = 0.5
-"""A pair is rescored if the mean log-probability of its derivation's rules has changed by more than this value."""
+"""Change of the mean log-probability of a derivation's rules above which a pair is rescored."""
 
 
 def save_scores(store: Store, scorer: Scorer, rows: Sequence[PairRow], scores: Sequence[StoredScore]) -> None:

@@ -45,7 +45,7 @@ def terms(
     languages: Languages = None,
     output: Annotated[Path | None, replace(OUTPUT, shown="standard output")] = None,
 ) -> None:  # fmt: skip
-    """Find terms: words and phrases with a consistent translation. --departures lists pairs that translate differently.
+    """Find terms: words and phrases with a consistent translation. --departures lists exceptions.
 
     Case is ignored. Terms are shown in their most frequent case within sentences. Pairs must be aligned, but rules are
     not required. The store is not changed. By default, a glossary (-o terms.glossary) also contains single words, and

@@ -139,7 +139,7 @@ def _count_candidates(
 def _candidate_phrases(
     pairs: TermPairs, words: Vocabularies, options: TermOptions
 ) -> tuple[SidePhrases, SidePhrases, IntArray, IntArray, HashArray]:
-    """Return both sides, and the phrases of each pair with their renderings and hashes, without repetitions."""
+    """Return both sides, and the distinct phrases of each pair with their renderings and hashes."""
     source, target = make_sides(pairs, words, options.max_words)
     phrases = np.flatnonzero(source.allowed)
     begins = source.begins(phrases)
@@ -192,7 +192,7 @@ def _pick_renderings(
 
 
 def _count_pairs(counts: IntArray, side: SidePhrases, phrases: IntArray, rows: IntArray) -> None:
-    """Add to each row of `counts` the number of pairs with a phrase of this row. Negative rows are ignored."""
+    """Add to each row of `counts` the number of pairs with one of its phrases. Ignores negative rows."""
     size, found = len(side.words), rows >= 0
     np.add.at(counts, np.unique(rows[found] * size + side.pair[side.begins(phrases[found])]) // size, 1)
 
@@ -283,14 +283,14 @@ def _subphrases(words: IntArray, vocabulary: TermVocabulary) -> tuple[HashArray,
 
 
 _MID_SENTENCE_WEIGHT = 1 << 20
-"""Weight of the case of an occurrence within a sentence. An occurrence at the beginning of a sentence has weight 1."""
+"""Weight of the case of an occurrence within a sentence, against 1 at the beginning of a sentence."""
 _MAX_RENDERINGS = 6
 _EPOCH = date(1970, 1, 1)
 _LAST_DAY = 1 << 30
 
 
 class _Occurrences(NamedTuple):
-    """Occurrences of terms: indices of term, pair, phrase, and rendering (-1 if the phrase has no rendering)."""
+    """Occurrences of terms: indices of term, pair, phrase, and rendering (-1 if there is no rendering)."""
 
     term: IntArray
     pair: IntArray
@@ -427,7 +427,7 @@ def terms(
     progress: Phases = lambda *_: None,
     **chosen: "Unpack[TermKeywords]",
 ) -> TermReport:
-    """Find terms with consistent renderings, and up to `departures` pairs per term that lack the usual rendering.
+    """Find terms with consistent renderings, and up to `departures` pairs per term without the usual one.
 
     Options are the fields of `TermOptions`. Pairs must be aligned, but rules are not required. Raises `UsageError` for
     invalid options, `WrongKindError` if the pairs are not bilingual, `InputError` if the corpus does not exist, and

@@ -39,7 +39,7 @@ class TermOptions:
 
 
 GLOSSARY_DEFAULTS: dict[str, Any] = {"top": MAX_TERMS, "min_words": 1, "consistency": 0.9}
-"""Defaults of `TermOptions` for glossaries: all terms with a nearly constant rendering, single words included.
+"""Defaults of `TermOptions` for glossaries: all words and phrases with a nearly constant rendering.
 
 Glossary entries are forced on every sentence, whatever the context. With the normal consistency of 0.5 they make
 translations worse (see docs/decisions/decoding.md).

@@ -70,7 +70,7 @@ class Departure:
 
 @dataclass(frozen=True, slots=True)
 class TermReport:
-    """Number of pairs searched, best terms, departures in the order of the terms, and languages of the store."""
+    """Number of searched pairs, best terms, departures in order of terms, and the store's languages."""
 
     pairs: int
     terms: tuple[Term, ...]
@@ -143,7 +143,7 @@ def _tbx_term(language: str, term: str, note: str) -> str:
 def format_terms(
     report: TermReport, format: str, departures: bool, languages: tuple[str, ...], store_url: str
 ) -> Iterator[str]:
-    """Yield the report in any format except the table, in pieces. `languages` and `store_url` apply only to TBX."""
+    """Yield the report in pieces, in any format but the table. `languages` and `store_url` are for TBX."""
     if format == TBX:
         yield from make_tbx(report, languages, store_url)
     elif format == GLOSSARY:

@@ -14,7 +14,7 @@ from hierogram.daemon.text.languages import base_language
 SENTENCE_BREAKS = frozenset(".!?…:;。！？\"'“”‘’«»„(-–—`")
 """A sentence may begin after a token that ends in one of these characters."""
 _MIN_FORM_SHARE = 0.05
-"""Minimum share of a form among its word's uses, and of capitals at sentence beginnings. Rarer ones are ignored."""
+"""Minimum share of a form in its word's uses, and of capitals at sentence beginnings."""
 _MIN_CAPITALIZED_SHARE = 0.15
 """Share of capitalized words above which nouns are capitalized. German news has 0.31, English 0.08."""
 _NOUN_LANGUAGES = frozenset(("bar", "de", "gsw", "ksh", "lb", "nds", "pdc", "pfl", "stq"))
@@ -22,7 +22,7 @@ _DOTTED_I = frozenset(("az", "crh", "gag", "tr"))
 """Languages in which `i` and `ı` are different letters, each with its own capital."""
 _DUTCH = frozenset(("af", "nl"))
 _DUTCH_CLITIC = re.compile(r"['’‘`][a-z]")
-"""Dutch words such as `'t`, which are never capitalized: the next word of a sentence is capitalized instead."""
+"""Dutch words such as `'t`. At the beginning of a sentence, the next word is capitalized instead."""
 _MIN_SENTENCES = 50
 """Minimum number of sentences for detecting that sentences begin without capitals."""
 _GREEK = re.compile(r"[\u0370-\u03ff\u1f00-\u1fff]")
@@ -37,7 +37,7 @@ class Casing:
     """Case rules of a language, and the forms of words within the sentences of a corpus."""
 
     forms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Forms by lowercase word, most frequent first. Contains only words with a capital somewhere in the corpus."""
+    """Forms by lowercase word, most frequent first, of words with a capital somewhere in the corpus."""
     language: str = ""
     nouns: bool = False
     """True if common nouns are capitalized, as in German."""
@@ -121,7 +121,7 @@ def learn_casing(sentences: Iterable[str], language: str | None = None) -> Casin
 
 
 def learn_rule_casing(words: Sequence[str], within: Sequence[int], language: str | None = None) -> Casing:
-    """Learn casing from the words of rules. `within` counts each word's occurrences that cannot begin a sentence."""
+    """Learn casing from words of rules. `within` counts occurrences that cannot begin a sentence."""
     casing = default_casing(language)
     counts = {word: count for word, count in zip(words, within, strict=True) if count}
     return replace(casing, forms=_forms(casing, set(words), counts))
@@ -172,7 +172,7 @@ def is_capital(word: str) -> bool:
 
 
 def is_mixed(word: str) -> bool:
-    """Check if a word, or its part beside a hyphen or apostrophe, has a capital after a lowercase first letter."""
+    """Check if a word or a part of it, as in `pre-iPhone`, has a capital after a lowercase first letter."""
     parts = (part for part in re.split("[-'’‘·]", word) if part[:1].islower())
     return any(letter.isupper() and is_cased(letter) for part in parts for letter in part)
 
@@ -189,7 +189,7 @@ def first_cased(text: str) -> str:
 
 
 def all_capital(words: Sequence[str]) -> bool:
-    """Check if all words with letters and without digits are in capitals, and two or more have several letters."""
+    """Check if all words without digits are in capitals, and two or more have several letters."""
     letter_words = [word for word in words if any(map(str.isalpha, word)) and not any(map(str.isdigit, word))]
     long = [word for word in letter_words if sum(map(str.isalpha, word)) > 1]
     return len(long) > 1 and all(map(is_upper, letter_words))
@@ -254,7 +254,7 @@ def recase(
     linked: Links,
     given: Collection[int] = (),
 ) -> list[str]:
-    """Return the target words of a sentence with their case. The first target word of a kept word is unchanged.
+    """Return the target words with their case. The first target word of a kept word is unchanged.
 
     `given` contains the positions of target words from a glossary or markup, which keep their capitals.
     """
@@ -403,7 +403,7 @@ def _is_sign(token: str, signs: Collection[str]) -> bool:
 
 
 def _is_end(tokens: Sequence[str]) -> bool:
-    """Check if tokens end in a sentence-final mark, ignoring quotation marks and closing brackets after it."""
+    """Check if tokens end in a sentence-final mark, ignoring quotation marks and brackets after it."""
     return "".join(tokens).rstrip("".join(_QUOTES | _CLOSING))[-1:] in tuple(_ENDS)
 
 

@@ -70,7 +70,7 @@ Part = str | Paragraph
 
 
 def divide(text: str, format: str, markup: bool = False) -> list[Part]:
-    """Divide a text into paragraphs and the strings between them. If `markup`, given translations are parsed."""
+    """Divide a text into paragraphs and the strings between them. `markup` parses given translations."""
     parts: list[Part] = []
     if format == HTML:
         for is_block, group in groupby(_html_pieces(text, markup), lambda piece: piece.kind == _BLOCK):
@@ -90,7 +90,7 @@ _TEXT, _OPEN, _CLOSE, _KEPT, _GIVEN, _BLOCK = range(6)
 
 
 class _Piece(NamedTuple):
-    """Piece of a document: text, a tag, kept markup, words with given translations, or a paragraph boundary."""
+    """Piece of a document: text, tag, kept markup, words with given translations, or paragraph boundary."""
 
     kind: int
     written: str
@@ -204,7 +204,7 @@ _MARK = re.compile(
 )
 """Footnote mark: `1`, `[2]`, `[note 3]`, `4, 5`, `*`."""
 _LETTER_MARK = re.compile(r"\s*[^\W\d_]\s*")
-"""Footnote mark that is a letter. Directly after a word or number, such a letter is an ordinal ending instead."""
+"""Footnote mark that is a letter. Directly after a word or number, it is an ordinal ending instead."""
 _READINGS = frozenset(("rt", "rtc", "rp"))
 """Elements that contain the pronunciation of the text before them."""
 
@@ -324,7 +324,7 @@ def place_tags(
         return first, max(first, bisect_left(starts, pair.end))
 
     def inside(pairs: Sequence[TagPair], around: Span, within: Span) -> Iterator[PlacedItem]:
-        """Yield the positions of `within`, the translation of the source span `around`, with tags between them."""
+        """Yield positions of `within`, the translation of the source span `around`, with tags between them."""
         sources = [source_span(pair) for pair in pairs]
         targets = _spans(sources, around, linked, within)
         position = within[0]

@@ -76,7 +76,7 @@ _NUMBERS = ("circular", "wide", "group_size", "length_ratio")
 _FORMAT = "parquet"
 """Export format that determines the features of a store's grammar."""
 _SAMPLED_PAIRS = 100_000
-"""Number of pairs, rounded up to whole blocks, from which casing, `group_size` and `length_ratio` are computed."""
+"""Number of pairs for casing, `group_size` and `length_ratio`, rounded up to whole blocks."""
 _LENGTHENED_SIZES = range(500, 15_001)
 """Range of store sizes, in pairs, for which short translations are lengthened."""
 _GROUP_QUANTILE = 0.9
@@ -130,7 +130,7 @@ class TranslationGrammar:
         return set(self.packed.symbol[:top][first[1 : top + 1] < first[2 : top + 2]].tolist())
 
     def linked_words(self, number: int) -> tuple[str, ...] | None:
-        """Return the target word that is most often linked to a source word in rules, or () if it is mostly unlinked.
+        """Return the target word most often linked to a source word in rules, or () if mostly unlinked.
 
         Returns None if no rule with links contains the word.
         """
@@ -163,7 +163,7 @@ def pack_grammar(table: WordedRules, max_scope: float, **attributes: Any) -> Tra
 
 
 def open_grammar(path: str, max_scope: int, bar: Progress, format: str | None = None) -> TranslationGrammar:
-    """Open a packed grammar as it is, or the rules of a file or export up to `max_scope`. Raises `InputError`."""
+    """Open a packed grammar, or the rules of a file or export up to `max_scope`. Raises `InputError`."""
     if has_kind(path, _KIND):
         return read_grammar(path)
     table, settings = read_rule_file(Path(path), bar, format)
@@ -173,7 +173,7 @@ def open_grammar(path: str, max_scope: int, bar: Progress, format: str | None = 
 
 
 def _casings_of_rules(table: WordedRules, pipeline: TextPipeline) -> tuple[Casing, Casing]:
-    """Learn the casing of both sides. A word is within a sentence after a symbol that cannot end a sentence."""
+    """Learn the casing of both sides. A word after a symbol that cannot end a sentence is mid-sentence."""
     languages = pipeline.languages or (None, None)
     if pipeline.lower or pipeline.word_parts:
         return default_casing(languages[0]), default_casing(languages[1])

@@ -52,7 +52,7 @@ def _read(files: Files) -> list[tuple[str, list[str]]]:
 
 
 class Decoder:
-    """Decoder with the grammar of a rule export, a packed file, or the current state of a store. Thread-safe.
+    """Decoder with a grammar from a rule export, packed file, or store's current state. Thread-safe.
 
     Options are the fields of `TranslateOptions`, such as `weights="weights.toml"`. Without `lm`, the language model of
     a store's grammar is built from the target side of the store. `lm="none"` translates without a language model.
@@ -99,7 +99,7 @@ class Decoder:
         return TextTranslator(self.translator(), self._find_correction)
 
     def translate(self, text: str, best: int = 1, *, format: str | None = None) -> TextTranslation:
-        """Translate a text. The result contains up to `best` translations, `texts`, and `text`, the first of them.
+        """Translate a text. In the result, `texts` are up to `best` translations, and `text` is the first.
 
         If a user corrected the translation, `text` is the correction. `format` is `text`, `html` or `tokens`. The
         default is `text` if the grammar's store or the options tokenize text, else `tokens`. The result also contains

@@ -33,7 +33,7 @@ def shared_letters(first: str, second: str) -> int:
 
 
 def _remove_accents(word: str) -> str:
-    """Remove accents, Hebrew points and Arabic vowel marks. Marks that are letters of a script, such as ु, are kept."""
+    """Remove accents, Hebrew points and Arabic vowel marks, but keep marks that are letters, such as ु."""
     classes = [(letter, unicodedata.combining(letter)) for letter in unicodedata.normalize("NFD", word)]
     # Points and vowel marks have the combining classes 10 to 36, marks around letters 200 and above.
     bare = "".join(letter for letter, number in classes if number < 200 and not 10 <= number <= 36)
@@ -41,13 +41,13 @@ def _remove_accents(word: str) -> str:
 
 
 def is_capitalized_within_sentence(word: str, before: str) -> bool:
-    """Check if a word after the word `before` has a capital that marks a noun or a name: after a word or a comma."""
+    """Check if a word is capitalized after a word or a comma, which marks a noun or a name."""
     return first_cased(word).isupper() and (before == "," or is_word(before))
 
 
 @dataclass(eq=False)
 class SubstituteFinder:
-    """Index of the known words that can replace unknown words: those with `numbers` in `standalone`. Thread-safe.
+    """Index of known words that replace unknown words: those with `numbers` in `standalone`. Thread-safe.
 
     `frequencies` contains the frequency of each number. If `min_similarity` is 0, only compounds are replaced.
     """

@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 
 class StoreModel(NamedTuple):
-    """Language model of a store, the number of sentences from which it was built, and the digest of its text."""
+    """Language model of a store, the number of sentences in its text, and the digest of this text."""
 
     model: ModelWithVocabulary
     sentences: int
@@ -50,7 +50,7 @@ class StoreModel(NamedTuple):
 
 
 def count_model_pairs(pairs: int) -> int:
-    """Return the number of pairs for the language model of a store with `pairs` pairs. It grows in steps of 10 %."""
+    """Return the number of a store's pairs used for its language model. It grows in steps of 10 %."""
     pairs_used = following = min(pairs, 1)
     while following <= min(pairs, MAX_PAIRS):
         pairs_used, following = following, max(following + 1, int(following * _STEP))
@@ -58,7 +58,7 @@ def count_model_pairs(pairs: int) -> int:
 
 
 def load_store_model(store: Store, bar: Progress, previous: StoreModel | None = None) -> StoreModel | None:
-    """Load or build the model of a store's target side, or return `previous` if the text of the model is unchanged.
+    """Load or build the model of a store's target side. Returns `previous` if the text is unchanged.
 
     Models are cached by a digest of their text, the target sides of the first `count_model_pairs` pairs, so that a
     growing store rarely needs a new model. Returns None if no model can be built.
@@ -116,7 +116,7 @@ def _build(text: Path, path: Path, bar: Progress) -> ModelWithVocabulary:
 
 
 _WORDS_WITHOUT_MODEL = 0.3
-"""Default weight of target words without a language model. With 1, translations are two to four times too long."""
+"""Weight of target words without a language model. With 1, translations are 2 to 4 times too long."""
 
 NO_MODEL = "none"
 """Option value for no language model."""
@@ -133,7 +133,7 @@ class TranslationResources:
     store_model: StoreModel | None = None
 
     def pipeline(self, grammar: TranslationGrammar) -> TextPipeline:
-        """Return the pipeline that tokenizes into whole words: from the options, else from the grammar's store."""
+        """Return the pipeline that tokenizes into whole words, from the options or else the grammar's store."""
         own, options = grammar.pipeline.with_whole_words(), self.options
         if options.tokenized:
             return UNCHANGED_TEXT
@@ -142,7 +142,7 @@ class TranslationResources:
         return make_pipeline(own.as_settings(), tokenize=two_languages(options.tokenize, "--tokenize"))
 
     def start_weights(self) -> dict[str, float]:
-        """Return the weights of the options, or default weights, which count words less without a language model."""
+        """Return the starting weights. Default weights count words less if there is no language model."""
         if self.options.weights is None and self.model is None:
             return self.weights | {WORDS: _WORDS_WITHOUT_MODEL}
         return self.weights
@@ -185,7 +185,7 @@ class TranslationResources:
         return replace(self, model=None if store_model is None else store_model.model, store_model=store_model)
 
     def model_name(self) -> str:
-        """Return a display name of the language model: its file, the number of the store's sentences, or `none`."""
+        """Return the model's display name: its file, the number of the store's sentences, or `none`."""
         if self.store_model is not None:
             return f"{self.store_model.sentences:,} target sentences of the store"
         return self.options.lm or NO_MODEL
@@ -287,7 +287,7 @@ class GrammarFollower:
             self._derived = derived
 
     def _add_rules(self, store_grammar: StoreGrammar) -> bool:
-        """Add the rules of new pairs. Returns True if any were added. A failure stops additions until a full read."""
+        """Add rules of new pairs. Returns True if any were added. A failure stops additions until a full read."""
         try:
             return store_grammar.add_new_pairs()
         except (DaemonError, StoreError):

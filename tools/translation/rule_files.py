@@ -119,7 +119,7 @@ class RuleReader:
         return InputError(f"{self.name}, line {line}: {reason}")
 
     def table(self, values: NDArray[np.float64] | None = None) -> WordedRules:
-        """Return the rules. `values` float64[rules, names] replace the values of the lines. Raises `InputError`."""
+        """Return the rules. `values` float64[rules, names] replace the lines' values. Raises `InputError`."""
         rules = self._rules
         source, source_words = self._resolve_symbols(self._source)
         target, target_words = self._resolve_symbols(self._target)
@@ -180,7 +180,7 @@ class RuleReader:
     def _canonical(
         self, names: Sequence[str], dense: NDArray[np.float64], used: NDArray[np.bool_]
     ) -> tuple[tuple[str, ...], NDArray[np.float64]]:
-        """Return the names of used features in export order, and their values for the decoder, float64[rules, used]."""
+        """Return used feature names in export order, and their values for the decoder, float64[rules, used]."""
         canonical = [_CANONICAL.get(name, name) for name in names]
         order = sorted(
             np.flatnonzero(used).tolist(), key=lambda k: (_ORDER.get(canonical[k], len(_ORDER)), canonical[k])

@@ -1,4 +1,4 @@
-"""Translation of running text with the current grammar of a store, and users' corrections, which take precedence."""
+"""Translation of running text with a store's grammar and users' corrections, which take precedence."""
 
 import re
 import threading
@@ -58,7 +58,7 @@ class Corrections:
         self._withdraw = withdraw or store.withdraw
 
     def find(self, text: str, html: bool = False) -> str | None:
-        """Return the newest correction of a text or HTML, capitalized if the text is. Whitespace is normalized."""
+        """Return the newest correction of a text or HTML, capitalized if the text is. Normalizes whitespace."""
         pairs = self._find_pairs(text)
         if not pairs:
             return None
@@ -113,7 +113,7 @@ def _digest(text: str) -> str:
 TEXT_FORMATS = (TEXT, HTML)
 
 MAX_TRANSLATED = 250_000
-"""Maximum product of the number of characters of a request and the number of translations of each text."""
+"""Maximum product of a request's number of characters and its number of translations per text."""
 
 _MAX_WORDS_LOOKED_UP = 400
 _MAX_PAIRS_COUNTED = 50_000
@@ -140,7 +140,7 @@ class PlainTranslation:
 
 
 class StoreTranslator:
-    """Translator of running text with the newest grammar of a store, which is read on first use. Thread-safe."""
+    """Translator of running text with a store's newest grammar, read on first use. Thread-safe."""
 
     def __init__(self, opened: GrammarStore, options: TranslateOptions, withdraw: Withdraw | None = None) -> None:
         self.corrections = Corrections(opened, withdraw)
@@ -151,7 +151,7 @@ class StoreTranslator:
         self._words = WordSideCounts(opened.store, _MAX_PAIRS_COUNTED)
 
     def newest(self) -> "tuple[TextTranslator, int]":
-        """Return a translator with the newest grammar that was read, and the store position of its last full read."""
+        """Return a translator with the newest grammar read, and the store position of its last full read."""
         from hierogram.tools.translation.resources import GrammarFollower, load_resources
         from hierogram.tools.translation.text_translator import TextTranslator
 

@@ -41,7 +41,7 @@ _CANDIDATES_PER_TEXT = 3
 
 
 class _Unit(NamedTuple):
-    """Source word: form in the grammar, token, span in the paragraph, output text if kept, given translations."""
+    """Source word: grammar form, token, span in the paragraph, output text if kept, given translations."""
 
     word: str
     token: str
@@ -134,7 +134,7 @@ class TextTranslator:
         markup: bool = False,
         pipeline: TextPipeline | None = None,
     ) -> TextTranslation:
-        """Translate a text of any number of sentences and paragraphs in up to `best` ways. Line breaks are kept.
+        """Translate a text of one or more paragraphs in up to `best` ways. Line breaks are kept.
 
         Users' corrections are used if the format is not `tokens` and `markup` is False. With the format `tokens`,
         `pipeline` replaces the translator's pipeline.
@@ -341,7 +341,7 @@ class TextTranslator:
 def _join_words(
     first: _Unit, second: _Unit, adjacent: Sequence[int], words: Sequence[str], separators: list[str]
 ) -> None:
-    """Remove spaces before `adjacent` translations of two joined words that are kept, passed through or punctuation."""
+    """Remove spaces before `adjacent` translations of two joined words that are unchanged or punctuation."""
     if is_unspaced(first.word) or is_unspaced(second.word):
         return
     is_kept = first.written is not None or second.written is not None

@@ -187,19 +187,19 @@ def _places(side: tuple[Symbol, ...], start: int, spans: list[Span]) -> list[int
 
 
 MAX_WORDS = 100
-"""Maximum number of words and given phrases that are decoded at once. Longer sentences are translated in parts."""
+"""Maximum number of words and given phrases decoded at once. Longer sentences are split into parts."""
 _LOOK_BACK = 3
-"""A part of a long sentence ends after a punctuation mark in its last `MAX_WORDS` // `_LOOK_BACK` words, if any."""
+"""Each part ends after a punctuation mark in its last `MAX_WORDS` // `_LOOK_BACK` words, if any."""
 _QUEUED_PER_THREAD = 4
 _LENGTH_STEP, _MAX_LENGTH_STEPS = 0.25, 5
-"""Increase of the weight of target words if a translation is too short, and the maximum number of increases."""
+"""Increase of the word weight if a translation is too short, and the maximum number of increases."""
 _MIN_LENGTH_RATIO = 1.05
-"""Minimum number of letters of a translation, as a multiple of the letters expected from the store's pairs."""
+"""Minimum ratio of a translation's letters to the letters expected from the store's pairs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Candidate translation: words, score w · f, nonzero features, and the index of each part's derivation."""
+    """Candidate translation: words, score w · f, nonzero features, and index of each part's derivation."""
 
     words: Words
     score: float
@@ -272,7 +272,7 @@ class Translator:
         glossary: Glossary | None = None,
         pipeline: TextPipeline = UNCHANGED_TEXT,
     ) -> None:
-        """Build the decoder. `pipeline` must have tokenized the glossary. `lengthen` avoids short translations."""
+        """Build a decoder. `pipeline` must have tokenized the glossary. `lengthen` avoids short translations."""
         self.grammar = grammar
         self.names = (*grammar.features, *COUNTED)
         self._model = model
@@ -461,7 +461,7 @@ def in_threads(translate: Callable[[str], Result], lines: Sequence[str], threads
 
 
 def best_combinations(lists: Sequence[Sequence[Candidate]], best: int) -> list[Candidate]:
-    """Join a candidate of each list in up to `best` ways with different words: all first candidates, then by score."""
+    """Join a candidate of each list into up to `best` different texts: all first ones, then by score."""
     first = _join_candidates(candidates[0] for candidates in lists)
     if best == 1:
         return [first]
@@ -494,7 +494,7 @@ def _join_candidates(candidates: Iterable[Candidate]) -> Candidate:
 
 
 def warm_up(loaded: "LoadedBatch", state: Any) -> None:
-    """Compile the kernels for translating with a store's rules, or load them from the cache, using a small state."""
+    """Compile or load the kernels for translating with a store's rules, using a small state."""
     # Imported here because translating does not need these modules.
     from hierogram.daemon.learning.kinds.pairs import ForestPairs, count_changes
     from hierogram.samplers.counts.deltas import Change

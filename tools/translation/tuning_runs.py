@@ -118,7 +118,7 @@ class GrammarDecoder:
 def write_tuned(
     path: Path, tuned: Tuned, by_name: Callable[[NDArray[np.float64]], Mapping[str, float]], inputs: Mapping[str, Any]
 ) -> None:
-    """Write tuned weights, `inputs` (file names and options), and all rounds to a TOML file. Raises `ExportError`."""
+    """Write tuned weights, `inputs` (files and options) and rounds to a TOML file. Raises `ExportError`."""
     lines = toml_table("[weights]", by_name(tuned.weights))
     lines += toml_table("[tuning]", {**inputs, "best_round": tuned.best + 1, "scale": tuned.scale})
     for iteration in tuned.history:

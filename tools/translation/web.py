@@ -1,4 +1,4 @@
-"""Translation on the web: `POST /v1/translate`, and a page with links, rules, similar pairs and corrections."""
+"""Web translation: `POST /v1/translate`, and a page with links, rules, similar pairs and corrections."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ class WebTranslator(StoreTranslator):
         super().__init__(context.service.grammar_store, options, context.service.withdraw)
 
     def newest(self) -> "tuple[TextTranslator, int]":
-        """Return the newest translator as in `StoreTranslator`. Raises `ProblemError` if a resource cannot be read."""
+        """Return the newest translator. Raises `ProblemError` if a resource cannot be read."""
         try:
             return super().newest()
         except InputError as error:

@@ -93,7 +93,7 @@ def collect_brackets(tree: Tree) -> Brackets:
 
 
 def evaluate(gold: Sequence[Tree], guesses: Sequence[Tree]) -> dict[str, BracketScore]:
-    """Score `all` sentences, and sentences of up to `CUTOFF_WORDS` words as `up_to_cutoff`. Raises `InputError`."""
+    """Score `all` sentences, and those of up to `CUTOFF_WORDS` as `up_to_cutoff`. Raises `InputError`."""
     pairs = []
     for number, (gold_tree, guess) in enumerate(zip(gold, guesses, strict=True), 1):
         pair = collect_brackets(gold_tree), collect_brackets(guess)

@@ -75,7 +75,7 @@ def parse(
 
 
 def evaluate_trees(trees: PathLike, reference: PathLike) -> dict[str, BracketScore]:
-    """Score files of trees like EVALB: `all` sentences, and short sentences `up_to_cutoff`. Raises `InputError`."""
+    """Score trees like EVALB: `all` sentences, and short sentences `up_to_cutoff`. Raises `InputError`."""
     gold, parses = read_trees(str(reference)), read_trees(str(trees))
     if len(parses) != len(gold):
         raise InputError(f"{trees} has {len(parses):,} trees, but {reference} has {len(gold):,}")

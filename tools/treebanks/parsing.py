@@ -22,11 +22,11 @@ from hierogram.tools.treebanks.grammars import Production
 from hierogram.tools.treebanks.requests import MER, MPD, MPP
 
 _Cell = dict[tuple[Production, int], float]
-"""Expected counts of productions over a span, by production and split point (0 for fewer than two child labels)."""
+"""Expected counts over a span, by production and split point (0 for fewer than two child labels)."""
 
 
 class _BestSpan(NamedTuple):
-    """Best subtree of a label over a span. `chain` contains the labels of its unary chain from the top down."""
+    """Best subtree of a label over a span. `chain` contains its unary chain's labels from the top down."""
 
     score: float
     chain: tuple[str, ...]

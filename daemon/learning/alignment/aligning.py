@@ -47,7 +47,7 @@ _PAIRS_PER_CHUNK = 10_000
 _STEMS_LOCK = threading.Lock()
 """Keeps threads from computing the same stems twice."""
 _MAX_LANE_WORDS = 20_000_000
-"""Maximum number of emitted words in several lanes of `_sample` together. A lane needs about 40 bytes per word."""
+"""Maximum emitted words of several lanes of `_sample` together, at about 40 bytes per word and lane."""
 EXTREME_RATIO = 9
 """Maximum ratio of the lengths of a counted pair's sides, relative to the median ratio of the corpus."""
 COUNTED_COPIES = 4
@@ -144,7 +144,7 @@ def _pharaoh_line(links: Iterable[tuple[int, int, float]]) -> str:
 
 
 def corpus_options(request: AlignOptions, pairs: int) -> AlignerOptions:
-    """Return the sampler options for this number of pairs. Raises `AlignmentInputError` for unknown models."""
+    """Return the sampler options for `pairs` pairs. Raises `AlignmentInputError` for unknown models."""
     return model_options(request.model, pairs, request.sweeps, chains=request.chains, seed=request.seed)
 
 
@@ -233,8 +233,8 @@ def align(
 
     `read_prior` returns the counts of other pairs for the words of both sides. Equal sentences, options and seed give
     equal links with any number of threads. Except in joint models, pairs with an empty side or very different lengths
-    do not change the links of other pairs (see `assign_roles`). Pairs with a side of more than `MAX_WORDS` words are
-    skipped. Raises `UsageError` and `AlignmentInputError`.
+    are not counted when other pairs are aligned (see `assign_roles`), but their words belong to the vocabulary. Pairs
+    with a side of more than `MAX_WORDS` words are skipped. Raises `UsageError` and `AlignmentInputError`.
     """
     request = request or AlignOptions()
     sides, skipped = _read_sides(source, target)
@@ -271,7 +271,7 @@ def _read_sides(source: Iterable[str], target: Iterable[str]) -> tuple[list[Side
 
 
 class Roles(NamedTuple):
-    """Roles of the pairs of a corpus: counted pairs, which train the aligner, and uncounted pairs, which do not.
+    """Roles of the pairs of a corpus: counted pairs train the aligner, uncounted pairs do not.
 
     A pair with an empty side, or with sides of very different lengths, is rarely a translation, and its links would
     spoil the counts. Only a few copies of a repeated pair are counted. Surplus copies get the links of the first copy.
@@ -344,7 +344,7 @@ def select_pairs(side: Side, pairs: NDArray[np.int64]) -> Side:
 def _align_by_role(
     sides: list[Side], request: AlignOptions, report: Steps | None, prior: PriorsByUnit | None
 ) -> AlignedCorpus:
-    """Align counted, then uncounted pairs, and copy links to surplus copies. Clears `sides` to free memory."""
+    """Align counted, then uncounted pairs, and copy links to surplus copies. Clears `sides`."""
     roles = assign_roles(*sides)
     source, target = sides
     uncounted = select_pairs(source, roles.uncounted), select_pairs(target, roles.uncounted)
@@ -375,7 +375,7 @@ def _align_subset(
     prior: PriorsByUnit | None,
     thresholds: Thresholds | None = None,
 ) -> tuple[AlignedCorpus, Thresholds | None, list[NDArray[np.int16]]]:
-    """Align a subset of pairs. Also returns the thresholds of symmetrization, and the links of each direction."""
+    """Align a subset of pairs. Also returns symmetrization thresholds and the links of each direction."""
     tasks = make_direction_tasks(source, target, prior)
     if request.direction != BOTH:
         tasks = tasks[:1] if request.direction == FORWARD else tasks[1:]
@@ -448,7 +448,7 @@ def align_sides(
     links: Links | None = None,
     known: Mapping[int, KnownLinks] | None = None,
 ) -> tuple[Links, AlignedCorpus]:
-    """Align both directions. Returns their links and the alignment. `known` contains known links by pair index."""
+    """Align both directions. Returns their links and the alignment. `known` has links by pair index."""
     if options.model in JOINT_MODELS:
         samples = _sample_jointly(source, target, options, threads, report, prior)
         # Apply known links to the result, because joint models ignore them while sampling.

@@ -1,4 +1,4 @@
-"""Align new pairs of a store given the aligner's counts, re-align earlier pairs, and apply human links."""
+"""Align new pairs given the aligner's counts, re-align earlier pairs, and apply human links."""
 
 import pickle
 import tempfile
@@ -32,14 +32,15 @@ from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store
 
 MIN_MATERIAL_CHANGE = 0.1
-"""A change of an alignment is material if more than this share of all old and new links was added or removed."""
+"""A change is material if more than this share of all old and new links was added or removed."""
 
 MIN_ARRIVED_SHARE = 0.25
 """Pairs are re-aligned while more than this share of all pairs has been aligned only once, on arrival."""
 
 _SWEEP_ON_ARRIVAL, _SWEEP_IN_BATCH = 1, 2
-"""Initial sweep numbers of new pairs: aligned with few sweeps given the counts of many other pairs, or with all sweeps.
-Pairs aligned with all sweeps count as re-aligned.
+"""Initial sweep number of a new pair.
+`_SWEEP_ON_ARRIVAL`: aligned with few sweeps, given the counts of many other pairs. `_SWEEP_IN_BATCH`: aligned with all
+sweeps, so it counts as re-aligned.
 """
 _CELLS_PER_BATCH = 30_000_000
 """Maximum number of cells of a batch with several pairs. A pair has as many cells as possible links."""
@@ -54,7 +55,7 @@ _REALIGNMENT_OPTIONS: dict[str, Any] = {"sweeps": 6, "burn_in": 2, "chains": 3, 
 
 @dataclass(frozen=True, slots=True)
 class RealignReport:
-    """Re-aligned batch: numbers of pairs and changed alignments, and the changed pairs with derivations, or None."""
+    """Re-aligned batch: numbers of pairs and changed alignments, and changed pairs with derivations."""
 
     pairs: int
     changed: int
@@ -63,7 +64,7 @@ class RealignReport:
 
 @dataclass(frozen=True, slots=True)
 class AlignReport:
-    """Numbers of aligned pairs, input alignments, re-aligned pairs and changed alignments, and the time in seconds."""
+    """Numbers of aligned pairs, input alignments, re-aligned pairs and changed alignments."""
 
     pairs: int
     trained: int
@@ -151,7 +152,7 @@ class IncrementalAligner:
 
 
 def _make_batches(pairs: Sequence[PairSize], linked: int, max_batches: int, realign: bool) -> list[list[int]]:
-    """Split the first pairs into batches of ids. `linked` counts linked pairs, including `pairs` if `realign`."""
+    """Split the first pairs into batches of ids. If `realign`, the `linked` pairs include `pairs`."""
     ends = np.cumsum([pair.cells for pair in pairs])
     batches: list[list[int]] = []
     first = 0
@@ -180,7 +181,7 @@ def _spool_results(results: Iterable[list[AlignerChange]]) -> Iterator[list[Alig
 def align_new_batch(
     store: Store, ids: Sequence[int], threads: int | None = None, report: Steps | None = None
 ) -> list[AlignerChange]:
-    """Align unaligned pairs given the counts of other pairs. Returns one change for every few thousand pairs."""
+    """Align pairs given the counts of other pairs. Returns a change per `_PAIRS_PER_COMMIT` pairs."""
     rows = store.pairs_by_id(ids)
     texts = LinkedTexts.from_rows(rows)
     prior = load_counts(store, texts.units)
@@ -207,7 +208,7 @@ def align_new_batch(
 def realign_batch(
     store: Store, ids: Sequence[int], threads: int | None, report: Steps | None = None, *, corrected: bool = False
 ) -> list[AlignerChange]:
-    """Re-align pairs. Returns [change] with all links and the materially changed (`corrected`: all) alignments."""
+    """Re-align pairs. Returns one change: all links, and materially changed (`corrected`: all) alignments."""
     by_id = {row.id: row for row in store.links_by_id(ids)}
     rows = [by_id[pair_id] for pair_id in ids if pair_id in by_id]
     if not rows:
@@ -289,7 +290,7 @@ def _map_counts(combine: Callable[..., PriorCounts], first: PriorsByUnit, second
 
 
 def _is_prior_sufficient(texts: LinkedTexts, prior: PriorsByUnit) -> bool:
-    """Check if the prior has at least as many jumps in each direction as the shorter side of the texts has words."""
+    """Check if the prior has, in each direction, at least as many jumps as the shorter side has words."""
     words = min(len(texts.source.words), len(texts.target.words))
     return min(int(counts.jumps.sum()) for counts in prior[0]) >= words
 
@@ -322,7 +323,10 @@ MAX_CORRECTIONS = 200
 def apply_corrections(
     store: Store, pending: Sequence[LinkCorrection], threads: int | None = None
 ) -> list[RealignedPairs]:
-    """Apply human links to input alignments, or re-align pairs without one. A learner must apply the results."""
+    """Apply human links to input alignments, or re-align pairs without an input alignment.
+
+    A running learner must update its counts with `RealignedPairs.apply_to`.
+    """
     results = []
     for has_input in (True, False):
         corrections = [correction for correction in pending if (correction.input_alignment is not None) == has_input]

@@ -27,7 +27,7 @@ from hierogram.storage.store import Store
 
 _DECIMALS = 5
 _CHAINS = 6
-"""Number of chains per pair. It is lower than the model's default for few pairs, because a client waits."""
+"""Number of chains per pair. It is below the default for few pairs, because a client waits."""
 _CHAIN_OPTIONS: dict[str, Any] = {"sweeps": 6, "burn_in": 3, "warming": 1, "thinning": 1}
 
 TextPair = tuple[str, str]
@@ -53,7 +53,7 @@ class AlignedPair:
 
     @property
     def posterior(self) -> NDArray[np.float32]:
-        """Calibrated mean of both directions, float32[source words, target words] (docs/alignment.md)."""
+        """Link probability: mean of both directions, float32[source words, target words]."""
         mean: NDArray[np.float32] = (self.forward + self.backward) / np.float32(2)
         return mean
 
@@ -204,7 +204,7 @@ def warm_up() -> None:
 
 
 def as_plain(pair: AlignedPair, min_probability: float | None = None) -> dict[str, object]:
-    """Return a pair as values for JSON. With `min_probability`, list all links of at least this probability."""
+    """Return a pair as JSON values. With `min_probability`, list all links of at least this probability."""
     posterior = pair.posterior
     links = pair.links
     if min_probability is not None:

@@ -187,7 +187,7 @@ def load_raw_pairs(rows: Sequence[PairRow], settings: Settings) -> LoadedRawPair
 
 
 _ITG_SETTINGS = ItgSettings(sampled_words=False)
-"""Settings that keep P_f and P_e at relative word frequencies, which follow from the pairs and are not stored."""
+"""Settings that keep P_f and P_e at relative word frequencies, which follow from the pairs."""
 _STORED_PROCESSES = STRENGTHS[:3]
 
 

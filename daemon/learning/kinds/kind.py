@@ -1,4 +1,4 @@
-"""Kinds of grammar: their interface, so that no other code depends on the kind of a store, and loading of stored pairs.
+"""Kinds of grammar: their interface, and loading of stored pairs.
 
 A new kind needs an entry in `hierogram.samplers.grammar.kinds.GRAMMAR_KINDS`, and a module of its name in this package
 that implements the interface as `KIND`.
@@ -43,7 +43,7 @@ Key = tuple[int, int]
 State = Any
 """Current derivations of pairs in memory, in the format of their kind. The type has a method `copy`."""
 Averages = Any
-"""Averaged expected uses of pairs in memory, in the format of their kind."""
+"""Averaged expected rule uses of the pairs in memory, in the format of their kind."""
 KindBatch = Any
 """Pairs in memory, as returned by `Kind.load`. See `LoadedBatch`."""
 PairSchedule = Schedule | Annealing
@@ -96,7 +96,7 @@ class StoredSamples(NamedTuple):
 
 
 LoadedBatch: TypeAlias = "ForestPairs | LoadedRawPairs"
-"""Classes of batches in memory, which encode and decode derivations and count rules. Add new classes here."""
+"""Classes of batches in memory, which encode derivations and count rules. Add new classes here."""
 
 
 class SweepRequest(NamedTuple):
@@ -108,8 +108,8 @@ class SweepRequest(NamedTuple):
 
 
 Sweep = Callable[[State, Averages, SweepRequest, Report], tuple[State, SweepInfo]]
-"""Sweep function: takes state, averages, request and progress callback, and returns the new state
-and statistics. The old state must not be used again. Averages and chain are updated in place.
+"""Sweep function: returns a new state and statistics, and updates averages and chain in place.
+The old state must not be used again.
 """
 
 
@@ -130,7 +130,7 @@ class Chain(Protocol):
         """Add pairs and count derivations that are not `stored`. Some kinds replace the pairs in memory."""
 
     def change_counts(self, loaded: KindBatch, state: State, weight: int) -> None:
-        """Add `weight` to the count of each rule in the derivations. Some kinds drop all pairs, to be added again."""
+        """Add `weight` to the counts of rules in the derivations. Some kinds drop all pairs, to be re-added."""
 
     def sweep(self, loaded: KindBatch) -> Sweep:
         """Return a function that sweeps over these pairs. `add_pairs` must be called first."""
@@ -181,8 +181,8 @@ class Kind:
     load: Callable[[Sequence[PairRow], Settings], KindBatch]
     """Loads pairs into memory. Raises one of `UNREADABLE` if a pair is malformed."""
     draw_initial_state: Callable[[KindBatch, Settings, NDArray[np.bool_], str | None], State]
-    """Draws the initial states of the pairs in the mask from the pairs' own random streams. Other states are
-    unspecified. The last argument is one of `STARTS`, or None for the default of the kind and its settings.
+    """Draws the initial states of the pairs in the mask. Other states are unspecified.
+    Uses the pairs' random streams. The last argument is one of `STARTS`, or None for the default of kind and settings.
     """
     schedule: Callable[[Settings], PairSchedule]
     """Returns the schedule of new pairs."""
@@ -215,9 +215,7 @@ UNREADABLE = (SamplerError, ValueError, TypeError, AttributeError, IndexError, O
 _MAX_NAMED_PAIRS = 5
 
 DERIVATION, LINKS, ALIGNMENT, TEXTS = "derivation", "links", "alignment", "texts"
-"""Parts of a pair that can be damaged: derivation or averages, links of the aligner, alignment, and
-texts. Only the texts cannot be recomputed.
-"""
+"""Damaged part: derivation or averages, aligner's links, alignment, or texts (not recomputable)."""
 
 
 class Damage(NamedTuple):

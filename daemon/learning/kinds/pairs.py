@@ -114,7 +114,7 @@ class ForestPairs(ABC):
 
 
 def mode_variances(uses: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return error variances (1/`ONE_SQUARE`): half a use per expected use (1/`ONE_USE`), see docs/model.md."""
+    """Return variances (1/`ONE_SQUARE`): half a use per expected use (1/`ONE_USE`), see docs/model.md."""
     return ONE_USE // 2 * uses
 
 
@@ -130,7 +130,7 @@ def count_changes(batch: Batch, changes: Sequence[Change], fragments: Fragments)
 
 
 def list_rule_uses(forests: Forests, current: bytes) -> tuple[State, list[tuple[int, list[int], tuple[int, ...]]]]:
-    """Return the state of a pair, and its rule uses top-down: head node, cut nodes below, and indices of their uses."""
+    """Return a pair's state, and its rule uses top-down: head node, cut nodes, indices of their uses."""
     state = derivations.decode_states(forests, join_blobs([current]))
     expansions = []
     pending = [forests.nodes - 1]
@@ -202,7 +202,7 @@ def is_hiero(
     source_terminals: NDArray[np.int32],
     target_terminals: NDArray[np.int32],
 ) -> NDArray[np.bool_]:
-    """Return a mask of rules that satisfy the limits of [Chiang 2007]. `adjacent` counts adjacent nonterminals."""
+    """Return a mask of rules within the limits of [Chiang 2007]. `adjacent` counts adjacent nonterminals."""
     admissible: NDArray[np.bool_] = (
         (nonterminals <= HIERO_MAX_NONTERMINALS)
         & (adjacent == 0)
@@ -245,7 +245,7 @@ def stream_names(rows: Sequence[PairRow]) -> NDArray[np.int64]:
 
 
 def _check_links(rows: Sequence[PairRow], bitext: Bitext) -> None:
-    """Raise `AlignmentInputError` if a position is after the last word, because kernels do not check bounds."""
+    """Raise `AlignmentInputError` if a position is out of range, because kernels do not check bounds."""
     links = np.diff(bitext.link_offset)
     out_of_range = bitext.link_source >= np.repeat(np.diff(bitext.source_offset), links)
     out_of_range |= bitext.link_target >= np.repeat(np.diff(bitext.target_offset), links)
@@ -257,7 +257,7 @@ def _check_links(rows: Sequence[PairRow], bitext: Bitext) -> None:
 
 
 def load_pairs(rows: Sequence[PairRow], settings: Settings) -> LoadedPairs:
-    """Load pairs and build their forests. Raises one of `kind.UNREADABLE` if a pair is malformed or too long."""
+    """Load pairs and build forests. Raises one of `kind.UNREADABLE` if a pair is malformed or too long."""
     source, source_offset, source_words = number_words(row.source for row in rows)
     target, target_offset, target_words = number_words(row.target for row in rows)
     link_source, link_target, link_offset = read_links([row.alignment for row in rows])

@@ -51,7 +51,7 @@ def make_schedule(settings: Settings) -> Schedule | Annealing:
 
 
 def make_plan(request: SweepRequest, schedule: Schedule | Annealing) -> SweepPlan:
-    """Return the plan of a sweep. The schedule determines each pair's temperature and highest node level to sample."""
+    """Return the plan of a sweep, with each pair's temperature and highest node level to sample."""
     stages = schedule.stages(request.sweeps)
     stages[~request.active] = 0
     powers = schedule.powers(request.sweeps)

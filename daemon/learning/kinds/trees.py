@@ -48,7 +48,7 @@ class LoadedTrees(ForestPairs):
     key_salt: int
 
     def rules(self, deltas: CountDeltas, chosen: NDArray[np.int64]) -> RuleDeltas:
-        """Convert the chosen count deltas to columns for the store. A rule's length is its number of expansions."""
+        """Convert the chosen count deltas to columns for the store. `length` is the number of expansions."""
         labels, fragments, expansions = render_fragments(deltas, chosen, self.labels, self.words)
         sides = zip(labels, fragments, strict=True)
         zeros = np.zeros(len(chosen), np.int32)
@@ -70,7 +70,7 @@ class LoadedTrees(ForestPairs):
 
 
 def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0) -> LoadedTrees:
-    """Load trees or packed forests. `ids` name random streams. Raises `BracketError` and `ForestTooLargeError`."""
+    """Load trees or forests. `ids` name random streams. Raises `BracketError`, `ForestTooLargeError`."""
     parses = list(map(read_parse, texts))
     labels = {"": 0}
     words: dict[str, int] = {}
@@ -266,7 +266,7 @@ KIND = Kind(
     chain=_TreebankChain,
     key=fragment_key,
     read_derivation=_read_derivation,
-    # A sentence with two parses.
+    # Use a sentence with two parses, so that the kernels for ambiguous forests are also compiled.
     example=PairRow(1, "", "(S (| #1=(A a) (B (C b) (C c))) (| (#1) (B (C b) (D c))))", "", WAITING, 0, 0, None, None),
     sweeps=74,
 )

@@ -21,7 +21,7 @@ from hierogram.storage.worker_process import WorkerProcess
 
 
 def read_treebank_settings(store: Store) -> tuple[Transformations, frozenset[str]] | None:
-    """Return the transformations and the known words that a store's first trees fixed. None before these trees."""
+    """Return the transformations and known words fixed by a store's first trees, or None before them."""
     stored = store.treebank()
     if stored is None:
         return None
@@ -66,7 +66,7 @@ def ingest_trees_in_sandbox(
     report: Callable[[IngestReport], None] | None,
     check: Callable[[], None],
 ) -> IngestReport:
-    """Store the trees of an untrusted file. `child` reads the file, twice if the store has no known words yet.
+    """Store the trees of an untrusted file. `child` reads it twice if the store has no known words.
 
     For `check`, see `WorkerProcess.run`.
     """

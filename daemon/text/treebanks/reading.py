@@ -1,4 +1,4 @@
-"""Treebank reader: turns a file into validated sentences. Needs no store, so that a sandbox can run it.
+"""Treebank reader: turns a file into validated sentences. A sandbox can run it without a store.
 
 A tree is on one line, or on several indented lines, as treebanks are printed. A tree begins at a line that begins with
 a bracket. It ends when its brackets are closed, or before the next line that begins with a bracket. An unclosed tree
@@ -99,7 +99,7 @@ def _candidate_lists(chunks: Iterable[list[bytes]]) -> Iterator[TreeText]:
 
 
 def candidates(listed: TreeText) -> list[TreeText]:
-    """Return the unparsed trees of an n-best list. Raises `RejectionError` if the list is invalid or too long."""
+    """Return the unparsed trees of an n-best list. Raises `RejectionError` if it is invalid or too long."""
     if len(listed.content) > MAX_LIST_BYTES:
         problem = f"the list exceeds {MAX_LIST_BYTES} bytes: end the list of each sentence with a blank line"
         raise RejectionError(rejections.LINE_TOO_LONG, problem)
@@ -152,7 +152,7 @@ class OpenTreebank(NamedTuple):
 
 @contextmanager
 def open_treebank(treebank: TreebankFile, after_read: Callable[[], None] = lambda: None) -> Iterator[OpenTreebank]:
-    """Open a treebank. Raises `InputError` if the file cannot be read, or begins with other data than trees."""
+    """Open a treebank. Raises `InputError` if it cannot be read, or begins with other data than trees."""
     with open_lines(treebank.path, treebank.limits, after_read, treebank.within) as file:
         chunks = file.chunks()
         first = list(islice(chunks, 1))
@@ -171,7 +171,7 @@ def read_known_words_in_sandbox(
 def learn_known_words(
     opened: OpenTreebank, read: Iterable[ParsedSentence | RejectedLine], transformations: Transformations
 ) -> frozenset[str]:
-    """Learn the known words of a store from its first sentences. Raises `InputError` if too many were rejected."""
+    """Learn the known words from the first sentences. Raises `InputError` if too many were rejected."""
     counts, rejected = Counter[str](), Counter[str]()
     lines = 0
     for sentence in read:

@@ -1,4 +1,4 @@
-"""Transformations of a treebank's trees before grammar learning, and the inverse of binarization and collapsing.
+"""Transformations of trees before grammar learning, and the inverse of binarization and collapsing.
 
 Rare words become classes of unknown words by their form. The Stanford and Berkeley parsers share these classes
 (signature 5 of their English lexicons): letter case, with a separate class at the beginning of the sentence, digits,
@@ -73,7 +73,7 @@ EMPTY_ELEMENT = "-NONE-"
 INTERMEDIATE = "@"
 """First character of labels that binarization creates: `@NP` covers the remaining children of an NP."""
 JOINT = "+"
-"""Separator of the labels of a collapsed unary chain. Only plus signs are a part-of-speech tag, not a chain."""
+"""Separator of the labels of a collapsed unary chain. A label of only plus signs is a tag."""
 
 KEEP, COLLAPSE = "keep", "collapse"
 _UNARY = {KEEP: "", COLLAPSE: "join their labels, as in `S+VP`"}
@@ -102,9 +102,9 @@ class Transformations:
 
 
 def clean_tree(tree: Tree, transformations: Transformations) -> Tree:
-    """Return the tree without empty elements, function tags and indices, under the root label. Raises `RejectionError`.
+    """Return the tree without empty elements, function tags and indices, under the root label.
 
-    A node X with a node X as the only child is merged with this child.
+    A node X with a node X as the only child is merged with this child. Raises `RejectionError`.
     """
 
     def clean(label: str, children: list[Node]) -> list[Node]:
@@ -128,7 +128,7 @@ def clean_tree(tree: Tree, transformations: Transformations) -> Tree:
 
 
 def transform_tree(tree: Tree, transformations: Transformations) -> Tree:
-    """Binarize a cleaned tree. If `unary` is `collapse`, first merge unary chains without the root and preterminals."""
+    """Binarize a cleaned tree. If `unary` is `collapse`, first merge unary chains between root and tags."""
 
     def change(label: str, children: list[Node]) -> list[Node]:
         if transformations.unary == COLLAPSE and len(children) == 1 and label != transformations.root:
@@ -161,7 +161,7 @@ def restore_tree(tree: Tree, transformations: Transformations) -> Tree:
 
 
 def plain_label(label: str) -> str:
-    """Return the label without function tags and indices: NP for `NP-SBJ-1`, `NP=2`, `NP|ADVP`. Keeps `-LRB-`."""
+    """Return the label without function tags and indices: NP for `NP-SBJ-1`, `NP|ADVP`. Keeps `-LRB-`."""
     if label.startswith("-"):
         return label
     for mark in "-=|":

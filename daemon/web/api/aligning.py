@@ -140,7 +140,7 @@ class LinksBody(StrictBody):
 
 
 class LinksAnswer(BaseModel):
-    """A pair's alignment and the corrections of its links. Positions count words."""
+    """A pair's alignment and the corrections of its links, as word positions counted from 0."""
 
     pair: int
     alignment: str

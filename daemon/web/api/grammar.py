@@ -50,7 +50,7 @@ class DerivationAnswer:
 
 
 def find_word_pair(service: Service, pair_id: int) -> tuple[PairRecord, PairInWords]:
-    """Return a stored pair, and the same pair in whole words. Raises `ProblemError` (404) for an unknown id."""
+    """Return a stored pair, and the pair in whole words. Raises `ProblemError` (404) for an unknown id."""
     pair = service.store.find_pair(pair_id)
     if pair is None:
         raise unknown_pair(pair_id)

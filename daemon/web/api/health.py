@@ -139,7 +139,7 @@ _Answer = TypeVar("_Answer")
 
 
 def coalesced(compute: Callable[[], Awaitable[_Answer]]) -> Callable[[], Awaitable[_Answer]]:
-    """Wrap an async function so that concurrent calls share one computation, which starts after all of these calls."""
+    """Wrap an async function. Concurrent calls share one computation that starts after these calls."""
     lock, started = asyncio.Lock(), 0
     computed: tuple[int, _Answer] | None = None
 

@@ -96,7 +96,7 @@ class IngestAnswer(BaseModel):
 
 
 class IngestRequest:
-    """Ingestion of one request body in chunks. With an idempotency key, a later attempt resumes the ingestion.
+    """Ingestion of one request body in chunks. A later attempt with the idempotency key resumes it.
 
     Each attempt records its progress in the same transaction as its pairs. The next attempt skips the recorded lines,
     checks their digest, and continues the counts. Call the methods from one thread at a time.
@@ -166,7 +166,7 @@ class IngestRequest:
             raise self._key_conflict("the earlier request had different lines")
 
     def finish(self) -> None:
-        """Close the batch after the last line. Raises `ProblemError` if the body is empty or lines are missing."""
+        """Close the batch after the last line. Raises `ProblemError` for an empty body or missing lines."""
         if self._seen < self.answer.lines:
             raise self._key_conflict("the earlier request had more lines")
         if not self._seen:
@@ -294,7 +294,7 @@ class _IngestSlots:
             self._keys.discard(key or "")
 
     async def wait_until_caught_up(self) -> None:
-        """Wait until the backlog is within `max_lag`. Raises `ProblemError` after `backlog_timeout` or on shutdown."""
+        """Wait until the backlog is within `max_lag`. Raises `ProblemError` on timeout or shutdown."""
         started = time.monotonic()
         while True:
             if self._stopping():

@@ -1,4 +1,4 @@
-"""The page Now: backlog, arrivals, failures, exports, rule changes and learning. The page refreshes itself."""
+"""Self-refreshing page Now: backlog, arrivals, failures, exports, rule changes and learning."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -110,7 +110,7 @@ _MIN_ERRORS = 2.0
 
 
 class Trend(NamedTuple):
-    """Trend of `values` log-likelihoods, from sweep `first` to `last`. `change` and its `error` are per sweep."""
+    """Trend of `values` log-likelihoods of sweeps `first` to `last`: `change` ± `error` per sweep."""
 
     verdict: str
     values: int

@@ -1,4 +1,4 @@
-"""The page of a pair (texts, links, derivation, expected uses of rules, score), and the withdrawal of a pair."""
+"""Page of a pair with its texts, links, derivation, rules and score, and withdrawal of the pair."""
 
 from dataclasses import replace
 from http import HTTPStatus

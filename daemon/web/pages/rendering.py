@@ -156,7 +156,8 @@ class PageContext:
     ) -> Response:
         """Render a page as HTML. If the path ends in `.json`, return JSON without keys that begin with `_`.
 
-        With a `snapshot`, the page can show its SQL statements, the names of inputs (pairs or trees), and rule symbols.
+        A `snapshot` adds its SQL statements. Templates also get the noun for inputs (`pair` or `tree`), and a function
+        that splits rule sides into symbols.
         """
         if snapshot is not None:
             kind = snapshot.grammar_kind
@@ -221,7 +222,7 @@ def is_side(text: str) -> bool:
 
 
 def split_symbols(side: str, settings: Settings) -> list[Symbol]:
-    """Return the symbols of a rule side, with subwords joined. A text such as a tree fragment is one symbol."""
+    """Return the symbols of a rule side, with subwords joined. Any other text is one symbol."""
     if FRAGMENTS in find_grammar_kind(settings.grammar).capabilities or not is_side(side):
         return [Symbol(side)]
 

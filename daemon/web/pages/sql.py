@@ -26,7 +26,7 @@ _MAX_CONCURRENT = 2
 _RETRY_SECONDS = 2
 _SHOWN_ROWS = 500
 _MAX_ROWS, _MAX_CELLS = 100_000, 100_000_000
-"""Row and cell limits of a CSV or JSON result. They may be high, because results are streamed from a file."""
+"""High row and cell limits of a CSV or JSON result, because results are streamed from a file."""
 _CHUNK_BYTES = 1 << 16
 
 

@@ -1,4 +1,4 @@
-"""Access to the HTTP server: browser sessions, rate limits, request metrics, and the middleware that applies them."""
+"""Browser sessions, rate limits and metrics of HTTP requests, and middleware that applies them."""
 
 import asyncio
 import hmac
@@ -34,7 +34,7 @@ SESSION_SECONDS = 12 * 3600
 
 
 def is_cross_site(request: Request) -> bool:
-    """Check if a page of another origin sent the request, by the headers Sec-Fetch-Site and Origin of browsers."""
+    """Check if a page of another origin sent the request, by its headers Sec-Fetch-Site and Origin."""
     if request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
         return True
     origin = request.headers.get("origin")
@@ -42,7 +42,7 @@ def is_cross_site(request: Request) -> bool:
 
 
 class Sessions:
-    """Issuer of session cookies and form tokens, signed with a key from the configured token, or with a random key."""
+    """Issuer of signed session cookies and form tokens. Without a configured token, the key is random."""
 
     def __init__(self, token: SecretStr | None, clock: Callable[[], float] = time.time) -> None:
         self._token = token.get_secret_value().encode() if token is not None else None
@@ -86,7 +86,7 @@ ANONYMOUS, AUTHENTICATED, HEALTH = "anonymous", "authenticated", "health"
 
 
 class RateLimiter:
-    """Token buckets for each kind of request and client address. A bucket gains `rate` tokens/s, up to `burst`."""
+    """Token buckets by kind of request and client address. A bucket gains `rate` tokens/s up to `burst`."""
 
     def __init__(self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate = rate

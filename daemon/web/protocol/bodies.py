@@ -1,4 +1,4 @@
-"""Request input: queries, pair ids, forms, and bodies of bounded size as blocks, bytes, lines or JSON objects."""
+"""Request input: queries, pair ids, forms, and bodies of bounded size."""
 
 import json
 from collections import Counter
@@ -32,7 +32,7 @@ def check_content(request: Request, kinds: Sequence[str], expected: str) -> None
 
 
 async def body_blocks(request: Request, max_bytes: int) -> AsyncIterator[bytes]:
-    """Yield the blocks of a body. Raises `ProblemError` if the body is too large or slow, or the client disconnects."""
+    """Yield the blocks of a body. Raises `ProblemError` if it is too large, too slow or incomplete."""
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > max_bytes:
         raise _too_large(max_bytes)
@@ -61,7 +61,7 @@ async def read_body(request: Request, max_bytes: int) -> bytes:
 
 
 async def line_chunks(request: Request, max_bytes: int) -> AsyncIterator[list[bytes]]:
-    """Yield the lines of a body in lists of bounded size. Raises the errors of `body_blocks` and `LineSplitter`."""
+    """Yield the lines of a body in chunks. Raises the errors of `body_blocks` and `LineSplitter`."""
     splitter = LineSplitter("the body")
     gathered = bytearray()
     lines: list[bytes] = []
@@ -112,7 +112,7 @@ def json_body(model: type[StrictBody]) -> dict[str, object]:
 
 
 async def read_json(request: Request, model: type[_Body], max_bytes: int) -> _Body:
-    """Parse a JSON body. Raises `ProblemError` if it does not fit the model, is too large or slow, or ends early."""
+    """Parse a JSON body. Raises `ProblemError` if it cannot be read or does not fit the model."""
     check_content(request, [JSON], f"send JSON as `{JSON}`")
     content = await read_body(request, max_bytes)
     try:
@@ -127,7 +127,7 @@ _MAX_PARAMETERS = 100
 
 
 def parse_query(request: Request, accepted: Mapping[str, bool]) -> list[tuple[str, str]]:
-    """Parse the query. `accepted` maps each allowed parameter to True if it may be repeated. Raises `ProblemError`."""
+    """Parse the query. `accepted` maps parameters to True if they are repeatable. Raises `ProblemError`."""
     try:
         query = request.scope["query_string"].decode("ascii")
         pairs = parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=_MAX_PARAMETERS)
@@ -153,7 +153,7 @@ class QueryCheck:
         self._accepted: dict[tuple[str, str], dict[str, bool]] = {}
 
     async def __call__(self, request: Request) -> None:
-        """Raise `ProblemError` (400) if the query is malformed or has an unknown or wrongly repeated parameter."""
+        """Raise `ProblemError` if the query is malformed or has an unknown or wrongly repeated parameter."""
         operation = getattr(request.scope["route"], "path_format", request.url.path), request.method.lower()
         if operation not in self._accepted:
             path, method = operation
@@ -167,7 +167,7 @@ class QueryCheck:
 
 
 _MAX_VALUE_LENGTH = 60_000
-"""Maximum length of a query value in characters. uvicorn rejects request heads above 64 KiB before this check."""
+"""Maximum length of a query value, in characters. uvicorn rejects request heads above 64 KiB first."""
 
 
 def query_values(request: Request, *names: str) -> dict[str, str]:
@@ -198,7 +198,7 @@ _FORM = "application/x-www-form-urlencoded"
 
 
 async def form_values(request: Request) -> dict[str, str]:
-    """Return the fields of a form. Raises `ProblemError` for requests from other origins and invalid bodies."""
+    """Return the fields of a form. Raises `ProblemError` for cross-site requests and invalid bodies."""
     if is_cross_site(request):
         raise ProblemError(HTTPStatus.FORBIDDEN, "requests from other sites are not allowed; nothing was changed")
     check_content(request, [_FORM], f"send the form as {_FORM}")
@@ -210,7 +210,7 @@ async def form_values(request: Request) -> dict[str, str]:
 
 
 async def confirmed_form(request: Request, sessions: Sessions) -> dict[str, str]:
-    """Return the fields of a form with a valid CSRF token, see `form_values`. Raises `ProblemError` otherwise."""
+    """Return the fields of a form. Raises `ProblemError`, also if its CSRF token is invalid."""
     values = await form_values(request)
     if not sessions.is_form_valid(values.get("form_token", ""), request.cookies.get(COOKIE), request.url.path):
         raise ProblemError(HTTPStatus.FORBIDDEN, "the form has expired: reload the page; nothing was changed")

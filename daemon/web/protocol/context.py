@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
 
 Service: TypeAlias = "Daemon"
-"""The daemon behind the HTTP server. Its class is imported only for type checking, because the import loads the
-compiler, which `hierogram browse` does not need."""
+"""The daemon. Import it only for types, so that `hierogram browse` does not load the compiler."""
 Shared = TypeVar("Shared")
 
 

@@ -77,7 +77,7 @@ SHOWN_CHARACTERS = 60
 
 
 def wrong_values(errors: Iterable[Mapping[str, Any]]) -> ProblemError:
-    """Return a 422 problem for pydantic's errors. Each of its `faults` has `where` (`pairs.0.source`) and `reason`."""
+    """Return a 422 problem for pydantic errors. Each fault has `where` (`pairs.0.source`) and `reason`."""
     faults = []
     for error in errors:
         reason = str(error["msg"]).removeprefix("Value error, ")
@@ -90,7 +90,7 @@ def wrong_values(errors: Iterable[Mapping[str, Any]]) -> ProblemError:
 
 
 def make_problem(request: Request, error: Exception) -> ProblemError:
-    """Return the problem for an exception. An unexpected exception becomes a 500 problem without its message."""
+    """Return the problem for an exception. The message of an unexpected exception is not shown."""
     match error:
         case ProblemError():
             return error

@@ -21,7 +21,7 @@ WORK_SECONDS = 30.0
 """Time limit in seconds for the wait in a `WorkPool`, and again for the work itself."""
 _WORK_THREADS = 2
 _MAX_WAITING = 16
-READERS = 5
+READER_THREADS = 5
 """Number of threads in the default pool, for all other requests, which are short reads of the store."""
 _CHANGE_THREADS = 4
 _DOWNLOAD_THREADS = 2
@@ -115,7 +115,7 @@ class Downloads:
 
 
 class Download(StreamingResponse):
-    """Streaming response generated in threads. `close` is called at its end, even if it was not sent completely."""
+    """Streaming response generated in threads. `close` is called at the end, even if it is interrupted."""
 
     def __init__(
         self, downloads: Downloads, pieces: Pieces, close: Callable[[], object] = lambda: None, **options: Any
@@ -144,7 +144,7 @@ class ReadTurns:
     The expected duration is a running mean over requests for the same route with a query of similar length.
     """
 
-    def __init__(self, turns: int = READERS) -> None:
+    def __init__(self, turns: int = READER_THREADS) -> None:
         self._free = turns
         self._queue: list[tuple[float, Event]] = []
         self._expected: dict[tuple[str, int], float] = {}
@@ -190,7 +190,7 @@ class ReadTurns:
 
 
 class Threads:
-    """Thread pools of an application. Other requests run in anyio's default pool of `READERS` threads."""
+    """Thread pools of an application. Other requests run in the default pool of `READER_THREADS` threads."""
 
     def __init__(self) -> None:
         self.translations = WorkPool("translations")

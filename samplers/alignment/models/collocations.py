@@ -188,4 +188,4 @@ STEPS = Steps(
     prepare=_with_bigrams,
     finish=lambda chain, key, plan: sample_strengths(chain.settings, chain.followers, key, plan.sweep),
 )
-"""Steps of BHMM-Z. The chain starts from IBM Model 1 without the empty word, since every word has a link [SA16 §5]."""
+"""Steps of BHMM-Z. Its Model 1 has no empty word, since every word has a link [SA16 §5]."""

@@ -50,7 +50,7 @@ WORDS, JUMPS, FERTILITIES = 1, 2, 3
 
 
 class EmittedPlace(NamedTuple):
-    """Emitted word that is resampled: position and word number, `start` and `length` of the conditioning sentence.
+    """Emitted word to resample: position, number, and `start` and `length` of the conditioning sentence.
 
     `before`, `after`: conditioning positions of the previous link or -1, and of the next link or `length`.
     """
@@ -71,7 +71,7 @@ def _count_jump(before, after, change, jumps):
 
 @njit_inline
 def _count_link(word, i, before, after, change, chain, scratch):
-    """Add (`change` 1) or remove (-1) a link to `word` at position i, or UNLINKED, in the jump and fertility counts."""
+    """Add (`change` 1) or remove (-1) a link to position i or UNLINKED in the jump and fertility counts."""
     if i == UNLINKED:
         _count_jump(before, after, change, chain.jumps)
     else:
@@ -129,7 +129,7 @@ def _refresh_factors(word, i, stage, chain, settings, scratch):
 
 @njit_inline
 def _multiply_jumps_at(origin, sign, length, jumps, symmetric, weight):
-    """Multiply the weights of all positions by the factors of jumps from `origin` (`sign` 1) or to it (`sign` -1)."""
+    """Multiply the weights of positions by factors of jumps from `origin` (`sign` 1) or to it (-1)."""
     middle = (len(jumps) - 4) // 2
     for i in range(max(0, origin - SINGLE_WIDTHS), min(length, origin + SINGLE_WIDTHS + 1)):
         weight[i + 1] *= jumps[middle + sign * (i - origin)] + symmetric

@@ -43,7 +43,7 @@ MOVES = 3
 TILTS = np.exp(np.array([-4.0, -2.0, 0.0, 2.0, 4.0]))
 """Factors of the old word's probability in proposals, with their inverses, which reverse moves use."""
 FLAT_LEXICAL, TOKENS_PER_FLAT_JUMP = 0.003, 8
-"""Minima of β and α at the start of the warm-up: `FLAT_LEXICAL`, and emitted tokens / `TOKENS_PER_FLAT_JUMP`."""
+"""The warm-up starts with β >= `FLAT_LEXICAL` and α >= emitted tokens / `TOKENS_PER_FLAT_JUMP`."""
 _HELD_SHARE = 1 / 16
 """Share of the warm-up during which β and α keep their first values."""
 
@@ -59,7 +59,7 @@ def _event(jumps, start, stop):
 
 @njit_inline
 def count_jumps(before, i, after, change, jumps):
-    """Add `change` to the counts of the jumps to position i and, unless `after` is `START`, from position i."""
+    """Add `change` to the counts of the jump to i and, unless `after` is `START`, the jump from i."""
     jumps[_event(jumps, before, i)] += change
     if after != START:
         jumps[_event(jumps, i, after)] += change
@@ -148,7 +148,7 @@ def _count_hmm(first, sides, chain):
 
 @njit
 def _count_options(sides, chain, g, word):
-    """Count `word` among the words that a joint move can propose for a token. Half of them are the empty word."""
+    """Count `word` among the options of a token in a joint move. Half of them are the empty word."""
     pair = chain.tokens.pair[g]
     start, stop = sides.conditioning_offset[pair], sides.conditioning_offset[pair + 1]
     if word == len(chain.conditioning) - 1:
@@ -277,7 +277,7 @@ def _move_word(sides, chain, f, state):
 
 @njit
 def _move_words(first, sides, chain, key, plan):
-    """Make `MOVES` joint moves of each emitted word with several tokens, from `first` on. Implements `Steps.move`."""
+    """Implement `Steps.move`: make `MOVES` joint moves of each emitted word with several tokens."""
     tokens = chain.tokens
     words = len(tokens.offset) - 1
     for f in range(first, words):
@@ -291,7 +291,7 @@ def _move_words(first, sides, chain, key, plan):
 
 
 def strengths_at(sweep: int, options: AlignerOptions, emitted_tokens: int) -> tuple[float, float]:
-    """Return the strengths β and α for a sweep. They fall geometrically to their final values in the warm-up."""
+    """Return β and α for a sweep. They fall geometrically to their final values in the warm-up."""
     falling = options.warming * (1.0 - _HELD_SHARE)
     part = min(1.0, (options.warming + 1 - sweep) / falling) if sweep <= options.warming else 0.0
     lexical, jump = options.lexical, options.jump

@@ -1,4 +1,4 @@
-"""ITG as an aligner of both directions at once: links of sampled derivations [BC10], or randomized pruning [BPK09].
+"""Joint ITG aligners of both directions: sampled derivations [BC10], or randomized pruning [BPK09].
 
 Both start from given links, since chains from Model 1 need many more sweeps to reach equally probable derivations.
 """
@@ -168,7 +168,7 @@ class PrunedItgAligner(ItgAligner):
     def sample(
         self, key: int, links: LinkList, posterior: NDArray[np.float32], report: Callable[[], None] | None = None
     ) -> LinkSamples:
-        """Return expected links, averaged over masks that fix some of the most probable one-to-one links of `links`."""
+        """Return expected links, averaged over masks that fix some of the most probable one-to-one links."""
         batch, masks = self._batch, self._options.sweeps
         chosen = one_to_one(links.source, links.target, posterior, links.offset, batch.source_offset)
         by_pair = [

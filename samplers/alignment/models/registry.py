@@ -1,4 +1,4 @@
-"""Registry of aligner models: names, default options and kernels. Importing it imports neither numpy nor numba."""
+"""Aligner models by name, with default options and kernels. Imports neither numpy nor numba."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ _SMALL_CORPUS = 1000
 _MAX_CHAINS, _MIN_CHAINS, _CHAINS_EXPONENT = 9, 3, 0.4
 _MAX_SWEEPS, _MIN_SWEEPS = 40, 16
 _EFFORT_EXPONENT = 0.6
-"""Beyond `_SMALL_CORPUS`, N pairs have chains * sweeps ∝ N ** -0.6 and chains ∝ N ** -0.4, down to minima."""
+"""For N > `_SMALL_CORPUS` pairs, chains * sweeps ∝ N ** -0.6 and chains ∝ N ** -0.4, down to minima."""
 _MAX_ITG_SWEEPS, _MIN_ITG_SWEEPS, _ITG_SWEEPS_SCALE = 60, 20, 1300
 """ITG chains have `_ITG_SWEEPS_SCALE` / sqrt(pairs) sweeps within these limits."""
 _MASKS = 16

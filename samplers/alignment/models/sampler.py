@@ -40,7 +40,7 @@ _MASK_64 = (1 << 64) - 1
 
 
 class Runs(NamedTuple):
-    """Chains to run: `keys` uint64[C], initial `links` int16[C, N], and the plan of each sweep, int64[sweeps, 3]."""
+    """Chains to run: `keys` uint64[C], initial `links` int16[C, N], and sweep `plans` int64[sweeps, 3]."""
 
     keys: NDArray[np.uint64]
     links: NDArray[np.int16]
@@ -132,7 +132,7 @@ class AlignmentKernel:
         return AlignmentState(chain, marginals or empty_marginals(self.direction.sides))
 
     def make_chain(self, links: NDArray[np.int16], collocated: NDArray[np.uint8] | None = None) -> AlignmentChain:
-        """Return a chain with these links int16[N] and collocations uint8[N], counted. The arrays are not copied."""
+        """Return a chain with counted links int16[N] and collocations uint8[N]. Does not copy the arrays."""
         chain = self._empty_chain(links, collocated)
         sides = self.direction.sides
         return self._repeat_until(
@@ -140,7 +140,7 @@ class AlignmentKernel:
         )
 
     def step(self, key: int, state: AlignmentState, plan: AlignmentPlan) -> tuple[AlignmentState, int]:
-        """Sweep over all pairs in place. A sampled sweep adds to the marginals. Returns state and sample count."""
+        """Sweep over all pairs in place, and add samples if `plan.sampled`. Returns (state, sample count)."""
         sides, seed = self.direction.sides, np.uint64(key)
         self._steps.warm_up(state.chain, self.options, plan.sweep)
 
@@ -252,7 +252,7 @@ def run_chain(
     report: Callable[[], None] | None = None,
     marginals: Marginals | None = None,
 ) -> Marginals:
-    """Run all sweeps of one chain, from `links` if given. Returns `marginals`, or new marginals, with its samples."""
+    """Run one chain, from `links` if given. Returns `marginals` or new marginals with its samples."""
     state = kernel.init(key, links, marginals)
     for sweep in range(1, kernel.options.sweeps + 1):
         state, _ = kernel.step(key, state, kernel.options.plan(sweep))

@@ -23,7 +23,7 @@ from hierogram.samplers.charts.pruning.selection import step_selection
 from hierogram.samplers.charts.pruning.systems import PairSystem
 
 _UNUSED_PART = 4
-"""`cover` estimates the share without the first 1 / `_UNUSED_PART` of the steps, which may depend on the start."""
+"""`cover` estimates the share without the first 1 / `_UNUSED_PART` of the steps (burn-in)."""
 
 
 class Pruned(NamedTuple):
@@ -54,7 +54,7 @@ class Selection(NamedTuple):
 
     @property
     def features(self) -> NDArray[np.float64]:
-        """Mean expected features under these masks, float64[K], weighted by the total weight that each mask keeps."""
+        """Mean expected features under these masks, float64[K], weighted by the weight that each mask keeps."""
         log_total = self.log_total
         parts = [np.exp(mask.log_total - log_total) * mask.features for mask in self.masks.values()]
         return np.asarray(np.sum(parts, axis=0), np.float64)
@@ -70,7 +70,7 @@ def selections(steps: Sequence[Pruned]) -> dict[bytes, Selection]:
 
 
 def cover(steps: Sequence[Pruned]) -> tuple[float, float]:
-    """Return (natural log of the weight, estimated share of all weight) for the selection that keeps the most weight.
+    """Return (ln weight, estimated share of all weight) for the selection that keeps the most weight.
 
     The share is estimated as (k + 1/2) / (n + 1) if these masks keep k of n derivations sampled under other selections.
     If all steps after the unused first part have this selection, each step counts as one kept derivation.
@@ -104,7 +104,7 @@ def weighted_mean(steps: Sequence[Pruned]) -> NDArray[np.float64]:
 
 
 class ChainStart(NamedTuple):
-    """Positive variables in the first mask of each chain, bool[V], and the doubt of each variable, float64[V]."""
+    """Positive variables in each chain's first mask, bool[V], and doubts of all variables, float64[V]."""
 
     positive: list[NDArray[np.bool_]]
     doubts: NDArray[np.float64]
@@ -149,7 +149,7 @@ def find_start(system: PairSystem) -> ChainStart:
 
 
 def first_start(trials: Trials, doubts: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return the variables that are positive in the first chain's first mask: preferred ones, as far as possible.
+    """Return the first chain's positive variables at the start: preferred ones, as far as possible.
 
     Variables are excluded in descending order of conflicts times doubt, until the remaining ones have a derivation.
     Then each excluded variable is added back if possible, the least doubtful first.
@@ -173,7 +173,7 @@ _MAX_CACHE_BYTES = 1 << 26
 
 
 class PruningKernel:
-    """Randomized pruning of one chart with two chains. `pair` is part of the key of each random stream (`stream_key`).
+    """Randomized pruning of one chart with two chains. `pair` is part of each random stream's key.
 
     The chains share their selections, so that the weights that their masks keep can be compared. They start from
     different masks if `find_start` finds two. The state is the values of all variables in the last samples,
@@ -207,7 +207,7 @@ class PruningKernel:
         return np.array(assigned)
 
     def step(self, key: int, state: NDArray[np.bool_], plan: int) -> tuple[NDArray[np.bool_], list[Pruned]]:
-        """Draw a selection, and a derivation under each chain's mask. `plan` is the number of the step, from 1."""
+        """Draw a selection, and a derivation under each chain's mask. `plan` is the step number, from 1."""
         selected = self.select(key, plan)
         found = [
             self._masked(selected, assigned, self.stream_key(key, plan, chain)) for chain, assigned in enumerate(state)
@@ -226,7 +226,7 @@ class PruningKernel:
     def _masked(
         self, selected: NDArray[np.bool_], assigned: NDArray[np.bool_], key: Key
     ) -> tuple[NDArray[np.bool_], Pruned]:
-        """Sample a derivation under the mask. Returns its values of all variables, and the results of the mask."""
+        """Sample a derivation under the mask. Returns the values of all variables, and the mask's results."""
         mask = selected.tobytes(), (selected & assigned).tobytes()
         cached, unused = self._cache.get(mask, (None, []))
         if cached is not None and unused:
@@ -244,7 +244,7 @@ class PruningKernel:
 
 
 def run_chain(kernel: PruningKernel, masks: int, key: int) -> list[Pruned]:
-    """Run the chains from the start. Returns the results of `masks` masks, or of one more, since a step has two."""
+    """Run the chains from the start. Returns the results of `masks` masks, rounded up to whole steps."""
     state = kernel.init(key)
     result: list[Pruned] = []
     while len(result) < masks:

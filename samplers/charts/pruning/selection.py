@@ -60,7 +60,7 @@ def free_size(doubts: NDArray[np.float64], branching: int, plan: int) -> int:
 
 @njit_allocating
 def doubtful_selection(doubts: NDArray[np.float64], free: int, key: Key) -> NDArray[np.bool_]:
-    """Return a selection of all variables except `free` ones, which are drawn in proportion to `doubts` float64[V]."""
+    """Return a selection of all variables except `free` ones, which are drawn in proportion to `doubts`."""
     selected = np.ones(len(doubts), np.bool_)
     stream_state = stream(key.seed, key.pair, key.step)
     for _ in range(free):

@@ -25,7 +25,7 @@ _SMALLEST = 1e-100
 
 @njit_allocating
 def unlinked_probabilities(pairs, source_nulls, target_nulls):
-    """Return the probability that the words of each pair are not linked, float64[n, m], given linear weights."""
+    """Return the probability that each word pair is not linked, float64[n, m], given linear weights."""
     n, m = pairs.shape
     # The message from one word to another is 1 / (total weight of the first word's alternatives to their link).
     from_source, from_target = np.empty((n, m)), np.empty((n, m))
@@ -47,7 +47,7 @@ def unlinked_probabilities(pairs, source_nulls, target_nulls):
 
 @njit
 def _send(pairs, alone, received, sent):
-    """Fill `sent[i, x]` with 1 / (weight of word i without a link + weights of its links to words other than x)."""
+    """Fill `sent[i, x]` with 1 / (total weight of the alternatives of word i to its link with word x)."""
     n, m = pairs.shape
     for i in range(n):
         before = alone[i]
@@ -76,7 +76,7 @@ class PairSystem:
     """
 
     branching = 2
-    """Maximum number of nonterminals of a rule without words other than `ANY`."""
+    """Maximum number of nonterminals in a rule whose only words are `ANY`. Must be set if it is not 2."""
 
     def __init__(
         self,
@@ -120,7 +120,10 @@ class PairSystem:
         return np.asarray(pairs[i, x] >= _MIN_PREFERRED * best, np.bool_)
 
     def doubts(self, without: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
-        """Return each variable's doubt + `_MIN_DOUBT`, float64[V], given negative variables `without` bool[V]."""
+        """Return the probability that each link is absent, plus `_MIN_DOUBT`, float64[V].
+
+        The links `without` bool[V] are excluded.
+        """
         words, (i, x) = self.words, self.links.T
         pairs = words.pairs
         if without is not None:

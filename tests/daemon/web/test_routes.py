@@ -20,7 +20,7 @@ from hierogram.daemon.exports.options import ExportJob
 from hierogram.daemon.exports.schedule import configure_jobs, run_job
 from hierogram.daemon.learning.derivations import read_derivation
 from hierogram.daemon.serving.supervision import Lag, LoopHealth, SpoolStatus
-from hierogram.daemon.web.protocol.threads import READERS
+from hierogram.daemon.web.protocol.threads import READER_THREADS
 from hierogram.storage.records.operations import NewEvent, Webhook
 from hierogram.storage.records.pairs import DamagedPair
 from hierogram.storage.schema.tables import REVISIONS
@@ -312,10 +312,10 @@ def test_the_status_does_not_wait_for_readers(
         return [], None
 
     monkeypatch.setattr(service.grammar_store, "find_rules", read_for_long)
-    with ThreadPoolExecutor(READERS + 4) as pool:
-        reading = [pool.submit(client.get, "/v1/rules") for _ in range(READERS + 3)]
+    with ThreadPoolExecutor(READER_THREADS + 4) as pool:
+        reading = [pool.submit(client.get, "/v1/rules") for _ in range(READER_THREADS + 3)]
         try:
-            assert all(begun.acquire(timeout=30) for _ in range(READERS))
+            assert all(begun.acquire(timeout=30) for _ in range(READER_THREADS))
             answer = pool.submit(client.get, "/v1/status").result(timeout=30)
         finally:
             ended.set()

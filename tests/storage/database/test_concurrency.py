@@ -105,7 +105,7 @@ def test_threads_write_through_one_connection_with_the_large_cache(tmp_path: Pat
 
 @pytest.mark.parametrize("cache", ["0", "-1", "much", "1.5", "1&cache_mb=2"])
 def test_invalid_cache_sizes_are_refused(cache: str) -> None:
-    with pytest.raises(StoreUrlError, match="cache_mb must be a number of megabytes"):
+    with pytest.raises(StoreUrlError, match="cache_mb must be a whole number of megabytes"):
         parse_url(f"sqlite:///x.db?cache_mb={cache}")
 
 

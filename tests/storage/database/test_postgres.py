@@ -48,6 +48,7 @@ def with_parameters(url: str, **parameters: str) -> str:
         ("prepare_threshold=-1", "must be the number of executions before a statement is prepared"),
         ("options=search_path", "must be settings such as -c search_path=news, got 'search_path'"),
         ("options=-c", "must be settings"),
+        ("options=-c%20foo", "must be settings .* got '-c foo'"),
         ("options=-d%205", "must be settings .* got '-d'"),
         ("options=-ctimezone%3DEurope/Rome", "timezone is always UTC"),
         ("options=--TimeZone%3DEurope/Rome", "timezone is always UTC"),

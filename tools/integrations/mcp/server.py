@@ -79,7 +79,7 @@ class TermSummary:
 
 
 class McpTools:
-    """MCP tools for one store, as methods. Their docstrings are the descriptions of the tools. Thread-safe."""
+    """MCP tools for one store, as methods. Their docstrings are the tools' descriptions. Thread-safe."""
 
     def __init__(self, store: GrammarStore, translator: StoreTranslator) -> None:
         self._store = store
@@ -194,7 +194,7 @@ def _find_phrase(
 
 
 def make_server(tools: McpTools, threads: "Threads", *, may_add: bool) -> "MCPServer":
-    """Return an MCP server. `may_add` includes the tool `add_pair`. Raises `UsageError` without the package mcp."""
+    """Return an MCP server. `may_add` includes the tool `add_pair`. Raises `UsageError` without `mcp`."""
     try:
         from mcp.server.mcpserver import Context, MCPServer
         from mcp.server.mcpserver.exceptions import ToolError

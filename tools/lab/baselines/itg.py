@@ -1,4 +1,4 @@
-"""ITG samplers that [BC10] compares with slices: local moves, and draws from the full chart of each pair."""
+"""ITG samplers that [BC10] compares with slices: local moves, and draws from full charts."""
 
 from typing import NamedTuple
 
@@ -42,7 +42,7 @@ MAX_CHART = 1 << 25
 
 
 class FullChart(NamedTuple):
-    """Scratch memory of the exhaustive sampler: scaled weights, chart, factors of words, and sampled derivation."""
+    """Scratch memory of the exhaustive sampler, with scaled weights and the factor of each word."""
 
     weights: Weights
     chart: NDArray[np.float64]
@@ -64,7 +64,7 @@ def _copy_emissions(weights, to, n, m):
 
 @njit
 def _normalize_emissions(weights, scale):
-    """Scale the emissions of words and word pairs to at most 1. `scale` float64[n + m] receives the factors."""
+    """Scale emissions of words and word pairs to at most 1. Writes the factors to `scale` float64[n + m]."""
     n, m = weights.size[0], weights.size[1]
     for i in range(n):
         best = weights.source_nulls[i] * weights.source_nulls[i]
@@ -151,7 +151,7 @@ def make_plan(batch: ItgBatch, sweep: int) -> ItgPlan:
 
 
 def build(batch: ItgBatch, settings: ItgSettings, method: str, model1: Model1 | None = None) -> ItgKernel:
-    """Return the sampler of a batch by one of `METHODS`. Raises `AlignmentInputError` if an argument is invalid."""
+    """Return a sampler by one of `METHODS`. Raises `AlignmentInputError` if an argument is invalid."""
     if method not in METHODS:
         raise AlignmentInputError(f"unknown ITG sampler {method!r}: expected {', '.join(METHODS)}")
     kernel = {GIBBS: LocalKernel, EXHAUSTIVE: ExhaustiveKernel}.get(method, ItgKernel)

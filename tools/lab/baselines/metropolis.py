@@ -1,4 +1,4 @@
-"""Metropolis-Hastings baseline [CFGŠ14 §4.2, Algorithm 3]: propose a whole tree, then accept or reject it.
+"""Metropolis-Hastings baseline that proposes whole trees [CFGŠ14 §4.2, Algorithm 3].
 
 `build(model, batch, resample=propose_pairs)` makes a kernel with these proposals instead of Gibbs sampling.
 """
@@ -47,7 +47,7 @@ def _propose(random, pair, work):
 
 @njit_inline
 def _rules_of_tree(rules, context):
-    """Write the rules of the current tree, and read the counts. Returns the number of rules and the density factor."""
+    """Write the rules of the current tree, and read counts. Returns (number of rules, density factor)."""
     root = len(context.pair.node) - 1
     top = rule_at(root, context)
     list_below(root, context)
@@ -104,7 +104,7 @@ def propose_pair(random, context):
 
 @njit
 def propose_pairs(round_, batch, state, averages, plan, table, model, work):
-    """Run Metropolis-Hastings steps, like `sweep_pairs`. Edge statistics count proposed and accepted trees."""
+    """Run Metropolis-Hastings steps like `sweep_pairs`. Edge statistics count proposed and accepted trees."""
     sound = True
     work.registers[0]["logged"] = 0
     while True:

@@ -17,7 +17,7 @@ _PAIRS_PER_BITEXT = 1_000
 
 
 class Numbering(dict[str, int]):
-    """Word numbers of one side, in the order of `words`. An unknown word gets the next number when it is looked up."""
+    """Word numbers of one side, in the order of `words`. Looking up an unknown word adds it."""
 
     def __init__(self, words: Sequence[str]) -> None:
         super().__init__(zip(words, range(len(words)), strict=True))
@@ -27,7 +27,7 @@ class Numbering(dict[str, int]):
         return self.setdefault(word, len(self))
 
     def flat(self, texts: Iterable[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return the concatenated word numbers of n texts, and int64[n+1]: the start of each text, and the end."""
+        """Return the word numbers of n texts, and int64[n+1]: the start of each text, and the end."""
         split = [text.split(" ") if text else [] for text in texts]
         starts = np.cumsum([0, *map(len, split)], dtype=np.int64)
         return np.array([self[word] for word in chain.from_iterable(split)], np.int32), starts

@@ -28,7 +28,7 @@ from hierogram.tools.lab.comparison.measuring import GrammarFigures, Measure, Te
 
 
 def sentence(line: bytes) -> str:
-    """Return a line's tokens separated by single spaces. Invalid bytes become U+FFFD, which no rule covers."""
+    """Return a line's tokens joined by single spaces. Invalid bytes become U+FFFD, which no rule covers."""
     return " ".join(token for token in line.decode(errors="replace").replace("\t", " ").split(" ") if token)
 
 
@@ -36,7 +36,7 @@ _COLUMNS = ("numbers", "sources", "targets", "alignments", "ids", "lines")
 
 
 class HeldOutInput(Input):
-    """Input files without every `every`-th line. Nonempty source sides of these lines are added to `held_out`."""
+    """Input files without every `every`-th line, whose nonempty source sides are added to `held_out`."""
 
     def __init__(self, paths: Sequence[str], every: int) -> None:
         super().__init__(paths)
@@ -73,7 +73,7 @@ Report = Callable[[str, int, int | None], None]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Rows of grammars, Hiero's grammar first, and the numbers of their pairs, words and held-out sentences."""
+    """Figures of grammars, Hiero's grammar first, with numbers of pairs, words and held-out sentences."""
 
     pairs: int
     source_words: int
@@ -91,7 +91,7 @@ def compare(
     threads: int = 2,
     report: Report = lambda _work, _done, _total: None,
 ) -> Comparison:
-    """Compare the sampled grammars of a store with heuristic grammars of the same pairs. Raises `DaemonError`."""
+    """Compare a store's sampled grammars with heuristic grammars of its pairs. Raises `DaemonError`."""
     grammar_kind = find_grammar_kind(store.settings().grammar)
     if LINKS not in grammar_kind.capabilities:
         raise UsageError(f"{store.url}: {grammar_kind.cannot('be compared: its rules have no heuristic grammar')}")

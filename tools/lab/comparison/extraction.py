@@ -1,4 +1,4 @@
-"""Hiero's heuristic grammar: all rules within limits that the pairs' alignments allow [Chiang 2007 §3.2, §3.3].
+"""Hiero's heuristic grammar: all rules that the alignments and limits allow [Chiang 2007 §3.2, §3.3].
 
 An initial phrase is a pair of spans that are linked only to each other. Its rules result from subtracting up to two
 smaller initial phrases. Each initial phrase has a mass of 1, which its rules share equally.
@@ -47,7 +47,7 @@ class ExtractionError(SamplerError, ValueError):
 
 
 class ExtractionLimits(NamedTuple):
-    """Limits of the extraction: words of an initial phrase on either side, and symbols of a rule's source side."""
+    """Maximum numbers of words on each side of an initial phrase, and of symbols of a rule's source side."""
 
     phrase_words: int = PHRASE_WORDS
     source_symbols: int = HIERO_MAX_SOURCE_SYMBOLS
@@ -212,7 +212,7 @@ def _initial_phrases(bitext, pair, limits, scratch):
 
 @njit
 def _phrases_inside(scratch, phrase):
-    """Fill `inside` with the smaller initial phrases inside a phrase. Returns the number of smaller phrases."""
+    """Fill `inside` with the smaller initial phrases inside a phrase. Returns their number."""
     phrases = scratch.phrases
     i, j = phrases[phrase, 0], phrases[phrase, 1]
     low, high = phrases[phrase, 2], phrases[phrase, 3]
@@ -226,7 +226,7 @@ def _phrases_inside(scratch, phrase):
 
 @njit_inline
 def _fits(scratch, limits, phrase, first_hole, second_hole):
-    """Check if a phrase minus up to two holes in source order (_NONE for no hole) is a rule within the limits."""
+    """Check if a phrase minus its holes is a rule within limits. Holes are in source order or `_NONE`."""
     phrases = scratch.phrases
     symbols = np.int64(phrases[phrase, 1]) - phrases[phrase, 0]
     aligned = np.int64(scratch.aligned[phrases[phrase, 1]]) - scratch.aligned[phrases[phrase, 0]]
@@ -346,7 +346,7 @@ def _add_rules(buffer, scratch, limits, shape, sentences, phrase, inside, mass):
 
 @njit
 def _extract(bitext, limits, shape, buffer, scratch, pair, phrase, last):
-    """Add rules, beginning at `phrase` of `pair`, up to pair `last` - 1 or until the buffer might overflow.
+    """Add rules from `phrase` of `pair` to pair `last` - 1, or until the buffer might overflow.
 
     Returns the next pair and phrase.
     """
@@ -419,7 +419,7 @@ def merge_rows(rows: NDArray[np.uint64], shape: RowShape) -> NDArray[np.uint64]:
 def merge_runs(
     runs: Sequence[NDArray[np.uint64]], shape: RowShape, rules_per_block: int = RULES_PER_BLOCK
 ) -> Iterator[NDArray[np.uint64]]:
-    """Merge sorted runs: yield the distinct rules in the order of their symbols, in blocks of about `rules_per_block`.
+    """Merge sorted runs, and yield blocks of distinct rules in the order of their symbols.
 
     Rules that begin with the same two symbols are in the same block.
     """
@@ -439,7 +439,7 @@ def symbol_at(row, first, position):
 
 
 class SourceSides(NamedTuple):
-    """Source sides of n rules: `symbols` int32 (word numbers, -k for nonterminal k) and `starts` int64[n+1]."""
+    """Source sides of n rules: `symbols` (word numbers, -k for nonterminal k) and `starts` int64[n+1]."""
 
     symbols: NDArray[np.int32]
     starts: NDArray[np.int64]

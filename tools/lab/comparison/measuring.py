@@ -91,7 +91,7 @@ def mark_covered(symbols, starts, ngrams, covered):
 
 
 def coverage(ngrams: TextNgrams, covered: NDArray[np.bool_]) -> list[float]:
-    """Return the covered share of the text's n-grams for n = 1, 2, …, including repeats; 0 without n-grams."""
+    """Return the covered share of n-grams for n = 1, 2, …, including repeats; 0 without n-grams."""
     shares = []
     for n in range(1, ngrams.longest + 1):
         chosen = ngrams.lengths == n
@@ -147,7 +147,7 @@ class Measure:
         self._bytes += len(self._compressor.compress(lines))
 
     def figures(self, first_rules: int | None = None) -> GrammarFigures:
-        """Finish, and return the row. `first_rules`: number of rules of the first row, or None in the first row."""
+        """Finish and return the row. `first_rules` is the first row's number of rules, or None for that row."""
         rules = int(self._by_scope.sum())
         size = self._bytes + len(self._compressor.flush())
         covered = coverage(self._ngrams, self._covered) if self._ngrams else []

@@ -85,7 +85,7 @@ def _number_groups(values: NDArray[np.uint64]) -> NDArray[np.int64]:
 def significance(
     together: NDArray[np.int64], source_count: NDArray[np.int64], target_count: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Return -ln of the probability that sides with these counts occur at least `together` times together by chance."""
+    """Return -ln of the probability of at least `together` joint occurrences by chance."""
     from scipy.stats import hypergeom
 
     total = int(together.sum())
@@ -104,7 +104,7 @@ class _Table(NamedTuple):
 
 
 class _Scratch(NamedTuple):
-    """Scratch memory: symbols and length of each side of the current rule, and renumbered nonterminals of a part."""
+    """Scratch memory: sides of the current rule with their lengths, and renumbered nonterminals of a part."""
 
     symbols: NDArray[np.int64]
     sizes: NDArray[np.int64]
@@ -154,7 +154,7 @@ def _unpack(row, shape, scratch):
 
 @njit
 def _hash_part(scratch, source, target, source_gap, target_gap):
-    """Return the hash of the rule that consists of spans of the current rule, with a nonterminal for the gap.
+    """Return the hash of a part of the current rule: two spans, with a nonterminal for the gap.
 
     Numbers nonterminals in source order. Returns 0 for too many nonterminals, or a nonterminal on only one side.
     """

@@ -1,4 +1,4 @@
-"""Compare two estimates of expected uses with a long run: averages over sweeps, and means over thinned draws.
+"""Compare averages over sweeps and means over thinned draws with the expected uses of a long run.
 
     python -m hierogram.tools.lab.measures.averages corpus.zh corpus.en align.gdfa --pairs 3000
 
@@ -83,7 +83,7 @@ def align_means(one: Uses, other: Uses) -> tuple[NDArray[np.float64], NDArray[np
 
 
 def overlap(one: Uses, other: Uses) -> tuple[float, float, float]:
-    """Return the common shares of rules and of uses, and the Jaccard index, for rules with at least half a use."""
+    """Return common shares of rules and uses, and the Jaccard index, for rules with at least half a use."""
     first, second = align_means(one, other)
     here, there = first >= _MIN_USES, second >= _MIN_USES
     both = here & there
@@ -93,7 +93,7 @@ def overlap(one: Uses, other: Uses) -> tuple[float, float, float]:
 
 
 def run_chain(batch: Batch, seed: int, sweeps: int) -> dict[str, Uses]:
-    """Run a chain and return its estimates by name: averages after 8, 16, … sweeps, and means of thinned draws."""
+    """Return a chain's estimates by name: averages after 8, 16, … sweeps, and means of thinned draws."""
     model, schedule = model_over(batch), stratified_schedule()
     kernel = build(model, batch, blocks=Blocks.suited_to(batch.size))
     derivations = initial_state(seed, batch, CUT)

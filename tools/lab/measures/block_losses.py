@@ -36,7 +36,7 @@ def run(batch: Batch, scheme: str, seed: int, sweeps: int) -> float:
 
 
 def block_losses(ends: Mapping[str, Sequence[float]]) -> Iterator[tuple[str, float, float, float]]:
-    """Yield scheme, mean and standard deviation, and gain of the mean in standard deviations of `SEQUENTIAL`."""
+    """Yield scheme, mean, standard deviation, and gain over `SEQUENTIAL` in its standard deviations."""
     base = ends[SEQUENTIAL]
     for scheme, values in ends.items():
         yield scheme, mean(values), stdev(values), (mean(values) - mean(base)) / stdev(base)

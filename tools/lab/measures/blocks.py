@@ -31,7 +31,7 @@ _SWEEPS_PER_STATE = 5
 
 
 class ChainMeans(NamedTuple):
-    """Means of a chain: natural log-likelihood, sorted keys of rules uint64[R], and their shares of uses float64[R]."""
+    """Means of a chain: natural log-likelihood, sorted keys of R rules, and their shares of uses."""
 
     log_likelihood: float
     rules: NDArray[np.uint64]

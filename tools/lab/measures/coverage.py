@@ -32,7 +32,7 @@ _NOMINAL = 1.959964
 
 
 class ReportedUses(NamedTuple):
-    """Rules of a store: `keys` uint64[R, 2], expected uses `means` float64[R], standard `errors` float64[R]."""
+    """Expected uses of R rules of a store, with standard errors. `keys` is uint64[R, 2]."""
 
     keys: NDArray[np.uint64]
     means: NDArray[np.float64]
@@ -54,7 +54,7 @@ class Coverage(NamedTuple):
 
 
 def sample(store: Store, seed: int, ages: Sequence[int]) -> Iterator[tuple[RuleDeltas, RuleDeltas | None]]:
-    """Run a new chain. Yield the current rules after each averaged sweep, and at `ages` also the averaged rules."""
+    """Yield the current rules after each averaged sweep of a new chain, and at `ages` the averaged rules."""
     settings = replace(store.settings(), seed=seed)
     kind = find_kind(settings)
     loaded = kind.load([row._replace(current=None, averages=None) for row in store.pairs()], settings)
@@ -85,7 +85,7 @@ def sample(store: Store, seed: int, ages: Sequence[int]) -> Iterator[tuple[RuleD
 
 
 def measure(store: Store, seed: int, ages: Sequence[int]) -> tuple[list[ReportedUses], Uses]:
-    """Return a chain's averages after each number of sweeps in `ages`, and its mean uses over all averaged sweeps."""
+    """Return averages after each number of sweeps in `ages`, and mean uses over all averaged sweeps."""
     found, parts = [], []
     for current, averaged in sample(store, seed, ages):
         parts.append(Uses(current.keys, current.count.astype(np.float64)))

@@ -104,7 +104,7 @@ def _export(url: str, path: Path, options: ExportOptions, _: Corpus) -> Figures:
 
 
 def generate(url: str, corpus: Corpus) -> Figures:
-    """Make a store with the pairs of a corpus and up to `corpus.rules` rules of these pairs. Returns both numbers."""
+    """Store a corpus and up to `corpus.rules` rules of its pairs. Returns the numbers of pairs and rules."""
     counts: Counter[str] = Counter()
     draw = random.Random(corpus.seed)
     rows = read_rows(corpus)
@@ -129,7 +129,7 @@ def generate(url: str, corpus: Corpus) -> Figures:
 
 
 def _rules(source: list[str], target: list[str], alignment: str, draw: random.Random) -> Iterator[str]:
-    """Yield the phrases of a pair as rules, and up to two rules per phrase with a nonterminal for a smaller phrase."""
+    """Yield a pair's phrases as rules, and up to two rules per phrase with a gap for a smaller phrase."""
     links = [(int(i), int(j)) for i, j in (link.split("-") for link in alignment.split())]
     links_by_source: dict[int, list[int]] = {}
     links_by_target: dict[int, list[int]] = {}
@@ -165,7 +165,7 @@ def _rules(source: list[str], target: list[str], alignment: str, draw: random.Ra
 
 
 def _random_rule(random: np.random.Generator) -> ArtificialRule:
-    """Return a rule of one to three words on each side. Word frequencies are skewed as in natural language."""
+    """Return a rule of one to three words per side. Word frequencies are skewed as in natural language."""
     word_ids = np.exp(random.random(6) * np.log(_WORDS)).astype(int)
     terminals = random.integers(1, 4, 2).tolist()
     source = " ".join(f"s{word}" for word in word_ids[: terminals[0]])

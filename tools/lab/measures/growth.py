@@ -71,7 +71,7 @@ def run_command(arguments: Sequence[str], folder: Path) -> dict[str, float]:
 
 
 def write_corpora(paths: Sequence[Path], folder: Path, sizes: Sequence[int]) -> None:
-    """Write a corpus of each size: the last 300 pairs to `SIZE.added.{f,e,a}`, all before to `SIZE.first.{f,e,a}`."""
+    """Write each size's last 300 pairs to `SIZE.added.{f,e,a}`, and the others to `SIZE.first.{f,e,a}`."""
     lines = (path.read_text(encoding="utf-8").splitlines() for path in paths)
     pairs = list(joined_pairs(list(zip(*lines, strict=True))))
     for size in sizes:

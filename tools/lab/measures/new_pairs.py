@@ -23,7 +23,7 @@ _POLL_SECONDS = 0.1
 
 
 def seconds_to_translation(url: str, frame: tuple[str, str], words: tuple[str, str]) -> float:
-    """Post a pair with a new last word on each side. Returns the seconds until the source word is translated.
+    """Post a pair that ends in new words. Returns the seconds until the source word is translated.
 
     Raises `TimeoutError`.
     """
@@ -43,7 +43,7 @@ def main(
     rest: Annotated[float, typer.Option(min=0, help="Seconds of translation before each posted pair.")] = 8.0,
     seed: Annotated[int, typer.Option(help="Seed of the new words.")] = 1,
 ) -> None:
-    """Print the seconds from each posted pair to a translation that uses it, their median and their maximum."""
+    """Print the seconds from each posted pair to a translation that uses it, their median and maximum."""
     draw = random.Random(seed)
     with temporary_folder() as folder:
         with closing(sqlite3.connect(store)) as original, closing(sqlite3.connect(folder / "store.db")) as copied:

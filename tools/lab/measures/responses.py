@@ -34,11 +34,11 @@ _HTML = "text/html"
 _SENTENCES = 100
 _POLL_SECONDS = 0.01
 _TIMEOUT_SECONDS = 120
-"""Maximum time in seconds without data from the server, so that the measurement fails if the server thread dies."""
+"""Maximum seconds without data, so that the measurement fails if the server thread dies."""
 
 
 def measure_pages(corpus: Corpus) -> Figures:
-    """Measure search, rule and word pages for random rules of a large store, on SQLite, and on Postgres if given."""
+    """Measure search, rule and word pages of a large store on SQLite, and on Postgres if given."""
     return {
         name: {"rules": sizes["rules"], **_measure_pages(url, corpus.seed)}
         for name, url, sizes in _large_stores(corpus)
@@ -46,7 +46,7 @@ def measure_pages(corpus: Corpus) -> Figures:
 
 
 def _large_stores(corpus: Corpus) -> Iterator[tuple[str, str, Figures]]:
-    """Yield name, URL and sizes of stores with many rules: on SQLite, and on Postgres if a database is given."""
+    """Yield name, URL and sizes of large stores: on SQLite, and on Postgres if a database is given."""
     with temporary_folder() as folder:
         urls = {"sqlite": f"sqlite:///{folder}/rules.db"}
         if corpus.postgres:
@@ -94,7 +94,7 @@ def _summary(milliseconds: list[float]) -> Figures:
 
 
 def _page_requests(rules: list[tuple[str, str]], draw: random.Random) -> Iterator[tuple[str, str]]:
-    """Yield kinds and paths of seven pages for each of up to 150 rules: five searches, the rule, and a word.
+    """Yield kinds and paths of seven pages for each of up to 150 random rules.
 
     The word is on a random side of the rule. Rules without words on this side are omitted.
     """

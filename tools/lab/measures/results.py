@@ -74,7 +74,7 @@ def peak_mb() -> float:
 
 
 def processor_seconds(processes: int) -> float:
-    """Return the processor seconds of this process (`RUSAGE_SELF`) or finished children (`RUSAGE_CHILDREN`)."""
+    """Return processor seconds of this process (`RUSAGE_SELF`) or finished children (`RUSAGE_CHILDREN`)."""
     usage = resource.getrusage(processes)
     return usage.ru_utime + usage.ru_stime
 

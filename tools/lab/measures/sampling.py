@@ -149,7 +149,7 @@ def measure_forests(corpus: Corpus) -> Figures:
 
 
 def measure_sweeps(corpus: Corpus) -> Figures:
-    """Measure the 100 stratified sweeps of the paper's experiment, then sweeps over all levels on one core."""
+    """Measure 100 stratified sweeps as in the paper, then sweeps over all levels on one core."""
     batch = read_batch(corpus)
     schedule = Schedule()
     options = TrialOptions(corpus.seed, threads=corpus.threads, blocks=Blocks.suited_to(batch.size))
@@ -214,7 +214,7 @@ def _first_sweep(files: list[str], environment: dict[str, str]) -> float:
 
 
 def measure_starting(corpus: Corpus) -> Figures:
-    """Measure the seconds from the start of Python to the end of the first sweep, without and with cached kernels."""
+    """Measure the seconds from Python's start to the first sweep's end, without and with cached kernels."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "HIEROGRAM_CACHE": str(Path(folder) / "cache")}
         # Let Python write bytecode, because otherwise each process would compile all modules.

@@ -23,7 +23,7 @@ def _ingest(store: Store, paths: list[str]) -> tuple[int, float]:
 
 
 def measure_ingest(corpus: Corpus) -> Figures:
-    """Measure pairs per second from files to a committed store: best of three runs on SQLite, one run on Postgres."""
+    """Measure ingest in pairs per second: best of three runs on SQLite, one run on Postgres if given."""
     figures: Figures = {}
     with temporary_folder() as folder:
         paths = corpus.files(folder)

@@ -38,7 +38,7 @@ def _bitexts(rows: list[PairRow]) -> tuple[list[Bitext], Numbering, Numbering]:
 
 
 def measure_translating(corpus: Corpus) -> Figures:
-    """Measure the seconds to read a grammar as text and packed, and to translate sentences of 20 words on one thread.
+    """Measure reading a grammar as text and packed, and translating sentences of 20 words on one thread.
 
     The grammar has up to `corpus.rules` rules that heuristic extraction finds more than once. Memory includes the
     grammar and the language models of both orders.
@@ -97,7 +97,7 @@ def _model(text: Path, order: int) -> Path:
 
 
 def _write_rules(path: Path, rows: list[PairRow], threads: int, max_rules: int) -> int:
-    """Write up to `max_rules` rules with several occurrences, in cdec's format. Returns the number of rules."""
+    """Write up to `max_rules` rules with several occurrences in cdec's format. Returns their number."""
     bitexts, source, target = _bitexts(rows)
     written = 0
     with HeuristicGrammar(threads=threads) as grammar, path.open("w", encoding="utf-8") as file:

@@ -81,7 +81,7 @@ class _Figure:
         self._scopes = {PHRASES: 0, HIERO: MAX_SCOPE}
 
     def rows(self, aligner: str) -> list[LinksRow]:
-        """Align in both directions. Returns a row for the links of one direction, and a row for symmetrized links."""
+        """Align in both directions. Returns a row for one direction's links, and a row for symmetrized links."""
         paths = {
             symmetrization: self._options.work / f"{aligner}-{symmetrization}.align" for symmetrization in (ONE, BOTH)
         }

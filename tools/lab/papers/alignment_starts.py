@@ -31,7 +31,7 @@ _PARTS = 5
 
 
 def _rising(start: float, steps: NDArray[np.generic]) -> float:
-    """Return the sum of the natural logs of rising factorials start · (start + 1) · … with `steps` factors each."""
+    """Return the sum of ln(start · (start + 1) · …), with `steps` factors in each product."""
     values, times = np.unique(steps, return_counts=True)
     return sum(
         float(n) * (lgamma(start + x) - lgamma(start)) for x, n in zip(values.tolist(), times.tolist(), strict=True)

@@ -24,7 +24,7 @@ _RANGE = 0.2
 
 
 class Finding(NamedTuple):
-    """Claim of a paper: its place in the paper, its statement, True if it holds in this run, and the figures."""
+    """Claim of a paper: its place, its statement, True if it holds in this run, and the figures."""
 
     where: str
     claim: str
@@ -351,7 +351,7 @@ def main(
     pairs: Annotated[int, typer.Option(min=100, help="Number of pairs to read from the bitext.")] = 3000,
     only: Annotated[str, typer.Option(help="Run only experiments whose program name contains this text.")] = "",
 ) -> None:
-    """Run the experiments, and print each claim with its figures. The exit code is 1 if a claim does not hold."""
+    """Run the experiments, and print claims with figures. The exit code is 1 if a claim does not hold."""
     work.mkdir(parents=True, exist_ok=True)
     data = Inputs(str(work / "few.source"), str(work / "few.target"), str(treebank), work)
     for path, part, number in (

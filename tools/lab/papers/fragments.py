@@ -63,7 +63,7 @@ def most_frequent(fragments: Counted, labels: Iterable[str], number: int, lexica
 
 
 def histograms(fragments: Counted) -> dict[str, Counter[int]]:
-    """Count the distinct fragments with several productions by each field of `Size`. The last bin is 9 or more."""
+    """Count the distinct fragments of height > 1 by each field of `Size`. The last bin is 9 or more."""
     sizes = [size for size in (fragment_size(fragment) for fragment, _ in fragments) if size.height > 1]
     return {
         name: Counter(min(value, _LARGEST) for value in column)

@@ -81,7 +81,7 @@ def measure_chain(
 def measure_store(
     experiment: Experiment, store: hg.GrammarStore, sweep_options: SweepOptions, name: str, learned: Figures
 ) -> Figures:
-    """Translate the test sentences. Returns rules, scores and processor seconds per sentence, and `learned`."""
+    """Translate the test sentences. Returns `learned`, rules, scores and processor seconds per sentence."""
     translator = hg.Decoder(store).translator()
     lines, seconds = time_translations(translator, experiment.parts.test.sources, sweep_options.threads)
     write_lines(sweep_options.work / f"{name}.out", lines)
@@ -100,7 +100,7 @@ def standard_error(values: Sequence[float]) -> float:
 
 
 def print_scores(numbers: Sequence[int], chains: Sequence[Sequence[Figures]]) -> None:
-    """Print mean scores by number of sweeps, and their mean differences from the last score of the same chain."""
+    """Print mean scores by number of sweeps, and mean differences from the last score of the same chain."""
     rows = []
     for k, number in enumerate(numbers):
         own = [chain[k] for chain in chains]

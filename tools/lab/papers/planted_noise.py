@@ -49,7 +49,7 @@ _JUNK = ("http", ":", "/", "|", "&nbsp;", "<br", "/>", "#", "%", "www", "==", "Â
 
 
 class Planted(NamedTuple):
-    """N pairs of word lists. `kind` int64[N] is each pair's corruption, an index of `KINDS`, or -1 if intact."""
+    """Pairs of word lists. `kind` is each pair's corruption, an index of `KINDS`, or -1 if intact."""
 
     source: list[list[str]]
     target: list[list[str]]
@@ -97,7 +97,7 @@ def plant(source: list[list[str]], target: list[list[str]], foreign: list[list[s
 def _changed(
     kind: str, source: list[str], target: list[str], tokens: list[str], random: np.random.Generator
 ) -> list[str] | None:
-    """Return the corrupted target, or None if impossible. Returns it unchanged for `SWAPPED`, `SHIFTED` and `OTHER`."""
+    """Return the corrupted target, or None if impossible. `SWAPPED`, `SHIFTED` and `OTHER` change nothing."""
     words = list(target)
     if kind == CUT:
         return words[: max(1, len(words) // 3)] if len(words) >= _MIN_WORDS else None
@@ -153,7 +153,7 @@ def learn_store(planted: Planted, folder: Path) -> str:
 
 
 def score_doubts(url: str, number: int) -> dict[str, NDArray[np.float64]]:
-    """Score the first `number` pairs of a store. Returns float64[number] by score name; larger is more doubtful."""
+    """Return scores float64[number] of a store's first pairs by name. Larger scores are more doubtful."""
     with open_store(url) as store:
         scorer = Scorer(LearnedCounts(store, lambda *_: None))
         rows = store.pairs(limit=number)

@@ -1,4 +1,4 @@
-"""Draw Figure 4 of [BPK09]: the work for a mask relative to the whole chart, and the error of averages over masks.
+"""Draw Figure 4 of [BPK09]: work for a mask relative to the chart, and error of averages over masks.
 
     hierogram align corpus.zh corpus.en --symmetrize union --score -o links
     python -m hierogram.tools.lab.papers.randomized_pruning corpus.zh corpus.en links -o pruning.png
@@ -69,7 +69,7 @@ def figures_of_merit(target: NDArray[np.float64], source: NDArray[np.float64]) -
 def _cumulate_logs(
     within: NDArray[np.float64], total: NDArray[np.float64], null: NDArray[np.float64], size: int, words: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return cumulative log probabilities float64[words + 1] of a side's words, given a span of the other side.
+    """Return cumulative log probabilities float64[words + 1] of words, given a span of the other side.
 
     The first array is given the words inside the span of `size` words, the second given the words outside.
     """
@@ -79,7 +79,7 @@ def _cumulate_logs(
 
 
 def kept_bispans(merit: NDArray[np.float64], log_ratio: float) -> NDArray[np.bool_]:
-    """Return a mask of the bispans within `log_ratio` of the best of their source span, and of the whole pair."""
+    """Return a mask of the whole pair and of bispans within `log_ratio` of their source span's best."""
     is_kept = np.asarray(merit >= merit.max(axis=1, keepdims=True) - log_ratio, np.bool_)
     is_kept[_cell(0, int(np.sqrt(2 * len(merit)) + 0.5) - 1), int(np.sqrt(merit.shape[1]) + 0.5) - 1] = True
     return is_kept

@@ -1,4 +1,4 @@
-"""Compare BLEU of the default export and of other grammars with BLEU of Hiero's grammar, over several chains.
+"""Compare BLEU of the default export, other grammars and Hiero's grammar, over several chains.
 
     python -m hierogram.tools.lab.papers.rivals corpus.es corpus.en --work rivals --chains 4
 

@@ -126,7 +126,7 @@ class Reached(NamedTuple):
 
 
 def reached(curve: NDArray[np.float64], goal: float | Sequence[float], counted_from: int = 0) -> Reached:
-    """Return when chains first reach a common goal, or each its own goal. Ignores sweeps before `counted_from`."""
+    """Return when chains first reach a common goal or their own. Ignores sweeps before `counted_from`."""
     goals = np.broadcast_to(np.asarray(goal, np.float64), len(curve))
     firsts = []
     for chain, chain_goal in zip(curve, goals, strict=True):
@@ -188,13 +188,13 @@ FIGURES = {
         SamplerSetup("length-free Dirichlet, α = 100", Schedule(), DIRICHLET, _STRENGTH, chain_options=_EXACT),
     ),
 }
-"""Setups of each figure: Figures 5 and 6, §5.3, and §5.4.3. Each process of §5.4.3 has its own likelihood."""
+"""Setups of Figures 5 and 6, §5.3, and §5.4.3. Each process of §5.4.3 has its own likelihood."""
 _FIRST_SWEEP = {"figure-6": 10}
 """First sweep that a figure shows."""
 
 
 def report(points: Sequence[Point]) -> str:
-    """Return a line for each setup: mean log-likelihoods at the beginning, after ten sweeps and at the end."""
+    """Return a line for each setup: mean log-likelihoods at the start, after ten sweeps and at the end."""
     rows = []
     for label, curve in group_curves(points).items():
         middle = curve.mean(axis=0)

@@ -58,7 +58,7 @@ def make_setups(threads: int, max_sweeps: int) -> dict[str, SamplerSetup]:
 
 
 def table(points: Sequence[Point], counted_from: Mapping[str, int]) -> str:
-    """Return a Markdown table: sweeps and seconds until each setup reaches the goal, and its final log-likelihood.
+    """Return a Markdown table of sweeps and seconds to the goal, and of the final log-likelihood.
 
     `counted_from` maps labels of setups to `SamplerSetup.counted_from`. The final log-likelihood is the mean over the
     last quarter of the sweeps, with its standard deviation over chains.

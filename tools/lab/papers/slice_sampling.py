@@ -80,15 +80,13 @@ VARIANTS = (
     *(ItgVariant(sampler, shape, start) for sampler in (SLICE, FLAT) for shape, start in _SLICES),
     *(ItgVariant(EXHAUSTIVE, 1.0, start) for start in (LEFT_BRANCHING, MODEL1)),
 )
-"""Rows of Table 1, and in addition a slice sampler that starts from the links, samplers with flat slices, and the
-exhaustive sampler.
-"""
+"""Rows of Table 1, plus slices started from the links, flat slices, and the exhaustive sampler."""
 _PHRASE_VARIANTS = [variant for variant in VARIANTS if variant.shape in (0.15, 1.0)]
 WITH_PHRASES = (
     *_PHRASE_VARIANTS,
     *(replace(variant, words_only=True) for variant in _PHRASE_VARIANTS if variant.sampler in (GIBBS, SLICE, FLAT)),
 )
-"""Rows of the table with phrases: variants without slices or with a = 0.15, and some of them with words only."""
+"""Rows of the table with phrases: variants without slices or with a = 0.15, some also with words only."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,7 +175,7 @@ def start_chain(bitext: SampledBitext, variant: ItgVariant, seed: int) -> tuple[
 def sample(
     bitext: SampledBitext, variant: ItgVariant, seed: int, sweeps: int, links: Path | None = None
 ) -> dict[str, Any]:
-    """Run a chain over all pairs, and write the links of the last sample to a file. Returns the results for `Run`."""
+    """Run a chain, and write the links of its last sample to a file. Returns the results for `Run`."""
     kernel, state = start_chain(bitext, variant, seed)
     seconds, likelihood = [0.0], [kernel.log_likelihood(state)]
     proposed = accepted = 0

@@ -51,7 +51,7 @@ _MAX_TOKENS = 361
 _NGRAM = 4
 """Length of the n-grams that are counted in test and training verses."""
 WORDS, SOURCE_PARTS, PARTS, CHOSEN = "words", "source-parts", "parts", "chosen"
-"""Methods of learning: whole words, subwords of the source side, subwords of both sides, the store's default choice."""
+"""Methods: whole words, subwords of the source side or of both sides, and the store's default choice."""
 METHODS: dict[str, tuple[int, int] | None] = {
     WORDS: (0, 0),
     SOURCE_PARTS: (MAX_BPE_MERGES, 0),
@@ -115,7 +115,7 @@ def read_verses(folder: Path, language: str) -> dict[str, str]:
 
 
 def split_verses(folder: Path, cell: Cell, options: SmallOptions, in_order: bool = False) -> Verses:
-    """Return random training verses of other books, and test verses of Acts: evenly spaced, or the first in order.
+    """Return random training verses of other books, and test verses of Acts, evenly spaced or the first.
 
     Raises `UsageError` if there are too few verses.
     """
@@ -275,7 +275,7 @@ def main(
     folder: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Folder of the verses.")],
     options: SmallOptions,
 ) -> None:
-    """Measure translation quality, or with --draft the gain from learning each translated block, and print a table."""
+    """Print translation quality, or with --draft the gain from learning each translated block."""
     options.work.mkdir(parents=True, exist_ok=True)
     check_settings(options.work / "settings.json", options.result_settings())
     cache, rows = ResultCache(options.work / "results.json"), list[tuple[Cell, Figures]]()

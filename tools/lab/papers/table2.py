@@ -37,7 +37,7 @@ from hierogram.tools.lab.papers.translations import (
 
 ZEROTH, HUNDREDTH = "0th sample", "100th sample"
 BY_LENGTH, LENGTH_FREE = "d = 0", "length-free Dirichlet"
-"""Other processes: a Dirichlet process for each rule length [CFGŠ14 §5.4.2], and one for all rules (§4.1)."""
+"""Other processes: one Dirichlet process per rule length [CFGŠ14 §5.4.2], or one for all rules (§4.1)."""
 SYSTEMS = (
     TranslationSystem(HIERO, PAIRS, heuristic=True),
     TranslationSystem("no singletons", PAIRS, heuristic=True, singletons=False),

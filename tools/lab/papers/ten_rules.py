@@ -1,4 +1,4 @@
-"""Recover the ten rules of Figure 3 of [CGB09] from 50 trees of a grammar that no context-free grammar represents.
+"""Recover the ten rules of Figure 3 of [CGB09] from 50 trees of their grammar.
 
 python -m hierogram.tools.lab.papers.ten_rules
 """
@@ -22,7 +22,7 @@ RULES = {
 """Rules of the grammar, equally probable for each label.
 
 S expands to A or B. Both children of A or B have the same label. If the children expand to words, the words agree with
-the grandparent.
+the grandparent. No context-free grammar represents this.
 """
 
 _LONGEST = 200

@@ -1,4 +1,4 @@
-"""Experiments that compare grammars of one bitext by their translations. Results are cached in a folder."""
+"""Comparisons of grammars of one bitext by their translations. Results are cached in a folder."""
 
 import tempfile
 import time
@@ -53,8 +53,10 @@ FEATURES = ("p_target_given_source", "p_source_given_target", "lex_target_given_
 """Features that sampled and heuristic grammars have in common."""
 
 PAIRS, START, SAMPLES, DEFAULT, DIRICHLETS = "pairs", "start", "samples", "default", "dirichlets"
-"""Names of stores: any store of the pairs, initial state, means of several samples, default settings, and a Dirichlet
-process for each rule length. Other stores have the name of their model.
+"""Names of stores, except stores that have the name of their model.
+
+PAIRS is any store of the pairs, START has the initial state, SAMPLES means of several samples, DEFAULT the default
+settings, and DIRICHLETS a Dirichlet process for each rule length.
 """
 
 MAX_SCOPE = TranslateOptions().max_scope
@@ -113,7 +115,7 @@ class TranslationSystem:
 
 @dataclass(frozen=True, slots=True)
 class GrammarFile:
-    """Grammar file filtered for the held-out sentences. `by_scope` counts rules of scope 0, 1, … before this filter."""
+    """Grammar file filtered for held-out sentences. `by_scope` counts rules by scope before filtering."""
 
     system: TranslationSystem
     file: Path
@@ -133,13 +135,13 @@ class HeldOutPairs:
     references: list[list[str]]
 
     def columns(self) -> list[list[str]]:
-        """Return the first references of all sentences, the second references, and so on; "" for missing references."""
+        """Return the first references of all sentences, the second, and so on; "" if a reference is missing."""
         return list(map(list, zip_longest(*self.references, fillvalue="")))
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Training files (source, target, and optionally alignment) with their number of pairs, and held-out sentences."""
+    """Training files (source, target, optionally alignment), number of pairs, and held-out sentences."""
 
     files: list[str]
     tuning: HeldOutPairs
@@ -225,7 +227,7 @@ def ensure_store(folder: Path, name: str, files: Sequence[str], threads: int, se
 
 
 def _commit_samples(store: Store, options: LearnOptions, levels: int) -> None:
-    """Sample a store's pairs through the first levels of the schedule `paper`, and commit the means of samples.
+    """Sample a store's pairs through the first levels of schedule `paper`, and commit means of samples.
 
     Samples are the initial state and the state after each level: after 0, 10, …, 70 sweeps with default settings.
     If `levels` is 0, commit the initial state without averages.
@@ -371,7 +373,7 @@ class Experiment:
     def translate_tuned(
         self, resources: TranslationResources, grammar_file: GrammarFile, iterations: int, threads: int = 1
     ) -> float:
-        """Tune weights for a grammar, and translate the test sentences. Returns processor seconds per sentence."""
+        """Tune weights, and translate the test sentences. Returns processor seconds per sentence."""
         weights = self._tune_weights(resources, grammar_file, iterations)
         translator = resources.translator(resources.grammar(str(grammar_file.file)), weights)
         lines, seconds = time_translations(translator, self.parts.test.sources, threads)
@@ -414,7 +416,7 @@ class Experiment:
         return [seconds, words]
 
     def _fit_word_weight(self, resources: TranslationResources, grammar: TranslationGrammar) -> float:
-        """Fit the weight of target words by bisection, so that translations are as long as the closest references."""
+        """Fit the weight of target words so that translations are as long as the closest references."""
         held = self.parts.tuning
         sizes = [[len(line.split()) for line in references] for references in held.references]
         start = middle = resources.weights[WORDS]

@@ -46,7 +46,7 @@ _ROWS = 1 << 18
 
 
 def estimate_discounts(numbers: Sequence[int]) -> tuple[tuple[float, float, float], bool]:
-    """Return the discounts for counts 1, 2 and ≥ 3, and True if they are estimated, False if they are `FALLBACK`.
+    """Return the discounts for counts 1, 2 and ≥ 3, and True if estimated, False if `FALLBACK`.
 
     `numbers` contains the numbers of n-grams with the adjusted counts 1, 2, 3 and 4 [Chen & Goodman 1999].
     """
@@ -128,7 +128,7 @@ class KneserNey:
         )
 
     def ngrams(self, n: int) -> Iterator[NGrams]:
-        """Yield sorted n-grams with log10 probabilities and backoff weights. Order n + 1, if any, must be smoothed."""
+        """Yield sorted n-grams with log10 probabilities and backoffs. Order n + 1, if any, must be smoothed."""
         backoff, join = "0", ""
         if n < self.order:
             # The logarithm is undefined if no mass remains for the lower order.
@@ -169,7 +169,7 @@ def _columns(n: int) -> str:
 
 
 _WORDS_PER_READ = 1 << 20
-"""Number of words read at once. It exceeds the length of the longest line, so every block contains an END."""
+"""Number of words read at once, more than in any line, so that every block contains an END."""
 _BEGINNING_BYTES = 1 << 16
 """Number of bytes from the beginning of a text that are kept for advice on tokenization."""
 
@@ -346,7 +346,7 @@ def _database(folder: Path, memory: int) -> Iterator["DuckDBPyConnection"]:
 def _write_model(
     model: KneserNey, vocabulary: Vocabulary, open_writers: Sequence[OpenWriter], bar: Progress
 ) -> tuple[list[int], list[int]]:
-    """Count, smooth and write all orders. Returns numbers of n-grams by order, and orders with fallback discounts."""
+    """Count, smooth and write all orders. Returns numbers of n-grams, and orders with fallback discounts."""
     top = model.order
     for n in model.count():
         bar.update(top - n + 1, 3 * top, 0, f"counted {n}-grams")

@@ -140,7 +140,7 @@ class TextCursor:
         self._ended = False
 
     def refill(self) -> bool:
-        """Append the next block to the unread bytes. Returns False at the end. Raises `InputError` for long lines."""
+        """Append the next block to the unread bytes. Returns False at the end. Raises `InputError`."""
         rest = self.text[self.cursor[parsing.AT] :].tobytes()
         if len(rest) > MAX_LINE_BYTES:
             raise self.fault(f"the line exceeds {MAX_LINE_BYTES:,} bytes")
@@ -379,7 +379,7 @@ def write_binary(path: Path, model: ModelWithVocabulary) -> None:
 
 
 ARPA_SUFFIXES = (".arpa", ".gz", ".zst")
-"""Suffixes of outputs in ARPA format. Other outputs are in the binary format. Inputs are recognized by content."""
+"""Suffixes of outputs in ARPA format. Other outputs are in the binary format."""
 
 
 def convert(path: str, outputs: Sequence[Path], bar: Progress) -> ModelWithVocabulary:

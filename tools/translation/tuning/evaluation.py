@@ -89,7 +89,7 @@ def _mask_missing(row: Sequence[str]) -> list[str | None]:
 
 
 def check_lines(texts: NamedTexts, references: NamedTexts) -> None:
-    """Raise `InputError` if texts have different numbers of lines or no lines, or all references are empty."""
+    """Raise `InputError` if line counts differ, texts have no lines, or all references are empty."""
     first, lines = texts[0]
     for name, lines_of_reference in (*texts[1:], *references):
         if len(lines_of_reference) != len(lines):

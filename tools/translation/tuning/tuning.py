@@ -181,11 +181,11 @@ _MIN_CHANGE = 0.01
 _SHARES = (0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 """Tried shares of the trained weights in the interpolation with the best weights."""
 _MAX_STARTS = 3
-"""Maximum number of starts from the starting weights. Tuning restarts if rounds find few new candidates."""
+"""Maximum number of starts from the starting weights. Few new candidates cause a restart."""
 _MAX_CHANGED_SHARE = 0.25
 """Maximum share of sentences whose translation the first step may change."""
 _GROWTH, _SHRINKAGE, _MIN_CHANGED_SHARE = 1.5, 0.5, 0.02
-"""Factors of the maximum share of changed sentences after rounds with and without improvement, and its lower limit."""
+"""Factors of the maximum changed share after rounds with and without improvement, and its lower limit."""
 _MAX_LOST = 2.0
 """Maximum loss of BLEU points in a round against the start. A round with a larger loss stops."""
 _MIN_NEW_CANDIDATES = 0.5
@@ -204,7 +204,7 @@ class NBest(NamedTuple):
 
 
 Decode = Callable[[Floats], Iterable[NBest]]
-"""Decoder: yields the n-best list of each sentence in order, given weights float64[F]. May be stopped early."""
+"""Decoder: yields n-best lists of sentences in order, given weights float64[F]. May be stopped early."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,7 @@ class Iteration:
 
 
 class Tuned(NamedTuple):
-    """`scale` times the weights of the best round, all rounds, and the index of the best round (0 is the start)."""
+    """Weights of the best round times `scale`, all rounds, and the best round's index (0 is the start)."""
 
     weights: Floats
     scale: float
@@ -294,7 +294,7 @@ def length_adjusted(bleu: Bleu, length: float) -> float:
 def step(
     lists: _CandidateLists, best: Floats, trained: Floats, max_changed: float, length: float, words: int | None
 ) -> Floats:
-    """Return the weights float64[F] of the step with the best length-adjusted BLEU of the pooled candidates.
+    """Return weights float64[F] of the step with the best length-adjusted BLEU of the pooled candidates.
 
     Steps from the best weights so far toward the trained weights are tried. A step is halved while it changes the best
     candidate of a larger share of the sentences than `max_changed`, unless all halved steps change none.

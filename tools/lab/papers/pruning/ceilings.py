@@ -19,7 +19,7 @@ _SELECTIONS = 10
 
 
 def ceiling(grammar: str, words: int, share: float) -> tuple[int, float]:
-    """Return the edges of the whole chart of a pair of `words` words per side, and the mean edges of masks.
+    """Return edges of the whole chart of a pair of `words` words per side, and mean edges of masks.
 
     `share` of the words are linked, and each link is a variable.
     """

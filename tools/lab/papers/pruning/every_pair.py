@@ -27,7 +27,7 @@ _PAIRS_PER_RESULT = 1_000
 
 
 def sample(corpus: LinkedCorpus, pair: int, seed: int) -> tuple[int, int, float]:
-    """Draw the first derivation and one mask of a pair. Returns word pairs, edges of the mask, processor seconds."""
+    """Draw a derivation and a mask of a pair. Returns word pairs, edges of the mask, processor seconds."""
     started = time.process_time()
     system = corpus.system("itg", pair)
     kernel = SingleChain(system, pair)

@@ -71,14 +71,14 @@ class SoftCounts:
 
 
 def run_em(grammar: "LearnableItg", iterations: int, soft: SoftCounts | None = None) -> Iterator["LearnableItg"]:
-    """Run expectation maximization and yield the grammar after each iteration. Counts are exact if `soft` is None."""
+    """Yield the grammar after each iteration of expectation maximization. Counts are exact without `soft`."""
     for _ in range(iterations):
         grammar = grammar.maximized(count_exactly(grammar)[0] if soft is None else soft.count(grammar))
         yield grammar
 
 
 class ItgPairs(NamedTuple):
-    """Training pairs, each with words int32, types of word pairs int32[n, m], and variable links int32[V, 2]."""
+    """Training pairs with words, types of word pairs int32[n, m], and variable links int32[V, 2]."""
 
     source: list[NDArray[np.int32]]
     target: list[NDArray[np.int32]]
@@ -88,7 +88,7 @@ class ItgPairs(NamedTuple):
 
 @dataclass(frozen=True)
 class LearnableItg:
-    """ITG: probabilities float64 of the five kinds of rules, of types of word pairs, and of words of each side."""
+    """ITG with probabilities of the five kinds of rules, of types of word pairs, and of words per side."""
 
     data: ItgPairs
     rules: NDArray[np.float64]

@@ -30,7 +30,7 @@ _MIN_PROBABILITY = 0.1
 
 
 def mixed_rules() -> Rules:
-    """Return rules of up to three nonterminals in any order, with up to one word in any position on each side."""
+    """Return rules of up to three nonterminals in any order and up to one word anywhere on each side."""
     sides: list[tuple[list[int], list[int]]] = [([ANY], [ANY])]
     for size in (1, 2, 3):
         source = [-1 - k for k in range(size)]

@@ -1,4 +1,4 @@
-"""Randomized pruning with one chain, for a few masks, and with the uniform selections of the paper [BPK09 §3.2]."""
+"""Randomized pruning with one chain for a few masks and with uniform selections [BPK09 §3.2]."""
 
 from functools import cached_property
 
@@ -54,7 +54,7 @@ def first_selection(variables: int, branching: int, key: Key) -> NDArray[np.bool
 
 
 def next_selection(selected: NDArray[np.bool_], key: Key) -> NDArray[np.bool_]:
-    """Return the next selection, bool[V]: all free variables and random variables of the previous selection."""
+    """Return the next selection, bool[V]: all unselected and some random selected variables."""
     if not selected.any():
         return selected.copy()
     following = ~selected
