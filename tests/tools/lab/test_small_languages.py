@@ -1,6 +1,7 @@
 """The benchmark of small languages, on a small artificial text."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,18 +24,21 @@ VERBS = {"nakula": "eat", "nakunywa": "drink", "naona": "see", "nataka": "want"}
 NOUNS = {"mkate": "bread", "maji": "water", "samaki": "fish", "chai": "tea"}
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def write_verses(folder: Path, nouns: dict[str, str], book: Callable[[int], str], first: int = 0) -> None:
     made = [
         (f"{subject}{verb} {noun}.", f"{who} {does} {what}.")
         for subject, who in SUBJECTS.items()
         for verb, does in VERBS.items()
-        for noun, what in NOUNS.items()
+        for noun, what in nouns.items()
     ]
-    names = [f"{'ACT' if k % 5 == 0 else 'MAT'}.1.{k}" for k in range(len(made))]
     for language, side in (("sw", 0), ("en", 1)):
-        lines = [f"{name}\t{pair[side]}\n" for name, pair in zip(names, made, strict=True)]
-        (tmp_path / f"nt.{language}").write_text("".join(lines), encoding="utf-8")
+        with (folder / f"nt.{language}").open("a", encoding="utf-8") as file:
+            file.writelines(f"{book(k)}.1.{first + k}\t{pair[side]}\n" for k, pair in enumerate(made))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_verses(tmp_path, NOUNS, lambda k: "ACT" if k % 5 == 0 else "MAT")
     return tmp_path
 
 
@@ -70,8 +74,11 @@ def test_a_cell_reports_quality_length_and_unknown_words(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_drafting_learns_from_corrections(folder: Path) -> None:
-    found = draft(folder, Cell("en", "sw", 12, WORDS), _options(folder))
+def test_drafting_learns_from_corrections(tmp_path: Path) -> None:
+    write_verses(tmp_path, NOUNS, lambda _: "MAT")
+    # Only the drafted book has the word *banana*.
+    write_verses(tmp_path, {"ndizi": "banana"}, lambda _: "ACT", first=100)
+    found = draft(tmp_path, Cell("en", "sw", 48, WORDS), _options(tmp_path))
     assert found["verses"] == [3, 6]
     # The first block is translated before anything of the book is learned.
     assert found["updated"][0] == found["unchanged"][0]
