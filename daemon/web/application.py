@@ -23,7 +23,7 @@ from hierogram.daemon.web.api.ingest import ingest_routes
 from hierogram.daemon.web.pages.rendering import PageContext
 from hierogram.daemon.web.pages.site import build_pages
 from hierogram.daemon.web.protocol.access import Guard, ProtocolApp, RateLimiter, RequestMetrics, Sessions
-from hierogram.daemon.web.protocol.bodies import QueryCheck
+from hierogram.daemon.web.protocol.bodies import check_query
 from hierogram.daemon.web.protocol.context import Service, WebContext
 from hierogram.daemon.web.protocol.problems import HEALTH_PATHS, MEDIA_TYPE, install_problem_handlers
 from hierogram.daemon.web.protocol.threads import READER_THREADS, Threads
@@ -134,7 +134,7 @@ def build_app(service: Service, configuration: Configuration, stopping: Callable
         version=version("hierogram"),
         # FastAPI would also add documentation pages, which load scripts from other servers.
         openapi_url=None,
-        dependencies=[Depends(QueryCheck())],
+        dependencies=[Depends(check_query)],
         lifespan=_lifespan(reader, sql_runner, apps=protocols),
     )
     install_problem_handlers(app)

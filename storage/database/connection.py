@@ -327,7 +327,7 @@ class _OpenFiles:
             if now != before:
                 change = "was deleted" if now is None else "was replaced"
                 raise StoreUnavailableError(
-                    f"{self._shown}: {path} {change} while the store was open, so it is no longer read or written: "
+                    f"{self._shown}: {path} {change} while the store was open, and this process stopped using it: "
                     f"stop all processes that use it, {remedy}"
                 )
 

@@ -173,7 +173,7 @@ class StoredPairs(StoreAccess):
             transaction.execute(upsert(settings, "VALUES (:name, :value)", {}), name=_TREEBANK, value=value)
 
     def record_damaged(self, pairs: Sequence[DamagedPair]) -> list[DamagedPair]:
-        """Record damaged pairs, which are no longer sampled. Returns the newly recorded pairs."""
+        """Record damaged pairs, to exclude them from sampling. Returns the newly recorded pairs."""
         with self._writing() as transaction:
             transaction.stage_ids({pair.id for pair in pairs})
             is_new = "NOT EXISTS (SELECT 1 FROM damaged_pairs WHERE pair_id = s.id)"

@@ -39,7 +39,7 @@ LearnedSettings = Mapping[str, bool | tuple[str, ...] | None]
 class Settings:
     """Settings of a store: model, schedule and text processing [CFGŠ14 §5.2-5.4].
 
-    Fixed at creation, except `key_salt` and those that the first text sets. Fields without an `Option` are stored, so
+    Only `key_salt` and the settings of the first text change after creation. Fields without an `Option` are stored, so
     that a store keeps its values, but `hierogram init` cannot set them. `dirichlet` has another default `temperature`.
 
     `strength` is alpha (one value for all lengths), `rate` the Poisson mean of rule lengths, `start` the initial state

@@ -30,7 +30,10 @@ def probability(words: Sequence[str], sentences: Sequence[Sequence[str]]) -> flo
 
 
 def expected_occurrences(source: Side, sentences: Sequence[Sequence[str]]) -> float:
-    """Return how often a source side is expected in a text of `sentences`' length, but at least 100,000 words."""
+    """Return the expected number of occurrences of a source side in new text as long as `sentences`.
+
+    The new text has at least 100,000 words.
+    """
     expected = float(max(sum(map(len, sentences)), 100_000))
     for is_open, run in groupby(source, lambda symbol: isinstance(symbol, int)):
         words = [str(symbol) for symbol in run]

@@ -104,11 +104,11 @@ def score(
             bar.update(done, total, done, step, "rules" if step == "reading rules" else None)
 
         if kept:
-            scores = kept_scores(opened, pair or (), after)
+            scores = kept_scores(opened, pair or None, after)
         else:
             texts = _read_pairs(opened, files, tokenized) if files else None
             scores = score_pairs(
-                opened, texts, ids=pair or (), after=after, keep=keep, tokenized=tokenized, progress=report
+                opened, texts, ids=pair or None, after=after, keep=keep, tokenized=tokenized, progress=report
             )  # fmt: skip
         for number, scored in enumerate(scores, 1):
             bar.update(number, total, number)

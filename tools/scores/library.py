@@ -39,7 +39,7 @@ def score(
     store: GrammarStore,
     pairs: Iterable[tuple[str, str]] | None = None,
     *,
-    ids: int | Iterable[int] = (),
+    ids: int | Iterable[int] | None = None,
     after: int = 0,
     keep: bool = False,
     tokenized: bool = False,
@@ -64,7 +64,7 @@ def score(
         for scored in map_in_threads(line_batches, lambda batch: score_texts(scorer, batch), threads):
             yield from scored
         return
-    rows = rows_by_id(store.store, ids) if (ids := list_ids(ids)) else iterate_rows(store.store, after)
+    rows = iterate_rows(store.store, after) if ids is None else rows_by_id(store.store, list_ids(ids))
     batches = iter(lambda: list(islice(rows, BATCH_SIZE)), [])
     for batch, scores in map_in_threads(batches, lambda batch: (batch, scorer.score_stored(batch)), threads):
         if keep:
@@ -88,19 +88,19 @@ def score_texts(scorer: Scorer, lines: Sequence[tuple[int, list[str], list[str]]
     ]
 
 
-def kept_scores(store: GrammarStore, ids: int | Iterable[int] = (), after: int = 0) -> Iterator[ScoredPair]:
+def kept_scores(store: GrammarStore, ids: int | Iterable[int] | None = None, after: int = 0) -> Iterator[ScoredPair]:
     """Yield scores of the pairs `ids`, or of pairs above `after`. Pairs without a score are omitted.
 
     Raises `InputError` if a pair of `ids` does not exist.
     """
-    chosen = list_ids(ids)
-    if chosen:
+    chosen = None if ids is None else list_ids(ids)
+    if chosen is not None:
         rows_by_id(store.store, chosen)
-    while scores := store.store.scores_by_id(chosen) if chosen else store.store.scores(after):
+    while scores := store.store.scores(after) if chosen is None else store.store.scores_by_id(chosen):
         after = scores[-1].pair_id
         texts = {row.id: row for row in store.store.pairs_by_id([score.pair_id for score in scores])}
         for stored in scores:
             if row := texts.get(stored.pair_id):
                 yield ScoredPair(row.id, row.source, row.target, stored.score)
-        if chosen:
+        if chosen is not None:
             return

@@ -290,7 +290,7 @@ _LAST_DAY = 1 << 30
 
 
 class _Occurrences(NamedTuple):
-    """Occurrences of terms: indices of term, pair, phrase, and rendering (-1 if there is no rendering)."""
+    """Occurrences of terms: indices of term, pair, phrase, and rendering (-1: none)."""
 
     term: IntArray
     pair: IntArray

@@ -8,7 +8,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -111,6 +111,7 @@ class TranslationGrammar:
     target_casing: Casing = NO_CASING
     group_size: int = 1
     length_ratio: float = 0.0
+    _linked_words: dict[int, tuple[str, ...] | None] = field(init=False, default_factory=dict, repr=False)
 
     @cached_property
     def source_numbers(self) -> dict[str, int]:
@@ -147,10 +148,6 @@ class TranslationGrammar:
                         counts.update(linked or [()])
             self._linked_words[number] = max(counts, key=lambda words: (counts[words], words), default=None)
         return self._linked_words[number]
-
-    @cached_property
-    def _linked_words(self) -> dict[int, tuple[str, ...] | None]:
-        return {}
 
 
 def pack_grammar(table: WordedRules, max_scope: float, **attributes: Any) -> TranslationGrammar:

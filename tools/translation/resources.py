@@ -142,7 +142,7 @@ class TranslationResources:
         return make_pipeline(own.as_settings(), tokenize=two_languages(options.tokenize, "--tokenize"))
 
     def start_weights(self) -> dict[str, float]:
-        """Return the starting weights. Default weights count words less if there is no language model."""
+        """Return the starting weights. Without a language model, the default weight of words is lower."""
         if self.options.weights is None and self.model is None:
             return self.weights | {WORDS: _WORDS_WITHOUT_MODEL}
         return self.weights

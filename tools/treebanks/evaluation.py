@@ -93,7 +93,10 @@ def collect_brackets(tree: Tree) -> Brackets:
 
 
 def evaluate(gold: Sequence[Tree], guesses: Sequence[Tree]) -> dict[str, BracketScore]:
-    """Score `all` sentences, and those of up to `CUTOFF_WORDS` as `up_to_cutoff`. Raises `InputError`."""
+    """Score all sentences (`all`), and sentences of up to `CUTOFF_WORDS` words (`up_to_cutoff`).
+
+    Raises `InputError` if a parse has another number of words than its gold tree.
+    """
     pairs = []
     for number, (gold_tree, guess) in enumerate(zip(gold, guesses, strict=True), 1):
         pair = collect_brackets(gold_tree), collect_brackets(guess)

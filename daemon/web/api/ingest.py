@@ -63,7 +63,8 @@ class IngestAnswer(BaseModel):
     rejected: int = 0
     reasons: dict[str, int] = {}
     rejected_lines: list[RejectedAnswer] = Field(
-        default=[], description="The first 100 runs of rejected lines. The table rejected_lines contains all."
+        default=[],
+        description="The first 100 groups of consecutive rejected lines. The table rejected_lines contains all.",
     )
     more_rejected: int = 0
     unused_fields: dict[str, int] = Field(

@@ -146,24 +146,12 @@ def parse_query(request: Request, accepted: Mapping[str, bool]) -> list[tuple[st
     return pairs
 
 
-class QueryCheck:
-    """Dependency of routes that checks queries against the parameters in the OpenAPI document."""
-
-    def __init__(self) -> None:
-        self._accepted: dict[tuple[str, str], dict[str, bool]] = {}
-
-    async def __call__(self, request: Request) -> None:
-        """Raise `ProblemError` if the query is malformed or has an unknown or wrongly repeated parameter."""
-        operation = getattr(request.scope["route"], "path_format", request.url.path), request.method.lower()
-        if operation not in self._accepted:
-            path, method = operation
-            parameters = request.app.openapi()["paths"].get(path, {}).get(method, {}).get("parameters", ())
-            self._accepted[operation] = {
-                parameter["name"]: parameter["schema"].get("type") == "array"
-                for parameter in parameters
-                if parameter["in"] == "query"
-            }
-        parse_query(request, self._accepted[operation])
+async def check_query(request: Request) -> None:
+    """Check the query against the parameters in the OpenAPI document. Raises `ProblemError`."""
+    path = getattr(request.scope["route"], "path_format", request.url.path)
+    operation = request.app.openapi()["paths"].get(path, {}).get(request.method.lower(), {})
+    parameters = (parameter for parameter in operation.get("parameters", ()) if parameter["in"] == "query")
+    parse_query(request, {parameter["name"]: parameter["schema"].get("type") == "array" for parameter in parameters})
 
 
 _MAX_VALUE_LENGTH = 60_000

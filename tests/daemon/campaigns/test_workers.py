@@ -45,7 +45,7 @@ def create_unaligned_store(url: str) -> None:
 
 
 def kill(what: str, process: subprocess.Popen[bytes], server: Any, random: Random) -> bool:
-    """Kill a worker or the driver, or restart the database server. Returns False if there is no worker to kill."""
+    """Kill a worker or the driver, or restart the database server. Returns False if no worker is running."""
     if what == WORKER:
         workers = worker_processes(process)
         if not workers:

@@ -305,7 +305,11 @@ def test_evidence_scores_terms_and_diagnosis_of_a_store_are_computed(opened: hg.
     assert (empty.number, empty.score) == (2, None)
     with pytest.raises(InputError, match="pair 99 not found"):
         list(hg.score(opened, ids=[99]))
+    assert list(hg.score(opened, ids=[], keep=True)) == []
+    assert list(opened.store.scores(0)) == []
     assert len(list(hg.score(opened, keep=True))) == len(opened.store.scores(0)) > 2
+    assert list(hg.kept_scores(opened, [])) == []
+    assert [one.number for one in hg.kept_scores(opened, [1])] == [1]
     assert hg.diagnose(opened, chains=2, sweeps=16).chains == 2
     assert hg.terms(opened, min_count=2, min_words=1).pairs == len(LINES)
     assert opened.repair(dry_run=True).changed is False

@@ -294,7 +294,7 @@ class Experiment:
         write_lines(self._held_out, [*parts.tuning.sources, *parts.test.sources])
 
     def align(self) -> list[str]:
-        """Return the training files with an alignment. Aligns the pairs if there is no alignment."""
+        """Return the training files and an alignment file. Aligns the pairs if the input has no alignment."""
         files = self.parts.files
         if len(files) > len(("source", "target")):
             return files
