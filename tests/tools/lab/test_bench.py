@@ -84,6 +84,7 @@ def test_times_of_queries_are_measured(measured: Measured, bitext: list[str]) ->
         assert 0 < queries[name]["median_ms"] <= queries[name]["max_ms"]
 
 
+@pytest.mark.slow
 def test_exports_are_measured_with_and_without_lexical_weights(measured: Measured, bitext: list[str]) -> None:
     options = ["--only", "exporting", "--rules", "100"]
     figures = measured(*bitext, *options)["sections"]["exporting"]

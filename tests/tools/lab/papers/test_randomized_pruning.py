@@ -66,6 +66,7 @@ def test_the_most_probable_one_to_one_links_are_read(files: list[str]) -> None:
         read_corpus(*files)
 
 
+@pytest.mark.slow
 def test_measured_edges_and_errors_are_consistent(files: list[str]) -> None:
     corpus = read_corpus(*files)
     pairs = list(chosen_pairs(corpus, 3, seed=1))
@@ -89,6 +90,7 @@ def test_measured_edges_and_errors_are_consistent(files: list[str]) -> None:
         assert 0 < some.mask_edges <= some.exact_edges
 
 
+@pytest.mark.slow
 def test_uniform_selections_use_plain_means(files: list[str]) -> None:
     corpus = read_corpus(*files)
     pair = max(chosen_pairs(corpus, 3, seed=1), key=lambda one: len(corpus.links[one]))
@@ -99,6 +101,7 @@ def test_uniform_selections_use_plain_means(files: list[str]) -> None:
     assert not np.array_equal(row.by_count, other.by_count)
 
 
+@pytest.mark.slow
 def test_larger_pairs_contribute_more_to_the_work_but_not_to_the_error(files: list[str]) -> None:
     corpus = read_corpus(*files)
     small = measure(corpus, "itg", next(chosen_pairs(corpus, 1, seed=1)), 1)
