@@ -8,14 +8,16 @@ code, so other users must not be able to write to the cache folder.
 
 import hashlib
 import os
+import signal
 import stat
 import sys
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from types import FunctionType
+from types import FrameType, FunctionType
 from typing import Any, TypeVar, cast
 from uuid import uuid4
 
@@ -183,9 +185,45 @@ _compile: Any = numba.njit
 change_compiler()
 
 
+class _DeferredSignals:
+    """Signal handler that keeps signals for later."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+
+    def __call__(self, number: int, _frame: FrameType | None) -> None:
+        self.numbers.append(number)
+
+
+@contextmanager
+def defer_interrupts() -> Iterator[None]:
+    """Defer SIGINT and SIGTERM until the block ends, if this is the main thread.
+
+    Their handlers may raise exceptions. The compiler calls Python from C, where Python ignores exceptions, and an
+    exception elsewhere in the compiler can corrupt memory.
+    """
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    is_deferred = any(isinstance(handler, _DeferredSignals) for handler in handlers.values())
+    if is_deferred or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    deferred = _DeferredSignals()
+    replaced = {number: handler for number, handler in handlers.items() if callable(handler)}
+    for number in replaced:
+        signal.signal(number, deferred)
+    try:
+        yield
+    finally:
+        for number, handler in replaced.items():
+            signal.signal(number, handler)
+        for number in deferred.numbers:
+            signal.raise_signal(number)
+
+
 def _kernel(function: Function, **options: Any) -> Function:
     compiled = _compile(nogil=True, error_model="numpy", **options)(function)
     compiled._cache = _KernelCache(function)
+    compiled.compile = defer_interrupts()(compiled.compile)
     return cast("Function", compiled)
 
 

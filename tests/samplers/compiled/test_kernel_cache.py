@@ -3,10 +3,12 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +18,10 @@ from hierogram.samplers.compiled.jit import (
     UnsafeFolderError,
     cache_folder,
     check_folder,
+    defer_interrupts,
+    is_cached,
     make_folder,
+    njit,
     source_digest,
 )
 
@@ -172,3 +177,44 @@ def test_the_numba_requirement_matches_the_tested_versions() -> None:
     oldest, major, minor = tested.groups()
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())
     assert f"numba>={oldest},<{major}.{int(minor) + 1}" in project["project"]["dependencies"]
+
+
+def test_an_interrupt_takes_effect_after_the_outermost_compilation() -> None:
+    handled: list[bool] = []
+
+    def interrupt() -> None:
+        with defer_interrupts():
+            with defer_interrupts():
+                signal.raise_signal(signal.SIGINT)
+            handled.append(False)
+        handled.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupt()
+    assert handled == [False]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_interrupted_kernel_is_compiled_and_cached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HIEROGRAM_CACHE", str(tmp_path))
+
+    @njit
+    def double(number: int) -> int:
+        return 2 * number
+
+    compiled: Any = double
+    save = compiled._cache.save_overload
+
+    def save_interrupted(*overload: Any) -> None:
+        signal.raise_signal(signal.SIGTERM)
+        save(*overload)
+
+    compiled._cache.save_overload = save_interrupted
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            double(3)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert is_cached(double)
+    assert double(3) == 6
