@@ -27,6 +27,7 @@ class ScheduleLoop(StoreLoop):
     def run(self, stop: StopFlag, beat: Heartbeat) -> None:
         """Run due jobs until `stop` is set; see `Loop.run`."""
         self._store.close_abandoned_exports()
+        beat.progress()
         configure_jobs(self._store, configured_jobs(self._configuration()))
         checked_at = float("-inf")
         while not stop.is_set():

@@ -326,6 +326,9 @@ class SpoolLoop(StoreLoop):
         """Ingest inputs as they arrive, oldest first; see `Loop.run`."""
         configuration = self._configuration()
         section, folder = configuration.spool, configuration.spool.folder
+        # Check that the store is available, because reading the first file can take minutes.
+        self._store.position()
+        beat.progress()
 
         def check_stop() -> None:
             beat()

@@ -191,7 +191,10 @@ class Loop(Protocol):
         return
 
     def run(self, stop: StopFlag, beat: Heartbeat) -> None:
-        """Run from the stored state until `stop` is set, calling `beat` often. May raise any error."""
+        """Run from the stored state until `stop` is set, calling `beat` often. May raise any error.
+
+        Calls `beat.progress` once the store answers, so that the daemon is ready soon after an outage.
+        """
 
 
 class StoreLoop(Loop):

@@ -94,6 +94,7 @@ class WebhookLoop(StoreLoop):
         async with httpx2.AsyncClient(follow_redirects=False, trust_env=False, limits=once) as client:
             while not stop.is_set():
                 self._store.queue_deliveries(webhook, section.events)
+                beat.progress()
                 for delivery in self._store.due_deliveries(webhook, time.time(), _MAX_PAUSE_SECONDS):
                     outcome = await _await_with_heartbeat(send(client, section, delivery), stop, beat)
                     if outcome is None:

@@ -61,6 +61,7 @@ class ScoringLoop(Loop):
         scored_position, next_run = -1, 0.0
         while not stop.is_set():
             position = self._store.position()
+            beat.progress()
             if is_synchronous and options.share and position != scored_position and time.monotonic() >= next_run:
                 try:
                     done = self._score_due_pairs(options, stop, beat)

@@ -254,11 +254,14 @@ def sqlite_store(tmp_path: Path) -> Iterator[Store]:
 def test_a_delivery_times_out_although_its_receiver_keeps_sending_bytes(sqlite_store: Store, part: str) -> None:
     store = sqlite_store
     heart = Heartbeat()
+    heart.problem = "connection failed"
     with dripping(*DRIPS[part]) as url, webhook_loop(store, heart, url=url, attempts=1, timeout_seconds=1.0):
         until(is_registered(store.url))
         export(store)
         began = time.monotonic()
         oldest = 0.0
+        until(lambda: heart.problem is None)
+        assert not count_deliveries(store)["failed"]
         while not count_deliveries(store)["failed"]:
             assert time.monotonic() - began < 20
             oldest = max(oldest, heart.age)

@@ -85,6 +85,15 @@ def test_the_daemon_rescores_pairs_after_large_changes(learned: Store, moved: fl
     assert (learned.scores_by_id([3])[0].score.evidence < 99) == bool(again)
 
 
+@pytest.mark.database("sqlite")
+def test_a_restarted_loop_has_no_problem_while_it_compiles(learned: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, problems = Loop(learned, QUICK), list[str | None]()
+    loop.heartbeat.problem = "connection failed"
+    monkeypatch.setattr(scoring, "_compile_scores", lambda *_: problems.append(loop.heartbeat.problem))
+    loop.run()
+    assert problems == [None]
+
+
 @pytest.mark.slow
 @pytest.mark.database("sqlite")
 def test_an_unchanged_store_is_not_scored_again(learned: Store) -> None:
