@@ -45,7 +45,7 @@ def serve(
             others = "(to choose others, run `hierogram init` before the first start)"
             print_note(f"{opened.url}: created a store with the default settings {others}")
         try:
-            run(opened, configuration, config, overrides, lambda daemon: [HttpLoop(daemon)])
+            run(opened, configuration, config, overrides, HttpLoop)
         except ShutdownTimeoutError as error:
             # Exit at once, because a normal exit would wait for the thread that has not ended.
             print_note(f"hierogram: {error}")

@@ -7,8 +7,8 @@ earlier pairs. Each turn ends with a commit, so store and memory agree between t
 import time
 from collections import deque
 from collections.abc import Collection, Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -173,13 +173,13 @@ class SamplingLoop(StoreLoop):
         section = configuration.sampling
         workers, blocks = configuration.workers.parsed()
         threads = section.threads or (None if workers is None else 1)
-        with ExitStack() as stack:
-            make_chain = stack.enter_context(start_workers(self._store, workers, threads or 1))
-            seconds = section.likelihood_seconds
-            options = LearnOptions(
-                threads, lambda _: beat.progress(), likelihood_seconds=seconds, blocks=blocks, make_chain=make_chain
-            )
-            learner = stack.enter_context(Learner(self._store, options))
+        options = LearnOptions(
+            threads, lambda _: beat.progress(), likelihood_seconds=section.likelihood_seconds, blocks=blocks
+        )
+        with (
+            start_workers(self._store, workers, threads or 1) as make_chain,
+            Learner(self._store, replace(options, make_chain=make_chain)) as learner,
+        ):
             self._log.info("rules loaded", rules_in_use=learner.chain.rule_types, uses=learner.chain.rule_tokens)
             turns = SamplingTurns(learner, section, stop, beat, self._health, self._log)
             while not stop.is_set():

@@ -4,12 +4,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from hierogram.daemon.configuration import Configuration, load_configuration
 from hierogram.daemon.exceptions import DaemonError, ShutdownTimeoutError, UsageError
+from hierogram.daemon.exports.exporting import Published
+from hierogram.daemon.exports.options import ExportJob
+from hierogram.daemon.exports.schedule import check_configured_jobs, configure_jobs, correct_next_runs, run_due
 from hierogram.daemon.extensions import extensions
 from hierogram.daemon.files import printable
 from hierogram.daemon.learning.alignment.text_aligner import warm_up as warm_up_aligner
@@ -27,10 +31,17 @@ from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.memory import limit_malloc_arenas, trim_malloc
 from hierogram.daemon.serving.logs import Log, open_log
 from hierogram.daemon.serving.sampling import SamplingLoop
-from hierogram.daemon.serving.scheduling import ScheduleLoop
 from hierogram.daemon.serving.signals import Signals, exit_after, install_signal_handlers, notify, watchdog_seconds
 from hierogram.daemon.serving.spool import SpoolLoop
-from hierogram.daemon.serving.supervision import DaemonStatus, HealthRegistry, Loop, Supervisor
+from hierogram.daemon.serving.supervision import (
+    DaemonStatus,
+    HealthRegistry,
+    Heartbeat,
+    Loop,
+    StopFlag,
+    StoreLoop,
+    Supervisor,
+)
 from hierogram.daemon.serving.webhooks import WebhookLoop
 from hierogram.samplers.compiled.jit import cache_folder
 from hierogram.samplers.grammar.columns import empty_blobs
@@ -52,14 +63,58 @@ _FIXED_SECTIONS = ("store", "daemon")
 """Configuration sections that a running daemon cannot change."""
 
 
+_SCHEDULE_SECONDS = 1.0
+_CLOCK_CHECK_SECONDS = 60.0
+"""Seconds between checks for next runs that were computed while the clock was ahead."""
+
+
+class ScheduleLoop(StoreLoop):
+    """Loop that runs the export jobs of the configuration and of `hierogram export`."""
+
+    name = "schedule"
+    sections = frozenset({"exports", "timezone"})
+
+    def prepare(self, configuration: Configuration) -> None:
+        """Raise `UsageError`, with the name of the key, if a configured job cannot run."""
+        check_configured_jobs(self._store, configured_jobs(configuration))
+
+    def run(self, stop: StopFlag, beat: Heartbeat) -> None:
+        """Run due jobs until `stop` is set; see `Loop.run`."""
+        self._store.close_abandoned_exports()
+        beat.progress()
+        configure_jobs(self._store, configured_jobs(self._configuration()))
+        checked_at = float("-inf")
+        while not stop.is_set():
+            if time.monotonic() - checked_at >= _CLOCK_CHECK_SECONDS:
+                for job in correct_next_runs(self._store):
+                    self._log.warning("next run corrected, the clock was ahead", job=job)
+                checked_at = time.monotonic()
+            run_due(self._store, self._log_run, lambda *_: beat(), stop.is_set)
+            beat.ok()
+            stop.wait(_SCHEDULE_SECONDS)
+
+    def _log_run(self, job: str, published: Published | None, error: Exception | None) -> None:
+        if published is None:
+            self._log.error("export failed", job=job, error=str(error))
+        else:
+            result = "export unchanged" if published.unchanged else "exported"
+            self._log.info(result, job=job, rules=published.manifest.rules, folder=str(published.folder))
+
+
+def configured_jobs(configuration: Configuration) -> list[ExportJob]:
+    """Return the export jobs of a configuration, each with a time zone."""
+    zone = configuration.timezone
+    return [replace(job, timezone=zone if job.timezone is None else job.timezone) for job in configuration.exports]
+
+
 class Daemon:
     """The daemon of a store. Other threads may call `status`, `withdraw` and `correct`.
 
-    `make_loops` adds loops, such as the HTTP server.
+    `make_loops` are constructors of further loops, such as the HTTP server.
     """
 
     def __init__(
-        self, store: GrammarStore, configuration: Configuration, log: Log, make_loops: "LoopFactory | None" = None
+        self, store: GrammarStore, configuration: Configuration, log: Log, *make_loops: "Callable[[Daemon], Loop]"
     ) -> None:
         self.grammar_store = store
         self.store = store.store
@@ -76,7 +131,7 @@ class Daemon:
             for make_loop in (SpoolLoop, SamplingLoop, ScheduleLoop, WebhookLoop)
         ]
         loops += [loop for extension in extensions() if extension.loops for loop in extension.loops(self)]
-        loops += make_loops(self) if make_loops else ()
+        loops += [make_loop(self) for make_loop in make_loops]
         self.supervisor = Supervisor(loops, configuration.daemon, self._record_failure)
 
     def _record_failure(self, name: str, error: BaseException, pause: float | None) -> None:
@@ -150,20 +205,17 @@ class Daemon:
             raise ShutdownTimeoutError(f"loops did not stop within {limit}: {', '.join(late)}; {effect}")
 
 
-LoopFactory = Callable[[Daemon], Sequence[Loop]]
-
-
 def serve(
     store: GrammarStore,
     configuration: Configuration,
     file: Path | None,
     overrides: dict[str, object],
-    make_loops: LoopFactory | None = None,
+    *make_loops: Callable[[Daemon], Loop],
 ) -> None:
     """Run the daemon until a signal ends it or a loop fails permanently. SIGHUP reloads the configuration."""
     limit_malloc_arenas()
     log = open_log(configuration.log)
-    service = Daemon(store, configuration, log, make_loops)
+    service = Daemon(store, configuration, log, *make_loops)
     with holding_lease(store.store, "hierogram serve", report=service.record_lease):
         with _name_file_in_errors(file):
             _check_files(configuration)

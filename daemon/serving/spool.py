@@ -200,7 +200,12 @@ def move(spool_input: SpoolInput, reason: str | None = None) -> str:
     try:
         return printable(os.path.abspath(_move_files(spool_input, target, reason)))
     except OSError as error:
-        raise _move_error(target, spool_input, error) from error
+        message = f"{spool_input.name} cannot be moved to {printable(str(target))}: {error.strerror or error}"
+        for names in ((), (target.name,)):
+            if problem := _folder_problem(spool_input.folder, *names):
+                path = printable(str(spool_input.folder.joinpath(*names)))
+                raise SpoolError(f"spool: {message}; {path} cannot be written: {problem}") from error
+        raise FileMoveError(message) from error
 
 
 def _move_files(spool_input: SpoolInput, target: Path, reason: str | None) -> Path:
@@ -213,8 +218,7 @@ def _move_files(spool_input: SpoolInput, target: Path, reason: str | None) -> Pa
         for path in spool_input.files:
             if not _exists_in(folder_descriptor, path.name):
                 continue
-            for number in count():
-                free_name = shorten_name(target_descriptor, path.name, f".{number}") if number else path.name
+            for free_name in _numbered_names(target_descriptor, path.name):
                 reason_name = shorten_name(target_descriptor, free_name, REASON)
                 if not _exists_in(target_descriptor, free_name) and not _exists_in(target_descriptor, reason_name):
                     break
@@ -226,6 +230,10 @@ def _move_files(spool_input: SpoolInput, target: Path, reason: str | None) -> Pa
                 os.rename(path.name, free_name, src_dir_fd=folder_descriptor, dst_dir_fd=target_descriptor)
             moved.append(display_path / free_name)
     return moved[0] if moved else target
+
+
+def _numbered_names(folder: int, name: str) -> Iterator[str]:
+    return (shorten_name(folder, name, f".{number}") if number else name for number in count())
 
 
 def _exists_in(folder: int, name: str) -> bool:
@@ -253,8 +261,7 @@ def _target_folder(target: Path, wanted: str | None) -> Iterator[tuple[int, Path
         if wanted is None:
             yield target_descriptor, target
             return
-        for number in count():
-            name = shorten_name(target_descriptor, wanted, f".{number}") if number else wanted
+        for name in _numbered_names(target_descriptor, wanted):
             with suppress(FileExistsError):
                 os.mkdir(name, dir_fd=target_descriptor)
             if stat.S_ISDIR(os.stat(name, dir_fd=target_descriptor, follow_symlinks=False).st_mode):
@@ -263,29 +270,18 @@ def _target_folder(target: Path, wanted: str | None) -> Iterator[tuple[int, Path
         yield descriptor, target / name
 
 
-def _move_error(target: Path, spool_input: SpoolInput, error: OSError) -> DaemonError:
-    message = f"{spool_input.name} cannot be moved to {printable(str(target))}: {error.strerror or error}"
-    for names in ((), (target.name,)):
-        if problem := _folder_problem(spool_input.folder, *names):
-            path = printable(str(spool_input.folder.joinpath(*names)))
-            return SpoolError(f"spool: {message}; {path} cannot be written: {problem}")
-    return FileMoveError(message)
-
-
 def _folder_problem(folder: Path, *names: str) -> str | None:
-    """Return an error message if files in a folder cannot be created, renamed and deleted, or None."""
+    """Return an error message if files in a folder cannot be created and deleted, or None."""
     probe = f".probe-{os.getpid()}-{secrets.token_hex(8)}"
-    moved = f"{probe}-moved"
     try:
         with folder_within(folder, *names) as descriptor:
             try:
                 write_in(descriptor, probe, b"probe")
-                os.rename(probe, moved, src_dir_fd=descriptor, dst_dir_fd=descriptor)
-                os.unlink(moved, dir_fd=descriptor)
             except OSError:
                 with suppress(OSError):
                     os.unlink(probe, dir_fd=descriptor)
                 raise
+            os.unlink(probe, dir_fd=descriptor)
     except OSError as error:
         return error.strerror or str(error)
     return None
@@ -300,8 +296,8 @@ class SpoolLoop(StoreLoop):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._read: Callable[[SpoolInput], IngestReport]
-        self._waiting: set[PendingFiles] = set()
-        self._logged: set[PendingFiles] = set()
+        self._polls: dict[PendingFiles, int] = {}
+        """Number of consecutive polls that found the files waiting."""
         self._retried: set[object] = set()
         """Keys of inputs whose reading failed once for reasons other than their content."""
         self._unmovable: dict[object, PendingFiles] = {}
@@ -374,11 +370,10 @@ class SpoolLoop(StoreLoop):
     def _report_waiting(self, waiting: list[PendingFiles]) -> None:
         """Report waiting files. A warning is logged once, at the second poll that finds the files waiting."""
         self._health.spool = replace(self._health.spool, incomplete=tuple(map(str, waiting)))
-        for files in waiting:
-            if files in self._waiting and files not in self._logged:
+        self._polls = {files: self._polls.get(files, 0) + 1 for files in waiting}
+        for files, polls in self._polls.items():
+            if polls == 2:
                 self._log.warning("files are waiting", files=list(files.files), reason=str(files))
-        self._logged = set(waiting) & (self._logged | self._waiting)
-        self._waiting = set(waiting)
 
     def _ingest(self, spool_input: SpoolInput, key: object) -> None:
         try:

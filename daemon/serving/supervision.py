@@ -230,11 +230,10 @@ class _SupervisedLoop:
             except BaseException as error:
                 if not self._wait_for_retry(error):
                     return
-            if self.stop.is_set() and not self.ending.is_set():
-                self.stop.clear()
-                # `Supervisor.stop` may have set both flags before this thread cleared `stop`.
-                if self.ending.is_set():
-                    self.stop.set()
+            self.stop.clear()
+            # `Supervisor.stop` may have set both flags before this thread cleared `stop`.
+            if self.ending.is_set():
+                self.stop.set()
 
     def _wait_for_retry(self, error: BaseException) -> bool:
         heartbeat = self.heartbeat

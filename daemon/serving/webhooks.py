@@ -14,9 +14,9 @@ import hashlib
 import hmac
 import re
 import time
-from collections.abc import Coroutine
+from contextlib import suppress
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from hierogram.daemon.configuration import WebhooksSection
@@ -84,22 +84,29 @@ class WebhookLoop(StoreLoop):
         asyncio.run(self._run(section, stop, beat))
 
     async def _run(self, section: WebhooksSection, stop: StopFlag, beat: Heartbeat) -> None:
+        sending = asyncio.create_task(self._send_events(section, beat))
+        while not (stop.is_set() or sending.done()):
+            beat()
+            await asyncio.wait([sending], timeout=_BEAT_SECONDS)
+        sending.cancel()
+        with suppress(asyncio.CancelledError):
+            await sending
+
+    async def _send_events(self, section: WebhooksSection, beat: Heartbeat) -> None:
         # Import late, because httpx2 loads slowly and most daemons send no events.
         import httpx2
 
         assert section.url is not None
-        webhook = identify_webhook(section.url.get_secret_value())
+        url = section.url.get_secret_value()
+        webhook = identify_webhook(url)
         # Do not reuse connections, because attempts are rare and the receiver may have closed idle connections.
         once = httpx2.Limits(max_keepalive_connections=0)
         async with httpx2.AsyncClient(follow_redirects=False, trust_env=False, limits=once) as client:
-            while not stop.is_set():
+            while True:
                 self._store.queue_deliveries(webhook, section.events)
                 beat.progress()
                 for delivery in self._store.due_deliveries(webhook, time.time(), _MAX_PAUSE_SECONDS):
-                    outcome = await _await_with_heartbeat(send(client, section, delivery), stop, beat)
-                    if outcome is None:
-                        return
-                    self._record(section, delivery, *outcome)
+                    self._record(section, delivery, *await _send(client, url, section, delivery))
                 beat.ok()
                 await asyncio.sleep(_POLL_SECONDS)
 
@@ -116,29 +123,12 @@ class WebhookLoop(StoreLoop):
             self._log.warning("webhook failed, will be retried", about=delivery.event_id, error=error, attempts=attempt)
 
 
-_Outcome = tuple[int | None, str | None]
-"""Outcome of an attempt: HTTP status or None, and error or None."""
-
-
-async def _await_with_heartbeat(
-    work: Coroutine[Any, Any, _Outcome], stop: StopFlag, beat: Heartbeat
-) -> _Outcome | None:
-    task = asyncio.create_task(work)
-    while not stop.is_set():
-        beat()
-        if (await asyncio.wait([task], timeout=_BEAT_SECONDS))[0]:
-            return task.result()
-    task.cancel()
-    await asyncio.wait([task])
-    return None
-
-
-async def send(client: "httpx2.AsyncClient", section: WebhooksSection, delivery: Delivery) -> _Outcome:
-    """Send an event once, and return the outcome."""
+async def _send(
+    client: "httpx2.AsyncClient", url: str, section: WebhooksSection, delivery: Delivery
+) -> tuple[int | None, str | None]:
+    """Send an event once. Returns the HTTP status or None, and the error or None."""
     import httpx2
 
-    assert section.url is not None
-    url = section.url.get_secret_value()
     body, now = delivery.body.encode(), int(time.time())
     headers = {
         "content-type": "application/json",

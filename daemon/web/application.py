@@ -25,7 +25,7 @@ from hierogram.daemon.web.pages.site import build_pages
 from hierogram.daemon.web.protocol.access import Guard, ProtocolApp, RateLimiter, RequestMetrics, Sessions
 from hierogram.daemon.web.protocol.bodies import check_query
 from hierogram.daemon.web.protocol.context import Service, WebContext
-from hierogram.daemon.web.protocol.problems import HEALTH_PATHS, MEDIA_TYPE, install_problem_handlers
+from hierogram.daemon.web.protocol.problems import HEALTH_PATHS, MEDIA_TYPE, describe, install_problem_handlers
 from hierogram.daemon.web.protocol.threads import READER_THREADS, Threads
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.browsing.sql_runner import SqlRunner
@@ -43,33 +43,18 @@ _PROBLEM_SCHEMA = {
         "detail": {"type": "string", "description": "Human-readable explanation of the problem and its solution."},
     },
 }
-_PROBLEM_REFERENCE = {"schema": {"$ref": "#/components/schemas/Problem"}}
 
-_COMMON_RESPONSES = {
+_COMMON_RESPONSES = describe({
     400: "The query is malformed, or a parameter is unknown or repeated.",
     421: "The daemon has no token, and the header Host is not localhost or a loopback address.",
     429: "Too many requests from this address. See Retry-After.",
     500: "Internal error. See the log of the daemon.",
     503: "The store does not respond, too many requests are running, or the daemon is stopping. See Retry-After.",
-}
-
-
-class _DescribedApi(FastAPI):
-    # Its OpenAPI document contains the responses common to all routes.
-
-    def __init__(self, *, with_token: bool, **settings: Any) -> None:
-        super().__init__(**settings)
-        self._with_token = with_token
-
-    def openapi(self) -> dict[str, Any]:
-        # FastAPI caches the document until routes are added.
-        document = super().openapi()
-        if "Problem" not in document.get("components", {}).get("schemas", {}):
-            _complete(document, self._with_token)
-        return document
+})  # fmt: skip
 
 
 def _complete(document: dict[str, Any], with_token: bool) -> None:
+    """Add problems and the authentication to an OpenAPI document, without FastAPI's own errors."""
     components = document.setdefault("components", {})
     schemas = components.setdefault("schemas", {})
     # Drop FastAPI's schemas of validation errors, because this API returns problems instead.
@@ -86,19 +71,16 @@ def _complete(document: dict[str, Any], with_token: bool) -> None:
             if len(choices) == 1:
                 parameter["schema"] = {name: schema[name] for name in schema if name != "anyOf"} | dict(choices[0])
         responses = operation["responses"]
-        for status, text in _COMMON_RESPONSES.items():
-            responses.setdefault(str(status), {"description": text})
-        invalid_response = responses.get("422")
         # Replace FastAPI's 422 response, because its schema is dropped. Keep a response that the route declares.
-        is_replaceable = not invalid_response or "HTTPValidationError" in str(invalid_response.get("content"))
-        if operation.get("parameters") and is_replaceable:
+        if "HTTPValidationError" in str(responses.get("422")):
             responses["422"] = {"description": "The value of a parameter is invalid."}
         if with_token and path not in HEALTH_PATHS:
             operation["security"] = [{"token": []}]
             responses["401"] = {"description": "The token is missing or invalid."}
         for status, response in responses.items():
             if int(status) >= HTTPStatus.BAD_REQUEST:
-                response.setdefault("content", {})[MEDIA_TYPE] = _PROBLEM_REFERENCE
+                reference = {"schema": {"$ref": "#/components/schemas/Problem"}}
+                response.setdefault("content", {})[MEDIA_TYPE] = reference
         operation["responses"] = dict(sorted(responses.items()))
 
 
@@ -109,13 +91,13 @@ def _lifespan(
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         to_thread.current_default_thread_limiter().total_tokens = READER_THREADS
         async with AsyncExitStack() as stack:
+            for resource in resources:
+                if resource is not None:
+                    stack.callback(resource.close)
             for app in apps:
                 if app.lifespan is not None:
                     await stack.enter_async_context(app.lifespan())
             yield
-        for resource in resources:
-            if resource is not None:
-                resource.close()
 
     return lifespan
 
@@ -127,31 +109,31 @@ def build_app(service: Service, configuration: Configuration, stopping: Callable
     http = context.http
     sql_runner = _sql_runner(reader, http) if http.pages else None
     protocols = [app for extension in extensions() if extension.apps for app in extension.apps(context)]
-    app = _DescribedApi(
-        with_token=http.token is not None,
+    app = FastAPI(
         title="Hierogram",
         summary="Grammar store that keeps learning.",
         version=version("hierogram"),
         # FastAPI would also add documentation pages, which load scripts from other servers.
         openapi_url=None,
-        dependencies=[Depends(check_query)],
+        responses=_COMMON_RESPONSES,
+        # Scope `function`: end the turn before the response is sent, so that slow clients hold no turn.
+        dependencies=[Depends(check_query), Depends(context.threads.read_turns, scope="function")],
         lifespan=_lifespan(reader, sql_runner, apps=protocols),
     )
     install_problem_handlers(app)
-    # Scope `function`: end the turn before the response is sent, so that slow clients hold no turn.
-    turns = [Depends(context.threads.read_turns, scope="function")]
-    app.include_router(ingest_routes(context, metrics))
     for router in (
-        health_routes(context, metrics), grammar_routes(context), event_routes(context), align_routes(context),
-        link_routes(context),
+        ingest_routes(context), health_routes(context, metrics), grammar_routes(context), event_routes(context),
+        align_routes(context), link_routes(context),
         *(router for extension in extensions() if extension.routes for router in extension.routes(context)),
     ):  # fmt: skip
-        app.include_router(router, dependencies=turns)
+        app.include_router(router)
 
-    @app.get("/openapi.json", include_in_schema=False, dependencies=turns)
+    @app.get("/openapi.json", include_in_schema=False)
     def document() -> JSONResponse:
         return JSONResponse(app.openapi())
 
+    # FastAPI creates the document once, after all routes have been added.
+    _complete(app.openapi(), http.token is not None)
     pages = None
     if http.pages:
         page = PageContext(reader, context.sessions, context.threads, sql_runner, service)

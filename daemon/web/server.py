@@ -20,7 +20,7 @@ from math import ceil
 
 import h11
 import uvicorn
-from anyio import CancelScope
+from anyio import CancelScope, current_time
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -79,13 +79,13 @@ class _Exchange:
         problem.headers["Connection"] = "close"
         self.refusal = self.refusal or problem
         if self.body_timeout is not None and not self.body_timeout.expired():
-            self.body_timeout.reschedule(_now())
+            self.body_timeout.reschedule(current_time())
         return self.refusal
 
     async def receive(self) -> Message:
         if self._body_complete:
             return await self._receive()
-        client_timeout, started = self._gate.client_timeout, _now()
+        client_timeout, started = self._gate.client_timeout, current_time()
         allowed_seconds = client_timeout + self._body_bytes / self._gate.min_bytes_per_second
         seconds_left = min(client_timeout, allowed_seconds - self._waited_seconds)
         try:
@@ -94,7 +94,7 @@ class _Exchange:
                 message = await self._receive()
         except TimeoutError:
             is_first_timeout = self.refusal is None
-            seconds = self._waited_seconds + _now() - started
+            seconds = self._waited_seconds + current_time() - started
             reason = f"the body arrived too slowly: {self._body_bytes} bytes in {seconds:.0f} s (client_timeout)"
             refusal = self.refuse(ProblemError(HTTPStatus.REQUEST_TIMEOUT, reason))
             if not self._response_started:
@@ -105,7 +105,7 @@ class _Exchange:
             return {"type": "http.disconnect"}
         finally:
             self.body_timeout = None
-            self._waited_seconds += _now() - started
+            self._waited_seconds += current_time() - started
         self._body_bytes += len(message.get("body", b""))
         self._body_complete = message["type"] != "http.request" or not message.get("more_body")
         return message
@@ -131,29 +131,6 @@ class _Exchange:
         await asyncio.sleep(0)
 
 
-def _now() -> float:
-    return asyncio.get_running_loop().time()
-
-
-@dataclass(eq=False)
-class _Client:
-    transport: asyncio.Transport
-    last_data_at: float = field(default_factory=_now)
-    waiting_since: float = field(default_factory=_now)
-    """Start of the wait for a request head, or time at which the client last read part of a response."""
-    unsent_bytes: int = 0
-    exchange: _Exchange | None = None
-
-    @property
-    def is_awaited(self) -> bool:
-        exchange = self.exchange
-        return exchange is None or exchange.body_timeout is not None or self.transport.get_write_buffer_size() > 0
-
-    @property
-    def is_closing(self) -> bool:
-        return self.transport.is_closing() or (self.exchange is not None and self.exchange.refusal is not None)
-
-
 @dataclass(eq=False)
 class _Gate:
     """Middleware that enforces client deadlines and the connection limit.
@@ -167,40 +144,39 @@ class _Gate:
     client_timeout: float
     min_bytes_per_second: float
     max_requests: int
-    _clients: dict[tuple[str, int], _Client] = field(default_factory=dict)
+    _connections: dict[tuple[str, int], "_Connection"] = field(default_factory=dict)
     _running: set[_Exchange] = field(default_factory=set)
 
-    def register(self, address: tuple[str, int], transport: asyncio.Transport) -> _Client:
+    def register(self, new: "_Connection", address: tuple[str, int]) -> None:
         # Above the limit, evict the awaited client that has been silent longest. Abort the new connection if the spare
         # connections are also in use.
-        new = self._clients[address] = _Client(transport)
-        connections = [client for client in self._clients.values() if not client.is_closing]
+        self._connections[address] = new
+        connections = [connection for connection in self._connections.values() if not connection.is_closing]
         if len(connections) > self.max_requests:
-            awaited = [client for client in connections if client is not new and client.is_awaited]
+            awaited = [connection for connection in connections if connection is not new and connection.is_awaited]
             if awaited:
-                silent = min(awaited, key=lambda client: client.last_data_at)
+                silent = min(awaited, key=lambda connection: connection.last_data_at)
                 if silent.exchange is not None and silent.exchange.body_timeout is not None:
                     reason = "too many connections (max_connections), and this client has been silent longest"
                     silent.exchange.refuse(try_later(reason, _BUSY_RETRY_SECONDS))
                 else:
                     silent.transport.abort()
-            if len(self._clients) > self.max_requests + _SPARE_CONNECTIONS:
-                transport.abort()
-        return new
+            if len(self._connections) > self.max_requests + _SPARE_CONNECTIONS:
+                new.transport.abort()
 
     def unregister(self, address: tuple[str, int]) -> None:
-        client = self._clients.pop(address, None)
-        if client is not None and client.exchange is not None and client.exchange.cancel_scope is not None:
-            client.exchange.cancel_scope.cancel()
+        connection = self._connections.pop(address, None)
+        if connection and connection.exchange and connection.exchange.cancel_scope:
+            connection.exchange.cancel_scope.cancel()
 
     def close_idle(self) -> None:
         """Close connections whose client takes too long to send a request head or to read the last response."""
-        for client in [client for client in self._clients.values() if client.exchange is None]:
-            unsent = client.transport.get_write_buffer_size()
-            if unsent != client.unsent_bytes:
-                client.unsent_bytes, client.waiting_since = unsent, _now()
-            elif _now() - client.waiting_since > self.client_timeout:
-                client.transport.abort()
+        for connection in [connection for connection in self._connections.values() if connection.exchange is None]:
+            unsent = connection.transport.get_write_buffer_size()
+            if unsent != connection.unsent_bytes:
+                connection.unsent_bytes, connection.waiting_since = unsent, current_time()
+            elif current_time() - connection.waiting_since > self.client_timeout:
+                connection.transport.abort()
 
     def stop(self) -> None:
         # Requests whose bodies are complete are still answered.
@@ -212,8 +188,8 @@ class _Gate:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        client = self._clients.get(scope["client"])
-        if client is None:
+        connection = self._connections.get(scope["client"])
+        if connection is None:
             # The client has disconnected, so no response is needed.
             return
         app, running = self.app, sum(exchange.refusal is None for exchange in self._running)
@@ -222,7 +198,7 @@ class _Gate:
             problem = try_later("too many concurrent requests (max_connections)", _BUSY_RETRY_SECONDS)
             problem.headers["Connection"] = "close"
             app = problem_response(problem)
-        exchange = client.exchange = _Exchange(self, client.transport, receive, send)
+        exchange = connection.exchange = _Exchange(self, connection.transport, receive, send)
         self._running.add(exchange)
         try:
             with CancelScope() as cancel_scope:
@@ -231,14 +207,27 @@ class _Gate:
         finally:
             self._running.discard(exchange)
             # The next request on this connection may have started already.
-            if client.exchange is exchange:
-                client.exchange, client.waiting_since = None, _now()
+            if connection.exchange is exchange:
+                connection.exchange, connection.waiting_since = None, current_time()
 
 
 class _Connection(H11Protocol):
     """HTTP connection that registers with the gate and rejects requests that are expensive to parse."""
 
-    _registered: _Client
+    last_data_at: float
+    waiting_since: float
+    """Start of the wait for a request head, or time at which the client last read part of a response."""
+    unsent_bytes = 0
+    exchange: _Exchange | None = None
+
+    @property
+    def is_awaited(self) -> bool:
+        exchange = self.exchange
+        return exchange is None or exchange.body_timeout is not None or self.transport.get_write_buffer_size() > 0
+
+    @property
+    def is_closing(self) -> bool:
+        return self.transport.is_closing() or (self.exchange is not None and self.exchange.refusal is not None)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -247,10 +236,11 @@ class _Connection(H11Protocol):
             # The client will not read a response, and thousands of such requests would delay other clients.
             transport.abort()
         else:
-            self._registered = self._gate.register(self.client, transport)
+            self.last_data_at = self.waiting_since = self.loop.time()
+            self._gate.register(self, self.client)
 
     def data_received(self, data: bytes) -> None:
-        self._registered.last_data_at = self.loop.time()
+        self.last_data_at = self.loop.time()
         super().data_received(data)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -175,11 +175,7 @@ def health_routes(context: WebContext, metrics: RequestMetrics) -> APIRouter:
                 problem = str(error)
         return service.status(), None, (), problem
 
-    async def render() -> bytes:
-        daemon, store, jobs, _ = await read_status()
-        return generate_latest(_CurrentMetrics(daemon, store, jobs)) + generate_latest(metrics.registry)
-
-    shared_status, shared_metrics = coalesced(read_status), coalesced(render)
+    shared_status = coalesced(read_status)
 
     def health_response(daemon: DaemonStatus, problems: Iterable[str | None] = ()) -> Response:
         late = (loop for loop in daemon.loops if not loop.running)
@@ -218,6 +214,8 @@ def health_routes(context: WebContext, metrics: RequestMetrics) -> APIRouter:
     @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def read_metrics() -> Response:
         """Return metrics in the text format of Prometheus."""
-        return Response(await shared_metrics(), media_type=CONTENT_TYPE_LATEST)
+        daemon, store, jobs, _ = await shared_status()
+        content = generate_latest(_CurrentMetrics(daemon, store, jobs)) + generate_latest(metrics.registry)
+        return Response(content, media_type=CONTENT_TYPE_LATEST)
 
     return router

@@ -28,7 +28,6 @@ from hierogram.daemon.text.inspection import Note
 from hierogram.daemon.text.lines import InputLimits, detect_data_type
 from hierogram.daemon.text.pipeline import Languages, make_pipeline, two_languages
 from hierogram.daemon.text.reading import IngestOptions, InputValidator
-from hierogram.daemon.web.protocol.access import RequestMetrics
 from hierogram.daemon.web.protocol.bodies import check_content, line_chunks
 from hierogram.daemon.web.protocol.context import WebContext
 from hierogram.daemon.web.protocol.problems import STORE_RETRY_SECONDS, ProblemError, describe, make_problem, try_later
@@ -124,8 +123,8 @@ class IngestRequest:
             if self._earlier_request.corpus != corpus:
                 raise self._key_conflict(f"the earlier request used the corpus {self._earlier_request.corpus!r}")
 
-    def add(self, lines: list[bytes]) -> IngestTotals:
-        """Ingest the next lines, and return the totals of new lines."""
+    def add(self, lines: list[bytes]) -> None:
+        """Ingest the next lines."""
         if not self._seen and lines:
             if lines[0].lstrip().startswith(b"["):
                 raise _not_json_lines("a JSON array", ": convert an array with jq -c '.[]'")
@@ -136,7 +135,7 @@ class IngestRequest:
             self._skip(skipped)
             lines = lines[len(skipped) :]
         if not lines:
-            return IngestTotals()
+            return
         if self.is_replay:
             raise self._key_conflict("the earlier request had fewer lines")
         validator, batch = self._open()
@@ -152,7 +151,6 @@ class IngestRequest:
         self.answer = self.answer.plus(totals, rejected, unused)
         self._digest = digest
         self._seen = self.answer.lines
-        return totals
 
     def _skip(self, lines: list[bytes]) -> None:
         self._digest.update(b"\n".join(lines) + b"\n")
@@ -262,9 +260,8 @@ _PROBLEMS = describe({
 
 class _IngestSlots:
     def __init__(self, context: WebContext) -> None:
+        self._context = context
         self._store = context.service.store
-        self._configuration = context.http
-        self._stopping = context.stopping
         self._keys: set[str] = set()
         self._running = 0
         self._threads = CapacityLimiter(_MAX_BODIES)
@@ -287,7 +284,7 @@ class _IngestSlots:
         try:
             if time.monotonic() - self._pruned >= _PRUNE_SECONDS:
                 self._pruned = time.monotonic()
-                oldest = datetime.now(UTC) - timedelta(hours=self._configuration.idempotency_hours)
+                oldest = datetime.now(UTC) - timedelta(hours=self._context.http.idempotency_hours)
                 await self.in_thread(partial(self._store.forget_requests, oldest))
             yield
         finally:
@@ -296,20 +293,20 @@ class _IngestSlots:
 
     async def wait_until_caught_up(self) -> None:
         """Wait until the backlog is within `max_lag`. Raises `ProblemError` on timeout or shutdown."""
-        started = time.monotonic()
+        started, http = time.monotonic(), self._context.http
         while True:
-            if self._stopping():
+            if self._context.stopping():
                 raise try_later("the HTTP server is stopping: send the rest after its restart", STORE_RETRY_SECONDS)
             unsettled = await self.in_thread(partial(self._store.count_pairs, UNSETTLED))
-            if unsettled <= self._configuration.max_lag:
+            if unsettled <= http.max_lag:
                 return
-            if time.monotonic() - started >= self._configuration.backlog_timeout:
-                limit = f"the limit is {self._configuration.max_lag:,} (max_lag)"
+            if time.monotonic() - started >= http.backlog_timeout:
+                limit = f"the limit is {http.max_lag:,} (max_lag)"
                 raise try_later(f"{unsettled:,} pairs are not settled yet, {limit}", _LAG_RETRY_SECONDS)
             await asyncio.sleep(_LAG_POLL_SECONDS)
 
 
-def ingest_routes(context: WebContext, metrics: RequestMetrics) -> APIRouter:
+def ingest_routes(context: WebContext) -> APIRouter:
     """Return the router of `POST /v1/pairs`."""
     router = APIRouter(prefix="/v1", tags=["ingest"])
     slots, opened = _IngestSlots(context), context.service.grammar_store
@@ -348,7 +345,7 @@ def ingest_routes(context: WebContext, metrics: RequestMetrics) -> APIRouter:
             try:
                 async for lines in line_chunks(request, context.http.max_request_bytes):
                     await slots.wait_until_caught_up()
-                    metrics.count_lines(await slots.in_thread(partial(body.add, lines)))
+                    await slots.in_thread(partial(body.add, lines))
                 await slots.in_thread(body.finish)
             except BaseException as error:
                 with CancelScope(shield=True):

@@ -18,10 +18,16 @@ from hierogram.storage.records.pairs import PairRow, parse_links
 
 _MAX_COMPETING_RULES = 12
 _MAX_PAIRS = 10
+_MAX_RENDERINGS = 200
+_SHOWN_RENDERINGS = 15
+_MAX_RULES = 200
+_SHOWN_RULES = 12
+_MAX_COLLOCATES = 24
+_MAX_LINES = 8
 
 
 def add_rule_pages(app: FastAPI, page: PageContext) -> None:
-    """Add the pages `/rule` and `/rule/pairs`."""
+    """Add the pages `/rule`, `/rule/pairs` and `/word`."""
 
     @app.get("/rule")
     @app.get("/rule.json")
@@ -72,18 +78,6 @@ def add_rule_pages(app: FastAPI, page: PageContext) -> None:
             content |= {"_sides": (word_view.side(source), word_view.side(target)), "_after": start}
             content["_next"] = build_url("/rule/pairs", source=source, target=target, after=concordance_page.next)
         return page.render(request, "rule_pairs", content, snapshot)
-
-
-_MAX_RENDERINGS = 200
-_SHOWN_RENDERINGS = 15
-_MAX_RULES = 200
-_SHOWN_RULES = 12
-_MAX_COLLOCATES = 24
-_MAX_LINES = 8
-
-
-def add_word_pages(app: FastAPI, page: PageContext) -> None:
-    """Add the page `/word`."""
 
     @app.get("/word")
     @app.get("/word.json")

@@ -10,7 +10,7 @@ from hierogram.daemon.extensions import extensions
 from hierogram.daemon.web.pages.activity import add_activity_pages
 from hierogram.daemon.web.pages.pairs import add_pair_pages
 from hierogram.daemon.web.pages.rendering import JSON_SUFFIX, STATIC, PageContext, static_content
-from hierogram.daemon.web.pages.rules import add_rule_pages, add_word_pages
+from hierogram.daemon.web.pages.rules import add_rule_pages
 from hierogram.daemon.web.pages.search import add_search_pages
 from hierogram.daemon.web.pages.sql import add_sql_pages
 from hierogram.daemon.web.protocol.access import COOKIE, LOGIN_PATH, SESSION_SECONDS, STATIC_PREFIX
@@ -33,7 +33,7 @@ def build_pages(
     page.navigation = [(item.name, item.path, item.title) for item in extra_pages]
     turns = Depends(page.threads.read_turns, scope="function")
     app = FastAPI(title="Hierogram pages", openapi_url=None, dependencies=[turns], lifespan=lifespan)
-    for add in (add_search_pages, add_rule_pages, add_pair_pages, add_word_pages, add_activity_pages, _add_login_pages):
+    for add in (add_search_pages, add_rule_pages, add_pair_pages, add_activity_pages, _add_login_pages):
         add(app, page)
     for item in extra_pages:
         app.include_router(item.router)

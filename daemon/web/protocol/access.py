@@ -24,7 +24,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hierogram.daemon.configuration import is_loopback
 from hierogram.daemon.web.protocol.problems import API_PREFIXES, HEALTH_PATHS, TM_PREFIX, ProblemError, problem_response
-from hierogram.storage.records.pairs import IngestTotals
 
 LOGIN_PATH, STATIC_PREFIX = "/login", "/static/"
 """Path of the login page, and path prefix of static files. Neither needs a token."""
@@ -118,7 +117,7 @@ _DURATION_BUCKETS = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0, 600.0)
 
 
 class RequestMetrics:
-    """Metrics of HTTP requests and posted pairs."""
+    """Metrics of HTTP requests."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -127,21 +126,12 @@ class RequestMetrics:
         self._requests = Counter("hierogram_http_requests", text, labels, registry=self.registry)
         text, name = "Duration of HTTP requests, until the end of the response.", "hierogram_http_request_seconds"
         self._seconds = Histogram(name, text, ["route"], buckets=_DURATION_BUCKETS, registry=self.registry)
-        text = "Lines of posted pairs, by outcome."
-        self._lines = Counter("hierogram_http_lines", text, ["outcome"], registry=self.registry)
-        self.count_lines(IngestTotals())
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request and its duration."""
         method_label = method if method in ("GET", "HEAD", "POST", "PUT", "DELETE") else "other"
         self._requests.labels(method_label, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
-
-    def count_lines(self, totals: IngestTotals) -> None:
-        """Count the lines of posted pairs."""
-        self._lines.labels("accepted").inc(totals.accepted)
-        self._lines.labels("duplicate").inc(totals.duplicates)
-        self._lines.labels("rejected").inc(totals.rejected)
 
 
 class ProtocolApp(NamedTuple):
@@ -167,26 +157,6 @@ _HEADERS = {
 }
 
 
-class _RequestBody:
-    # The unread rest is discarded after an early response, so that clients get the response.
-    def __init__(self, scope: Scope, receive: Receive) -> None:
-        headers = Headers(scope=scope)
-        self.has_more = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
-        self._receive = receive
-
-    async def receive(self) -> Message:
-        message = await self._receive()
-        if message["type"] != "http.request" or not message.get("more_body"):
-            self.has_more = False
-        return message
-
-    async def discard(self) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_DISCARD_SECONDS):
-                while self.has_more:
-                    await self.receive()
-
-
 @dataclass(eq=False)
 class Guard:
     """Middleware that authenticates requests, limits their rate, counts them, and sets response headers.
@@ -207,8 +177,8 @@ class Guard:
             await self.app(scope, receive, send)
             return
         started = time.perf_counter()
-        status = HTTPStatus.INTERNAL_SERVER_ERROR.value
-        body = _RequestBody(scope, receive)
+        status, headers = HTTPStatus.INTERNAL_SERVER_ERROR.value, Headers(scope=scope)
+        has_more = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
         protocol = next((protocol for protocol in self.protocols if protocol.handles(scope)), None)
         refuse = protocol and protocol.refuse
         app = self.app
@@ -217,36 +187,46 @@ class Guard:
         elif self.pages is not None and not scope["path"].startswith(API_PREFIXES):
             app = self.pages
 
+        async def receive_part() -> Message:
+            nonlocal has_more
+            message = await receive()
+            has_more = message["type"] == "http.request" and bool(message.get("more_body"))
+            return message
+
         async def send_with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                headers = MutableHeaders(scope=message)
+                response_headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
-                    headers.setdefault(name, value)
-            if message["type"] == "http.response.body" and not message.get("more_body") and body.has_more:
+                    response_headers.setdefault(name, value)
+            if message["type"] == "http.response.body" and not message.get("more_body") and has_more:
+                # Discard the rest of the body, so that clients get an early response.
                 await send({**message, "more_body": True})
-                await body.discard()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_DISCARD_SECONDS):
+                        while has_more:
+                            await receive_part()
                 message = {"type": "http.response.body"}
             await send(message)
 
         try:
             refusal = self._refusal(scope, refuse is not None)
             if refusal is None:
-                await app(scope, body.receive, send_with_headers)
+                await app(scope, receive_part, send_with_headers)
             elif (
                 refusal.status == HTTPStatus.UNAUTHORIZED
                 and scope["method"] == "GET"
                 and not scope["path"].startswith(API_PREFIXES)
-                and "text/html" in Headers(scope=scope).get("accept", "")
+                and "text/html" in headers.get("accept", "")
             ):
                 # Show browsers the login form, because users cannot add the token to the header.
                 query = scope["query_string"].decode("latin-1")
                 address = f"{scope['path']}?{query}" if query else scope["path"]
                 redirect = RedirectResponse(f"{LOGIN_PATH}?{urlencode({'next': address})}", HTTPStatus.SEE_OTHER)
-                await redirect(scope, body.receive, send_with_headers)
+                await redirect(scope, receive_part, send_with_headers)
             else:
-                await (refuse or problem_response)(refusal)(scope, body.receive, send_with_headers)
+                await (refuse or problem_response)(refusal)(scope, receive_part, send_with_headers)
         finally:
             route = getattr(scope.get("route"), "path", "none")
             self.metrics.count(scope["method"], route, status, time.perf_counter() - started)

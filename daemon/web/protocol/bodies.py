@@ -65,18 +65,15 @@ async def line_chunks(request: Request, max_bytes: int) -> AsyncIterator[list[by
     splitter = LineSplitter("the body")
     gathered = bytearray()
     lines: list[bytes] = []
-    size = 0
     async for block in body_blocks(request, max_bytes):
         gathered += block
         if len(gathered) < _BLOCK_BYTES:
             continue
-        complete_lines = splitter.feed(bytes(gathered))
+        lines += splitter.feed(bytes(gathered))
         gathered.clear()
-        lines += complete_lines
-        size += sum(map(len, complete_lines))
-        if len(lines) >= _LINES_PER_CHUNK or size >= _BYTES_PER_CHUNK:
+        if len(lines) >= _LINES_PER_CHUNK or sum(map(len, lines)) >= _BYTES_PER_CHUNK:
             yield lines
-            lines, size = [], 0
+            lines = []
     lines += splitter.feed(bytes(gathered)) + splitter.end()
     for first in range(0, len(lines), _LINES_PER_CHUNK):
         yield lines[first : first + _LINES_PER_CHUNK]

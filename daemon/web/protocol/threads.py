@@ -42,7 +42,6 @@ class WorkPool:
         self._name = name
         self._turns = Semaphore(_WORK_THREADS, fast_acquire=True)
         self._threads = CapacityLimiter(_WORK_THREADS)
-        self._waiting = 0
 
     async def run(self, work: Callable[[], Result], request: Request | None = None) -> Result:
         """Run work, which must check its deadline, in a thread, and return the result.
@@ -50,7 +49,7 @@ class WorkPool:
         If the client of `request` disconnects, the work is canceled. Raises `BusyError` for a full queue or a long
         wait, and `DeadlineError` for long or canceled work.
         """
-        if self._waiting >= _MAX_WAITING:
+        if self._turns.statistics().tasks_waiting >= _MAX_WAITING:
             raise BusyError(f"too many {self._name} are waiting: try again in a moment")
         results: list[Result] = []
         failed: list[Exception] = []
@@ -86,15 +85,11 @@ class WorkPool:
         return results[0]
 
     async def _in_turn(self, work: Callable[[], Result], deadline: Deadline) -> Result:
-        self._waiting += 1
         try:
             with fail_after(WORK_SECONDS):
                 await self._turns.acquire()
         except TimeoutError:
             raise BusyError(f"other {self._name} were running for {WORK_SECONDS:g} s: try again") from None
-        finally:
-            self._waiting -= 1
-
         try:
             return await to_thread.run_sync(deadline.run, work, limiter=self._threads)
         finally:

@@ -29,7 +29,7 @@ from hierogram.daemon.exports.schedule import (
     run_due,
     run_job,
 )
-from hierogram.daemon.serving.scheduling import configured_jobs
+from hierogram.daemon.serving.service import configured_jobs
 from hierogram.storage.browsing.sql_runner import cookbook
 from hierogram.storage.database.leases import process_identity
 from hierogram.storage.exports.exports import JobRow

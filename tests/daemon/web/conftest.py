@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
-from fastapi import FastAPI
+from fastapi import applications
 from starlette.testclient import TestClient
 from tests.conftest import CopyStore, LastingStore, create_sql_role, make_new
 from tests.daemon.conftest import learned_store_maker
@@ -68,16 +68,16 @@ class FakeService:
 @pytest.fixture(scope="session", autouse=True)
 def shared_openapi() -> Iterator[None]:
     """Build the OpenAPI document once. It is the same for every app, and building it takes longer than most tests."""
-    gather = FastAPI.openapi
+    gather = applications.get_openapi
     made: list[bytes] = []
 
-    def openapi(app: FastAPI) -> object:
+    def get_openapi(**values: object) -> object:
         if not made:
-            made.append(pickle.dumps(gather(app)))
+            made.append(pickle.dumps(gather(**values)))
         return pickle.loads(made[0])
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(FastAPI, "openapi", openapi)
+        patched.setattr(applications, "get_openapi", get_openapi)
         yield
 
 
