@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.text.inspection import ONE_BASED, Note
+from hierogram.daemon.text.inspection import Note
 from hierogram.daemon.text.lines import numbered_lines
 from hierogram.daemon.text.rejections import quote_bytes
 
@@ -80,7 +80,7 @@ def evaluate_links(links: str | Path, reference: str | Path, *, one_based: bool 
             shifted = [frozenset((i + shift, j + shift) for i, j in pair) for pair in alignments]
             if evaluate(gold, shifted).aer < score.aer:
                 notes.append(
-                    Note(ONE_BASED, f"{path}: no link refers to word 0, so words seem to be counted from 1: {remedy}")
+                    Note("one-based", f"{path}: no link refers to word 0, so words seem to be counted from 1: {remedy}")
                 )
     return replace(score, notes=tuple(notes))
 

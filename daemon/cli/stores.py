@@ -192,7 +192,7 @@ def init(
     With `--model dirichlet`, the default schedule is `annealed`: the temperature falls from 10 to 1 over 280 sweeps.
     """
     from hierogram.daemon.library.store import open
-    from hierogram.daemon.text.pipeline import segmenter_advice
+    from hierogram.daemon.text.languages import segmenter_advice
 
     chosen, url = given_options(context, Settings), store_url(context)
     if upgrade:
@@ -217,7 +217,7 @@ def init(
                 print(f"  {name:<17}{'(determined by the first text)' if shown is None else shown}")
         if stored.languages and stored.tokenize is not False:
             try:
-                advice = segmenter_advice((stored.languages[0], stored.languages[1]))
+                advice = segmenter_advice(stored.languages)
             except UsageError as error:
                 advice = str(error)
             if advice:

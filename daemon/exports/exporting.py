@@ -15,7 +15,7 @@ from typing import BinaryIO, NamedTuple
 
 from hierogram.daemon.exceptions import ExportError, NothingLearnedError, UsageError
 from hierogram.daemon.exports import publication
-from hierogram.daemon.exports.filters import SentenceIndex, apply_filters, read_sentence_index, rule_filters
+from hierogram.daemon.exports.filters import SentenceIndex, apply_filters, read_sentence_index
 from hierogram.daemon.exports.formats import (
     BY_NAME,
     FORMATS,
@@ -30,7 +30,7 @@ from hierogram.daemon.exports.formats import (
 from hierogram.daemon.exports.lexicon import load_lexical_weights, load_lexicon, load_word_pairs
 from hierogram.daemon.exports.options import SMOOTHING, ExportOptions
 from hierogram.daemon.exports.publication import MANIFEST, ExportedFile, FilterCount, Manifest, Versions
-from hierogram.daemon.exports.scratch import Scratch, load_rules, memory_for, scratch
+from hierogram.daemon.exports.scratch import SHAPE_COLUMNS, Scratch, load_rules, memory_for, scratch
 from hierogram.daemon.files import Compression, create_compressed, is_special, split_suffix
 from hierogram.daemon.progress import Phases
 from hierogram.daemon.text.pipeline import make_pipeline
@@ -72,15 +72,6 @@ class ExportPlan:
         return [BY_NAME[name] for name in self.format.features if names is None or name in names]
 
     @property
-    def shape(self) -> list[str]:
-        """Columns of rule shapes, such as `scope`, that the features, filters and format read."""
-        columns = {name for feature in self.features for name in feature.shape}
-        columns.update(*(names for *_, names in rule_filters(self)), self.format.shape)
-        if self.options.count_kind is CountKind.TRANSLATION and not self.format.word_pairs:
-            columns.add("minimal_uses")
-        return sorted(columns)
-
-    @property
     def lexical(self) -> bool:
         """True if the features include lexical weights."""
         return any(feature.lexical for feature in self.features)
@@ -108,22 +99,20 @@ def score_rules(
             LINKS in find_grammar_kind(snapshot.settings().grammar).capabilities
             and next(snapshot.iterate_derivations(1, plan.corpus), None) is not None
         )
-        needs_links = plan.format.alignments or plan.lexical or options.hiero
+        needs_links = not plan.format.fixed or options.hiero
         min_expected = options.min_expected if has_derivations and count_kind is CountKind.TRANSLATION else None
         if plan.corpus is None:
             rules = snapshot.count_rules(count_kind)
-            load_rules(scratch, snapshot, count_kind, plan.shape, lambda done: report("read", done, rules))
+            load_rules(scratch, snapshot, count_kind, lambda done: report("read", done, rules))
         else:
             from hierogram.daemon.exports.loading import load_corpus_rules
 
-            load_corpus_rules(
-                scratch, snapshot, plan.corpus, count_kind, plan.shape, lambda done: report("count", done, None)
-            )
+            load_corpus_rules(scratch, snapshot, plan.corpus, count_kind, lambda done: report("count", done, None))
         if has_derivations and (needs_links or min_expected is not None):
             from hierogram.daemon.exports.loading import load_pair_uses
 
             load_pair_uses(
-                scratch, snapshot, plan.corpus, count_kind, plan.shape, min_expected, needs_links,
+                scratch, snapshot, plan.corpus, count_kind, min_expected, needs_links,
                 lambda done: report("align", done, pairs),
             )  # fmt: skip
     return _filter_and_score(scratch, snapshot, plan, test_set)
@@ -148,7 +137,7 @@ def score_new_rules(scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, sinc
     """
     from hierogram.daemon.exports.loading import load_new_rules
 
-    if not load_new_rules(scratch, snapshot, since.pair, since.rule, plan.options.count_kind, plan.shape):
+    if not load_new_rules(scratch, snapshot, since.pair, since.rule, plan.options.count_kind):
         return False
     _filter_and_score(scratch, snapshot, plan, _read_test_set(snapshot, plan.options), since.seen)
     return True
@@ -186,7 +175,6 @@ def score(scratch: Scratch, plan: ExportPlan, min_seen: float = 0) -> None:
             SELECT {side}, CAST(sum(uses) AS BIGINT) AS {side}_sum, CAST(sum({seen}) AS BIGINT) AS {side}_seen_sum
               FROM rules GROUP BY {side}""")
     all_seen = max(min_seen, *scratch.row(f"SELECT CAST(coalesce(sum({seen}), 0) AS BIGINT) FROM rules"), 1)
-    shape = "".join(f", {name}" for name in plan.shape)
     joined = "with_sums"
     scratch.stage("with_source", "SELECT * FROM kept JOIN source_sums USING (source)", "source_sums", "loaded")
     scratch.stage(joined, "SELECT * FROM with_source JOIN target_sums USING (target)", "target_sums", "with_source")
@@ -198,7 +186,7 @@ def score(scratch: Scratch, plan: ExportPlan, min_seen: float = 0) -> None:
     scratch.run(f"""
         CREATE VIEW scored AS
         SELECT *{values} FROM (
-            SELECT source, target, alignment{shape}, CAST(uses AS DOUBLE) AS uses,
+            SELECT source, target, alignment, {", ".join(SHAPE_COLUMNS)}, CAST(uses AS DOUBLE) AS uses,
                    CAST(source_sum AS DOUBLE) AS source_uses, CAST(target_sum AS DOUBLE) AS target_uses,
                    CAST({seen} AS DOUBLE) AS seen, CAST(source_seen_sum AS DOUBLE) AS source_seen,
                    CAST(target_seen_sum AS DOUBLE) AS target_seen, CAST({all_seen!r} AS DOUBLE) AS all_seen,

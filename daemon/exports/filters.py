@@ -44,12 +44,8 @@ class SentenceIndex:
                     run = tuple(words[start : start + size])
                     self._starts.setdefault(run, {}).setdefault(number, []).append(start)
 
-    def has_match(self, side: str) -> bool:
-        """Check if a source side matches a span of any sentence."""
-        return next(self.matches(side), None) is not None
-
     def matches(self, side: str) -> Iterator[int]:
-        """Yield the numbers of the sentences that match `side`, ascending."""
+        """Yield the numbers of the sentences with a span that matches a source side, ascending."""
         runs, gaps = _split_runs(side)
         if not runs:
             yield from (number for number, words in enumerate(self.sentences) if gaps[0] <= len(words))
@@ -113,34 +109,33 @@ def read_sentence_index(path: Path, side: TextSide = TOKENS) -> SentenceIndex:
         raise ExportError(f"{path}: cannot be read as a test set with one sentence per line: {error}") from error
 
 
-def rule_filters(plan: "ExportPlan", linked: bool = False) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Yield the filters that test one rule at a time: name, SQL condition, and the shape columns it needs.
+def _rule_filters(plan: "ExportPlan", linked: bool) -> Iterator[tuple[str, str]]:
+    """Yield name and SQL condition of the filters that test one rule at a time.
 
     If no rule has links (`linked` is False), `--hiero` requires words on both sides instead of linked words.
     """
     options = plan.options
     if plan.format.word_list:
-        yield "no Unicode spaces in words", f"NOT regexp_matches(source || target, '{UNICODE_SPACES}')", ()
+        yield "no Unicode spaces in words", f"NOT regexp_matches(source || target, '{UNICODE_SPACES}')"
     if plan.nonempty_sides:
-        yield "no empty side", "source <> '' AND target <> ''", ()
+        yield "no empty side", "source <> '' AND target <> ''"
     if options.min_count > 0:
-        yield f"count ≥ {options.min_count:g}", f"uses >= {options.min_count!r} * {plan.units_per_use}", ()
+        yield f"count ≥ {options.min_count:g}", f"uses >= {options.min_count!r} * {plan.units_per_use}"
     if options.max_scope is not None:
-        yield f"scope ≤ {options.max_scope}", f"scope <= {options.max_scope}", ("scope",)
+        yield f"scope ≤ {options.max_scope}", f"scope <= {options.max_scope}"
     if not options.hiero:
         return
-    yield f"nonterminals ≤ {HIERO_MAX_NONTERMINALS}", f"nonterminals <= {HIERO_MAX_NONTERMINALS}", ("nonterminals",)
+    yield f"nonterminals ≤ {HIERO_MAX_NONTERMINALS}", f"nonterminals <= {HIERO_MAX_NONTERMINALS}"
     adjacent = f"nonterminals > 1 AND contains(source, '] [X') AND regexp_matches(source, '{ADJACENT}')"
-    yield "no adjacent source nonterminals", f"NOT ({adjacent})", ("nonterminals",)
+    yield "no adjacent source nonterminals", f"NOT ({adjacent})"
     symbols = f"source_terminals + nonterminals <= {HIERO_MAX_SOURCE_SYMBOLS}"
-    yield f"source symbols ≤ {HIERO_MAX_SOURCE_SYMBOLS}", symbols, ("source_terminals", "nonterminals")
-    columns = ("source_terminals", "target_terminals", "nonterminals")
+    yield f"source symbols ≤ {HIERO_MAX_SOURCE_SYMBOLS}", symbols
     if linked:
-        yield "aligned words", "alignment <> ''", columns
+        yield "aligned words", "alignment <> ''"
     else:
-        yield "words on both sides (no rule has links)", "least(source_terminals, target_terminals) > 0", columns
+        yield "words on both sides (no rule has links)", "least(source_terminals, target_terminals) > 0"
     spanned = f"greatest(source_terminals, target_terminals) + nonterminals <= {HIERO_MAX_SPAN}"
-    yield f"span ≤ {HIERO_MAX_SPAN} (by the length of the sides)", spanned, columns
+    yield f"span ≤ {HIERO_MAX_SPAN} (by the length of the sides)", spanned
 
 
 def apply_filters(scratch: Scratch, plan: "ExportPlan", test_set: SentenceIndex | None = None) -> list[FilterCount]:
@@ -151,7 +146,7 @@ def apply_filters(scratch: Scratch, plan: "ExportPlan", test_set: SentenceIndex 
     options, counts_by_filter, candidates = plan.options, [], "rules"
     if test_set is not None:
         sides = (
-            [source for (source,) in rows if test_set.has_match(source)]
+            [source for (source,) in rows if next(test_set.matches(source), None) is not None]
             for rows in scratch.row_blocks("SELECT DISTINCT source FROM rules")
         )
         blocks = ((len(matching), ["\n".join(matching)]) for matching in sides if matching)
@@ -162,12 +157,12 @@ def apply_filters(scratch: Scratch, plan: "ExportPlan", test_set: SentenceIndex 
         [after] = scratch.row(f"SELECT count(*) FROM {candidates}")
         counts_by_filter.append(FilterCount(f"matches a sentence of {options.filter_for.name}", before, after))
     linked = options.hiero and scratch.row("SELECT count(*) FROM rules WHERE alignment <> ''")[0] > 0
-    filter_conditions = list(rule_filters(plan, linked))
-    conditions = [condition for _, condition, _ in filter_conditions]
+    rule_filters = dict(_rule_filters(plan, linked))
+    conditions = list(rule_filters.values())
     # Count the rules that meet the first 0, 1, 2, … conditions in one query, because each query reads all rules.
     columns = (f"count(*) FILTER (WHERE {' AND '.join(conditions[:k])})" for k in range(1, len(conditions) + 1))
     counts = scratch.row(f"SELECT {', '.join(['count(*)', *columns])} FROM {candidates}")
-    counts_by_filter += [FilterCount(name, counts[k], counts[k + 1]) for k, (name, *_) in enumerate(filter_conditions)]
+    counts_by_filter += [FilterCount(name, counts[k], counts[k + 1]) for k, name in enumerate(rule_filters)]
     where = " AND ".join(conditions) or "true"
     if options.per_source is None:
         scratch.run(f"CREATE VIEW kept AS SELECT rules.* FROM {candidates} WHERE {where}")

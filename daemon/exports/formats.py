@@ -4,7 +4,7 @@ The SQL expressions of features and formats use these columns of a rule:
 
 - `source`, `target`: the sides in the store's notation
 - `alignment`: the links of words
-- the shape columns of the format, such as `scope`, and the features `FEATURES`
+- the columns `SHAPE_COLUMNS`, such as `scope`, and the features `FEATURES`
 - `uses`: the count as an integer, in units of 1/`ExportPlan.units_per_use`
 - `source_uses`, `target_uses`: the sums of `uses` over the rules with the same source or target side
 - `seen`: the part of `uses` that is multiplied by the discount, by default at most one use (s in docs/model.md)
@@ -43,7 +43,6 @@ class Feature:
     weight: float = 0.0
     lexical: bool = False
     logarithmic: bool = False
-    shape: tuple[str, ...] = ()
 
 
 def _probability(name: str, cdec: str, event: str, condition: str, weight: float) -> Feature:
@@ -52,8 +51,8 @@ def _probability(name: str, cdec: str, event: str, condition: str, weight: float
     return Feature(name, cdec, value, weight, logarithmic=True)
 
 
-def _indicator(name: str, cdec: str, condition: str, *shape: str) -> Feature:
-    return Feature(name, cdec, f"CASE WHEN {condition} THEN 1 ELSE 0 END", shape=shape)
+def _indicator(name: str, cdec: str, condition: str) -> Feature:
+    return Feature(name, cdec, f"CASE WHEN {condition} THEN 1 ELSE 0 END")
 
 
 FEATURES = (
@@ -69,14 +68,14 @@ FEATURES = (
     _indicator("singleton", "IsSingletonFE", "count <= 1"),
     _indicator("rare", "IsRare", "count <= 3"),
     _indicator("source_singleton", "IsSingletonF", "source_count <= 1"),
-    _indicator("terminals_only", "IsTerminalsOnly", "nonterminals = 0", "nonterminals"),
-    Feature("nonterminals", "Nonterminals", "nonterminals", shape=("nonterminals",)),
-    Feature("scope", "Scope", "scope", shape=("scope",)),
-    Feature("source_words", "WordsF", "source_terminals", shape=("source_terminals",)),
-    Feature("target_words", "WordsE", "target_terminals", shape=("target_terminals",)),
-    _indicator("one_word", "IsOneWord", "source_terminals = 1", "source_terminals"),
-    _indicator("two_words", "IsTwoWords", "source_terminals = 2", "source_terminals"),
-    _indicator("minimal", "IsMinimal", "minimal_uses > 0", "minimal_uses"),
+    _indicator("terminals_only", "IsTerminalsOnly", "nonterminals = 0"),
+    Feature("nonterminals", "Nonterminals", "nonterminals"),
+    Feature("scope", "Scope", "scope"),
+    Feature("source_words", "WordsF", "source_terminals"),
+    Feature("target_words", "WordsE", "target_terminals"),
+    _indicator("one_word", "IsOneWord", "source_terminals = 1"),
+    _indicator("two_words", "IsTwoWords", "source_terminals = 2"),
+    _indicator("minimal", "IsMinimal", "minimal_uses > 0"),
 )
 """All features. docs/exports.md describes them."""
 
@@ -102,9 +101,9 @@ class Format:
     """Format of a rule file. A format without `line` and `read` is Parquet, which DuckDB writes and reads."""
 
     name: str
-    suffix: str
-    """File name suffix, which precedes the suffix of the compression."""
     features: tuple[str, ...]
+    suffix: str = ""
+    """File name suffix, which precedes the suffix of the compression. By default a dot and the name."""
     compression: Compression = Compression.NONE
     """Default compression. zstd is only allowed if it is the default."""
     line: Callable[[Features], str] | None = None
@@ -112,11 +111,7 @@ class Format:
     read: Callable[[str, Features], ReadRule] | None = None
     """Parser of a line. Raises `ValueError`, `IndexError` or `KeyError` if the line is not in this format."""
     fixed: bool = False
-    """Always write all features."""
-    alignments: bool = False
-    """Write the word links of rules."""
-    shape: tuple[str, ...] = ("nonterminals",)
-    """Shape columns that the format needs."""
+    """Always write all features, and omit the word links of rules."""
     order: str = "source, target"
     """Columns by which rules are sorted, or `line` to sort the written lines."""
     header: Callable[[Features], str] | None = None
@@ -135,6 +130,9 @@ class Format:
 
     The arguments are the file names of rules and glue rules, and the features.
     """
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "suffix", self.suffix or f".{self.name}")
 
     def check_features(self, names: Sequence[str] | None) -> None:
         """Raise `ValueError` if `names` is given, but the format has fixed features or lacks one of the names."""
@@ -207,15 +205,11 @@ def map_symbols(side: str, terminal: str, nonterminal: str) -> str:
     )
 
 
-def format_number(value: str) -> str:
-    """Return SQL that formats a number: integers below 1e15 exactly, others with six significant digits."""
-    return f"format_number({value})"
-
-
 NUMBER_MACRO = """CREATE MACRO format_number(x) AS CASE
     WHEN x = floor(x) AND abs(x) < 1e15 THEN CAST(CAST(x AS BIGINT) AS VARCHAR)
     WHEN abs(x) >= 1e-4 AND abs(x) < 999999 THEN printf('%.6g', CAST(x AS DOUBLE))
     ELSE printf('%.5e', CAST(x AS DOUBLE)) END"""
+"""SQL macro that formats a number: integers below 1e15 exactly, others with six significant digits."""
 
 _ALL_FEATURES = tuple(feature.name for feature in FEATURES)
 _LN_10 = math.log(10)
@@ -234,7 +228,7 @@ def _cdec_line(features: Features) -> str:
     values = []
     for feature in features:
         if feature.logarithmic:
-            values += [f"' {feature.cdec}='", format_number(f"log10({feature.name})")]
+            values += [f"' {feature.cdec}='", f"format_number(log10({feature.name}))"]
         else:
             named = f"' {feature.cdec}=' || {feature.name}"
             values.append(f"CASE WHEN {feature.name} = 0 THEN '' ELSE {named} END")
@@ -276,12 +270,10 @@ def _read_cdec(line: str, _: Features) -> ReadRule:
 
 CDEC = Format(
     name="cdec",
-    suffix=".cdec",
     compression=Compression.GZIP,
     features=_ALL_FEATURES,
     line=_cdec_line,
     read=_read_cdec,
-    alignments=True,
     configure=_configure_cdec,
 )
 
@@ -312,8 +304,8 @@ def _moses_links() -> str:
 
 
 def _moses_line(features: Features) -> str:
-    scores = (format_number(feature.name if feature.logarithmic else f"exp({feature.name})") for feature in features)
-    counts = map(format_number, ("target_count", "source_count", "count"))
+    scores = (f"format_number({f.name if f.logarithmic else f'exp({f.name})'})" for f in features)
+    counts = (f"format_number({name})" for name in ("target_count", "source_count", "count"))
     bars = "' ||| '"
     sides = (_moses_side("source"), "' [X] ||| '", _moses_side("target"), "' [X] ||| '")
     fields = (concat(*scores, separator=" "), bars, _moses_links(), bars, concat(*counts, separator=" "))
@@ -353,7 +345,6 @@ def _configure_moses(grammar: str, glue: str, features: Features) -> dict[str, l
 
 MOSES = Format(
     name="moses",
-    suffix=".moses",
     compression=Compression.GZIP,
     features=(*MOSES_SCORES, *(name for name in _ALL_FEATURES if name not in MOSES_SCORES)),
     line=_moses_line,
@@ -365,7 +356,6 @@ MOSES = Format(
         "[X][S] </s> [X] ||| [X][S] </s> [S] ||| 1 ||| 0-0 1-1 ||| 0",
         "[X][S] [X][X] [X] ||| [X][S] [X][X] [S] ||| 2.718 ||| 0-0 1-1 ||| 0",
     ),
-    alignments=True,
 )
 
 
@@ -402,24 +392,19 @@ _tree_format = partial(
 
 FRAGMENTS = _tree_format(
     name="fragments",
-    suffix=".fragments",
-    line=lambda _: (
-        f"target || ' ||| ' || {format_number('count')} || ' ||| ' || {format_number('p_target_given_source')}"
-    ),
+    line=lambda _: "target || ' ||| ' || format_number(count) || ' ||| ' || format_number(p_target_given_source)",
     read=_read_fragment,
 )
 PCFG = _tree_format(
     name="pcfg",
-    suffix=".pcfg",
     line=lambda _: (
-        f"'[' || source || '] ||| ' || {_FLAT} || ' ||| ' || {format_number('p_target_given_source')}"
-        f" || ' ' || {format_number('count')} || ' ||| ' || target"
+        f"'[' || source || '] ||| ' || {_FLAT} || ' ||| ' || format_number(p_target_given_source)"
+        " || ' ' || format_number(count) || ' ||| ' || target"
     ),
     read=_read_flat,
 )
 
-_TABLE_SHAPE = ("scope", "nonterminals")
-_RULE_COLUMNS = ("source", "target", "alignment", *_TABLE_SHAPE, "source_count", "target_count")
+_RULE_COLUMNS = ("source", "target", "alignment", "scope", "nonterminals", "source_count", "target_count")
 _TEXT_COLUMNS = ("source", "target", "alignment")
 
 
@@ -459,18 +444,17 @@ def _read_tabs(line: str, features: Features) -> ReadRule:
     return values["source"], values["target"], float(values["count"]) if "count" in values else None
 
 
-_table = partial(Format, features=_ALL_FEATURES, needs=None, alignments=True, shape=_TABLE_SHAPE)
+_table = partial(Format, features=_ALL_FEATURES, needs=None)
 
-JSONL = _table(name="jsonl", suffix=".jsonl", compression=Compression.ZSTD, line=_json_line, read=_read_json)
+JSONL = _table(name="jsonl", compression=Compression.ZSTD, line=_json_line, read=_read_json)
 TSV = _table(
     name="tsv",
-    suffix=".tsv",
     compression=Compression.ZSTD,
     line=_tab_line,
     read=_read_tabs,
     header=lambda features: "\t".join(table_columns(features)),
 )
-PARQUET = _table(name="parquet", suffix=".parquet")
+PARQUET = _table(name="parquet")
 
 _BY_SOURCE, _BY_TARGET = "p_target_given_source", "p_source_given_target"
 _TAB = "chr(9)"
@@ -497,7 +481,7 @@ _phrase_format = partial(Format, fixed=True, needs=LINKS, word_list=True)
 _word_format = partial(_phrase_format, word_pairs=True)
 
 
-def _dictionary(name: str, suffix: str, probability: str = _BY_SOURCE) -> Format:
+def _dictionary(name: str, probability: str = _BY_SOURCE, suffix: str = "") -> Format:
     """Return a format whose lines contain the predicted word, the given word, and the probability."""
     words = ("target", "source") if probability == _BY_SOURCE else ("source", "target")
     return _word_format(
@@ -505,30 +489,27 @@ def _dictionary(name: str, suffix: str, probability: str = _BY_SOURCE) -> Format
         suffix=suffix,
         compression=Compression.GZIP,
         features=(probability,),
-        line=lambda _: concat(*words, format_number(probability), separator=" "),
+        line=lambda _: concat(*words, f"format_number({probability})", separator=" "),
         read=partial(_read_fields, source=words.index("source"), target=words.index("target")),
     )
 
 
 PRIORS = _word_format(
     name="priors",
-    suffix=".priors",
     features=("count",),
-    line=lambda _: concat(f"'LEX' || {_TAB}", "lower(source)", _TAB, "lower(target)", _TAB, format_number("count")),
+    line=lambda _: concat(f"'LEX' || {_TAB}", "lower(source)", _TAB, "lower(target)", _TAB, "format_number(count)"),
     read=partial(_read_fields, source=1, target=2),
 )
 """Word pair priors for eflomal."""
 TTABLE = _word_format(
     name="ttable",
-    suffix=".ttable",
     features=(_BY_SOURCE,),
-    line=lambda _: concat("source", _TAB, "target", _TAB, format_number(f"ln({_BY_SOURCE})")),
+    line=lambda _: concat("source", _TAB, "target", _TAB, f"format_number(ln({_BY_SOURCE}))"),
     read=partial(_read_fields, source=0, target=1),
 )
 """Translation table for fast_align."""
 VMAP = _phrase_format(
     name="vmap",
-    suffix=".vmap",
     features=("count",),
     line=lambda _: concat("source", _TAB, "target"),
     read=partial(_read_fields, source=0, target=1),
@@ -540,10 +521,10 @@ FORMATS: dict[str, Format] = {
     format.name: format
     for format in (
         *(CDEC, MOSES, FRAGMENTS, PCFG, JSONL, TSV, PARQUET),
-        _dictionary("bicleaner", ".bicleaner"),
-        _dictionary("bicleaner-reverse", ".bicleaner-reverse", _BY_TARGET),
+        _dictionary("bicleaner"),
+        _dictionary("bicleaner-reverse", _BY_TARGET),
         # Lexical shortlist for Marian.
-        _dictionary("shortlist", ".s2t"),
+        _dictionary("shortlist", suffix=".s2t"),
         *(VMAP, PRIORS, TTABLE),
     )
 }

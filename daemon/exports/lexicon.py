@@ -39,7 +39,7 @@ def load_word_pairs(scratch: Scratch, blocks: Blocks, units_per_use: int, progre
     scratch.run(f"""
         CREATE TABLE loaded AS
         SELECT f AS source, e AS target, 0 AS scope, 0 AS nonterminals, 1 AS source_terminals, 1 AS target_terminals,
-               CAST(n * {units_per_use} AS BIGINT) AS uses
+               0 AS minimal_uses, CAST(n * {units_per_use} AS BIGINT) AS uses
           FROM links WHERE f <> {_NULL} AND e <> {_NULL}""")
     scratch.run("DROP TABLE links")
     scratch.run("CREATE VIEW rules AS SELECT rowid AS id, '0-0' AS alignment, * FROM loaded")
@@ -86,7 +86,7 @@ def _add_lexical_weights(scratch: Scratch, condition: str) -> None:
     scratch.run(f"""
         INSERT INTO lexical
         WITH part AS (
-            SELECT id, source, target, alignment, nonterminals FROM kept WHERE {condition}
+            SELECT id, source, target, alignment FROM kept WHERE {condition}
         ), linked AS (
             SELECT id, i, j, {word("s[i + 1]")} AS f, {word("t[j + 1]")} AS e FROM (
                 SELECT id, {s} AS s, {t} AS t,
@@ -102,27 +102,24 @@ def _add_lexical_weights(scratch: Scratch, condition: str) -> None:
             UNION ALL
             SELECT id, 0, {_log("sum(f_given_e)", "count(*)")} FROM weighed GROUP BY id, i
             UNION ALL
-            {_without_links("target", 2, "to_target", "{}, 0")}
+            {_without_links("target")}
             UNION ALL
-            {_without_links("source", 1, "to_source", "0, {}")}
+            {_without_links("source")}
         )
         SELECT id, exp(CAST(sum(to_target) AS DOUBLE) / 4294967296), exp(CAST(sum(to_source) AS DOUBLE) / 4294967296)
           FROM words GROUP BY id""")
 
 
-def _without_links(side: str, link_field: int, column: str, weights: str) -> str:
-    """Return SQL for (id, log weight to target, log weight to source) of each unlinked word on a side.
-
-    `column` is the column of these logarithms in the table `unlinked`, which replaces `{}` in `weights`. `link_field`
-    is the position of the side in a link `i-j`, 1 or 2.
-    """
+def _without_links(side: str) -> str:
+    """Return SQL for (id, log weight to target, log weight to source) of each unlinked word on a side."""
+    link_field, weights = (1, "0, {}") if side == "source" else (2, "{}, 0")
     words = f"list_transform({_unlinked('side', 'linked')}, lambda x: {word('side[x + 1]')})"
-    weight = f"coalesce({column}, {_log(_units(str(FLOOR)), '1')})"
+    weight = f"coalesce(to_{side}, {_log(_units(str(FLOOR)), '1')})"
     return f"""
         SELECT id, {weights.format(weight)} FROM (
             SELECT id, unnest({words}) AS word
               FROM (SELECT id, {symbols(side)} AS side, {_positions(link_field)} AS linked FROM part)
-        ) LEFT JOIN (SELECT * FROM unlinked WHERE {column} IS NOT NULL) USING (word)"""
+        ) LEFT JOIN (SELECT * FROM unlinked WHERE to_{side} IS NOT NULL) USING (word)"""
 
 
 def _positions(link_field: int) -> str:

@@ -3,12 +3,10 @@
 Import this module only when an export reads derivations, because it loads the compiled samplers.
 """
 
-from collections.abc import Collection
-
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.exports.scratch import SIDE_COLUMNS, USES_COLUMN, Blocks, Scratch, create_rules_view
+from hierogram.daemon.exports.scratch import RULE_COLUMNS, RULES_VIEW, SHAPE_COLUMNS, SIDE_COLUMNS, Blocks, Scratch
 from hierogram.daemon.learning.kinds.kind import StoredSamples, load_undamaged
 from hierogram.daemon.learning.kinds.pairs import ForestPairs
 from hierogram.samplers.counts.deltas import add_fragments, add_minimal, add_state, empty_deltas
@@ -25,28 +23,26 @@ from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records.grammar import CountKind
 
 _PAIRS_PER_READ = 2_000
-LINKED_COLUMNS = SIDE_COLUMNS | {"alignment": "VARCHAR"} | USES_COLUMN | {"composed": "BIGINT"}
+LINKED_COLUMNS = SIDE_COLUMNS | {"alignment": "VARCHAR", "uses": "BIGINT", "composed": "BIGINT"}
 """Columns of `aligned_uses`: rule, alignment, uses in derivations, uses in compositions."""
 
 
 def load_corpus_rules(
-    scratch: Scratch, snapshot: Snapshot, corpus: int, count_kind: CountKind, shape: Collection[str], progress: Report
-) -> None:  # fmt: skip
+    scratch: Scratch, snapshot: Snapshot, corpus: int, count_kind: CountKind, progress: Report
+) -> None:
     """Create the view `rules` with counts from the pairs of one corpus."""
-    kinds = SIDE_COLUMNS | dict.fromkeys(shape, "INTEGER") | USES_COLUMN
-    scratch.load("parts", kinds, _recount(snapshot, corpus, count_kind, shape, progress))
-    shape_columns = "".join(f"{'sum' if name == 'minimal_uses' else 'min'}({name}) AS {name}, " for name in shape)
-    scratch.run(f"""
+    scratch.load("parts", RULE_COLUMNS, _recount(snapshot, corpus, count_kind, progress))
+    scratch.run("""
         CREATE TABLE loaded AS
-        SELECT source, target, {shape_columns}CAST(sum(uses) AS BIGINT) AS uses FROM parts
-         WHERE uses > 0 GROUP BY source, target""")
+        SELECT source, target, min(scope) AS scope, min(nonterminals) AS nonterminals,
+               min(source_terminals) AS source_terminals, min(target_terminals) AS target_terminals,
+               sum(minimal_uses) AS minimal_uses, CAST(sum(uses) AS BIGINT) AS uses
+          FROM parts WHERE uses > 0 GROUP BY source, target""")
     scratch.run("DROP TABLE parts")
-    create_rules_view(scratch, shape)
+    scratch.run(RULES_VIEW)
 
 
-def _recount(
-    snapshot: Snapshot, corpus: int, count_kind: CountKind, shape: Collection[str], progress: Report
-) -> Blocks:
+def _recount(snapshot: Snapshot, corpus: int, count_kind: CountKind, progress: Report) -> Blocks:
     # Damaged pairs are omitted.
     settings = snapshot.settings()
     pairs = 0
@@ -61,26 +57,25 @@ def _recount(
         if count_kind is CountKind.TRANSLATION:
             uses = uses + ONE_MINIMAL_USE * rules.minimal_uses
         if (uses > 0).any():
-            yield pairs, [rules.source, rules.target, *(getattr(rules, name) for name in shape), uses]
+            yield pairs, [rules.source, rules.target, *(getattr(rules, name) for name in SHAPE_COLUMNS), uses]
 
 
 def load_pair_uses(
-    scratch: Scratch, snapshot: Snapshot, corpus: int | None, count_kind: CountKind, shape: Collection[str],
-    min_expected: float | None, linked: bool, progress: Report | None = None,
+    scratch: Scratch, snapshot: Snapshot, corpus: int | None, count_kind: CountKind, min_expected: float | None,
+    linked: bool, progress: Report | None = None,
 ) -> None:  # fmt: skip
     """Add compositions to the view `rules` if `min_expected` is given, and links if `linked`.
 
     A composition is added if it occurs at least twice, or if it has more than `MAX_SHORT_SOURCE` source symbols and its
     source side is expected to occur at least `min_expected` times in new text. With `min_expected`, other rules are
     removed if they are used less than twice, do not occur in minimal derivations, and have a source side that is
-    expected to occur less than `min_expected` times. Then `shape` must contain `minimal_uses`.
+    expected to occur less than `min_expected` times.
     """
     text = None if min_expected is None else _TextStatistics(snapshot, corpus, min_expected)
-    text_shape = () if text is None else shape
-    blocks = _pair_uses(snapshot, corpus, count_kind if linked else None, text, text_shape)
-    scratch.load("aligned_uses", LINKED_COLUMNS | dict.fromkeys(text_shape, "INTEGER"), blocks, progress)
+    blocks = _pair_uses(snapshot, corpus, count_kind if linked else None, text)
+    scratch.load("aligned_uses", LINKED_COLUMNS | ({} if text is None else SHAPE_COLUMNS), blocks, progress)
     if text is not None:
-        _compose(scratch, text, shape)
+        _compose(scratch, text)
     if linked:
         link_rules(scratch, composed=text is not None)
     if text is not None:
@@ -88,9 +83,7 @@ def load_pair_uses(
     scratch.run("DROP TABLE aligned_uses")
 
 
-def load_new_rules(
-    scratch: Scratch, snapshot: Snapshot, last_pair: int, last_rule: int, count_kind: CountKind, shape: Collection[str]
-) -> bool:
+def load_new_rules(scratch: Scratch, snapshot: Snapshot, last_pair: int, last_rule: int, count_kind: CountKind) -> bool:
     """Create the view `rules` of rules that new pairs use, and of all rules that share a side with them.
 
     A pair is new if its id is above `last_pair`, a rule if its id is above `last_rule`. The table `fresh` (source,
@@ -99,18 +92,18 @@ def load_new_rules(
     """
     if next(snapshot.iterate_derivations(1, after_id=last_pair), None) is None:
         return False
-    scratch.load("aligned_uses", LINKED_COLUMNS, _pair_uses(snapshot, None, count_kind, None, (), last_pair))
+    scratch.load("aligned_uses", LINKED_COLUMNS, _pair_uses(snapshot, None, count_kind, None, last_pair))
     queries = ((side, f"SELECT DISTINCT {side} FROM aligned_uses WHERE uses > 0") for side in SIDE_COLUMNS)
     sides = {side: [text for rows in scratch.row_blocks(query) for (text,) in rows] for side, query in queries}
-    columns = (*SIDE_COLUMNS, *shape, f"CASE WHEN id > {last_rule} THEN 1 ELSE 0 END")
-    kinds = SIDE_COLUMNS | dict.fromkeys((*shape, "fresh"), "INTEGER") | USES_COLUMN
-    scratch.load("loaded", kinds, snapshot.matching_rule_blocks(columns, sides, count_kind))
+    columns = (f"CASE WHEN id > {last_rule} THEN 1 ELSE 0 END", *SIDE_COLUMNS, *SHAPE_COLUMNS)
+    blocks = snapshot.matching_rule_blocks(columns, sides, count_kind)
+    scratch.load("loaded", {"fresh": "INTEGER"} | RULE_COLUMNS, blocks)
     scratch.run("""
         CREATE TABLE fresh AS
         SELECT source, target FROM loaded WHERE fresh = 1
         INTERSECT
         SELECT source, target FROM aligned_uses WHERE uses > 0""")
-    create_rules_view(scratch, shape)
+    scratch.run(RULES_VIEW)
     link_rules(scratch)
     scratch.run("DROP TABLE aligned_uses")
     return True
@@ -161,12 +154,12 @@ class _TextStatistics:
         scratch.run("DROP TABLE rare_rows")
 
 
-def _compose(scratch: Scratch, text: _TextStatistics, shape: Collection[str]) -> None:
+def _compose(scratch: Scratch, text: _TextStatistics) -> None:
     """Add compositions of `aligned_uses` to `loaded`, and delete rules that rarely occur in new text.
 
     The table `composed` contains the added compositions.
     """
-    shape_columns = "".join(f", min({name}) AS {name}" for name in shape)
+    shape_columns = "".join(f", min({name}) AS {name}" for name in SHAPE_COLUMNS)
     scratch.run(f"""
         CREATE TABLE composed AS
         SELECT source, target, CAST(sum(composed) AS BIGINT) AS uses{shape_columns} FROM aligned_uses
@@ -177,7 +170,7 @@ def _compose(scratch: Scratch, text: _TextStatistics, shape: Collection[str]) ->
     rare = f"minimal_uses = 0 AND uses < {_TWICE * ONE_USE}"
     text.delete_rare(scratch, "loaded", f"loaded ANTI JOIN composed USING (source, target) WHERE {rare}")
     # Create a new table, because updates would need memory for each changed row.
-    shape_columns = "".join(f", coalesce(loaded.{name}, composed.{name}) AS {name}" for name in shape)
+    shape_columns = "".join(f", coalesce(loaded.{name}, composed.{name}) AS {name}" for name in SHAPE_COLUMNS)
     scratch.run(f"""
         CREATE TABLE extended AS
         SELECT source, target, coalesce(loaded.uses, 0) + coalesce(composed.uses, 0) AS uses{shape_columns}
@@ -215,13 +208,12 @@ def link_rules(scratch: Scratch, composed: bool = False) -> None:
 
 
 def _pair_uses(
-    snapshot: Snapshot, corpus: int | None, count_kind: CountKind | None, text: _TextStatistics | None,
-    shape: Collection[str], after: int = 0,
-) -> Blocks:  # fmt: skip
-    """Yield blocks of `LINKED_COLUMNS` and `shape` for the rules of pairs with ids above `after`.
+    snapshot: Snapshot, corpus: int | None, count_kind: CountKind | None, text: _TextStatistics | None, after: int = 0
+) -> Blocks:
+    """Yield blocks of `LINKED_COLUMNS` for the rules of pairs with ids above `after`.
 
-    Uses in derivations are counted unless `count_kind` is None. Uses in compositions are counted if `text` is given.
-    Damaged pairs are omitted.
+    Uses in derivations are counted unless `count_kind` is None. If `text` is given, uses in compositions are counted,
+    and `SHAPE_COLUMNS` are added. Damaged pairs are omitted.
     """
     settings = snapshot.settings()
     pairs = 0
@@ -258,7 +250,7 @@ def _pair_uses(
         )
         if not len(uses):
             continue
-        shape_numbers = (getattr(rules, name)[links.entries] for name in shape)
+        shape_numbers = (getattr(rules, name)[links.entries] for name in SHAPE_COLUMNS if text is not None)
         numbers = (uses[:, :composed_start].sum(axis=1), uses[:, composed_start:].sum(axis=1), *shape_numbers)
         sides = (take_texts(side, links.entries) for side in (rules.source, rules.target))
         yield pairs, [*sides, link_texts(links), *numbers]

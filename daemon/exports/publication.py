@@ -157,14 +157,12 @@ def working_folder(folder: Path, name: str) -> Iterator[Path]:
     for leftover in folder.glob(f".{escape(name)}.*.tmp"):
         if _is_abandoned(leftover):
             shutil.rmtree(leftover, ignore_errors=True)
-    path = folder / f".{name}.{secrets.token_hex(6)}.tmp"
-    path.mkdir()
-    try:
-        with (path / _LOCK).open("x") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield path
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
+    with (
+        tempfile.TemporaryDirectory(".tmp", f".{name}.", folder, ignore_cleanup_errors=True) as path,
+        Path(path, _LOCK).open("x") as lock,
+    ):
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield Path(path)
 
 
 def _is_abandoned(folder: Path) -> bool:

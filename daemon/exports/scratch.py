@@ -4,7 +4,7 @@ Exports do not depend on the number of threads: sums are integers, and output is
 """
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -161,40 +161,31 @@ def scratch(folder: Path, memory: int = MIN_MEMORY) -> Iterator[Scratch]:
 
     spill = folder / "spill"
     spill.mkdir()
-    connection = duckdb.connect(
-        ":memory:",
-        config={
-            "memory_limit": f"{memory}B",
-            "threads": max(1, min(2, os.cpu_count() or 1)),
-            "temp_directory": str(spill),
-            "preserve_insertion_order": "false",
-            "autoinstall_known_extensions": "false",
-            "autoload_known_extensions": "false",
-        },
-    )
-    try:
+    config: dict[str, Any] = {
+        "memory_limit": f"{memory}B",
+        "threads": max(1, min(2, os.cpu_count() or 1)),
+        "temp_directory": str(spill),
+        "preserve_insertion_order": "false",
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+    }
+    with duckdb.connect(":memory:", config=config) as connection:
         yield Scratch(connection, memory)
-    finally:
-        connection.close()
 
 
 SIDE_COLUMNS = {"source": "VARCHAR", "target": "VARCHAR"}
-USES_COLUMN = {"uses": "BIGINT"}
+SHAPE_COLUMNS = dict.fromkeys(
+    ("scope", "nonterminals", "source_terminals", "target_terminals", "minimal_uses"), "INTEGER"
+)
+RULE_COLUMNS = SIDE_COLUMNS | SHAPE_COLUMNS | {"uses": "BIGINT"}
 
 
-def load_rules(
-    scratch: Scratch, snapshot: Snapshot, count_kind: CountKind, shape: Collection[str], progress: Report | None = None
-) -> None:
+def load_rules(scratch: Scratch, snapshot: Snapshot, count_kind: CountKind, progress: Report | None = None) -> None:
     """Load the rules with uses of this kind into the view `rules`. Their alignments are empty."""
-    kinds = SIDE_COLUMNS | dict.fromkeys(shape, "INTEGER") | USES_COLUMN
-    scratch.load("loaded", kinds, snapshot.rule_blocks((*SIDE_COLUMNS, *shape), count_kind), progress)
-    create_rules_view(scratch, shape)
+    blocks = snapshot.rule_blocks((*SIDE_COLUMNS, *SHAPE_COLUMNS), count_kind)
+    scratch.load("loaded", RULE_COLUMNS, blocks, progress)
+    scratch.run(RULES_VIEW)
 
 
-def create_rules_view(scratch: Scratch, shape: Collection[str]) -> None:
-    """Create the view `rules`, which adds ids and empty alignments to the table `loaded`."""
-    shape_columns = "".join(f"{name}, " for name in shape)
-    scratch.run(f"""
-        CREATE VIEW rules AS
-        SELECT rowid AS id, source, target, '' AS alignment, {shape_columns}uses
-          FROM loaded""")
+RULES_VIEW = "CREATE VIEW rules AS SELECT rowid AS id, '' AS alignment, * FROM loaded"
+"""Statement that creates the view `rules`, which adds ids and empty alignments to the table `loaded`."""

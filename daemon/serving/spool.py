@@ -26,10 +26,10 @@ from hierogram.daemon.configuration import Configuration
 from hierogram.daemon.exceptions import DaemonError, InputError, SpoolError, UsageError
 from hierogram.daemon.files import NOT_REGULAR, folder_within, printable, shorten_name, strip_suffix, write_in
 from hierogram.daemon.serving.supervision import FATAL, RETRYABLE, Heartbeat, StopFlag, StoppedError, StoreLoop
-from hierogram.daemon.text.ingest import IngestReport, ingest_in_sandbox
+from hierogram.daemon.text.ingest import IngestReport, store_input
 from hierogram.daemon.text.pipeline import make_pipeline, two_languages
-from hierogram.daemon.text.reading import IngestOptions
-from hierogram.daemon.text.treebanks.ingest import ingest_trees_in_sandbox
+from hierogram.daemon.text.reading import IngestOptions, read_in_sandbox
+from hierogram.daemon.text.treebanks.ingest import read_trees_in_sandbox
 from hierogram.daemon.text.treebanks.reading import TreebankFile
 from hierogram.samplers.grammar.kinds import PAIRS, find_grammar_kind
 from hierogram.storage.exceptions import StoreRefusedError, WorkerProcessError
@@ -185,13 +185,16 @@ def ingest_input(
     paths, corpus = [str(path) for path in spool_input.paths], spool_input.corpus or corpus
     # Let the reader check the files again, because other users may replace them before it opens them.
     options = replace(options, within=str(spool_input.folder))
-    if find_grammar_kind(store.settings().grammar).input_kind == PAIRS:
-        return ingest_in_sandbox(store, reader, paths, corpus, lambda _: check_stop(), options, check_stop)
-    if len(paths) > 1:
+    settings = store.settings()
+    if find_grammar_kind(settings.grammar).input_kind == PAIRS:
+        messages = reader.run(check_stop, read_in_sandbox, paths, settings, options)
+    elif len(paths) > 1:
         raise InputError(f"{printable(paths[0])}: this store ingests single files of trees, not bitexts")
-    is_nbest = _split_suffix(spool_input.paths[0].name)[1] == NBEST_SUFFIX
-    treebank = TreebankFile(paths[0], is_nbest, options.limits, options.within)
-    return ingest_trees_in_sandbox(store, reader, treebank, corpus, lambda _: check_stop(), check_stop)
+    else:
+        is_nbest = _split_suffix(spool_input.paths[0].name)[1] == NBEST_SUFFIX
+        treebank = TreebankFile(paths[0], is_nbest, options.limits, options.within)
+        messages = read_trees_in_sandbox(store, reader, treebank, check_stop)
+    return store_input(store, corpus, options.limits, messages, lambda _: check_stop())
 
 
 def move(spool_input: SpoolInput, reason: str | None = None) -> str:

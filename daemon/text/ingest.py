@@ -14,16 +14,15 @@ from unicodedata import is_normalized
 from hierogram.daemon.exceptions import WrongKindError
 from hierogram.daemon.files import printable
 from hierogram.daemon.prefetch import prefetch
-from hierogram.daemon.text.inspection import EMPTY_INPUT, NOT_NFC, SWAPPED_SIDES, Note
+from hierogram.daemon.text.inspection import Note
 from hierogram.daemon.text.lines import InputLimits
 from hierogram.daemon.text.reading import (
     STORE_DEFAULTS,
     IngestOptions,
     InputHeader,
-    InputValidator,
     PairInput,
     ValidatedChunk,
-    read_in_sandbox,
+    read_validated,
 )
 from hierogram.samplers.grammar.kinds import PAIRS, PARSES, SOURCE, TARGET, find_grammar_kind
 from hierogram.storage.exceptions import StoreError
@@ -32,7 +31,6 @@ from hierogram.storage.records.pairs import IngestTotals, NewPairs, RejectedLine
 from hierogram.storage.records.parts import join_parts
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store
-from hierogram.storage.worker_process import WorkerProcess
 
 _ADVICE = {
     PAIRS: "ingest pairs (`hierogram ingest`), or create another store for trees (`hierogram init --kind trees`)",
@@ -135,7 +133,7 @@ class IngestBatch:
         self.report.notes = self.notes()
         if not self.report.lines and receipt is None:
             # A request with a receipt may repeat an earlier one without adding lines.
-            self.report.notes.append(Note(EMPTY_INPUT, "no lines to store"))
+            self.report.notes.append(Note("empty-input", "no lines to store"))
         self._store.finish_ingest(self.report.batch, receipt=receipt, notes=[*map(str, self.report.notes)])
         self.report.seconds = time.perf_counter() - self._started
         return self.report
@@ -231,11 +229,11 @@ class _VocabularyNotes:
             reason = "the source words of the input are more frequent on the target side of the store"
             advice = "withdraw the input (hierogram withdraw --origin NAME) and ingest it with the sides exchanged"
             seen = f"the sides seem to be swapped: {reason}, and the target words on its source side"
-            yield Note(SWAPPED_SIDES, f"{seen}; {advice}")
+            yield Note("swapped-sides", f"{seen}; {advice}")
         odd = [word for words in (self._non_nfc or {}).values() for word in words]
         if odd:
             text = f"{len(odd):,} {'word is' if len(odd) == 1 else 'words are'} not in Unicode form NFC"
-            yield Note(NOT_NFC, f"{text}, such as {odd[0]!a}: convert the text (uconv -x nfc)")
+            yield Note("not-nfc", f"{text}, such as {odd[0]!a}: convert the text (uconv -x nfc)")
 
 
 def ingest(
@@ -251,25 +249,9 @@ def ingest(
     batch is marked as failed, and a second ingest of the repaired input adds only the missing pairs. Raises
     `WrongKindError` if the store takes trees, and `UsageError` if the languages differ from the store's.
     """
-    validator = InputValidator(check_input_kind(store, PAIRS), options, format=source.format)
-    messages = validator.messages(source)
+    messages = read_validated(source, check_input_kind(store, PAIRS), options)
     # Read ahead only in files: reading a stream may block, and an interrupt must not wait for it.
     messages = messages if source.bytes_total is None else prefetch(messages)
-    with closing(validator):
-        return store_input(store, corpus, options.limits, messages, report)
-
-
-def ingest_in_sandbox(
-    store: Store,
-    child: WorkerProcess,
-    paths: Sequence[str],
-    corpus: str,
-    report: Callable[[IngestReport], None] | None,
-    options: IngestOptions,
-    check: Callable[[], None],
-) -> IngestReport:
-    """Store the pairs of untrusted files, which `child` reads. For `check`, see `WorkerProcess.run`."""
-    messages = child.run(check, read_in_sandbox, paths, check_input_kind(store, PAIRS), options)
     return store_input(store, corpus, options.limits, messages, report)
 
 

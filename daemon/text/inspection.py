@@ -15,20 +15,14 @@ from typing import NamedTuple
 
 import regex
 
-from hierogram.daemon.text.languages import GENERAL
-from hierogram.daemon.text.pipeline import Languages, TextSide, segmenter_advice
+from hierogram.daemon.text.languages import GENERAL, segmenter_advice
+from hierogram.daemon.text.pipeline import Languages, TextSide
 from hierogram.daemon.text.tokenizer import LONG_WORD
 from hierogram.daemon.text.validation import LineColumns, split_tokens
 
-EMPTY_INPUT = "empty-input"
 TOKENIZATION = "tokenization"
 NO_WORD_DIVISION = "no-word-division"
-ESCAPED = "escaped"
-NOT_NFC = "not-nfc"
-QUOTED_FIELDS = "quoted-fields"
-SWAPPED_SIDES = "swapped-sides"
 UNICODE_SPACES = "unicode-spaces"
-ONE_BASED = "one-based"
 WORD_PARTS = "word-parts"
 
 _ESCAPE = re.compile(rb"(?:^|[ \t])(&(?:apos|quot|amp|lt|gt|bar|#91|#93|#124);|@[-/]@(?=[ \t]|$))")
@@ -78,11 +72,11 @@ class Notes:
         if self._escaped > _MIN_ESCAPED_SHARE * self._lines:
             found = f"{_lines_have(self._escaped)} escapes of the Moses tokenizer, such as {self._escape}"
             advice = "ingest the original text (`sacremoses detokenize` restores it)"
-            yield Note(ESCAPED, f"{found}, which other text does not contain: {advice}")
+            yield Note("escaped", f"{found}, which other text does not contain: {advice}")
         if self._doubled or self._quoted > _MIN_QUOTED_SHARE * self._lines:
             found = f"{_lines_have(self._quoted)} fields in quotation marks, as written by spreadsheets"
             advice = "the marks are stored as part of the text: write the file without quoting"
-            yield Note(QUOTED_FIELDS, f"{found}; {advice}")
+            yield Note("quoted-fields", f"{found}; {advice}")
 
 
 def _lines_have(number: int) -> str:

@@ -10,7 +10,7 @@ import logging
 import re
 import threading
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -233,19 +233,22 @@ def learn_orthography(code: str, lines: Sequence[str]) -> str:
     return Orthography(letters, joins, learn_spaces(observed, joins), decomposed, spellings).to_json()
 
 
-def missing_segmenter_note(code: str) -> str | None:
-    """Return a note if a language has no spaces and no package finds its words. Otherwise None."""
-    base = base_language(code)
-    if find_language(code).has_segmenter:
-        return None
-    if base in _SYLLABLE_LANGUAGES:
-        tokens = "each syllable is a token"
-    elif base in _WITHOUT_ANY_SPACES:
-        tokens = "each character is a token"
-    elif _PHRASE_LANGUAGES.match(code.lower()):
-        tokens = "text between spaces, zero-width spaces and punctuation is a token"
-    else:
-        return None
-    package = _PACKAGES.get(base)
-    finds = f"; to find words, {install_extra(package.extra)} before you create the store" if package else ""
-    return f"{code} is written without spaces between words: {tokens}{finds}"
+def segmenter_advice(codes: Iterable[str]) -> str | None:
+    """Return a note if no package finds the words of a language without spaces. Otherwise None."""
+    notes = []
+    for code in dict.fromkeys(codes):
+        base = base_language(code)
+        if find_language(code).has_segmenter:
+            continue
+        if base in _SYLLABLE_LANGUAGES:
+            tokens = "each syllable is a token"
+        elif base in _WITHOUT_ANY_SPACES:
+            tokens = "each character is a token"
+        elif _PHRASE_LANGUAGES.match(code.lower()):
+            tokens = "text between spaces, zero-width spaces and punctuation is a token"
+        else:
+            continue
+        package = _PACKAGES.get(base)
+        finds = f"; to find words, {install_extra(package.extra)} before you create the store" if package else ""
+        notes.append(f"{code} is written without spaces between words: {tokens}{finds}")
+    return "; ".join(notes) or None

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.files import strip_suffix
-from hierogram.daemon.text.languages import GENERAL, Language, TextSpan, find_language, missing_segmenter_note
+from hierogram.daemon.text.languages import GENERAL, Language, TextSpan, find_language
 from hierogram.daemon.text.orthography import SOFT_HYPHEN
 from hierogram.daemon.text.protected_spans import ProtectedSpan, find_protected
 from hierogram.daemon.text.segments import make_segmenter, spread_links
@@ -263,11 +263,6 @@ def make_pipeline(
     orthographies = tuple(map(str, settings.get("orthographies") or ()))
     lower = settings.get("case") == LOWERED
     return TextPipeline(languages or stored_pair or tokenize, rules, lower, word_parts, orthographies)
-
-
-def segmenter_advice(rules: Languages) -> str | None:
-    """Return a note if no package finds the words of a language without spaces. Otherwise None."""
-    return "; ".join(note for code in dict.fromkeys(rules) if (note := missing_segmenter_note(code))) or None
 
 
 def two_languages(text: str, option: str) -> Languages:

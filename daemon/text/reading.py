@@ -1,7 +1,7 @@
 """Input reader: turns files into validated lines. Needs no store, so that a sandbox can run it."""
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import chain, islice, product
 from typing import Any, NamedTuple, Protocol
@@ -313,12 +313,6 @@ class InputValidator:
         validated = (self.read(group, k == 0 and len(group) < CHUNKS_PER_TRANSACTION) for k, group in numbered)
         return (chunk._replace(bytes_read=source.bytes_read) for chunk in validated)
 
-    def messages(self, source: PairInput) -> Generator[InputHeader | ValidatedChunk, None, None]:
-        """Yield the header of an open input, then its chunks. For errors, see `PairInput.line_chunks`."""
-        chunks = self.chunks(source)
-        yield InputHeader(source.origin, source.format, source.bytes_total)
-        yield from chunks
-
     def close(self) -> None:
         """Delete temporary files."""
         self._repeats.close()
@@ -335,13 +329,22 @@ def _unlinked_lines(chunks: Iterable[LineColumns], limit: int | None = None) -> 
     return lines
 
 
+def read_validated(
+    source: PairInput, settings: Settings, options: IngestOptions, repeats: DuplicateCounter | None = None
+) -> Generator[InputHeader | ValidatedChunk, None, None]:
+    """Yield the header of an open input, then its chunks. Raises the errors of `InputValidator`."""
+    with closing(InputValidator(settings, options, repeats, source.format)) as validator:
+        chunks = validator.chunks(source)
+        yield InputHeader(source.origin, source.format, source.bytes_total)
+        yield from chunks
+
+
 def read_in_sandbox(
     alive: KeepAlive, paths: Sequence[str], settings: Settings, options: IngestOptions
 ) -> Iterator[InputHeader | ValidatedChunk]:
     """Yield the header of an input, then its chunks. Runs in a `WorkerProcess`."""
     with Input(paths, limits=options.limits, after_read=alive, within=options.within) as source:
-        validator = InputValidator(settings, options, DuplicateCounter(REPEATS_IN_MEMORY), source.format)
-        yield from validator.messages(source)
+        yield from read_validated(source, settings, options, DuplicateCounter(REPEATS_IN_MEMORY))
 
 
 def weigh_entries(pairs: NewPairs, options: DictionaryOptions) -> NewPairs:

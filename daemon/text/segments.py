@@ -50,13 +50,6 @@ _MIN_COUNT = 2
 """Minimum frequency of a known word. Rarer words are often names or misspellings."""
 
 
-class CompoundPart(NamedTuple):
-    """Part of a compound: its letters, including linking letters, and the known word."""
-
-    letters: str
-    word: str
-
-
 def _possible_words(letters: str) -> Iterator[str]:
     for added, dropped in _LINKING_LETTERS:
         if letters.endswith(added):
@@ -84,7 +77,7 @@ class Segmenter:
     """Segmenter that keeps words whole. Base class of all segmenters. Thread-safe."""
 
     def __init__(self) -> None:
-        self._cached_parts: dict[str, str] = {}
+        self._split_cached = cache(self._split_guarded)
 
     def split_line(self, text: str) -> str:
         """Split a line of words into a line of parts."""
@@ -94,13 +87,8 @@ class Segmenter:
         """Return the number of parts of each word of a line."""
         return [self._split_cached(word).count(" ") + 1 for word in split_tokens(text)]
 
-    def _split_cached(self, word: str) -> str:
-        cached = self._cached_parts.get(word)
-        if cached is None:
-            marked = PART_MARK in word
-            cached = word.replace(PART_MARK, GUARD + PART_MARK) if marked else self._split(word)
-            self._cached_parts[word] = cached
-        return cached
+    def _split_guarded(self, word: str) -> str:
+        return word.replace(PART_MARK, GUARD + PART_MARK) if PART_MARK in word else self._split(word)
 
     def _split(self, word: str) -> str:
         return word
@@ -135,25 +123,25 @@ class CompoundSegmenter(Segmenter):
         super().__init__()
         self._logs = {word: log(count) for word, count in counts.items() if len(word) >= _MIN_PART and word.isalpha()}
 
-    def split(self, word: str) -> tuple[CompoundPart, ...]:
-        """Return the parts of a lowercase word, at least two, or () if the word is not split."""
+    def split(self, word: str) -> tuple[str, ...]:
+        """Return the parts of a lowercase word with linking letters, at least two, or () if it is not split."""
         if len(word) < 2 * _MIN_PART or not word.isalpha():
             return ()
-        best, parts = self._logs.get(word, -1.0), tuple[CompoundPart, ...]()
+        best, parts = self._logs.get(word, -1.0), tuple[str, ...]()
         # Keep only the best split of each prefix (by length), because it does not affect the rest of the word.
-        prefix_splits: dict[int, tuple[float, tuple[CompoundPart, ...]]] = {0: (0.0, ())}
+        prefix_splits: dict[int, tuple[float, tuple[str, ...]]] = {0: (0.0, ())}
         for number in range(1, _MAX_PARTS + 1):
-            longer: dict[int, tuple[float, tuple[CompoundPart, ...]]] = {}
+            longer: dict[int, tuple[float, tuple[str, ...]]] = {}
             for start, (total, before) in prefix_splits.items():
                 last = word[start:]
                 if before and last in self._logs and (mean := (total + self._logs[last]) / number) > best:
-                    best, parts = mean, (*before, CompoundPart(last, last))
+                    best, parts = mean, (*before, last)
                 for end in range(start + _MIN_PART, len(word) - _MIN_PART + 1):
                     letters = word[start:end]
-                    for known in filter(self._logs.__contains__, _possible_words(letters)):
+                    if known := self.known_word(letters):
                         more = total + self._logs[known]
                         if end not in longer or more > longer[end][0]:
-                            longer[end] = more, (*before, CompoundPart(letters, known))
+                            longer[end] = more, (*before, letters)
             if parts:
                 break
             prefix_splits = longer
@@ -166,7 +154,7 @@ class CompoundSegmenter(Segmenter):
 
     def _split(self, word: str) -> str:
         small = word.lower()
-        *modifiers, head = [part.letters for part in self.split(small)] or [small]
+        *modifiers, head = self.split(small) or (small,)
         if not modifiers:
             return word
         cased = head if word == small else head[:1].upper() + head[1:]

@@ -7,7 +7,6 @@ units are rejected, so that memory is bounded.
 import re
 from collections.abc import Iterable, Iterator
 from itertools import product
-from typing import NamedTuple
 
 from hierogram.daemon.text import xml_streams
 from hierogram.daemon.text.lines import BYTES_PER_CHUNK, LINES_PER_CHUNK
@@ -31,11 +30,8 @@ _MAX_PAIRS = 100
 """Maximum number of pairs of a unit with several texts per language."""
 
 
-class _Unit(NamedTuple):
-    """Translation unit. `variants` are (language, text) in file order, None if a limit is exceeded."""
-
-    tuid: str | None
-    variants: list[tuple[str, str]] | None
+_Unit = tuple[str | None, list[tuple[str, str]] | None]
+"""Id of a translation unit, and (language, text) in file order, None if a limit is exceeded."""
 
 
 class _Reader(xml_streams.UnitReader[_Unit]):
@@ -86,7 +82,7 @@ class _Reader(xml_streams.UnitReader[_Unit]):
             self._text = None
         elif tag == "tu":
             long = len(self._variants) > _MAX_VARIANTS or self._size > _MAX_CHARACTERS
-            self.units.append(_Unit(self._unit_id, None if long else self._variants))
+            self.units.append((self._unit_id, None if long else self._variants))
             self._variants = []
         elif tag == _SUBFLOW:
             self._subflows -= 1

@@ -1535,8 +1535,8 @@ FAULTS = (
     Fault(
         "a subword mark in a word is mistaken for a segmentation",
         "daemon/text/segments.py",
-        "            cached = word.replace(PART_MARK, GUARD + PART_MARK) if marked else self._split(word)\n",
-        "            cached = word if marked else self._split(word)\n",
+        "        return word.replace(PART_MARK, GUARD + PART_MARK) if PART_MARK in word else self._split(word)\n",
+        "        return word if PART_MARK in word else self._split(word)\n",
         (_SEGMENTS, "-k", "any_words"),
     ),
     Fault(

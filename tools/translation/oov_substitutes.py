@@ -95,7 +95,10 @@ class SubstituteFinder:
         if noun and (not self.casing.nouns or word in self.target_words):
             return ()
         if (folded, noun) not in self._found:
-            words = [part.word for part in self._compounds.split(folded)] or self._similar(folded, noun)
+            if words := [*self._compounds.split(folded)]:
+                words[:-1] = map(self._compounds.known_word, words[:-1])
+            else:
+                words = self._similar(folded, noun)
             self._found[folded, noun] = tuple(map(self.known.__getitem__, words))
         return self._found[folded, noun]
 

@@ -58,25 +58,19 @@ def ingest_open(
     return store_input(store, corpus, treebank.limits, messages(), report)
 
 
-def ingest_trees_in_sandbox(
-    store: Store,
-    child: WorkerProcess,
-    treebank: TreebankFile,
-    corpus: str,
-    report: Callable[[IngestReport], None] | None,
-    check: Callable[[], None],
-) -> IngestReport:
-    """Store the trees of an untrusted file. `child` reads it twice if the store has no known words.
+def read_trees_in_sandbox(
+    store: Store, child: WorkerProcess, treebank: TreebankFile, check: Callable[[], None]
+) -> Generator[InputHeader | ValidatedChunk, None, None]:
+    """Read the trees of an untrusted file for `store_input`. For `check`, see `WorkerProcess.run`.
 
-    For `check`, see `WorkerProcess.run`.
+    `child` reads the file twice if the store has no known words.
     """
     transformations, known = _check_transformations(store, None)
     longest = store.settings().max_tokens
     if known is None:
         [words] = child.run(check, reading.read_known_words_in_sandbox, treebank, transformations, longest)
         known = _fix_known_words(store, transformations, words)
-    messages = child.run(check, reading.read_in_sandbox, treebank, transformations, longest, known)
-    return store_input(store, corpus, treebank.limits, messages, report)
+    return child.run(check, reading.read_in_sandbox, treebank, transformations, longest, known)
 
 
 def _check_transformations(

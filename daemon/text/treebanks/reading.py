@@ -12,7 +12,7 @@ The first line of a list may contain the number of trees and the name of the sen
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import chain, groupby, islice
 from typing import NamedTuple
 
@@ -216,7 +216,7 @@ def chunks(
     read: Iterator[ParsedSentence | RejectedLine], known: frozenset[str], repeats: DuplicateCounter
 ) -> Iterator[ValidatedChunk]:
     """Replace words not in `known` by their classes, number repeats, and yield a chunk per transaction."""
-    try:
+    with closing(repeats):
         while group := list(islice(read, LINES_PER_CHUNK)):
             parsed = [sentence for sentence in group if isinstance(sentence, ParsedSentence)]
             words = [replace_unknown(sentence.parse.words, known) for sentence in parsed]
@@ -226,8 +226,6 @@ def chunks(
             occurrences = repeats.occurrences(sources, targets, [""] * size)
             pairs = NewPairs(sources, targets, [""] * size, lengths, [0] * size, lines, [None] * size, occurrences)
             yield ValidatedChunk(pairs, join_runs(line for line in group if isinstance(line, RejectedLine)))
-    finally:
-        repeats.close()
 
 
 def _transformed(text: TreeText, transformations: Transformations, lists: bool) -> Parse:

@@ -91,7 +91,7 @@ def write(
     work = folder / f"work-{name}"
     work.mkdir()
     with scratch(work) as database:
-        load_rules(database, source, options.count_kind, plan.shape)
+        load_rules(database, source, options.count_kind)
         database.load("aligned_uses", LINKED_COLUMNS, given.linked_blocks())
         link_rules(database)
         test_set = None if options.filter_for is None else read_sentence_index(options.filter_for)

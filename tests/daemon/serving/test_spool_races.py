@@ -65,13 +65,13 @@ def test_a_file_that_is_replaced_between_scan_and_reading_is_not_read(
 ) -> None:
     (spool / "news").mkdir()
     (spool / "news" / "x.bars").write_bytes(GOOD)
-    kept = spooling.ingest_in_sandbox
+    kept = spooling.store_input
 
     def ingest(*given: object, **named: object) -> object:
         swapped(spool, outside)
         return kept(*given, **named)
 
-    monkeypatch.setattr(spooling, "ingest_in_sandbox", ingest)
+    monkeypatch.setattr(spooling, "store_input", ingest)
     [offer] = find_inputs(spool)[0]
     with pytest.raises(InputError, match=r"x\.bars: cannot be opened"):
         read(store, offer)
@@ -105,13 +105,13 @@ def test_treebank_replaced_between_scan_and_reading_is_not_read(
 ) -> None:
     (outside / "x.bars").write_text("(S (NP secret) (VP word))\n")
     (spool / "x").write_text("(S (NP a) (VP b))\n")
-    kept = spooling.ingest_trees_in_sandbox
+    kept = spooling.read_trees_in_sandbox
 
     def ingest(*given: object, **named: object) -> object:
         swap(spool / "x", outside / "x.bars")
         return kept(*given, **named)
 
-    monkeypatch.setattr(spooling, "ingest_trees_in_sandbox", ingest)
+    monkeypatch.setattr(spooling, "read_trees_in_sandbox", ingest)
     with open_store(store_url, create=True, settings=Settings(grammar="trees")) as store:
         with pytest.raises(InputError, match="cannot be opened"):
             read(store, find_inputs(spool)[0][0])

@@ -126,7 +126,7 @@ class IngestFault:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, times: int, error: Exception) -> None:
         self.left = times
-        kept = spooling.ingest_in_sandbox
+        kept = spooling.store_input
 
         def ingest(*given: object, **named: object) -> object:
             if self.left:
@@ -134,7 +134,7 @@ class IngestFault:
                 raise error
             return kept(*given, **named)
 
-        monkeypatch.setattr(spooling, "ingest_in_sandbox", ingest)
+        monkeypatch.setattr(spooling, "store_input", ingest)
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,9 @@ from tests.daemon.serving.spool_loop import ScanLimit, nothing, run
 
 import hierogram as hg
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.text.ingest import ingest_in_sandbox
+from hierogram.daemon.text.ingest import store_input
 from hierogram.daemon.text.lines import DEFAULT_LIMITS
-from hierogram.daemon.text.reading import STORE_DEFAULTS
+from hierogram.daemon.text.reading import STORE_DEFAULTS, read_in_sandbox
 from hierogram.daemon.web.api.ingest import IngestRequest
 from hierogram.storage.exceptions import WriteConflictError
 from hierogram.storage.pairs import ingest as stored_ingest
@@ -57,9 +57,9 @@ def add_from_files(store: Store, pairs: list[tuple[str, str]], folder: Path) -> 
 def add_in_a_sandbox(store: Store, pairs: list[tuple[str, str]], folder: Path) -> str:
     (folder / "text.pipes").write_text(lines(pairs))
     with closing(WorkerProcess()) as child:
-        report = ingest_in_sandbox(
-            store, child, [str(folder / "text.pipes")], "default", None, STORE_DEFAULTS, lambda: None
-        )
+        files = [str(folder / "text.pipes")]
+        messages = child.run(lambda: None, read_in_sandbox, files, store.settings(), STORE_DEFAULTS)
+        report = store_input(store, "default", DEFAULT_LIMITS, messages, None)
     return str(report.notes[0])
 
 

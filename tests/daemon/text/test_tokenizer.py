@@ -7,7 +7,7 @@ import unicodedata
 
 import pytest
 
-from hierogram.daemon.text.languages import Language, find_language, missing_segmenter_note
+from hierogram.daemon.text.languages import Language, find_language, segmenter_advice
 from hierogram.daemon.text.pipeline import TextSide
 from hierogram.daemon.text.tokenizer import SPACE, Tokenizer
 
@@ -174,7 +174,7 @@ def test_an_optional_package_segments_words(
     monkeypatch.setitem(sys.modules, package, None)
     find_language.cache_clear()
     assert find_language(code).tokens(word) == [word]
-    note = str(missing_segmenter_note(code))
+    note = str(segmenter_advice([code]))
     assert f"{code} is written without spaces between words: text between spaces" in note
     assert f"run pip install '.[{extra}]' in the source folder" in note
     module = types.ModuleType(package)
@@ -185,7 +185,7 @@ def test_an_optional_package_segments_words(
     rules = find_language(code)
     assert rules.tokens(f"{word} {word}, ab") == [*word, SPACE, *word, ",", "ab"]
     assert rules.join(rules.tokens(f"{word} {word}")) == f"{word} {word}"
-    assert missing_segmenter_note(code) is None
+    assert segmenter_advice([code]) is None
     find_language.cache_clear()
 
 
@@ -195,11 +195,11 @@ def test_a_package_that_changes_text_is_not_used() -> None:
 
 
 def test_languages_without_word_segmentation_are_reported() -> None:
-    assert "each syllable" in str(missing_segmenter_note("bo"))
-    assert "each character" in str(missing_segmenter_note("hak"))
-    assert "between spaces" in str(missing_segmenter_note("shn"))
-    assert "between spaces" in str(missing_segmenter_note("jv-Java"))
-    assert missing_segmenter_note("jv") is missing_segmenter_note("fr") is missing_segmenter_note("blt") is None
+    assert "each syllable" in str(segmenter_advice(["bo"]))
+    assert "each character" in str(segmenter_advice(["hak"]))
+    assert "between spaces" in str(segmenter_advice(["shn"]))
+    assert "between spaces" in str(segmenter_advice(["jv-Java"]))
+    assert segmenter_advice(["jv"]) is segmenter_advice(["fr"]) is segmenter_advice(["blt"]) is None
 
 
 def test_a_tokenizer_has_no_state() -> None:

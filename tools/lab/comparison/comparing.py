@@ -60,8 +60,7 @@ _SAMPLED = (
     ("posterior means", CountKind.POSTERIOR_MEAN),
     ("translation grammar", CountKind.TRANSLATION),
 )
-_SHAPE = ("scope", "nonterminals", "source_terminals", "target_terminals", "minimal_uses")
-_ADMITTED = f"""
+ADMITTED = f"""
     nonterminals <= {HIERO_MAX_NONTERMINALS} AND NOT regexp_matches(source, '{ADJACENT}')
     AND source_terminals + nonterminals <= {HIERO_MAX_SOURCE_SYMBOLS}
     AND source_terminals > 0 AND target_terminals > 0"""
@@ -160,10 +159,10 @@ def _measure_sampled(
     measures = [Measure(name, max_scope, ngrams), Measure(f"{name}, Hiero's constraints", max_scope, ngrams)]
     done, units_per_use = 0, 1 if count_kind is CountKind.CURRENT_SAMPLE else ONE_USE
     with tempfile.TemporaryDirectory(prefix="hierogram-") as folder, scratch(Path(folder)) as database:
-        load_rules(database, snapshot, count_kind, _SHAPE)
+        load_rules(database, snapshot, count_kind)
         if count_kind is CountKind.TRANSLATION:
-            load_pair_uses(database, snapshot, None, count_kind, _SHAPE, MIN_EXPECTED, linked=False)
-        for block in database.row_blocks(f"SELECT source, target, scope, uses, {_ADMITTED} FROM rules ORDER BY 1, 2"):
+            load_pair_uses(database, snapshot, None, count_kind, MIN_EXPECTED, linked=False)
+        for block in database.row_blocks(f"SELECT source, target, scope, uses, {ADMITTED} FROM rules ORDER BY 1, 2"):
             for measure, chosen in zip(measures, (block, [rule for rule in block if rule[-1]]), strict=True):
                 within = measure.count(np.array([scope for _, _, scope, *_ in chosen], np.int32))
                 sampled = [chosen[k] for k in np.flatnonzero(within)]

@@ -72,7 +72,7 @@ def export_heuristic(
                        0 AS minimal_uses, * EXCLUDE (source, target)
                   FROM loaded""")
             apply_filters(rules, plan, test_set)
-            if plan.lexical or plan.format.alignments:
+            if not plan.format.fixed:
                 load_lexicon(rules, snapshot.pair_blocks())
                 _link(rules)
                 load_lexical_weights(rules)

@@ -35,6 +35,7 @@ from hierogram.storage.options import Option
 from hierogram.storage.records.grammar import CountKind
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
+from hierogram.tools.lab.comparison.comparing import ADMITTED
 from hierogram.tools.lab.comparison.heuristic_export import export_heuristic
 from hierogram.tools.lab.comparison.pruning import Pruning
 from hierogram.tools.lab.measures.results import ResultCache, check_settings, select_spaced, time_call
@@ -252,11 +253,10 @@ def _add_sample(batch: ResidentBatch) -> None:
 
 def _count_by_scope(snapshot: Snapshot, system: TranslationSystem) -> list[int]:
     with tempfile.TemporaryDirectory(prefix="hierogram-") as folder, scratch(Path(folder)) as database:
-        shape = ("scope", "minimal_uses", "hiero")
-        load_rules(database, snapshot, system.count_kind, shape)
+        load_rules(database, snapshot, system.count_kind)
         if system.count_kind is CountKind.TRANSLATION:
-            load_pair_uses(database, snapshot, None, system.count_kind, shape, MIN_EXPECTED, linked=False)
-        only = "WHERE hiero > 0" if system.hiero else ""
+            load_pair_uses(database, snapshot, None, system.count_kind, MIN_EXPECTED, linked=False)
+        only = f"WHERE {ADMITTED}" if system.hiero else ""
         numbers = database.numeric_columns(f"(SELECT scope FROM rules {only})", ["scope"])
     return [int(number) for number in np.bincount(numbers[:, 0].astype(np.int64), minlength=1)]
 
