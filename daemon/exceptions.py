@@ -9,10 +9,6 @@ class UsageError(DaemonError):
     """Options or arguments are invalid or contradict each other. The command line ends with exit code 2."""
 
 
-class ClusterLostError(DaemonError):
-    """The Ray cluster or all its workers are lost."""
-
-
 class SpoolError(DaemonError):
     """The spool folder cannot be used, or a file in the spool cannot be moved."""
 

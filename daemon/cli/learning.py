@@ -28,6 +28,7 @@ from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.learning.alignment.requests import AlignOptions
 from hierogram.daemon.progress import Progress, progress
+from hierogram.daemon.serving.signals import DUPLICATE_SECONDS, STOP_SIGNALS
 from hierogram.daemon.shared_options import OUTPUT, STANDARD, SWEEPS, AsJson, ProcessThreads, Tokenize, Tokenized
 from hierogram.daemon.workers.options import WorkerOptions
 from hierogram.samplers.grammar.known_links import KnownLinks
@@ -72,7 +73,7 @@ def learn(
             aligned = align_pending(learning)
         if not as_json:
             print_aligned(aligned)
-        run = learning.resumed_run()
+        run = learning.resumed
         if run is not None and run.is_complete:
             advice = "showing its result; run the command again to start a new run"
             print_note(f"the interrupted run had completed all of its {plural(run.sweeps, 'sweep')}: {advice}")
@@ -130,11 +131,6 @@ def print_learned(report: "LearnReport", kind: "GrammarKind") -> None:
     print(f"  uses of rules  {report.tokens_before:>14,} → {report.tokens_after:,}")
 
 
-_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_DUPLICATE_SECONDS = 0.2
-"""Seconds after the first signal in which further signals are ignored, because timeout(1) sends two."""
-
-
 class StopSignals:
     """Context manager that records SIGINT or SIGTERM as `number`. A second signal ends the process."""
 
@@ -143,7 +139,7 @@ class StopSignals:
         self._received_at = 0.0
 
     def __enter__(self) -> Self:
-        self._handlers = {number: signal.signal(number, self._record) for number in _STOP_SIGNALS}
+        self._handlers = {number: signal.signal(number, self._record) for number in STOP_SIGNALS}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -153,14 +149,14 @@ class StopSignals:
     def ignore(self) -> None:
         """Ignore signals until the process ends, because a process killed by a signal reports failure."""
         self._handlers.clear()
-        for number in _STOP_SIGNALS:
+        for number in STOP_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
 
     def _record(self, number: int, _frame: FrameType | None) -> None:
         if not self.number:
             self.number, self._received_at = number, time.monotonic()
             print_note("hierogram: finishing and committing the current sweep; interrupt again to stop at once")
-        elif time.monotonic() - self._received_at > _DUPLICATE_SECONDS:
+        elif time.monotonic() - self._received_at > DUPLICATE_SECONDS:
             # Use the default handler, which ends the process. The database rolls back the uncommitted sweep.
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)

@@ -7,7 +7,7 @@ every pair. `learn` indexes all pairs at its end. The daemon indexes some pairs 
 import os
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Annotated, Any
@@ -121,16 +121,15 @@ class ResidentBatch:
     ) -> None:
         """Write derivations, averages, rule counts, records, labels and run progress in one transaction."""
         averages = self.loaded.write_averages(self.averages)
-        parts = self._parts(averages)
         # Prepare each part while the part before it is stored.
-        with closing(parts if len(self.rows) <= _PAIRS_PER_COMMIT else prefetch(parts)) as parts:
+        with closing(prefetch(self._parts(averages))) as parts:
             store.commit(parts, records, labels, run)
         self.committed_state = self.state.copy()
         self.committed = np.ones(len(self.rows), np.bool_)
         self.committed_averages = averages
         self.committed_sweeps = self.sweeps.copy()
 
-    def _parts(self, averages: Blobs) -> Generator[tuple[PairUpdates, RuleDeltas], None, None]:
+    def _parts(self, averages: Blobs) -> Iterator[tuple[PairUpdates, RuleDeltas]]:
         schedule = find_kind(self.settings).schedule(self.settings)
         stages = schedule.reached(self.sweeps)
         states = self.loaded.encode(self.state)
@@ -277,18 +276,16 @@ class LearnProgress:
     """Progress of learning, with the latest values. `done` and `total` count sweeps of single pairs.
 
     `phase` is "pairs" during a sweep, "sweep" after a sweep, or "commit". `stage` is the highest stage of the schedule
-    that a pair in the sweep has reached, or 0 during a commit. `pairs` is the number of pairs in the sweep or commit.
+    that a pair in the sweep has reached, or 0 during a commit.
     """
 
     phase: str
     sweep: int
     stage: int
-    pairs: int
     done: int
     total: int
     log_likelihood: float | None
     rules_in_use: int
-    rule_tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,11 +332,10 @@ class Learner(AbstractContextManager["Learner"]):
     def __exit__(self, *exception: object) -> None:
         self.chain.close()
 
-    def _report(self, phase: str, stage: int, pairs: int, done: int) -> None:
+    def _report(self, phase: str, stage: int, done: int) -> None:
         if self.options.report:
-            work = self.sweeps, stage, pairs, done, self.total_pair_sweeps
-            grammar = self.log_likelihood, self.rules_in_use, self.chain.rule_tokens
-            self.options.report(LearnProgress(phase, *work, *grammar))
+            work = self.sweeps, stage, done, self.total_pair_sweeps
+            self.options.report(LearnProgress(phase, *work, self.log_likelihood, self.rules_in_use))
 
     def measure(self) -> float:
         """Compute the natural log-likelihood of all rule tokens, and append it to `log_likelihoods`."""
@@ -421,7 +417,7 @@ class Learner(AbstractContextManager["Learner"]):
             if leave_open and not ended and time.monotonic() - last_commit <= commit_interval:
                 self._open_records, self._last_commit = records, last_commit
                 return
-            self._report("commit", 0, len(batch.sweeps), self.pair_sweeps)
+            self._report("commit", 0, self.pair_sweeps)
             commit()
 
     def commit_open(self, batch: ResidentBatch) -> None:
@@ -438,7 +434,7 @@ class Learner(AbstractContextManager["Learner"]):
         previous_pair_sweeps = self.pair_sweeps
 
         def report(pairs: int) -> None:
-            self._report("pairs", stage, active_pairs, previous_pair_sweeps + pairs * active_pairs // len(batch.sweeps))
+            self._report("pairs", stage, previous_pair_sweeps + pairs * active_pairs // len(batch.sweeps))
 
         started = time.perf_counter()
         request = SweepRequest(batch.sweeps, active, active & (batch.sweeps > self.schedule.burn_in))
@@ -450,7 +446,7 @@ class Learner(AbstractContextManager["Learner"]):
         due = self.sweeps % self.options.likelihood_every == 0 and self._may_measure()
         likelihood = self.measure() if due else None
         record = SweepRecord(stage, active_pairs, likelihood, *info[:4], seconds, initial_likelihood)
-        self._report("sweep", stage, active_pairs, self.pair_sweeps)
+        self._report("sweep", stage, self.pair_sweeps)
         return record
 
 

@@ -25,12 +25,12 @@ from hierogram.samplers.alignment.prior_counts import (
 from hierogram.samplers.alignment.symmetrization import LinkList
 from hierogram.samplers.counts.chain import CountsError
 from hierogram.storage.records.aligner import AlignerChange, AlignerCounts, FertilityCounts, LinkRow
+from hierogram.storage.records.columns import SIDES
 from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.store import Store
 
-SIDES = ("source", "target")
-"""Side of the conditioning words, by direction. Forward links condition target words on source words."""
 DIRECTIONS = ("forward", "backward")
+"""Forward links condition target words on source words, so their conditioning side is `SIDES[0]`."""
 
 _WORD, _STEM = "", " "
 """Suffix of the name of a word, and suffix of the name of a stem."""

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
 from dataclasses import replace
 from queue import SimpleQueue
 
@@ -12,10 +13,6 @@ from hierogram.daemon.learning.learning import learn as learn_all
 from hierogram.daemon.progress import Steps
 from hierogram.storage.records.grammar import LearningRun
 from hierogram.storage.store import Store
-
-
-class _StoppedError(Exception):
-    """The run was stopped during alignment."""
 
 
 class Learning:
@@ -38,11 +35,11 @@ class Learning:
         self._options = options
         self._messages: SimpleQueue[LearnProgress | LearnReport | BaseException] = SimpleQueue()
         self._permits = threading.Semaphore(0)
-        """Permits to continue. A stepwise run acquires one permit at its start and one after each sweep."""
+        """Permits to continue. A stepwise run acquires one after each sweep."""
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
-        self._started_run: int | None = None
-        """Id of the run that `align` started, or None if `align` was not called or found an interrupted run."""
+        self.resumed: LearningRun | None = None
+        """Interrupted run that `align` found, or None."""
         self.aligned: AlignReport | None = None
         self.report: LearnReport | None = None
 
@@ -63,17 +60,12 @@ class Learning:
         Calls `progress(done, total)` for pairs without links.
         """
         threads = self._options.threads
+        self.resumed = find_interrupted_run(self._store, self._sweeps)
         # Record the run first, so that an interrupted alignment is also resumed.
-        if find_interrupted_run(self._store, self._sweeps) is None:
-            self._started_run = resume_or_start_run(self._store, self._sweeps).id
+        resume_or_start_run(self._store, self._sweeps)
         self.aligned = align_pending(self._store, threads, report=progress)
         apply_pending_corrections(self._store, threads)
         return self.aligned
-
-    def resumed_run(self) -> LearningRun | None:
-        """Return the interrupted run that `sample` would resume, or None."""
-        run = find_interrupted_run(self._store, self._sweeps)
-        return None if run is None or run.id == self._started_run else run
 
     def sample(
         self, progress: Callable[[LearnProgress], None], stop: Callable[[], bool] = lambda: False
@@ -110,20 +102,20 @@ class Learning:
         self._thread.start()
         try:
             while True:
-                self._permits.release()
                 message = self._messages.get()
                 if isinstance(message, BaseException):
                     raise message
                 if isinstance(message, LearnReport):
                     return
                 yield message
+                self._permits.release()
         finally:
             self.stop()
 
     def _learn(self, stepwise: bool) -> None:
         def check_stopped(_done: int, _total: int) -> None:
             if self._stopped.is_set():
-                raise _StoppedError
+                raise CancelledError
 
         def report_sweep(step: LearnProgress) -> None:
             if step.phase == "sweep":
@@ -132,8 +124,6 @@ class Learning:
                     self._permits.acquire()
 
         try:
-            if stepwise:
-                self._permits.acquire()
             self.align(check_stopped)
             report = self.sample(report_sweep, self._stopped.is_set)
             if report.finished:

@@ -1,6 +1,7 @@
 """Stored pairs and trees as immutable objects."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.learning.derivations import expected_rules, read_derivation
@@ -12,32 +13,25 @@ from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class StoredPair:
-    """Stored pair or tree as it was when read: id, texts, links and derivation."""
+    """Stored pair or tree as it was when read: texts, links and derivation.
 
-    def __init__(self, row: PairRow, settings: Settings) -> None:
-        self._row = row
-        self._settings = settings
+    `id` counts from 1. `source` contains the source tokens, or the words of a tree, separated by spaces, and `target`
+    the target tokens, or the tree in brackets. `state` is unaligned, waiting, sampling or settled.
+    """
 
-    @property
-    def id(self) -> int:
-        """Id in the store, from 1."""
-        return self._row.id
+    id: int
+    source: str
+    target: str
+    state: str
+    _row: PairRow
+    _settings: Settings
 
-    @property
-    def source(self) -> str:
-        """Source tokens, or the words of a tree, separated by spaces."""
-        return self._row.source
-
-    @property
-    def target(self) -> str:
-        """Target tokens, separated by spaces, or the tree in brackets."""
-        return self._row.target
-
-    @property
-    def state(self) -> str:
-        """Learning state: unaligned, waiting, sampling or settled."""
-        return self._row.state
+    @classmethod
+    def from_row(cls, row: PairRow, settings: Settings) -> "StoredPair":
+        """Return the pair of a row."""
+        return cls(row.id, row.source, row.target, row.state, row, settings)
 
     @property
     def links(self) -> list[Link]:

@@ -433,14 +433,14 @@ class GrammarStore(AbstractContextManager["GrammarStore"]):
         from hierogram.daemon.library.pairs import StoredPair
 
         settings = self.settings()
-        return (StoredPair(row, settings) for row in self.store.pairs())
+        return (StoredPair.from_row(row, settings) for row in self.store.pairs())
 
     def pair(self, pair_id: int) -> StoredPair:
         """Return a stored pair or tree by its id. Raises `InputError` if it does not exist."""
         from hierogram.daemon.library.pairs import StoredPair, rows_by_id
 
         [row] = rows_by_id(self.store, [pair_id])
-        return StoredPair(row, self.settings())
+        return StoredPair.from_row(row, self.settings())
 
     def set_links(self, links: Mapping[int, KnownLinks], origin: str = "python") -> Lease | None:
         """Fix and forbid links, given by pair id. Earlier corrections of these pairs are replaced.

@@ -110,7 +110,12 @@ _NUMBER_DTYPES = dict.fromkeys(COLUMNS, "float64") | {
 
 def table_from_rows(rows: Sequence[RuleRow]) -> RuleTable:
     """Convert rules to a table in the same order."""
-    return _table({name: [getattr(row, name) for row in rows] for name in COLUMNS})
+    columns = {name: [getattr(row, name) for row in rows] for name in COLUMNS}
+    return RuleTable({
+        name: _join_lines([text.encode() for text in column]) if name in _TEXTS
+        else np.asarray(column, _NUMBER_DTYPES[name])
+        for name, column in columns.items()
+    })  # fmt: skip
 
 
 def _join_lines(blocks: Sequence[bytes]) -> TextColumn:
@@ -118,11 +123,18 @@ def _join_lines(blocks: Sequence[bytes]) -> TextColumn:
     return column_from_lines(np.frombuffer(b"".join(block + b"\n" for block in blocks), np.uint8))
 
 
-def _table(columns: Mapping[str, Any]) -> RuleTable:
+def _make_table(
+    sides: Sequence[Sequence[bytes]], uses: NDArray[Any], variances: NDArray[np.float64], numbers: Mapping[str, Any]
+) -> RuleTable:
+    """Make a table of rules, given blocks of lines of both sides. Probabilities are relative `uses`."""
+    p = []
+    for blocks in sides:
+        lines = chain.from_iterable(block.split(b"\n") for block in blocks)
+        p.append(uses / _sum_by_hash(np.fromiter(map(hash, lines), np.int64, len(uses)), uses))
     return RuleTable({
-        name: _join_lines([text.encode() for text in column]) if name in _TEXTS
-        else np.asarray(column, _NUMBER_DTYPES[name])
-        for name, column in columns.items()
+        **numbers, **{name: _join_lines(blocks) for name, blocks in zip(_TEXTS, sides, strict=True)},
+        "expected_uses_error": standard_errors(numbers["expected_uses"], variances),
+        "p_target_given_source": p[0], "p_source_given_target": p[1],
     })  # fmt: skip
 
 
@@ -131,23 +143,12 @@ def table_from_deltas(rules: RuleDeltas) -> RuleTable:
     order = np.lexsort((-rules.count, -rules.expected_uses))[: np.count_nonzero(rules.expected_uses > 0)]
     if not len(order):
         return table_from_rows([])
-    uses = rules.expected_uses[order]
-    sides = {name: getattr(rules, name).strings() for name in _TEXTS}
-    columns = {name: [texts[row] for row in order.tolist()] for name, texts in sides.items()}
-    hashes = {name: np.array([hash(text) for text in texts]) for name, texts in columns.items()}
-    return _table({
-        "id": np.arange(1, len(order) + 1),
-        **columns,
-        "length": rules.length[order],
-        "scope": rules.scope[order],
-        "nonterminals": rules.nonterminals[order],
-        "hiero": rules.hiero[order],
-        "expected_uses": uses,
-        "expected_uses_error": standard_errors(uses, rules.expected_uses_variance[order]),
-        "count": rules.count[order],
-        "p_target_given_source": uses / _sum_by_hash(hashes["source"], uses),
-        "p_source_given_target": uses / _sum_by_hash(hashes["target"], uses),
-    })  # fmt: skip
+    texts = [getattr(rules, name).strings() for name in _TEXTS]
+    sides = [[texts_of_side[row].encode() for row in order.tolist()] for texts_of_side in texts]
+    names = ("length", "scope", "nonterminals", "hiero", "expected_uses", "count")
+    numbers = {name: getattr(rules, name)[order] for name in names}
+    variances = rules.expected_uses_variance[order]
+    return _make_table(sides, numbers["expected_uses"], variances, {"id": np.arange(1, len(order) + 1), **numbers})
 
 
 _READ_EXPRESSIONS = (
@@ -175,17 +176,9 @@ def table_from_store(snapshot: "Snapshot", current_sample: bool) -> RuleTable:
     ids, *shape, hiero, variances, other_counts, used = np.concatenate(numbers, axis=1)
     expected, counts = (other_counts, used) if current_sample else (used, other_counts)
     length, scope, nonterminals = (column.astype(np.int32) for column in shape)
-    source_hashes, target_hashes = (
-        np.fromiter(map(hash, chain.from_iterable(block.split(b"\n") for block in side)), np.int64, len(ids))
-        for side in sides
-    )
-    source, target = map(_join_lines, sides)
-    return RuleTable({
-        "id": ids, "source": source, "target": target, "length": length, "scope": scope, "nonterminals": nonterminals,
-        "hiero": hiero.astype(np.bool_), "expected_uses": expected / ONE_USE,
-        "expected_uses_error": standard_errors(expected / ONE_USE, variances / ONE_SQUARE), "count": counts,
-        "p_target_given_source": used / _sum_by_hash(source_hashes, used),
-        "p_source_given_target": used / _sum_by_hash(target_hashes, used),
+    return _make_table(sides, used, variances / ONE_SQUARE, {
+        "id": ids, "length": length, "scope": scope, "nonterminals": nonterminals, "hiero": hiero.astype(np.bool_),
+        "expected_uses": expected / ONE_USE, "count": counts,
     })  # fmt: skip
 
 

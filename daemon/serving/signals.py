@@ -7,8 +7,8 @@ from functools import cache
 from types import FrameType
 from typing import NoReturn
 
-_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-_DUPLICATE_SECONDS = 0.2
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+DUPLICATE_SECONDS = 0.2
 """Seconds after a signal in which further signals are duplicates, because timeout(1) sends two."""
 _FALLBACK_EXIT_SECONDS = 3.0
 """Seconds after the timer until the fault handler exits the process."""
@@ -50,7 +50,7 @@ class Signals:
         self._readable, writable = os.pipe()
         os.set_blocking(self._readable, False)
         os.set_blocking(writable, False)
-        for number in (*_STOP_SIGNALS, signal.SIGHUP):
+        for number in (*STOP_SIGNALS, signal.SIGHUP):
             signal.signal(number, self._record)
         # Write signals to a pipe, so that a signal between the check of the flags and the sleep also ends the sleep.
         signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
@@ -75,8 +75,8 @@ class Signals:
         """Let the next signal kill the process. The database then rolls back uncommitted work."""
         import time
 
-        time.sleep(_DUPLICATE_SECONDS)
-        for number in _STOP_SIGNALS:
+        time.sleep(DUPLICATE_SECONDS)
+        for number in STOP_SIGNALS:
             signal.signal(number, signal.SIG_DFL)
 
 

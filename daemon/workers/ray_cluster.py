@@ -18,7 +18,7 @@ import ray
 from ray import exceptions
 from ray._private import ray_constants
 
-from hierogram.daemon.exceptions import ClusterLostError, DaemonError
+from hierogram.daemon.exceptions import DaemonError
 from hierogram.daemon.learning.kinds.synchronous import count_processors
 from hierogram.daemon.workers.options import Workers
 from hierogram.daemon.workers.worker import Worker, WorkerLostError
@@ -48,10 +48,9 @@ _RESTART = "start the cluster again, and run an interrupted command again"
 class RayCluster:
     """Ray workers that this process starts and ends. Each worker uses `threads` threads."""
 
-    def __init__(self, options: Workers, threads: int, on_this_machine: bool) -> None:
+    def __init__(self, options: Workers, threads: int) -> None:
         self._requested = options.number
         self.threads = threads
-        self._on_this_machine = on_this_machine
         self._actors: dict[int, Any] = {}
         self._next_id = 0
 
@@ -62,17 +61,12 @@ class RayCluster:
             return self._requested
         return max(1, int(_ray.cluster_resources().get("CPU", 0) // self.threads))
 
-    @property
-    def fills_machine(self) -> bool:
-        """True if the cluster was started on this machine and its workers occupy all processors."""
-        return self._on_this_machine and self.target_workers * self.threads >= count_processors()
-
     def workers(self) -> list[int]:
         """Return the ids of the workers that are not known to be lost."""
         return list(self._actors)
 
     def start(self) -> int | None:
-        """Start another worker. Returns its id, or None if it cannot start. Raises `ClusterLostError`."""
+        """Start another worker. Returns its id, or None if it cannot start. Raises `DaemonError`."""
         if self._actors and _ray.available_resources().get("CPU", 0) < self.threads:
             return None
         actor = _ray.remote(num_cpus=self.threads)(Worker).remote()
@@ -81,14 +75,14 @@ class RayCluster:
             ready, deadline = actor.ready.remote(), time.monotonic() + _SECONDS_TO_START
             while not _ray.wait([ready], timeout=_CHECK_SECONDS)[0] and time.monotonic() < deadline:
                 if not any(node["Alive"] for node in _ray.nodes()):
-                    raise ClusterLostError(f"lost the Ray cluster: no nodes left: {_RESTART}")
+                    raise DaemonError(f"lost the Ray cluster: no nodes left: {_RESTART}")
             _ray.get(ready, timeout=0)
         except _WORKER_LOST:
             with suppress(Exception):
                 _ray.kill(actor)
             return None
         except _CLUSTER_LOST as error:
-            raise ClusterLostError(f"lost the Ray cluster: {error}: {_RESTART}") from error
+            raise DaemonError(f"lost the Ray cluster: {error}: {_RESTART}") from error
         self._actors[worker] = actor
         return worker
 
@@ -101,7 +95,7 @@ class RayCluster:
         return worker, getattr(self._actors[worker], method).remote(*arguments)
 
     def result(self, call: Any) -> Any:
-        """Wait for the result of a call. Raises its error, `WorkerLostError`, or `ClusterLostError`."""
+        """Wait for the result of a call. Raises its error, `WorkerLostError`, or `DaemonError`."""
         worker, reference = call
         try:
             return _ray.get(reference, timeout=_SECONDS_PER_CALL)
@@ -114,7 +108,7 @@ class RayCluster:
         except exceptions.RayTaskError as error:
             raise error.cause or error from error
         except _CLUSTER_LOST as error:
-            raise ClusterLostError(f"lost the Ray cluster: {error}: {_RESTART}") from error
+            raise DaemonError(f"lost the Ray cluster: {error}: {_RESTART}") from error
 
     def reference(self, call: Any) -> Any:
         """Return a reference to the result of a call. Workers fetch it from the worker that computed it."""
@@ -137,8 +131,9 @@ def ray_cluster(options: Workers, threads: int) -> Iterator[RayCluster]:
     """
     already_joined = _ray.is_initialized()
     with _keep_signal_handlers():
-        started = not already_joined and _join_or_start(options, threads)
-    cluster = RayCluster(options, threads, started)
+        if not already_joined:
+            _join_or_start(options, threads)
+    cluster = RayCluster(options, threads)
     try:
         yield cluster
     finally:
@@ -161,8 +156,7 @@ def _keep_signal_handlers() -> Iterator[None]:
             library.sigaction(int(number), action, None)
 
 
-def _join_or_start(options: Workers, threads: int) -> bool:
-    """Return True if a cluster was started, False if one was joined."""
+def _join_or_start(options: Workers, threads: int) -> None:
     if options.address is not None:
         # Some clusters require the user's token. Ray does not load the token itself if it joins as a client. Older
         # versions of Ray have no tokens.
@@ -176,7 +170,7 @@ def _join_or_start(options: Workers, threads: int) -> bool:
             raise DaemonError(
                 f"cannot join the Ray cluster at {options.address}: {error}: check that the cluster runs"
             ) from error
-        return False
+        return
     if options.number is None or "RAY_ADDRESS" in os.environ:
         # Ray's address `auto` is the cluster of RAY_ADDRESS, or else a running cluster. Without RAY_ADDRESS, start a
         # cluster if no cluster is running.
@@ -189,9 +183,8 @@ def _join_or_start(options: Workers, threads: int) -> bool:
                     "the cluster runs"
                 ) from error
         else:
-            return False
+            return
     start_local(count_processors() if options.number is None else options.number * threads)
-    return True
 
 
 def start_local(processors: int, object_bytes: int = _OBJECT_BYTES) -> None:

@@ -10,16 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.kind import SweepRequest
-from hierogram.daemon.learning.kinds.pairs import longest_rule
+from hierogram.daemon.learning.kinds.pairs import build_batch, longest_rule
 from hierogram.daemon.learning.kinds.synchronous import make_model, make_plan, make_schedule
 from hierogram.samplers.counts.chain import ChainState, SweepInfo
 from hierogram.samplers.counts.models import Model
 from hierogram.samplers.counts.table import COUNT, CountTable, empty_table, with_room
-from hierogram.samplers.forests.derivations import State, make_batch
-from hierogram.samplers.forests.forest import Bitext, build_forests
-from hierogram.samplers.forests.fragments import cumulate_hashes
+from hierogram.samplers.forests.derivations import State
+from hierogram.samplers.forests.forest import Bitext
 from hierogram.samplers.forests.records import read_averages, write_averages
-from hierogram.samplers.grammar import keys
 from hierogram.samplers.grammar.columns import Blobs
 from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build, merge_changes
 from hierogram.storage.records.settings import Settings
@@ -38,13 +36,8 @@ class Setup(NamedTuple):
     threads: int
 
 
-class Variables(NamedTuple):
-    """Sampled `edge` uint16[N] and `cut` uint8[N] of nodes (see `State`), and encoded averages of pairs."""
-
-    edge: NDArray[np.uint16]
-    cut: NDArray[np.uint8]
-    records: Blobs
-
+Variables = tuple[State, Blobs]
+"""Derivations and encoded averages of pairs."""
 
 PairTexts = tuple[NDArray[np.int64], Bitext, NDArray[np.uint64], NDArray[np.uint64]]
 """Texts of pairs: `Batch.pairs`, words with links, hashes of source words, and hashes of target words."""
@@ -58,15 +51,11 @@ class Shard:
 
     def __init__(self, setup: Setup, model: Model, contents: ShardContents, executor: ThreadPoolExecutor) -> None:
         # Copy the received arrays, because they are read-only, and kernels would be recompiled for read-only arrays.
-        texts, self._rounds, (edge, cut, records) = deepcopy(contents)
-        pair_numbers, bitext, source_hashes, target_hashes = texts
-        words = cumulate_hashes(source_hashes, target_hashes, keys.ALL_BITS)
-        forests = build_forests(bitext, setup.settings.span_limit)
-        batch = make_batch(bitext, words, forests, pair_numbers, longest_rule(setup.settings))
+        texts, self._rounds, (self._state, records) = deepcopy(contents)
+        batch = build_batch(*texts, setup.settings)
         self._seed = setup.settings.seed
         self._schedule = make_schedule(setup.settings)
         self._plan: SweepPlan | None = None
-        self._state = State(edge, cut)
         self._averages = read_averages(batch, records)
         self.kernel = build(model, batch, blocks=setup.blocks, workers=setup.threads, run=executor.map)
 
@@ -84,8 +73,7 @@ class Shard:
 
     def variables(self) -> Variables:
         """Return a copy of the pairs' current variables."""
-        edge, cut = self._state
-        return Variables(edge.copy(), cut.copy(), write_averages(self._averages))
+        return self._state.copy(), write_averages(self._averages)
 
 
 Changes = NDArray[np.uint64]
@@ -95,16 +83,8 @@ RoundRequest = tuple[int, dict[int, SweepRequest]]
 """Number of the round in its sweep, and sweep requests by shard (empty after the first round)."""
 
 
-class ShardResult(NamedTuple):
-    """Result of a shard in a round: changes, the sum of their counts, and statistics of the sweep so far."""
-
-    changes: Changes
-    tokens: int
-    info: SweepInfo
-
-
-RoundResults = dict[int, ShardResult]
-"""Results of a round by shard id."""
+RoundResults = dict[int, tuple[Changes, SweepInfo]]
+"""Changes of each shard in a round, and statistics of its sweep so far, by shard id."""
 
 
 def merge_changes_into(changes: Changes, table: CountTable, model: Model) -> CountTable:
@@ -113,11 +93,6 @@ def merge_changes_into(changes: Changes, table: CountTable, model: Model) -> Cou
     # Copy a read-only array, because the kernel would be recompiled for it.
     merge_changes(changes if changes.flags.writeable else np.array(changes), table, model)
     return table
-
-
-def make_table(rules: Changes, longest_rule: int, model: Model) -> CountTable:
-    """Build a table from the rules returned by `list_rules`."""
-    return merge_changes_into(rules, empty_table(longest_rule, len(rules)), model)
 
 
 def list_rules(table: CountTable) -> Changes:
@@ -154,7 +129,8 @@ class Worker:
         self._model = make_model(setup.settings, setup.vocabulary_sizes)
         self._shards = {}
         if rules is not None:
-            self._table = make_table(rules, longest_rule(setup.settings), self._model)
+            empty = empty_table(longest_rule(setup.settings), len(rules))
+            self._table = merge_changes_into(rules, empty, self._model)
 
     def open(self, shard_id: int, contents: ShardContents) -> None:
         """Build the forests and the kernel of a shard, and add the shard to this worker."""
@@ -181,21 +157,16 @@ class Worker:
         self._merge_previous(previous)
         return {shard_id: self._shards[shard_id].variables() for shard_id in shard_ids}
 
-    def rules(self, shard_ids: Sequence[int], *previous: RoundResults) -> dict[int, Changes | None]:
-        """Merge the changes of the last round, and return all rules if this worker has shard 0."""
-        self._merge_previous(previous)
-        return {shard_id: list_rules(self._table) if shard_id == 0 else None for shard_id in shard_ids}
-
-    def _sample(self, shard_id: int, round_request: RoundRequest) -> ShardResult:
+    def _sample(self, shard_id: int, round_request: RoundRequest) -> tuple[Changes, SweepInfo]:
         shard = self._shards[shard_id]
         round_number, sweep_requests = round_request
         changes = shard.sample(round_number, sweep_requests.get(shard_id), self._table)
-        return ShardResult(changes, int(changes[:, COUNT].view(np.int64).sum()), shard.kernel.info())
+        return changes, shard.kernel.info()
 
     def _merge_previous(self, previous: Sequence[RoundResults]) -> None:
         for results in previous:
-            for result in results.values():
-                self._merge(result.changes)
+            for changes, _ in results.values():
+                self._merge(changes)
 
     def _merge(self, changes: Changes) -> None:
         self._table = merge_changes_into(changes, self._table, self._model)

@@ -113,7 +113,11 @@ def sample_grammar(
         sweeps=task.sweeps,
         report=report,
     )
-    return TreeGrammar(parse_fragments(chain)), {label: Prior(*prior) for label, prior in chain.priors().items()}, trace
+    return (
+        TreeGrammar(parse_fragments(chain)),
+        {label: Prior(*parameters) for label, *parameters in chain.labels()},
+        trace,
+    )
 
 
 def score_parses(

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, reduce
+from functools import reduce
 from itertools import islice, pairwise
 from typing import Any, NamedTuple, TypeVar
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.learning.alignment.requests import BOTH, FORWARD, AlignOptions
-from hierogram.daemon.learning.stored_links import LinkedTexts, Links, words_and_stems
+from hierogram.daemon.learning.stored_links import LinkedTexts, Links, Units, words_and_stems
 from hierogram.daemon.progress import Steps
 from hierogram.samplers.alignment.bitext import MAX_WORDS, Direction, Side, make_direction, read_side, split_tokens
 from hierogram.samplers.alignment.chain import UNLINKED, LinkEvidence, make_evidence
@@ -44,8 +44,6 @@ from hierogram.storage.records.parts import index_words
 INCREMENTAL_OPTIONS: dict[str, Any] = {"sweeps": 12, "burn_in": 6, "warming": 0, "thinning": 1}
 """Options for aligning pairs given the counts of many other pairs, which needs few sweeps."""
 _PAIRS_PER_CHUNK = 10_000
-_STEMS_LOCK = threading.Lock()
-"""Keeps threads from computing the same stems twice."""
 _MAX_LANE_WORDS = 20_000_000
 """Maximum emitted words of several lanes of `_sample` together, at about 40 bytes per word and lane."""
 EXTREME_RATIO = 9
@@ -184,42 +182,34 @@ class _SweepCounter:
 class DirectionTask(NamedTuple):
     """Direction to sample, with the counts of other pairs, the initial links and the known links.
 
-    Direction 0 emits target words, direction 1 source words. `stems` computes the stems of both sides on the first
-    call, because stems take as much memory as words.
+    Direction 0 emits target words, direction 1 source words. `units` are the directions between words and, if a chain
+    uses stems, between stems.
     """
 
     number: int
-    direction: Direction
-    stems: Callable[[], tuple[Side, Side]]
+    units: Sequence[Direction]
     prior: PriorsByUnit | None
     links: NDArray[np.int16] | None
     evidence: LinkEvidence | None = None
 
+    @property
+    def direction(self) -> Direction:
+        """Direction between words."""
+        return self.units[0]
+
     def view(self, with_stems: bool) -> tuple[Direction, PriorCounts | None]:
         """Return the direction between words or stems, and the counts of other pairs."""
-        prior = None if self.prior is None else self.prior[with_stems][self.number]
-        if not with_stems:
-            return self.direction, prior
-        with _STEMS_LOCK:
-            source, target = self.stems()
-        return _make_direction(self.number, source, target), prior
-
-
-def _make_direction(number: int, source: Side, target: Side) -> Direction:
-    return make_direction(source, target) if number else make_direction(target, source)
+        return self.units[with_stems], None if self.prior is None else self.prior[with_stems][self.number]
 
 
 def make_direction_tasks(
-    source: Side,
-    target: Side,
-    prior: PriorsByUnit | None = None,
-    links: Links | None = None,
-    stems: tuple[Side, Side] | None = None,
+    units: Units, prior: PriorsByUnit | None = None, links: Links | None = None
 ) -> list[DirectionTask]:
-    """Return the tasks of both directions, forward first. Missing stems are computed when needed."""
-    make_stems = lru_cache(lambda: stems or words_and_stems(source, target)[1])
-    starts, directions = links or (None, None), [_make_direction(number, source, target) for number in range(2)]
-    return [DirectionTask(number, directions[number], make_stems, prior, starts[number]) for number in range(2)]
+    """Return the tasks of both directions, forward first."""
+    forward = [make_direction(target, source) for source, target in units]
+    backward = [make_direction(source, target) for source, target in units]
+    starts = links or (None, None)
+    return [DirectionTask(number, both, prior, starts[number]) for number, both in enumerate((forward, backward))]
 
 
 def align(
@@ -376,7 +366,7 @@ def _align_subset(
     thresholds: Thresholds | None = None,
 ) -> tuple[AlignedCorpus, Thresholds | None, list[NDArray[np.int16]]]:
     """Align a subset of pairs. Also returns symmetrization thresholds and the links of each direction."""
-    tasks = make_direction_tasks(source, target, prior)
+    tasks = make_direction_tasks(words_and_stems(source, target) if options.stems else [(source, target)], prior)
     if request.direction != BOTH:
         tasks = tasks[:1] if request.direction == FORWARD else tasks[1:]
     marginals = _sample(tasks, options, request.threads, report)
@@ -420,7 +410,7 @@ def _sample_jointly(
     first_options = model_options(
         DEFAULT_MODEL, len(source.offset) - 1, chains=1, similarity=options.similarity, stems=False
     )
-    tasks = make_direction_tasks(source, target, prior)
+    tasks = make_direction_tasks([(source, target)], prior)
     sweeps = _SweepCounter(options.chains * (len(tasks) * first_options.sweeps + options.sweeps), report)
 
     def run(chain: int) -> LinkSamples:
@@ -439,8 +429,7 @@ def _sample_jointly(
 
 
 def align_sides(
-    source: Side,
-    target: Side,
+    units: Units,
     options: AlignerOptions,
     threads: int | None = None,
     report: Steps | None = None,
@@ -449,6 +438,7 @@ def align_sides(
     known: Mapping[int, KnownLinks] | None = None,
 ) -> tuple[Links, AlignedCorpus]:
     """Align both directions. Returns their links and the alignment. `known` has links by pair index."""
+    source, target = units[0]
     if options.model in JOINT_MODELS:
         samples = _sample_jointly(source, target, options, threads, report, prior)
         # Apply known links to the result, because joint models ignore them while sampling.
@@ -458,7 +448,7 @@ def align_sides(
             posterior = link_posteriors(samples, joined, source, target)
             _set_fixed_posteriors(posterior, joined, known)
         return split_directions(joined, source, target), AlignedCorpus(joined, posterior)
-    tasks = make_direction_tasks(source, target, prior, links)
+    tasks = make_direction_tasks(units, prior, links)
     if known:
         tasks = [task._replace(evidence=make_evidence(task.direction.sides, known, task.number == 0)) for task in tasks]
     marginals = _sample(tasks, options, threads, report)

@@ -189,7 +189,7 @@ def align_new_batch(
     # Read the versions before the links, so that a correction added in between is applied later.
     corrected = {row.id: row.version for row in store.corrections_by_pair(ids)}
     known = _known_links(store, rows) if corrected else None
-    links, aligned = align_sides(texts.source, texts.target, options, threads, report, prior=prior, known=known)
+    links, aligned = align_sides(texts.units, options, threads, report, prior=prior, known=known)
     alignments = _make_alignments(rows, aligned)
     sweep = _SWEEP_ON_ARRIVAL if _is_prior_sufficient(texts, prior) else _SWEEP_IN_BATCH
     pair_links = [PairLinks(row.id, *both, sweep, None) for row, both in zip(rows, texts.blobs(links), strict=True)]
@@ -219,7 +219,7 @@ def realign_batch(
     prior = _map_counts(subtract_counts, load_counts(store, texts.units), own_counts)
     options = _options(store.settings(), rows[0].id, rows[0].sweep or 0, texts, prior, linked=not corrected)
     links, aligned = align_sides(
-        texts.source, texts.target, options, threads, report, prior=prior,
+        texts.units, options, threads, report, prior=prior,
         links=None if corrected or not _is_prior_sufficient(texts, prior) else before,
         known=_known_links(store, rows),
     )  # fmt: skip

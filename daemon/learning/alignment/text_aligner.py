@@ -136,11 +136,11 @@ def _align_pair(
     seed: int = 1,
 ) -> AlignedPair:
     """Sample the links of one pair in chains of words and of stems, given the counts of other pairs."""
-    (source, target), stems = units
+    source, target = units[0]
     options = replace(corpus_options(AlignOptions(seed=seed, chains=_CHAINS), 1), **_CHAIN_OPTIONS)
     marginals = []
     decoded = []
-    tasks = make_direction_tasks(source, target, prior, stems=stems)
+    tasks = make_direction_tasks(units, prior)
     for task in tasks:
         evidence = make_evidence(task.direction.sides, {0: human_links}, task.number == 0) if any(human_links) else None
         keys: tuple[list[int], list[int]] = ([], [])

@@ -6,15 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.kind import (
-    Chain,
-    ChainConfig,
-    InitialCounts,
-    Kind,
-    StoredSamples,
-    Sweep,
-    SweepRequest,
-)
+from hierogram.daemon.learning.kinds.kind import AllPairsChain, Kind, StoredSamples, SweepRequest
 from hierogram.daemon.learning.kinds.pairs import is_hiero, mode_variances, number_words, stream_names
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.counts.models import ModelSettings, build_model
@@ -191,82 +183,45 @@ _ITG_SETTINGS = ItgSettings(sampled_words=False)
 _STORED_PROCESSES = STRENGTHS[:3]
 
 
-class _ItgChain(Chain):
-    """Chain over all pairs of a store, which must be in memory because they share parameters."""
+class _ItgChain(AllPairsChain):
+    state: ItgState | None
 
-    def __init__(self, store: InitialCounts, config: ChainConfig) -> None:
-        self._settings = settings = store.settings()
-        self._seed = settings.seed
-        self._strengths = {row.label: row.strength for row in store.labels()}
-        # The sweep count selects the random streams of base distributions, so continue the count of the store.
-        self._sweeps = store.status().sweeps
-        self._loaded: LoadedRawPairs | None = None
-        self._kernel: ItgKernel | None = None
-        self._state: ItgState | None = None
+    def _start(self, state: Derivations) -> None:
+        self.kernel = ItgKernel(self.loaded.batch, _ITG_SETTINGS, self._settings.slices, self.loaded.model1)
+        base = self.kernel.first_base
+        first = zip(STRENGTHS, base.strengths.tolist(), strict=True)
+        known = [self._parameters.get(name, LabelRow(name, strength, 0.0)).strength for name, strength in first]
+        self.state = self.kernel.resume(state, base._replace(strengths=np.array(known)))
+
+    def _step(self, request: SweepRequest, report: Report) -> SweepInfo:
+        plan = ItgPlan(self._sweeps, np.where(request.active, request.sweeps, 0))
+        self.state, info = self.kernel.step(self._settings.seed, self.state, plan, report)
+        return SweepInfo(info.proposed, info.accepted, 0, 0, info.combinations)
 
     @property
     def rule_types(self) -> int:
-        if self._state is None:
+        if self.state is None:
             return 0
-        pairs, source_nulls, target_nulls, rules = self._state.counts
+        pairs, source_nulls, target_nulls, rules = self.state.counts
         return sum(int(np.count_nonzero(column > 0)) for column in (pairs, source_nulls, target_nulls, rules[:PAIR]))
 
     @property
     def rule_tokens(self) -> int:
-        return 0 if self._state is None else int(self._state.counts.rules.sum())
+        return 0 if self.state is None else int(self.state.counts.rules.sum())
 
     def rule_table(self) -> CountTable:
-        loaded, state = self._loaded, self._state
-        assert loaded is not None
-        assert state is not None
-        samples = StoredSamples(loaded.encode(state.derivations), empty_blobs(loaded.batch.size))
-        rules = loaded.rule_deltas(None, samples)
+        assert self.state is not None
+        samples = StoredSamples(self.loaded.encode(self.state.derivations), empty_blobs(self.loaded.batch.size))
+        rules = self.loaded.rule_deltas(None, samples)
         longest = max(BINARY_RULES[0].length, 2 * self._settings.phrase_words)
         model = build_model(ModelSettings(DIRICHLET, 1.0, 0.0, 1.0), 1, 1, longest)
         sizes = rule_keys.pack_size(rules.length, rules.source_terminals, rules.target_terminals)
         return fill_table(empty_table(longest, len(rules)), model, rules.keys, rules.count, sizes)
 
-    def add_pairs(self, loaded: LoadedRawPairs, state: Derivations, stored: NDArray[np.bool_]) -> None:
-        self._save_strengths()
-        self._loaded = loaded
-        self._kernel = ItgKernel(loaded.batch, _ITG_SETTINGS, self._settings.slices, loaded.model1)
-        base = self._kernel.first_base
-        known = [self._strengths.get(name, float(base.strengths[k])) for k, name in enumerate(STRENGTHS)]
-        self._state = self._kernel.resume(state, base._replace(strengths=np.array(known)))
-
-    def change_counts(self, loaded: LoadedRawPairs, state: Derivations, weight: int) -> None:
-        self._save_strengths()
-        self._loaded = self._kernel = self._state = None
-
-    def _save_strengths(self) -> None:
-        self._strengths |= {row.label: row.strength for row in self.labels()}
-
-    def sweep(self, loaded: LoadedRawPairs) -> Sweep:
-        kernel = self._kernel
-        assert kernel is not None
-        assert loaded is self._loaded
-
-        def run_sweep(
-            state: Derivations, averages: ItgAverages, request: SweepRequest, report: Report
-        ) -> tuple[Derivations, SweepInfo]:
-            before = self._state
-            assert before is not None
-            assert state is before.derivations
-            self._sweeps += 1
-            plan = ItgPlan(self._sweeps, np.where(request.active, request.sweeps, 0))
-            self._state, info = kernel.step(self._seed, before, plan, report)
-            loaded.average(averages, self._state.derivations, request.averaged)
-            return self._state.derivations, SweepInfo(info.proposed, info.accepted, 0, 0, info.combinations)
-
-        return run_sweep
-
-    def log_likelihood(self) -> float:
-        return 0.0 if self._kernel is None or self._state is None else self._kernel.log_likelihood(self._state)
-
     def labels(self) -> list[LabelRow]:
-        if self._state is None:
+        if self.state is None:
             return []
-        strengths = self._state.base.strengths[: len(_STORED_PROCESSES)].tolist()
+        strengths = self.state.base.strengths[: len(_STORED_PROCESSES)].tolist()
         return [LabelRow(name, strength, 0.0) for name, strength in zip(_STORED_PROCESSES, strengths, strict=True)]
 
 

@@ -7,6 +7,7 @@ All stored derivations pass through `load_stored`, which validates the bytes, be
 the end of a derivation. A damaged byte raises an error that names the pair before a kernel runs.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -167,6 +168,62 @@ class ChainConfig:
     schedule: PairSchedule | None = None
 
 
+class AllPairsChain(Chain):
+    """Chain over all pairs of a store, which must be in memory because they share parameters."""
+
+    loaded: KindBatch
+    kernel: Any
+
+    def __init__(self, store: InitialCounts, config: ChainConfig) -> None:
+        self._settings = store.settings()
+        self._parameters = {row.label: row for row in store.labels()}
+        # The sweep count selects the random streams of the parameters, so continue the count of the store.
+        self._sweeps = store.status().sweeps
+        self.state: Any = None
+        """State of the kernel, or None without pairs in memory."""
+
+    @abstractmethod
+    def _start(self, state: State) -> None:
+        """Create the kernel and its state for `loaded`, given derivations and parameters by label."""
+
+    @abstractmethod
+    def _step(self, request: SweepRequest, report: Report) -> SweepInfo:
+        """Sweep over the pairs in memory."""
+
+    def add_pairs(self, loaded: KindBatch, state: State, stored: NDArray[np.bool_]) -> None:
+        """Replace the pairs in memory, and count the rules in their derivations."""
+        self._drop_pairs()
+        self.loaded = loaded
+        self._start(state)
+
+    def change_counts(self, loaded: KindBatch, state: State, weight: int) -> None:
+        """Drop all pairs, to be re-added."""
+        self._drop_pairs()
+
+    def _drop_pairs(self) -> None:
+        self._parameters |= {row.label: row for row in self.labels()}
+        self.state = None
+
+    def sweep(self, loaded: KindBatch) -> Sweep:
+        """Return a function that sweeps over the pairs, and then draws new parameters."""
+        assert loaded is self.loaded
+
+        def run_sweep(
+            state: State, averages: Averages, request: SweepRequest, report: Report
+        ) -> tuple[State, SweepInfo]:
+            assert state is self.state.derivations
+            self._sweeps += 1
+            info = self._step(request, report)
+            loaded.average(averages, self.state.derivations, request.averaged)
+            return self.state.derivations, info
+
+        return run_sweep
+
+    def log_likelihood(self) -> float:
+        """Return the natural log-likelihood of all rule tokens, given the parameters."""
+        return 0.0 if self.state is None else float(self.kernel.log_likelihood(self.state))
+
+
 def _make_key(source: str, target: str, salt: int) -> Key:
     return rule_key(Rule(parse_side(source), parse_side(target)), salt)
 
@@ -198,16 +255,11 @@ class Kind:
     """Default number of sweeps over all pairs after the burn-in, over which uses are averaged."""
 
 
-KINDS: dict[str, Kind] = {}
-"""Kinds in use, by name. A kind is imported when it is first used, because its kernels load slowly."""
-
-
 def find_kind(settings: Settings) -> Kind:
     """Return the kind of grammar of a store with these settings. Raises `SamplerError`."""
-    name = find_grammar_kind(settings.grammar).kind
-    if name not in KINDS:
-        KINDS[name] = import_module(f"{__package__}.{name}").KIND
-    return KINDS[name]
+    # Import a kind when it is first used, because its kernels load slowly.
+    kind: Kind = import_module(f"{__package__}.{find_grammar_kind(settings.grammar).kind}").KIND
+    return kind
 
 
 UNREADABLE = (SamplerError, ValueError, TypeError, AttributeError, IndexError, OverflowError)
@@ -237,10 +289,6 @@ class DamagedPairsError(DerivationError):
         more = f" and {len(damaged) - _MAX_NAMED_PAIRS} more" if len(damaged) > _MAX_NAMED_PAIRS else ""
         named = "; ".join(map(str, damaged[:_MAX_NAMED_PAIRS]))
         super().__init__(f"{named}{more}: damaged in the store: run `hierogram repair`")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Support pickling, because workers send this error."""
-        return DamagedPairsError, (self.damaged,)
 
 
 class ValidatedPairs(NamedTuple):

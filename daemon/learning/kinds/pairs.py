@@ -265,7 +265,18 @@ def load_pairs(rows: Sequence[PairRow], settings: Settings) -> LoadedPairs:
     _check_links(rows, bitext)
     source_hashes = hash_words(source_words, settings.key_salt)[source]
     target_hashes = hash_words(target_words, settings.key_salt)[target]
+    batch = build_batch(stream_names(rows), bitext, source_hashes, target_hashes, settings)
+    return LoadedPairs(batch, spellings(source_words), spellings(target_words))
+
+
+def build_batch(
+    names: NDArray[np.int64],
+    bitext: Bitext,
+    source_hashes: NDArray[np.uint64],
+    target_hashes: NDArray[np.uint64],
+    settings: Settings,
+) -> Batch:
+    """Build the forests of pairs, given the names of their random streams and the hashes of their words."""
     words = cumulate_hashes(source_hashes, target_hashes, keys.ALL_BITS)
     forests = build_forests(bitext, settings.span_limit)
-    batch = make_batch(bitext, words, forests, stream_names(rows), longest_rule(settings))
-    return LoadedPairs(batch, spellings(source_words), spellings(target_words))
+    return make_batch(bitext, words, forests, names, longest_rule(settings))

@@ -1,19 +1,18 @@
 """Tree grammars: fragments of trees, sampled given the counts of all other fragments [CGB09]."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.kind import Chain, ChainConfig, InitialCounts, Kind, Sweep, SweepRequest
+from hierogram.daemon.learning.kinds.kind import AllPairsChain, Kind, SweepRequest
 from hierogram.daemon.learning.kinds.pairs import ForestPairs, list_children, list_rule_uses
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.counts.deltas import CountDeltas
 from hierogram.samplers.counts.table import CountTable, empty_table
 from hierogram.samplers.counts.texts import render_fragments
 from hierogram.samplers.exceptions import BracketError, ForestTooLargeError
-from hierogram.samplers.forests.averages import Averages
 from hierogram.samplers.forests.derivations import Batch, State, initial_state, make_batch
 from hierogram.samplers.forests.forest import Bitext, Forests, Node, assemble
 from hierogram.samplers.forests.fragments import cumulate_hashes
@@ -115,99 +114,39 @@ FIRST_PRIOR: Prior = (1.0, 0.5)
 """Parameters of a root label before the first sweep."""
 
 
-class TreeChain:
-    """Chain over the derivations and label parameters of trees, which need not be in a store."""
-
-    def __init__(
-        self, loaded: LoadedTrees, state: State, base: str, seed: int, priors: Mapping[str, Prior] | None = None
-    ) -> None:
-        self.loaded = loaded
-        self.seed = seed
-        parameters = np.array([(priors or {}).get(label, FIRST_PRIOR) for label in loaded.labels])
-        labels = label_processes(parameters[:, 0].copy(), parameters[:, 1].copy())
-        self.kernel = build(build_tree_model(base, loaded.expansions), loaded.batch)
-        self.chain: TreeState = self.kernel.resume(state, labels)
-
-    @property
-    def state(self) -> State:
-        """Current derivations."""
-        return self.chain.derivations
-
-    @property
-    def table(self) -> CountTable:
-        """Counts of all fragments."""
-        return self.chain.table
-
-    def priors(self) -> dict[str, Prior]:
-        """Return the current parameters by label."""
-        labels = self.chain.labels
-        values = zip(labels.strength.tolist(), labels.expansion_probability.tolist(), strict=True)
-        return dict(list(zip(self.loaded.labels, values, strict=True))[1:])
-
-    def step(
-        self, number: int, sweeps: NDArray[np.int64], temperatures: NDArray[np.float64], report: Report | None = None
-    ) -> SweepInfo:
-        """Sweep over the trees whose temperature is above 0, then draw new parameters."""
-        self.chain, info = self.kernel.step(self.seed, self.chain, TreePlan(number, sweeps, temperatures), report)
-        return info
-
-    def log_likelihood(self) -> float:
-        """Return the natural log-likelihood of all fragments given the parameters."""
-        return self.kernel.log_likelihood(self.chain)
-
-
 def _make_annealing(settings: Settings) -> Annealing:
     return Annealing(settings.annealing, settings.temperature)
 
 
-class _TreebankChain(Chain):
-    """Chain over all trees of a store, which must be in memory because they share label parameters."""
+class TreeChain(AllPairsChain):
+    """Chain over all trees of a store."""
 
-    def __init__(self, store: InitialCounts, config: ChainConfig) -> None:
-        self._settings = store.settings()
-        self._annealing = _make_annealing(self._settings)
-        self._priors = {row.label: (row.strength, row.expansion_probability) for row in store.labels()}
-        # The sweep count selects the random streams of the parameters, so continue the count of the store.
-        self._sweeps = store.status().sweeps
-        self._chain: TreeChain | None = None
+    state: TreeState | None
+
+    def _start(self, state: State) -> None:
+        first = LabelRow("", *FIRST_PRIOR)
+        parameters = np.array([self._parameters.get(label, first)[1:] for label in self.loaded.labels])
+        self.kernel = build(build_tree_model(self._settings.base, self.loaded.expansions), self.loaded.batch)
+        self.state = self.kernel.resume(state, label_processes(*parameters.T.copy()))
+
+    def _step(self, request: SweepRequest, report: Report) -> SweepInfo:
+        temperatures = np.where(request.active, _make_annealing(self._settings).temperatures(request.sweeps), 0.0)
+        plan = TreePlan(self._sweeps, request.sweeps, temperatures)
+        info: SweepInfo
+        self.state, info = self.kernel.step(self._settings.seed, self.state, plan, report)
+        return info
 
     def rule_table(self) -> CountTable:
-        return empty_table(1, 0) if self._chain is None else self._chain.table
-
-    def add_pairs(self, loaded: LoadedTrees, state: State, stored: NDArray[np.bool_]) -> None:
-        self._drop_chain()
-        self._chain = TreeChain(loaded, state, self._settings.base, self._settings.seed, self._priors)
-
-    def change_counts(self, loaded: LoadedTrees, state: State, weight: int) -> None:
-        self._drop_chain()
-
-    def _drop_chain(self) -> None:
-        if self._chain is not None:
-            self._priors |= self._chain.priors()
-            self._chain = None
-
-    def sweep(self, loaded: LoadedTrees) -> Sweep:
-        chain = self._chain
-        assert chain is not None
-        assert chain.loaded is loaded
-
-        def run_sweep(
-            state: State, averages: Averages, request: SweepRequest, report: Report
-        ) -> tuple[State, SweepInfo]:
-            temperatures = np.where(request.active, self._annealing.temperatures(request.sweeps), 0.0)
-            self._sweeps += 1
-            assert state is chain.state
-            info = chain.step(self._sweeps, request.sweeps, temperatures, report)
-            loaded.average(averages, chain.state, request.averaged)
-            return chain.state, info
-
-        return run_sweep
-
-    def log_likelihood(self) -> float:
-        return 0.0 if self._chain is None else self._chain.log_likelihood()
+        """Return the counts of all fragments."""
+        return empty_table(1, 0) if self.state is None else self.state.table
 
     def labels(self) -> list[LabelRow]:
-        return [] if self._chain is None else [LabelRow(label, *prior) for label, prior in self._chain.priors().items()]
+        """Return the current parameters by label."""
+        if self.state is None:
+            return []
+        labels = self.state.labels
+        columns = self.loaded.labels, labels.strength.tolist(), labels.expansion_probability.tolist()
+        return [LabelRow(*row) for row in zip(*columns, strict=True)][1:]
 
 
 def _load(rows: Sequence[PairRow], settings: Settings) -> LoadedTrees:
@@ -263,7 +202,7 @@ KIND = Kind(
     load=_load,
     draw_initial_state=_draw_initial_state,
     schedule=_make_annealing,
-    chain=_TreebankChain,
+    chain=TreeChain,
     key=fragment_key,
     read_derivation=_read_derivation,
     # Use a sentence with two parses, so that the kernels for ambiguous forests are also compiled.

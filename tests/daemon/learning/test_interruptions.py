@@ -331,7 +331,7 @@ def test_a_run_interrupted_while_aligning_keeps_its_number_of_sweeps(
                     store.learn(sweeps).run()
         again = store.learn()
         assert again.align().pairs == 20
-        run = again.resumed_run()
+        run = again.resumed
         assert run is not None
         assert (run.sweeps, run.sweeps_done) == (sweeps, 0)
         assert again.run().finished
@@ -339,7 +339,7 @@ def test_a_run_interrupted_while_aligning_keeps_its_number_of_sweeps(
         # This is a new run that continues nothing.
         another = store.learn(1)
         another.align()
-        assert another.resumed_run() is None
+        assert another.resumed is None
         another.run()
         assert {row.sweep for row in store.store.pairs()} == {7 + sweeps}
 

@@ -1,7 +1,9 @@
 """A kind of grammar defined by this test: once registered, it can be learned, verified, exported and withdrawn."""
 
 import json
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +14,6 @@ from tests.daemon.serving.turns import SHORT, ManualTurns
 from tests.storage.rows import rule_rows
 
 from hierogram.daemon.learning.kinds.kind import (
-    KINDS,
     Averages,
     Chain,
     ChainConfig,
@@ -95,7 +96,7 @@ WHOLE_PAIRS = Kind(
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     grammar_kind = GrammarKind(NAME, "whole pairs", PAIRS, (SOURCE, TARGET), WORDS, frozenset())
     monkeypatch.setitem(GRAMMAR_KINDS, NAME, grammar_kind)
-    monkeypatch.setitem(KINDS, NAME, WHOLE_PAIRS)
+    monkeypatch.setitem(sys.modules, f"hierogram.daemon.learning.kinds.{NAME}", SimpleNamespace(KIND=WHOLE_PAIRS))
 
 
 @pytest.fixture

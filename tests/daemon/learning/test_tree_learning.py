@@ -8,11 +8,13 @@ import pytest
 from tests.daemon.learning.treebanks import QUICK, TREES, expansions, put
 from tests.storage.building import read_counts
 
+from hierogram.daemon.learning.kinds.kind import ChainConfig, EmptyCounts
 from hierogram.daemon.learning.kinds.trees import TreeChain
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.grammar.brackets import read_parse
 from hierogram.samplers.grammar.numbers import ONE_USE, STEP
+from hierogram.samplers.trees.sampler import TreePlan
 from hierogram.storage.records.grammar import LabelRow
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.lab.measures.treebanks import count_fragments
@@ -92,14 +94,17 @@ class TreeChainRun:
 
         loaded = load_trees(TREES, range(1, len(TREES) + 1))
         self.schedule = Annealing(QUICK.annealing, QUICK.temperature)
-        self.chain = TreeChain(loaded, initial_state(QUICK.seed, loaded.batch, QUICK.start), QUICK.base, QUICK.seed)
+        self.chain = TreeChain(EmptyCounts(QUICK, (0, 0)), ChainConfig())
+        state = initial_state(QUICK.seed, loaded.batch, QUICK.start)
+        self.chain.add_pairs(loaded, state, np.zeros(len(TREES), np.bool_))
 
     def after(self, sweeps: int) -> tuple[dict[Sides, int], dict[Sides, float], list[LabelRow]]:
         """Run `sweeps` sweeps. Returns current uses, mean uses over the sweeps after annealing, and the labels."""
         kept: list[dict[Sides, int]] = []
         for number in range(1, sweeps + 1):
             own = np.full(len(TREES), number, np.int64)
-            self.chain.step(number, own, self.schedule.temperatures(own))
+            plan = TreePlan(number, own, self.schedule.temperatures(own))
+            self.chain.state, _ = self.chain.kernel.step(QUICK.seed, self.chain.state, plan)
             if number > QUICK.annealing:
                 kept.append({(f.label, f.fragment): f.uses for f in count_fragments(self.chain)})
         counts = {(f.label, f.fragment): f.uses for f in count_fragments(self.chain)}
@@ -107,5 +112,4 @@ class TreeChainRun:
             rule: sum(sample.get(rule, 0) for sample in kept) / len(kept)
             for rule in {rule for sample in kept for rule in sample}
         }
-        labels = [LabelRow(label, *prior) for label, prior in sorted(self.chain.priors().items())]
-        return counts, config, labels
+        return counts, config, sorted(self.chain.labels())

@@ -33,7 +33,6 @@ class FakeCluster:
     calls: int = 0
     called: list[Called] = field(default_factory=list)
     lost: int = 0
-    fills_machine: bool = False
     queues: dict[int, list[Called]] = field(default_factory=dict)
     threads: int = 1
 

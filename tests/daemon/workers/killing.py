@@ -13,7 +13,7 @@ class KillingCluster(RayCluster):
     """Ray cluster that kills the process of a worker right after the calls of a method with the given numbers."""
 
     def __init__(self, at: dict[str, tuple[int, ...]]) -> None:
-        super().__init__(Workers(2), 1, False)
+        super().__init__(Workers(2), 1)
         self._at = at
         self._calls: Counter[str] = Counter()
         self.killed = 0

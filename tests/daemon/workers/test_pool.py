@@ -16,7 +16,6 @@ from hierogram.daemon.learning import learner as learners
 from hierogram.daemon.learning.learner import LearnOptions
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
-from hierogram.daemon.workers import pool
 from hierogram.daemon.workers.chain import ClusterChain, check_workers
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.records.settings import Settings
@@ -49,15 +48,8 @@ def test_any_number_of_workers_learns_like_threads(number: int, by_threads: obje
     assert cluster.started == number
 
 
-@pytest.mark.parametrize(("crowded", "passed"), [(True, 16), (False, 1)])
-def test_the_result_does_not_depend_on_how_counts_are_transferred(
-    crowded: bool, passed: int, by_threads: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pool, "_MAX_PASSED_REFERENCES", passed)
-    cluster = FakeCluster(3, fills_machine=crowded)
-    assert learn_store(f"sqlite:///{tmp_path}/s.db", cluster) == by_threads
-    # If the workers fill the machine, the counts come from a worker.
-    assert any(call.method == "rules" for call in cluster.called) == crowded
+def test_three_workers_learn_like_threads(by_threads: object, tmp_path: Path) -> None:
+    assert learn_store(f"sqlite:///{tmp_path}/s.db", FakeCluster(3)) == by_threads
 
 
 def test_block_size_changes_the_result(by_threads: object, tmp_path: Path) -> None:
@@ -80,7 +72,7 @@ def test_lost_workers_do_not_change_the_result(
     if seed % 2:
         monkeypatch.setattr("hierogram.daemon.learning.learner.SECONDS_PER_COMMIT", 0.0)
         monkeypatch.setattr("hierogram.daemon.learning.learner._MIN_INTERVAL_PER_COMMIT", 0)
-    cluster = FakeCluster(3, at_random(seed, 0.1), fills_machine=seed > 1)
+    cluster = FakeCluster(3, at_random(seed, 0.1))
     assert learn_store(store_url, cluster) == by_threads
     assert cluster.lost > 3
 
@@ -151,7 +143,7 @@ def test_changes_of_the_number_of_workers_do_not_change_the_result(by_threads: o
 def test_shards_are_collected_in_every_sweep_if_no_data_may_be_kept(
     by_threads: object, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "_MAX_KEPT_BYTES", 0)
+    monkeypatch.setattr("hierogram.daemon.workers.chain._MAX_KEPT_BYTES", 0)
     cluster = FakeCluster(2)
     assert learn_store(store_url, cluster) == by_threads
     assert sum(call.method == "collect" for call in cluster.called) >= 2 * (SWEEPS + 6)

@@ -96,7 +96,7 @@ from hierogram.daemon.cli import main
 from hierogram.daemon.cli import learning, stores
 from hierogram.daemon.workers import options
 assert not [name for name in sys.modules if name.split(".")[0] in ("ray", "numba")]
-from hierogram.daemon.workers import pool
+from hierogram.daemon.workers import chain
 assert "ray" not in sys.modules
 """
 

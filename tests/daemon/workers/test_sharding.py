@@ -5,7 +5,7 @@ import pytest
 from tests.daemon.learning.stores import QUICK, some_pairs
 
 from hierogram.daemon.learning.kinds.pairs import load_pairs
-from hierogram.daemon.workers.pool import extract_texts, plan_shards
+from hierogram.daemon.workers.chain import extract_texts, plan_shards
 from hierogram.samplers.forests.forest import build_forests
 from hierogram.samplers.forests.fragments import cumulate_hashes
 from hierogram.samplers.grammar.keys import ALL_BITS

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tests.reference.tree_grammar import Fragment, Grammar, Joint, Treebank, base_of_treebank, list_fragments
-from tests.samplers.trees.chains import chain, to_joint
+from tests.samplers.trees.chains import chain, step, to_joint
 
 from hierogram.samplers.grammar.brackets import read_parse
 
@@ -64,14 +64,14 @@ def test_derivations_strengths_and_expansions_have_their_joint_posterior(base: s
     kernels = chain(TEXTS, base, "random", seed=11)
     exact, *means = posterior(base, rate=1 / 1000)
     numbers = {counts: k for k, counts in enumerate(exact)}
-    label, size = kernels.loaded.labels.index("A"), len(TEXTS)
+    label = kernels.loaded.labels.index("A")
     samples = np.zeros((STEPS, len(exact) + 2))
     for number in range(1, STEPS + 1):
-        kernels.step(number, np.full(size, number), np.ones(size))
+        step(kernels, 11, number)
         row = samples[number - 1]
         row[numbers[count_parts(to_joint(kernels))]] = 1
-        row[-2] = kernels.chain.labels.log_strength[label]
-        row[-1] = kernels.chain.labels.expansion_probability[label]
+        row[-2] = kernels.state.labels.log_strength[label]
+        row[-1] = kernels.state.labels.expansion_probability[label]
     found = deviations(samples, np.array([*exact.values(), *means]))
     assert found.max() < 4
     # The chain is long enough to distinguish the posterior under another prior of α.

@@ -20,9 +20,9 @@ from tests.reference.tree_grammar import (
     list_fragments,
     write,
 )
-from tests.samplers.trees.chains import EXPANDED, STRENGTH, chain, to_joint
+from tests.samplers.trees.chains import EXPANDED, STRENGTH, chain, set_priors, step, to_joint
 
-from hierogram.daemon.learning.kinds.trees import FIRST_PRIOR, Prior, TreeChain
+from hierogram.daemon.learning.kinds.trees import Prior, TreeChain
 from hierogram.samplers.compiled.streams import draw_tables, stream
 from hierogram.samplers.counts.chain import CountsError
 from hierogram.samplers.counts.table import empty_table
@@ -51,12 +51,6 @@ TREES = [
 def treebank(texts: Sequence[str], base: str, mutant: str | None = None) -> Treebank:
     parses = [read_parse(text) for text in texts]
     return Treebank(parses, Grammar(base_of_treebank(base, parses), STRENGTH, EXPANDED, mutant), mutant)
-
-
-def set_priors(kernels: TreeChain, priors: dict[str, Prior]) -> None:
-    known = [priors.get(label, FIRST_PRIOR) for label in kernels.loaded.labels]
-    labels = label_processes(*(np.array(column) for column in zip(*known, strict=True)))
-    kernels.chain = kernels.chain._replace(labels=labels)
 
 
 def ks_p_value(drawn: Sequence[float], cdf: Callable[[np.ndarray], np.ndarray]) -> float:
@@ -104,9 +98,9 @@ def test_kernels_and_twin_draw_the_same_states(start: str, base: str) -> None:
 
 def sweep_trees(kernels: TreeChain, key: int, plan: TreePlan) -> None:
     """Sweep with constant label parameters."""
-    before = [values.copy() for values in kernels.chain.labels]
-    kernels.chain, _ = kernels.kernel.step(key, kernels.chain, plan)
-    for values, constant in zip(kernels.chain.labels, before, strict=True):
+    before = [values.copy() for values in kernels.state.labels]
+    kernels.state, _ = kernels.kernel.step(key, kernels.state, plan)
+    for values, constant in zip(kernels.state.labels, before, strict=True):
         values[:] = constant
 
 
@@ -152,7 +146,7 @@ def test_starts_cut_no_node_all_nodes_or_some() -> None:
     joined, cut, by_coin = (chain(TREES[:2], "pcfg", start, seed=1) for start in ("joined", "cut", "random"))
     assert [f.fragment for f in count_fragments(joined)] == sorted(TREES[:2], key=lambda text: text)
     assert all(f.fragment.count("(") == 1 + len(re.findall(r" \(\w+\)", f.fragment)) for f in count_fragments(cut))
-    assert 0 < by_coin.state.cut.mean() < 1
+    assert 0 < by_coin.state.derivations.cut.mean() < 1
 
 
 def test_an_unknown_start_is_refused() -> None:
@@ -169,7 +163,7 @@ def test_label_parameters_out_of_range_are_refused(parameters: Prior) -> None:
 
 def test_trees_without_counts_are_reported() -> None:
     kernels = chain(TREES, "pcfg", "random", seed=1)
-    state = kernels.chain._replace(table=empty_table(len(kernels.loaded.labels)))
+    state = kernels.state._replace(table=empty_table(len(kernels.loaded.labels)))
     plan = TreePlan(1, np.ones(len(TREES), np.int64), np.ones(len(TREES)))
     with pytest.raises(CountsError, match=f"in trees 0 to {len(TREES) - 1} of the batch"):
         kernels.kernel.step(1, state, plan)
@@ -195,7 +189,7 @@ def grown() -> TreeChain:
 def grown_under(base: str) -> TreeChain:
     kernels = chain(GROWN, base, "random", seed=3)
     for number in range(1, 4):
-        kernels.step(number, np.full(len(GROWN), number), np.ones(len(GROWN)))
+        step(kernels, 3, number)
     set_priors(kernels, {label: (STRENGTH[label], EXPANDED[label]) for label in STRENGTH})
     return kernels
 
@@ -221,9 +215,9 @@ def test_strengths_are_drawn_from_their_conditional(grown: TreeChain) -> None:
     label = grown.loaded.labels.index("A")
     drawn = []
     for number in range(1, 15_001):
-        grown.kernel.move_strengths(5, number, grown.chain)
+        grown.kernel.move_strengths(5, number, grown.state)
         if number % 30 == 0:
-            drawn.append(float(grown.chain.labels.log_strength[label]))
+            drawn.append(float(grown.state.labels.log_strength[label]))
 
     def log_density(x: float) -> float:
         return 0.001 * x - exp(x) / 1000 + log_joint(twin, counts, exp(x), EXPANDED["A"])
@@ -240,9 +234,9 @@ def test_expansions_are_drawn_from_their_conditional(grown: TreeChain) -> None:
     label = grown.loaded.labels.index("A")
     drawn = []
     for number in range(1, 6001):
-        grown.kernel.move_expansions(6, number, grown.chain)
+        grown.kernel.move_expansions(6, number, grown.state)
         if number % 5 == 0:
-            drawn.append(float(grown.chain.labels.expansion_probability[label]))
+            drawn.append(float(grown.state.labels.expansion_probability[label]))
 
     def log_density(beta: float) -> float:
         return log_joint(twin, counts, STRENGTH["A"], beta)
@@ -272,9 +266,9 @@ def test_expansions_depend_on_the_number_of_tables_of_a_fragment() -> None:
     set_priors(kernels, {name: (strength[name], EXPANDED[name]) for name in strength})
     drawn = []
     for number in range(1, 6001):
-        kernels.kernel.move_expansions(7, number, kernels.chain)
+        kernels.kernel.move_expansions(7, number, kernels.state)
         if number % 5 == 0:
-            drawn.append(float(kernels.chain.labels.expansion_probability[label]))
+            drawn.append(float(kernels.state.labels.expansion_probability[label]))
 
     def log_density(beta: float) -> float:
         grammar = Grammar(twin.grammar.expansion, strength, {**EXPANDED, "A": beta})

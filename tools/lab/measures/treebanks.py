@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hierogram.daemon.learning.kinds.kind import ChainConfig, EmptyCounts, SweepRequest
 from hierogram.daemon.learning.kinds.trees import TreeChain, load_trees
 from hierogram.daemon.text.treebanks.reading import read_trees
 from hierogram.daemon.text.treebanks.transformations import (
@@ -20,9 +21,11 @@ from hierogram.daemon.text.treebanks.transformations import (
 from hierogram.daemon.text.treebanks.trees import Tree, preorder, read_tree, with_words
 from hierogram.samplers.counts.deltas import add_state, empty_deltas
 from hierogram.samplers.counts.texts import render_fragments
+from hierogram.samplers.forests.averages import empty_averages
 from hierogram.samplers.forests.derivations import initial_state
 from hierogram.samplers.grammar.schedules import Annealing
-from hierogram.samplers.grammar.settings import BASES, JOINED, UNIFORM
+from hierogram.samplers.grammar.settings import BASES, JOINED, TREES, UNIFORM
+from hierogram.storage.records.settings import Settings
 from hierogram.tools.lab.measures.results import Corpus, Figures, time_call
 from hierogram.tools.treebanks.approximation import approximate
 from hierogram.tools.treebanks.grammars import Prior, TreeGrammar
@@ -55,11 +58,16 @@ def sample_treebank(
     each sweep. Raises `BracketError` and `ForestTooLargeError`.
     """
     schedule = annealing or Annealing()
+    settings = Settings(grammar=TREES, base=base, seed=seed, annealing=schedule.sweeps, temperature=schedule.start)
     loaded = load_trees(texts, range(1, len(texts) + 1))
-    chain = TreeChain(loaded, initial_state(seed, loaded.batch, start), base, seed)
+    chain = TreeChain(EmptyCounts(settings, (0, 0)), ChainConfig())
+    state, averages = initial_state(seed, loaded.batch, start), empty_averages(loaded.batch)
+    all_trees = np.ones(len(texts), np.bool_)
+    chain.add_pairs(loaded, state, ~all_trees)
+    run_sweep = chain.sweep(loaded)
     for number in range(1, schedule.sweeps + sweeps + 1):
-        numbers = np.full(len(texts), number, np.int64)
-        chain.step(number, numbers, schedule.temperatures(numbers))
+        request = SweepRequest(np.full(len(texts), number, np.int64), all_trees, ~all_trees)
+        state, _ = run_sweep(state, averages, request, lambda _: None)
         if report:
             report(number, chain)
     return chain
@@ -83,8 +91,9 @@ class CountedFragment(NamedTuple):
 
 def count_fragments(chain: TreeChain) -> list[CountedFragment]:
     """Return the fragments in use, sorted by label and descending uses."""
-    loaded = chain.loaded
-    deltas = add_state(empty_deltas(), loaded.batch, chain.state, (1, 0, 0, 0), np.arange(loaded.batch.size))
+    loaded, state = chain.loaded, chain.state
+    assert state is not None
+    deltas = add_state(empty_deltas(), loaded.batch, state.derivations, (1, 0, 0, 0), np.arange(loaded.batch.size))
     chosen = np.arange(deltas.entries)
     roots, texts, _ = render_fragments(deltas, chosen, loaded.labels, loaded.words)
     counted = map(CountedFragment, roots, texts, deltas.counts[chosen].tolist())
@@ -112,7 +121,7 @@ def measure_parsing(chain: TreeChain, trees: list[str], seed: int) -> Figures:
     The figures are None if no tree has about 40 words.
     """
     fragments = parse_fragments(chain)
-    priors = {label: Prior(*prior) for label, prior in chain.priors().items()}
+    priors = {label: Prior(*parameters) for label, *parameters in chain.labels()}
     grammar = approximate(TreeGrammar(fragments), Transformations().root, priors)
     parser = Parser(grammar, Transformations().root, 0, seed)
     sentences = [list_words(read_tree(text)) for text in trees]

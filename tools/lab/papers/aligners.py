@@ -20,6 +20,7 @@ from hierogram.daemon.cli.common import plural, print_note, print_table
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.learning.alignment.aligning import AlignedCorpus, align_sides, corpus_options
 from hierogram.daemon.learning.alignment.requests import AlignOptions
+from hierogram.daemon.learning.stored_links import words_and_stems
 from hierogram.daemon.text.lines import read_sentences, write_lines
 from hierogram.samplers.alignment.bitext import read_side
 from hierogram.samplers.alignment.models.registry import ALL_MODELS
@@ -90,7 +91,9 @@ class _Figure:
 
     def _align(self, aligner: str, paths: dict[str, Path]) -> float:
         options = corpus_options(AlignOptions(model=aligner), len(self._sides[0].offset) - 1)
-        spent, (directions, *_) = time_call(lambda: align_sides(*self._sides, options, threads=1), time.process_time)
+        spent, (directions, *_) = time_call(
+            lambda: align_sides(words_and_stems(*self._sides), options, threads=1), time.process_time
+        )
         target_links, source_links = directions
         offsets = [side.offset for side in self._sides]
         none = np.full(len(target_links), -1, np.int16)

@@ -58,7 +58,7 @@ def links(store: Store, pair: int) -> set[tuple[int, int]]:
 def probabilities(store: Store, pair: int) -> dict[tuple[int, int], float]:
     """Return the stored probability of each link of a pair that the aligner aligned."""
     [row] = store.pairs_by_id([pair])
-    found = StoredPair(row, store.settings()).link_probabilities
+    found = StoredPair.from_row(row, store.settings()).link_probabilities
     assert found is not None
     return found
 

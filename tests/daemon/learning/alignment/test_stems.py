@@ -59,7 +59,7 @@ def test_two_of_three_chains_use_stems() -> None:
     )
     options = corpus_options(AlignOptions(sweeps=5, chains=5), 30)
     source, target = read_side(sources), read_side(targets)
-    _, aligned = align_sides(source, target, options, 1)
+    _, aligned = align_sides(words_and_stems(source, target), options, 1)
     units = [(source, target), (with_stems(sources), with_stems(targets))]
     assert len(units[1][0].vocabulary) < len(source.vocabulary)
     sums = []
@@ -76,7 +76,7 @@ def test_two_of_three_chains_use_stems() -> None:
         sums.append(total)
     expected = mean_posterior(aligned.links, source, target, sums)
     assert np.array_equal(aligned.posterior, expected)
-    words = align_sides(source, target, replace(options, stems=False), 1)[1]
+    words = align_sides(words_and_stems(source, target), replace(options, stems=False), 1)[1]
     assert list(words.lines(True)) != list(aligned.lines(True))
 
 
