@@ -234,7 +234,7 @@ class Configuration(Section):
 @cache
 def extension_sections() -> dict[str, type[Any]]:
     """Return the section types of extensions by name."""
-    return {name: kind for one in extensions() if one.sections for name, kind in one.sections().items()}
+    return {name: kind for one in extensions() for name, kind in one.sections.items()}
 
 
 @cache

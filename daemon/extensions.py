@@ -6,8 +6,8 @@ the daemon can still ingest, learn, answer SQL queries and export.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -47,23 +47,23 @@ class Command:
 class Extension:
     """Additions of one tool to the daemon. Each function imports its modules when it is called."""
 
-    commands: Callable[[], Iterable[Command]] | None = None
-    sections: Callable[[], Mapping[str, type[Any]]] | None = None
-    """Return configuration sections by name, as dataclasses of options."""
-    check: Callable[[Configuration], None] | None = None
+    commands: Sequence[Command] = ()
+    sections: Mapping[str, type[Any]] = field(default_factory=dict)
+    """Configuration sections by name, as dataclasses of options."""
+    check: Callable[[Configuration], None] = lambda _: None
     """Raise `UsageError` if a configured file does not exist."""
     pack: Callable[[GrammarStore | str, Path, ExportOptions], int] | None = None
     """Pack the grammar of a store or file (`export --format packed`). Returns the number of rules."""
-    routes: Callable[[WebContext], Iterable[APIRouter]] | None = None
-    apps: Callable[[WebContext], Iterable[ProtocolApp]] | None = None
+    routes: Callable[[WebContext], Iterable[APIRouter]] = lambda _: ()
+    apps: Callable[[WebContext], Iterable[ProtocolApp]] = lambda _: ()
     """Return applications for other protocols."""
-    pages: Callable[[WebContext, PageContext], Iterable[Page]] | None = None
+    pages: Callable[[WebContext, PageContext], Iterable[Page]] = lambda *_: ()
     templates: str | None = None
     """Package with a folder `templates` of Jinja templates."""
-    loops: Callable[[Daemon], Iterable[Loop]] | None = None
-    warm_up: Callable[[GrammarKind, LoadedBatch, State], None] | None = None
+    loops: Callable[[Daemon], Iterable[Loop]] = lambda _: ()
+    warm_up: Callable[[GrammarKind, LoadedBatch, State], None] = lambda *_: None
     """Compile the kernels of requests on an example in memory."""
-    warm_up_loops: Callable[[Store], None] | None = None
+    warm_up_loops: Callable[[Store], None] = lambda _: None
     """Compile the kernels of loops on a store with learned rules."""
 
 

@@ -59,11 +59,11 @@ if TYPE_CHECKING:
     from hierogram.tools.translation.library import Decoder as Decoder
     from hierogram.tools.translation.library import evaluate as evaluate
     from hierogram.tools.translation.library import lm as lm
-    from hierogram.tools.translation.library import tune as tune
     from hierogram.tools.translation.options import TranslateOptions as TranslateOptions
     from hierogram.tools.translation.store_translator import Corrections as Corrections
     from hierogram.tools.translation.tuning.options import EvaluationOptions as EvaluationOptions
     from hierogram.tools.translation.tuning.options import TuningOptions as TuningOptions
+    from hierogram.tools.translation.tuning_runs import tune as tune
     from hierogram.tools.treebanks.library import evaluate_trees as evaluate_trees
     from hierogram.tools.treebanks.library import parse as parse
     from hierogram.tools.treebanks.requests import ParseRequest as ParseRequest
@@ -99,10 +99,11 @@ _PUBLIC_NAMES = {
     "tools.terms.extraction": ("terms",),
     "tools.terms.options": ("TermOptions",),
     "tools.translation.language_models.options": ("EstimationOptions",),
-    "tools.translation.library": ("Decoder", "evaluate", "lm", "tune"),
+    "tools.translation.library": ("Decoder", "evaluate", "lm"),
     "tools.translation.options": ("TranslateOptions",),
     "tools.translation.store_translator": ("Corrections",),
     "tools.translation.tuning.options": ("EvaluationOptions", "TuningOptions"),
+    "tools.translation.tuning_runs": ("tune",),
     "tools.treebanks.library": ("evaluate_trees", "parse"),
     "tools.treebanks.requests": ("ParseRequest",),
 }

@@ -92,7 +92,7 @@ _COMMANDS = (
     Command(SERVE, serving.browse, "hierogram browse hierogram-demo.db"),
 )
 
-for _command in chain(_COMMANDS, *(extension.commands() for extension in extensions() if extension.commands)):
+for _command in chain(_COMMANDS, *(extension.commands for extension in extensions())):
     app.command(epilog=f"\b\nExample:\n  {_command.example}", rich_help_panel=_command.group)(_command.function)
 
 

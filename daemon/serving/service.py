@@ -130,7 +130,7 @@ class Daemon:
             make_loop(store.store, lambda: self.configuration, self.health, log)
             for make_loop in (SpoolLoop, SamplingLoop, ScheduleLoop, WebhookLoop)
         ]
-        loops += [loop for extension in extensions() if extension.loops for loop in extension.loops(self)]
+        loops += [loop for extension in extensions() for loop in extension.loops(self)]
         loops += [make_loop(self) for make_loop in make_loops]
         self.supervisor = Supervisor(loops, configuration.daemon, self._record_failure)
 
@@ -242,8 +242,7 @@ def serve(
 
 def _check_files(configuration: Configuration) -> None:
     for extension in extensions():
-        if extension.check is not None:
-            extension.check(configuration)
+        extension.check(configuration)
 
 
 @contextmanager
@@ -304,9 +303,8 @@ def prepare_kernels(settings: Settings, log: Log, *, http: bool) -> None:
         grammar_kind = find_grammar_kind(settings.grammar)
         if http and grammar_kind.input_kind == PAIRS:
             warm_up_aligner()
-        for extension in extensions():
-            if http and extension.warm_up:
-                extension.warm_up(grammar_kind, loaded, state)
+        for extension in extensions() if http else ():
+            extension.warm_up(grammar_kind, loaded, state)
     finally:
         done.set()
         reporter.join()

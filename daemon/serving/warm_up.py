@@ -37,8 +37,7 @@ def warm_up_daemon() -> None:
             # Take another turn, which samples settled pairs because no new pairs wait.
             turns.take()
         for extension in extensions():
-            if extension.warm_up_loops is not None:
-                extension.warm_up_loops(opened.store)
+            extension.warm_up_loops(opened.store)
         opened.export(f"{folder}/grammar.cdec.gz")
 
 

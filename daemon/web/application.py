@@ -108,7 +108,7 @@ def build_app(service: Service, configuration: Configuration, stopping: Callable
     context = WebContext(service, configuration, stopping or service.stopping)
     http = context.http
     sql_runner = _sql_runner(reader, http) if http.pages else None
-    protocols = [app for extension in extensions() if extension.apps for app in extension.apps(context)]
+    protocols = [app for extension in extensions() for app in extension.apps(context)]
     app = FastAPI(
         title="Hierogram",
         summary="Grammar store that keeps learning.",
@@ -124,7 +124,7 @@ def build_app(service: Service, configuration: Configuration, stopping: Callable
     for router in (
         ingest_routes(context), health_routes(context, metrics), grammar_routes(context), event_routes(context),
         align_routes(context), link_routes(context),
-        *(router for extension in extensions() if extension.routes for router in extension.routes(context)),
+        *(router for extension in extensions() for router in extension.routes(context)),
     ):  # fmt: skip
         app.include_router(router)
 

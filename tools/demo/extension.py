@@ -143,4 +143,4 @@ def classify_rule(rule: Rule) -> str | None:
     return GAP if source.count(0) > 1 else None
 
 
-EXTENSION = Extension(commands=lambda: [Command(LEARN, demo, "hierogram demo --align")])
+EXTENSION = Extension(commands=[Command(LEARN, demo, "hierogram demo --align")])

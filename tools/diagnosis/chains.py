@@ -26,7 +26,7 @@ from hierogram.samplers.alignment.bitext import Direction, make_direction, read_
 from hierogram.samplers.alignment.chain import UNLINKED
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, options_for
 from hierogram.samplers.alignment.models.sampler import AlignmentKernel, AlignmentState, chain_seed
-from hierogram.samplers.diagnostics.overlap import ChainTrace, GrammarCounts, count_uses, look_up_counts, mean_counts
+from hierogram.samplers.diagnostics.overlap import ChainTrace, GrammarCounts, count_uses, mean_counts
 from hierogram.samplers.grammar.columns import empty_blobs
 from hierogram.samplers.grammar.keys import first_rows_by_key
 from hierogram.samplers.grammar.settings import CUT, JOINED, RANDOM
@@ -45,16 +45,15 @@ class LinkDraws(NamedTuple):
     """Draws of aligner chains.
 
     `draws` is float64[L, C, N] (links, chains, draws), 1 if the chain had the link. `names` contains the names of the L
-    links. `seconds` and `overhead` are the seconds spent on sampling and on other work by all chains.
+    links. `seconds` is the time spent on sampling by all chains.
     """
 
     draws: NDArray[np.float64]
     names: list[str]
     seconds: float
-    overhead: float
 
 
-NO_LINKS = LinkDraws(np.zeros((0, 0, 0)), [], 0.0, 0.0)
+NO_LINKS = LinkDraws(np.zeros((0, 0, 0)), [], 0.0)
 """Draws for a store whose aligner has not aligned any pairs."""
 
 
@@ -64,8 +63,8 @@ def _run_link_chains(rows: Sequence[PairRow], options: ChainOptions, report: Cal
         _DirectionChains(number, make_direction(sides[1 - number], sides[number]), rows, options).draws(report)
         for number in range(len(_DIRECTION_NAMES))
     ]
-    draws, names, seconds, overhead = zip(*chain_draws, strict=True)
-    return LinkDraws(np.concatenate(draws), [name for part in names for name in part], sum(seconds), sum(overhead))
+    draws, names, seconds = zip(*chain_draws, strict=True)
+    return LinkDraws(np.concatenate(draws), [name for part in names for name in part], sum(seconds))
 
 
 class _DirectionChains:
@@ -82,7 +81,7 @@ class _DirectionChains:
         keys = [chain_seed(options.seed + chain, self._direction_index, chain) for chain in range(options.chains)]
         # Compile or load the kernels before measuring time.
         self._sweep(keys[0], self._kernel.init(keys[0]), 1)
-        self._seconds, started = 0.0, time.perf_counter()
+        self._seconds = 0.0
         states = [self._kernel.init(key, self._first_links(chain, key)) for chain, key in enumerate(keys)]
         burn_in = self._model.burn_in
         for chain, key in enumerate(keys):
@@ -98,8 +97,7 @@ class _DirectionChains:
                     states[chain] = self._sweep(key, states[chain], next(sweeps))
                     report()
                 draws_by_chain[:, chain, draw] = states[chain].chain.links[words] == positions
-        overhead = time.perf_counter() - started - self._seconds
-        return LinkDraws(draws_by_chain, self._names(words, positions), self._seconds, overhead)
+        return LinkDraws(draws_by_chain, self._names(words, positions), self._seconds)
 
     def _first_links(self, chain: int, key: int) -> NDArray[np.int16] | None:
         # In turn, the chains start from the model's initialization (None), no links, and random links.
@@ -149,8 +147,8 @@ class ChainDraws(NamedTuple):
     `draws` is float64[S, C, N] (quantities, chains, draws). The quantities are the log-likelihood, the number of rule
     tokens, the number of rule types, and the counts of W rules with the sides `sources` and `targets`. `starts`
     contains one of `STARTS` for each chain, `last` the grammar of its last draw, and `means` its mean grammar
-    over up to eight draws. `seconds` and `overhead` are the seconds spent on sampling and on other work by all grammar
-    chains. `links` contains the draws of the aligner chains, with their own times.
+    over up to eight draws. `seconds` is the time spent on sampling by all grammar chains. `links` contains the draws of
+    the aligner chains, with their own time.
     """
 
     draws: NDArray[np.float64]
@@ -160,7 +158,6 @@ class ChainDraws(NamedTuple):
     last: list[GrammarCounts]
     means: list[GrammarCounts]
     seconds: float
-    overhead: float
     links: LinkDraws = NO_LINKS
 
     def save(self, path: Path) -> None:
@@ -178,10 +175,8 @@ class ChainDraws(NamedTuple):
                 sources=np.array(self.sources, np.str_),
                 targets=np.array(self.targets, np.str_),
                 starts=np.array(self.starts, np.str_),
-                times=np.array([self.seconds, self.overhead]),
                 link_draws=self.links.draws.astype(np.uint8),
                 link_names=np.array(self.links.names, np.str_),
-                link_times=np.array([self.links.seconds, self.links.overhead]),
                 **grammars,
             )
 
@@ -241,10 +236,6 @@ class _GrammarChain:
 def _run_grammar_chains(
     chains: list[_GrammarChain], sweeps: int, burn_in: int, starts: list[str], report: Callable[[], None]
 ) -> ChainDraws:
-    # Compile or load the recording kernels before measuring time.
-    look_up_counts(chains[0].sampler.rule_table(), np.zeros((0, 2), np.uint64))
-    chains[0].sampler.log_likelihood()
-    started = time.perf_counter()
     for chain in chains:
         for _ in range(burn_in):
             chain.sweep()
@@ -267,9 +258,7 @@ def _run_grammar_chains(
         last.append(grammars[-1])
         means.append(mean_counts(grammars))
     all_draws = np.ascontiguousarray(np.stack([trace.draws() for trace in traces], axis=1))
-    seconds = sum(chain.seconds for chain in chains)
-    overhead = time.perf_counter() - started - seconds
-    return ChainDraws(all_draws, sources, targets, starts, last, means, seconds, overhead)
+    return ChainDraws(all_draws, sources, targets, starts, last, means, sum(chain.seconds for chain in chains))
 
 
 def _most_frequent_rules(chains: list[_GrammarChain]) -> tuple[NDArray[np.uint64], list[str], list[str]]:

@@ -1,6 +1,5 @@
 """Convergence diagnosis from the draws of several chains [Vehtari et al. 2021]."""
 
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
@@ -65,9 +64,9 @@ class Diagnosis:
     """Convergence diagnosis of several chains.
 
     `overlap` is the mean overlap of the grammars of two chains in rules, in rules used at least twice, and in uses,
-    both for single draws and for means over up to eight draws (rules with a mean of at least 0.5). `overhead` is the
-    share of time not spent on sampling, and `ess_per_second` the bulk ESS of the log-likelihood per second of sampling.
-    `flagged` contains the totals that are not reliable. `links` summarizes the aligner chains.
+    both for single draws and for means over up to eight draws (rules with a mean of at least 0.5). `ess_per_second` is
+    the bulk ESS of the log-likelihood per second of sampling. `flagged` contains the totals that are not reliable.
+    `links` summarizes the aligner chains.
     """
 
     chains: int
@@ -78,7 +77,6 @@ class Diagnosis:
     links: QuantitySummary
     overlap: dict[str, dict[str, float]]
     seconds: float
-    overhead: float
     ess_per_second: float | None
     flagged: list[str]
 
@@ -100,7 +98,6 @@ def diagnose(
 
 def summarize_chains(chain_draws: ChainDraws) -> Diagnosis:
     """Summarize the draws of all chains: convergence of totals, rules and links, and grammar overlap."""
-    started = time.perf_counter()
     names = [
         *TOTALS,
         *(f"{source} ||| {target}" for source, target in zip(chain_draws.sources, chain_draws.targets, strict=True)),
@@ -112,13 +109,11 @@ def summarize_chains(chain_draws: ChainDraws) -> Diagnosis:
         "means": mean_overlap(chain_draws.means, _MIN_MEAN_USES)._asdict(),
     }
     links = _summarize(_quantities(chain_draws.links.names, chain_draws.links.draws) if chain_draws.links.names else [])
-    seconds = chain_draws.seconds + chain_draws.links.seconds
-    overhead = chain_draws.overhead + chain_draws.links.overhead + time.perf_counter() - started
     _, chains, draws = chain_draws.draws.shape
     likelihood = totals[0].ess_bulk
     return Diagnosis(
-        chains, draws, chain_draws.starts, totals, _summarize(rules), links, overlaps, seconds,
-        overhead / max(overhead + seconds, 1e-9),
+        chains, draws, chain_draws.starts, totals, _summarize(rules), links, overlaps,
+        chain_draws.seconds + chain_draws.links.seconds,
         None if likelihood is None else likelihood / max(chain_draws.seconds, 1e-9),
         [quantity.name for quantity in totals if quantity.verdict in FLAGS],
     )  # fmt: skip

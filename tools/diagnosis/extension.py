@@ -75,7 +75,7 @@ def _print_diagnosis(diagnosis: "Diagnosis") -> None:
     rate = ""
     if diagnosis.ess_per_second is not None:
         rate = f", {diagnosis.ess_per_second:.1f} effective draws of the log-likelihood per second"
-    print(f"{diagnosis.seconds:.1f} s of sampling{rate}; {diagnosis.overhead:.1%} of the time spent on diagnosis")
+    print(f"{diagnosis.seconds:.1f} s of sampling{rate}")
 
 
 def _print_quantities(quantities: "list[Quantity]") -> None:
@@ -90,4 +90,4 @@ def _print_quantities(quantities: "list[Quantity]") -> None:
     print_table(("mean", "R-hat", "bulk ESS", "tail ESS", "verdict", ""), rows, numeric=range(4))
 
 
-EXTENSION = Extension(commands=lambda: [Command(LEARN, diagnose, "hierogram diagnose --pairs 2000 --plot chains.png")])
+EXTENSION = Extension(commands=[Command(LEARN, diagnose, "hierogram diagnose --pairs 2000 --plot chains.png")])

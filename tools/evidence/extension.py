@@ -107,4 +107,4 @@ def _routes(context: "WebContext") -> "Iterable[APIRouter]":
 
 
 _EXAMPLE = "hierogram evidence 'la maison blanche est vide .' --format prompt"
-EXTENSION = Extension(commands=lambda: [Command(INSPECT, evidence, _EXAMPLE)], routes=_routes)
+EXTENSION = Extension(commands=[Command(INSPECT, evidence, _EXAMPLE)], routes=_routes)

@@ -98,9 +98,8 @@ def find_evidence(transaction: ReadTransaction, text: str, options: EvidenceOpti
     # Sort by uses, because only the first patterns are used to choose pairs.
     patterns = [match.pattern for match in sorted(matched, key=lambda match: -match.uses)]
     pairs, entries = find_similar_pairs(transaction, known_source_words, max(_MIN_CANDIDATES, 10 * options.pairs))
-    row = transaction.row("SELECT position FROM store_state", False)
     evidence = Evidence(
-        int(row[0]) if row else 0,
+        transaction.state().position,
         words,
         [word for word in dict.fromkeys(words) if word not in known_source_words],
         rules[: options.rules],

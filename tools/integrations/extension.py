@@ -60,5 +60,5 @@ def _apps(context: "WebContext") -> "Iterable[ProtocolApp]":
 
 
 EXTENSION = Extension(
-    commands=lambda: [Command(SERVE, mcp, "hierogram --store sqlite:///news.db mcp")], routes=_routes, apps=_apps
+    commands=[Command(SERVE, mcp, "hierogram --store sqlite:///news.db mcp")], routes=_routes, apps=_apps
 )

@@ -136,16 +136,16 @@ def score_parses(
     for number, tree in enumerate(gold):
         words = list_words(tree)
         started = time.perf_counter()
-        parsed = exact.parse(words, number, (MER,))
+        parsed = exact.parse(words, number, MER)
         if number > 0:
             # Omit the first sentence, which may include compilation.
             seconds += time.perf_counter() - started
         unparsed += not parsed.found
-        guesses = {**parsed.trees, **exact.parse(words, number, (MPD,)).trees}
+        guesses = {MER: parsed.tree, MPD: exact.parse(words, number, MPD).tree}
         if task.draws:
             sampler = Parser(approximation, transformations.root, task.draws, max(1, task.seed))
-            sampled_trees = sampler.parse(words, number, (MPP, MER)).trees
-            guesses |= {MPP: sampled_trees[MPP], SAMPLED_MER: sampled_trees[MER]}
+            guesses[MPP] = sampler.parse(words, number, MPP).tree
+            guesses[SAMPLED_MER] = sampler.parse(words, number, MER).tree
         for objective, guess in guesses.items():
             trees_by_objective.setdefault(objective, []).append(restore_tree(guess, transformations))
     scores = {

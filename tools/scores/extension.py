@@ -3,8 +3,8 @@
 import dataclasses
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,6 +24,7 @@ from hierogram.daemon.progress import progress
 from hierogram.daemon.shared_options import AsJson, Tokenized
 from hierogram.storage.options import Option
 from hierogram.storage.records.pairs import PairScore
+from hierogram.tools.scores.options import ScoringOptions
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -151,12 +152,6 @@ def _format_row(scored: "ScoredPair") -> list[str]:
     return [str(scored.number), *numbers, *misfits, scored.source, scored.target]
 
 
-def _sections() -> "Mapping[str, type[Any]]":
-    from hierogram.tools.scores.options import ScoringOptions
-
-    return {"scores": ScoringOptions}
-
-
 def _routes(context: "WebContext") -> "Iterable[APIRouter]":
     from hierogram.tools.scores.routes import score_routes
 
@@ -165,7 +160,6 @@ def _routes(context: "WebContext") -> "Iterable[APIRouter]":
 
 def _loops(daemon: "Daemon") -> "Iterable[Loop]":
     from hierogram.tools.scores.loop import ScoringLoop
-    from hierogram.tools.scores.options import ScoringOptions
 
     log = daemon.log.bind(loop="score").info
     yield ScoringLoop(daemon.store, lambda: daemon.configuration.section(ScoringOptions), log)
@@ -176,7 +170,6 @@ def _warm_up_loops(store: "Store") -> None:
 
     from hierogram.daemon.serving.supervision import Heartbeat
     from hierogram.tools.scores.loop import ScoringLoop
-    from hierogram.tools.scores.options import ScoringOptions
 
     stop = Event()
     # Stop the loop when it logs the end of its first round.
@@ -184,8 +177,8 @@ def _warm_up_loops(store: "Store") -> None:
 
 
 EXTENSION = Extension(
-    commands=lambda: [Command(INSPECT, score, "hierogram score --doubt 4 --json > doubtful.jsonl")],
-    sections=_sections,
+    commands=[Command(INSPECT, score, "hierogram score --doubt 4 --json > doubtful.jsonl")],
+    sections={"scores": ScoringOptions},
     routes=_routes,
     loops=_loops,
     warm_up_loops=_warm_up_loops,

@@ -30,7 +30,7 @@ _UNKNOWN = -10_000
 
 
 class Column(NamedTuple):
-    """Concatenated words of sentences, or symbols of rule sides, and the start of each, int64[n + 1]."""
+    """Concatenated words of sentences, symbols of rules, or link positions, and the start of each."""
 
     words: NDArray[np.int32]
     first: NDArray[np.int64]
@@ -75,9 +75,8 @@ class LearnedCounts:
     def _read_pairs(self, store: Store, report: Phases) -> Lexicon:
         total = store.count_pairs()
         random = np.random.default_rng(self.settings.seed)
-        columns: tuple[list[Column], list[Column]] = ([], [])
-        linked: tuple[list[NDArray[np.int32]], list[NDArray[np.int32]]] = ([], [])
-        link_parts = [np.zeros(0, np.int64)]
+        columns: tuple[list[Column], ...] = ([], [])
+        link_columns: tuple[list[Column], ...] = ([], [])
         done = 0
         while rows := store.pairs(self.last_pair, _PAIRS_PER_READ):
             for row in rows:
@@ -86,30 +85,27 @@ class LearnedCounts:
                 if slot < _MAX_EXAMPLES:
                     self.examples[slot : slot + 1] = [row._replace(averages=None)]
             texts_by_side = ([row.source for row in rows], [row.target for row in rows])
-            sides = []
-            for numbers, texts in zip(self.words, texts_by_side, strict=True):
+            *positions, first = read_links(valid_alignments(rows))
+            for k, (numbers, texts) in enumerate(zip(self.words, texts_by_side, strict=True)):
                 word_ids = [[numbers.setdefault(word, len(numbers)) for word in text.split(" ")] for text in texts]
-                sides.append(_concatenate_sides(word_ids))
-            *linked_words, first = read_links(valid_alignments(rows))
-            ends = [
-                words.astype(np.int64) + np.repeat(side.first[:-1], np.diff(first))
-                for words, side in zip(linked_words, sides, strict=True)
-            ]
-            link_parts.append(sides[0].words[ends[0]].astype(np.int64) << 32 | sides[1].words[ends[1]])
-            for k in (0, 1):
-                columns[k].append(sides[k])
-                linked[k].append(sides[k].words[np.unique(ends[k])])
+                columns[k].append(_concatenate_sides(word_ids))
+                link_columns[k].append(Column(positions[k].astype(np.int32), first))
             self.last_pair = rows[-1].id
             report("reading pairs", done, total)
         sizes = len(self.words[0]), len(self.words[1])
-        links, times = np.unique(np.concatenate(link_parts), return_counts=True)
-        linked_ids = links >> 32, links & 0xFFFFFFFF
         source, target = map(_join_columns, columns)
         self.token_ids = source.words, target.words
+        ends = [
+            link.words + np.repeat(side.first[:-1], np.diff(link.first))
+            for side, link in zip((source, target), map(_join_columns, link_columns), strict=True)
+        ]
+        codes = source.words[ends[0]].astype(np.int64) << 32 | target.words[ends[1]]
+        links, times = np.unique(codes, return_counts=True)
+        linked_ids = links >> 32, links & 0xFFFFFFFF
 
         def count_side(k: int) -> SideCounts:
             words = np.bincount(self.token_ids[k], minlength=sizes[k])
-            with_links = np.bincount(np.concatenate([np.zeros(0, np.int32), *linked[k]]), minlength=sizes[k])
+            with_links = np.bincount(self.token_ids[k][np.unique(ends[k])], minlength=sizes[k])
             uses = np.bincount(linked_ids[k], times, sizes[k]).astype(np.int64)
             partners = np.bincount(linked_ids[k], minlength=sizes[k])
             return SideCounts(words, with_links, uses, partners, int(words.sum()), int(with_links.sum()))

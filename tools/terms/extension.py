@@ -106,4 +106,4 @@ def terms(
 
 
 _EXAMPLE = "hierogram terms --top 200 -o terms.tbx --languages fr,en"
-EXTENSION = Extension(commands=lambda: [Command(INSPECT, terms, _EXAMPLE)])
+EXTENSION = Extension(commands=[Command(INSPECT, terms, _EXAMPLE)])

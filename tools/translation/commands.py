@@ -230,7 +230,7 @@ def tune(
     from the remaining pairs.
     """
     from hierogram.tools.translation.grammars import is_grammar
-    from hierogram.tools.translation.library import tune as find_weights
+    from hierogram.tools.translation.tuning_runs import tune as find_weights
 
     with ExitStack() as stack, interruptible("no weights were written"):
         if files:

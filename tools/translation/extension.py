@@ -1,10 +1,13 @@
 """Translation extension of the daemon: commands, the section `[translating]`, routes and a page."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.extensions import TRANSLATE, Command, Extension
+from hierogram.tools.translation.commands import evaluate, lm, translate, tune
+from hierogram.tools.translation.options import DecodingOptions
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -18,25 +21,7 @@ if TYPE_CHECKING:
     from hierogram.samplers.grammar.kinds import GrammarKind
 
 
-def _commands() -> "Iterable[Command]":
-    from hierogram.tools.translation.commands import evaluate, lm, translate, tune
-
-    yield Command(TRANSLATE, translate, "hierogram translate grammar.cdec.gz news.fr --lm news.lm -o news.en")
-    yield Command(TRANSLATE, lm, "hierogram lm news.en --tokenize en -o news.lm -o news.arpa.gz --order 3")
-    yield Command(TRANSLATE, tune, "hierogram tune grammar.cdec.gz dev.fr -r dev.en --lm news.lm -o weights.toml")
-    yield Command(TRANSLATE, evaluate, "hierogram evaluate old.en new.en -r test.en")
-
-
-def _sections() -> "Mapping[str, type[Any]]":
-    from hierogram.tools.translation.options import DecodingOptions
-
-    return {"translating": DecodingOptions}
-
-
 def _check(configuration: "Configuration") -> None:
-    from hierogram.daemon.exceptions import UsageError
-    from hierogram.tools.translation.options import DecodingOptions
-
     section = configuration.section(DecodingOptions)
     for key in ("lm", "weights", "glossary"):
         file = getattr(section, key)
@@ -77,8 +62,13 @@ def _warm_up(grammar_kind: "GrammarKind", loaded: "LoadedBatch", state: "State")
 
 
 EXTENSION = Extension(
-    commands=_commands,
-    sections=_sections,
+    commands=[
+        Command(TRANSLATE, translate, "hierogram translate grammar.cdec.gz news.fr --lm news.lm -o news.en"),
+        Command(TRANSLATE, lm, "hierogram lm news.en --tokenize en -o news.lm -o news.arpa.gz --order 3"),
+        Command(TRANSLATE, tune, "hierogram tune grammar.cdec.gz dev.fr -r dev.en --lm news.lm -o weights.toml"),
+        Command(TRANSLATE, evaluate, "hierogram evaluate old.en new.en -r test.en"),
+    ],
+    sections={"translating": DecodingOptions},
     check=_check,
     pack=_pack,
     routes=_routes,

@@ -7,12 +7,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.library.options import PathLike, check_integer, check_text, resolve_options
@@ -22,9 +19,6 @@ from hierogram.daemon.shared_options import THREADS
 from hierogram.daemon.text.inspection import text_advice
 from hierogram.daemon.text.lines import check_readable, read_sentences
 from hierogram.daemon.text.pipeline import TOKENS, make_pipeline
-from hierogram.storage.exceptions import install_extra
-from hierogram.storage.options import all_plain
-from hierogram.tools.translation.fixed_words import split_words
 from hierogram.tools.translation.grammars import write_grammar
 from hierogram.tools.translation.language_models.estimation import build_model
 from hierogram.tools.translation.language_models.options import EstimationOptions
@@ -33,22 +27,24 @@ from hierogram.tools.translation.resources import GrammarFollower, TranslationRe
 from hierogram.tools.translation.store_translator import Corrections
 from hierogram.tools.translation.text_translator import TextTranslation, TextTranslator
 from hierogram.tools.translation.translating import Translator, in_threads
-from hierogram.tools.translation.tuning.options import EvaluationOptions, TuningOptions
+from hierogram.tools.translation.tuning.options import EvaluationOptions
 
 if TYPE_CHECKING:
-    from hierogram.tools.keywords import EstimationKeywords, EvaluationKeywords, TranslateKeywords, TuningKeywords
+    from hierogram.tools.keywords import EstimationKeywords, EvaluationKeywords, TranslateKeywords
     from hierogram.tools.translation.language_models.estimation import EstimationReport
     from hierogram.tools.translation.tuning.evaluation import MetricScores
 
 Files = PathLike | Sequence[PathLike]
 
 
-def _paths(files: Files) -> list[str]:
+def list_paths(files: Files) -> list[str]:
+    """Return one path or several as a list."""
     return [str(files)] if isinstance(files, str | Path) else [str(path) for path in files]
 
 
-def _read(files: Files) -> list[tuple[str, list[str]]]:
-    return [(path, read_sentences(path)) for path in _paths(files)]
+def read_files(files: Files) -> list[tuple[str, list[str]]]:
+    """Return the name and the lines of each file."""
+    return [(path, read_sentences(path)) for path in list_paths(files)]
 
 
 class Decoder:
@@ -142,10 +138,10 @@ def lm(
     side = TOKENS if tokenize is None else make_pipeline({}, tokenize=(tokenize, tokenize)).source
     if store is not None and not tokenized:
         side = make_pipeline(store.settings()).target
-    resolved, paths = resolve_options(EstimationOptions, options, chosen), _paths(texts)
+    resolved, paths = resolve_options(EstimationOptions, options, chosen), list_paths(texts)
     check_readable(*paths)
     with progress("lm", "n-grams") as bar:
-        report = build_model(paths, list(map(Path, _paths(outputs))), resolved, bar, side)
+        report = build_model(paths, list(map(Path, list_paths(outputs))), resolved, bar, side)
     advice = text_advice(side, ", ".join(paths), report.beginning, "--tokenize en", "--tokenized")
     if advice is not None and not tokenized:
         advise(advice)
@@ -166,92 +162,7 @@ def evaluate(
     """
     from hierogram.tools.translation.tuning.evaluation import evaluate
 
-    outputs, reference_texts = _read(translations), _read(references)
+    outputs, reference_texts = read_files(translations), read_files(references)
     resolved = resolve_options(EvaluationOptions, options, chosen)
     with progress("evaluate", "metrics") as bar:
         return evaluate(outputs, reference_texts, resolved, bar)
-
-
-class TunedWeights(NamedTuple):
-    """Tuned weights by feature, the number of their round (1 is the start), and the scores of all rounds."""
-
-    weights: dict[str, float]
-    best_round: int
-    start_is_best: bool
-    rounds: list[dict[str, Any]]
-
-
-def tune(
-    grammar: PathLike | GrammarStore,
-    sentences: PathLike | None,
-    references: Files,
-    output: PathLike,
-    *,
-    options: TuningOptions | None = None,
-    translate: TranslateOptions | None = None,
-    threads: int | None = None,
-    advise: Callable[[str], None] = lambda _: None,
-    **chosen: Unpack[TuningKeywords],
-) -> TunedWeights:
-    """Tune feature weights to BLEU, and write the weights of the best round to a TOML file for `Decoder`.
-
-    `sentences` and `references` are files of pairs outside the grammar. If they are None and (), pairs of the store are
-    held out: tuning uses a copy of the store without these pairs, and a language model of the remaining target sides.
-    Options are the fields of `TuningOptions`. `translate` contains the options of translation and the starting weights.
-    `advise` receives advice on text that seems badly tokenized. Requires the extra `tune`. Raises `InputError`,
-    `ExportError`, `UsageError`.
-    """
-    from hierogram.tools.translation.tuning.evaluation import check_lines
-    from hierogram.tools.translation.tuning.tuning import tune
-    from hierogram.tools.translation.tuning_runs import GrammarDecoder, as_plain, hold_out, write_tuned
-
-    if find_spec("scipy") is None:
-        raise UsageError(f"tuning requires scipy: {install_extra('tune')}")
-    resolved = resolve_options(TuningOptions, options, chosen)
-    threads = None if threads is None else check_integer("threads", threads, THREADS)
-    translate = translate or TranslateOptions()
-    inputs: dict[str, Any] = {"lm": translate.lm}
-    with ExitStack() as stack:
-        if sentences is None:
-            if not isinstance(grammar, GrammarStore) or _paths(references):
-                raise UsageError("expected sentences and references, or only a store from which pairs are held out")
-            bar = stack.enter_context(progress("hold out", "pairs"))
-            held = hold_out(grammar.store, resolved.held_out, resolved.seed, bar)
-            store, model, lines, targets = stack.enter_context(held)
-            translate = replace(translate, lm=model, tokenize=None, tokenized=True)
-            sentence_source, reference_texts = ("held-out pairs", lines), [("held-out pairs", targets)]
-            inputs |= {"lm": None, "sentences": f"{len(lines)} pairs of the store"}
-        else:
-            sentence_source = str(sentences), read_sentences(str(sentences))
-            reference_texts = _read(references)
-            check_lines([sentence_source], reference_texts)
-            inputs |= {"sentences": str(sentences), "references": _paths(references)}
-        resources = load_resources(translate)
-        if isinstance(grammar, GrammarStore):
-            if sentences is not None:
-                store = grammar.store
-            rules = resources.read_store_grammar(store).grammar
-            resources = resources.with_store_model(store)
-            grammar_name = grammar.url
-        else:
-            rules, grammar_name = resources.grammar(str(grammar)), str(grammar)
-        pipeline = resources.pipeline(rules)
-        sides = [pipeline.source, *[pipeline.target] * len(reference_texts)]
-        for side, (path, lines) in zip(sides, [sentence_source, *reference_texts], strict=True):
-            advice = text_advice(side, path, lines, "--tokenize fr,en", "--tokenized")
-            if advice is not None and not translate.tokenized:
-                advise(advice)
-        with progress("tune", "sentences") as bar:
-            rounds = resolved.iterations + 1
-            decode = GrammarDecoder(resources, rules, sentence_source[1], bar, resolved.best, rounds, threads or 0)
-            # Skip empty references if a sentence has other references, because an empty reference would count as a
-            # reference of length 0.
-            reference_tokens = [
-                [decode.tokens(words) for line in row if (words := split_words(pipeline.target.tokens(line)))] or [()]
-                for row in zip(*(lines for _, lines in reference_texts), strict=True)
-            ]
-            tuned = tune(decode, reference_tokens, decode.start(), resolved, decode.words_index)
-    inputs = {"grammar": grammar_name, **inputs, **all_plain(resolved)}
-    write_tuned(Path(output), tuned, decode.by_name, inputs)
-    history = [as_plain(iteration) for iteration in tuned.history]
-    return TunedWeights(decode.by_name(tuned.weights), tuned.best + 1, not tuned.best, history)

@@ -8,15 +8,15 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from hashlib import blake2b
 from pathlib import Path
+from shutil import copyfileobj
 from typing import NamedTuple
 
-from hierogram.daemon.exceptions import DaemonError, ExportError, InputError
+from hierogram.daemon.exceptions import DaemonError, InputError
 from hierogram.daemon.exports.formats import DEFAULT_WEIGHTS, WORDS
 from hierogram.daemon.exports.options import ExportOptions
-from hierogram.daemon.files import cache_folder
+from hierogram.daemon.files import atomic_write, cache_folder
 from hierogram.daemon.progress import Progress, progress
 from hierogram.daemon.text.pipeline import UNCHANGED_TEXT, TextPipeline, make_pipeline, two_languages
 from hierogram.storage.exceptions import StoreError
@@ -24,8 +24,8 @@ from hierogram.storage.records.pairs import DERIVED
 from hierogram.storage.store import Store
 from hierogram.tools.translation.fixed_words import Glossary, read_glossary
 from hierogram.tools.translation.grammars import StoreGrammar, TranslationGrammar, open_grammar, read_weights
-from hierogram.tools.translation.language_models.estimation import BinaryWriter, estimate
-from hierogram.tools.translation.language_models.files import ModelWithVocabulary, open_language_model, write_binary
+from hierogram.tools.translation.language_models.estimation import build_model
+from hierogram.tools.translation.language_models.files import ModelWithVocabulary, open_language_model
 from hierogram.tools.translation.language_models.options import EstimationOptions
 from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.translating import Translator
@@ -101,18 +101,18 @@ def _write_text(store: Store, path: Path) -> tuple[int, str]:
 
 
 def _build(text: Path, path: Path, bar: Progress) -> ModelWithVocabulary:
-    made: list[ModelWithVocabulary] = []
-    writer = partial(BinaryWriter, made.append)
-    estimate([str(text)], STORE_MODEL_OPTIONS, [writer], text.parent, bar)
-    with suppress(ExportError, InputError, OSError):
+    model = text.with_suffix(".lm")
+    build_model([str(text)], [model], STORE_MODEL_OPTIONS, bar)
+    with suppress(InputError, OSError):
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        write_binary(path, made[0])
+        with model.open("rb") as source, atomic_write(path) as cached:
+            copyfileobj(source, cached)
         files = sorted(path.parent.glob("*.lm"), key=lambda file: file.stat().st_mtime, reverse=True)
         for file in files[_KEPT_FILES:]:
             file.unlink(missing_ok=True)
-        # Open the file instead of returning the model in memory, because the file is memory-mapped.
         return open_language_model(str(path), bar)
-    return made[0]
+    # The file remains mapped into memory after it is deleted.
+    return open_language_model(str(model), bar)
 
 
 _WORDS_WITHOUT_MODEL = 0.3

@@ -37,14 +37,6 @@ Withdraw = Callable[[Sequence[int]], object]
 """Callback that withdraws the pairs with the given ids. It may return before they are withdrawn."""
 
 
-@dataclass(frozen=True, slots=True)
-class TranslationCorrection:
-    """Stored correction: the id of its pair, and the ids of the pairs that it replaces."""
-
-    pair: int
-    replaced: list[int]
-
-
 class Corrections:
     """Corrections of a store, one pair each in the corpus `corrections`. Thread-safe.
 
@@ -71,16 +63,16 @@ class Corrections:
             written = written[:start] + default_casing(target.language).capitalize(written[start:])
         return escape(written, quote=False) if html and escape(text, quote=False) == text else written
 
-    def put(self, text: str, translation: str, origin: str) -> TranslationCorrection:
-        """Store a correction that replaces earlier corrections of a text. Raises `InputError`."""
+    def put(self, text: str, translation: str, origin: str) -> int:
+        """Store a correction that replaces earlier corrections of a text. Returns its id. Raises `InputError`."""
         check_input_kind(self._store, PAIRS)
         earlier = self._find_pairs(text)
         identifier = _digest(text) + _digest(translation)
         if earlier and earlier[0].external_id == identifier:
-            return TranslationCorrection(earlier[0].id, [])
-        if any(pair.external_id == identifier for pair in earlier):
+            return earlier[0].id
+        if repeated := [pair.id for pair in earlier if pair.external_id == identifier]:
             # The same correction was stored before. Withdraw it so that it can be stored again as the newest.
-            self._withdraw([pair.id for pair in earlier if pair.external_id == identifier])
+            self._withdraw(repeated)
         settings = self._store.settings()
         source, target = _normalize_spaces(text), _normalize_spaces(translation)
         if settings.tokenize is False:
@@ -91,10 +83,9 @@ class Corrections:
         if report.first_rejected:
             raise InputError(f"the correction cannot be stored: {report.first_rejected[0].message}")
         newest, *older = self._find_pairs(text)
-        outdated = [pair.id for pair in older]
-        if outdated:
-            self._store.request_withdrawals(outdated)
-        return TranslationCorrection(newest.id, outdated)
+        if older:
+            self._store.request_withdrawals([pair.id for pair in older])
+        return newest.id
 
     def _find_pairs(self, text: str) -> list[PairRecord]:
         with self._reader.read() as transaction:
@@ -183,8 +174,8 @@ class StoreTranslator:
         """Return the store's languages, likeliest first, with probabilities from the frequencies of words."""
         settings = self._store.settings()
         pipeline = make_pipeline(settings).with_whole_words().for_running_text()
-        words = [side.tokens(text).split() for side in (pipeline.source, pipeline.target)]
-        spelled = dict.fromkeys(form for text_words in words for word in text_words for form in (word, word.lower()))
+        words = [word for side in (pipeline.source, pipeline.target) for word in side.tokens(text).split()]
+        spelled = dict.fromkeys(form for word in words for form in (word, word.lower()))
         log_odds, _ = self._words.odds(islice(spelled, _MAX_WORDS_LOOKED_UP))
         source = 1 / (1 + exp(-max(-_MAX_LOG_ODDS, min(_MAX_LOG_ODDS, log_odds))))
         shares = zip(settings.languages or (), (source, 1 - source), strict=False)

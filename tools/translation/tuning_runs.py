@@ -1,14 +1,17 @@
-"""Tuning runs: decode sentences with a grammar, and write the tuned weights as a TOML file."""
+"""Tuning of weights for `import hierogram`, with sentences from files or held-out pairs of a store."""
+
+from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
+from importlib.util import find_spec
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 from unicodedata import normalize
 
 import numpy as np
@@ -18,18 +21,32 @@ from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.exports.formats import WORDS
 from hierogram.daemon.files import open_output
 from hierogram.daemon.learning.learner import withdraw_all
-from hierogram.daemon.progress import Progress
-from hierogram.daemon.text.lines import write_lines
+from hierogram.daemon.library.options import PathLike, check_integer, resolve_options
+from hierogram.daemon.library.store import GrammarStore
+from hierogram.daemon.progress import Progress, progress
+from hierogram.daemon.shared_options import THREADS
+from hierogram.daemon.text.inspection import text_advice
+from hierogram.daemon.text.lines import read_sentences, write_lines
 from hierogram.daemon.text.segments import WordView
 from hierogram.samplers.decoding.grammar import COUNTED
 from hierogram.storage.database.connection import parse_url, sqlite_file
+from hierogram.storage.exceptions import install_extra
+from hierogram.storage.options import all_plain
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.translation.fixed_words import split_words
 from hierogram.tools.translation.grammars import TranslationGrammar, toml_table, translation_kind
 from hierogram.tools.translation.language_models.estimation import build_model
-from hierogram.tools.translation.resources import STORE_MODEL_OPTIONS, TranslationResources
+from hierogram.tools.translation.library import Files, list_paths, read_files
+from hierogram.tools.translation.options import TranslateOptions
+from hierogram.tools.translation.resources import STORE_MODEL_OPTIONS, TranslationResources, load_resources
 from hierogram.tools.translation.translating import in_threads
-from hierogram.tools.translation.tuning.tuning import Iteration, NBest, Tuned
+from hierogram.tools.translation.tuning.evaluation import check_lines
+from hierogram.tools.translation.tuning.options import TuningOptions
+from hierogram.tools.translation.tuning.tuning import NBest
+from hierogram.tools.translation.tuning.tuning import tune as tune_weights
+
+if TYPE_CHECKING:
+    from hierogram.tools.keywords import TuningKeywords
 
 PAIRS_PER_HELD_OUT = 10
 """Hold out up to one pair in ten, because the grammar of fewer pairs would differ too much."""
@@ -96,8 +113,7 @@ class GrammarDecoder:
 
     def tokens(self, words: Sequence[str]) -> tuple[str, ...]:
         """Return target words in NFC, split into parts if the grammar has parts of words."""
-        line = normalize("NFC", " ".join(words))
-        return split_words(self._view.parts(1, line) if self._view.word_parts else line)
+        return split_words(self._view.parts(1, normalize("NFC", " ".join(words))))
 
     def __call__(self, weights: NDArray[np.float64]) -> Iterator[NBest]:
         """Yield the n-best list of each line, empty for a line without words."""
@@ -115,24 +131,97 @@ class GrammarDecoder:
             yield NBest([self.tokens(candidate.words) for candidate in candidates], features)
 
 
-def write_tuned(
-    path: Path, tuned: Tuned, by_name: Callable[[NDArray[np.float64]], Mapping[str, float]], inputs: Mapping[str, Any]
-) -> None:
-    """Write tuned weights, `inputs` (files and options) and rounds to a TOML file. Raises `ExportError`."""
-    lines = toml_table("[weights]", by_name(tuned.weights))
-    lines += toml_table("[tuning]", {**inputs, "best_round": tuned.best + 1, "scale": tuned.scale})
-    for iteration in tuned.history:
-        lines += toml_table("[[rounds]]", as_plain(iteration))
-        lines += toml_table("[rounds.weights]", by_name(iteration.weights))
-    with open_output(path) as file:
+class TunedWeights(NamedTuple):
+    """Tuned weights by feature, the number of their round (1 is the start), and the scores of all rounds."""
+
+    weights: dict[str, float]
+    best_round: int
+    start_is_best: bool
+    rounds: list[dict[str, Any]]
+
+
+def tune(
+    grammar: PathLike | GrammarStore,
+    sentences: PathLike | None,
+    references: Files,
+    output: PathLike,
+    *,
+    options: TuningOptions | None = None,
+    translate: TranslateOptions | None = None,
+    threads: int | None = None,
+    advise: Callable[[str], None] = lambda _: None,
+    **chosen: Unpack[TuningKeywords],
+) -> TunedWeights:
+    """Tune feature weights to BLEU, and write the weights of the best round to a TOML file for `Decoder`.
+
+    `sentences` and `references` are files of pairs outside the grammar. If they are None and (), pairs of the store are
+    held out: tuning uses a copy of the store without these pairs, and a language model of the remaining target sides.
+    Options are the fields of `TuningOptions`. `translate` contains the options of translation and the starting weights.
+    `advise` receives advice on text that seems badly tokenized. Requires the extra `tune`. Raises `InputError`,
+    `ExportError`, `UsageError`.
+    """
+    if find_spec("scipy") is None:
+        raise UsageError(f"tuning requires scipy: {install_extra('tune')}")
+    resolved = resolve_options(TuningOptions, options, chosen)
+    threads = None if threads is None else check_integer("threads", threads, THREADS)
+    translate = translate or TranslateOptions()
+    inputs: dict[str, Any] = {"lm": translate.lm}
+    with ExitStack() as stack:
+        if sentences is None:
+            if not isinstance(grammar, GrammarStore) or list_paths(references):
+                raise UsageError("expected sentences and references, or only a store from which pairs are held out")
+            bar = stack.enter_context(progress("hold out", "pairs"))
+            held = hold_out(grammar.store, resolved.held_out, resolved.seed, bar)
+            store, model, lines, targets = stack.enter_context(held)
+            translate = replace(translate, lm=model, tokenize=None, tokenized=True)
+            sentence_source, reference_texts = ("held-out pairs", lines), [("held-out pairs", targets)]
+            inputs |= {"lm": None, "sentences": f"{len(lines)} pairs of the store"}
+        else:
+            sentence_source = str(sentences), read_sentences(str(sentences))
+            reference_texts = read_files(references)
+            check_lines([sentence_source], reference_texts)
+            inputs |= {"sentences": str(sentences), "references": list_paths(references)}
+        resources = load_resources(translate)
+        if isinstance(grammar, GrammarStore):
+            if sentences is not None:
+                store = grammar.store
+            rules = resources.read_store_grammar(store).grammar
+            resources = resources.with_store_model(store)
+            grammar_name = grammar.url
+        else:
+            rules, grammar_name = resources.grammar(str(grammar)), str(grammar)
+        pipeline = resources.pipeline(rules)
+        sides = [pipeline.source, *[pipeline.target] * len(reference_texts)]
+        for side, (path, lines) in zip(sides, [sentence_source, *reference_texts], strict=True):
+            advice = text_advice(side, path, lines, "--tokenize fr,en", "--tokenized")
+            if advice is not None and not translate.tokenized:
+                advise(advice)
+        with progress("tune", "sentences") as bar:
+            rounds = resolved.iterations + 1
+            decode = GrammarDecoder(resources, rules, sentence_source[1], bar, resolved.best, rounds, threads or 0)
+            # Skip empty references if a sentence has other references, because an empty reference would count as a
+            # reference of length 0.
+            reference_tokens = [
+                [decode.tokens(words) for line in row if (words := split_words(pipeline.target.tokens(line)))] or [()]
+                for row in zip(*(lines for _, lines in reference_texts), strict=True)
+            ]
+            tuned = tune_weights(decode, reference_tokens, decode.start(), resolved, decode.words_index)
+    rounds_as_json = [
+        {
+            "bleu": round(iteration.bleu.score, 4),
+            "ratio": round(iteration.bleu.ratio, 4),
+            "candidates": iteration.new,
+            "sentences": iteration.sentences,
+        }
+        for iteration in tuned.history
+    ]
+    result = TunedWeights(decode.by_name(tuned.weights), tuned.best + 1, not tuned.best, rounds_as_json)
+    inputs = {"grammar": grammar_name, **inputs, **all_plain(resolved)}
+    lines = toml_table("[weights]", result.weights)
+    lines += toml_table("[tuning]", {**inputs, "best_round": result.best_round, "scale": tuned.scale})
+    for scores, iteration in zip(rounds_as_json, tuned.history, strict=True):
+        lines += toml_table("[[rounds]]", scores)
+        lines += toml_table("[rounds.weights]", decode.by_name(iteration.weights))
+    with open_output(Path(output)) as file:
         file.write("\n".join(lines[:-1]).encode() + b"\n")
-
-
-def as_plain(iteration: Iteration) -> dict[str, Any]:
-    """Return the scores of a round as JSON values, without its weights."""
-    return {
-        "bleu": round(iteration.bleu.score, 4),
-        "ratio": round(iteration.bleu.ratio, 4),
-        "candidates": iteration.new,
-        "sentences": iteration.sentences,
-    }
+    return result

@@ -62,4 +62,4 @@ def parse(
     print_note(f"{output}: {plural(len(trees), 'sentence')}, {len(flat):,} without a parse")
 
 
-EXTENSION = Extension(commands=lambda: [Command(TRANSLATE, parse, "hierogram parse grammar.txt news.en -o news.trees")])
+EXTENSION = Extension(commands=[Command(TRANSLATE, parse, "hierogram parse grammar.txt news.en -o news.trees")])

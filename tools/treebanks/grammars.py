@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 from hierogram.daemon.exceptions import InputError, WrongKindError
 from hierogram.daemon.text.lines import numbered_lines
-from hierogram.daemon.text.rejections import INVALID_UTF8, MALFORMED_TREE, RejectionError, quote_bytes
+from hierogram.daemon.text.rejections import MALFORMED_TREE, RejectionError, quote_bytes
 from hierogram.daemon.text.treebanks.ingest import read_treebank_settings
 from hierogram.daemon.text.treebanks.transformations import Transformations, transform_tree
 from hierogram.daemon.text.treebanks.trees import Tree, preorder, read_tree
+from hierogram.daemon.text.validation import decode_text
 from hierogram.samplers.grammar.kinds import FRAGMENTS, find_grammar_kind
 from hierogram.storage.records.columns import StoredRules
 from hierogram.storage.store import Store
@@ -81,12 +82,8 @@ def read_grammar(path: str) -> TreeGrammar:
 
 
 def _read_fragment(line: bytes) -> tuple[Tree, float]:
-    try:
-        text = line.decode()
-    except UnicodeDecodeError as error:
-        raise RejectionError(INVALID_UTF8, f"byte {error.start + 1} is not UTF-8") from error
     # The fragment ends where its brackets are balanced, because a word may be `|||`.
-    brackets, *fields = text.split(_BAR)
+    brackets, *fields = decode_text(line, "the line").split(_BAR)
     while len(fields) > 1 and brackets.count("(") > brackets.count(")"):
         brackets += _BAR + fields.pop(0)
     try:

@@ -66,8 +66,8 @@ def parse(
     for number, line in enumerate(lines):
         words = split_tokens(line)
         if words:
-            result = parser.parse(words, number, (request.method,))
-            parsed.append(ParsedText(str(restore_tree(result.trees[request.method], transformations)), result.found))
+            result = parser.parse(words, number, request.method)
+            parsed.append(ParsedText(str(restore_tree(result.tree, transformations)), result.found))
         else:
             parsed.append(ParsedText("", True))
         progress(number + 1)

@@ -70,12 +70,9 @@ _MIN_EXPECTED = 1e-3
 
 
 class ParseResult(NamedTuple):
-    """Trees of a sentence by method, binarized.
+    """Binarized tree of a sentence. If `found` is False, no derivation exists and the tree is flat."""
 
-    If `found` is False, the grammar has no derivation and the tree is flat, with tags below the root.
-    """
-
-    trees: dict[str, Tree]
+    tree: Tree
     found: bool
 
 
@@ -85,34 +82,27 @@ class Parser:
     def __init__(self, grammar: Approximation, root: str = "TOP", draws: int = 1000, seed: int = 1) -> None:
         self.grammar, self.root, self.draws, self.seed = grammar, root, draws, seed
 
-    def parse(self, words: Sequence[str], sentence: int, methods: Sequence[str] = (MER,)) -> ParseResult:
-        """Parse a sentence by the given methods. The number `sentence` selects the random stream."""
-        if MPP in methods and not self.draws:
+    def parse(self, words: Sequence[str], sentence: int, method: str = MER) -> ParseResult:
+        """Parse a sentence. The number `sentence` selects the random stream."""
+        if method == MPP and not self.draws:
             raise UsageError("mpp requires draws: pass --draws 1000")
         words = [ESCAPES.get(word, word) for word in words]
         word_ids = self._word_ids(words)
-        if word_ids is None:
-            return self._flat_result(words, methods)
-        trees: dict[str, Tree] = {}
-        if MPD in methods:
-            forest = self._forest(word_ids, best=True)
-            if forest is None:
-                return self._flat_result(words, methods)
-            trees[MPD] = self._tree(forest, forest.best())
-        if MPP in methods or MER in methods:
-            forest = self._forest(word_ids, best=False)
-            if forest is None:
-                return self._flat_result(words, methods)
-            if self.draws:
-                key = SentenceKey(self.seed, sentence)
-                visits, tree = self._run_chain(forest, key)
-                if MPP in methods:
-                    trees[MPP] = self._tree(forest, forest.derivation(key, tree))
-                if MER in methods:
-                    trees[MER] = self._expected_tree(forest, forest.count_uses(key, visits) / visits.sum())
+        forest = None if word_ids is None else self._forest(word_ids, best=method == MPD)
+        if forest is None:
+            return ParseResult(self._flat_tree(words), False)
+        if method == MPD:
+            tree = self._tree(forest, forest.best())
+        elif self.draws:
+            key = SentenceKey(self.seed, sentence)
+            visits, draw = self._run_chain(forest, key)
+            if method == MPP:
+                tree = self._tree(forest, forest.derivation(key, draw))
             else:
-                trees[MER] = self._expected_tree(forest, forest.expected())
-        return ParseResult({name: with_words(tree, words) for name, tree in trees.items()}, True)
+                tree = self._expected_tree(forest, forest.count_uses(key, visits) / visits.sum())
+        else:
+            tree = self._expected_tree(forest, forest.expected())
+        return ParseResult(with_words(tree, words), True)
 
     def _word_ids(self, words: Sequence[str]) -> NDArray[np.int32] | None:
         """Return word ids, or None if a word has no id. An unknown word has the id of its finest known class."""
@@ -186,14 +176,15 @@ class Parser:
             raise InputError(f"the expected productions do not form a tree with root {self.root}: use --method mpd")
         return best[0, words][self.root].tree
 
-    def _flat_result(self, words: Sequence[str], methods: Sequence[str]) -> ParseResult:
+    def _flat_tree(self, words: Sequence[str]) -> Tree:
+        """Return the most frequent tag of each word, below the root."""
         tags = self.grammar.tags
         likeliest = max(tags.values(), key=list(tags.values()).count)
         children = tuple(
             Tree(tags.get(word_or_class(word, position, self.grammar.words), likeliest), (word,))
             for position, word in enumerate(words)
         )
-        return ParseResult(dict.fromkeys(methods, Tree(self.root, children)), False)
+        return Tree(self.root, children)
 
 
 def _wrap(labels: Sequence[str], node: Node) -> Node:

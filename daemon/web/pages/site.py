@@ -29,7 +29,7 @@ def build_pages(
     """Return the application for the pages of a store. With a daemon's `context`, extensions add pages."""
     extra_pages = []
     if context is not None:
-        extra_pages = [item for extension in extensions() if extension.pages for item in extension.pages(context, page)]
+        extra_pages = [item for extension in extensions() for item in extension.pages(context, page)]
     page.navigation = [(item.name, item.path, item.title) for item in extra_pages]
     turns = Depends(page.threads.read_turns, scope="function")
     app = FastAPI(title="Hierogram pages", openapi_url=None, dependencies=[turns], lifespan=lifespan)

@@ -114,7 +114,7 @@ def test_links_on_which_chains_disagree_or_drift_are_listed_first() -> None:
     sound = random.integers(0, 2, (4, 150)).astype(np.float64)
     drifting = (np.arange(150) + random.integers(-40, 40, (4, 150)) > 75).astype(np.float64)
     names = ["a - b", "c - d", "e - f"]
-    taken = make_draws(NOISE)._replace(links=LinkDraws(np.stack([apart, sound, drifting]), names, 1.0, 0.0))
+    taken = make_draws(NOISE)._replace(links=LinkDraws(np.stack([apart, sound, drifting]), names, 1.0))
     found = summarize_chains(taken)
     assert found.links.verdicts == {SOUND: 1, APART: 1, DRIFTING: 1}
     assert [one.name for one in found.links.largest_r_hat[:2]] == ["a - b", "e - f"]
@@ -129,7 +129,7 @@ def make_draws(likelihood: np.ndarray) -> ChainDraws:
     grammar = GrammarCounts(keys, np.ones(1))
     return ChainDraws(
         np.concatenate((likelihood[None], rest)), ["f"], ["e"], ["cut"] * chains, [grammar] * chains,
-        [grammar] * chains, 2.0, 0.0,
+        [grammar] * chains, 2.0,
     )  # fmt: skip
 
 

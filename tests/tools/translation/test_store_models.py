@@ -36,13 +36,13 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The texts from which models are built."""
     texts: list[str] = []
-    estimate = resources.estimate
+    build_model = resources.build_model
 
     def counted(paths, *arguments, **options):
         texts.append(Path(paths[0]).read_text())
-        return estimate(paths, *arguments, **options)
+        return build_model(paths, *arguments, **options)
 
-    monkeypatch.setattr(resources, "estimate", counted)
+    monkeypatch.setattr(resources, "build_model", counted)
     return texts
 
 
@@ -111,7 +111,7 @@ def test_a_store_translates_without_a_model_if_none_can_be_built(
     def fail(*_arguments, **_options):
         raise ExportError("cannot create temporary files")
 
-    monkeypatch.setattr(resources, "estimate", fail)
+    monkeypatch.setattr(resources, "build_model", fail)
     follower = GrammarFollower(learned, load_resources(TranslateOptions()))
     assert follower.newest()[0].translate("la maison").text
     assert follower.resources.model is None

@@ -111,8 +111,8 @@ def test_the_best_derivation_has_maximum_weight(example) -> None:
     best = max(found, key=lambda derivation: weight(weights, derivation))
     forest = build_forest(known, SENTENCE, best=True)
     assert forest.graph.chart.log_weight(known.root, len(SENTENCE)) == pytest.approx(log(weight(weights, best)))
-    parsed = Parser(known).parse(SENTENCE, 0, (MPD,))
-    assert to_tuples(parsed.trees[MPD]) == best.tree
+    parsed = Parser(known).parse(SENTENCE, 0, MPD)
+    assert to_tuples(parsed.tree) == best.tree
 
 
 def expected_productions(weights, found) -> dict:
@@ -214,8 +214,8 @@ REPEATED = """
 
 def test_the_most_probable_parse_of_repeated_words_is_not_the_most_probable_derivation() -> None:
     parser = Parser(approximate(parse_grammar(REPEATED), smoothed=False), draws=4000)
-    assert str(parser.parse(["x", "x"], 0, ("mpp",)).trees["mpp"]) == "(TOP (S (A x) (A x)))"
-    assert str(parser.parse(["x", "x"], 0, (MPD,)).trees[MPD]) == "(TOP (S (B x) (C x)))"
+    assert str(parser.parse(["x", "x"], 0, "mpp").tree) == "(TOP (S (A x) (A x)))"
+    assert str(parser.parse(["x", "x"], 0, MPD).tree) == "(TOP (S (B x) (C x)))"
 
 
 def test_log_ratios_equal_the_ratios_of_the_processes(example) -> None:
@@ -311,8 +311,8 @@ def test_wide_fragments_must_be_binarized_before_parsing() -> None:
         parse_grammar("(TOP (A) (B) (C)) ||| 1\n(TOP (A) (B (X x) (Y y) (Z z)) (C)) ||| 1\n(A a) ||| 1\n(C c) ||| 1")
     )
     parser = Parser(approximate(grammar, smoothed=False))
-    parsed = parser.parse(["a", "x", "y", "z", "c"], 0, METHODS)
-    assert {str(tree) for tree in parsed.trees.values()} == {"(TOP (A a) (@TOP (B (X x) (@B (Y y) (Z z))) (C c)))"}
+    trees = {str(parser.parse(["a", "x", "y", "z", "c"], 0, method).tree) for method in METHODS}
+    assert trees == {"(TOP (A a) (@TOP (B (X x) (@B (Y y) (Z z))) (C c)))"}
     with pytest.raises(InputError, match="binarize"):
         approximate(parse_grammar("(TOP (A) (B) (C)) ||| 1"))
 
@@ -320,20 +320,21 @@ def test_wide_fragments_must_be_binarized_before_parsing() -> None:
 def test_unknown_words_are_parsed_as_their_class() -> None:
     grammar = parse_grammar("(TOP (A) (B)) ||| 1\n(A the) ||| 3\n(B UNK-LC) ||| 1\n(B UNK) ||| 1\n(A UNK-LC-s) ||| 2")
     parser = Parser(approximate(grammar))
-    assert str(parser.parse(["the", "striatum"], 0).trees["mer"]) == "(TOP (A the) (B striatum))"
-    assert str(parser.parse(["genes", "walked"], 0).trees["mer"]) == "(TOP (A genes) (B walked))"
-    assert str(parser.parse(["the", "%"], 0).trees["mer"]) == "(TOP (A the) (B %))"
-    assert str(parser.parse(["the", "("], 0).trees["mer"]) == "(TOP (A the) (B -LRB-))"
+    assert str(parser.parse(["the", "striatum"], 0).tree) == "(TOP (A the) (B striatum))"
+    assert str(parser.parse(["genes", "walked"], 0).tree) == "(TOP (A genes) (B walked))"
+    assert str(parser.parse(["the", "%"], 0).tree) == "(TOP (A the) (B %))"
+    assert str(parser.parse(["the", "("], 0).tree) == "(TOP (A the) (B -LRB-))"
 
 
 def test_a_sentence_without_a_parse_gets_a_flat_tree() -> None:
     parser = Parser(approximate(parse_grammar("(TOP (A) (B)) ||| 1\n(A the) ||| 3\n(B dog) ||| 1")))
     for words in (["the", "dog", "the"], ["the", "unknown"]):
-        parsed = parser.parse(words, 0, METHODS)
-        assert not parsed.found
-        assert str(parsed.trees["mer"]).startswith("(TOP (A the)")
+        for method in METHODS:
+            parsed = parser.parse(words, 0, method)
+            assert not parsed.found
+            assert str(parsed.tree).startswith("(TOP (A the)")
     with pytest.raises(UsageError, match="draws"):
-        Parser(approximate(parse_grammar(AMBIGUOUS)), draws=0).parse(SENTENCE, 0, ("mpp",))
+        Parser(approximate(parse_grammar(AMBIGUOUS)), draws=0).parse(SENTENCE, 0, "mpp")
 
 
 def test_long_sentences_do_not_underflow() -> None:

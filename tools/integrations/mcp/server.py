@@ -173,7 +173,7 @@ class McpTools:
 
         Returns the number of the pair.
         """
-        return self._translator.corrections.put(source, target, "mcp").pair
+        return self._translator.corrections.put(source, target, "mcp")
 
 
 def _find_phrase(

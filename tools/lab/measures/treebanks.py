@@ -131,7 +131,7 @@ def measure_parsing(chain: TreeChain, trees: list[str], seed: int) -> Figures:
     for objective in (MPD, MER):
         seconds = []
         for number, words in enumerate([*chosen[:1], *chosen]):
-            seconds.append(time_call(partial(parser.parse, words, number, (objective,)), time.process_time)[0])
+            seconds.append(time_call(partial(parser.parse, words, number, objective), time.process_time)[0])
         # Omit the first parse, which includes compilation. Its sentence is parsed twice.
         figures[f"{objective}_median_seconds"] = float(np.median(seconds[1:])) if chosen else None
     return figures

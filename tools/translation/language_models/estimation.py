@@ -194,21 +194,24 @@ class EstimationReport(NamedTuple):
     beginning: Sequence[str] = ()
 
 
-def estimate(
-    texts: Sequence[str],
-    options: EstimationOptions,
-    writers: Sequence[OpenWriter],
-    folder: Path,
-    bar: Progress,
-    side: TextSide = TOKENS,
+def build_model(
+    texts: Sequence[str], outputs: Sequence[Path], options: EstimationOptions, bar: Progress, side: TextSide = TOKENS
 ) -> EstimationReport:
-    """Estimate a model from files with one sentence per line. Empty lines are skipped.
+    """Estimate a model from files with one sentence per line, and write it to each output.
 
-    `side` tokenizes the sentences. `folder` is the parent of the temporary folder. Raises `InputError` if a text cannot
-    be read or all lines are empty, and `ExportError` if the disk or the memory limit is too small.
+    Empty lines are skipped. The suffix of an output determines its format. `side` tokenizes the sentences. Raises
+    `InputError` if a text cannot be read or all lines are empty, and `ExportError` if the disk or the memory limit is
+    too small.
     """
+    folder, writers = outputs[0].absolute().parent, list[OpenWriter]()
     try:
-        with tempfile.TemporaryDirectory(prefix=".language-model-", dir=folder) as scratch:
+        with ExitStack() as stack:
+            for output in outputs:
+                if output.name.endswith(ARPA_SUFFIXES):
+                    writers.append(partial(ArpaWriter, stack.enter_context(open_output(output))))
+                else:
+                    writers.append(partial(BinaryWriter, output))
+            scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix=".language-model-", dir=folder))
             numbered = Path(scratch, "words")
             beginning: list[str] = []
             words, occurrences = _number_texts(texts, numbered, bar, side, beginning)
@@ -370,12 +373,10 @@ def _write_model(
 
 
 class BinaryWriter:
-    """Model writer that builds the model in memory and passes it to a callback."""
+    """Writer of the binary format, which builds the model in memory."""
 
-    def __init__(
-        self, take: Callable[[ModelWithVocabulary], object], vocabulary: Vocabulary, counts: list[int]
-    ) -> None:
-        self._take = take
+    def __init__(self, path: Path, vocabulary: Vocabulary, counts: list[int]) -> None:
+        self._path = path
         self._vocabulary, self._counts = vocabulary, counts
         self._log10, self._backoff = (np.zeros(len(vocabulary), np.float32) for _ in range(2))
 
@@ -389,23 +390,9 @@ class BinaryWriter:
         assert duplicate is None
 
     def finish(self) -> None:
-        """Pass the complete model to the callback."""
-        self._take(ModelWithVocabulary(self._builder.finish(), self._vocabulary))
+        """Write the complete model to the file."""
+        write_binary(self._path, ModelWithVocabulary(self._builder.finish(), self._vocabulary))
 
     @cached_property
     def _builder(self) -> ModelBuilder:
         return ModelBuilder(len(self._counts), self._log10, self._backoff, self._counts[1:])
-
-
-def build_model(
-    texts: Sequence[str], outputs: Sequence[Path], options: EstimationOptions, bar: Progress, side: TextSide = TOKENS
-) -> EstimationReport:
-    """Estimate a language model as in `estimate`, and write it to each output in the format of its suffix."""
-    with ExitStack() as stack:
-        writers: list[OpenWriter] = []
-        for output in outputs:
-            if output.name.endswith(ARPA_SUFFIXES):
-                writers.append(partial(ArpaWriter, stack.enter_context(open_output(output))))
-            else:
-                writers.append(partial(BinaryWriter, partial(write_binary, output)))
-        return estimate(texts, options, writers, outputs[0].absolute().parent, bar, side)

@@ -1,6 +1,5 @@
 """BLEU, chrF, TER and paired bootstrap tests of translations, computed by sacrebleu."""
 
-import os
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -10,10 +9,6 @@ from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.progress import Progress
 from hierogram.storage.exceptions import install_extra
 from hierogram.tools.translation.tuning.options import EvaluationOptions
-
-_SEED = "SACREBLEU_SEED"
-_BOOTSTRAP_SEED = 12345
-"""Default seed of sacrebleu."""
 
 NamedTexts = Sequence[tuple[str, list[str]]]
 """Name and lines of each text."""
@@ -58,26 +53,17 @@ def evaluate(
         (str(number), [normalize("NFC", line) for line in lines]) for number, (_, lines) in enumerate(translations)
     ]
     results = []
-    # Set the seed in the environment, because sacrebleu reads it only there.
-    before = os.environ.get(_SEED)
-    os.environ[_SEED] = str(_BOOTSTRAP_SEED)
-    try:
-        for number, name in enumerate(options.metrics):
-            bar.update(number, len(options.metrics), number, name)
-            test = PairedTest(systems, {name: metrics[name]()}, streams, test_type="bs", n_samples=resamples)
-            signatures, columns = test()
-            [(label, signature)] = signatures.items()
-            metric_scores: list[Any] = columns[label]
-            scores = []
-            for (named, _), score in zip(translations, metric_scores, strict=True):
-                low, high = float(score.mean - score.ci), float(score.mean + score.ci)
-                scores.append(SystemScore(named, float(score.score), low, high, score.p_value))
-            results.append(MetricScores(label, signature.format(), scores))
-    finally:
-        if before is None:
-            del os.environ[_SEED]
-        else:
-            os.environ[_SEED] = before
+    for number, name in enumerate(options.metrics):
+        bar.update(number, len(options.metrics), number, name)
+        test = PairedTest(systems, {name: metrics[name]()}, streams, test_type="bs", n_samples=resamples)
+        signatures, columns = test()
+        [(label, signature)] = signatures.items()
+        metric_scores: list[Any] = columns[label]
+        scores = []
+        for (named, _), score in zip(translations, metric_scores, strict=True):
+            low, high = float(score.mean - score.ci), float(score.mean + score.ci)
+            scores.append(SystemScore(named, float(score.score), low, high, score.p_value))
+        results.append(MetricScores(label, signature.format(), scores))
     return results
 
 

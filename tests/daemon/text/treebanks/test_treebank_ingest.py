@@ -204,7 +204,7 @@ def test_production_without_a_posterior_mean_is_still_used_for_parsing() -> None
 
     derivations = counted(("(TOP (A))", 3.0), ("(A x)", 2.0), ("(A y)", 1.0))
     known = approximate(TreeGrammar(counted(("(TOP (A))", 1.0), ("(TOP (A x))", 2.0)), derivations))
-    assert str(Parser(known, draws=0).parse(["y"], 0).trees["mer"]) == "(TOP (A y))"
+    assert str(Parser(known, draws=0).parse(["y"], 0).tree) == "(TOP (A y))"
 
 
 @pytest.mark.database("sqlite")

@@ -1,7 +1,6 @@
 """Estimated models compared with modified Kneser-Ney smoothing from its definition."""
 
 from collections import Counter
-from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -15,10 +14,8 @@ from hierogram.samplers.language_models.model import END, iterate_ngrams, score
 from hierogram.tools.translation.language_models import estimation
 from hierogram.tools.translation.language_models.estimation import (
     FALLBACK,
-    BinaryWriter,
     EstimationReport,
     build_model,
-    estimate,
     estimate_discounts,
 )
 from hierogram.tools.translation.language_models.files import ModelWithVocabulary, open_language_model, read_arpa
@@ -41,9 +38,9 @@ def random_text(random: Random, sentences: int, words: int) -> list[list[str]]:
 def estimate_model(folder: Path, text: list[list[str]], **options) -> tuple[ModelWithVocabulary, EstimationReport]:
     path = folder / "text"
     path.write_text("".join(" ".join(sentence) + "\n" for sentence in text))
-    made: list[ModelWithVocabulary] = []
-    report = estimate([str(path)], EstimationOptions(**options), [partial(BinaryWriter, made.append)], folder, Quiet())
-    return made[0], report
+    model = folder / "model"
+    report = build_model([str(path)], [model], EstimationOptions(**options), Quiet())
+    return open_language_model(str(model), Quiet()), report
 
 
 def probability(named: ModelWithVocabulary, context: tuple[str, ...], word: str) -> float:
@@ -128,7 +125,9 @@ def test_files_in_both_formats_contain_the_same_model(tmp_path: Path) -> None:
             assert probability(named, (*sentence[:-1],), sentence[-1]) == pytest.approx(
                 probability(expected, (*sentence[:-1],), sentence[-1]), abs=1e-7
             )
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.arpa.gz", "model.lm", "one", "text", "two"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "model", "model.arpa.gz", "model.lm", "one", "text", "two",
+    ]  # fmt: skip
 
 
 def test_a_text_that_is_too_small_gets_fallback_discounts() -> None:
