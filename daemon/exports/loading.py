@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from hierogram.daemon.exports.scratch import RULE_COLUMNS, RULES_VIEW, SHAPE_COLUMNS, SIDE_COLUMNS, Blocks, Scratch
 from hierogram.daemon.learning.kinds.kind import StoredSamples, load_undamaged
 from hierogram.daemon.learning.kinds.pairs import ForestPairs
-from hierogram.samplers.counts.deltas import add_fragments, add_minimal, add_state, empty_deltas
+from hierogram.samplers.counts.deltas import add_fragments, add_state, empty_deltas
 from hierogram.samplers.counts.occurrences import RuleLinks, fragment_links, rule_links, uses_by_links
 from hierogram.samplers.counts.texts import link_texts, take_texts
 from hierogram.samplers.forests.compositions import add_ngrams, compositions, empty_ngrams, expected_occurrences
-from hierogram.samplers.forests.derivations import Batch, empty_state
+from hierogram.samplers.forests.derivations import Batch, minimal_state
 from hierogram.samplers.forests.records import Fragments, list_fragments
 from hierogram.samplers.grammar.columns import empty_blobs
 from hierogram.samplers.grammar.numbers import ONE_COMPOSITION, ONE_MINIMAL_USE, ONE_USE
@@ -50,7 +50,7 @@ def _recount(snapshot: Snapshot, corpus: int, count_kind: CountKind, progress: R
         undamaged, (loaded, state, averages, *_) = load_undamaged(rows, settings)
         is_drawn = count_kind is CountKind.CURRENT_SAMPLE
         records = empty_blobs(len(undamaged)) if is_drawn else averages
-        rules = loaded.rule_deltas(None, StoredSamples(loaded.trees(state), records))
+        rules = loaded.rule_deltas(None, StoredSamples(state, records))
         pairs += len(rows)
         progress(pairs)
         uses = rules.count if is_drawn else (rules.expected_uses * ONE_USE).astype("int64")
@@ -138,7 +138,7 @@ class _TextStatistics:
         """
         found = compositions(batch, self._ngrams)
         twice = self._bucket_counts[found.keys % np.uint64(_BUCKETS)] >= _TWICE
-        return found.select(twice | (found.expected >= self._min_expected))
+        return found.fragments.take(twice | (found.expected >= self._min_expected))
 
     def delete_rare(self, scratch: Scratch, table: str, candidates: str) -> None:
         """Delete rows of a table with a rare source side, among the rows of the FROM clause `candidates`."""
@@ -232,14 +232,13 @@ def _pair_uses(
             deltas = add_fragments(deltas, batch, fragments)
             weighted_links.append((fragment_links(deltas, batch, fragments), fragments.weights))
             # Without recorded averages, the expected uses of a pair are the uses in its current derivation.
-            without_record = np.diff(records.offsets) == 0
-            deltas = add_state(deltas, batch, state, (1, 0, 0, 0), np.flatnonzero(without_record))
+            without_record = np.flatnonzero(np.diff(records.offsets) == 0)
+            deltas = add_state(deltas, batch, state, (1, 0, 0, 0), without_record)
             weighted_links.append(_weighted(rule_links(deltas, batch, state, without_record), ONE_USE))
         if count_kind is CountKind.TRANSLATION:
-            all_pairs, minimal_state = np.ones(len(undamaged), np.bool_), empty_state(batch.forests)
-            minimal_state.cut[:] = 1
-            deltas = add_minimal(deltas, batch, np.arange(len(undamaged)), 1)
-            weighted_links.append(_weighted(rule_links(deltas, batch, minimal_state, all_pairs), ONE_MINIMAL_USE))
+            all_pairs, minimal = np.arange(len(undamaged)), minimal_state(batch.forests)
+            deltas = add_state(deltas, batch, minimal, (0, 0, 0, 1), all_pairs)
+            weighted_links.append(_weighted(rule_links(deltas, batch, minimal, all_pairs), ONE_MINIMAL_USE))
         composed_start = len(weighted_links)
         rules = loaded.rules(deltas, np.arange(deltas.entries))
         if composed is not None:

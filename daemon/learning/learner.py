@@ -133,8 +133,6 @@ class ResidentBatch:
         schedule = find_kind(self.settings).schedule(self.settings)
         stages = schedule.reached(self.sweeps)
         states = self.loaded.encode(self.state)
-        after = self.loaded.trees(self.state)
-        before = self.loaded.trees(self.committed_state)
         ids = self.ids
         for first in range(0, len(ids), _PAIRS_PER_COMMIT):
             last = first + _PAIRS_PER_COMMIT
@@ -142,8 +140,7 @@ class ResidentBatch:
             sweeps, expected = self.sweeps[part], self.committed_sweeps[part]
             blobs = slice_blobs(states, first, last), slice_blobs(averages, first, last)
             updates = PairUpdates(ids[part], *blobs, sweeps >= schedule.burn_in, stages[part], sweeps, expected)
-            new = StoredSamples(slice_blobs(after, first, last), blobs[1])
-            rules = self.loaded.rule_deltas(self._committed(before, first, last), new, first)
+            rules = self.loaded.rule_deltas(self._committed(first, last), StoredSamples(self.state, blobs[1]), first)
             # Sort by text, so that rules queried together are stored together, and the index of sources is filled in
             # order.
             order = text_order(rules.source, rules.keys)
@@ -151,17 +148,15 @@ class ResidentBatch:
 
     def rules(self) -> RuleDeltas:
         """Return the rules of the current derivations and averages, with their counts."""
-        samples = StoredSamples(self.loaded.trees(self.state), self.loaded.write_averages(self.averages))
-        return self.loaded.rule_deltas(None, samples)
+        return self.loaded.rule_deltas(None, StoredSamples(self.state, self.loaded.write_averages(self.averages)))
 
     def removal_deltas(self) -> RuleDeltas:
         """Return the changes of rule counts that remove the committed samples of all pairs."""
-        trees = self.loaded.trees(self.committed_state)
-        return self.loaded.rule_deltas(self._committed(trees, 0, len(self.rows)), None)
+        return self.loaded.rule_deltas(self._committed(0, len(self.rows)), None)
 
-    def _committed(self, trees: Blobs, first: int, last: int) -> StoredSamples:
+    def _committed(self, first: int, last: int) -> StoredSamples:
         records = slice_blobs(self.committed_averages, first, last)
-        return StoredSamples(slice_blobs(trees, first, last), records, self.committed[first:last])
+        return StoredSamples(self.committed_state, records, self.committed[first:last])
 
 
 def read_batches(
@@ -220,7 +215,7 @@ class RealignedPairs:
     def deltas(self) -> RuleDeltas:
         """Return the changes of rule counts from the old derivations and averages to the new derivations."""
         loaded = self.after.loaded
-        initial_samples = StoredSamples(loaded.trees(self.after.state), empty_blobs(loaded.batch.size))
+        initial_samples = StoredSamples(self.after.state, empty_blobs(loaded.batch.size))
         return join_deltas([self.before.removal_deltas(), loaded.rule_deltas(None, initial_samples)])
 
     def apply_to(self, chain: Chain) -> None:
@@ -445,7 +440,7 @@ class Learner(AbstractContextManager["Learner"]):
         self.pair_sweeps += active_pairs
         due = self.sweeps % self.options.likelihood_every == 0 and self._may_measure()
         likelihood = self.measure() if due else None
-        record = SweepRecord(stage, active_pairs, likelihood, *info[:4], seconds, initial_likelihood)
+        record = SweepRecord(stage, active_pairs, likelihood, *info, seconds, initial_likelihood)
         self._report("sweep", stage, self.pair_sweeps)
         return record
 

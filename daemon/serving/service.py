@@ -331,5 +331,5 @@ def warm_up(settings: Settings) -> tuple[LoadedBatch, State]:
         chain.log_likelihood()
         chain.close()
     state = loaded.decode(loaded.encode(state))
-    loaded.rule_deltas(None, StoredSamples(loaded.trees(state), loaded.write_averages(averages)))
+    loaded.rule_deltas(None, StoredSamples(state, loaded.write_averages(averages)))
     return loaded, state

@@ -216,8 +216,8 @@ def defer_interrupts() -> Iterator[None]:
     finally:
         for number, handler in replaced.items():
             signal.signal(number, handler)
-        for number in deferred.numbers:
-            signal.raise_signal(number)
+        for deferred_signal in deferred.numbers:
+            signal.raise_signal(deferred_signal)
 
 
 def _kernel(function: Function, **options: Any) -> Function:

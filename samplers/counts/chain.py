@@ -10,7 +10,7 @@ from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.counts.models import Model
 from hierogram.samplers.counts.table import COUNT, SIZE, CountTable
 from hierogram.samplers.exceptions import SamplerError
-from hierogram.samplers.forests.averages import NO_AVERAGES, Averages
+from hierogram.samplers.forests.averages import Averages
 from hierogram.samplers.forests.derivations import State
 from hierogram.samplers.forests.fragments import source_terminals_of, target_terminals_of
 from hierogram.samplers.grammar.keys import SIZE_BITS, length_of
@@ -21,7 +21,7 @@ class ChainState(NamedTuple):
 
     derivations: State
     table: CountTable
-    averages: Averages = NO_AVERAGES
+    averages: Averages
 
 
 class CountsError(SamplerError, RuntimeError):
@@ -29,17 +29,15 @@ class CountsError(SamplerError, RuntimeError):
 
 
 class SweepInfo(NamedTuple):
-    """Statistics of one sweep. `evaluations` is the number of rules scored, an estimate for trees.
-
-    ITGs have proposals and accepted proposals instead of sampled and changed edges, and combinations of cells instead
-    of `evaluations`.
-    """
+    """Statistics of one sweep. ITGs count proposals and accepted proposals as edges."""
 
     edges_sampled: int
     edges_changed: int
     cuts_sampled: int
     cuts_changed: int
-    evaluations: int
+
+
+STATISTICS = np.dtype([(name, np.int64) for name in SweepInfo._fields])
 
 
 _COUNT_BITS = np.uint64(64 - 3 * SIZE_BITS)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_allocating
-from hierogram.samplers.counts.deltas import ENTRY, CountDeltas, same_slices
+from hierogram.samplers.counts.deltas import NUMBER, CountDeltas
 from hierogram.samplers.counts.table import find
 from hierogram.samplers.forests.averages import decode_fragment
 from hierogram.samplers.forests.derivations import (
@@ -16,8 +16,8 @@ from hierogram.samplers.forests.derivations import (
     begin_walk,
     empty_state,
     make_summary,
-    mismatch_error,
     next_rule,
+    same_slices,
     walk_space,
 )
 from hierogram.samplers.forests.forest import tail_range, view_pair
@@ -150,17 +150,15 @@ def _write_links(v, view, bitext, stack, scratch, links, written):
 def _entry_of(v, deltas, batch, work):
     """Return the entry of the rule at node v. Needs the summary of v, and the rule in `deltas`."""
     high, low = summary_key(work.summary, v, batch.words.key_mask)
-    return np.int64(deltas.rows[find(deltas.rows, high, low), ENTRY])
+    return np.int64(deltas.rows[find(deltas.rows, high, low), NUMBER])
 
 
 @njit
-def _rule_links(deltas, batch, state, chosen, work, scratch, links):
-    """Write the links of each rule use in the chosen pairs. Returns the number of uses."""
+def _rule_links(deltas, batch, state, pairs, work, scratch, links):
+    """Write the links of each rule use in the pairs. Returns the number of uses."""
     count = 0
     written = 0
-    for pair in range(len(batch.pairs)):
-        if not chosen[pair]:
-            continue
+    for pair in pairs:
         view = view_pair(batch, state, pair)
         _find_first_links(pair, batch.bitext, scratch[4])
         depth = begin_walk(view, work)
@@ -178,22 +176,20 @@ def _rule_links(deltas, batch, state, chosen, work, scratch, links):
 
 @njit
 def _fragment_links(deltas, batch, state, fragments, work, scratch, links):
-    """Write the links of the fragments' rules. Returns False if a fragment does not match its forest."""
+    """Write the links of the fragments' rules."""
     written = 0
     for k in range(len(fragments.pairs)):
         pair, root = fragments.pairs[k], fragments.roots[k]
         view = view_pair(batch, state, pair)
         if k == 0 or pair != fragments.pairs[k - 1]:
             _find_first_links(pair, batch.bitext, scratch[4])
-        if not decode_fragment(root, view, work.pending, fragments.content, fragments.starts[k], fragments.ends[k]):
-            return False
+        decode_fragment(root, view, work.pending, fragments.content, fragments.starts[k], fragments.ends[k])
         work.registers[0]["epoch"] += 1
         make_summary(root, view, work)
         links.entries[k] = _entry_of(root, deltas, batch, work)
         links.offset[k] = written
         written = _write_links(root, view, batch.bitext, work.walk, scratch, links.links, written)
     links.offset[len(fragments.pairs)] = written
-    return True
 
 
 def _scratch(batch: Batch) -> NDArray[np.int64]:
@@ -203,33 +199,25 @@ def _scratch(batch: Batch) -> NDArray[np.int64]:
 
 
 def _allocate_links(uses: int, links: int) -> RuleLinks:
-    return RuleLinks(np.full(uses, -1), np.zeros(uses + 1, np.int64), np.empty(links, np.uint32))
+    return RuleLinks(np.zeros(uses, np.int64), np.zeros(uses + 1, np.int64), np.empty(links, np.uint32))
 
 
-def rule_links(deltas: CountDeltas, batch: Batch, state: State, chosen: NDArray[np.bool_] | None = None) -> RuleLinks:
-    """Return the links inside each rule use of `chosen` pairs bool[P], by default all pairs.
+def rule_links(deltas: CountDeltas, batch: Batch, state: State, pairs: NDArray[np.int64]) -> RuleLinks:
+    """Return the links inside each rule use of `pairs`.
 
     The links of the batch must be sorted, and `deltas` must contain the rules.
     """
-    if chosen is None:
-        chosen = np.ones(batch.size, np.bool_)
     links = _allocate_links(int(batch.derivation_rules[-1]), len(batch.bitext.link_source))
-    count = _rule_links(deltas, batch, state, chosen, walk_space(batch), _scratch(batch), links)
+    count = _rule_links(deltas, batch, state, pairs, walk_space(batch), _scratch(batch), links)
     return RuleLinks(links.entries[:count], links.offset[: count + 1], links.links[: links.offset[count]])
 
 
 def fragment_links(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> RuleLinks:
-    """Return the links in each fragment's rule. Raises `DerivationError` if a fragment does not match.
-
-    The links of the batch must be sorted, and `deltas` must contain the rules.
-    """
+    """Return the links in each fragment's rule, like `rule_links`. Fragments must match their forests."""
     max_links = int(np.diff(batch.bitext.link_offset)[fragments.pairs].sum())
     links = _allocate_links(len(fragments.pairs), max_links)
     work, state = walk_space(batch), empty_state(batch.forests)
-    if not _fragment_links(deltas, batch, state, fragments, work, _scratch(batch), links):
-        # The first fragment without an entry does not match.
-        pair = int(fragments.pairs[np.argmin(links.entries)])
-        raise mismatch_error("averages", "do not match its forest", [pair])
+    _fragment_links(deltas, batch, state, fragments, work, _scratch(batch), links)
     return links._replace(links=links.links[: links.offset[-1]])
 
 

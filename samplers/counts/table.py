@@ -24,6 +24,7 @@ _TAG_SHIFT = np.uint64(56)
 _ZERO = np.uint64(0)
 _NO_TAG = np.uint8(0)
 _SMALLEST = 1 << 12
+_AHEAD = 8
 
 BELOW_ZERO = "the count of a rule fell below zero, so derivations and counts do not match: run `hierogram repair`"
 
@@ -161,10 +162,16 @@ def _refill(old, new, tags):
 
 
 @njit
-def _add_all(table, model, keys, counts, sizes):
-    """Add counts to rules. Returns the first row whose rule would have a negative count, or -1."""
-    for row in range(len(counts)):
-        if not add(table, model, keys[row, 0], keys[row, 1], sizes[row], counts[row]):
+def add_all(table, model, changes):
+    """Add count changes uint64[n, 4], with the columns of `CountTable.rows`.
+
+    Returns the first row whose rule would have a negative count, or -1.
+    """
+    for row in range(len(changes)):
+        if row + _AHEAD < len(changes):
+            fetch(table, np.int64(changes[row + _AHEAD, KEY_LOW] & table_mask(table.rows)))
+        change = np.int64(changes[row, COUNT])
+        if not add(table, model, changes[row, KEY_HIGH], changes[row, KEY_LOW], changes[row, SIZE], change):
             return row
     return -1
 
@@ -209,7 +216,7 @@ def fill_table(
     if not has_key.all():
         raise ValueError(f"the count in row {int(np.argmin(has_key))} is damaged: the rule key is 0")
     table = with_room(table, len(counts))
-    row = int(_add_all(table, model, keys, counts, sizes))
+    row = int(add_all(table, model, np.column_stack((keys, counts.view(np.uint64), sizes))))
     if row >= 0:
         raise ValueError(f"the count in row {row} is damaged: the rule's count falls below zero")
     return table

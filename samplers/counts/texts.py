@@ -5,15 +5,15 @@ sorted by text, so that rules that are looked up together are stored next to eac
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_allocating
-from hierogram.samplers.counts.deltas import CountDeltas, same_slices
+from hierogram.samplers.counts.deltas import CountDeltas
 from hierogram.samplers.counts.occurrences import SIDE_BITS, RuleLinks, take_ranges
-from hierogram.samplers.grammar.columns import Texts
+from hierogram.samplers.forests.derivations import same_slices
+from hierogram.samplers.grammar.columns import Blobs, Texts, join_blobs
 from hierogram.samplers.grammar.numbers import LABEL_STEP, OPEN_LABEL
 from hierogram.samplers.grammar.rules import escape_terminal
 
@@ -22,18 +22,9 @@ _BEGINS, _ENDS = tuple(b"[X,"), 93
 _MAX_NONTERMINAL_LENGTH = 9
 
 
-class Spellings(NamedTuple):
-    """Words of a vocabulary, escaped and in UTF-8: word w is `letters[starts[w] : starts[w + 1]]`."""
-
-    letters: NDArray[np.uint8]
-    starts: NDArray[np.int64]
-
-
-def spellings(words: Sequence[str]) -> Spellings:
-    """Return the spellings of `words`, which must be ordered by word number."""
-    encoded = [escape_terminal(word).encode() for word in words]
-    starts = np.cumsum([0, *[len(word) for word in encoded]], dtype=np.int64)
-    return Spellings(np.frombuffer(b"".join(encoded), np.uint8), starts)
+def spellings(words: Sequence[str]) -> Blobs:
+    """Return the words of a vocabulary, ordered by word number, escaped and in UTF-8."""
+    return join_blobs([escape_terminal(word).encode() for word in words])
 
 
 @njit
@@ -65,20 +56,20 @@ def put_nonterminal(buffer, position, number):
 def _put_sides(deltas, chosen, target, spelling, buffer, offsets):
     position = 0
     for k in range(len(chosen)):
-        entry = chosen[k]
-        start = deltas.starts[entry]
-        size = deltas.source_sizes[entry]
+        entry = deltas.entry[chosen[k]]
+        start = entry["start"]
+        size = np.int64(entry["source_size"])
         if target:
             start += size
-            size = deltas.target_sizes[entry]
+            size = np.int64(entry["target_size"])
         for index in range(start, start + size):
             if index > start:
                 buffer[position] = _SPACE
                 position += 1
             symbol = np.int64(deltas.symbols[index])
             if symbol >= 0:
-                for c in range(spelling.starts[symbol], spelling.starts[symbol + 1]):
-                    buffer[position] = spelling.letters[c]
+                for c in range(spelling.offsets[symbol], spelling.offsets[symbol + 1]):
+                    buffer[position] = spelling.content[c]
                     position += 1
             else:
                 position = put_nonterminal(buffer, position, -symbol)
@@ -88,9 +79,9 @@ def _put_sides(deltas, chosen, target, spelling, buffer, offsets):
     return position
 
 
-def _sides(deltas: CountDeltas, chosen: NDArray[np.int64], target: bool, spelling: Spellings) -> Texts:
-    sizes = deltas.target_sizes if target else deltas.source_sizes
-    longest = int(np.diff(spelling.starts).max(initial=1))
+def _sides(deltas: CountDeltas, chosen: NDArray[np.int64], target: bool, spelling: Blobs) -> Texts:
+    sizes = deltas.entry["target_size" if target else "source_size"]
+    longest = int(np.diff(spelling.offsets).max(initial=1))
     room = int(sizes[chosen].sum(dtype=np.int64)) * (1 + max(longest, _MAX_NONTERMINAL_LENGTH)) + len(chosen)
     buffer = np.empty(room, np.uint8)
     offsets = np.zeros(len(chosen) + 1, np.int64)
@@ -98,9 +89,7 @@ def _sides(deltas: CountDeltas, chosen: NDArray[np.int64], target: bool, spellin
     return Texts(buffer[:size].copy(), offsets)
 
 
-def render_rules(
-    deltas: CountDeltas, chosen: NDArray[np.int64], source: Spellings, target: Spellings
-) -> tuple[Texts, Texts]:
+def render_rules(deltas: CountDeltas, chosen: NDArray[np.int64], source: Blobs, target: Blobs) -> tuple[Texts, Texts]:
     """Return the source and target sides of the chosen entries int64[n], which must be phrase rules."""
     return _sides(deltas, chosen, False, source), _sides(deltas, chosen, True, target)
 
@@ -197,9 +186,7 @@ def render_fragments(
     roots: list[str] = []
     texts: list[str] = []
     expansions: list[int] = []
-    starts = deltas.starts[chosen].tolist()
-    sizes = deltas.source_sizes[chosen].tolist()
-    for start, size in zip(starts, sizes, strict=True):
+    for start, size in deltas.entry[["start", "source_size"]][chosen].tolist():
         symbols = deltas.symbols[start : start + size].tolist()
         pieces: list[str] = []
         expanded = 0

@@ -82,11 +82,6 @@ def empty_averages(batch: Batch) -> Averages:
     return Averages(entries, first, entry_counts, content, slots_used, sweeps, floor, batch.pairs)
 
 
-_NONE, _NO_BYTES = np.zeros(0, np.int64), np.zeros(0, np.uint8)
-NO_AVERAGES = Averages(np.zeros(0, ENTRY), np.zeros(1, np.int64), _NONE, _NO_BYTES, _NONE, _NONE, _NONE, _NONE)
-"""Averages of no pairs, for chains that do not average."""
-
-
 @njit
 def encode_fragment(v, view, stack, content, position):
     """Write the fragment at node v to `content`. Returns the next position, or -1 if out of room."""

@@ -275,11 +275,6 @@ class Compositions(NamedTuple):
     keys: NDArray[np.uint64]
     expected: NDArray[np.float64]
 
-    def select(self, rows: NDArray[np.bool_]) -> Fragments:
-        """Return the fragments of the compositions selected by `rows` bool[m]."""
-        content, *columns = self.fragments
-        return Fragments(content, *(column[rows] for column in columns))
-
 
 def compositions(batch: Batch, ngrams: Ngrams) -> Compositions:
     """Return the compositions of a batch's pairs, each with weight `ONE_COMPOSITION`.
@@ -295,4 +290,4 @@ def compositions(batch: Batch, ngrams: Ngrams) -> Compositions:
     nodes, below = np.zeros((2, batch.max_nodes + 2), np.int64)
     used = _compose(batch, state, nodes, below, work, ngrams, output)
     fragments.weights[:] = ONE_COMPOSITION
-    return Compositions(output.select(np.arange(number) < used), output.keys[:used], output.expected[:used])
+    return Compositions(fragments.take(slice(used)), output.keys[:used], output.expected[:used])

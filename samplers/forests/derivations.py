@@ -1,8 +1,7 @@
 """Batches of pairs and their derivations: variables, walks over the rules, and encoding as bytes.
 
-The variables (edge, cut) of a node are encoded as 2·edge + cut in a LEB128 varint. An encoded *state* has all nodes in
-order, so that sampling can resume exactly. An encoded *tree* has only the nodes of the derivation, top-down in source
-order, which is enough to count rules.
+The variables (edge, cut) of a node are encoded as 2·edge + cut in a LEB128 varint. An encoded state has all nodes in
+order, so that sampling can resume exactly.
 """
 
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from hierogram.samplers.compiled.jit import njit, njit_allocating, njit_inline
 from hierogram.samplers.compiled.streams import advance, stream, uniform
 from hierogram.samplers.exceptions import DerivationError
-from hierogram.samplers.forests.forest import Bitext, Forests, push_tails, tail_range, view_pair
+from hierogram.samplers.forests.forest import Bitext, Forests, push_tails, tail_range
 from hierogram.samplers.forests.fragments import Words, base_powers, compose, make_summaries
 from hierogram.samplers.grammar.columns import Blobs
 from hierogram.samplers.grammar.settings import CUT, JOINED, RANDOM, STARTS
@@ -115,7 +114,7 @@ def initial_state(key: int, batch: Batch, start: str = CUT) -> State:
     """Return uniformly random edges, and cuts chosen by `start`, one of `STARTS` [CFGŠ14 §5.4.2]."""
     if start not in STARTS:
         raise ValueError(f"start must be one of {', '.join(STARTS)}, got {start!r}")
-    state = State(np.zeros(batch.forests.nodes, np.uint16), np.ones(batch.forests.nodes, np.uint8))
+    state = minimal_state(batch.forests)
     if start == JOINED:
         state.cut[batch.forests.node["free"] == 1] = 0
     _draw_initial(key, batch, start == RANDOM, state)
@@ -198,21 +197,6 @@ _MORE = 0x80
 _MAX_BITS = 56
 
 
-class Trees(NamedTuple):
-    """m encoded trees, sorted by pair: tree k of pair `pairs[k]` is `content[starts[k] : ends[k]]`."""
-
-    content: NDArray[np.uint8]
-    pairs: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    ends: NDArray[np.int64]
-
-
-def select_trees(blobs: Blobs, chosen: NDArray[np.bool_] | None = None, first: int = 0) -> Trees:
-    """Return the trees of `chosen` pairs, by default all. Row 0 of `blobs` is pair `first`."""
-    rows = np.arange(blobs.size) if chosen is None else np.flatnonzero(chosen)
-    return Trees(blobs.content, first + rows, blobs.offsets[rows], blobs.offsets[rows + 1])
-
-
 @njit
 def put_number(buffer, position, value):
     """Write a nonnegative number as a LEB128 varint. Returns the position after it."""
@@ -239,6 +223,17 @@ def get_number(buffer, position, end):
     return -1, position
 
 
+@njit
+def same_slices(first, a, a_end, second, b, b_end):
+    """Check if `first[a:a_end]` equals `second[b:b_end]`."""
+    if a_end - a != b_end - b:
+        return False
+    while a < a_end and first[a] == second[b]:
+        a += 1
+        b += 1
+    return a == a_end
+
+
 @njit_inline
 def is_valid_value(value, node):
     """Check if `value`, 2·edge + cut, is valid for a node."""
@@ -260,22 +255,6 @@ def encode_states(forests: Forests, state: State) -> Blobs:
 
 
 @njit
-def _encode_trees(batch, state, stack, offsets, content):
-    position = 0
-    for pair in range(len(batch.pairs)):
-        view = view_pair(batch, state, pair)
-        stack[0] = len(view.node) - 1
-        depth = 1
-        while depth > 0:
-            depth -= 1
-            v = stack[depth]
-            position = put_number(content, position, 2 * np.int64(view.edge[v]) + np.int64(view.cut[v]))
-            depth = push_tails(v, view, stack, depth)
-        offsets[pair + 1] = position
-    return position
-
-
-@njit
 def _decode_states(forests, blobs, state, mismatched):
     for pair in range(len(forests.node_offset) - 1):
         position = blobs.offsets[pair]
@@ -290,32 +269,6 @@ def _decode_states(forests, blobs, state, mismatched):
             state.cut[v] = value & 1
             v += 1
         mismatched[pair] = v < last or position != end
-
-
-@njit
-def decode_tree(view, content, first, last, stack):
-    """Decode a tree from bytes [first, last) into `view`. Returns False if they do not match it."""
-    position = first
-    stack[0] = len(view.node) - 1
-    depth = 1
-    while depth > 0:
-        depth -= 1
-        v = stack[depth]
-        value, position = get_number(content, position, last)
-        if not is_valid_value(value, view.node[v]):
-            return False
-        view.edge[v] = value >> 1
-        view.cut[v] = value & 1
-        depth = push_tails(v, view, stack, depth)
-    return position == last
-
-
-def encode_trees(batch: Batch, state: State) -> Blobs:
-    """Encode the current derivation of each pair."""
-    offsets = np.zeros(batch.size + 1, np.int64)
-    buffer = np.empty(3 * batch.forests.nodes, np.uint8)
-    size = _encode_trees(batch, state, np.empty(batch.max_nodes + 1, np.int64), offsets, buffer)
-    return Blobs(buffer[:size].copy(), offsets)
 
 
 def decode_states(forests: Forests, blobs: Blobs) -> State:
@@ -336,3 +289,8 @@ def mismatch_error(part: str, reason: str, pairs: Sequence[int]) -> DerivationEr
 def empty_state(forests: Forests) -> State:
     """Return a state with all variables 0."""
     return State(np.zeros(forests.nodes, np.uint16), np.zeros(forests.nodes, np.uint8))
+
+
+def minimal_state(forests: Forests) -> State:
+    """Return the state of minimal derivations: all nodes cut, with their first edges."""
+    return State(np.zeros(forests.nodes, np.uint16), np.ones(forests.nodes, np.uint8))

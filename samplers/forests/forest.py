@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.exceptions import ForestTooLargeError
-from hierogram.samplers.grammar.numbers import MAX_LABEL, MAX_NODES
+from hierogram.samplers.grammar.numbers import MAX_NODES
 
 NO_TAIL = 0xFFFF
 """Padding in `Forests.tails` of edges with fewer tails than other edges of the same node."""
@@ -289,17 +289,15 @@ class Node(NamedTuple):
 def assemble(pairs: Sequence[Sequence[Node]], span_limit: int = 0) -> Forests:
     """Build forests from lists of nodes with tails before heads and the root last.
 
-    Roots are always cut, and so are nodes wider than `span_limit` words on either side, unless the limit is 0.
-    Raises `ValueError` if a label is not in 0..MAX_LABEL.
+    Labels must be in 0..MAX_LABEL. Roots are always cut, and so are nodes wider than `span_limit` words on either side,
+    unless the limit is 0.
     """
     rows = []
     tails: list[int] = []
     pair_tail_offset = [0]
-    for pair_number, pair in enumerate(pairs):
+    for pair in pairs:
         levels: list[int] = []
         for number, node in enumerate(pair):
-            if not 0 <= node.label <= MAX_LABEL:
-                raise ValueError(f"pair number {pair_number}: node labels must be in 0..{MAX_LABEL}, got {node.label}")
             width = max(len(edge) for edge in node.edges)
             levels.append(max(1 + sum(levels[t] for t in edge) for edge in node.edges))
             widest = max(node.source[1] - node.source[0], node.target[1] - node.target[0])

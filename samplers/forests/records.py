@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.compiled.jit import njit, njit_allocating
+from hierogram.samplers.compiled.jit import njit, njit_allocating, njit_inline
 from hierogram.samplers.forests.averages import (
     BYTES_PER_SLOT,
     Averages,
@@ -29,6 +29,7 @@ from hierogram.samplers.forests.derivations import (
     make_summary,
     mismatch_error,
     put_number,
+    same_slices,
     walk_space,
 )
 from hierogram.samplers.forests.forest import view_pair
@@ -58,6 +59,10 @@ class Fragments(NamedTuple):
     weights: NDArray[np.int64]
     variances: NDArray[np.int64]
 
+    def take(self, rows: slice | NDArray[np.bool_]) -> "Fragments":
+        """Return the selected fragments."""
+        return Fragments(self.content, *(column[rows] for column in self[1:]))
+
 
 @njit
 def _read_header(content, first, last):
@@ -83,17 +88,15 @@ def _read_entry(content, position, last):
 
 @njit
 def _list_fragments(records, found):
-    """List the fragments with nonzero weights. Returns (count, first pair with an invalid record or -1)."""
+    """List the fragments with nonzero weights. Returns their number."""
     listed = 0
     for pair in range(len(records.offsets) - 1):
         first, last = records.offsets[pair], records.offsets[pair + 1]
         if first == last:
             continue
         sweeps, _, position = _read_header(records.content, first, last)
-        while 0 <= position < last:
+        while position < last:
             root, sums, marks, start, position = _read_entry(records.content, position, last)
-            if position < 0:
-                break
             weight, variance = round_uses(sums[0], sums[1], sweeps, step_of(marks[0]), marks[1])
             if weight > 0:
                 found.pairs[listed] = pair
@@ -103,32 +106,23 @@ def _list_fragments(records, found):
                 found.weights[listed] = weight
                 found.variances[listed] = variance
                 listed += 1
-        if position < 0:
-            return listed, pair
-    return listed, -1
+    return listed
 
 
 def list_fragments(records: Blobs) -> Fragments:
-    """Return the fragments with nonzero expected uses. Raises `DerivationError` if a record is invalid."""
+    """Return the fragments with nonzero expected uses. The records must be valid."""
     # Allocate the maximum number of rows, because rows that are never written take no memory.
     columns = [np.empty(len(records.content) // _MIN_ENTRY_BYTES, np.int64) for _ in range(6)]
-    listed, invalid_pair = _list_fragments(records, Fragments(records.content, *columns))
-    if invalid_pair >= 0:
-        raise mismatch_error("averages", "are truncated or invalid", [int(invalid_pair)])
-    return Fragments(records.content, *(column[:listed] for column in columns))
+    fragments = Fragments(records.content, *columns)
+    return fragments.take(slice(_list_fragments(records, fragments)))
 
 
-@njit
+@njit_inline
 def _is_same(fragments, k, others, j):
-    size = fragments.ends[k] - fragments.starts[k]
-    if fragments.roots[k] != others.roots[j] or others.ends[j] - others.starts[j] != size:
-        return False
-    prefix = 0
-    while (
-        prefix < size and fragments.content[fragments.starts[k] + prefix] == others.content[others.starts[j] + prefix]
-    ):
-        prefix += 1
-    return prefix == size
+    start, end = fragments.starts[k], fragments.ends[k]
+    return fragments.roots[k] == others.roots[j] and same_slices(
+        fragments.content, start, end, others.content, others.starts[j], others.ends[j]
+    )
 
 
 @njit

@@ -10,7 +10,7 @@ Words are not escaped: a word cannot contain a bracket, a space or a tab. A labe
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -290,10 +290,10 @@ def pack(parses: Sequence[Parse]) -> Parse:
     return Parse(words, nodes)
 
 
-def productions(parse: Parse) -> Iterable[tuple[int, int, tuple[str, ...]]]:
-    """Yield (node number, edge number, symbols): node label, then child labels and NUL-prefixed words."""
+def productions(parse: Parse) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Yield (node number, symbols) of each edge: node label, then child labels and NUL-prefixed words."""
     for number, node in enumerate(parse.nodes):
-        for k, edge in enumerate(node.edges):
+        for edge in node.edges:
             parts = _parts(parse, node, edge)
             symbols = ["\0" + part if isinstance(part, str) else parse.nodes[part].label for part in parts]
-            yield number, k, (node.label, *symbols)
+            yield number, (node.label, *symbols)

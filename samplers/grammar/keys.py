@@ -49,7 +49,8 @@ def hash_words(words: Iterable[str], salt: int) -> NDArray[np.uint64]:
     return np.frombuffer(digests, "<u8").astype(np.uint64)
 
 
-def _mix(x: int) -> int:
+def _mix(x: Any) -> Any:
+    """Apply the finalizer of splitmix64 to an integer below 2^64 or an array uint64[n]."""
     x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 & _WORD
     x = (x ^ x >> 27) * 0x94D049BB133111EB & _WORD
     return x ^ x >> 31
@@ -76,12 +77,6 @@ def rule_key(rule: Rule, salt: int) -> tuple[int, int]:
     return (high, low) if high or low else (0, 1)
 
 
-def _mix_all(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    x = (x ^ x >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ x >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
-    return x ^ x >> np.uint64(31)
-
-
 def lexical_hashes(words: NDArray[np.int64], hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return the hashes uint64[n] of n sides without nonterminals. `words` int64[n, L] is padded with -1."""
     values = np.zeros(len(words), np.uint64)
@@ -93,8 +88,8 @@ def lexical_hashes(words: NDArray[np.int64], hashes: NDArray[np.uint64]) -> NDAr
 
 def lexical_keys(source: NDArray[np.uint64], target: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return the keys uint64[n, 2] of n rules without nonterminals, given side hashes (0 for empty sides)."""
-    high = _mix_all(source)
-    keys = np.stack((high, _mix_all(target + high)), axis=1) & ALL_BITS
+    high = _mix(source)
+    keys = np.stack((high, _mix(target + high)), axis=1) & ALL_BITS
     keys[~keys.any(axis=1), 1] = 1
     return keys
 

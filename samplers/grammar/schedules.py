@@ -9,9 +9,6 @@ from numpy.typing import NDArray
 EVERY_LEVEL = 0x7FFF
 """Level that allows a sweep to sample every node."""
 
-NO_POWERS = np.zeros(0)
-"""Powers 1/T of a sweep that samples every pair at T = 1."""
-
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
@@ -32,8 +29,8 @@ class Schedule:
         return self.sweeps_per_level * self.levels
 
     def powers(self, sweeps: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return `NO_POWERS`, because every sweep has T = 1."""
-        return NO_POWERS
+        """Return 1/T of each pair's sweep, float64[P], which is always 1."""
+        return np.ones(len(sweeps))
 
     def stages(self, sweeps: NDArray[np.int64]) -> NDArray[np.int16]:
         """Return the highest level that each pair's sweep (numbered from 1) may change, int16."""

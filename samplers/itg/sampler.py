@@ -36,7 +36,6 @@ from hierogram.samplers.itg.model import (
     weigh_rules,
 )
 from hierogram.samplers.itg.slices import (
-    COMBINATIONS,
     GIVEN_UP,
     LIMIT,
     NO_ROOM,
@@ -49,7 +48,7 @@ from hierogram.samplers.itg.slices import (
 from hierogram.samplers.itg.starts import LINKS, MODEL1, STARTS, start_pairs
 from hierogram.samplers.kernel import Report
 
-PROPOSED, ACCEPTED, _GIVEN_UP, _COMBINATIONS = range(4)
+PROPOSED, ACCEPTED, _GIVEN_UP = range(3)
 """Indices of `ItgScratch.numbers`."""
 
 
@@ -69,7 +68,7 @@ class ItgPlan(NamedTuple):
 
 
 class ItgScratch(NamedTuple):
-    """Scratch memory of a sweep: current `nodes`, `proposed` nodes, and `numbers` int64[4] of `ItgInfo`."""
+    """Scratch memory of a sweep: current `nodes`, `proposed` nodes, and `numbers` int64[3] of `ItgInfo`."""
 
     nodes: NDArray[np.void]
     proposed: NDArray[np.void]
@@ -155,7 +154,6 @@ def _sweep_pairs(pairs, batch, state, scratch, plan, slices, key):
             scratch.numbers[_GIVEN_UP] += 1
         else:
             count_drawn(batch, pair, state, scratch, (scratch.chart.drawn.rules, drawn), ~visit)
-        scratch.numbers[_COMBINATIONS] += scratch.chart.registers[COMBINATIONS]
         if _combinations(n, m) > scratch.chart.registers[LIMIT]:
             # Make local moves for all pairs whose chart might be given up. If local moves were made only after giving
             # up, they would depend on the derivation, and sampling would not be exact.
@@ -167,12 +165,11 @@ _PAIRS_PER_REPORT = 512
 
 
 class ItgInfo(NamedTuple):
-    """Numbers of changed proposals, accepted proposals, charts given up, and cell combinations."""
+    """Numbers of changed proposals, accepted proposals, and charts given up."""
 
     proposed: int
     accepted: int
     given_up: int
-    combinations: int
 
 
 @njit
@@ -213,7 +210,7 @@ class ItgKernel:
             make_weights(n, m, phrase),
             make_chart(n, m, 1.0 / settings.slice_shape - 1.0, phrase),
             make_local_move(2 * (n + m), phrase),
-            np.zeros(4, np.int64),
+            np.zeros(3, np.int64),
         )
 
     def init(

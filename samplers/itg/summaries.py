@@ -25,7 +25,6 @@ from hierogram.samplers.itg.derivations import (
     TARGET_NULL,
     Derivations,
     lay_out,
-    lay_out_pair,
     longest_derivation,
 )
 
@@ -318,26 +317,24 @@ def _write_use(uses, row, rule, pair, weights):
 
 
 @njit
-def _list_trees(batch, trees, chosen, first, vocabularies, uses, nodes):
-    """List the rules of chosen derivations. Returns (rule count, first invalid row of `trees` or -1)."""
+def _list_trees(batch, derivations, chosen, first, vocabularies, uses, nodes):
+    """List the rules of chosen derivations. Returns their number."""
     count = 0
     for k in range(len(chosen)):
-        length = trees.offsets[k + 1] - trees.offsets[k]
+        pair = first + k
+        length = np.int64(derivations.length[pair])
         if chosen[k] == 0 or length == 0:
             continue
-        pair = first + k
         n = batch.source_offset[pair + 1] - batch.source_offset[pair]
         m = batch.target_offset[pair + 1] - batch.target_offset[pair]
-        rules = trees.content[trees.offsets[k] :]
-        if length > len(nodes) or not lay_out_pair(batch, pair, rules, length, nodes):
-            return count, k
+        lay_out(derivations.rules[derivations.offset[pair] :], length, nodes)
         # The current uses of a pair without averages are its expected uses.
         alone = chosen[k] == 2
         weights = 1, ONE_USE if alone else 0, VARIANCE_PER_DRAW * ONE_SQUARE if alone else 0
         for at in range(length):
             rule = _rule_at(batch, pair, _rule_position(nodes[at], n, m, batch.phrases.longest), vocabularies)
             count = _write_use(uses, count, rule, pair, weights)
-    return count, -1
+    return count
 
 
 @njit
@@ -365,18 +362,14 @@ def _allocate_uses(size: int) -> RuleUses:
     return RuleUses(*(np.empty(size, np.int64) for _ in range(5)))
 
 
-def list_tree_uses(batch: ItgBatch, trees: Blobs, chosen: NDArray[np.int8], first: int = 0) -> RuleUses:
-    """Return the rule uses in encoded derivations of consecutive pairs from `first` on.
+def list_tree_uses(batch: ItgBatch, derivations: Derivations, chosen: NDArray[np.int8], first: int = 0) -> RuleUses:
+    """Return the rule uses in the derivations of consecutive pairs from `first` on.
 
-    `chosen` int8[p] is 0 to skip a pair, 1 to count current uses, and 2 to also count them as expected uses. Raises
-    `DerivationError` if bytes do not derive the words of their pair.
+    `chosen` int8[p] is 0 to skip a pair, 1 to count current uses, and 2 to also count them as expected uses.
     """
-    uses = _allocate_uses(len(trees.content))
-    longest = 2 * (batch.longest_source + batch.longest_target)
-    vocabularies = batch.source_words, batch.target_words
-    count, wrong = _list_trees(batch, trees, chosen, first, vocabularies, uses, np.zeros(longest, NODE))
-    if wrong >= 0:
-        raise mismatch_error("derivation", "does not match its words", [first + int(wrong)])
+    uses = _allocate_uses(int(derivations.length[first : first + len(chosen)].sum()))
+    nodes = np.zeros(longest_derivation(derivations), NODE)
+    count = _list_trees(batch, derivations, chosen, first, (batch.source_words, batch.target_words), uses, nodes)
     return RuleUses(*(column[:count] for column in uses))
 
 

@@ -29,15 +29,6 @@ from hierogram.samplers.synchronous.resampling import (
 )
 
 
-@njit_inline
-def begin_credits(adds_to_averages, work):
-    """Clear the credits of the previous pair, and set whether the current sweep adds to averages."""
-    work.registers[0]["adds_to_averages"] = adds_to_averages
-    work.registers[0]["credited"] = 0
-    work.registers[0]["encoded"] = 0
-    work.registers[0]["lost"] = 0
-
-
 @njit
 def _credit(number, v, probability, context):
     """Add a linear probability to the credit of the rule at node v, which has local number `number`."""
@@ -239,10 +230,10 @@ def _sample_cut(v, u, context):
 
 
 @njit_inline
-def sweep_pair(stream_state, stage, context):
-    """Sample each node with a level up to `stage` once, top-down. `begin_credits` must come first."""
+def sweep_pair(stream_state, stage, adds_to_averages, context):
+    """Sample each node with a level up to `stage` once, top-down."""
     pair, work = context.pair, context.work
-    begin_pair(work)
+    begin_pair(adds_to_averages, work)
     root = len(pair.node) - 1
     work.stack[0] = root
     work.summary[root]["parent"] = -1

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.probing import capacity_for, probe, table_mask
-from hierogram.samplers.counts.chain import SweepInfo
+from hierogram.samplers.counts.chain import STATISTICS
 from hierogram.samplers.counts.models import Model, is_long, log_probability, more_tables, probability
 from hierogram.samplers.counts.table import COUNT, LENGTH, CountTable, add, add_row, fetch, find, look_up
 from hierogram.samplers.forests.derivations import Batch, make_summary
@@ -45,8 +45,6 @@ customers of all rules, including the changes of the current block. `adds_to_ave
 averaged. `credited`, `encoded`: number of credited rules, and of bytes of their fragments. `lost`: uses (1/`ONE_USE`)
 that were not credited because `fragments` was full. `below_zero`: 1 if a customer was removed from a rule without any.
 """
-
-STATISTICS = np.dtype([(name, np.int64) for name in SweepInfo._fields])
 
 RULE = np.dtype(
     [(name, np.uint64) for name in ("source_hash", "target_hash", "key_high", "key_low", "size")]
@@ -166,14 +164,18 @@ class Resampling(NamedTuple):
 
 
 @njit_inline
-def begin_pair(work):
-    """Clear the rules, summaries and lists of the previous pair, but not its credits (`begin_credits`)."""
+def begin_pair(adds_to_averages, work):
+    """Clear the data of the previous pair, and set whether the sweep of this pair is averaged."""
     work.registers[0]["stamp"] += 1
     work.registers[0]["found"] = 0
     work.registers[0]["counted"] = 0
     work.registers[0]["below_zero"] = 0
     work.registers[0]["epoch"] += 1
     work.registers[0]["listed"] = 0
+    work.registers[0]["adds_to_averages"] = adds_to_averages
+    work.registers[0]["credited"] = 0
+    work.registers[0]["encoded"] = 0
+    work.registers[0]["lost"] = 0
 
 
 @njit_inline
@@ -321,7 +323,6 @@ def score(rules, size, context):
         rule["count"] -= 1
         of_length["tokens"] -= 1
         of_length["tables"] -= work.change[k]
-    work.statistics[0]["evaluations"] += size
     return Scaled(numerator / denominator, exponent)
 
 

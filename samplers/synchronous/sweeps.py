@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.intrinsics import fetch_and_increment, prefetch
 from hierogram.samplers.compiled.jit import njit, njit_inline
-from hierogram.samplers.compiled.probing import table_mask
 from hierogram.samplers.compiled.streams import stream
 from hierogram.samplers.counts.chain import ChainState, CountsError, SweepInfo
 from hierogram.samplers.counts.deltas import count_rules
@@ -21,22 +20,18 @@ from hierogram.samplers.counts.models import Model, ModelSettings, build_model
 from hierogram.samplers.counts.table import (
     BELOW_ZERO,
     COUNT,
-    KEY_HIGH,
-    KEY_LOW,
-    SIZE,
     TOKENS,
     CountTable,
-    add,
+    add_all,
     empty_table,
-    fetch,
     with_room,
 )
+from hierogram.samplers.forests.averages import empty_averages
 from hierogram.samplers.forests.derivations import Batch, empty_state, initial_state, make_batch
 from hierogram.samplers.forests.forest import NODE, Bitext, Forests, view_pair
 from hierogram.samplers.forests.fragments import Words
-from hierogram.samplers.grammar.schedules import NO_POWERS
 from hierogram.samplers.kernel import Report
-from hierogram.samplers.synchronous.gibbs import begin_credits, end_credits, sweep_pair
+from hierogram.samplers.synchronous.gibbs import end_credits, sweep_pair
 from hierogram.samplers.synchronous.resampling import (
     Resampling,
     Workspace,
@@ -45,8 +40,6 @@ from hierogram.samplers.synchronous.resampling import (
     remember_rows,
     write_changes,
 )
-
-_AHEAD = 8
 
 
 @njit_inline
@@ -112,12 +105,12 @@ class SweepPlan(NamedTuple):
     sweeps: NDArray[np.int64]
     # int16[P]: highest node level to sample in each pair, 0 to skip the pair.
     stages: NDArray[np.int16]
-    # float64[P]: power 1/T of each pair's conditional probabilities, or float64[0] if all are 1.
-    powers: NDArray[np.float64] = NO_POWERS
+    # float64[P]: power 1/T of each pair's conditional probabilities.
+    powers: NDArray[np.float64]
+    # bool[P]: True for pairs that are added to averages, which requires all levels and T = 1.
+    averaged: NDArray[np.bool_]
     # True if option weights include the density factor. Without it, samples have the wrong distribution [CFGŠ14 §4.3].
     density: bool = True
-    # bool[P]: True for pairs that are added to averages, which requires all levels and T = 1. bool[0] for no pairs.
-    averaged: NDArray[np.bool_] = np.zeros(0, np.bool_)
     # True if draws tend to differ from the current values.
     avoid_current: bool = False
 
@@ -131,17 +124,10 @@ def next_block(round_):
 @njit_inline
 def resampling(batch, state, p, table, model, work, plan):
     """Return the resampling context of pair p under the plan."""
-    power = plan.powers[p] if len(plan.powers) > 0 else 1.0
     return Resampling(
-        view_pair(batch, state, p), table, model, work, batch.slot_masks[p], batch.words.key_mask, power, plan.density,
-        plan.avoid_current,
+        view_pair(batch, state, p), table, model, work, batch.slot_masks[p], batch.words.key_mask, plan.powers[p],
+        plan.density, plan.avoid_current,
     )  # fmt: skip
-
-
-@njit_inline
-def is_averaged(plan, p):
-    """Check if the sweep adds the pair's expected uses to its averages."""
-    return len(plan.averaged) > 0 and plan.averaged[p]
 
 
 @njit
@@ -164,26 +150,14 @@ def sweep_pairs(round_, batch, state, averages, plan, table, model, work):
                 ahead = forests.node_offset[p + 1]
                 fetch_rows(ahead, forests.node_offset[p + 2] - ahead, table, work)
             context = resampling(batch, state, p, table, model, work, plan)
-            begin_credits(is_averaged(plan, p), work)
-            sweep_pair(stream(round_.key, batch.pairs[p], plan.sweeps[p]), plan.stages[p], context)
+            random = stream(round_.key, batch.pairs[p], plan.sweeps[p])
+            sweep_pair(random, plan.stages[p], plan.averaged[p], context)
             end_credits(averages, p, context)
             first_node = forests.node_offset[p]
             remember_rows(first_node, forests.node_offset[p + 1] - first_node, work)
             sound &= write_changes(round_.direct, context)
         if not round_.direct:
             log_overlay(work)
-    return sound
-
-
-@njit
-def _merge(changes, table, model):
-    """Add count changes uint64[n, 4], with the table's columns. Returns False if a count fell below 0."""
-    sound = True
-    for k in range(len(changes)):
-        if k + _AHEAD < len(changes):
-            fetch(table, np.int64(changes[k + _AHEAD, KEY_LOW] & table_mask(table.rows)))
-        change = np.int64(changes[k, COUNT])
-        sound &= add(table, model, changes[k, KEY_HIGH], changes[k, KEY_LOW], changes[k, SIZE], change)
     return sound
 
 
@@ -217,7 +191,7 @@ Run = Callable[[Task, Iterable[int]], Iterable[bool]]
 
 def merge_changes(changes: NDArray[np.uint64], table: CountTable, model: Model) -> None:
     """Add a round's changes to a table with room for them. Raises `CountsError` if a count is below 0."""
-    if not _merge(changes, table, model):
+    if add_all(table, model, changes) >= 0:
         raise CountsError(BELOW_ZERO)
 
 
@@ -239,8 +213,8 @@ class PhraseKernel:
     def init(self, key: int) -> ChainState:
         """Return the initial state, with all nodes cut and uniformly random edges [CFGŠ14 §5.4.2]."""
         derivations = initial_state(key, self.batch)
-        table = empty_table(self.batch.longest_rule)
-        return ChainState(derivations, count_rules(self.batch, derivations, table, self.model, 1))
+        table = count_rules(self.batch, derivations, empty_table(self.batch.longest_rule), self.model, 1)
+        return ChainState(derivations, table, empty_averages(self.batch))
 
     def step(
         self, key: int, state: ChainState, plan: SweepPlan, report: Report | None = None
@@ -338,5 +312,5 @@ def compile_sweep() -> None:
     forests = Forests(offset, np.zeros(0, NODE), offset, np.zeros(0, np.uint16))
     batch = make_batch(bitext, Words(hashes, hashes, np.uint64(0)), forests, np.zeros(0, np.int64), 1)
     kernel = build(build_model(ModelSettings(), 1, 1, 1), batch)
-    plan = SweepPlan(np.zeros(0, np.int64), np.zeros(0, np.int16))
-    kernel.sample(0, ChainState(empty_state(forests), empty_table(1)), plan, (0, 0))
+    plan = SweepPlan(np.zeros(0, np.int64), np.zeros(0, np.int16), np.zeros(0), np.zeros(0, np.bool_))
+    kernel.sample(0, ChainState(empty_state(forests), empty_table(1), empty_averages(batch)), plan, (0, 0))

@@ -92,39 +92,34 @@ def _site_type(space):
 
 
 @njit
-def _find_sites(pair, last_node, batch, state, sites, space):
-    """Store a pair's sites, up to `last_node` unless it is -1. The last site's rules remain in `space`."""
-    view = view_pair(batch, state, pair)
+def _find_sites(pairs, last_node, batch, state, sites, space):
+    """Store sites of pairs, up to `last_node` unless it is -1. The last site's rules stay in `space`."""
     work = space.walk
-    first = batch.forests.node_offset[pair]
-    root = len(view.node) - 1
-    sites.types[first : first + root + 1] = np.uint64(0)
-    sites.heads[first : first + root + 1] = -1
-    work.registers[0]["epoch"] += 1
-    work.stack[0] = root
-    depth = 1
-    while depth > 0:
-        depth -= 1
-        v = np.int64(work.stack[depth])
-        if v != root:
-            parent = np.int64(work.summary[v]["parent"])
-            head = first + parent if parent == root or view.cut[parent] else sites.heads[first + parent]
-            sites.heads[first + v] = head
-            if view.node[v]["free"]:
-                _store_rules(v, head - first, view, batch.words.key_mask, space)
-                sites.types[first + v] = _site_type(space)
-                if v == last_node:
-                    return
-        above = depth
-        depth = push_tails(v, view, work.stack, depth)
-        for k in range(above, depth):
-            work.summary[work.stack[k]]["parent"] = v
-
-
-@njit
-def _find_all_sites(pairs, batch, state, sites, space):
-    for k in range(len(pairs)):
-        _find_sites(pairs[k], -1, batch, state, sites, space)
+    for pair in pairs:
+        view = view_pair(batch, state, pair)
+        first = batch.forests.node_offset[pair]
+        root = len(view.node) - 1
+        sites.types[first : first + root + 1] = np.uint64(0)
+        sites.heads[first : first + root + 1] = -1
+        work.registers[0]["epoch"] += 1
+        work.stack[0] = root
+        depth = 1
+        while depth > 0:
+            depth -= 1
+            v = np.int64(work.stack[depth])
+            if v != root:
+                parent = np.int64(work.summary[v]["parent"])
+                head = first + parent if parent == root or view.cut[parent] else sites.heads[first + parent]
+                sites.heads[first + v] = head
+                if view.node[v]["free"]:
+                    _store_rules(v, head - first, view, batch.words.key_mask, space)
+                    sites.types[first + v] = _site_type(space)
+                    if first + v == last_node:
+                        return
+            above = depth
+            depth = push_tails(v, view, work.stack, depth)
+            for k in range(above, depth):
+                work.summary[work.stack[k]]["parent"] = v
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +200,7 @@ class TypeSampler:
         return ChainState(derivations, table, averages)
 
     def _update_sites(self, derivations: State, pairs: NDArray[np.int64]) -> None:
-        _find_all_sites(pairs, self._batch, derivations, self._sites, self._space)
+        _find_sites(pairs, -1, self._batch, derivations, self._sites, self._space)
 
     def _pairs_of(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.unique(np.searchsorted(self._batch.forests.node_offset, nodes, "right") - 1)
@@ -224,11 +219,10 @@ class TypeSampler:
         return np.array(selected, np.int64)
 
     def _site_rules(self, pivot: int, derivations: State) -> SiteRules:
-        pair = int(self._pairs_of(np.array([pivot]))[0])
-        pivot_node = pivot - int(self._batch.forests.node_offset[pair])
-        _find_sites(pair, pivot_node, self._batch, derivations, self._sites, self._space)
+        pair = self._pairs_of(np.array([pivot]))
+        _find_sites(pair, pivot, self._batch, derivations, self._sites, self._space)
         rules = SiteRules(self._space.keys.copy(), self._space.sizes.copy())
-        self._update_sites(derivations, np.array([pair]))
+        self._update_sites(derivations, pair)
         return rules
 
     def _move(self, pivot: int, draws: Iterator[float], derivations: State, table: CountTable) -> None:

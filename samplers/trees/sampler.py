@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, draw_beta, draw_normal, draw_tables, stream, uniform
-from hierogram.samplers.counts.chain import CountsError, SweepInfo, log_rising
+from hierogram.samplers.counts.chain import STATISTICS, CountsError, SweepInfo, log_rising
 from hierogram.samplers.counts.table import COUNT, CountTable, add, empty_table, find, with_room
 from hierogram.samplers.forests.derivations import Batch, State
 from hierogram.samplers.forests.forest import PairView, node_label, push_tails, tail_range, view_pair
@@ -23,7 +23,6 @@ from hierogram.samplers.forests.fragments import SUMMARY, base_powers, compose, 
 from hierogram.samplers.kernel import Report
 from hierogram.samplers.trees.models import LabelProcesses, TreeModel, TreeState, log_base, set_label
 
-STATISTICS = np.dtype([(name, np.int64) for name in SweepInfo._fields[:4]])
 """Numbers of sampled and changed edges and cuts."""
 
 FRAGMENT = np.dtype([("high", np.uint64), ("low", np.uint64), ("label", np.uint64), ("log_base", np.float64)])
@@ -567,9 +566,7 @@ class TreeKernel:
                 report(last)
         self.move_strengths(key, plan.number, state)
         self.move_expansions(key, plan.number, state)
-        edges, edges_changed, cuts, cuts_changed = (int(number) for number in self.space.statistics[0])
-        # Estimate the number of scored fragments as two per sampled edge and three per sampled cut.
-        return state, SweepInfo(edges, edges_changed, cuts, cuts_changed, 2 * edges + 3 * cuts)
+        return state, SweepInfo(*map(int, self.space.statistics[0]))
 
     def _collect_fragments(
         self, state: TreeState, stream_state: np.uint64 | None = None

@@ -247,7 +247,7 @@ DAEMON_FAULTS = (
         "rules that occur only in minimal derivations have no links",
         "daemon/exports/loading.py",
         "            weighted_links.append("
-        "_weighted(rule_links(deltas, batch, minimal_state, all_pairs), ONE_MINIMAL_USE))\n",
+        "_weighted(rule_links(deltas, batch, minimal, all_pairs), ONE_MINIMAL_USE))\n",
         "",
         (_EXPORTING, "-k", "translation_weights"),
     ),

@@ -126,7 +126,7 @@ FAULTS = (
     ),
     Fault(
         "uses of a rule with different links after the first are merged",
-        "counts/deltas.py",
+        "forests/derivations.py",
         "    while a < a_end and first[a] == second[b]:\n        a += 1\n        b += 1\n    return a == a_end\n",
         "    return a == a_end or first[a] == second[b]\n",
         ("tests/samplers/counts/test_occurrences.py", "-k", "same_links"),

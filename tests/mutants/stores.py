@@ -88,8 +88,8 @@ STORE_FAULTS = (
     Fault(
         "expected uses are stored without their scale",
         "daemon/learning/kinds/pairs.py",
-        "deltas.expected_uses[chosen] / ONE_USE",
-        "deltas.expected_uses[chosen] / 1.0",
+        'entry["expected_uses"][chosen] / ONE_USE',
+        'entry["expected_uses"][chosen] / 1.0',
         (_EVERY_KIND, "-k", "sqlite and recount"),
     ),
     Fault(

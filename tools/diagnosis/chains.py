@@ -265,7 +265,7 @@ def _most_frequent_rules(chains: list[_GrammarChain]) -> tuple[NDArray[np.uint64
     """Return the rules with the most uses over all chains: keys, uint64[W, 2], and both sides."""
     loaded = chains[0].loaded
     nothing = empty_blobs(loaded.batch.size)
-    samples = [StoredSamples(loaded.trees(chain.state), nothing) for chain in chains]
+    samples = [StoredSamples(chain.state, nothing) for chain in chains]
     rules = join_deltas([loaded.rule_deltas(None, sample) for sample in samples])
     counts = np.bincount(first_rows_by_key(rules.keys), rules.count, len(rules))
     chosen = np.lexsort((np.arange(len(counts)), -counts))[:_MAX_RECORDED_RULES]

@@ -496,24 +496,21 @@ def _join_candidates(candidates: Iterable[Candidate]) -> Candidate:
 def warm_up(loaded: "LoadedBatch", state: Any) -> None:
     """Compile or load the kernels for translating with a store's rules, using a small state."""
     # Imported here because translating does not need these modules.
-    from hierogram.daemon.learning.kinds.pairs import ForestPairs, count_changes
-    from hierogram.samplers.counts.deltas import Change
+    from hierogram.daemon.learning.kinds.pairs import ForestPairs
+    from hierogram.samplers.counts.deltas import add_fragments, add_state, empty_deltas
     from hierogram.samplers.counts.occurrences import fragment_links, rule_links, uses_by_links
     from hierogram.samplers.counts.texts import link_texts, take_texts
-    from hierogram.samplers.forests.derivations import select_trees
     from hierogram.samplers.forests.records import check_records, list_fragments
     from hierogram.samplers.grammar.columns import empty_blobs
 
     if isinstance(loaded, ForestPairs):
         # Compile the kernels that count the uses of rules by word links.
-        records = loaded.write_averages(loaded.read_averages(empty_blobs(loaded.batch.size)))
-        check_records(loaded.batch, records)
-        fragments = list_fragments(records)
-        deltas = count_changes(loaded.batch, [Change(select_trees(loaded.trees(state)), 1, 0)], fragments)
-        found = [
-            fragment_links(deltas, loaded.batch, fragments),
-            rule_links(deltas, loaded.batch, loaded.decode(loaded.encode(state))),
-        ]
+        batch, pairs = loaded.batch, np.arange(loaded.batch.size)
+        records = loaded.write_averages(loaded.read_averages(empty_blobs(batch.size)))
+        check_records(batch, records)
+        fragments, state = list_fragments(records), loaded.decode(loaded.encode(state))
+        deltas = add_fragments(add_state(empty_deltas(), batch, state, (1, 0, 0, 0), pairs), batch, fragments)
+        found = [fragment_links(deltas, batch, fragments), rule_links(deltas, batch, state, pairs)]
         links, _ = uses_by_links(found, [np.ones(len(counted.entries), np.int64) for counted in found])
         link_texts(links)
         take_texts(loaded.rules(deltas, np.arange(deltas.entries)).source, links.entries)

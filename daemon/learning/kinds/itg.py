@@ -59,9 +59,6 @@ class LoadedRawPairs:
         """Invert `encode`. Raises `DerivationError` if the bytes are not a derivation of their pair."""
         return decode(self.batch, blobs)
 
-    trees = encode
-    """Same as `encode`, because a derivation consists of its rules only."""
-
     def check_averages(self, records: Blobs) -> None:
         """Raise `DerivationError` if the bytes are not the averages of their pair."""
         summaries.check_records(self.batch, records)
@@ -120,7 +117,7 @@ class LoadedRawPairs:
         averaged = summaries.list_record_uses(self.batch, samples.records, first)
         # A chain stays in one mode of the posterior, so its averages do not become more precise with more sweeps.
         averaged = averaged._replace(variances=averaged.variances + mode_variances(averaged.expected_uses))
-        all_uses = [summaries.list_tree_uses(self.batch, samples.trees, chosen, first), averaged]
+        all_uses = [summaries.list_tree_uses(self.batch, samples.state, chosen, first), averaged]
         return [RuleUses(*uses[:2], *(weight * column for column in uses[2:])) for uses in all_uses]
 
     def _words(self, rules: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -162,7 +159,7 @@ class LoadedRawPairs:
     def occurrences(self, state: Derivations) -> Occurrences:
         """Return the rules in the derivation of each pair, sorted by pair."""
         all_pairs = np.full(self.batch.size, _WITH_RECORD, np.int8)
-        uses = summaries.list_tree_uses(self.batch, self.encode(state), all_pairs)
+        uses = summaries.list_tree_uses(self.batch, state, all_pairs)
         order = np.lexsort((uses.rules, uses.pairs))
         pairs, rules = uses.pairs[order], uses.rules[order]
         starts = np.flatnonzero((np.diff(pairs, prepend=-1) != 0) | (np.diff(rules, prepend=-1) != 0))
@@ -196,7 +193,7 @@ class _ItgChain(AllPairsChain):
     def _step(self, request: SweepRequest, report: Report) -> SweepInfo:
         plan = ItgPlan(self._sweeps, np.where(request.active, request.sweeps, 0))
         self.state, info = self.kernel.step(self._settings.seed, self.state, plan, report)
-        return SweepInfo(info.proposed, info.accepted, 0, 0, info.combinations)
+        return SweepInfo(info.proposed, info.accepted, 0, 0)
 
     @property
     def rule_types(self) -> int:
@@ -211,7 +208,7 @@ class _ItgChain(AllPairsChain):
 
     def rule_table(self) -> CountTable:
         assert self.state is not None
-        samples = StoredSamples(self.loaded.encode(self.state.derivations), empty_blobs(self.loaded.batch.size))
+        samples = StoredSamples(self.state.derivations, empty_blobs(self.loaded.batch.size))
         rules = self.loaded.rule_deltas(None, samples)
         longest = max(BINARY_RULES[0].length, 2 * self._settings.phrase_words)
         model = build_model(ModelSettings(DIRICHLET, 1.0, 0.0, 1.0), 1, 1, longest)

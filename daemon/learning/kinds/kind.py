@@ -85,13 +85,13 @@ InitialCounts = Store | EmptyCounts
 
 
 class StoredSamples(NamedTuple):
-    """Encoded derivations and averages of pairs, from which rules are counted.
+    """Derivations and averages of consecutive pairs of a batch, from which rules are counted.
 
-    `trees` are the current derivations, from `LoadedBatch.trees`, and `records` the averages, from
+    `state` has the derivations of the whole batch. `records` are the averages of the pairs, from
     `LoadedBatch.write_averages`. `chosen` bool[pairs] selects the pairs with a derivation (None for all pairs).
     """
 
-    trees: Blobs
+    state: State
     records: Blobs
     chosen: NDArray[np.bool_] | None = None
 
@@ -306,7 +306,7 @@ class ValidatedPairs(NamedTuple):
 
     def rules(self) -> RuleDeltas:
         """Return the rules of the pairs' derivations and averages, with their counts."""
-        return self.loaded.rule_deltas(None, StoredSamples(self.loaded.trees(self.state), self.records))
+        return self.loaded.rule_deltas(None, StoredSamples(self.state, self.records))
 
 
 def load_stored(rows: Sequence[PairRow], settings: Settings, *, averages: bool = False) -> ValidatedPairs:

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.kind import StoredSamples
-from hierogram.samplers.counts.deltas import Change, CountDeltas, add_fragments, add_minimal, empty_deltas, weigh_trees
-from hierogram.samplers.counts.deltas import add_trees as count_trees
+from hierogram.samplers.counts.deltas import CountDeltas, add_fragments, add_state, empty_deltas
 from hierogram.samplers.counts.occurrences import Occurrences, rule_occurrences
-from hierogram.samplers.counts.texts import Spellings, render_rules, spellings
+from hierogram.samplers.counts.texts import render_rules, spellings
 from hierogram.samplers.exceptions import AlignmentInputError
 from hierogram.samplers.forests import derivations, records
 from hierogram.samplers.forests.averages import Averages, add_trees
@@ -52,10 +51,6 @@ class ForestPairs(ABC):
         """Invert `encode`. Raises `DerivationError` if the bytes do not fit their pair's forest."""
         return derivations.decode_states(self.batch.forests, blobs)
 
-    def trees(self, state: State) -> Blobs:
-        """Return the derivation of each pair as bytes, with only the variables that counting needs."""
-        return derivations.encode_trees(self.batch, state)
-
     def check_averages(self, blobs: Blobs) -> None:
         """Raise `DerivationError` if the bytes are not the averages of their pair's forest."""
         records.check_records(self.batch, blobs)
@@ -76,20 +71,19 @@ class ForestPairs(ABC):
         """Return the changes of rule counts as columns for the store, without unchanged rules.
 
         `before` and `after` are the samples of consecutive pairs of the batch, from index `first`, or None if these
-        pairs have no derivations. Raises `DerivationError`, and `KeyCollisionError` if two rules have the same key.
+        pairs have no derivations. Raises `KeyCollisionError` if two rules have the same key.
         """
-        changes: list[Change] = []
+        deltas = empty_deltas()
         for samples, weight in ((after, 1), (before, -1)):
             if samples is not None:
+                pairs = _derived_pairs(samples)
+                has_record = np.diff(samples.records.offsets)[pairs] > 0
                 # Without a record, the expected uses of a pair are the uses in its current tree, a single draw.
-                without_record = np.diff(samples.records.offsets) == 0
-                chosen = np.ones(samples.trees.size, np.bool_) if samples.chosen is None else samples.chosen
-                with_record = derivations.select_trees(samples.trees, chosen & ~without_record, first)
-                others = derivations.select_trees(samples.trees, chosen & without_record, first)
-                changes.append(Change(with_record, weight, 0))
-                changes.append(Change(others, weight, weight * ONE_USE, weight * VARIANCE_PER_DRAW * ONE_SQUARE))
+                drawn = weight, weight * ONE_USE, weight * VARIANCE_PER_DRAW * ONE_SQUARE, 0
+                for weights, chosen in (((weight, 0, 0, 0), has_record), (drawn, ~has_record)):
+                    deltas = add_state(deltas, self.batch, samples.state, weights, first + pairs[chosen])
         fragments = records.fragment_changes(self._averaged(before), self._averaged(after))
-        deltas = count_changes(self.batch, changes, fragments._replace(pairs=first + fragments.pairs))
+        deltas = add_fragments(deltas, self.batch, fragments._replace(pairs=first + fragments.pairs))
         if self.counts_minimal:
             # Add or subtract the minimal derivation only for pairs that gain or lose their derivation, because it does
             # not change with the sample.
@@ -97,10 +91,11 @@ class ForestPairs(ABC):
             gained, lost = np.setdiff1d(derived_after, derived_before), np.setdiff1d(derived_before, derived_after)
             for pairs, weight in ((gained, 1), (lost, -1)):
                 if len(pairs):
-                    deltas = add_minimal(deltas, self.batch, first + pairs, weight)
-        entries = deltas.entries
-        numbers = (deltas.counts, deltas.expected_uses, deltas.variances, deltas.minimal)
-        return self.rules(deltas, np.flatnonzero(np.any([column[:entries] != 0 for column in numbers], axis=0)))
+                    minimal = derivations.minimal_state(self.batch.forests)
+                    deltas = add_state(deltas, self.batch, minimal, (0, 0, 0, weight), first + pairs)
+        entry = deltas.entry[: deltas.entries]
+        changed = [entry[name] != 0 for name in ("count", "expected_uses", "variance", "minimal_uses")]
+        return self.rules(deltas, np.flatnonzero(np.any(changed, axis=0)))
 
     def _averaged(self, samples: StoredSamples | None) -> Fragments:
         fragments = records.list_fragments(empty_blobs(0) if samples is None else samples.records)
@@ -121,12 +116,7 @@ def mode_variances(uses: NDArray[np.int64]) -> NDArray[np.int64]:
 def _derived_pairs(samples: StoredSamples | None) -> NDArray[np.int64]:
     if samples is None:
         return np.zeros(0, np.int64)
-    return np.arange(samples.trees.size) if samples.chosen is None else np.flatnonzero(samples.chosen)
-
-
-def count_changes(batch: Batch, changes: Sequence[Change], fragments: Fragments) -> CountDeltas:
-    """Return the changes of each rule's counts. Raises `KeyCollisionError` and `DerivationError`."""
-    return add_fragments(count_trees(empty_deltas(), batch, weigh_trees(changes)), batch, fragments)
+    return np.arange(samples.records.size) if samples.chosen is None else np.flatnonzero(samples.chosen)
 
 
 def list_rule_uses(forests: Forests, current: bytes) -> tuple[State, list[tuple[int, list[int], tuple[int, ...]]]]:
@@ -169,30 +159,31 @@ class LoadedPairs(ForestPairs):
     mixes = True
 
     batch: Batch
-    source: Spellings
-    target: Spellings
+    source: Blobs
+    target: Blobs
 
     def rules(self, deltas: CountDeltas, chosen: NDArray[np.int64]) -> RuleDeltas:
         """Convert the chosen entries of the count deltas to columns for the store."""
-        sizes = deltas.rule_sizes[chosen]
+        entry = deltas.entry
+        sizes = entry["size"][chosen]
         source_terminals = source_terminals_of(sizes).astype(np.int32)
         target_terminals = target_terminals_of(sizes).astype(np.int32)
-        nonterminals = deltas.nonterminals[chosen]
+        nonterminals = entry["nonterminals"][chosen]
         sources, targets = render_rules(deltas, chosen, self.source, self.target)
         return RuleDeltas(
-            keys=deltas.keys[chosen],
+            keys=np.stack((entry["key_high"][chosen], entry["key_low"][chosen]), axis=1),
             source=sources,
             target=targets,
             length=length_of(sizes).astype(np.int32),
-            scope=deltas.scopes[chosen],
+            scope=entry["scope"][chosen],
             nonterminals=nonterminals,
             source_terminals=source_terminals,
             target_terminals=target_terminals,
-            hiero=is_hiero(nonterminals, deltas.adjacent[chosen], source_terminals, target_terminals),
-            count=deltas.counts[chosen],
-            expected_uses=deltas.expected_uses[chosen] / ONE_USE,
-            expected_uses_variance=deltas.variances[chosen] / ONE_SQUARE,
-            minimal_uses=deltas.minimal[chosen],
+            hiero=is_hiero(nonterminals, entry["adjacent"][chosen], source_terminals, target_terminals),
+            count=entry["count"][chosen],
+            expected_uses=entry["expected_uses"][chosen] / ONE_USE,
+            expected_uses_variance=entry["variance"][chosen] / ONE_SQUARE,
+            minimal_uses=entry["minimal_uses"][chosen],
         )
 
 

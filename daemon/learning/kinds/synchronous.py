@@ -55,7 +55,7 @@ def make_plan(request: SweepRequest, schedule: Schedule | Annealing) -> SweepPla
     stages = schedule.stages(request.sweeps)
     stages[~request.active] = 0
     powers = schedule.powers(request.sweeps)
-    return SweepPlan(request.sweeps, stages, powers, averaged=request.averaged, avoid_current=schedule.avoid_current)
+    return SweepPlan(request.sweeps, stages, powers, request.averaged, avoid_current=schedule.avoid_current)
 
 
 _COMPILE_SECONDS = 300.0

@@ -50,6 +50,7 @@ class LoadedTrees(ForestPairs):
         """Convert the chosen count deltas to columns for the store. `length` is the number of expansions."""
         labels, fragments, expansions = render_fragments(deltas, chosen, self.labels, self.words)
         sides = zip(labels, fragments, strict=True)
+        entry = deltas.entry
         zeros = np.zeros(len(chosen), np.int32)
         return RuleDeltas(
             keys=np.array([fragment_key(*both, self.key_salt) for both in sides], np.uint64).reshape(-1, 2),
@@ -57,14 +58,14 @@ class LoadedTrees(ForestPairs):
             target=join_texts(fragments),
             length=np.array(expansions, np.int32),
             scope=zeros,
-            nonterminals=deltas.nonterminals[chosen],
+            nonterminals=entry["nonterminals"][chosen],
             source_terminals=zeros,
-            target_terminals=source_terminals_of(deltas.rule_sizes[chosen]).astype(np.int32),
+            target_terminals=source_terminals_of(entry["size"][chosen]).astype(np.int32),
             hiero=zeros.astype(np.bool_),
-            count=deltas.counts[chosen],
-            expected_uses=deltas.expected_uses[chosen] / ONE_USE,
-            expected_uses_variance=deltas.variances[chosen] / ONE_SQUARE,
-            minimal_uses=deltas.minimal[chosen],
+            count=entry["count"][chosen],
+            expected_uses=entry["expected_uses"][chosen] / ONE_USE,
+            expected_uses_variance=entry["variance"][chosen] / ONE_SQUARE,
+            minimal_uses=entry["minimal_uses"][chosen],
         )
 
 
@@ -89,7 +90,7 @@ def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0) -> L
         node_labels = [labels.setdefault(node.label, len(labels)) for node in parse.nodes]
         numbered = zip(parse.nodes, node_labels, strict=True)
         nodes.append([Node((node.start, node.end), (0, 0), node.edges, label) for node, label in numbered])
-        for node_number, _, symbols in productions(parse):
+        for node_number, symbols in productions(parse):
             numbers.append(numbers_by_symbols.setdefault(symbols, len(numbers_by_symbols)))
             weights.append(1.0 / len(parse.nodes[node_number].edges))
     if len(labels) > MAX_LABEL + 1:

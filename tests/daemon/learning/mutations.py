@@ -161,7 +161,7 @@ class Fuzz:
         state = loaded.decode(join_blobs(states))
         assert split_blobs(loaded.encode(state)) == states
         averages = loaded.read_averages(join_blobs(records))
-        drawn = StoredSamples(loaded.trees(state), join_blobs(records))
+        drawn = StoredSamples(state, join_blobs(records))
         rules = loaded.rule_deltas(None, drawn)
         assert (rules.count >= 0).all()
         assert (rules.expected_uses >= 0).all()

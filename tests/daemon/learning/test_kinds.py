@@ -58,7 +58,7 @@ class WholePairsChain(Chain):
     def sweep(self, loaded: LoadedBatch) -> Sweep:
         def take(state: State, averages: Averages, request: SweepRequest, report: Report) -> tuple[State, SweepInfo]:
             report(loaded.batch.size)
-            return state, SweepInfo(0, 0, 0, 0, 0)
+            return state, SweepInfo(0, 0, 0, 0)
 
         return take
 

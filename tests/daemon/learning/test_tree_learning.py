@@ -9,11 +9,12 @@ from tests.daemon.learning.treebanks import QUICK, TREES, expansions, put
 from tests.storage.building import read_counts
 
 from hierogram.daemon.learning.kinds.kind import ChainConfig, EmptyCounts
-from hierogram.daemon.learning.kinds.trees import TreeChain
+from hierogram.daemon.learning.kinds.trees import TreeChain, load_trees
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
+from hierogram.samplers.exceptions import BracketError
 from hierogram.samplers.grammar.brackets import read_parse
-from hierogram.samplers.grammar.numbers import ONE_USE, STEP
+from hierogram.samplers.grammar.numbers import MAX_LABEL, ONE_USE, STEP
 from hierogram.samplers.trees.sampler import TreePlan
 from hierogram.storage.records.grammar import LabelRow
 from hierogram.storage.store import Store, open_store
@@ -88,7 +89,6 @@ class TreeChainRun:
     """Chain with the same trees, seed and schedule, run without a store."""
 
     def __init__(self) -> None:
-        from hierogram.daemon.learning.kinds.trees import load_trees
         from hierogram.samplers.forests.derivations import initial_state
         from hierogram.samplers.grammar.schedules import Annealing
 
@@ -113,3 +113,10 @@ class TreeChainRun:
             for rule in {rule for sample in kept for rule in sample}
         }
         return counts, config, sorted(self.chain.labels())
+
+
+def test_trees_with_more_labels_than_codes_are_refused() -> None:
+    children = " ".join(f"(L{number} a)" for number in range(1, MAX_LABEL))
+    assert len(load_trees([f"(L0 {children})"], [1]).labels) == MAX_LABEL + 1
+    with pytest.raises(BracketError, match=f"{MAX_LABEL + 1:,} different labels"):
+        load_trees([f"(L0 {children} (L{MAX_LABEL} a))"], [1])

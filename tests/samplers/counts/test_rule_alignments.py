@@ -3,19 +3,15 @@
 from collections import Counter
 
 import numpy as np
-import pytest
 from tests.reference import examples
 from tests.reference.forest import Forest
 from tests.reference.models import PitmanYor
 from tests.reference.rules import Variables
-from tests.samplers.synchronous.kernel_chain import KernelChain, to_batch, to_bitext
+from tests.samplers.synchronous.kernel_chain import KernelChain, to_bitext
 
 from hierogram.samplers.counts.deltas import add_state, empty_deltas
-from hierogram.samplers.counts.occurrences import SIDE_BITS, fragment_links, rule_links
+from hierogram.samplers.counts.occurrences import SIDE_BITS, rule_links
 from hierogram.samplers.counts.texts import render_rules, spellings
-from hierogram.samplers.exceptions import DerivationError
-from hierogram.samplers.forests.derivations import initial_state
-from hierogram.samplers.forests.records import Fragments
 
 Links = tuple[tuple[int, int], ...]
 
@@ -76,20 +72,10 @@ def test_the_links_inside_every_rule_are_found() -> None:
         spellings(sorted({word for _, target, _ in pairs for word in target})),
     )
     texts = [f"{source} ||| {target}" for source, target in zip(*(side.strings() for side in sides), strict=True)]
-    found = rule_links(deltas, batch, chain.state)
+    found = rule_links(deltas, batch, chain.state, np.arange(batch.size))
     counted: Counter[tuple[str, Links]] = Counter()
     for k, entry in enumerate(found.entries.tolist()):
         packed = found.links[found.offset[k] : found.offset[k + 1]].tolist()
         counted[texts[entry], tuple((link >> SIDE_BITS, link & 0xFFFF) for link in packed)] += 1
     assert counted == expected
     assert len({text for text, _ in expected}) < len(expected), "some rule has two alignments"
-
-
-def test_a_fragment_that_does_not_match_is_reported_with_its_pair() -> None:
-    batch = to_batch([examples.direct_forest(("a", "b"), ("x", "y"), {(0, 0), (1, 1)})] * 2, 0)
-    deltas = add_state(empty_deltas(), batch, initial_state(1, batch), (1, 0, 0, 0), np.arange(batch.size))
-    numbers = (np.array(column) for column in ([0, 1], [0, 0], [0, 1], [1, 2], [1, 1], [0, 0]))
-    fragments = Fragments(np.array([1, 0x7F], np.uint8), *numbers)
-    with pytest.raises(DerivationError, match="the averages of pair number 1 of the batch do not match") as caught:
-        fragment_links(deltas, batch, fragments)
-    assert caught.value.pairs == (1,)

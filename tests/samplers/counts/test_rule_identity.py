@@ -40,19 +40,19 @@ def compare(forests: list[Forest], states: list[Variables]) -> Counter[Rule]:
     )
     deltas = add_state(empty_deltas(), batch, state, (1, 0, 0, 0), np.arange(batch.size))
     assert rules_of_deltas(deltas, forests) == expected
-    for entry, rule in enumerate(rules_of_deltas(deltas, forests)):
-        size = deltas.rule_sizes[entry]
+    for entry, rule in zip(deltas.entry, rules_of_deltas(deltas, forests), strict=False):
+        size = entry["size"]
         assert (length_of(size), source_terminals_of(size), target_terminals_of(size)) == (
             rule.length,
             rule.source_terminals,
             rule.target_terminals,
         )
         phrase_rule = KernelRule(*rule)
-        assert tuple(int(word) for word in deltas.keys[entry]) == rule_key(phrase_rule, SALT)
+        assert (int(entry["key_high"]), int(entry["key_low"])) == rule_key(phrase_rule, SALT)
         assert KernelRule.parse(str(phrase_rule)) == phrase_rule
         assert phrase_rule.length == rule.length
-        assert deltas.scopes[entry] == rule.scope
-        assert deltas.nonterminals[entry] == sum(is_nonterminal(s) for s in rule.source)
+        assert entry["scope"] == rule.scope
+        assert entry["nonterminals"] == sum(is_nonterminal(s) for s in rule.source)
     sides = (
         sorted({word for f in forests for word in words(f)}) for words in (attrgetter("source"), attrgetter("target"))
     )

@@ -20,7 +20,7 @@ from tests.reference.models import Dirichlet
 from tests.samplers.synchronous.averaged_chain import AveragedChain, averages_with_slots
 from tests.samplers.synchronous.kernel_chain import to_batch
 
-from hierogram.samplers.counts.deltas import add_fragments, empty_deltas
+from hierogram.samplers.counts.deltas import CountDeltas, add_fragments, empty_deltas
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.forests.averages import (
     BYTES_PER_SLOT,
@@ -73,11 +73,12 @@ def weights(made: AveragedChain, *records: Blobs) -> dict[tuple[int, int], tuple
     deltas = empty_deltas()
     for some in records:
         deltas = add_fragments(deltas, made.batch, list_fragments(some))
-    keys = [tuple(map(int, key)) for key in deltas.keys[: deltas.entries]]
-    both = zip(
-        deltas.expected_uses[: deltas.entries].tolist(), deltas.variances[: deltas.entries].tolist(), strict=True
-    )
-    return {(high, low): pair for (high, low), pair in zip(keys, both, strict=True) if pair != (0, 0)}
+    return nonzero_weights(deltas)
+
+
+def nonzero_weights(deltas: CountDeltas) -> dict[tuple[int, int], tuple[int, int]]:
+    rows = deltas.entry[["key_high", "key_low", "expected_uses", "variance"]][: deltas.entries].tolist()
+    return {(high, low): (uses, variance) for high, low, uses, variance in rows if uses or variance}
 
 
 @pytest.mark.parametrize("sweeps", [1, 7, 40])
@@ -135,12 +136,7 @@ def test_fragment_changes_turn_one_record_into_another(first: int, second: int) 
     assert (change.weights != 0).any() or first == second
     deltas = add_fragments(empty_deltas(), one.batch, list_fragments(before))
     deltas = add_fragments(deltas, one.batch, change)
-    keys = [tuple(map(int, key)) for key in deltas.keys[: deltas.entries]]
-    both = zip(
-        deltas.expected_uses[: deltas.entries].tolist(), deltas.variances[: deltas.entries].tolist(), strict=True
-    )
-    found = {key: pair for key, pair in zip(keys, both, strict=True) if pair != (0, 0)}
-    assert found == weights(other, now)
+    assert nonzero_weights(deltas) == weights(other, now)
 
 
 def entries(averages: Averages, pair: int) -> NDArray[np.void]:

@@ -28,16 +28,14 @@ def test_the_kernel_makes_the_twin_s_compositions(span_limit: int) -> None:
     expected = Counter(rule for forest in forests for rule in compositions(forest, span_limit))
     found = composed(batch, NO_NGRAMS)
     deltas = add_fragments(empty_deltas(), batch, found.fragments)
-    assert rules_of_deltas(deltas._replace(counts=deltas.expected_uses), forests) == {
-        r: ONE_COMPOSITION * n for r, n in expected.items()
-    }
+    assert rules_of_deltas(deltas, forests, "expected_uses") == {r: ONE_COMPOSITION * n for r, n in expected.items()}
     assert len(found.keys) == expected.total() > 100
     assert {len(rule.source) for rule in expected} == set(range(1, min(span_limit or 5, 5) + 1))
     assert {sum(isinstance(symbol, int) for symbol in rule.source) for rule in expected} == {0, 1}
     rows = np.arange(len(found.keys)) % 3 == 1
-    some = add_fragments(empty_deltas(), batch, found.select(rows))
+    some = add_fragments(empty_deltas(), batch, found.fragments.take(rows))
     # Each rule has the key under which it is counted.
-    assert set(some.keys[: some.entries, 1].tolist()) == set(found.keys[rows].tolist())
+    assert set(some.entry["key_low"][: some.entries].tolist()) == set(found.keys[rows].tolist())
     assert any(n > 1 for n in expected.values())
 
 

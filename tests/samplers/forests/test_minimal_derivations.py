@@ -9,9 +9,9 @@ from tests.reference.forest import Forest, derivations, direct_forest
 from tests.reference.rules import Rule, Variables, list_rules, minimal_derivation
 from tests.samplers.synchronous.kernel_chain import rules_of_deltas, to_batch
 
-from hierogram.samplers.counts.deltas import add_minimal, add_state, empty_deltas
+from hierogram.samplers.counts.deltas import add_state, empty_deltas
 from hierogram.samplers.exceptions import KeyCollisionError
-from hierogram.samplers.forests.derivations import initial_state
+from hierogram.samplers.forests.derivations import initial_state, minimal_state
 
 
 def count_minimal_rules(forest: Forest) -> Counter[Rule]:
@@ -24,13 +24,14 @@ def test_minimal_rule_counts_of_the_kernel_match_the_twin(span_limit: int) -> No
     batch = to_batch(forests, span_limit)
     chosen = np.flatnonzero(np.arange(len(forests)) % 3 != 1)
     deltas = add_state(empty_deltas(), batch, initial_state(1, batch), (1, 5, 0, 0), np.arange(batch.size))
-    deltas = add_minimal(deltas, batch, chosen, 2)
-    deltas = add_minimal(deltas, batch, chosen[:50], -2)
+    minimal = minimal_state(batch.forests)
+    deltas = add_state(deltas, batch, minimal, (0, 0, 0, 2), chosen)
+    deltas = add_state(deltas, batch, minimal, (0, 0, 0, -2), chosen[:50])
     expected = sum((count_minimal_rules(forests[pair]) for pair in chosen[50:].tolist()), Counter[Rule]())
-    counted = rules_of_deltas(deltas._replace(counts=deltas.minimal), forests)
+    counted = rules_of_deltas(deltas, forests, "minimal_uses")
     assert {rule: count for rule, count in counted.items() if count} == {r: 2 * count for r, count in expected.items()}
     rules = sum(len(list_rules(forest, minimal_derivation(forest))) for forest in forests)
-    assert (int(deltas.counts.sum()), int(deltas.expected_uses.sum())) == (rules, 5 * rules)
+    assert (int(deltas.entry["count"].sum()), int(deltas.entry["expected_uses"].sum())) == (rules, 5 * rules)
 
 
 def test_edges_below_the_root_do_not_change_minimal_rules() -> None:
@@ -56,4 +57,4 @@ def test_two_rules_with_one_key_are_detected() -> None:
     batch = to_batch([direct_forest(("a", "b"), ("x", "y"), {(0, 0), (1, 1)})], 0)
     batch = batch._replace(words=batch.words._replace(key_mask=np.uint64(0)))
     with pytest.raises(KeyCollisionError, match="same key"):
-        add_minimal(empty_deltas(), batch, np.array([0]), 1)
+        add_state(empty_deltas(), batch, minimal_state(batch.forests), (0, 0, 0, 1), np.array([0]))

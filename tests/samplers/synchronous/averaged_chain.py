@@ -63,29 +63,27 @@ class AveragedChain(KernelChain):
         """Run one averaged sweep over all pairs."""
         self.sweeps += 1
         stages = np.full(len(self.forests), EVERY_LEVEL, np.int16)
-        plan = SweepPlan(
-            self.sweeps, stages, averaged=np.ones(len(self.forests), np.bool_), avoid_current=self.avoid_current
-        )
+        everything = np.ones(len(self.forests), np.bool_)
+        plan = SweepPlan(self.sweeps, stages, np.ones(len(stages)), everything, avoid_current=self.avoid_current)
         self.chain, _ = self.kernel.step(self.seed, self.chain, plan)
 
     def kept(self, pair: int) -> dict[Rule, tuple[int, int]]:
         """Return the rules that a pair keeps, with their uses and their possible missed uses."""
         deltas = self._entries(pair, "uses")
-        missed = rules_of_deltas(deltas._replace(counts=deltas.variances), self.forests)
-        uses = rules_of_deltas(deltas._replace(counts=deltas.expected_uses), self.forests)
+        missed = rules_of_deltas(deltas, self.forests, "variance")
+        uses = rules_of_deltas(deltas, self.forests, "expected_uses")
         return {rule: (uses[rule], missed[rule]) for rule in uses}
 
     def marks(self, pair: int, name: str) -> Counter[Rule]:
         """Return a field, such as `draw`, of each entry of a pair, by rule."""
         deltas = self._entries(pair, name)
-        return rules_of_deltas(deltas._replace(counts=deltas.expected_uses), self.forests)
+        return rules_of_deltas(deltas, self.forests, "expected_uses")
 
     def _entries(self, pair: int, name: str) -> CountDeltas:
         every = all_fragments(self.chain.averages, name)
-        own = np.flatnonzero(every.pairs == pair)
-        return add_fragments(empty_deltas(), self.batch, Fragments(every.content, *(c[own] for c in every[1:])))
+        return add_fragments(empty_deltas(), self.batch, every.take(every.pairs == pair))
 
     def uses(self) -> Counter[Rule]:
         """Return the stored uses of each rule, summed over pairs, in units of 1/`ONE_USE`."""
         deltas = add_fragments(empty_deltas(), self.batch, all_fragments(self.chain.averages))
-        return rules_of_deltas(deltas._replace(counts=deltas.expected_uses), self.forests)
+        return rules_of_deltas(deltas, self.forests, "expected_uses")

@@ -24,7 +24,7 @@ from hierogram.samplers.forests.derivations import Batch, State, make_batch
 from hierogram.samplers.forests.fragments import cumulate_hashes
 from hierogram.samplers.grammar.keys import hash_words
 from hierogram.samplers.grammar.numbers import LABEL_STEP, OPEN_LABEL
-from hierogram.samplers.grammar.schedules import EVERY_LEVEL, NO_POWERS
+from hierogram.samplers.grammar.schedules import EVERY_LEVEL
 from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build, sweep_pairs
 
 SALT = 3
@@ -101,22 +101,22 @@ def to_batch(forests: Sequence[Forest], span_limit: int) -> Batch:
     return make_batch(bitext, words, to_arrays(forests, span_limit), np.arange(len(forests)), longest)
 
 
-def rules_of_deltas(deltas: CountDeltas, forests: Sequence[Forest]) -> Counter[Rule]:
-    """Return the counts of rule-count deltas. Raises `ValueError` if they contain a rule twice."""
+def rules_of_deltas(deltas: CountDeltas, forests: Sequence[Forest], change: str = "count") -> Counter[Rule]:
+    """Return a change of each rule in rule-count deltas. Raises `ValueError` if they contain a rule twice."""
     source = sorted({word for f in forests for word in f.source})
     target = sorted({word for f in forests for word in f.target})
     counts: Counter[Rule] = Counter()
-    for entry in range(deltas.entries):
-        start = int(deltas.starts[entry])
-        middle = start + int(deltas.source_sizes[entry])
-        end = middle + int(deltas.target_sizes[entry])
+    for entry in deltas.entry[: deltas.entries]:
+        start = int(entry["start"])
+        middle = start + int(entry["source_size"])
+        end = middle + int(entry["target_size"])
         rule = Rule(
             tuple(to_symbol(int(s), source) for s in deltas.symbols[start:middle]),
             tuple(to_symbol(int(s), target) for s in deltas.symbols[middle:end]),
         )
         if rule in counts:
             raise ValueError(f"{rule} has two entries")
-        counts[rule] = int(deltas.counts[entry])
+        counts[rule] = int(entry[change])
     return counts
 
 
@@ -159,11 +159,12 @@ class KernelChain:
         return self.sweep_at(np.full(len(self.forests), stage, np.int16))
 
     def sweep_at(
-        self, stages: NDArray[np.int16], powers: NDArray[np.float64] = NO_POWERS, density: bool = True
+        self, stages: NDArray[np.int16], powers: NDArray[np.float64] | None = None, density: bool = True
     ) -> SweepInfo:
         """Sweep once with a separate stage and power 1/T for each pair. A pair at stage 0 is skipped."""
         self.sweeps += stages > 0
-        plan = SweepPlan(self.sweeps, stages, powers, density, avoid_current=self.avoid_current)
+        powers = np.ones(len(stages)) if powers is None else powers
+        plan = SweepPlan(self.sweeps, stages, powers, np.zeros(len(stages), np.bool_), density, self.avoid_current)
         self.chain, info = self.kernel.step(self.seed, self.chain, plan)
         return info
 

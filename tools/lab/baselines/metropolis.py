@@ -23,7 +23,7 @@ from hierogram.samplers.synchronous.resampling import (
     write_changes,
     write_rules,
 )
-from hierogram.samplers.synchronous.sweeps import begin_block, is_averaged, log_overlay, next_block, resampling
+from hierogram.samplers.synchronous.sweeps import begin_block, log_overlay, next_block, resampling
 
 
 @njit
@@ -80,7 +80,7 @@ def propose_pair(random, context):
     pair, work = context.pair, context.work
     # The baseline credits no rules, so `credited` has room for the current rules.
     current = work.credited
-    begin_pair(work)
+    begin_pair(0, work)
     size_now, factor = _rules_of_tree(current, context)
     remove_rules(current, size_now, context)
     now = log_product(times(score(current, size_now, context), factor))
@@ -117,7 +117,7 @@ def propose_pairs(round_, batch, state, averages, plan, table, model, work):
                 continue
             context = resampling(batch, state, p, table, model, work, plan)
             propose_pair(stream(round_.key, batch.pairs[p], plan.sweeps[p]), context)
-            if is_averaged(plan, p):
+            if plan.averaged[p]:
                 add_tree(averages, p, context.pair, work, work.fragments)
             sound &= write_changes(round_.direct, context)
         if not round_.direct:

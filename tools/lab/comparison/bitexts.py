@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.pairs import read_links
-from hierogram.samplers.counts.texts import Spellings, spellings
+from hierogram.samplers.counts.texts import spellings
 from hierogram.samplers.forests.forest import Bitext
 from hierogram.samplers.grammar.rules import escape_terminal
 from hierogram.storage.exports.snapshot import Snapshot
@@ -21,7 +21,7 @@ class Numbering(dict[str, int]):
 
     def __init__(self, words: Sequence[str]) -> None:
         super().__init__(zip(words, range(len(words)), strict=True))
-        self.spellings: Spellings = spellings(words)
+        self.spellings = spellings(words)
 
     def __missing__(self, word: str) -> int:
         return self.setdefault(word, len(self))

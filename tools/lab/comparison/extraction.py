@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.probing import capacity_for, probe
 from hierogram.samplers.compiled.streams import GOLDEN, mix
-from hierogram.samplers.counts.texts import Spellings, put_nonterminal, put_number
+from hierogram.samplers.counts.texts import put_nonterminal, put_number
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.forests.forest import Bitext
+from hierogram.samplers.grammar.columns import Blobs
 from hierogram.samplers.grammar.rules import HIERO_MAX_SOURCE_SYMBOLS
 
 PHRASE_WORDS = 10
@@ -498,8 +499,8 @@ def _put_text(buffer, position, row, first, symbols, spelling):
         if symbol == 0:
             break
         if symbol >= FIRST_WORD:
-            for c in range(spelling.starts[symbol - FIRST_WORD], spelling.starts[symbol - FIRST_WORD + 1]):
-                buffer[position] = spelling.letters[c]
+            for c in range(spelling.offsets[symbol - FIRST_WORD], spelling.offsets[symbol - FIRST_WORD + 1]):
+                buffer[position] = spelling.content[c]
                 position += 1
         else:
             position = put_nonterminal(buffer, position, symbol)
@@ -540,9 +541,9 @@ def _put_lines(rows, shape, source, target, buffer):
     return position
 
 
-def rule_lines(rows: NDArray[np.uint64], shape: RowShape, source: Spellings, target: Spellings) -> bytes:
+def rule_lines(rows: NDArray[np.uint64], shape: RowShape, source: Blobs, target: Blobs) -> bytes:
     """Return rows as UTF-8 lines `source ||| target ||| mass`. Masses have up to four decimals."""
-    longest = max(_MAX_NOTATION_BYTES, *(int(np.diff(side.starts).max(initial=0)) for side in (source, target)))
+    longest = max(_MAX_NOTATION_BYTES, *(int(np.diff(side.offsets).max(initial=0)) for side in (source, target)))
     buffer = np.empty(len(rows) * (2 * shape.symbol_width + 3) * (longest + 1), np.uint8)
     return buffer[: _put_lines(rows, shape, source, target, buffer)].tobytes()
 

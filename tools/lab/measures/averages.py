@@ -15,16 +15,14 @@ import typer
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit
-from hierogram.samplers.counts.chain import ChainState
 from hierogram.samplers.counts.deltas import count_rules
 from hierogram.samplers.counts.table import COUNT, KEY_HIGH, KEY_LOW, empty_table
-from hierogram.samplers.forests.averages import Averages, empty_averages
-from hierogram.samplers.forests.derivations import Batch, initial_state
+from hierogram.samplers.forests.averages import Averages
+from hierogram.samplers.forests.derivations import Batch
 from hierogram.samplers.forests.fragments import rule_key_from_hashes
 from hierogram.samplers.grammar.keys import ALL_BITS
 from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.samplers.grammar.schedules import stratified_schedule
-from hierogram.samplers.grammar.settings import CUT
 from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build
 from hierogram.tools.lab.comparison.pruning import hash_rows
 from hierogram.tools.lab.measures.results import BitextFile, Corpus, markdown_table
@@ -96,17 +94,15 @@ def run_chain(batch: Batch, seed: int, sweeps: int) -> dict[str, Uses]:
     """Return a chain's estimates by name: averages after 8, 16, … sweeps, and means of thinned draws."""
     model, schedule = model_over(batch), stratified_schedule()
     kernel = build(model, batch, blocks=Blocks.suited_to(batch.size))
-    derivations = initial_state(seed, batch, CUT)
-    counts = count_rules(batch, derivations, empty_table(batch.longest_rule), model, 1)
-    state = ChainState(derivations, counts)._replace(averages=empty_averages(batch))
+    state = kernel.init(seed)
     draws = empty_table(batch.longest_rule)
     estimates: dict[str, Uses] = {}
     for number in range(1, schedule.burn_in + sweeps + 1):
         numbers = np.full(batch.size, number, np.int64)
         averaged = number - schedule.burn_in
         plan = SweepPlan(
-            numbers, schedule.stages(numbers), schedule.powers(numbers), True, np.full(batch.size, averaged > 0),
-            schedule.avoid_current,
+            numbers, schedule.stages(numbers), schedule.powers(numbers), np.full(batch.size, averaged > 0),
+            avoid_current=schedule.avoid_current,
         )  # fmt: skip
         state, _ = kernel.step(seed, state, plan)
         if averaged > 0 and averaged % _THINNING == 0 and averaged <= _THINNING * _DRAWS[-1]:

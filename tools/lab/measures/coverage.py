@@ -64,7 +64,7 @@ def sample(store: Store, seed: int, ages: Sequence[int]) -> Iterator[tuple[RuleD
     averages = loaded.read_averages(no_averages)
 
     def count(records: Blobs) -> RuleDeltas:
-        deltas: RuleDeltas = loaded.rule_deltas(None, StoredSamples(loaded.trees(state), records))
+        deltas: RuleDeltas = loaded.rule_deltas(None, StoredSamples(state, records))
         return deltas
 
     chain = kind.chain(EmptyCounts(settings, store.vocabulary_sizes()), ChainConfig())

@@ -22,6 +22,7 @@ from hierogram.samplers.counts.chain import ChainState, SweepInfo, log_likelihoo
 from hierogram.samplers.counts.deltas import count_rules
 from hierogram.samplers.counts.models import Model, ModelSettings, build_model
 from hierogram.samplers.counts.table import empty_table
+from hierogram.samplers.forests.averages import empty_averages
 from hierogram.samplers.forests.derivations import Batch, initial_state
 from hierogram.samplers.forests.forest import Forests, build_forests
 from hierogram.samplers.grammar.schedules import Schedule
@@ -106,16 +107,15 @@ class PhraseTrial:
         )  # fmt: skip
         derivations = initial_state(options.seed, batch, options.start)
         table = count_rules(batch, derivations, empty_table(batch.longest_rule), model, 1)
-        self.state = ChainState(derivations, table)
+        self.state = ChainState(derivations, table, empty_averages(batch))
         self._sweeps: NDArray[np.int64] = np.zeros(batch.size, np.int64)
 
     def sweep(self) -> SweepInfo:
         """Run the next sweep of the schedule over all pairs."""
         self._sweeps += 1
         stages, powers = self._schedule.stages(self._sweeps), self._schedule.powers(self._sweeps)
-        plan = SweepPlan(
-            self._sweeps, stages, powers, self._options.density, avoid_current=self._schedule.avoid_current
-        )
+        averaged = np.zeros(len(stages), np.bool_)
+        plan = SweepPlan(self._sweeps, stages, powers, averaged, self._options.density, self._schedule.avoid_current)
         self.state, info = self.kernel.step(self._options.seed, self.state, plan)
         return info
 
@@ -156,33 +156,28 @@ def measure_sweeps(corpus: Corpus) -> Figures:
     chain = PhraseTrial(model_over(batch), batch, schedule, options)
     before = chain.log_likelihood()
     stages_seconds: dict[int, float] = {}
-    evaluations: dict[int, int] = {}
     total = 0.0
     warm = read_batch(replace(corpus, pairs=32))
     PhraseTrial(model_over(warm), warm, EVERY_NODE, options).sweep()
     for number in range(1, 101):
         stage = int(schedule.reached(np.array([number]))[0])
-        seconds, info = time_call(chain.sweep)
+        seconds, _ = time_call(chain.sweep)
         stages_seconds[stage] = stages_seconds.get(stage, 0.0) + seconds
-        evaluations[stage] = evaluations.get(stage, 0) + info.evaluations
         total += seconds
     after = chain.log_likelihood()
     table = chain.state.table
     chain.kernel = build(chain.kernel.model, batch)
-    seconds, info = min((time_call(chain.sweep) for _ in range(_FULL_SWEEPS)), key=itemgetter(0))
+    seconds = min(time_call(chain.sweep)[0] for _ in range(_FULL_SWEEPS))
     return {
         "pairs": batch.size,
         "threads": corpus.threads,
         "hundred_sweeps_seconds": total,
         "seconds_by_stage": {str(k): round(v, 3) for k, v in stages_seconds.items()},
-        "evaluations_by_stage": {str(k): v for k, v in evaluations.items()},
-        "evaluations_per_second": sum(evaluations.values()) / total,
         "rules": table.rule_types,
         "rule_tokens": table.rule_tokens,
         "log_likelihood_before": before,
         "log_likelihood_after": after,
         "full_sweep_microseconds_per_pair_and_core": 1e6 * seconds / batch.size,
-        "full_sweep_evaluations": info.evaluations,
         "table_bytes": table.rows.nbytes,
     }
 

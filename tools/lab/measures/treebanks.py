@@ -96,7 +96,7 @@ def count_fragments(chain: TreeChain) -> list[CountedFragment]:
     deltas = add_state(empty_deltas(), loaded.batch, state.derivations, (1, 0, 0, 0), np.arange(loaded.batch.size))
     chosen = np.arange(deltas.entries)
     roots, texts, _ = render_fragments(deltas, chosen, loaded.labels, loaded.words)
-    counted = map(CountedFragment, roots, texts, deltas.counts[chosen].tolist())
+    counted = map(CountedFragment, roots, texts, deltas.entry["count"][chosen].tolist())
     return sorted(counted, key=lambda fragment: (fragment.label, -fragment.uses, fragment.fragment))
 
 
