@@ -76,6 +76,9 @@ def _next_end(symbol, start, end, room, last, words):
 
 @njit
 def _keep_segmentation(rule, first, depth, symbols, segments, segment):
+    """Keep a segmentation of the first `depth` symbols. Returns the next index, or -1 if full."""
+    if segment == len(segments.rule):
+        return np.int64(-1)
     arity, emitted = 0, 0
     segments.rule[segment] = rule
     segments.wild[segment] = -1
@@ -91,6 +94,7 @@ def _keep_segmentation(rule, first, depth, symbols, segments, segment):
             arity += 1
     segments.arity[segment] = arity
     segments.emitted[segment] = emitted
+    return segment + 1
 
 
 @njit
@@ -100,12 +104,7 @@ def _segment_rule(rule, i, j, task, filled, segments, number):
     first, last = np.int64(side.first[rule]), np.int64(side.first[rule + 1])
     length = last - first
     if length == 0:
-        if i < j:
-            return number
-        if number == len(segments.rule):
-            return np.int64(-1)
-        _keep_segmentation(rule, first, 0, side.symbols, segments, number)
-        return number + 1
+        return number if i < j else _keep_segmentation(rule, first, 0, side.symbols, segments, number)
     if side.rest[first] > j - i:
         return number
     depth = 0
@@ -122,10 +121,9 @@ def _segment_rule(rule, i, j, task, filled, segments, number):
         if symbol < 0 and symbol != ANY and not filled[span_of(segments.start[depth], end)]:
             continue
         if final:
-            if number == len(segments.rule):
-                return np.int64(-1)
-            _keep_segmentation(rule, first, length, side.symbols, segments, number)
-            number += 1
+            number = _keep_segmentation(rule, first, length, side.symbols, segments, number)
+            if number < 0:
+                return number
         else:
             depth += 1
             segments.start[depth], segments.end[depth] = end, -1
@@ -217,8 +215,9 @@ def sample_links(
     for k in range(draws):
         number, stream_state = draw(bitext.graph, inside, stream_state, stack, edges)
         found.links[:] = 0.0
-        for at in range(number):
-            _add_edge_emissions(bitext, edges[at], 1.0, found, room)
+        for e in edges[:number]:
+            if task.rules.emits[bitext.graph.rule[e]]:
+                _add_edge_emissions(bitext, e, 1.0, found, room)
         for v in range(len(links)):
             values[k, v] = found.links[links[v, 0], links[v, 1]] > 0.0
     return values
@@ -229,14 +228,6 @@ def _add_edge_emissions(bitext, e, amount, emissions, room):
     """Add `amount` to the emissions of an edge, which emits the words of its head that no tail contains."""
     graph, bispan = bitext.graph, bitext.bispan
     source, target = room
-    head = bispan[graph.head[e]]
-    sources, targets = head[1] - head[0], head[3] - head[2]
-    for t in range(graph.tail_first[e], graph.tail_first[e + 1]):
-        tail = bispan[graph.tails[t]]
-        sources -= tail[1] - tail[0]
-        targets -= tail[3] - tail[2]
-    if sources + targets == 0:
-        return
     a = _uncovered(graph, bispan, e, 0, source)
     b = _uncovered(graph, bispan, e, 2, target)
     for k in range(a):
@@ -272,29 +263,18 @@ def _uncovered(graph, bispan, e, side, positions):
 @njit
 def _agrees(fixed, cells, segments, segment, targets):
     """Check if the mask allows a segmentation to emit its words with the words `positions[:targets]`."""
-    n, m = fixed.shape
-    sources = segments.emitted[segment]
-    for k in range(sources):
+    positives, source_positives, target_positives = 0, 0, 0
+    for k in range(segments.emitted[segment]):
         i = segments.words[segment, k]
-        if cells.bound_source[i]:
-            for x in range(m):
-                if fixed[i, x] != 0:
-                    emits = False
-                    for t in range(targets):
-                        emits = emits or segments.positions[t] == x
-                    if emits != (fixed[i, x] > 0):
-                        return False
+        source_positives += cells.source_positives[i]
+        for t in range(targets):
+            value = fixed[i, segments.positions[t]]
+            if value < 0:
+                return False
+            positives += value
     for t in range(targets):
-        x = segments.positions[t]
-        if cells.bound_target[x]:
-            for i in range(n):
-                if fixed[i, x] > 0:
-                    emits = False
-                    for k in range(sources):
-                        emits = emits or segments.words[segment, k] == i
-                    if not emits:
-                        return False
-    return True
+        target_positives += cells.target_positives[segments.positions[t]]
+    return positives == source_positives and positives == target_positives
 
 
 @njit

@@ -51,8 +51,8 @@ class SentenceGrammar(NamedTuple):
     # Number of words of the sentence, and number of labels.
     length: int
     labels: int
-    # int32[S]: number of each remaining symbol in the whole grammar. Labels have the same numbers here.
-    symbol: NDArray[np.int32]
+    # Number of remaining symbols S. Labels have the same numbers as in the whole grammar.
+    symbols: int
     # Binary rules, grouped by pairs of a left and a right symbol.
     # int64[S+1]: first pair of each left symbol.
     left_start: NDArray[np.int64]
@@ -175,7 +175,7 @@ def restrict_grammar(grammar: ChartGrammar, words: NDArray[np.int32], best: bool
     return SentenceGrammar(
         len(words),
         grammar.labels,
-        np.flatnonzero(live).astype(np.int32),
+        symbols,
         _starts(left[first], symbols),
         right[first],
         pair_start.astype(np.int64),
@@ -223,11 +223,10 @@ def cell_of(i, j):
 def fill_chart(grammar: SentenceGrammar) -> Chart:
     """Return the chart of inside sums of a sentence, or of best weights if `grammar.best`."""
     cells = grammar.length * (grammar.length + 1) // 2
-    symbols = len(grammar.symbol)
     chart = Chart(
-        np.zeros((cells, symbols)),
+        np.zeros((cells, grammar.symbols)),
         np.full(cells, -np.inf),
-        np.empty((cells, symbols), np.int32),
+        np.empty((cells, grammar.symbols), np.int32),
         np.zeros(cells, np.int64),
     )
     _fill(grammar, chart, np.zeros(grammar.labels))
@@ -254,15 +253,13 @@ def _enter(value, active, number, symbol, weight, best):
 @njit_inline
 def _close(grammar, value, active, number, before):
     """Extend the derivations of a cell by unary chains. Returns the number of symbols in the cell."""
-    found = number
-    for a in range(found):
-        if active[a] < grammar.labels:
-            before[active[a]] = value[active[a]]
-            value[active[a]] = 0.0
     kept = 0
-    for a in range(found):
-        if active[a] >= grammar.labels:
-            active[kept] = active[a]
+    for symbol in active[:number]:
+        if symbol < grammar.labels:
+            before[symbol] = value[symbol]
+            value[symbol] = 0.0
+        else:
+            active[kept] = symbol
             kept += 1
     number = kept
     for child in range(grammar.labels):

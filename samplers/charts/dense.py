@@ -109,11 +109,11 @@ class DenseScratch(NamedTuple):
     match_weight: NDArray[np.float64]
     # int32[3 * matches]: source span of each nonterminal k (from 1) of match s, at index s * `sizes[_ARITY]` + k - 1.
     match_span: NDArray[np.int32]
-    # int32[matches]: head of each match, the index of its matrix in `inside`.
-    head: NDArray[np.int32]
-    # int32[matches], int32[heads + 1]: head p has the matches `order[first[p] : first[p + 1]]`.
-    order: NDArray[np.int32]
+    # int32[heads]: first and last match of each head, -1 for none. A head is the index of a matrix in `inside`.
     first: NDArray[np.int32]
+    last: NDArray[np.int32]
+    # int32[matches]: next match with the same head, or -1.
+    next: NDArray[np.int32]
     # int64[C, 4]: part of each chosen rule to match: source start, source end, target start, target end.
     part: NDArray[np.int64]
     # int16[C * size]: lower bound on the target end, by chosen rule and target start; m + 1 if the rule cannot match.
@@ -143,8 +143,8 @@ class DenseScratch(NamedTuple):
     bounds: NDArray[np.int64]
     # bool[size]: True for rows of the current matrix with bispans that are not negligible.
     live: NDArray[np.bool_]
-    # int64[symbols]: source start and end of each symbol of a rule. For outside sums, `start[0]` is the start of a
-    # match, and `end` has the ends of its nonterminals.
+    # int64[symbols]: source start and end of each symbol of a rule. For outside sums, `start` has the source positions
+    # of a match's words.
     start: NDArray[np.int64]
     end: NDArray[np.int64]
     # int64[5]: counts, indexed by `_MATCHES` and the other constants below.
@@ -171,9 +171,9 @@ def make_dense_scratch(words: tuple[int, int], matrices: int, rules: int, longes
         np.empty(matches, np.int32),
         np.empty(matches),
         np.empty(matches * 3, np.int32),
+        np.empty(_FRONT * spans, np.int32),
+        np.empty(_FRONT * spans, np.int32),
         np.empty(matches, np.int32),
-        np.empty(matches, np.int32),
-        np.empty(_FRONT * spans + 1, np.int32),
         np.empty((rules, 4), np.int64),
         np.empty(rules * size, np.int16),
         np.empty((longest + 1) * _padded(size)),
@@ -285,23 +285,15 @@ def _shape(rule, sides):
 
 
 @njit
-def _join_direction(rule, sides):
-    """Return 1 for a rule of two straight nonterminals, -1 for two inverted ones, or 0 for other rules."""
-    arity, source, target = _shape(rule, sides)
-    if arity != 2 or source != 2 or target != 2:
-        return 0
-    return 1 if sides.target[sides.target_first[rule]] == -1 else -1
-
-
-@njit
 def add_joins(chosen, number, sides, base):
     """Return the base plus the weights of chosen rules that only join two nonterminals."""
     straight, inverted = base.straight, base.inverted
     for c in range(number):
-        direction = _join_direction(chosen.rule[c], sides)
-        if direction > 0:
+        kind, _, _ = _frame_kind(chosen.rule[c], sides)
+        _, source, target = _shape(chosen.rule[c], sides)
+        if kind == _REAR and source == target:
             straight += chosen.weight[c]
-        elif direction < 0:
+        elif kind == _REAR_INVERTED and source == target:
             inverted += chosen.weight[c]
     return BaseWeights(base.pair, base.null, straight, inverted)
 
@@ -379,7 +371,12 @@ def _keep_match(c, head, symbols, first, length, weight, scale, begin, work):
             weight *= scale[begin + work.start[d]]
     work.match_rule[number] = c
     work.match_weight[number] = weight
-    work.head[number] = head
+    work.next[number] = -1
+    if work.first[head] < 0:
+        work.first[head] = number
+    else:
+        work.next[work.last[head]] = number
+    work.last[head] = number
 
 
 @njit
@@ -421,12 +418,8 @@ def _match_rule(c, kind, weight, sides, words, piece, work):
 @njit
 def _has_words(rule, symbols, first, words, begin, end):
     for k in range(first[rule], first[rule + 1]):
-        if symbols[k] >= 0:
-            position = begin
-            while position < end and words[position] != symbols[k]:
-                position += 1
-            if position == end:
-                return False
+        if symbols[k] >= 0 and symbols[k] not in words[begin:end]:
+            return False
     return True
 
 
@@ -456,18 +449,20 @@ def _match_all(chosen, number, sides, words, piece, work):
     for x in range(piece.y - piece.x + 1):
         work.front[x] = False
     n = piece.j - piece.i
+    work.first[: _FRONT * cell_of(0, n + 1)] = -1
     for c in range(number):
         work.sizes[_ARITY] = max(work.sizes[_ARITY], _shape(chosen.rule[c], sides)[0])
     for c in range(number):
         rule = chosen.rule[c]
+        kind, first_tail, last_tail = _frame_kind(rule, sides)
         _, source, target = _shape(rule, sides)
-        if _join_direction(rule, sides) != 0 or source > n or target > piece.y - piece.x:
+        # Skip rules that only join two nonterminals, which `add_joins` has added to the base.
+        if (kind >= 0 and source == target) or source > n or target > piece.y - piece.x:
             continue
         if not _has_words(rule, sides.source, sides.source_first, words.source, piece.i, piece.j):
             continue
         if not _has_words(rule, sides.target, sides.target_first, words.target, piece.x, piece.y):
             continue
-        kind, first_tail, last_tail = _frame_kind(rule, sides)
         if kind >= 0:
             _weigh_frame(kind, first_tail, last_tail, rule, chosen.weight[c], sides, words, piece, work)
             continue
@@ -478,17 +473,6 @@ def _match_all(chosen, number, sides, words, piece, work):
     if matches > len(work.match_rule) or matches * work.sizes[_ARITY] > len(work.match_span):
         work.sizes[NEEDED] = matches
         return False
-    heads = _FRONT * cell_of(0, n + 1)
-    for p in range(heads + 1):
-        work.first[p] = 0
-    for s in range(matches):
-        work.first[work.head[s]] += 1
-    for p in range(heads):
-        work.first[p + 1] += work.first[p]
-    # Now `first` has the end of each head's matches, and filling them from the end makes it the start.
-    for s in range(matches - 1, -1, -1):
-        work.first[work.head[s]] -= 1
-        work.order[work.first[work.head[s]]] = s
     return True
 
 
@@ -548,8 +532,8 @@ def _add_matches(head, sides, words, piece, work):
     size = m + 1
     stride = _padded(size)
     offset = head * size * stride
-    for k in range(work.first[head], work.first[head + 1]):
-        match = work.order[k]
+    match = np.int64(work.first[head])
+    while match >= 0:
         c = work.match_rule[match]
         weight = work.match_weight[match]
         length = work.part[c, 3] - work.part[c, 2]
@@ -557,6 +541,7 @@ def _add_matches(head, sides, words, piece, work):
             if work.earliest_end[c * size + x] <= m and _match_target(match, c, x, sides, words, piece, work):
                 for y in range(work.low[length], work.high[length] + 1):
                     work.inside[offset + x * stride + y] += weight * work.values[length * stride + y]
+        match = np.int64(work.next[match])
 
 
 @njit
@@ -772,27 +757,23 @@ def _add_larger_spans(i, j, base, sides, words, piece, joint, work):
         _add_products(left, right, work, products, work.outside, factor_offset, size, kind, contribution[0] >= _FRONT)
     for kind in range(_REAR, _FRONT):
         rests = kind * spans + head
-        if work.first[rests] < work.first[rests + 1]:
+        if work.first[rests] >= 0:
             above = section + (kind - 1) * matrix
-            first, last = _find_live(above, rests * matrix, size, work)
-            _reverse_matches(rests, i, above, first, last, sides, words, piece, joint, work)
+            if _find_live(above, rests * matrix, size, work):
+                _reverse_matches(rests, i, above, sides, words, piece, joint, work)
     _reverse_frames(offset, section, size, base, work)
 
 
 @njit
 def _find_live(above, offset, size, work):
-    """Set `live` for rows of a matrix that are not negligible. Returns the first and last such row."""
+    """Set `live` for rows of a matrix that are not negligible. Returns True if any row is live."""
     stride = _padded(size)
-    first, last = size, np.int64(-1)
     for x in range(size):
         work.live[x] = False
         for k in range(x * stride + x + 1, x * stride + size):
             if work.outside[above + k] * work.inside[offset + k] >= _NEGLIGIBLE:
                 work.live[x] = True
-        if work.live[x]:
-            first = min(first, x)
-            last = np.int64(x)
-    return first, last
+    return work.live[:size].any()
 
 
 @njit
@@ -844,22 +825,11 @@ def _drop_negligible(head, offset, size, work):
 
 
 @njit
-def _count_emissions(c, p, expected, sides, piece, joint, work):
-    """Add `expected` to `joint` for the target word at p and each source word of the match."""
-    position = work.start[0]
-    tails = 0
-    for k in range(work.part[c, 0], work.part[c, 1]):
-        if sides.source[k] >= 0:
-            joint[piece.i + position, piece.x + p] += expected
-            position += 1
-        else:
-            position = work.end[tails]
-            tails += 1
+def _reverse_target(match, c, emitted, weight, above, sides, words, piece, joint, work):
+    """Add the outside sums of a match's nonterminals, and the expected links of its source words.
 
-
-@njit
-def _reverse_target(match, c, weight, above, sides, words, piece, joint, work):
-    """Add the outside sums of a match's nonterminals, given the offset `above` of the head's outside sums."""
+    `above` is the offset of the head's outside sums, and `emitted` the number of positions in `start`.
+    """
     size = piece.y - piece.x + 1
     stride = _padded(size)
     first = work.part[c, 2]
@@ -880,9 +850,9 @@ def _reverse_target(match, c, weight, above, sides, words, piece, joint, work):
             for q in range(low[t + 1], high[t + 1] + 1):
                 if values[next_offset + q] != 0.0:
                     back[row_offset + q - 1] = back[next_offset + q] * words.target_scale[piece.x + q - 1]
-                    _count_emissions(
-                        c, q - 1, values[next_offset + q] * back[next_offset + q], sides, piece, joint, work
-                    )
+                    expected = values[next_offset + q] * back[next_offset + q]
+                    for k in range(emitted):
+                        joint[piece.i + work.start[k], piece.x + q - 1] += expected
         else:
             matrix = work.match_span[match * work.sizes[_ARITY] - 1 - symbol] * size * stride
             for p in range(low[t], high[t] + 1):
@@ -900,40 +870,41 @@ def _reverse_target(match, c, weight, above, sides, words, piece, joint, work):
 
 
 @njit
-def _find_tail_ends(match, i, c, sides, work):
-    """Set the source start of a match and the source ends of its nonterminals."""
-    work.start[0] = i
-    k = 0
+def _list_emitted(match, i, c, sides, work):
+    """Write the source positions of a match's words to `start`. Returns their number."""
+    position = np.int64(i)
+    emitted = 0
     for s in range(work.part[c, 0], work.part[c, 1]):
         symbol = sides.source[s]
-        if symbol < 0:
-            span = np.int64(work.match_span[match * work.sizes[_ARITY] - 1 - symbol])
-            end = np.int64((1 + np.sqrt(8.0 * span + 1)) / 2)
-            while end * (end - 1) // 2 > span:
-                end -= 1
-            while end * (end + 1) // 2 <= span:
-                end += 1
-            work.end[k] = end
-            k += 1
+        if symbol >= 0:
+            work.start[emitted] = position
+            emitted += 1
+            position += 1
+        else:
+            # Solve span = `cell_of(position, end)` for the end of the nonterminal.
+            span = work.match_span[match * work.sizes[_ARITY] - 1 - symbol]
+            position = np.int64((1 + np.sqrt(8.0 * (span - position) + 1)) / 2)
+    return emitted
 
 
 @njit
-def _reverse_matches(head, i, above, begin, last, sides, words, piece, joint, work):
+def _reverse_matches(head, i, above, sides, words, piece, joint, work):
     """Add outside sums by the matches of a head, for the rows in `live`. The source span begins at i."""
     m = piece.y - piece.x
     size = m + 1
     stride = _padded(size)
-    for k in range(work.first[head], work.first[head + 1]):
-        match = work.order[k]
+    match = np.int64(work.first[head])
+    while match >= 0:
         c = work.match_rule[match]
         length = work.part[c, 3] - work.part[c, 2]
-        _find_tail_ends(match, i, c, sides, work)
-        for x in range(begin, min(m - length, last) + 1):
+        weight = work.match_weight[match]
+        emitted = _list_emitted(match, i, c, sides, work)
+        for x in range(m - length + 1):
             if not work.live[x] or work.earliest_end[c * size + x] > m:
                 continue
             if _match_target(match, c, x, sides, words, piece, work):
-                weight = work.match_weight[match]
-                _reverse_target(match, c, weight, above + x * stride, sides, words, piece, joint, work)
+                _reverse_target(match, c, emitted, weight, above + x * stride, sides, words, piece, joint, work)
+        match = np.int64(work.next[match])
 
 
 @njit
@@ -969,8 +940,8 @@ def _fill_outside(sides, words, piece, base, null, joint, work):
                         emitted += value * inside[offset + k]
             emitted += _reverse_target_only(offset, size, null, work)
             _drop_negligible(head, offset, size, work)
-            first, last = work.bounds[head, 0], work.bounds[head, 1]
-            _reverse_matches(head, i, offset, first, last, sides, words, piece, joint, work)
+            if work.bounds[head, 0] <= work.bounds[head, 1]:
+                _reverse_matches(head, i, offset, sides, words, piece, joint, work)
             if width == 1:
                 for x in range(m):
                     scale = words.source_scale[piece.i + i] * words.target_scale[piece.x + x]

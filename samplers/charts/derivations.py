@@ -21,10 +21,8 @@ from hierogram.samplers.compiled.streams import GOLDEN, advance, mix, stream, un
 LEXICAL_EDGE, BINARY_EDGE, UNARY_EDGE = 0, 1, 2
 """Kinds of edges: rules with a word, with two symbols, with one symbol."""
 
-ITEM = np.dtype(
-    [("symbol", np.int32), ("start", np.int32), ("end", np.int32), ("first", np.int64), ("last", np.int64)], align=True
-)
-"""Item: `symbol` over the span [`start`, `end`), with the incoming edges `first` to `last` - 1."""
+ITEM = np.dtype([("start", np.int32), ("end", np.int32), ("first", np.int64), ("last", np.int64)], align=True)
+"""Item: a symbol over the span [`start`, `end`), with the incoming edges `first` to `last` - 1."""
 
 EDGE = np.dtype(
     [
@@ -135,23 +133,10 @@ def _find_or_add_item(symbol, i, j, grammar, chart, items):
         cumulative += probability
         items.edge[k]["probability"], items.edge[k]["cumulative"] = probability, cumulative
     item = items.item[row]
-    item["symbol"], item["start"], item["end"], item["first"], item["last"] = symbol, i, j, first, last
+    item["start"], item["end"], item["first"], item["last"] = i, j, first, last
     items.used[0], items.used[1] = row + 1, last
     items.item_number[cell, symbol] = row + 1
     return row
-
-
-@njit_inline
-def _choose_edge(u, item, edge):
-    """Return the first edge of an item whose cumulative probability exceeds u in [0, 1), or its last edge."""
-    low, high = item["first"], item["last"] - 1
-    while low < high:
-        middle = (low + high) // 2
-        if u < edge[middle]["cumulative"]:
-            high = middle
-        else:
-            low = middle + 1
-    return low
 
 
 _MIN_USES = 1e-7
@@ -358,14 +343,13 @@ def walk(key, draw, best, graph, stack, path):
         if item_row < 0:
             return -1
         item = items.item[item_row]
+        first, last = item["first"], item["last"]
         if best:
-            chosen = item["first"]
-            for k in range(item["first"], item["last"]):
-                if items.edge[k]["probability"] > items.edge[chosen]["probability"]:
-                    chosen = k
+            chosen = first + np.argmax(items.edge["probability"][first:last])
         else:
             state = advance(state)
-            chosen = _choose_edge(uniform(state), item, items.edge)
+            # Choose the first edge whose cumulative probability exceeds the random number, or the last edge.
+            chosen = first + np.searchsorted(items.edge["cumulative"][first : last - 1], uniform(state), side="right")
         path[0, number], path[1, number] = chosen, item_row
         number += 1
         top = _push_parts(stack, top, items.edge[chosen], item)

@@ -83,9 +83,9 @@ class Cells(NamedTuple):
     filled: NDArray[np.bool_]
     # int32[n+1, m]: for source position i and target word x, number of source words before i in a positive pair with x.
     covered: NDArray[np.int32]
-    # bool[n], bool[m]: True for source and target words in positive or negative pairs.
-    bound_source: NDArray[np.bool_]
-    bound_target: NDArray[np.bool_]
+    # int32[n], int32[m]: number of positive pairs of each source and target word.
+    source_positives: NDArray[np.int32]
+    target_positives: NDArray[np.int32]
 
 
 def make_rules(sides: list[tuple[list[int], list[int]]], weights: NDArray[np.float64], empty_sides: bool) -> Rules:
@@ -124,8 +124,8 @@ def make_cells(source: int, target: int, items: int) -> Cells:
         bispan=np.empty((items, 4), np.int32),
         filled=np.empty(spans, np.bool_),
         covered=np.empty((source + 1, target), np.int32),
-        bound_source=np.empty(source, np.bool_),
-        bound_target=np.empty(target, np.bool_),
+        source_positives=np.empty(source, np.int32),
+        target_positives=np.empty(target, np.int32),
     )
 
 
@@ -138,23 +138,20 @@ def span_of(i, j):
 @njit
 def _read_mask(fixed, cells):
     n, m = fixed.shape
-    for i in range(n):
-        cells.bound_source[i] = False
-    for x in range(m):
-        cells.bound_target[x] = False
-        cells.covered[0, x] = 0
+    cells.covered[0] = cells.source_positives[:] = cells.target_positives[:] = 0
     for i in range(n):
         for x in range(m):
             cells.covered[i + 1, x] = cells.covered[i, x] + (1 if fixed[i, x] > 0 else 0)
-            if fixed[i, x] != 0:
-                cells.bound_source[i] = cells.bound_target[x] = True
+            if fixed[i, x] > 0:
+                cells.source_positives[i] += 1
+                cells.target_positives[x] += 1
 
 
 @njit
 def _number_span_items(i, j, solid, item, cells):
     """Add the items of a source span, without empty target spans if `solid`. Returns the next item number."""
-    n, m = len(cells.bound_source), len(cells.bound_target)
     covered = cells.covered
+    n, m = len(covered) - 1, covered.shape[1]
     span = span_of(i, j)
     first_in, last_in = m, np.int64(-1)
     divided = False

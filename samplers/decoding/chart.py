@@ -64,23 +64,38 @@ in the list of the item's edges.
 """
 
 CUBE = np.dtype(
-    [("base", np.float64), ("rule", np.int32), ("rules", np.int32), ("cells", np.int32), ("arity", np.int32)],
+    [
+        ("base", np.float64),
+        ("rule", np.int32),
+        ("rules", np.int32),
+        ("cells", np.int32),
+        ("arity", np.int32),
+        ("next", np.int32),
+    ],
     align=True,
 )
 """Cube: rules with the same source side, and a cell for each of their nonterminals.
 
 `rule`: index of the first rule in `WeightedGrammar.order`. `rules`: number of rules. For a single rule outside the
 grammar, `rules` is 0, `rule` is the rule number, and `base` its estimated score. `cells`: index of the first
-nonterminal's cell in `cube_cells`. `arity`: number of nonterminals.
+nonterminal's cell in `cube_cells`. `arity`: number of nonterminals. `next`: next cube with the same end.
 """
 
 CANDIDATE = np.dtype(
     [
         ("unjoined", np.float64),
+        ("score", np.float64),
+        ("rank", np.float64),
+        ("own", np.float64),
+        ("lm", np.float64),
+        ("open_log10", np.float64),
         ("cube", np.int32),
         ("coordinates", np.int32),
         ("rule", np.int32),
         ("first_axis", np.int32),
+        ("state", np.int32),
+        ("open", np.int16),
+        ("closed", np.int16),
     ],
     align=True,
 )
@@ -88,26 +103,8 @@ CANDIDATE = np.dtype(
 
 `unjoined`: estimated score of the rule plus ranks of the items, before they are joined. `coordinates`: index of the
 first coordinate in the `coordinates` pool. `rule`: rule number as in EDGE. `first_axis`: first axis along which the
-candidate may grow.
+candidate may grow. The other fields are as in EDGE and ITEM, and are set when the items are joined.
 """
-
-JOINED = np.dtype(
-    [
-        ("score", np.float64),
-        ("rank", np.float64),
-        ("own", np.float64),
-        ("lm", np.float64),
-        ("open_log10", np.float64),
-        ("rule", np.int32),
-        ("coordinates", np.int32),
-        ("arity", np.int32),
-        ("state", np.int32),
-        ("open", np.int16),
-        ("closed", np.int16),
-    ],
-    align=True,
-)
-"""Candidate with joined items and a language-model state. Fields are as in EDGE, ITEM and CANDIDATE."""
 
 MEMO = np.dtype(
     [
@@ -127,12 +124,6 @@ if not looked up). `open`: 1 if a longer state ends with the next state.
 """
 _MEMO_SLOTS = 1 << 14
 
-MATCH = np.dtype([("node", np.int32), ("cells", np.int32), ("arity", np.int32), ("next", np.int32)], align=True)
-"""Match of a source side with the words from the current start position.
-
-`node`: trie node of the source side. `cells`: index in `match_cells` of the first nonterminal's cell. `arity`: number
-of nonterminals. `next`: next match with the same end."""
-
 FRAME = np.dtype([("node", np.int32), ("position", np.int32), ("arity", np.int32), ("gap", np.int32)], align=True)
 """Frame on the stack of the trie search: a trie node whose path matches the words up to `position`.
 
@@ -141,7 +132,7 @@ FRAME = np.dtype([("node", np.int32), ("position", np.int32), ("arity", np.int32
 
 Pool = IntEnum(
     "Pool",
-    "ITEMS EDGES TAILS CUBES CUBE_CELLS CANDIDATES COORDINATES HEAP KEPT MATCHES MATCH_CELLS STAMP SPARE SLOTS",
+    "ITEMS EDGES TAILS CUBES CUBE_CELLS CANDIDATES COORDINATES HEAP KEPT STAMP",
     start=0,
 )
 """Indices into `DecodingChart.taken`."""
@@ -199,47 +190,44 @@ class DecodingChart(NamedTuple):
     # int32[C, 2]: half-open range of each cell's items in `ranked`. X over [i, j) has cell i (n + 1) + j, S over [0, j)
     # has cell (n + 1)² + j, and the goal has the next cell.
     cells: NDArray[np.int32]
-    # int32[h, 2]: hash table of the items of the current cell. A slot has an item, and the stamp of the item's cell.
+    # int32[h, 2]: hash table of the items of the current cell, at most half full. A slot has an item, and the stamp of
+    # the item's cell.
     slots: NDArray[np.int32]
-    # CUBE[cubes]: cubes of the current cell.
+    # CUBE[cubes]: cubes of the current start position, or of the current end position of S.
     cubes: NDArray[np.void]
     # int32[cube cells]: cells of the nonterminals of all cubes.
     cube_cells: NDArray[np.int32]
+    # int32[n + 2]: last cube for each end, which begins the list of the cubes with this end.
+    heads: NDArray[np.int32]
     # CANDIDATE[candidates]: candidates of the current cell.
     candidates: NDArray[np.void]
+    # int32[candidates, w]: open words of each joined candidate.
+    candidate_words: NDArray[np.int32]
     # int32[coordinates]: coordinates of all candidates. A candidate has the index of a rule in `WeightedGrammar.order`,
     # then an index into `ranked` for each nonterminal.
     coordinates: NDArray[np.int32]
-    # int32[candidates]: heap of candidates to join, with the best on top.
+    # int32[candidates]: heap of candidates to join, with the best on top. It also sorts the items of a cell.
     heap: NDArray[np.int32]
-    # float64[candidates]: estimated score of each candidate in the order of `heap`.
+    # float64[candidates]: estimated score of each candidate, or rank of each item, in the order of `heap`.
     estimates: NDArray[np.float64]
-    # JOINED[joined]: joined candidates of the current cell.
-    joined: NDArray[np.void]
-    # int32[joined, w]: open words of each joined candidate.
-    joined_words: NDArray[np.int32]
-    # int32[joined]: indices of kept joined candidates. With a pop limit, they form a heap with the worst on top.
+    # int32[candidates]: kept candidates. With a pop limit, they form a heap with the worst on top.
     kept: NDArray[np.int32]
-    # float64[joined]: rank of each joined candidate in the order of `kept`.
+    # float64[candidates]: rank of each candidate in the order of `kept`.
     kept_ranks: NDArray[np.float64]
     # MEMO[m]: cache of language-model scores.
     memo: NDArray[np.void]
-    # MATCH[matches], int32[match cells]: matches that begin at the current position, and cells of their nonterminals.
-    # int32[n + 2]: last match for each end. FRAME[n + 2], int32[n + 2]: stack and cells of the trie search.
-    matches: NDArray[np.void]
-    match_cells: NDArray[np.int32]
-    heads: NDArray[np.int32]
+    # FRAME[n + 2]: stack of the trie search.
     stack: NDArray[np.void]
+    # int32[n + 2]: cells of the nonterminals of the next cube.
     path: NDArray[np.int32]
     # int32[w + 1]: open words of the candidate that is being joined.
     open_words: NDArray[np.int32]
-    # int64[14]: number of used records of each pool. Three values have other meanings: the stamp of the current cell at
-    # `STAMP`, the index of an unused record of `joined` at `SPARE`, and the size of the hash table at `SLOTS`.
+    # int64[10]: number of used records of each pool, and the stamp of the current cell at `STAMP`.
     taken: NDArray[np.int64]
 
 
-def make_chart(words: int, order: int, size: int) -> DecodingChart:
-    """Allocate a chart for up to `words` words, a language model of `order`, and about `size` items."""
+def make_chart(words: int, order: int, size: int, pops: int) -> DecodingChart:
+    """Allocate a chart for `words` words, a language model of `order`, about `size` items, and `pops`."""
     width = max(order - 1, 1)
     cells = (words + 1) ** 2 + words + 3
     # Pools for one cell or one start position are reused, so they are smaller than pools for the whole sentence.
@@ -254,22 +242,19 @@ def make_chart(words: int, order: int, size: int) -> DecodingChart:
         edges=np.empty(3 * size, EDGE),
         tails=np.empty(6 * size, np.int32),
         cells=np.empty((cells, 2), np.int32),
-        slots=np.empty((capacity_for(size // 4, 1 << 8), 2), np.int32),
+        # A low pop limit needs fewer slots, which stay in the CPU cache.
+        slots=np.empty((capacity_for(min(current, pops or current), 1 << 8), 2), np.int32),
         cubes=np.empty(current, CUBE),
         cube_cells=np.empty(2 * current, np.int32),
+        heads=np.empty(words + 2, np.int32),
         candidates=np.empty(current, CANDIDATE),
+        candidate_words=np.empty((current, width), np.int32),
         coordinates=np.empty(4 * current, np.int32),
         heap=np.empty(current, np.int32),
         estimates=np.empty(current),
-        # Allocate one more record, because a candidate is joined before it replaces a kept one.
-        joined=np.empty(current + 1, JOINED),
-        joined_words=np.empty((current + 1, width), np.int32),
         kept=np.empty(current, np.int32),
         kept_ranks=np.empty(current),
         memo=memo,
-        matches=np.empty(current, MATCH),
-        match_cells=np.empty(2 * current, np.int32),
-        heads=np.empty(words + 2, np.int32),
         stack=np.empty(words + 2, FRAME),
         path=np.empty(words + 2, np.int32),
         open_words=np.empty(width + 1, np.int32),

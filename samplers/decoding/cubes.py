@@ -8,7 +8,7 @@ Every position except the corner thus has exactly one predecessor, and no candid
 import numpy as np
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
-from hierogram.samplers.compiled.probing import table_mask
+from hierogram.samplers.compiled.probing import probe, table_mask
 from hierogram.samplers.compiled.streams import GOLDEN, mix
 from hierogram.samplers.decoding.chart import GLUE_NEXT, GLUE_START, GOAL, NONE, Pool, s_cell
 from hierogram.samplers.decoding.grammar import GLUE, LM, LM_UNKNOWN, LN_10, UNKNOWN_WORDS, WORDS
@@ -72,46 +72,35 @@ def _append_item(task, chart, item, joined):
 
 
 @njit_inline
-def _score_side(task, chart, rule, tails):
-    joined = (np.int64(0), np.int32(EMPTY), False, 0.0, 0.0)
-    grammar, sentence = task.grammar, task.sentence
-    rules = len(grammar.target_start) - 1
-    if rule >= rules:
-        extra = rule - rules
-        for k in range(sentence.target_start[extra], sentence.target_start[extra + 1]):
-            joined = _append_word(task, chart, lm_word(task, sentence.target[k]), joined)
-        return joined
-    for k in range(grammar.target_start[rule], grammar.target_start[rule + 1]):
-        symbol = grammar.target[k]
-        if symbol < 0:
-            joined = _append_item(task, chart, chart.tails[tails - symbol - 1], joined)
-        else:
-            joined = _append_word(task, chart, lm_word(task, symbol), joined)
-    return joined
-
-
-@njit_inline
 def _compute_state(task, chart, rule, tails):
     """Compute the language-model state of a rule over the items `chart.tails[tails:]`.
 
     Returns the number of open words, state, closed, natural log probability of the words that become closed, and log10
     probability of the open words without left context. The open words are in `chart.open_words`.
     """
-    no_words = (np.int64(0), np.int32(EMPTY), False, 0.0, 0.0)
-    model = task.model
-    if model.order == 0:
-        return no_words
-    if rule < 0:
-        initial_state = np.int32(model.begin) if rule == GLUE_START else np.int32(chart.items[chart.tails[tails]].state)
-        joined = (np.int64(0), initial_state, True, 0.0, 0.0)
-        if rule == GOAL:
-            # Use the empty state, since no words follow the goal.
-            end = chart.memo[_memo_slot(task, chart, initial_state, np.int32(END))]
-            joined = (np.int64(0), np.int32(EMPTY), True, end.log10, 0.0)
-        else:
-            joined = _append_item(task, chart, chart.tails[tails + (1 if rule == GLUE_NEXT else 0)], joined)
+    joined = (np.int64(0), np.int32(EMPTY), False, 0.0, 0.0)
+    grammar, sentence = task.grammar, task.sentence
+    extra = rule - (len(grammar.target_start) - 1)
+    if task.model.order == 0:
+        return joined
+    if extra >= 0:
+        for k in range(sentence.target_start[extra], sentence.target_start[extra + 1]):
+            joined = _append_word(task, chart, lm_word(task, sentence.target[k]), joined)
+    elif rule >= 0:
+        for k in range(grammar.target_start[rule], grammar.target_start[rule + 1]):
+            symbol = grammar.target[k]
+            if symbol < 0:
+                joined = _append_item(task, chart, chart.tails[tails - symbol - 1], joined)
+            else:
+                joined = _append_word(task, chart, lm_word(task, symbol), joined)
+    elif rule == GOAL:
+        # Use the empty state, since no words follow the goal.
+        end = chart.memo[_memo_slot(task, chart, np.int32(chart.items[chart.tails[tails]].state), np.int32(END))]
+        joined = (np.int64(0), np.int32(EMPTY), True, end.log10, 0.0)
     else:
-        joined = _score_side(task, chart, rule, tails)
+        state = np.int32(task.model.begin) if rule == GLUE_START else np.int32(chart.items[chart.tails[tails]].state)
+        joined = (np.int64(0), state, True, 0.0, 0.0)
+        joined = _append_item(task, chart, chart.tails[tails + (1 if rule == GLUE_NEXT else 0)], joined)
     size, state, closed, closed_log10, open_log10 = joined
     return size, state, closed, closed_log10 * LN_10, open_log10
 
@@ -128,8 +117,24 @@ INHERITED = 0.75
 
 
 @njit_inline
+def _insert(chart, number, estimate):
+    """Add a number to the heap. It must be higher than the numbers on the heap."""
+    heap, estimates = chart.heap, chart.estimates
+    position = chart.taken[Pool.HEAP]
+    chart.taken[Pool.HEAP] = position + 1
+    while position > 0:
+        above = (position - 1) >> 1
+        # Do not swap equal estimates, since numbers on the heap are lower.
+        if estimates[above] >= estimate:
+            break
+        heap[position], estimates[position] = heap[above], estimates[above]
+        position = above
+    heap[position], estimates[position] = number, estimate
+
+
+@njit_inline
 def _pop(chart):
-    """Pop the candidate with the best estimate from the heap. Ties go to the lowest candidate number."""
+    """Pop the number with the best estimate from the heap. Ties go to the lowest number."""
     heap, estimates = chart.heap, chart.estimates
     best = np.int64(heap[0])
     size = chart.taken[Pool.HEAP] - 1
@@ -177,17 +182,7 @@ def _push(task, chart, cube, coordinates, axis, gain):
         return
     used[Pool.CANDIDATES] += 1
     used[Pool.COORDINATES] = coordinates + cube_row.arity + 1
-    position = used[Pool.HEAP]
-    used[Pool.HEAP] = position + 1
-    heap, estimates = chart.heap, chart.estimates
-    while position > 0:
-        above = (position - 1) >> 1
-        # Do not swap equal estimates, since candidates on the heap have smaller numbers.
-        if estimates[above] >= estimate:
-            break
-        heap[position], estimates[position] = heap[above], estimates[above]
-        position = above
-    heap[position], estimates[position] = number, estimate
+    _insert(chart, number, estimate)
 
 
 @njit_inline
@@ -196,16 +191,14 @@ def _is_worse(task, chart, estimate):
 
 
 @njit_inline
-def _keep(task, chart):
-    """Keep the joined candidate at `Pool.SPARE`. At the pop limit, it replaces the worst one if better."""
+def _keep(task, chart, candidate):
+    """Keep a joined candidate. At the pop limit, it replaces the worst one if better."""
     kept, ranks, used = chart.kept, chart.kept_ranks, chart.taken
-    made = used[Pool.SPARE]
-    rank = chart.joined[made].rank
+    rank = chart.candidates[candidate].rank
     size = used[Pool.KEPT]
     position = size
     if task.limits.pops == 0 or size < task.limits.pops:
         used[Pool.KEPT] = size + 1
-        used[Pool.SPARE] = size + 1
         while task.limits.pops > 0 and position > 0:
             above = (position - 1) >> 1
             if ranks[above] <= rank:
@@ -215,7 +208,6 @@ def _keep(task, chart):
     elif rank <= ranks[0]:
         return
     else:
-        used[Pool.SPARE] = kept[0]
         position = 0
         while True:
             below = 2 * position + 1
@@ -227,7 +219,7 @@ def _keep(task, chart):
                 break
             kept[position], ranks[position] = kept[below], ranks[below]
             position = below
-    kept[position], ranks[position] = made, rank
+    kept[position], ranks[position] = candidate, rank
 
 
 @njit_inline
@@ -287,74 +279,67 @@ def own_score(task, rule):
 
 @njit_inline
 def _join(task, chart, candidate):
-    """Join the items of a candidate into the record `Pool.SPARE` of `joined`. Returns the rank."""
+    """Join the items of a candidate. Returns the rank."""
     row = chart.candidates[candidate]
-    spare = chart.taken[Pool.SPARE]
-    made = chart.joined[spare]
     arity = chart.cubes[row.cube].arity
     tails = chart.taken[Pool.TAILS]
     for k in range(arity):
         chart.tails[tails + k] = chart.ranked[chart.coordinates[row.coordinates + 1 + k]]
     size, state, closed, closed_log10, open_log10 = _compute_state(task, chart, np.int64(row.rule), tails)
-    made.own = own_score(task, np.int64(row.rule)) + task.weighed.weights[LM] * closed_log10
+    row.own = own_score(task, np.int64(row.rule)) + task.weighed.weights[LM] * closed_log10
     # Sum in the same order as the k-best lists, so that scores are equal bit for bit.
-    made.score = made.own
+    row.score = row.own
     for k in range(arity):
-        made.score += chart.items[chart.tails[tails + k]].score
-    made.lm, made.open_log10 = closed_log10, open_log10
-    made.rule, made.coordinates, made.arity = row.rule, row.coordinates, arity
-    made.state, made.open, made.closed = state, size, closed
+        row.score += chart.items[chart.tails[tails + k]].score
+    row.lm, row.open_log10 = closed_log10, open_log10
+    row.state, row.open, row.closed = state, size, closed
     for k in range(size):
-        chart.joined_words[spare, k] = chart.open_words[k]
-    made.rank = made.score + task.weighed.weights[LM] * LN_10 * open_log10
-    return made.rank
+        chart.candidate_words[candidate, k] = chart.open_words[k]
+    row.rank = row.score + task.weighed.weights[LM] * LN_10 * open_log10
+    return row.rank
 
 
 @njit_inline
-def _is_state(chart, item, joined):
-    stored, joined_state = chart.items[item], chart.joined[joined]
-    is_same = (
-        stored.state == joined_state.state and stored.open == joined_state.open and stored.closed == joined_state.closed
-    )
+def _is_state(chart, item, candidate):
+    stored, row = chart.items[item], chart.candidates[candidate]
+    is_same = stored.state == row.state and stored.open == row.open and stored.closed == row.closed
     for k in range(stored.open):
-        is_same &= chart.item_words[item, k] == chart.joined_words[joined, k]
+        is_same &= chart.item_words[item, k] == chart.candidate_words[candidate, k]
     return is_same
 
 
 @njit_inline
-def _find_slot(chart, joined):
-    """Return the slot for a joined candidate's state, used or free. -1 if too many slots are used."""
-    made = chart.joined[joined]
-    key = mix(np.uint64(made.state) * GOLDEN + np.uint64(2 * made.open + made.closed))
-    for k in range(made.open):
-        key = mix(key + np.uint64(chart.joined_words[joined, k]) * GOLDEN + _ONE)
-    mask = np.uint64(chart.taken[Pool.SLOTS] - 1)
-    slot = np.int64(key & mask)
-    stamp = chart.taken[Pool.STAMP]
-    for _ in range(chart.taken[Pool.SLOTS] >> 1):
-        if chart.slots[slot, 1] != stamp or _is_state(chart, chart.slots[slot, 0], joined):
-            return slot
-        slot = np.int64(np.uint64(slot + 1) & mask)
-    return np.int64(NONE)
+def _ends_at(chart, slot, candidate):
+    return chart.slots[slot, 1] != chart.taken[Pool.STAMP] or _is_state(chart, chart.slots[slot, 0], candidate)
 
 
 @njit_inline
-def _add_edge(chart, cell, joined):
-    """Add a joined candidate's edge, and a new item if needed. Returns False if too many slots are used."""
+def _find_slot(chart, candidate):
+    """Return the slot for a joined candidate's state, used or free."""
+    row = chart.candidates[candidate]
+    key = mix(np.uint64(row.state) * GOLDEN + np.uint64(2 * row.open + row.closed))
+    for k in range(row.open):
+        key = mix(key + np.uint64(chart.candidate_words[candidate, k]) * GOLDEN + _ONE)
+    mask = table_mask(chart.slots)
+    return np.int64(probe(key & mask, mask, _ends_at, chart, candidate))
+
+
+@njit_inline
+def _add_edge(chart, cell, candidate):
+    """Add a joined candidate's edge, and a new item if needed. The pools must have room."""
     used = chart.taken
-    joined_state = chart.joined[joined]
-    slot = _find_slot(chart, joined)
-    if slot < 0:
-        return False
+    row = chart.candidates[candidate]
+    arity = chart.cubes[row.cube].arity
+    slot = _find_slot(chart, candidate)
     tails = used[Pool.TAILS]
-    used[Pool.TAILS] += joined_state.arity
-    for k in range(joined_state.arity):
-        chart.tails[tails + k] = chart.ranked[chart.coordinates[joined_state.coordinates + 1 + k]]
+    used[Pool.TAILS] += arity
+    for k in range(arity):
+        chart.tails[tails + k] = chart.ranked[chart.coordinates[row.coordinates + 1 + k]]
     edge = used[Pool.EDGES]
     used[Pool.EDGES] += 1
     added_edge = chart.edges[edge]
-    added_edge.score, added_edge.own, added_edge.lm = joined_state.score, joined_state.own, joined_state.lm
-    added_edge.rule, added_edge.tails, added_edge.arity = joined_state.rule, tails, joined_state.arity
+    added_edge.score, added_edge.own, added_edge.lm = row.score, row.own, row.lm
+    added_edge.rule, added_edge.tails, added_edge.arity = row.rule, tails, arity
     if chart.slots[slot, 1] == used[Pool.STAMP]:
         item = np.int64(chart.slots[slot, 0])
         added_edge.next = chart.items[item].edges
@@ -366,93 +351,59 @@ def _add_edge(chart, cell, joined):
         added_edge.next = NONE
         new = chart.items[item]
         new.score = -np.inf
-        new.open_log10 = joined_state.open_log10
-        new.cell, new.state, new.open, new.closed = cell, joined_state.state, joined_state.open, joined_state.closed
-        for k in range(joined_state.open):
-            chart.item_words[item, k] = chart.joined_words[joined, k]
+        new.open_log10 = row.open_log10
+        new.cell, new.state, new.open, new.closed = cell, row.state, row.open, row.closed
+        for k in range(row.open):
+            chart.item_words[item, k] = chart.candidate_words[candidate, k]
     edge_item = chart.items[item]
     edge_item.edges = edge
-    if joined_state.score > edge_item.score:
-        edge_item.score, edge_item.rank, edge_item.best = joined_state.score, joined_state.rank, edge
-    return True
+    if row.score > edge_item.score:
+        edge_item.score, edge_item.rank, edge_item.best = row.score, row.rank, edge
 
 
 @njit
-def add_cube(chart, base, rule, rules, cells, arity):
-    """Add a cube with these fields of `CUBE` to the current cell. Returns False if the pool is full."""
-    number = chart.taken[Pool.CUBES]
-    if number == len(chart.cubes):
+def add_cube(chart, end, base, rule, rules, arity):
+    """Add a cube with this end over the cells `path[:arity]`. Returns False if a pool is full."""
+    number, cells = chart.taken[Pool.CUBES], chart.taken[Pool.CUBE_CELLS]
+    if number == len(chart.cubes) or cells + arity > len(chart.cube_cells):
         return False
-    chart.taken[Pool.CUBES] += 1
     cube = chart.cubes[number]
     cube.base, cube.rule, cube.rules, cube.cells, cube.arity = base, rule, rules, cells, arity
+    cube.next = chart.heads[end]
+    chart.heads[end] = number
+    for k in range(arity):
+        chart.cube_cells[cells + k] = chart.path[k]
+    chart.taken[Pool.CUBES] += 1
+    chart.taken[Pool.CUBE_CELLS] += arity
     return True
-
-
-@njit_inline
-def _ranks_before(chart, first, second):
-    a, b = chart.items[first].rank, chart.items[second].rank
-    return a > b or (a == b and first < second)
-
-
-@njit
-def _sort(chart, first, last):
-    """Sort the items of a cell by descending rank, by heapsort with the worst item on top."""
-    ranked = chart.ranked
-    for item in range(first, last):
-        ranked[item] = item
-        position = item - first
-        while position > 0:
-            above = (position - 1) >> 1
-            if not _ranks_before(chart, ranked[first + above], item):
-                break
-            ranked[first + position] = ranked[first + above]
-            position = above
-        ranked[first + position] = item
-    for end in range(last - 1, first, -1):
-        moved = ranked[end]
-        ranked[end] = ranked[first]
-        size = end - first
-        position = 0
-        while True:
-            below = 2 * position + 1
-            if below >= size:
-                break
-            if below + 1 < size and _ranks_before(chart, ranked[first + below], ranked[first + below + 1]):
-                below += 1
-            if not _ranks_before(chart, moved, ranked[first + below]):
-                break
-            ranked[first + position] = ranked[first + below]
-            position = below
-        ranked[first + position] = moved
 
 
 @njit
 def begin_chart(task, chart):
-    """Reset the chart for a sentence. A low pop limit needs fewer slots, which stay in the CPU cache."""
+    """Reset the chart for a sentence."""
     chart.taken[:] = 0
     chart.cells[: s_cell(task, len(task.sentence.words) + 2), :] = 0
-    slots = len(chart.slots)
-    while 0 < 4 * task.limits.pops < slots:
-        slots >>= 1
-    chart.taken[Pool.SLOTS] = slots
-    chart.slots[:slots, 1] = 0
+    chart.slots[:, 1] = 0
 
 
 @njit
-def begin_cell(chart):
-    """Discard the cubes, candidates and hash table of the previous cell."""
-    for pool in (Pool.CUBES, Pool.CUBE_CELLS, Pool.CANDIDATES, Pool.COORDINATES, Pool.HEAP, Pool.KEPT, Pool.SPARE):
-        chart.taken[pool] = 0
-    chart.taken[Pool.STAMP] += 1
+def discard_cubes(chart):
+    """Discard all cubes."""
+    chart.taken[Pool.CUBES] = chart.taken[Pool.CUBE_CELLS] = 0
+    chart.heads[:] = NONE
 
 
 @njit
-def fill_cell(task, chart, cell):
-    """Fill a cell from the cubes added since `begin_cell`. Returns False if a pool is full."""
+def fill_cell(task, chart, cell, end):
+    """Fill a cell from the cubes with this end. Returns False if a pool is full."""
     used = chart.taken
+    # Discard the candidates and the hash table of the previous cell.
+    for pool in (Pool.CANDIDATES, Pool.COORDINATES, Pool.HEAP, Pool.KEPT):
+        used[pool] = 0
+    used[Pool.STAMP] += 1
     first = used[Pool.ITEMS]
-    for number in range(used[Pool.CUBES]):
+    number = np.int64(chart.heads[end])
+    while number != NONE:
         cube = chart.cubes[number]
         if not _has_room(chart, cube.arity):
             return False
@@ -461,6 +412,7 @@ def fill_cell(task, chart, cell):
         for k in range(cube.arity):
             chart.coordinates[position + 1 + k] = chart.cells[chart.cube_cells[cube.cells + k], 0]
         _push(task, chart, number, position, np.int64(0), 0.0)
+        number = np.int64(cube.next)
     while used[Pool.HEAP] > 0:
         if _is_worse(task, chart, chart.estimates[0]):
             break
@@ -468,17 +420,20 @@ def fill_cell(task, chart, cell):
         if not _has_room(chart, chart.cubes[chart.candidates[candidate].cube].arity):
             return False
         rank = _join(task, chart, candidate)
-        _keep(task, chart)
+        _keep(task, chart, candidate)
         _grow(task, chart, candidate, rank)
     for k in range(used[Pool.KEPT]):
-        joined = np.int64(chart.kept[k])
-        if not _has_room(chart, chart.joined[joined].arity):
+        candidate = np.int64(chart.kept[k])
+        if not _has_room(chart, chart.cubes[chart.candidates[candidate].cube].arity):
             return False
-        if not _add_edge(chart, cell, joined):
-            return False
+        _add_edge(chart, cell, candidate)
     chart.cells[cell, 0] = first
     chart.cells[cell, 1] = used[Pool.ITEMS]
-    _sort(chart, first, used[Pool.ITEMS])
+    # Sort the items by descending rank.
+    used[Pool.HEAP] = 0
+    for item in range(first, used[Pool.ITEMS]):
+        _insert(chart, item, chart.items[item].rank)
     for position in range(first, used[Pool.ITEMS]):
-        chart.ranks[position] = chart.items[chart.ranked[position]].rank
+        item = _pop(chart)
+        chart.ranked[position], chart.ranks[position] = item, chart.items[item].rank
     return True

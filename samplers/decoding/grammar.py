@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
-from hierogram.samplers.exceptions import GrammarError
 from hierogram.samplers.language_models.model import EMPTY, NGRAM, STATE, UNIGRAM, UNKNOWN, LanguageModel, score
 
 GAP = -1
@@ -148,15 +147,9 @@ def _take_ranges(
     return flat[np.arange(begins[-1]) + np.repeat(start[:-1][order] - begins[:-1], sizes)], begins
 
 
-def pack(columns: RuleColumns, chosen: NDArray[np.bool_] | None = None) -> PackedGrammar:
-    """Pack the `chosen` rules, or all usable rules. Raises `GrammarError` for an unusable chosen rule."""
-    usable = is_usable(columns)
-    order = np.flatnonzero(usable if chosen is None else chosen)
-    unusable = order[~usable[order]]
-    if len(unusable):
-        raise GrammarError(
-            f"rule {unusable[0]}: the source side must not be empty or a single nonterminal: remove this rule"
-        )
+def pack(columns: RuleColumns, chosen: NDArray[np.bool_]) -> PackedGrammar:
+    """Pack the rules `chosen` bool[R], which must be usable."""
+    order = np.flatnonzero(chosen)
     first, sizes = columns.source_start[:-1][order], np.diff(columns.source_start)[order]
     symbols = np.maximum(columns.source, GAP)
     node = np.zeros(len(order), np.int64)
@@ -194,18 +187,6 @@ def pack(columns: RuleColumns, chosen: NDArray[np.bool_] | None = None) -> Packe
 
 
 @njit_inline
-def _first_from(ascending, first, end, minimum):
-    """Return the first index in [first, end) with a value >= `minimum`, or `end`."""
-    while first < end:
-        middle = (first + end) >> 1
-        if ascending[middle] < minimum:
-            first = middle + 1
-        else:
-            end = middle
-    return first
-
-
-@njit_inline
 def gap_child(grammar, node):
     """Return the child of a node by `GAP`, or -1."""
     first = np.int64(grammar.child_first[node])
@@ -215,11 +196,14 @@ def gap_child(grammar, node):
 @njit_inline
 def word_child(grammar, node, word):
     """Return the child of a node by a word, or -1."""
-    end = np.int64(grammar.child_first[node + 1])
-    low = _first_from(grammar.symbol, np.int64(grammar.child_first[node]), end, word)
-    if low < end and grammar.symbol[low] == word:
-        return low + 1
-    return -1
+    low, high = np.int64(grammar.child_first[node]), np.int64(grammar.child_first[node + 1])
+    while low < high:
+        middle = (low + high) >> 1
+        if grammar.symbol[middle] < word:
+            low = middle + 1
+        else:
+            high = middle
+    return low + 1 if low < grammar.child_first[node + 1] and grammar.symbol[low] == word else -1
 
 
 WORDS, RULES, GLUE, UNKNOWN_WORDS, LM, LM_UNKNOWN = 0, 1, 2, 3, 4, 5

@@ -313,7 +313,7 @@ def best_entries(
     task: DecodingTask, chart: DecodingChart, goal: int, limit: int, distinct: bool
 ) -> tuple[Lists, NDArray[np.int32]]:
     """Return the k-best lists and up to `limit` best goal entries, no two with equal words if `distinct`."""
-    size = 64 if limit == 1 else 1 << 14
+    size = 1 << 14
     items = int(chart.taken[Pool.ITEMS])
     while True:
         # Allocate `size` entries in addition to the first entry of each item.

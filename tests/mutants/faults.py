@@ -1429,8 +1429,8 @@ FAULTS = (
     Fault(
         "outside sums of rests are omitted",
         "charts/dense.py",
-        "        if work.first[rests] < work.first[rests + 1]:",
-        "        if work.first[rests] > work.first[rests + 1]:",
+        "        if work.first[rests] >= 0:",
+        "        if work.first[rests] < 0:",
         DENSE,
     ),
     Fault(
@@ -1457,15 +1457,15 @@ FAULTS = (
     Fault(
         "items are popped by the estimates of places before joining",
         "decoding/cubes.py",
-        "    made.rank = made.score + task.weighed.weights[LM] * LN_10 * open_log10\n",
-        "    made.rank = row.unjoined + 0.0 * open_log10\n",
+        "    row.rank = row.score + task.weighed.weights[LM] * LN_10 * open_log10\n",
+        "    row.rank = row.unjoined + 0.0 * open_log10\n",
         _PRUNING,
     ),
     Fault(
         "joined items are popped without the estimate of open words",
         "decoding/cubes.py",
-        "    made.rank = made.score + task.weighed.weights[LM] * LN_10 * open_log10\n",
-        "    made.rank = made.score + 0.0 * open_log10\n",
+        "    row.rank = row.score + task.weighed.weights[LM] * LN_10 * open_log10\n",
+        "    row.rank = row.score + 0.0 * open_log10\n",
         _PRUNING,
     ),
     Fault(

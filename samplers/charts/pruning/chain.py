@@ -6,6 +6,12 @@ The mean of soft counts over many steps converges to the exact expectations. The
 several derivations sampled from its chart. When the mask recurs, the next unused derivation is taken. The first masks
 depend on the rules and a cheap model (see `systems`), never on a sampled derivation.
 
+With rules of up to b nonterminals, about b / (b + 1) of the variables are selected: two thirds with binary rules, as in
+the paper [BPK09 §3.2]. The other variables are *free*. Each step frees random variables, with preference for doubtful
+ones. It frees at least the expected number of errors of the cheap model up to a limit, and some steps free more
+variables. A selection depends on the step's number and the cheap model, but not on the assignment. Otherwise, the chain
+would not converge to the right distribution.
+
 Each mask also yields the total weight of the derivations that it keeps. Different masks of one selection keep disjoint
 sets of derivations, so their weights can be added. `weighted_mean` uses these weights.
 """
@@ -13,14 +19,16 @@ sets of derivations, so their weights can be added. `weighted_mean` uses these w
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
+from math import ceil
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.charts.hypergraph import Key, score, total_weight
-from hierogram.samplers.charts.pruning.selection import step_selection
 from hierogram.samplers.charts.pruning.systems import PairSystem
+from hierogram.samplers.compiled.jit import njit_allocating
+from hierogram.samplers.compiled.streams import advance, stream, uniform
 
 _UNUSED_PART = 4
 """`cover` estimates the share without the first 1 / `_UNUSED_PART` of the steps (burn-in)."""
@@ -81,11 +89,8 @@ def cover(steps: Sequence[Pruned]) -> tuple[float, float]:
     later_steps = [step for step in steps[len(steps) // _UNUSED_PART :] if step.selection != best]
     if not later_steps:
         return distinct[best].log_total, (len(steps) + 0.5) / (len(steps) + 1)
-    # Check each array once, since a recurring mask has the same array of derivations.
-    covered = {id(step.drawn): [(values & fixed).tobytes() in masks for values in step.drawn] for step in later_steps}
-    number = sum(len(step.drawn) for step in later_steps)
-    share = (sum(sum(covered[id(step.drawn)]) for step in later_steps) + 0.5) / (number + 1)
-    return distinct[best].log_total, share
+    covered = [(values & fixed).tobytes() in masks for step in later_steps for values in step.drawn]
+    return distinct[best].log_total, (sum(covered) + 0.5) / (len(covered) + 1)
 
 
 def weighted_mean(steps: Sequence[Pruned]) -> NDArray[np.float64]:
@@ -103,25 +108,86 @@ def weighted_mean(steps: Sequence[Pruned]) -> NDArray[np.float64]:
     return mean
 
 
+_WIDE = 4
+"""Every fourth step is wide: it frees more variables, to reach more distant derivations."""
+_WIDEST = 8
+"""Number of the first of the widest steps. The other widest steps have 2, 4, 8, … times this number."""
+
+
+def selected_size(variables: int, branching: int) -> int:
+    """Return the number of selected variables for rules of up to `branching` nonterminals.
+
+    It is branching / (branching + 1) of all variables, rounded, but at least half of them. Of four or more variables,
+    at least two are free, because some variables can change only together with another one. A single variable is free.
+    """
+    if variables < 2:
+        return 0
+    share = round(branching * variables / (branching + 1))
+    return max((variables + 1) // 2, min(share, variables - 2))
+
+
+def free_size(doubts: NDArray[np.float64], branching: int, plan: int) -> int:
+    """Return the number of variables that step `plan` frees, given `doubts` float64[V].
+
+    - Most steps free the expected number of errors of the cheap model: the sum of doubts, rounded up. They free at most
+      half of all variables, but at least the number that `selected_size` leaves free.
+    - Wide steps free one variable more. They free at most two thirds of all variables, but at least
+      1.5 / (branching + 1) of them.
+    - Steps 8, 16, 32 and so on free at least seven tenths.
+
+    Fractions are rounded up. If there are two or more variables, at least one remains selected.
+    """
+    variables = len(doubts)
+    if variables < 2:
+        return variables
+    doubtful = ceil(float(doubts.sum()))
+    if plan % _WIDE:
+        least = variables - selected_size(variables, branching)
+        return max(least, min(ceil(variables / 2), doubtful))
+    free = max(ceil(1.5 * variables / (branching + 1)), min(ceil(2 * variables / 3), doubtful + 1))
+    if plan >= _WIDEST and plan.bit_count() == 1:
+        free = max(free, ceil(0.7 * variables))
+    return min(free, variables - 1)
+
+
+@njit_allocating
+def doubtful_selection(doubts: NDArray[np.float64], free: int, key: Key) -> NDArray[np.bool_]:
+    """Return a selection of all variables except `free` ones, which are drawn in proportion to `doubts`."""
+    selected = np.ones(len(doubts), np.bool_)
+    stream_state = stream(key.seed, key.pair, key.step)
+    for _ in range(free):
+        total = 0.0
+        for v in range(len(doubts)):
+            if selected[v]:
+                total += doubts[v]
+        stream_state = advance(stream_state)
+        threshold = uniform(stream_state) * total
+        chosen = 0
+        for v in range(len(doubts)):
+            if selected[v]:
+                chosen = v
+                threshold -= doubts[v]
+                if threshold < 0.0:
+                    break
+        selected[chosen] = False
+    return selected
+
+
+def step_selection(doubts: NDArray[np.float64], branching: int, plan: int, key: Key) -> NDArray[np.bool_]:
+    """Return the selection of step `plan`, bool[V]. The first wide step frees the most doubtful variables."""
+    free = free_size(doubts, branching, plan)
+    if plan != _WIDE:
+        return doubtful_selection(doubts, free, key)
+    selected = np.ones(len(doubts), np.bool_)
+    selected[np.argsort(-doubts, kind="stable")[:free]] = False
+    return selected
+
+
 class ChainStart(NamedTuple):
     """Positive variables in each chain's first mask, bool[V], and doubts of all variables, float64[V]."""
 
     positive: list[NDArray[np.bool_]]
     doubts: NDArray[np.float64]
-
-
-class Trials:
-    """Total weights of charts in which some variables are forced to be positive."""
-
-    def __init__(self, system: PairSystem) -> None:
-        self.system = system
-        self._totals: dict[bytes, float] = {}
-
-    def total(self, positive: NDArray[np.bool_]) -> float:
-        """Return the total weight of derivations with these variables positive."""
-        if positive.tobytes() not in self._totals:
-            self._totals[positive.tobytes()] = total_weight(self.system.build(positive, positive))
-        return self._totals[positive.tobytes()]
 
 
 def find_start(system: PairSystem) -> ChainStart:
@@ -132,15 +198,14 @@ def find_start(system: PairSystem) -> ChainStart:
     equally. The doubt of a variable is the maximum of three doubts: without conditions, given the negative variables of
     the first start, and given the negative variables of the second start.
     """
-    trials = Trials(system)
     doubts = system.doubts()
-    positive = first_start(trials, doubts)
-    other, most = positive, trials.total(positive)
+    positive, most = first_start(system, doubts)
+    other = positive
     for variable in np.flatnonzero(system.preferred() & ~positive):
         for replaced in np.flatnonzero(positive):
             swapped = positive.copy()
             swapped[variable], swapped[replaced] = True, False
-            total = trials.total(swapped)
+            total = total_weight(system.build(swapped, swapped))
             if total > most:
                 other, most = swapped, total
     for start in (positive, other):
@@ -148,24 +213,26 @@ def find_start(system: PairSystem) -> ChainStart:
     return ChainStart([positive, other], doubts)
 
 
-def first_start(trials: Trials, doubts: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return the first chain's positive variables at the start: preferred ones, as far as possible.
+def first_start(system: PairSystem, doubts: NDArray[np.float64]) -> tuple[NDArray[np.bool_], float]:
+    """Return the first chain's positive variables at the start, and the total weight of their derivations.
 
-    Variables are excluded in descending order of conflicts times doubt, until the remaining ones have a derivation.
-    Then each excluded variable is added back if possible, the least doubtful first.
+    Preferred variables are excluded in descending order of conflicts times doubt, until the remaining ones have a
+    derivation. Then each excluded variable is added back if possible, the least doubtful first.
     """
-    positive = trials.system.preferred()
-    conflict = trials.system.conflicts() * doubts
+    positive = system.preferred()
+    conflict = system.conflicts() * doubts
     excluded = []
-    while not trials.total(positive) > 0 and positive.any():
+    while not (most := total_weight(system.build(positive, positive))) > 0 and positive.any():
         left = np.flatnonzero(positive)
         excluded.append(int(left[np.argmax(conflict[left])]))
         positive[excluded[-1]] = False
     # Skip the variable that was excluded last, because it cannot be added back.
     for variable in sorted(excluded[:-1], key=lambda one: doubts[one]):
         positive[variable] = True
-        positive[variable] = trials.total(positive) > 0
-    return positive
+        total = total_weight(system.build(positive, positive))
+        positive[variable] = total > 0
+        most = total or most
+    return positive, most
 
 
 _MAX_CACHE_BYTES = 1 << 26
@@ -195,15 +262,13 @@ class PruningKernel:
 
     def init(self, key: int) -> NDArray[np.bool_]:
         """Return the initial state with sampled derivations. Two equal starts yield two samples of one chart."""
-        system = self.system
-        masks_drawn: dict[bytes, NDArray[np.bool_]] = {}
+        system, starts = self.system, self.start.positive
         assigned = []
-        for chain, positive in enumerate(self.start.positive):
-            name = positive.tobytes()
-            if name not in masks_drawn:
+        for chain, positive in enumerate(starts):
+            if chain == 0 or (positive != starts[0]).any():
                 inside = score(system.build(positive, positive)).inside
-                masks_drawn[name] = system.draws(inside, self.stream_key(key, 0, chain))
-            assigned.append(masks_drawn[name][chain % len(masks_drawn[name])])
+                drawn = system.draws(inside, self.stream_key(key, 0, chain))
+            assigned.append(drawn[chain % len(drawn)])
         return np.array(assigned)
 
     def step(self, key: int, state: NDArray[np.bool_], plan: int) -> tuple[NDArray[np.bool_], list[Pruned]]:

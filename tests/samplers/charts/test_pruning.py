@@ -10,12 +10,16 @@ from tests.samplers.charts.pairs import ANY, X1, X2, X3, log_scale
 
 from hierogram.samplers.charts.hypergraph import Key, score
 from hierogram.samplers.charts.pairs import make_rules
-from hierogram.samplers.charts.pruning.chain import Pruned, PruningKernel, find_start, run_chain, weighted_mean
-from hierogram.samplers.charts.pruning.selection import (
+from hierogram.samplers.charts.pruning.chain import (
+    Pruned,
+    PruningKernel,
     doubtful_selection,
+    find_start,
     free_size,
+    run_chain,
     selected_size,
     step_selection,
+    weighted_mean,
 )
 from hierogram.tools.lab.papers.pruning.pairs import branching
 from hierogram.tools.lab.papers.pruning.single_chain import SingleChain, first_selection, next_selection

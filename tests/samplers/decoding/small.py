@@ -9,7 +9,7 @@ from tests.reference.decoding.derivations import Model, NGrams, Rule, compute_sc
 
 from hierogram.samplers.decoding.chart import InputSentence, SearchLimits
 from hierogram.samplers.decoding.decoder import SentenceDecoder
-from hierogram.samplers.decoding.grammar import COUNTED, UNKNOWN_SYMBOL, PackedGrammar, RuleColumns, pack
+from hierogram.samplers.decoding.grammar import COUNTED, UNKNOWN_SYMBOL, PackedGrammar, RuleColumns, is_usable, pack
 from hierogram.samplers.language_models.building import ModelBuilder
 from hierogram.samplers.language_models.model import LanguageModel
 from hierogram.samplers.language_models.vocabulary import SPECIAL
@@ -112,7 +112,8 @@ def to_columns(rules: list[tuple], source_words: list[str], target_words: list[s
 
 
 def packed(example: Example) -> PackedGrammar:
-    return pack(to_columns(list(example.model.rules), example.source_words, example.target_words))
+    columns = to_columns(list(example.model.rules), example.source_words, example.target_words)
+    return pack(columns, is_usable(columns))
 
 
 def ngram_model(example: Example) -> tuple[LanguageModel, dict[str, int]]:

@@ -188,8 +188,8 @@ def test_translations_do_not_depend_on_the_number_of_threads() -> None:
 def test_consecutive_threads_share_one_chart(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[DecodingChart] = []
 
-    def make(words: int, order: int, size: int) -> DecodingChart:
-        made.append(make_chart(words, order, size))
+    def make(words: int, order: int, size: int, pops: int) -> DecodingChart:
+        made.append(make_chart(words, order, size, pops))
         return made[-1]
 
     monkeypatch.setattr("hierogram.samplers.decoding.decoder.make_chart", make)

@@ -6,8 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.charts.hypergraph import Key
-from hierogram.samplers.charts.pruning.chain import ChainStart, PruningKernel, Trials, first_start
-from hierogram.samplers.charts.pruning.selection import doubtful_selection, selected_size
+from hierogram.samplers.charts.pruning.chain import (
+    ChainStart,
+    PruningKernel,
+    doubtful_selection,
+    first_start,
+    selected_size,
+)
 from hierogram.samplers.charts.pruning.systems import PairSystem
 from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.compiled.streams import advance, stream, uniform
@@ -31,7 +36,7 @@ class SingleChain(PruningKernel):
     def start(self) -> ChainStart:
         """Positive variables in the first mask, and doubts, which are 1 with uniform selections."""
         doubts = np.ones(self.system.variables) if self._is_uniform else self.system.doubts()
-        return ChainStart([first_start(Trials(self.system), doubts)], doubts)
+        return ChainStart([first_start(self.system, doubts)[0]], doubts)
 
     def select(self, key: int, plan: int) -> NDArray[np.bool_]:
         """Return the selection of step `plan`, bool[V]."""
